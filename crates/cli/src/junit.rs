@@ -1,4 +1,4 @@
-//! What passed and what failed, as JUnit XML for CI systems, by the schema that Jenkins, GitHub's actions and GitLab share.
+//! Test results as JUnit XML for CI systems, by the schema that Jenkins, GitHub's actions and GitLab share.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use warpline_results::ProgramRow;
 
 use crate::failure::Failure;
 
-/// A test case: its name, how long it took in the run's time, and, if it failed, why.
+/// A test case: its name, how long it took in the run's time, and its result.
 struct Case {
     class: String,
     name: String,
@@ -21,14 +21,14 @@ struct Case {
 
 enum Verdict {
     Passed,
-    /// It ran and failed, and why.
+    /// It ran and failed; with the reason.
     Failed(String),
-    /// It could not run, and why.
+    /// It could not run; with the reason.
     Error(String),
 }
 
 impl From<Option<String>> for Verdict {
-    /// Of why it failed, if it did.
+    /// The verdict from the reason of a failure, if it failed.
     fn from(failure: Option<String>) -> Self {
         failure.map_or(Verdict::Passed, Verdict::Failed)
     }
@@ -121,7 +121,7 @@ fn document(scenario: &str, cases: &[Case]) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A run that could not be done.
+/// The case of a run that could not take place.
 fn error(class: String, why: &str) -> Case {
     Case { class, name: "run".to_owned(), seconds: 0.0, verdict: Verdict::Error(why.to_owned()) }
 }

@@ -1,4 +1,4 @@
-//! What went wrong in runs of several seeds: each problem once, with the seeds that had it.
+//! Problems in runs of several seeds: each is shown once, with the seeds that had it.
 
 use std::path::Path;
 
@@ -67,7 +67,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn the_same_of_several_seeds_is_one_line_with_the_seeds() {
+    fn the_same_problem_of_several_seeds_is_one_line() {
         let parent = tempfile::tempdir().unwrap();
         let directory = |seed: u64| {
             let directory = parent.path().join(format!("seed-{seed}"));

@@ -39,7 +39,7 @@ pub(crate) fn width() -> usize {
     terminal_size::terminal_size_of(io::stdout()).map_or(100, |(width, _)| usize::from(width.0))
 }
 
-/// Lines of the terminal that stdout is; none where it is no terminal.
+/// The number of lines of the terminal on stdout; none if it is not a terminal.
 pub(crate) fn height() -> Option<usize> {
     terminal_size::terminal_size_of(io::stdout()).map(|(_, height)| usize::from(height.0))
 }
@@ -122,7 +122,7 @@ pub(crate) fn with_unit(value: f64, unit: &str) -> String {
         _ => (value, ""),
     };
     let decimals = match scaled.abs() {
-        // Bytes and packets, and nothing.
+        // Whole bytes and packets, and zero.
         _ if prefix.is_empty() && scaled.fract() == 0.0 => 0,
         v if v >= 100.0 => 0,
         v if v >= 10.0 => 1,
@@ -161,9 +161,9 @@ mod tests {
     }
 
     #[test]
-    fn long_times_are_said_in_minutes_and_hours() {
-        let said: Vec<String> = [0.841, 45.26, 192.0, 7325.0].into_iter().map(spoken_seconds).collect();
-        assert_eq!(said, ["0.84 s", "45.3 s", "3 min 12 s", "2 h 2 min"]);
+    fn long_times_are_given_in_minutes_and_hours() {
+        let times: Vec<String> = [0.841, 45.26, 192.0, 7325.0].into_iter().map(spoken_seconds).collect();
+        assert_eq!(times, ["0.84 s", "45.3 s", "3 min 12 s", "2 h 2 min"]);
     }
 
     #[test]

@@ -30,7 +30,7 @@ fn describe(schema: &Value, text: &mut String) {
     }
     keys(schema, text);
     let variants: Vec<&Value> =
-        ["oneOf", "anyOf"].iter().filter_map(|way| schema[*way].as_array()).flatten().collect();
+        ["oneOf", "anyOf"].iter().filter_map(|key| schema[*key].as_array()).flatten().collect();
     let (kinds, words): (Vec<&Value>, Vec<&Value>) =
         variants.into_iter().partition(|variant| variant["properties"].is_object());
     if !words.is_empty() {
@@ -102,7 +102,7 @@ fn type_of(schema: &Value) -> String {
 fn range(schema: &Value) -> String {
     let end = |key: &str| schema[key].as_f64();
     let (most, below) = (end("maximum"), end("exclusiveMaximum"));
-    // That a whole number is not negative need not be said.
+    // "At least 0" is left out for whole numbers.
     let whole = schema["format"].as_str().is_some_and(|format| format.starts_with("uint"));
     let least = end("minimum").filter(|least| *least != 0.0 || most.or(below).is_some() || !whole);
     match (least, end("exclusiveMinimum"), most, below) {

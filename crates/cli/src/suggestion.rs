@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_name_wins_and_strangers_are_not_suggested() {
+    fn the_nearest_name_is_suggested_and_unlike_names_are_not() {
         let directory = tempfile::tempdir().unwrap();
         for name in ["dumbbell.toml", "dumbbell-red.toml", "notes.txt"] {
             fs::write(directory.path().join(name), "").unwrap();

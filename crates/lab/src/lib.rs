@@ -1,8 +1,8 @@
 //! The laboratory: one run of a scenario, from its plan to its results.
 //!
-//! A [`warpline_scenario::Scenario`] says what the network is; [`mod@run`] builds it and its hosts and drives them. `warpline_results` writes
-//! tables, captures and summaries, `warpline_report` draws them; [`report`] adds to its pages what only this crate can read. [`btc`] measures
-//! the bulk transfer capacity of real paths.
+//! A [`warpline_scenario::Scenario`] describes the network. [`mod@run`] builds the network and its hosts and runs them.
+//! `warpline_results` writes tables, captures and summaries. `warpline_report` draws them, and [`report`] adds results of capacity
+//! tests to its pages. [`btc`] reports the bulk transfer capacity of real paths.
 
 pub mod btc;
 mod hosts;

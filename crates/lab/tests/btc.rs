@@ -1,4 +1,4 @@
-//! Measuring tools as applications of scenarios: what cap gets is what a bulk flow gets, and its report is written.
+//! Measuring tools as applications of scenarios: cap gets the rate of a bulk flow, and its report is written.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::path::Path;
@@ -42,7 +42,7 @@ fn report(outcome: &RunOutcome) -> String {
 }
 
 #[test]
-fn cap_gets_what_a_bulk_flow_gets() {
+fn cap_gets_the_rate_of_a_bulk_flow() {
     let directory = tempfile::tempdir().unwrap();
     for cc in ["reno", "cubic"] {
         let goodput = |app: &str| {
@@ -54,7 +54,7 @@ fn cap_gets_what_a_bulk_flow_gets() {
         assert!((cap / bulk - 1.0).abs() < 0.03, "{cc}: cap {cap}, bulk {bulk}");
         let report: CapReport = serde_json::from_str(&report(&outcome)).unwrap();
         let btc = report.bulk_transfer_capacity_bps.unwrap();
-        assert!((btc / cap - 1.0).abs() < 0.02, "{cc}: {btc} told, {cap} delivered");
+        assert!((btc / cap - 1.0).abs() < 0.02, "{cc}: {btc} reported, {cap} delivered");
         assert_eq!(report.flow_based_path_properties.one_way_delay_min_ms.map(f64::round), Some(21.0));
         let receiver = report.receiver.unwrap();
         assert!(receiver.missing > 0 && receiver.copies == 0, "{receiver:?}");
@@ -136,7 +136,7 @@ fn a_heartbeat_moves_time_outs_of_cap_and_of_bulk_flows() {
     let directory = tempfile::tempdir().unwrap();
     let loss = "{ kind = \"bernoulli\", probability = 0.2 }";
     for app in ["cap", "bulk"] {
-        // What was delivered when: the same packets are lost, whenever they are sent.
+        // The times and amounts delivered; the same packets are lost, whenever they are sent.
         let delivered = |tcp: &str| {
             let flow = format!(
                 "app = \"{app}\"\ncc = \"reno\"\ntcp = {{ min_rto = \"1s\", tick = \"500ms\"{tcp} }}"
@@ -148,14 +148,14 @@ fn a_heartbeat_moves_time_outs_of_cap_and_of_bulk_flows() {
         let modern = delivered("");
         assert!(delivered(", heartbeat = false") == modern, "{app}");
         let beating = delivered(", heartbeat = true");
-        // Whole ticks from a beat of random phase, and not from when the timer was set.
+        // Whole ticks from a beat of random phase, not from when the timer was set.
         assert!(beating != modern, "{app}");
         assert!(delivered(", heartbeat = true") == beating, "{app}: the same seed, the same phase");
     }
 }
 
 #[test]
-fn what_does_not_go_together_is_refused() {
+fn options_that_do_not_go_together_are_errors() {
     let refused = |app: &str| {
         let text = format!(
             "duration = \"1s\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1Mbit/s\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n{app}"

@@ -1,17 +1,17 @@
 //! Squid's access.log in the native format: `time elapsed client code/status bytes method URL ...`.
 //!
-//! The time stands for the end of a request, in seconds with milliseconds; the elapsed time is in milliseconds. A transfer
-//! begins when its request did, counted from the earliest in the log.
+//! The time is that of the end of a request, in seconds with milliseconds. The elapsed time is in milliseconds. A transfer
+//! begins when its request began, relative to the earliest request in the log.
 
 use warpline_core::TimeDelta;
 
-/// A line that is not an entry.
+/// A line that is not a valid entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "line {line}, column {column}: {problem}; expected Squid's native format, `time elapsed client code/status bytes method URL`"
 )]
 pub struct AccessLogError {
-    /// Line, from 1.
+    /// Line number, from 1.
     pub line: usize,
     /// Column in bytes, from 1.
     pub column: usize,
@@ -19,31 +19,31 @@ pub struct AccessLogError {
     pub problem: String,
 }
 
-/// A request in a log.
+/// A request in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// When it began, after the earliest in the log.
+    /// When it began, relative to the earliest request.
     pub start: TimeDelta,
-    /// Bytes of the answer.
+    /// Size of the answer in bytes.
     pub bytes: u64,
-    /// Who asked; only that it is the same or another means anything.
+    /// The client's name or address; only used to tell clients apart.
     pub client: String,
-    /// What for; empty if the line ends before it.
+    /// What was requested; empty if the line has no URL.
     pub url: String,
 }
 
-/// Reads a log: (start after the earliest, bytes) of every entry with a size, by start.
+/// Reads a log. Returns the start and the size in bytes of every transfer with a size, ordered by start.
 ///
 /// # Errors
-/// At the first line that is neither empty, a comment, nor an entry.
+/// At the first line that is not an entry, a comment or empty.
 pub fn parse(text: &str) -> Result<Vec<(TimeDelta, u64)>, AccessLogError> {
     Ok(requests(text)?.into_iter().map(|request| (request.start, request.bytes)).collect())
 }
 
-/// Reads a log: every entry with a size, by start.
+/// Reads a log. Returns every request whose answer has a size, ordered by start.
 ///
 /// # Errors
-/// At the first line that is neither empty, a comment, nor an entry.
+/// At the first line that is not an entry, a comment or empty.
 pub fn requests(text: &str) -> Result<Vec<Request>, AccessLogError> {
     let mut entries: Vec<(f64, u64, &str, &str)> = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -83,7 +83,7 @@ pub fn requests(text: &str) -> Result<Vec<Request>, AccessLogError> {
     let mut entries: Vec<_> = entries
         .into_iter()
         .map(|(start, bytes, client, url)| Request {
-            // Whole microseconds: a double has no more of a time of day to give.
+            // Whole microseconds: a double holds no more digits of a Unix time.
             start: TimeDelta::from_nanos((((start - first) * 1e6).round() as u64).saturating_mul(1_000)),
             bytes,
             client: client.to_owned(),
@@ -106,13 +106,13 @@ mod tests {
 ";
 
     #[test]
-    fn starts_count_from_the_earliest_request() {
+    fn starts_are_relative_to_the_earliest_request() {
         let entries = parse(LOG).unwrap();
         assert_eq!(entries, [(TimeDelta::ZERO, 1200), (TimeDelta::from_millis(193), 4500)]);
     }
 
     #[test]
-    fn requests_know_who_asked_for_what() {
+    fn requests_have_their_client_and_url() {
         let requests = requests(LOG).unwrap();
         assert_eq!((&requests[1].client[..], &requests[1].url[..]), ("192.168.0.1", "http://example.com/"));
         assert_eq!(super::requests("7 0 c s 5").unwrap()[0].url, "");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_times_do_not_overflow() {
+    fn huge_times_do_not_overflow() {
         let entries = parse("1e300 0 c s 5 GET u\n7 0 c s 5 GET u").unwrap();
         assert_eq!(entries[1].0, TimeDelta::MAX);
     }

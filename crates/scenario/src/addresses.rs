@@ -11,8 +11,8 @@ use warpline_core::NodeId;
 
 use crate::{Expanded, Scenario};
 
-/// The names in braces in a word of a command, as `{NAME}` or `{NAME:6}`, that can only be meant for nodes: those that look like a name,
-/// and whose brace is not another language's (`${var}`, `%{http_code}`, `stash@{u}`, `{{key}}`, `\\{x}`).
+/// The names in a word of a command, `{NAME}` or `{NAME:6}`, that must be meant as nodes. They look like a name, and their brace does
+/// not belong to another language (`${var}`, `%{http_code}`, `stash@{u}`, `{{key}}`, `\\{x}`).
 pub(crate) fn names_in_braces(word: &str) -> Vec<&str> {
     let mut names = Vec::new();
     for (at, _) in word.match_indices('{') {
@@ -36,7 +36,7 @@ pub struct AddressPlan {
 }
 
 impl AddressPlan {
-    /// The plan of a scenario that was spelt out.
+    /// The plan of an expanded scenario.
     pub fn new(scenario: &Scenario, expanded: &Expanded) -> Self {
         let mut plan = AddressPlan { names: expanded.nodes.clone(), ..AddressPlan::default() };
         for (node, name) in (0u32..).zip(&expanded.nodes) {
@@ -56,13 +56,13 @@ impl AddressPlan {
         self.nodes[node]
     }
 
-    /// Whose address it is.
+    /// The node that has this address.
     #[inline]
     pub fn owner(&self, address: IpAddr) -> Option<u32> {
         self.owners.get(&address).copied()
     }
 
-    /// What a program on `node` finds in its environment.
+    /// The environment variables of a program on `node`.
     pub fn environment(&self, node: usize) -> Vec<(String, String)> {
         let (v4, v6) = self.nodes[node];
         let mut all = vec![
@@ -79,8 +79,8 @@ impl AddressPlan {
         all
     }
 
-    /// A word of a command with addresses in place of `{NAME}` and `{NAME:6}`. What is no node's name stays as it is, and so does
-    /// what follows a `$`: that is the shell's.
+    /// A word of a command with addresses in place of `{NAME}` and `{NAME:6}`. Other text in braces is left alone, and so is
+    /// `${...}`, which is for the shell.
     pub fn substitute(&self, word: &str) -> String {
         let mut text = String::with_capacity(word.len());
         let mut rest = word;
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_have_the_addresses_of_the_book_unless_they_have_their_own() {
+    fn nodes_have_default_addresses_unless_they_set_their_own() {
         let plan = plan();
         assert_eq!(plan.of(0).0, Ipv4Addr::new(10, 0, 0, 1));
         assert_eq!(plan.of(1).1.to_string(), "fd77:6172:7075::2");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_can_only_be_meant_for_nodes_are_found() {
+    fn braces_of_other_languages_are_not_node_names() {
         for (word, names) in [
             ("http://{server}:80/{client:6}", &["server", "client"][..]),
             ("awk '{print $1}' ${var} %{http_code} {} {a,b} {1} {{key}} x@{u} {\"a\":1} { print }", &[]),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_braces_become_addresses_and_nothing_else_does() {
+    fn only_node_names_in_braces_become_addresses() {
         let plan = plan();
         for (word, expected) in [
             ("http://{server}:80/", "http://192.0.2.9:80/"),

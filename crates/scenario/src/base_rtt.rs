@@ -1,7 +1,7 @@
-//! Round-trip times that programs of live hosts may come to see, by link, found without a look at every pair of hosts.
+//! The largest round-trip time on each link between hosts whose programs may all talk to each other.
 //!
-//! Which of its hosts talk is for programs to decide, so that every pair counts. Most hosts hang on one router: what lies between two of
-//! them is the way between their routers, and the ends are the same whoever is at the other one. So pairs of routers are enough.
+//! The programs decide which hosts talk, so every pair counts. To look at every pair would be slow. Most hosts are behind one router,
+//! and a round trip of two hosts is the trip between their routers plus each host's own part. So pairs of routers are enough.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,16 +9,16 @@ use std::collections::BTreeMap;
 use warpline_core::{NodeId, TimeDelta};
 use warpline_net::routing::Router;
 
-/// Links there and back, and the largest round-trip time without queues and transmission times of what crosses them.
+/// The links of a round trip, and the largest round-trip time over them, without queues and transmission times.
 pub(super) type Way = (Vec<usize>, TimeDelta);
 
-/// A host and its way to its router and back; nothing where it is one itself.
+/// A host's links to its router and back, and the time that they take; empty for a host that is its own router.
 struct Leaf {
     links: Vec<usize>,
     rtt: TimeDelta,
 }
 
-/// Links from one node to another and back, and how long that takes; `None` where no links lead there, or none back.
+/// The links from one node to another and back, and the time that they take; `None` if there is no route in one direction.
 fn there_and_back(router: &mut Router, delays: &[TimeDelta], a: NodeId, b: NodeId) -> Option<Way> {
     let mut links = router.route(a, b).ok()?;
     links.extend(router.route(b, a).ok()?);
@@ -27,8 +27,8 @@ fn there_and_back(router: &mut Router, delays: &[TimeDelta], a: NodeId, b: NodeI
     Some((links, rtt))
 }
 
-/// Ways that the links between `hosts` are part of: for each link the largest round-trip time of all pairs of hosts that use it is there,
-/// and none that is larger.
+/// Round trips over all links between `hosts`. For each link, the largest time listed is that of the slowest pair of hosts that uses
+/// it.
 pub(super) fn of_all_pairs(router: &mut Router, delays: &[TimeDelta], hosts: &[NodeId]) -> Vec<Way> {
     let mut groups: BTreeMap<NodeId, Vec<Leaf>> = BTreeMap::new();
     for &host in hosts {
@@ -40,11 +40,11 @@ pub(super) fn of_all_pairs(router: &mut Router, delays: &[TimeDelta], hosts: &[N
     for leaves in groups.values_mut() {
         leaves.sort_by_key(|leaf| Reverse(leaf.rtt));
     }
-    // No group is empty. The longest way of each to its root and back:
+    // No group is empty. The slowest host of each group:
     let roots: Vec<(NodeId, TimeDelta)> =
         groups.iter().map(|(&root, leaves)| (root, leaves[0].rtt)).collect();
     let mut ways = Vec::new();
-    // And from there to a host of another one and back.
+    // The longest round trip from each root to a host of another group:
     let mut beyond: Vec<Option<TimeDelta>> = vec![None; roots.len()];
     for (i, &(p, here)) in roots.iter().enumerate() {
         for (j, &(q, there)) in roots.iter().enumerate().skip(i + 1) {
@@ -57,7 +57,7 @@ pub(super) fn of_all_pairs(router: &mut Router, delays: &[TimeDelta], hosts: &[N
     for (leaves, beyond) in groups.into_values().zip(beyond) {
         let (first, second) = (leaves[0].rtt, leaves.get(1).map(|leaf| leaf.rtt));
         for (number, leaf) in leaves.into_iter().enumerate() {
-            // To itself a host sends nothing.
+            // A host sends nothing to itself.
             let neighbour = if number == 0 { second } else { Some(first) };
             if let Some(other) = neighbour.max(beyond) {
                 ways.push((leaf.links, leaf.rtt + other));
@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    /// The same by looking at every pair.
+    /// The same result from all pairs.
     fn pair_by_pair(router: &mut Router, delays: &[TimeDelta], hosts: &[NodeId]) -> Vec<TimeDelta> {
         let mut found = vec![TimeDelta::ZERO; delays.len()];
         for (at, &a) in hosts.iter().enumerate() {

@@ -14,16 +14,16 @@ use super::document::Node;
 use super::endpoint::{Endpoint, Traffic};
 use super::expand::entry;
 
-/// The kind of those that are not built in.
+/// The kind of a congestion control that is not built in.
 const CUSTOM: &str = "custom";
 
 /// A congestion control and its parameters. Written as a name, `cc = "vegas"`, or as a table,
 /// `cc = { kind = "vegas", alpha = 1, beta = 3 }`. A parameter left out has the algorithm's own default.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cc {
-    /// One of ours.
+    /// A built-in one.
     BuiltIn(Algorithm),
-    /// One that the program which runs the scenario has registered under this name (a Python class); from a guest, one of Linux.
+    /// One that is registered under this name by the program that runs the scenario (a Python class); from a guest, one of Linux.
     Custom {
         /// Its name.
         name: String,
@@ -40,7 +40,7 @@ impl Cc {
     }
 }
 
-/// Checks the congestion controls that flows of a document name: all but guests, which have Linux's, have those of ours.
+/// Checks the congestion controls that flows name. Flows from a guest may name any of Linux; all others need a built-in one.
 pub(super) fn check_names(root: &Node, errors: &mut Collector) {
     let value = root.to_json();
     let list = |key: &str| value[key].as_array().cloned().unwrap_or_default();
@@ -51,7 +51,7 @@ pub(super) fn check_names(root: &Node, errors: &mut Collector) {
     let is_guest = |from: &str| {
         let guests = hosts.iter().filter(|host| has_kernel(&host["endpoint"]));
         let names = guests.filter_map(|host| host["name"].as_str());
-        // The node, or one of a group of the topology.
+        // The node itself, or a node of a group of the topology.
         names
             .into_iter()
             .any(|name| name.strip_prefix(from).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
@@ -68,7 +68,7 @@ pub(super) fn check_names(root: &Node, errors: &mut Collector) {
         help.push("or a table".to_owned());
         let kernels = Endpoint::list(|about| about.traffic == Traffic::Kernel);
         help.push(format!(
-            "what Linux has beside these, a guest can name: a [[host]] for `from` with endpoint = {kernels}"
+            "a flow from a guest can name any that Linux has: a [[host]] for `from` with endpoint = {kernels}"
         ));
         errors.about(root, &entry("flow", i, &["cc"]), format!("`cc` cannot be {name:?}"), help);
     }
@@ -83,7 +83,7 @@ impl Default for Cc {
 impl Serialize for Cc {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            // The short form where it says the same.
+            // The short form, if there are no parameters.
             Cc::BuiltIn(algorithm) if algorithm.given().is_empty() => {
                 serializer.serialize_str(algorithm.kind())
             }
@@ -96,7 +96,7 @@ impl Serialize for Cc {
 impl<'de> Deserialize<'de> for Cc {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
-            // Linux has others by name; whether they may be named here is checked with the hosts.
+            // Names of Linux's congestion controls are allowed for guests; `check_names` checks that.
             Value::String(name) => Ok(Algorithm::of_kind(&name).map_or(Cc::Custom { name }, Cc::BuiltIn)),
             Value::Object(table) if table.get("kind").is_some_and(|kind| kind == CUSTOM) => {
                 let name = table.get("name").and_then(Value::as_str);
@@ -138,7 +138,7 @@ impl JsonSchema for CcKind {
         let mut variants = component::variants::<Algorithm>(generator);
         variants.push(json_schema!({
             "type": "object",
-            "description": "An algorithm that the program which runs the scenario has registered under this name (a Python class); from a guest, \
+            "description": "An algorithm that is registered under this name by the program that runs the scenario (a Python class); from a guest, \
                             one of Linux.",
             "properties": {
                 "kind": {"type": "string", "const": CUSTOM},

@@ -1,15 +1,15 @@
-//! What differs between two scenarios, key by key, as `--set` would change the one into the other.
+//! The differences between two scenarios, key by key, as `--set` would write them.
 
 use std::collections::BTreeMap;
 
 use super::document::{Data, Node};
 use super::set::entry_name;
 
-/// The keys whose values differ between two scenarios, given as TOML, in the order of the first; keys that only the second has follow.
-/// The seed is left out. None where one of them is not TOML.
+/// The keys whose values differ between two scenarios, both given as TOML: in the order of the first, then keys that only the second
+/// has. The seed is left out. `None` if one of them is not TOML.
 ///
-/// `change` makes the caller's form of a change from the key's path, as `--set` takes it (`flow.bulk.cc`, `link[r1-r2].rate`), its value in
-/// the first scenario and its value in the second; a value is none where the scenario does not have the key.
+/// `change` makes the caller's form of a change from the key's path as in `--set` (`flow.bulk.cc`, `link[r1-r2].rate`), its value in
+/// the first scenario and its value in the second. A value is `None` if the scenario does not have the key.
 pub fn changed_keys<T>(
     before: &str,
     after: &str,
@@ -36,7 +36,7 @@ pub fn changed_keys<T>(
     Some(changed)
 }
 
-/// A step of a path: in brackets where a dot would not do.
+/// Appends a step to a path, in brackets if it cannot follow a dot.
 fn step(path: &str, name: &str) -> String {
     let plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
     match (path.is_empty(), plain) {
@@ -46,8 +46,8 @@ fn step(path: &str, name: &str) -> String {
     }
 }
 
-/// The values of a tree with their paths. Lists of plain values are values; entries of other lists go by name, where all have one of
-/// their own, else by number.
+/// Collects the values of a tree with their paths. A list of plain values is one value. Entries of other lists are named by their names
+/// if all are different, or else by their indices.
 fn flatten(path: &str, node: &Node, keys: &mut Vec<(String, String)>) {
     match &node.data {
         Data::Null => {}
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_keys_are_told_as_set_takes_them() {
+    fn changed_keys_have_the_form_of_set() {
         let sets = ["link[a-1-b].rate=5Mbit/s", "flow.bulk.cc=vegas", "flow[web.x].count=3", "seed=9"];
         let changes = changes(&scenario(&[]), &scenario(&sets)).unwrap();
         let of = |key: &str| {
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(of("flow.bulk.cc").unwrap().1, Some("vegas"));
         assert_eq!(of("flow[web.x].count").unwrap().0, Some("2"));
         assert_eq!(changes.len(), 3, "{changes:?}");
-        // Set back by the paths that were told, they are the same scenario again.
+        // With the changes set by these paths, the scenarios are the same again.
         let back: Vec<String> = changes
             .iter()
             .filter_map(|(key, before, _)| Some(format!("{key}={}", before.as_ref()?)))
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_without_names_of_their_own_go_by_number_and_what_is_no_toml_is_nothing() {
+    fn entries_with_equal_names_are_numbered_and_text_that_is_not_toml_gives_none() {
         let one = "[[flow]]\nname = \"x\"\ncc = \"reno\"\n[[flow]]\nname = \"x\"\ncc = \"reno\"\n";
         let other = one.replacen("reno", "nice", 1) + "stop = \"2s\"\n";
         let keys = |text: &str| -> Vec<String> {

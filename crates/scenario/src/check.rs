@@ -1,7 +1,7 @@
-//! Checks a document against the JSON Schema, with all errors at once.
+//! Checks a document against the JSON Schema and finds all errors at once.
 //!
-//! serde stops at the first error and knows no places; this walk finds unknown keys, wrong types, values that are not
-//! among those allowed, numbers out of range and quantities that cannot be read, wherever they are. It understands the part
+//! serde stops at the first error and knows no places. This check finds unknown keys, wrong types, values that are not
+//! allowed, numbers out of range and quantities that cannot be read, wherever they are. It understands the part
 //! of JSON Schema that schemars generates for the scenario's structs.
 
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ use super::diagnostics::{Collector, spelling_help};
 use super::document::{Data, Entry, Node, Step, Table};
 use super::quantity::check_format;
 
-/// The key of a property's schema that says with which values of another key of the table it goes: `{"endpoint": ["live", "guest"]}`.
+/// In a property's schema, says for which values of another key the property is allowed: `{"endpoint": ["live", "guest"]}`.
 pub(crate) const GOES_WITH: &str = "x-goes-with";
 
 /// Checks `root` against `schema`.
@@ -27,7 +27,7 @@ struct Walk<'a> {
     path: Vec<Step>,
 }
 
-/// The types that a schema accepts, as people say them.
+/// The types that a schema accepts, in words.
 fn type_word(word: &str) -> &'static str {
     match word {
         "string" => "a string",
@@ -54,7 +54,7 @@ fn is_type(data: &Data, word: &str) -> bool {
     )
 }
 
-/// The type names of a schema that is no choice.
+/// The type names of a schema that has no alternatives.
 fn types(schema: &Value) -> Vec<&str> {
     match &schema["type"] {
         Value::String(one) => vec![one],
@@ -73,7 +73,7 @@ impl<'a> Walk<'a> {
         schema
     }
 
-    /// The alternatives of a schema, choices within choices unfolded, without null.
+    /// The alternatives of a schema, without null; nested alternatives are flattened.
     fn alternatives(&self, schema: &'a Value) -> Vec<&'a Value> {
         let schema = self.resolve(schema);
         match schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array()) {
@@ -87,7 +87,7 @@ impl<'a> Walk<'a> {
         self.errors.add(&node.place, &self.path, message, help);
     }
 
-    /// What the value is called in messages: its key, or its place in an array.
+    /// The name of the value in messages: its key, or its index in an array.
     fn subject(&self) -> String {
         match self.path.as_slice() {
             [] => "the scenario".to_owned(),
@@ -98,7 +98,7 @@ impl<'a> Walk<'a> {
     }
 
     fn node(&mut self, schema: &'a Value, node: &Node) {
-        // Python passes None for what is not set; serde reads it as such or refuses it with a required key.
+        // Python passes None for what is not set. serde reads it as a missing key, and rejects it for a required one.
         if node.data == Data::Null {
             return;
         }
@@ -125,13 +125,13 @@ impl<'a> Walk<'a> {
                 }
             }
         }
-        // A choice of tables says "a table" once; a whole number is a number.
+        // Alternatives that are all tables give "a table" once; "a number" includes whole numbers.
         if words.contains(&"a number") {
             words.retain(|word| *word != "a whole number");
         }
         let message = format!("{} must be {}, not {}", self.subject(), words.join(" or "), node.describe());
         let mut help = self.examples(outer, choices);
-        // "rate = 10" wants its unit, and quotes.
+        // For "rate = 10", show that the unit and quotes are missing.
         if let (Data::Integer(_) | Data::Float(_), Some(format)) =
             (&node.data, choices.iter().find_map(|choice| choice["format"].as_str()))
             && let Err(reason) = check_format(format, &node.to_json().to_string())
@@ -208,7 +208,7 @@ impl<'a> Walk<'a> {
             Some("uint8") => Some(255.0),
             Some("uint16") => Some(65_535.0),
             Some("uint32") => Some(4_294_967_295.0),
-            // TOML's own whole numbers end here.
+            // TOML's integers end here.
             Some("uint64") => Some(i64::MAX as f64),
             _ => None,
         };
@@ -239,7 +239,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A table whose `kind` says which keys it has.
+    /// Checks a table whose `kind` determines its keys.
     fn tagged(&mut self, variants: &[&'a Value], node: &Node) {
         let kind_of = |schema: &'a Value| schema["properties"]["kind"]["const"].as_str();
         let kinds: Vec<&str> = variants.iter().filter_map(|v| kind_of(v)).collect();
@@ -271,7 +271,7 @@ impl<'a> Walk<'a> {
         let properties = schema["properties"].as_object().unwrap_or(&none);
         for entry in &table.0 {
             self.path.push(Step::Key(entry.key.clone()));
-            // A table of the author's own names has one schema for all its values.
+            // A table with free keys has one schema for all its values.
             let any = Some(&schema["additionalProperties"]).filter(|any| any.is_object());
             match schema["properties"].get(&entry.key).or(any) {
                 Some(property) => {
@@ -318,7 +318,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether a key goes with what another key of its table says.
+    /// Checks that a key is allowed beside the values of another key of its table.
     fn goes_with(
         &mut self,
         property: &'a Value,
@@ -353,7 +353,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The table that the key at the end of the path is in, without indices.
+    /// The path of the table that holds the key at the end of the path, without indices.
     fn table_name(&self) -> String {
         let keys: Vec<&str> = self.path[..self.path.len() - 1]
             .iter()
@@ -366,7 +366,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The fixed strings among the choices.
+/// The fixed strings among the alternatives.
 fn string_values<'a>(choices: &[&'a Value]) -> Vec<&'a str> {
     choices
         .iter()
@@ -377,7 +377,7 @@ fn string_values<'a>(choices: &[&'a Value]) -> Vec<&'a str> {
         .collect()
 }
 
-/// A JSON value as it stands in a TOML file.
+/// A JSON value as TOML writes it.
 fn toml_text(value: &Value) -> String {
     match value {
         Value::Object(map) => {

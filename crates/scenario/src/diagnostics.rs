@@ -1,21 +1,21 @@
-//! What is wrong with a scenario: every error with its place, its key, what is allowed, and the nearest right spelling.
+//! The errors of a scenario: each with its place, its key, what is allowed, and the nearest correct spelling.
 
 use std::fmt;
 use std::ops::Range;
 
 use super::document::{Node, Place, Step, path_text};
 
-/// More errors than this are counted, not shown.
+/// At most this many errors are shown; the rest are counted.
 pub const MOST_SHOWN: usize = 50;
 
-/// Something wrong with a scenario.
+/// One error in a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// What is wrong, on one line.
     pub message: String,
-    /// Key path, "link.1.rate"; empty where the error is not about a key.
+    /// Key path, "link.1.rate"; empty if the error is not about a key.
     pub path: String,
-    /// Where it stands; `None` if it stands nowhere (JSON, a missing file).
+    /// Its place in a text; `None` if it has none (JSON, a missing file).
     pub location: Option<Location>,
     /// What is allowed, and what to do.
     pub help: Vec<String>,
@@ -36,7 +36,7 @@ pub struct Location {
     pub width: usize,
 }
 
-/// All that is wrong with a scenario, in the order of the text.
+/// All errors of a scenario, in the order of the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
     /// The errors, at most [`MOST_SHOWN`].
@@ -46,7 +46,7 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// One error that has no place, such as a file that cannot be read.
+    /// One error without a place, such as a file that cannot be read.
     pub fn single(message: impl Into<String>, help: impl Into<String>) -> Self {
         let help = Some(help.into()).filter(|text| !text.is_empty());
         let error = Diagnostic {
@@ -98,7 +98,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// The texts that places point into.
+/// The texts that places refer to.
 #[derive(Debug)]
 pub(crate) struct Sources<'a> {
     pub(crate) name: &'a str,
@@ -107,7 +107,7 @@ pub(crate) struct Sources<'a> {
 }
 
 impl Sources<'_> {
-    /// A message with the place that it is about before it: "file:line:column: ...".
+    /// A message with its place in front: "file:line:column: ...".
     pub(crate) fn at(&self, place: &Place, message: &str) -> String {
         match self.locate(place) {
             Some(Location { source, line, column, .. }) => format!("{source}:{line}:{column}: {message}"),
@@ -157,7 +157,7 @@ impl Collector {
         self.found.is_empty()
     }
 
-    /// Notes an error at `place` about the key at `path`.
+    /// Adds an error at `place` about the key at `path`.
     pub(crate) fn add(
         &mut self,
         place: &Place,
@@ -169,7 +169,7 @@ impl Collector {
         self.found.push((place.clone(), path.to_vec(), diagnostic));
     }
 
-    /// Notes an error about the value at `path`, or about the nearest thing around it that the document has.
+    /// Adds an error about the value at `path`. Its place is that value, or the nearest enclosing one that the document has.
     pub(crate) fn about(
         &mut self,
         root: &Node,
@@ -189,8 +189,8 @@ impl Collector {
         self.found.iter().map(|(_, path, _)| path.clone()).collect()
     }
 
-    /// Takes over the errors of `other`, but for those that may only follow from an error at one of `wrong`: those about the
-    /// same key, a key above or below it; and those about flows where the network or hosts were wrong.
+    /// Adds the errors of `other`, except those that may only follow from an error at one of `wrong`: errors about the same key or a key
+    /// above or below it, and errors about flows if the network or the hosts had errors.
     pub(crate) fn append_unrelated(&mut self, other: Collector, wrong: &[Vec<Step>]) {
         let network = wrong.iter().any(|path| match path.as_slice() {
             [Step::Key(key)] | [Step::Key(key), Step::Index(_)] => key == "link" || key == "topology",
@@ -212,7 +212,7 @@ impl Collector {
         }));
     }
 
-    /// The errors in the order of the text, those of `--set` last.
+    /// The errors in the order of the text, then those of `--set`.
     pub(crate) fn finish(self, sources: &Sources<'_>) -> Diagnostics {
         let mut found = self.found;
         found.sort_by_key(|(place, _, _)| match place {
@@ -230,7 +230,7 @@ impl Collector {
     }
 }
 
-/// The one of `known` that is most like `found`, if one is alike enough to be meant.
+/// The name in `known` that is closest to `found`, if one is close enough.
 pub(crate) fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace(['-', '_', ' '], "");
     let wanted = plain(found);
@@ -246,7 +246,7 @@ pub(crate) fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>)
         .map(|(name, _)| name)
 }
 
-/// Help for a name that is not known: the nearest one, and all there are.
+/// Help for an unknown name: the nearest one, and all that are allowed.
 pub(crate) fn spelling_help<'a>(found: &str, known: &[&'a str]) -> Vec<String> {
     let mut help: Vec<String> = nearest(found, known.iter().copied())
         .map(|name| format!("did you mean `{name}`?"))

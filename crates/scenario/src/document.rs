@@ -1,7 +1,7 @@
-//! A scenario as a tree of values that know where in the text they stand.
+//! A scenario as a tree of values with their places in the text.
 //!
-//! TOML files, `--set` texts and JSON values from Python all become this tree; it is checked against the schema and only
-//! then turned into the structs. Where a value came without text, its key path stands in for the place.
+//! TOML files, `--set` texts and JSON values from Python all become this tree. It is checked against the schema first, and
+//! then turned into the structs. A value that came without text is located by its key path.
 
 use std::ops::Range;
 
@@ -9,19 +9,19 @@ use serde_json::{Map, Number, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Where a value stands.
+/// The place of a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Place {
     /// At these bytes of the file.
     File(Range<usize>),
     /// In the `--set` text of this index, at these bytes.
     Set(usize, Range<usize>),
-    /// Nowhere in particular (JSON).
+    /// Not in a text (JSON).
     #[default]
     Unknown,
 }
 
-/// What TOML's parser says, and where.
+/// A syntax error of the TOML parser, and its place.
 pub(crate) type SyntaxError = (String, Option<Range<usize>>);
 
 /// A value and its place.
@@ -38,7 +38,7 @@ pub(crate) enum Data {
     Integer(i128),
     Float(f64),
     Bool(bool),
-    /// A TOML date or time, which no key takes.
+    /// A TOML date or time. No key accepts one.
     Date(String),
     Null,
     Array(Vec<Node>),
@@ -72,7 +72,7 @@ impl Table {
 }
 
 impl Node {
-    /// Reads TOML, going on after syntax errors; they are returned with their places.
+    /// Reads TOML and continues after syntax errors, which are returned with their places.
     pub(crate) fn from_toml(text: &str) -> (Node, Vec<SyntaxError>) {
         let (table, errors) = DeTable::parse_recoverable(text);
         let place = Place::File(table.span());
@@ -81,7 +81,7 @@ impl Node {
         (node, errors)
     }
 
-    /// Reads one TOML value, as `--set` number `index` has it after the `offset` bytes of its path.
+    /// Reads one TOML value from `--set` text number `index`, where it starts at byte `offset`.
     pub(crate) fn from_toml_value(text: &str, index: usize, offset: usize) -> Option<Node> {
         let value = DeValue::parse(text).ok()?;
         Some(value_from(value, &|span: Range<usize>| {
@@ -89,7 +89,7 @@ impl Node {
         }))
     }
 
-    /// Takes over a JSON value.
+    /// Turns a JSON value into a tree.
     pub(crate) fn from_json(value: Value) -> Node {
         let data = match value {
             Value::Null => Data::Null,
@@ -106,7 +106,7 @@ impl Node {
         Node { place: Place::Unknown, data }
     }
 
-    /// The same with all of it at `place`.
+    /// The same tree with every value at `place`.
     pub(crate) fn placed(mut self, place: &Place) -> Node {
         self.place = place.clone();
         match &mut self.data {
@@ -123,7 +123,7 @@ impl Node {
         self
     }
 
-    /// The value without places. Nulls in tables are left out: they mean the same as no key.
+    /// The value without places. Nulls in tables are left out, since they mean the same as a missing key.
     pub(crate) fn to_json(&self) -> Value {
         match &self.data {
             Data::Text(text) | Data::Date(text) => Value::String(text.clone()),
@@ -168,7 +168,7 @@ impl Node {
         }
     }
 
-    /// The node at `path`, keys of tables and indices of arrays.
+    /// The node at `path`.
     pub(crate) fn at<'a>(&'a self, path: &[Step]) -> Option<&'a Node> {
         path.iter().try_fold(self, |node, step| match step {
             Step::Key(key) => node.table()?.value(key),
@@ -176,7 +176,7 @@ impl Node {
         })
     }
 
-    /// What people call this kind of value, and the value itself if it is short.
+    /// The kind of this value in words, with the value itself if it is short.
     pub(crate) fn describe(&self) -> String {
         match &self.data {
             Data::Text(text) if text.chars().count() <= 40 => format!("the string {text:?}"),
@@ -201,7 +201,7 @@ pub(crate) enum Step {
     Index(usize),
 }
 
-/// The path as people write it: `link.1.rate`.
+/// The path as text: `link.1.rate`.
 pub(crate) fn path_text(path: &[Step]) -> String {
     let steps: Vec<String> = path
         .iter()

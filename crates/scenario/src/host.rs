@@ -1,4 +1,4 @@
-//! Hosts of a scenario, and the programs that run on live ones.
+//! Hosts of a scenario, and the programs that run on them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,12 +14,12 @@ use super::endpoint::{Endpoint, Traffic};
 use super::quantity::Time;
 use super::ready::Readiness;
 
-/// A host that is more than a plain model, written `[[host]]`. In the file the keys of its endpoint stand beside `name`.
+/// A host with options or programs of its own, written `[[host]]`. In the file, the keys of its endpoint stand beside `name`.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Host {
     /// The node's name, as links and topologies use it.
     pub name: String,
-    /// What it is, with the keys that belong to that.
+    /// What kind of host it is, with the keys of that kind.
     pub endpoint: Endpoint,
 }
 
@@ -28,12 +28,12 @@ const NAME: &str = "name";
 const ENDPOINT: &str = "endpoint";
 
 impl Host {
-    /// Its programs; none where no real ones run.
+    /// Its programs; empty for a host without real ones.
     pub fn programs(&self) -> &[Program] {
         self.endpoint.real().map_or(&[], |real| &real.program)
     }
 
-    /// Who makes the traffic of flows that end here.
+    /// What generates the traffic of flows that end here.
     pub fn traffic(&self) -> Traffic {
         self.endpoint.about().traffic
     }
@@ -104,7 +104,7 @@ impl JsonSchema for Host {
         }
         json_schema!({
             "type": "object",
-            "description": "A host that is more than a plain model, written `[[host]]`. Which keys it has depends on its `endpoint`.",
+            "description": "A host with options or programs of its own, written `[[host]]`. Which keys it takes depends on its `endpoint`.",
             "x-table": Endpoint::table(),
             "properties": properties,
             "required": [NAME],
@@ -149,54 +149,54 @@ address!(Ipv6Addr, "Ipv6Address", "ipv6", "An IPv6 address.", "2001:db8::1");
 
 /// A real program on a live host or a guest, written `[[host.program]]` below its host.
 ///
-/// It runs on the host, in the directory of the scenario file (a guest sees the machine's files; what it writes stays in the guest). What it prints goes into the run directory:
-/// `programs/HOST.NAME.stdout` and `.stderr`, where NAME is its name, or else its number on the host, from 0. `{NAME}` in its command stands for the IPv4
-/// address of the node NAME, `{NAME:6}` for the IPv6 one; the environment has them too: `WARPLINE_ADDR_NAME` (capitals,
-/// digits and `_`) and `WARPLINE_ADDR6_NAME` of every node, `WARPLINE_HOST`, `WARPLINE_ADDRESS` and `WARPLINE_ADDRESS6` of its own host.
+/// It runs in the directory of the scenario file. (A guest sees the files of this machine; what it writes stays in the guest.) Its output goes into the run directory,
+/// to `programs/HOST.NAME.stdout` and `.stderr`, where NAME is its name or, without one, its number on the host, from 0. In its command, `{NAME}` stands for the
+/// IPv4 address of the node NAME and `{NAME:6}` for its IPv6 address. The environment has them too: `WARPLINE_ADDR_NAME` (capitals, digits and `_`) and
+/// `WARPLINE_ADDR6_NAME` for every node, and `WARPLINE_HOST`, `WARPLINE_ADDRESS` and `WARPLINE_ADDRESS6` for its own host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
-    /// Its name, for messages, for files, and for `after` and `until`; one of its own on the host. Default: its number on the host, from 0.
+    /// Its name in messages, file names, `after` and `until`; unique on the host. Default: its number on the host, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"server")]
     pub name: Option<String>,
-    /// The program and its arguments, as a list of words; or one string, which the shell (`sh -c`) reads.
+    /// The program and its arguments as a list of words, or one string for the shell (`sh -c`).
     #[schemars(example = &serde_json::json!(["ping", "-c", "3", "{server}"]))]
     pub command: ProgramCommand,
-    /// When it is started, unless it waits for others then (`after`). Default 0s.
+    /// When it starts, unless it still waits for other programs (`after`). Default 0s.
     #[serde(default)]
     #[schemars(example = &"1s")]
     pub start: Time,
-    /// What says that it is ready for others, which wait for it: a port that listens (`ready = 8080`), a text that it prints
-    /// (`ready = "prints listening"`), a file (`ready = "file /tmp/ready"`), or a command that ends with exit code 0
+    /// How to tell that it is ready, for programs that wait for it: a port that listens (`ready = 8080`), a text that it prints
+    /// (`ready = "prints listening"`), a file (`ready = "file /tmp/ready"`), or a command that exits with code 0
     /// (`ready = "command curl -s http://localhost/"`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &serde_json::json!({"port": 8080}))]
     pub ready: Option<Readiness>,
-    /// Programs that it waits for until they are `ready`, by name ("server") or by host and name ("b.server"). Default: all that have
-    /// `ready` and start no later, where it has no `ready` itself.
+    /// Programs that must be `ready` before it starts, by name ("server") or by host and name ("b.server"). Default: every program that has
+    /// `ready` and starts no later; none if this program has a `ready` itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &serde_json::json!(["server"]))]
     pub after: Option<Vec<String>>,
-    /// Environment variables in addition to those of `warpline` itself.
+    /// Environment variables, in addition to those of `warpline` itself.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(example = &serde_json::json!({"LANG": "C"}))]
     pub environment: BTreeMap<String, String>,
-    /// How it should end: with this exit code before the run does, or "any" way, or not at all ("running": it is stopped at
-    /// the end of the run, as a server is). Anything else makes the run fail. Default 0.
+    /// How it must end: with this exit code before the end of the run; in "any" way; or "running", for a server, which is stopped at the end
+    /// of the run. The run fails if it ends otherwise. Default 0.
     #[serde(default)]
     #[schemars(example = &"running")]
     pub expect: Expect,
-    /// The signal that ends it at the end of the run if it still runs; SIGKILL follows a second later. Default TERM.
+    /// The signal that stops it if it still runs at the end of the run; SIGKILL follows a second later. Default TERM.
     #[serde(default)]
     pub stop: StopSignal,
-    /// guest: files to bring back into the run directory at the end: a guest's own are gone with it.
+    /// guest: files to copy into the run directory at the end. All other files of a guest are lost then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = &serde_json::json!(["/tmp/result.csv"]))]
     pub collect: Vec<String>,
 }
 
-/// What a program is started with.
+/// The command of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ProgramCommand {
@@ -207,7 +207,7 @@ pub enum ProgramCommand {
 }
 
 impl ProgramCommand {
-    /// What is executed: the program and its arguments.
+    /// The program and its arguments, as executed.
     pub fn words(&self) -> Vec<String> {
         match self {
             ProgramCommand::Shell(line) => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],
@@ -232,14 +232,14 @@ impl Program {
     }
 }
 
-/// How a program should end.
+/// How a program must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// By itself, with this exit code.
     Code(u8),
-    /// However it likes.
+    /// In any way.
     Any,
-    /// Not before the run does.
+    /// Not before the end of the run.
     Running,
 }
 
@@ -282,18 +282,18 @@ impl JsonSchema for Expect {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "How a program should end: with an exit code, \"any\" way, or \"running\" still at the end of the run.",
+            "description": "How a program must end: with an exit code, in \"any\" way, or not before the end of the run (\"running\").",
             "examples": [0, "any", "running"],
             "anyOf": [
                 { "type": "integer", "minimum": 0, "maximum": 255, "description": "An exit code." },
-                { "const": "any", "type": "string", "description": "However it likes." },
-                { "const": "running", "type": "string", "description": "Not before the run does." },
+                { "const": "any", "type": "string", "description": "In any way." },
+                { "const": "running", "type": "string", "description": "Not before the end of the run." },
             ],
         })
     }
 }
 
-/// A signal that ends a program.
+/// A signal that stops a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum StopSignal {

@@ -1,8 +1,8 @@
-//! Scenarios: one set of structs that is the TOML file, the Python objects, the JSON Schema and the documentation.
+//! Scenarios. One set of structs defines the TOML file, the Python objects, the JSON Schema and the reference.
 //!
-//! [`Scenario::load`] reads a file, applies `--set` changes, and checks everything; what is wrong comes back all at once as
+//! [`Scenario::load`] reads a file, applies `--set` changes, and checks everything. It returns all errors at once, as
 //! [`Diagnostics`] with file, line and column. [`Scenario::expand`](expand) turns topologies and counts into single
-//! links and flows with every default filled in, which is what the runner builds from.
+//! links and flows with every default filled in. A run is built from these.
 
 pub mod access_log;
 pub mod addresses;
@@ -74,8 +74,8 @@ pub struct Scenario {
     /// How long the run lasts.
     #[schemars(example = &"60s")]
     pub duration: Time,
-    /// What ends the run before its `duration`: "PROGRAM exits", or a list of such texts, of which all have to come true. A program is
-    /// meant by its name, by host and name ("a.client"), or by its host where that has one program.
+    /// Ends the run early, before `duration`: "PROGRAM exits", or a list of such texts, all of which must come true. PROGRAM is a
+    /// program's name, its host and name ("a.client"), or its host if only one program runs there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"client exits")]
     pub until: Option<Until>,
@@ -99,7 +99,7 @@ pub struct Scenario {
     pub clock: Clock,
     /// Runs with several seeds. Default one run with `seed`.
     pub replicate: Option<Replicate>,
-    /// TCP options of every flow that does not say otherwise.
+    /// TCP options of all flows, unless a host or flow sets its own.
     #[serde(default)]
     pub tcp: TcpOptions,
     /// A network built from a few parameters.
@@ -107,16 +107,16 @@ pub struct Scenario {
     /// Links, one by one.
     #[serde(default)]
     pub link: Vec<Link>,
-    /// Hosts that are more than plain models; the others need no entry.
+    /// Hosts with options or programs of their own. The others need no entry.
     #[serde(default)]
     pub host: Vec<Host>,
     /// The traffic.
     #[serde(default)]
     pub flow: Vec<Flow>,
-    /// Directory that trace and log paths are relative to: the scenario file's. Not part of the scenario's text or hash.
+    /// The scenario file's directory; paths of traces and logs are relative to it. Not part of the scenario's text or hash.
     #[serde(skip)]
     pub directory: PathBuf,
-    /// What its author should know although nothing is wrong: keys that have another name now, each with its place. Not part of the
+    /// Notes for the author on things that are not errors: keys that have a new name, each with its place. Not part of the
     /// scenario's text or hash.
     #[serde(skip)]
     pub notes: Vec<String>,
@@ -137,10 +137,10 @@ pub struct Clock {
     /// The kind of clock. Default virtual.
     #[serde(default)]
     pub mode: ClockMode,
-    /// dilated: how many times slower than real time the hosts' clocks run, so that the world seems so many times faster to them; whole or
-    /// not. Or "auto": it begins at 1, and is raised while the run is under way until this machine can carry it.
+    /// dilated: the dilation factor, how many times slower than real time the hosts' clocks run; need not be a whole number. "auto"
+    /// starts at 1 and raises it during the run until this machine keeps up.
     pub tdf: Option<Tdf>,
-    /// real, dilated: how late a packet may be, live or simulated, in the run's time; the run stops when one is later. Default: lateness is counted, and the run goes on.
+    /// real, dilated: the run stops if a packet, live or simulated, is later than this, in the run's time. Default: late packets are counted, and the run goes on.
     #[schemars(example = &"5ms")]
     pub max_lag: Option<Time>,
 }
@@ -149,12 +149,12 @@ pub struct Clock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockMode {
-    /// A simulator: as fast as the CPU allows.
+    /// Simulation, as fast as the CPU allows.
     #[default]
     Virtual,
-    /// An emulator: as fast as real time, with live hosts and guests (Linux).
+    /// Emulation in real time, with live hosts and guests (Linux).
     Real,
-    /// An emulator slower than real time, so that the world looks faster to its guests (Linux).
+    /// Emulation slower than real time, so that guests see a faster network (Linux).
     Dilated,
 }
 
@@ -176,30 +176,30 @@ pub struct Replicate {
     /// Number of runs, with the seeds `seed`, `seed` + 1 and so on.
     #[schemars(range(min = 1, max = 100000), example = 10)]
     pub runs: Option<u32>,
-    /// The seeds, in place of `runs`.
+    /// The seeds, instead of `runs`.
     #[schemars(example = &serde_json::json!([1, 2, 3]))]
     pub seeds: Option<Vec<u64>>,
 }
 
 impl Scenario {
-    /// The directory that paths are relative to, and that programs are started in: absolute where that can be found out.
+    /// The directory that paths are relative to and that programs start in, as an absolute path if it exists.
     pub fn base(&self) -> PathBuf {
         let directory =
             if self.directory.as_os_str().is_empty() { ".".as_ref() } else { self.directory.as_path() };
         directory.canonicalize().unwrap_or_else(|_| directory.to_owned())
     }
 
-    /// Who makes the traffic of flows at a node.
+    /// What generates the traffic of flows at a node.
     pub fn traffic(&self, node: &str) -> Traffic {
         self.host.iter().find(|host| host.name == node).map(Host::traffic).unwrap_or_default()
     }
 
-    /// Whether all of it is simulated: no real programs, and nobody who watches a clock.
+    /// Whether everything is simulated: virtual clock, no real programs.
     pub fn is_simulated(&self) -> bool {
         self.clock.mode == ClockMode::Virtual && !self.host.iter().any(|host| host.traffic().has_programs())
     }
 
-    /// The seeds of all runs: one, unless `[replicate]` says more.
+    /// The seeds of all runs; one, unless `[replicate]` gives more.
     pub fn seeds(&self) -> Vec<u64> {
         match &self.replicate {
             Some(Replicate { seeds: Some(seeds), .. }) if !seeds.is_empty() => seeds.clone(),

@@ -1,4 +1,4 @@
-//! Scenarios from files, texts and JSON values, and back into TOML and a hash.
+//! Reads scenarios from files, texts and JSON values; writes them as TOML and JSON; hashes them.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::short::Renamed;
 use super::{Scenario, cc, check, files, semantics, set, short};
 
 impl Scenario {
-    /// Reads a scenario from TOML text. `name` is what errors call it; paths in it are relative to the current directory.
+    /// Reads a scenario from TOML text. `name` is its name in errors; paths in it are relative to the current directory.
     ///
     /// # Errors
     /// Everything that is wrong with it, at once.
@@ -42,7 +42,7 @@ impl Scenario {
         finish(Node::from_json(value), Collector::default(), &sources, sources.name, directory)
     }
 
-    /// `name` is what errors call the text, `stem` what the scenario is called if it does not say.
+    /// `name` is the text's name in errors; `stem` is the scenario's name if it has none.
     pub(super) fn parse(
         (name, stem): (&str, &str),
         text: &str,
@@ -50,13 +50,13 @@ impl Scenario {
         directory: &Path,
     ) -> Result<Scenario, Diagnostics> {
         let sources = Sources { name, text, sets };
-        // A byte-order mark is no part of the text.
+        // A byte-order mark is not part of the text.
         let plain = text.strip_prefix('\u{feff}').unwrap_or(text);
         let sources = Sources { text: plain, ..sources };
         let (node, syntax) = Node::from_toml(plain);
         let mut errors = Collector::default();
         if !syntax.is_empty() {
-            // What was read around a syntax error is not what was meant: no further checks.
+            // What was read around a syntax error is not what the author meant: no further checks.
             for (message, span) in syntax {
                 let place = Place::File(span.unwrap_or(0..0));
                 errors.add(&place, &[], format!("not TOML: {message}"), Vec::new());
@@ -66,7 +66,7 @@ impl Scenario {
         finish(node, errors, &sources, stem, directory)
     }
 
-    /// Checks a scenario that was made or changed in code.
+    /// Checks a scenario that was built or changed in code.
     ///
     /// # Errors
     /// Everything that is wrong with it, at once, by key path.
@@ -74,7 +74,7 @@ impl Scenario {
         Self::from_json(self.to_json(), &[], &self.directory).map(drop)
     }
 
-    /// The scenario as a JSON value: defaults that are constants filled in, nothing that is not set.
+    /// The scenario as a JSON value, with constant defaults filled in and without keys that are not set.
     pub fn to_json(&self) -> Value {
         // Maps with string keys and finite numbers only: this cannot fail.
         let mut value = without_nulls(serde_json::to_value(self).unwrap_or_default());
@@ -108,14 +108,14 @@ impl Scenario {
         document.to_string()
     }
 
-    /// "sha256:..." over the canonical JSON: keys sorted, no white space, nothing that is not set. Files that it reads count by what
-    /// they hold, whatever they are called; by name where they cannot be read.
+    /// "sha256:..." of the canonical JSON: keys sorted, no white space, no keys that are not set. Files that the scenario reads count by
+    /// their contents, not their names; a file that cannot be read counts by its name.
     pub fn scenario_hash(&self) -> String {
         files::sha256(sorted(self.with_contents().to_json()).to_string().as_bytes())
     }
 }
 
-/// From document to scenario: `--set`, schema, structs, meaning.
+/// Turns a document into a scenario: applies `--set`, checks the schema, fills the structs, checks the meaning.
 fn finish(
     mut node: Node,
     mut errors: Collector,
@@ -141,7 +141,7 @@ fn finish(
             scenario.notes = notes;
             let mut meaning = Collector::default();
             semantics::check(&scenario, &node, &mut meaning);
-            // What follows from an error already told is not told again.
+            // Leave out errors that only follow from one already reported.
             errors.append_unrelated(meaning, &wrong);
             if errors.is_empty() { Ok(scenario) } else { Err(errors.finish(sources)) }
         }
@@ -154,7 +154,7 @@ fn finish(
     }
 }
 
-/// Fills in a missing name: the file's, without its extension.
+/// Fills in a missing name from the file's name, without its extension.
 fn name_after_file(node: &mut Node, file: &str) {
     if let Data::Table(table) = &mut node.data
         && table.value("name").is_none_or(|value| value.data == Data::Null)
@@ -169,13 +169,13 @@ fn name_after_file(node: &mut Node, file: &str) {
     }
 }
 
-/// The document without what is wrong, so that the rest can be checked for its meaning too. Stand-ins take the place of what
-/// cannot be missing; errors about them are not told (see `append_unrelated`).
+/// The document without its wrong values, so that the meaning of the rest can be checked too. Required keys get placeholder
+/// values, and errors about those are left out (see `append_unrelated`).
 fn pruned(node: &Node, wrong: &[Vec<Step>]) -> Node {
     let mut pruned = node.clone();
     for path in wrong {
         let mut path = path.as_slice();
-        // A wrong entry of a list takes the list with it, but for the lists of links, hosts and flows.
+        // A wrong entry removes its whole list, except in the lists of links, hosts and flows.
         while path.len() > 2
             && let [rest @ .., Step::Index(_)] = path
         {

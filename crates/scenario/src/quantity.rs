@@ -1,7 +1,7 @@
-//! Quantities as scenarios write them: times, rates, sizes, windows, start times; and what the schema says of queue limits.
+//! Quantities as scenarios write them: times, rates, sizes, windows, start times; and the schema of queue limits.
 //!
-//! Each is a type of its own that reads and writes the text people use ("10Mbit/s") and that describes itself in the JSON
-//! Schema. Text that is printed is read back as the same value.
+//! Each is a type that reads and writes text such as "10Mbit/s" and has a JSON Schema. A printed value is read back as the
+//! same value.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -38,7 +38,7 @@ pub enum Window {
 pub struct StartTime {
     /// The earliest start.
     pub earliest: TimeDelta,
-    /// The latest start; equal to the earliest where there is nothing to draw.
+    /// The latest start; equal to the earliest if there is no range.
     pub latest: TimeDelta,
 }
 
@@ -68,7 +68,7 @@ impl StartTime {
     }
 }
 
-/// "2.5" without its unit; `None` if it is not a finite number from zero up.
+/// Reads a number such as "2.5"; `None` if it is negative or not finite.
 fn factor(text: &str) -> Option<f64> {
     text.trim().parse::<f64>().ok().filter(|f| f.is_finite() && *f >= 0.0)
 }
@@ -178,7 +178,7 @@ impl fmt::Display for StartTime {
     }
 }
 
-/// Reads a quantity: text through `FromStr`, and numbers where `number` knows what they mean.
+/// Reads a quantity: text with `FromStr`, and a plain number with `number` where it has a meaning.
 struct QuantityVisitor<T> {
     expecting: &'static str,
     number: fn(f64) -> Option<T>,
@@ -205,7 +205,7 @@ impl<T: FromStr<Err = String>> de::Visitor<'_> for QuantityVisitor<T> {
 
 const NUMBER: &str = r"[0-9][0-9_]*(\.[0-9]*)?([eE][+-]?[0-9]+)?";
 
-/// What the schema says of a quantity; `format` names the parser that the checker calls.
+/// The schema of a quantity; `format` names the parser that the checker calls.
 fn text_schema(format: &str, units: &str, description: &str, examples: &[&str]) -> Schema {
     json_schema!({
         "type": "string",
@@ -246,7 +246,7 @@ const TIME_UNIT: &str = "ns|us|µs|ms|s|sec|min|m|h";
 const RATE_UNIT: &str = "[kKmMgG]?B/s|[kKmMgGtT]?([bB]it(/s)?|bps|b/s)";
 const SIZE_UNIT: &str = "[kKmMgGtT]?i?[bB]|bytes?";
 
-/// The pattern of a queue limit.
+/// The pattern for queue limits.
 pub(super) fn limit_pattern() -> String {
     format!(
         "0|[0-9_]+\\s*([pP]|[pP]ackets?|pkts)|{NUMBER}\\s*([bB][dD][pP]|{SIZE_UNIT}|{TIME_UNIT})|unlimited"
@@ -313,7 +313,7 @@ impl JsonSchema for LimitText {
         text_schema(
             "queue-limit",
             &limit_pattern(),
-            "How much may wait, without the packet in transmission: packets (100p), bytes on the wire (150kB), multiples of \
+            "How much may wait, not counting the packet in transmission: packets (100p), bytes on the wire (150kB), multiples of \
              the bandwidth-delay product (1BDP), a time at the link's rate (50ms), or unlimited. A BDP is the link's rate \
              (the mean of a schedule or trace) times the largest base RTT of the flows that cross it in this direction; BDP \
              and time are rounded up to whole full-sized packets, at least one.",
@@ -383,7 +383,7 @@ impl JsonSchema for Tdf {
     }
 }
 
-/// Checks `text` as the schema format named `format`; formats that are not ours are accepted.
+/// Checks `text` against the schema format `format`; unknown formats accept any text.
 pub(super) fn check_format(format: &str, text: &str) -> Result<(), String> {
     match format {
         "time" => text.parse::<Time>().map(drop),
@@ -404,7 +404,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_start_range_that_ends_before_it_begins_is_turned_round_for_the_reader() {
+    fn the_error_for_a_reversed_start_range_shows_it_in_order() {
         let error = "3s..1s".parse::<StartTime>().unwrap_err();
         assert!(error.contains("`1s..3s`"), "{error}");
         let start: StartTime = "1s..3s".parse().unwrap();

@@ -1,4 +1,4 @@
-//! When a program is ready for others, and when a run is over before its time.
+//! When a program is ready for others, and what ends a run early.
 
 use std::borrow::Cow;
 
@@ -10,14 +10,14 @@ use super::Scenario;
 use super::host::{Host, Program, ProgramCommand};
 use super::quantity::Time;
 
-/// How long others wait, where nothing is said.
+/// How long programs wait for another to be ready, by default.
 pub const PATIENCE: Time = Time(warpline_core::TimeDelta::from_secs(30));
 
-/// What says that a program is ready: one of `port`, `prints`, `file` and `command`.
+/// How to tell that a program is ready: one of `port`, `prints`, `file` and `command`.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ready {
-    /// A port of the host at which TCP listens or a UDP socket is open.
+    /// A port of the host on which TCP listens or a UDP socket is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535), example = 8080)]
     pub port: Option<u16>,
@@ -25,27 +25,27 @@ pub struct Ready {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"listening")]
     pub prints: Option<String>,
-    /// A file that is there; one that was there before the program was started has to change.
+    /// A file that exists. If it existed before the program started, it must change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"/tmp/ready")]
     pub file: Option<String>,
-    /// A command that ends with exit code 0, as `command` of a program is written. It is tried every 100 ms on the program's host, in the
+    /// A command that exits with code 0, written like a program's `command`. It is run every 100 ms on the program's host, in the
     /// program's directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"curl -s http://localhost/")]
     pub command: Option<ProgramCommand>,
-    /// How long it may take from the program's start, in the run's time; the run ends with an error when it takes longer. Default 30s.
+    /// How long it may take from the program's start, in the run's time. If it takes longer, the run ends with an error. Default 30s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"10s")]
     pub within: Option<Time>,
 }
 
-/// [`Ready`] as scenarios write it: a table, a port's number, or a text whose first word is the key.
+/// [`Ready`] as scenarios write it: a table, a port number, or a text whose first word is the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readiness(pub Ready);
 
 impl Ready {
-    /// How many conditions it gives; there should be one.
+    /// How many conditions it gives; must be one.
     pub(super) fn given(&self) -> usize {
         [self.port.is_some(), self.prints.is_some(), self.file.is_some(), self.command.is_some()]
             .into_iter()
@@ -53,12 +53,12 @@ impl Ready {
             .count()
     }
 
-    /// How long others wait.
+    /// How long other programs wait for it.
     pub fn limit(&self) -> Time {
         self.within.unwrap_or(PATIENCE)
     }
 
-    /// One from a text such as "prints listening"; empty if its first word is no key.
+    /// Reads a text such as "prints listening"; empty if its first word is not a key.
     fn from_words(text: &str) -> Ready {
         let (key, rest) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
         let value = Some(rest.trim().to_owned()).filter(|rest| !rest.is_empty());
@@ -99,7 +99,7 @@ impl JsonSchema for Readiness {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let table = generator.subschema_for::<Ready>();
         json_schema!({
-            "description": "What says that a program is ready: a port's number, a text such as \"prints listening\", or a table.",
+            "description": "How to tell that a program is ready: a port number, a text such as \"prints listening\", or a table.",
             "examples": [8080, "prints listening", {"port": 8080, "within": "10s"}],
             "anyOf": [
                 {"type": "integer", "minimum": 1, "maximum": 65535, "description": "A port."},
@@ -110,12 +110,12 @@ impl JsonSchema for Readiness {
     }
 }
 
-/// What ends a run before its `duration`: "PROGRAM exits", or several, of which all have to.
+/// What ends a run early: "PROGRAM exits", or a list of such texts, all of which must come true.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Until(pub Vec<String>);
 
 impl Until {
-    /// The program of a condition; none if that is written otherwise.
+    /// The program of a condition "PROGRAM exits"; none for any other text.
     pub fn program(condition: &str) -> Option<&str> {
         condition
             .trim()
@@ -155,36 +155,36 @@ impl JsonSchema for Until {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "What ends a run before its time: \"PROGRAM exits\", or a list of such texts, of which all have to come true.",
+            "description": "What ends a run early: \"PROGRAM exits\", or a list of such texts, all of which must come true.",
             "examples": ["client exits", ["a.client exits", "b.client exits"]],
             "anyOf": [
                 {"type": "string", "description": "\"PROGRAM exits\"."},
-                {"type": "array", "items": {"type": "string"}, "description": "All of them."},
+                {"type": "array", "items": {"type": "string"}, "description": "All must come true."},
             ],
         })
     }
 }
 
-/// Which programs a name may mean.
+/// The program that a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
-    /// This one: the number of the host's entry, and its own on the host.
+    /// One program, by the index of its host's entry and its own index there.
     One(usize, usize),
-    /// None.
+    /// There is none.
     Unknown,
-    /// More than one.
+    /// There are several.
     Several,
 }
 
 impl Scenario {
-    /// All programs: the number of the host's entry, and its own there.
+    /// All programs, each with the index of its host's entry and its own index there.
     pub fn programs(&self) -> impl Iterator<Item = (usize, usize, &Host, &Program)> {
         self.host.iter().enumerate().flat_map(|(i, host)| {
             host.programs().iter().enumerate().map(move |(number, program)| (i, number, host, program))
         })
     }
 
-    /// The program that is meant by "NAME", "HOST.NAME", or "HOST" where that has one program.
+    /// The program that "NAME", "HOST.NAME", or "HOST" (a host with one program) stands for.
     pub fn program_named(&self, name: &str) -> Named {
         let all = || self.programs();
         let full = all().filter(|(_, number, host, program)| {
@@ -204,7 +204,7 @@ impl Scenario {
         Named::Unknown
     }
 
-    /// The programs that a program waits for. Names that mean none are left out.
+    /// The programs that a program waits for. Names that stand for no program are left out.
     pub fn waits_for(&self, host: usize, number: usize) -> Vec<(usize, usize)> {
         let Some(program) = self.host.get(host).and_then(|host| host.programs().get(number)) else {
             return Vec::new();
@@ -257,13 +257,13 @@ mod tests {
         assert_eq!(ready("ready = \"file up\""), ready("ready = { file = \"up\" }"));
         assert_eq!(ready("ready = \"command true\""), ready("ready = { command = \"true\" }"));
         assert_eq!(ready("ready = { port = 1, within = \"2s\" }").limit().to_string(), "2s");
-        // It is the same again when it is read back.
+        // Written out and read back, it is the same.
         let scenario = two("ready = \"prints x\"", "").unwrap();
         assert_eq!(Scenario::from_toml("again", &scenario.to_toml(), &[]).unwrap().host, scenario.host);
     }
 
     #[test]
-    fn who_waits_for_whom_can_be_said_and_need_not() {
+    fn a_program_waits_for_those_in_after_or_else_for_all_that_have_ready() {
         let waits = |server: &str, client: &str| two(server, client).unwrap().waits_for(1, 0);
         assert_eq!(waits("", ""), []);
         assert_eq!(waits("ready = 1", ""), [(0, 0)]);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_at_its_key() {
+    fn wrong_values_are_reported_at_their_keys() {
         for (server, client, part) in [
             ("ready = \"listening\"", "", "`ready` needs one of `port`"),
             ("ready = { port = 1, file = \"x\" }", "", "`ready` needs one of `port`"),

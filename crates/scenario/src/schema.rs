@@ -16,7 +16,7 @@ pub fn json_schema() -> Value {
     schema
 }
 
-/// The schema as the committed file has it.
+/// The schema as text, as in the committed file.
 pub fn json_schema_text() -> String {
     format!("{:#}\n", json_schema())
 }
@@ -34,7 +34,7 @@ mod tests {
         let committed = std::fs::read_to_string(path).unwrap_or_default().replace("\r\n", "\n");
         assert!(
             committed == json_schema_text(),
-            "docs/scenario.schema.json is stale: run the tests of warpline-lab with WARPLINE_WRITE_SCHEMA=1"
+            "docs/scenario.schema.json is stale: run the tests of warpline-scenario with WARPLINE_WRITE_SCHEMA=1"
         );
     }
 }

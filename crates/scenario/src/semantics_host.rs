@@ -1,4 +1,4 @@
-//! Whether hosts and their programs make sense.
+//! Checks hosts, their programs and the flows to and from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -37,7 +37,7 @@ pub(super) fn check(check: &mut Check<'_>, expanded: &Expanded) {
     flows(check, expanded);
 }
 
-/// Whether the host can follow the clock, and what its endpoint has to say.
+/// Checks that the host can follow the clock, and what is particular to its endpoint.
 fn endpoint(check: &mut Check<'_>, i: usize, host: &Host) {
     let mode = check.scenario.clock.mode;
     let About { name, clocks, why, .. } = host.endpoint.about();
@@ -74,7 +74,7 @@ fn program(check: &mut Check<'_>, at: &[Step], program: &Program) {
             program.start, check.scenario.duration
         );
         let help = match program.expect {
-            Expect::Running => "a program that should be running at the end has to be started before",
+            Expect::Running => "a program that must be running at the end has to start before it",
             _ => "the program would never run",
         };
         check.error(&below("start"), message, help);
@@ -87,7 +87,7 @@ fn program(check: &mut Check<'_>, at: &[Step], program: &Program) {
     }
 }
 
-/// Names in braces must be those of nodes.
+/// Names in braces must be names of nodes.
 fn names(check: &mut Check<'_>, at: &[Step], program: &Program, expanded: &Expanded) {
     let known: Vec<&str> = expanded.nodes.iter().map(String::as_str).collect();
     let words = program.command.words();
@@ -98,7 +98,7 @@ fn names(check: &mut Check<'_>, at: &[Step], program: &Program, expanded: &Expan
             path.push(key(key_name));
             let mut help = spelling_help(name, &known);
             help.push(format!(
-                "`{{NAME}}` is the address of a node; braces for another program are left alone with a space in them: `{{ {name} }}`"
+                "`{{NAME}}` stands for the address of a node; braces with spaces are left alone: `{{ {name} }}`"
             ));
             check.errors.about(
                 check.root,
@@ -110,7 +110,7 @@ fn names(check: &mut Check<'_>, at: &[Step], program: &Program, expanded: &Expan
     }
 }
 
-/// No two nodes have the same address.
+/// No two nodes may have the same address.
 fn addresses(check: &mut Check<'_>, expanded: &Expanded) {
     let scenario = check.scenario;
     let hosts: BTreeMap<&str, usize> =
@@ -144,17 +144,17 @@ fn addresses(check: &mut Check<'_>, expanded: &Expanded) {
                 );
             } else if let Some(other) = owners.insert(address, node) {
                 let message = format!("{address} is already the address of `{}`", expanded.nodes[other]);
-                check.error(&path, message, "leave it out for an address of its own, or give another");
+                check.error(&path, message, "leave it out for a default address, or give another");
             }
         }
     }
 }
 
-/// Where flows meet live hosts: which end may be one, and what the flow needs then.
+/// Checks flows with live hosts: which end may be live, and what the flow then needs.
 fn flows(check: &mut Check<'_>, expanded: &Expanded) {
     let scenario = check.scenario;
     let live = |node: usize| scenario.traffic(&expanded.nodes[node]).has_programs();
-    let mut told: BTreeSet<usize> = BTreeSet::new();
+    let mut reported: BTreeSet<usize> = BTreeSet::new();
     let mut services: BTreeMap<(usize, u16), String> = BTreeMap::new();
     for spec in &expanded.flows {
         let flow = &scenario.flow[spec.entry];
@@ -163,17 +163,18 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
         let kernel = |node: &str| scenario.traffic(node) == Traffic::Kernel;
         let guests = (kernel(from), kernel(to));
         if flow.app == App::Request && guests != (true, true) {
-            if told.insert(spec.entry) {
+            if reported.insert(spec.entry) {
                 let node = if guests.0 { to } else { from };
-                let message = format!("app = \"request\" is for guests, and `{node}` is none");
-                let help = "a [[host]] with endpoint = \"guest\" at both ends; between simulated hosts app = \"web\" asks and answers";
+                let message =
+                    format!("app = \"request\" needs guests at both ends, and `{node}` is not a guest");
+                let help = "a [[host]] with endpoint = \"guest\" at both ends; between simulated hosts, app = \"web\" sends requests and answers";
                 check.error(&entry("flow", spec.entry, &["app"]), message, help);
             }
             continue;
         }
         if guests.0 && !flow.app.is_service() || guests.1 && flow.port.is_none() {
             if let Some((name, message, help)) = carried(flow, guests)
-                && told.insert(spec.entry)
+                && reported.insert(spec.entry)
             {
                 check.error(&entry("flow", spec.entry, &[name]), message, help);
             }
@@ -184,13 +185,13 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
             (true, true) => Some((
                 "from",
                 format!(
-                    "both `{from}` and `{to}` are live: a [[flow]] has a simulated host at one end at least"
+                    "both `{from}` and `{to}` are live: a [[flow]] needs a simulated host at one end at least"
                 ),
                 "traffic between live hosts comes from programs ([[host.program]])",
             )),
             (true, false) if !flow.app.is_service() => Some((
                 "from",
-                format!("`{from}` is live: what it sends comes from its programs, not from app = \"{app}\""),
+                format!("`{from}` is live: only its programs send, so app = \"{app}\" cannot"),
                 "app = \"discard\", \"echo\", \"source\" or \"http\" is a service of `to` that programs on `from` can use, on `port`",
             )),
             (false, true) if flow.app.is_service() => Some((
@@ -200,20 +201,20 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
             )),
             (false, true) if matches!(flow.app, App::Cap | App::Treno) => Some((
                 "app",
-                format!("app = \"{app}\" has both its ends simulated, and `{to}` is live"),
+                format!("app = \"{app}\" needs simulated hosts at both ends, and `{to}` is live"),
                 "on live hosts run `warpline capd`, `warpline cap` and `warpline treno` as programs ([[host.program]])",
             )),
             (false, true) if flow.app == App::Web => Some((
                 "app",
-                format!("app = \"web\" has both its ends simulated, and `{to}` is live"),
-                "app = \"http\" with `from` and `to` exchanged is a web server for programs; to a program go bulk, transfer, cbr, onoff and poisson",
+                format!("app = \"web\" needs simulated hosts at both ends, and `{to}` is live"),
+                "for a web server, app = \"http\" with `from` and `to` exchanged; to send to a program, bulk, transfer, cbr, onoff or poisson",
             )),
             (false, true) if flow.transport() == Transport::Udp => Some((
                 if flow.transport.is_some() { "transport" } else { "app" },
-                format!("UDP does not go to live hosts in this version, and `{to}` is live"),
+                format!("a flow cannot send UDP to a live host in this version, and `{to}` is live"),
                 "transport = \"tcp\"; for UDP let a program send",
             )),
-            // A port that cannot be read has been told of.
+            // A port that cannot be read has been reported already.
             _ if flow.port.is_none() && check.root.at(&entry("flow", spec.entry, &["port"])).is_some() => {
                 None
             }
@@ -229,17 +230,17 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
             ))
         });
         if let Some((name, message, help)) = problem
-            && told.insert(spec.entry)
+            && reported.insert(spec.entry)
         {
             check.error(&entry("flow", spec.entry, &[name]), message, help);
         }
     }
 }
 
-/// What is wrong with a flow, the key that it is about, and what to do.
+/// What is wrong with a flow: the key, the message, and what to do.
 type Wrong = (&'static str, String, &'static str);
 
-/// A flow that guests carry by themselves: `guests` says at which ends there is one.
+/// Checks a flow that the kernels of guests carry. `guests` says which ends are guests.
 fn carried(flow: &Flow, guests: (bool, bool)) -> Option<Wrong> {
     let help = "app = \"bulk\" or \"request\"; for anything else let a program send ([[host.program]])";
     match flow.app {
@@ -248,19 +249,20 @@ fn carried(flow: &Flow, guests: (bool, bool)) -> Option<Wrong> {
         App::Transfer => {
             return Some((
                 "app",
-                "a guest makes one transfer only by itself".to_owned(),
-                "transfers = 1, with count = 10 and a range of `start` for ten of them",
+                "a flow from a guest makes one transfer only".to_owned(),
+                "transfers = 1; for ten of them, count = 10 and a range of `start`",
             ));
         }
-        // What the model sends to a guest is thrown away there.
+        // What the model sends to a guest is discarded there.
         _ if !guests.0 && flow.app != App::Web && !flow.app.is_service() => {}
         _ => {
-            let message = format!("a guest does not make or take app = \"{}\" by itself", flow.app.name());
+            let message =
+                format!("a guest's kernel cannot send or receive app = \"{}\" by itself", flow.app.name());
             return Some(("app", message, help));
         }
     }
     if flow.transport() == Transport::Udp {
-        return Some(("transport", "a guest does not send or take UDP by itself".to_owned(), help));
+        return Some(("transport", "a guest's kernel cannot send or receive UDP by itself".to_owned(), help));
     }
     let model = [
         ("tcp", flow.tcp.is_some()),
@@ -275,7 +277,7 @@ fn carried(flow: &Flow, guests: (bool, bool)) -> Option<Wrong> {
     ))
 }
 
-/// A flow between simulated hosts.
+/// Checks a flow between simulated hosts.
 fn simulated(flow: &Flow) -> Option<Wrong> {
     let live_only = "one end must be a live host: a [[host]] with endpoint = \"live\"";
     if flow.app.is_service() {
@@ -292,10 +294,10 @@ fn simulated(flow: &Flow) -> Option<Wrong> {
     } else {
         return None;
     };
-    Some((name, format!("`{name}` is for flows that meet a program, and both ends are simulated"), live_only))
+    Some((name, format!("`{name}` is for flows to or from programs, and both ends are simulated"), live_only))
 }
 
-/// A flow with one end at a program.
+/// Checks a flow to or from a program.
 fn met(flow: &Flow) -> Option<Wrong> {
     let service = flow.app.is_service();
     match flow.port {
@@ -306,10 +308,10 @@ fn met(flow: &Flow) -> Option<Wrong> {
             "for example port = 5001, with [[host.program]] command = \"nc -l 5001 > /dev/null\"",
         )),
         Some(_) if service && flow.wait.is_some() => {
-            Some(("wait", "a service waits for nobody".to_owned(), "leave `wait` out"))
+            Some(("wait", "a service cannot `wait`".to_owned(), "leave `wait` out"))
         }
         Some(_) if service && flow.ipv6 => {
-            Some(("ipv6", "a service is there for IPv4 and IPv6".to_owned(), "leave `ipv6` out"))
+            Some(("ipv6", "a service always has IPv4 and IPv6".to_owned(), "leave `ipv6` out"))
         }
         Some(_) => None,
     }
@@ -327,7 +329,7 @@ link = [{ between = ["a", "r"], rate = "1Mbit/s" }, { between = ["r", "b"], rate
         Scenario::from_toml("test.toml", &format!("{LINKS}{text}"), &[]).map_err(|errors| errors.to_string())
     }
 
-    /// A live host `a` by the real clock with these keys, and a program.
+    /// A live host `a` with these keys and this program, on the real clock.
     fn live(keys: &str, program: &str) -> Result<Scenario, String> {
         load(&format!(
             "clock = {{ mode = \"real\" }}\n[[host]]\nname = \"a\"\nendpoint = \"live\"\n{keys}\n[[host.program]]\n{program}\n"
@@ -340,7 +342,7 @@ link = [{ between = ["a", "r"], rate = "1Mbit/s" }, { between = ["r", "b"], rate
     }
 
     #[test]
-    fn what_linux_has_beside_our_congestion_controls_a_guest_may_name() {
+    fn flows_from_guests_may_name_the_congestion_controls_of_linux() {
         let flow = |cc: &str| {
             load(&format!(
                 "[[host]]\nname = \"a\"\nendpoint = \"guest\"\n[[host]]\nname = \"b\"\nendpoint = \"guest\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = {cc}"
@@ -351,21 +353,21 @@ link = [{ between = ["a", "r"], rate = "1Mbit/s" }, { between = ["r", "b"], rate
         for part in [
             "`cc` cannot be \"bbr\"",
             "allowed: reno, cubic",
-            "what Linux has beside these, a guest can name",
+            "a flow from a guest can name any that Linux has",
             "endpoint = \"guest\"",
         ] {
             assert!(errors.contains(part), "{part}: {errors}");
         }
         let errors = load("[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = \"vegass\"").unwrap_err();
         assert!(errors.contains("did you mean `vegas`?"), "{errors}");
-        // A class of a program is named in a table.
+        // A class of a program has to be named in a table.
         assert!(
             load("[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = { kind = \"custom\", name = \"mine\" }").is_ok()
         );
     }
 
     #[test]
-    fn a_flow_meets_a_program_at_either_end() {
+    fn either_end_of_a_flow_can_be_a_program() {
         for keys in [
             "from = \"b\"\nto = \"a\"\nport = 5001\nipv6 = true\ncount = 3",
             "from = \"b\"\nto = \"a\"\nport = 5001\napp = \"cbr\"\nrate = \"1Mbit/s\"\ntransport = \"tcp\"",
@@ -378,7 +380,7 @@ link = [{ between = ["a", "r"], rate = "1Mbit/s" }, { between = ["r", "b"], rate
     }
 
     #[test]
-    fn a_live_host_with_programs_is_right_by_the_real_clock_and_survives_the_round_trip() {
+    fn a_live_host_with_programs_is_accepted_on_the_real_clock_and_survives_the_round_trip() {
         let scenario = live(
             "address = \"192.0.2.1\"\naddress6 = \"2001:db8::1\"",
             "command = [\"true\"]\nstart = \"500ms\"\nexpect = \"running\"\nstop = \"INT\"\nenvironment = { A = \"1\", B_C = \"\" }",
@@ -388,13 +390,13 @@ link = [{ between = ["a", "r"], rate = "1Mbit/s" }, { between = ["r", "b"], rate
             Scenario::from_toml("test.toml", &scenario.to_toml(), &[]).map_err(|e| e.to_string()),
             Ok(scenario)
         );
-        // Models follow any clock.
+        // Models run on any clock.
         let flow = "clock = { mode = \"real\", max_lag = \"5ms\" }\nflow = [{ from = \"a\", to = \"b\" }]\n";
         load(flow).unwrap_or_else(|errors| panic!("{errors}"));
     }
 
     #[test]
-    fn what_cannot_be_is_told_with_its_place_and_what_to_do() {
+    fn errors_have_a_place_and_say_what_to_do() {
         let program = "command = \"true\"";
         let flow = "[[flow]]\nfrom = \"b\"\nto = \"a\"\n";
         for (result, parts) in [
@@ -459,11 +461,11 @@ link = [{ between = ["a", "r"], rate = "1Mbit/s" }, { between = ["r", "b"], rate
             (meets("from = \"b\"\nto = \"a\"\nport = 70000"), ["test.toml:13:", "out of range", "65535"]),
             (
                 meets("from = \"b\"\nto = \"a\"\nport = 9\napp = \"cbr\"\nrate = \"1Mbit/s\""),
-                ["test.toml:14:", "UDP does not go", "transport = \"tcp\""],
+                ["test.toml:14:", "cannot send UDP", "transport = \"tcp\""],
             ),
             (
                 meets("from = \"b\"\nto = \"a\"\nport = 9\napp = \"web\""),
-                ["test.toml:14:", "both its ends simulated", "http"],
+                ["test.toml:14:", "simulated hosts at both ends", "http"],
             ),
             (
                 meets("from = \"b\"\nto = \"a\"\nport = 9\napp = \"http\""),
@@ -492,7 +494,7 @@ link = [{ between = ["a", "r"], rate = "1Mbit/s" }, { between = ["r", "b"], rate
                 ["test.toml:13:", "both ends are simulated", "live"],
             ),
         ] {
-            let text = result.expect_err("it is wrong");
+            let text = result.expect_err("the scenario is wrong");
             for part in parts {
                 assert!(text.contains(part), "{part}\n{text}");
             }

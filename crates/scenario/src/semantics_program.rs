@@ -1,4 +1,4 @@
-//! Whether what programs wait for makes sense, and what ends a run.
+//! Checks what programs wait for, and what ends the run.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::host::ProgramCommand;
 use super::ready::{Named, Ready, Until};
 use super::semantics::Check;
 
-/// `[[host.program]]` entry `number` of host `i`, and keys below it.
+/// The key path of entry `number` of `[[host.program]]` of host `i`, and of keys below it.
 pub(super) fn program_path(i: usize, number: usize, below: &[&str]) -> Vec<Step> {
     let mut path = entry("host", i, &["program"]);
     path.push(Step::Index(number));
@@ -39,13 +39,13 @@ pub(super) fn check(check: &mut Check<'_>) {
                 path.push(Step::Index(place));
                 let Some((host, other)) = named(check, &path, name) else { continue };
                 if scenario.host[host].programs()[other].ready.is_none() {
-                    let message = format!("program `{name}` has no `ready`: nobody can tell when it is");
-                    check.error(&path, message, "for example ready = { port = 8080 } at that program");
+                    let message = format!("program `{name}` has no `ready`, so no program can wait for it");
+                    check.error(&path, message, "give it one, for example ready = { port = 8080 }");
                 }
             }
             if waits_for_itself(check, i, number) {
-                let message = "programs that wait for each other are never started".to_owned();
-                check.error(&at(&["after"]), message, "leave one of them out of the other's `after`");
+                let message = "these programs wait for each other, so none would start".to_owned();
+                check.error(&at(&["after"]), message, "remove one of them from the other's `after`");
             }
         }
     }
@@ -61,13 +61,13 @@ pub(super) fn check(check: &mut Check<'_>) {
             }
             None => {
                 let message = format!("`until` cannot be {condition:?}");
-                check.error(&path, message, "it is \"PROGRAM exits\", for example \"client exits\"");
+                check.error(&path, message, "write \"PROGRAM exits\", for example \"client exits\"");
             }
         }
     }
 }
 
-/// The program that a name means, or an error about it.
+/// The program that a name stands for; reports an error if there is no such program.
 fn named(check: &mut Check<'_>, path: &[Step], name: &str) -> Option<(usize, usize)> {
     match check.scenario.program_named(name) {
         Named::One(host, number) => Some((host, number)),
@@ -90,20 +90,20 @@ fn named(check: &mut Check<'_>, path: &[Step], name: &str) -> Option<(usize, usi
         }
         Named::Several => {
             let message = format!("more than one program is called `{name}`");
-            check.error(path, message, "write the host before it, for example \"a.client\"");
+            check.error(path, message, "put the host in front, for example \"a.client\"");
             None
         }
     }
 }
 
-/// A name becomes part of file names, and must not be taken for a number.
+/// A name becomes part of file names, and must not look like a number.
 fn name_fits(check: &mut Check<'_>, path: &[Step], name: &str) {
     let fits = !name.is_empty()
         && name.len() <= 100
         && name.chars().all(|c| c.is_alphanumeric() || "-_".contains(c))
         && !name.chars().all(|c| c.is_ascii_digit());
     if !fits {
-        let help = "names have letters, digits, `-` and `_`, and are no numbers";
+        let help = "names have letters, digits, `-` and `_`, and not only digits";
         check.error(path, format!("{name:?} cannot be a program's name"), help);
     }
 }
@@ -126,7 +126,7 @@ fn ready(check: &mut Check<'_>, path: &[Step], ready: &Ready) {
     }
 }
 
-/// Whether a program waits, over others, for itself.
+/// Whether a program waits for itself, directly or through others.
 fn waits_for_itself(check: &Check<'_>, host: usize, number: usize) -> bool {
     let mut seen = BTreeSet::new();
     let mut next = check.scenario.waits_for(host, number);

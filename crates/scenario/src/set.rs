@@ -1,13 +1,13 @@
 //! `--set path=value`: changes to a document before it is checked.
 //!
-//! A path names keys with dots between them; an entry of a list is named by its number from 0 (`link.1.rate`) or by its name
-//! (`link[r1-r2].rate`, `flow.bulk.cc`). The value is read as TOML, and as a plain string where it is not TOML.
+//! A path is a list of keys separated by dots. An entry of a list is given by its index from 0 (`link.1.rate`) or by its name
+//! (`link[r1-r2].rate`, `flow.bulk.cc`). The value is read as TOML, or as a plain string if it is not TOML.
 
 use super::diagnostics::{Collector, nearest};
 use super::document::{Data, Entry, Node, Place, Table};
 
-/// Applies `sets` to `root`; what cannot be applied becomes an error. `tidy` puts short forms in full before each change, so that a path leads
-/// into them, and after the last.
+/// Applies `sets` to `root`; one that cannot be applied becomes an error. `tidy` is called before each change and after the last. It
+/// writes short forms out in full, so that a path can lead into them.
 pub(crate) fn apply(
     root: &mut Node,
     sets: &[String],
@@ -25,7 +25,7 @@ pub(crate) fn apply(
 
 type Failure = (std::ops::Range<usize>, String, Vec<String>);
 
-/// A step of a path with its bytes in the text.
+/// A step of a path, with its range of bytes in the text.
 struct Segment {
     text: String,
     start: usize,
@@ -46,7 +46,7 @@ fn apply_one(root: &mut Node, index: usize, text: &str) -> Result<(), Failure> {
     if segments.is_empty() {
         return Err(malformed(0..equals.max(1), "`--set` without a path"));
     }
-    // No key of a scenario lies this deep; a longer path would only nest.
+    // Keys of a scenario are not this deep; a longer path would only nest.
     if segments.len() > 16 {
         return Err(malformed(0..equals, "the path has more than 16 steps"));
     }
@@ -59,7 +59,7 @@ fn apply_one(root: &mut Node, index: usize, text: &str) -> Result<(), Failure> {
     insert(root, &segments, value, &Place::Set(index, segments[0].start..end))
 }
 
-/// Splits the path, up to the `=`, into its steps.
+/// Splits the path (up to the `=`) into steps.
 fn segments(text: &str) -> Result<Vec<Segment>, (std::ops::Range<usize>, &'static str)> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -98,7 +98,7 @@ fn insert(node: &mut Node, path: &[Segment], value: Node, place: &Place) -> Resu
             if let Some(child) = table.value_mut(&step.text) {
                 return insert(child, rest, value, place);
             }
-            // A key that is not there yet; whether it may be is checked afterwards like everything else.
+            // A new key. Whether it is allowed is checked later, as for all keys.
             let mut child = Node { place: place.clone(), data: Data::Table(Table::default()) };
             insert(&mut child, rest, value, place)?;
             let key_place = match place {
@@ -133,7 +133,7 @@ fn insert(node: &mut Node, path: &[Segment], value: Node, place: &Place) -> Resu
     }
 }
 
-/// By which name an entry of a list may be called: its `name`, or the ends of a link, or the app of a flow.
+/// The name of an entry of a list: its `name`, the ends of a link, or the app of a flow.
 pub(super) fn entry_name(node: &Node) -> String {
     let Some(table) = node.table() else { return String::new() };
     let text = |key: &str| table.value(key).and_then(Node::text).unwrap_or_default().to_owned();

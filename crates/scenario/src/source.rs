@@ -1,4 +1,4 @@
-//! Where a scenario's text comes from: a file, standard input, or a pipe.
+//! Reads a scenario's text from a file, standard input, or a pipe.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 use super::Scenario;
 use super::diagnostics::{Diagnostics, nearest};
 
-/// What stands for standard input on the command line.
+/// Stands for standard input on the command line.
 pub const STANDARD_INPUT: &str = "-";
 
-/// The text of a scenario, read once: it may be loaded several times, also where it came through a pipe.
+/// The text of a scenario. It is read once and can be loaded several times, even if it came through a pipe.
 #[derive(Clone, Debug)]
 pub struct Source {
     name: String,
-    /// What the scenario is called if it does not say.
+    /// The scenario's name if it has none.
     stem: String,
     text: String,
     directory: PathBuf,
 }
 
-/// Whether a path is a device or a pipe of the system, whatever is behind it: `/dev/stdin`, `/dev/fd/63`, `/proc/self/fd/0`.
+/// Whether a path is a stream (a device, a pipe, standard input) and not a file: `/dev/stdin`, `/dev/fd/63`, `/proc/self/fd/0`.
 fn is_stream(path: &Path) -> bool {
     let named = path == Path::new(STANDARD_INPUT) || path == Path::new("/dev/stdin");
     named || path.starts_with("/dev/fd") || path.starts_with("/proc") || {
@@ -79,7 +79,7 @@ impl Scenario {
     }
 }
 
-/// What to say of a scenario that cannot be read; `name` is what it is called.
+/// The error for a scenario called `name` that cannot be read.
 fn unreadable(path: &Path, name: &str, error: &std::io::Error) -> Diagnostics {
     let mut help = String::new();
     if error.kind() == std::io::ErrorKind::NotFound {

@@ -1,4 +1,4 @@
-//! Options of a TCP, of any decade, and the presets that stand for many of them.
+//! TCP options, and presets: values that make up the TCP of a certain system or decade.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,18 +20,18 @@ pub enum Recovery {
     Sack,
 }
 
-/// How the variance term of the retransmission time-out is kept.
+/// How the variance of the RTT enters the retransmission time-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RtoVariance {
-    /// RFC 6298 to the letter; `min_rto` bounds the whole time-out.
+    /// Exactly as RFC 6298; `min_rto` bounds the whole time-out.
     Rfc6298,
-    /// As Linux: the largest deviation of each round trip, falling slowly; `min_rto` bounds the variance term, so that the
+    /// As Linux: the largest deviation within each round trip, which decays slowly. `min_rto` bounds the variance term, so the
     /// time-out is at least the smoothed RTT plus `min_rto`.
     Linux,
 }
 
-/// A set of option values that go together.
+/// A set of values for the TCP options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TcpPreset {
@@ -47,32 +47,32 @@ pub enum TcpPreset {
     /// NewReno of 1999 (RFC 2582): partial ACKs, limited transmit, initial window 2.
     #[serde(rename = "1999-newreno")]
     Newreno1999,
-    /// ns-2's Agent/TCP/Sack1 with a delayed-ACK sink as ns-2 users run it: SACK, limited transmit (`singledup_`), no timestamps,
+    /// ns-2's Agent/TCP/Sack1 with a delayed-ACK sink as it is usually run: SACK, limited transmit (`singledup_`), no timestamps,
     /// no undo, no RACK, initial window 2, delayed ACK 100 ms, smallest RTO 200 ms, unlimited window.
     #[serde(rename = "ns2-sack1")]
     Ns2Sack1,
 }
 
-/// Options of a TCP endpoint. What is left out comes from the host, then the scenario's `[tcp]`, then the preset "modern".
+/// Options of a TCP endpoint. An option that is not given comes from the host, then the scenario's `[tcp]`, then the preset "modern".
 ///
-/// A preset stands for the options it sets: those named beside it win over it, and those of an inner level (flow) win over
-/// all of an outer level (host, scenario). A flow's options hold for both of its ends; a host's for the connections that
-/// end there.
+/// A preset sets many options. Options given beside it override it, and everything given at an inner level (flow) overrides the
+/// outer levels (host, scenario), also a preset. A flow's options hold for both of its ends; a host's options hold for the
+/// connections that end there.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TcpOptions {
-    /// Option values that go together; those given beside it win.
+    /// A set of values for the options; an option given beside it overrides it.
     #[schemars(example = &"1990-reno")]
     pub preset: Option<TcpPreset>,
     /// How the sender recovers from loss. modern: sack.
     pub recovery: Option<Recovery>,
     /// Selective acknowledgements (RFC 2018). modern: true.
     pub sack: Option<bool>,
-    /// Duplicate SACKs sent by the receiver (RFC 2883). modern: true.
+    /// Duplicate SACKs from the receiver (RFC 2883). modern: true.
     pub dsack: Option<bool>,
-    /// Timestamps (RFC 7323); take 12 bytes of every segment. modern: true.
+    /// Timestamps (RFC 7323); they take 12 bytes of every segment. modern: true.
     pub timestamps: Option<bool>,
-    /// Window scaling (RFC 7323); without it no window exceeds 65535 bytes. modern: true.
+    /// Window scaling (RFC 7323); without it no window can exceed 65535 bytes. modern: true.
     pub window_scaling: Option<bool>,
     /// Explicit congestion notification (RFC 3168). modern: false.
     pub ecn: Option<bool>,
@@ -82,33 +82,33 @@ pub struct TcpOptions {
     pub tlp: Option<bool>,
     /// Proportional rate reduction in recovery (RFC 6937). modern: true.
     pub prr: Option<bool>,
-    /// New data on the first two duplicate ACKs (RFC 3042). modern: true.
+    /// Send new data on the first two duplicate ACKs (RFC 3042). modern: true.
     pub limited_transmit: Option<bool>,
-    /// Undo of spurious retransmissions, by timestamps (Eifel, RFC 3522) and DSACK. modern: true.
+    /// Undo the effects of spurious retransmissions, found by timestamps (Eifel, RFC 3522) or DSACK. modern: true.
     pub undo: Option<bool>,
-    /// Nagle's algorithm (RFC 896): no second small segment in flight. modern: true.
+    /// Nagle's algorithm (RFC 896): at most one small segment in flight. modern: true.
     pub nagle: Option<bool>,
-    /// Spreads a window's segments over the RTT. modern: false (a window below one segment is always paced).
+    /// Spread a window's segments over the RTT. modern: false (a window below one segment is always paced).
     pub pacing: Option<bool>,
-    /// Pacing rate in congestion avoidance, as a multiple of window per RTT. modern: 1.2.
+    /// Pacing rate in congestion avoidance, as a multiple of the window per RTT. modern: 1.2.
     pub pacing_gain: Option<f64>,
-    /// Pacing rate in slow start, as a multiple of window per RTT. modern: 2.
+    /// Pacing rate in slow start, as a multiple of the window per RTT. modern: 2.
     pub pacing_gain_slow_start: Option<f64>,
-    /// Segments sent together while the window is below that many, 1 or 2. TCP Nice sends pairs, so that a receiver that
+    /// Segments sent together while the window is smaller than this, 1 or 2. TCP Nice sends pairs, so that a receiver that
     /// delays acknowledgements answers at once. modern: 1.
     #[schemars(range(min = 1, max = 2))]
     pub small_window_burst: Option<u32>,
     /// Whether the window may grow only while it limits sending (RFC 7661). modern: true.
     pub cwnd_validation: Option<bool>,
-    /// How long an acknowledgement may be withheld; 0s acknowledges every segment at once. modern: 40ms.
+    /// How long an acknowledgement may be delayed; 0s acknowledges every segment at once. modern: 40ms.
     #[schemars(example = &"40ms")]
     pub delayed_ack: Option<Time>,
-    /// Full segments after which an acknowledgement is sent without waiting. modern: 2.
+    /// Number of full segments after which an acknowledgement is sent at once. modern: 2.
     #[schemars(range(min = 1, max = 64))]
     pub delayed_ack_segments: Option<u32>,
-    /// Segments at the start of a connection that are acknowledged one by one (Linux quick ACKs). modern: 0.
+    /// Number of segments at the start of a connection that are acknowledged one by one (Linux quick ACKs). modern: 0.
     pub quick_acks: Option<u32>,
-    /// Smallest retransmission time-out (RFC 6298 says 1s, Linux 200ms). modern: 200ms.
+    /// Smallest retransmission time-out (1s in RFC 6298, 200ms in Linux). modern: 200ms.
     #[schemars(example = &"200ms")]
     pub min_rto: Option<Time>,
     /// Largest retransmission time-out. modern: 120s.
@@ -117,32 +117,32 @@ pub struct TcpOptions {
     /// Retransmission time-out before the first RTT sample. modern: 1s.
     #[schemars(example = &"1s")]
     pub initial_rto: Option<Time>,
-    /// Granularity of the retransmission clock, which time-outs are rounded up to; 0s for none. modern: 0s; BSD: 500ms.
+    /// Granularity of the retransmission timer: time-outs are rounded up to a multiple of it; 0s for none. modern: 0s; BSD: 500ms.
     #[schemars(example = &"500ms")]
     pub tick: Option<Time>,
-    /// Whether time-outs wait for a beat of that `tick`, which has a phase of its own, drawn at random, in every flow (BSD's slow timer):
-    /// one of n ticks ends with the n-th beat. modern: false, a time-out lasts whole ticks from when it was set.
+    /// Whether time-outs end with a beat of a clock of period `tick` (BSD's slow timer), so that a time-out of n ticks ends with the n-th beat.
+    /// Each flow's clock has a random phase. modern: false, so that a time-out lasts whole ticks from when it was set.
     pub heartbeat: Option<bool>,
-    /// How the variance in the retransmission time-out is kept. modern: linux.
+    /// How the variance of the RTT enters the retransmission time-out. modern: linux.
     pub rto_variance: Option<RtoVariance>,
-    /// Retransmissions of a SYN before the connection is given up. modern: 6.
+    /// Retransmissions of a SYN before the connection fails. modern: 6.
     pub syn_retries: Option<u32>,
-    /// Time-outs in a row before the connection is given up. modern: 15.
+    /// Consecutive time-outs before the connection fails. modern: 15.
     pub data_retries: Option<u32>,
     /// Initial congestion window, in segments or bytes. modern: 10p (RFC 6928).
     #[schemars(example = &"10p")]
     pub initial_window: Option<Window>,
-    /// Initial slow-start threshold. modern: none, slow start ends at the first loss.
+    /// Initial slow-start threshold. modern: none, so that slow start lasts until the first loss.
     #[schemars(example = &"20p")]
     pub initial_ssthresh: Option<Window>,
-    /// Receive buffer, the largest window advertised. modern: 32MiB.
+    /// Receive buffer: the largest window that is advertised. modern: 32MiB.
     #[schemars(example = &"256KiB")]
     pub receive_buffer: Option<Size>,
-    /// Send buffer: how much the application may have written without acknowledgement. modern: no bound.
+    /// Send buffer: how much the application may have written that is not yet acknowledged. modern: no bound.
     #[schemars(example = &"256KiB")]
     pub send_buffer: Option<Size>,
-    /// Maximum segment size as announced in the SYN: payload of a segment without options, so a full packet has this plus
-    /// 40 bytes, and timestamps take their 12 out of the payload (RFC 6691). modern: 1460B.
+    /// Maximum segment size as announced in the SYN: the payload of a segment without options. A full packet has 40 bytes more;
+    /// timestamps take 12 bytes of the payload (RFC 6691). modern: 1460B.
     #[schemars(example = &"1460B")]
     pub mss: Option<Size>,
     /// Whether the window restarts from the initial one after an idle RTO (RFC 5681 section 4.1). modern: true.
@@ -150,10 +150,10 @@ pub struct TcpOptions {
     /// Duplicate ACKs that start fast retransmit. modern: 3.
     #[schemars(range(min = 1, max = 1000))]
     pub dupack_threshold: Option<u32>,
-    /// Cap on the congestion window, in segments or bytes. modern: none.
+    /// Upper bound of the congestion window, in segments or bytes. modern: none.
     #[schemars(example = &"4p")]
     pub max_window: Option<Window>,
-    /// Cap on the sending rate, kept by pacing; counts wire bytes. modern: none.
+    /// Upper bound of the sending rate in bytes on the wire, enforced by pacing. modern: none.
     #[schemars(example = &"1Mbit/s")]
     pub max_rate: Option<BitRate>,
 }
@@ -167,7 +167,7 @@ const fn bytes(n: u64) -> Option<Size> {
 }
 
 impl TcpPreset {
-    /// The options that the preset stands for.
+    /// The options that the preset sets.
     pub fn options(self) -> TcpOptions {
         let modern = TcpOptions {
             preset: None,
@@ -209,7 +209,7 @@ impl TcpPreset {
             max_window: None,
             max_rate: None,
         };
-        // What had not been invented yet.
+        // Not yet invented then.
         let bare = TcpOptions {
             sack: Some(false),
             dsack: Some(false),
@@ -269,7 +269,7 @@ impl TcpPreset {
     }
 }
 
-/// Writes `merged` once: every option, the inner level's if it has one.
+/// Writes `merged` from one list of options: for each, the inner level's value if it has one.
 macro_rules! merge {
     ($inner:expr, $outer:expr; $($field:ident),*) => {
         TcpOptions { preset: None, $($field: $inner.$field.or($outer.$field)),* }
@@ -285,7 +285,7 @@ impl TcpOptions {
             dupack_threshold, max_window, max_rate)
     }
 
-    /// The options that TReno, which emulates a TCP of its own, takes.
+    /// The options that TReno uses; it emulates a TCP of its own.
     pub const OF_TRENO: [&'static str; 8] = [
         "mss",
         "receive_buffer",
@@ -297,7 +297,7 @@ impl TcpOptions {
         "max_rto",
     ];
 
-    /// Names of the options that are given here and that TReno has no use for.
+    /// Names of the options given here that TReno does not use.
     pub(crate) fn useless_to_treno(&self) -> Vec<String> {
         let Ok(serde_json::Value::Object(options)) = serde_json::to_value(self) else { return vec![] };
         options
@@ -307,9 +307,9 @@ impl TcpOptions {
             .collect()
     }
 
-    /// The options in force when `levels` are given from the outermost (scenario) to the innermost (flow), on top of the
-    /// preset "modern". All are set but `initial_ssthresh`, `send_buffer`, `max_window`
-    /// and `max_rate`, whose absence means "none".
+    /// The options in force when `levels` are given, from the outermost (scenario) to the innermost (flow), on top of the
+    /// preset "modern". All are set except `initial_ssthresh`, `send_buffer`, `max_window` and `max_rate`, where a missing value
+    /// means "none".
     pub fn resolve(levels: &[&TcpOptions]) -> TcpOptions {
         levels.iter().fold(TcpPreset::Modern.options(), |outer, level| {
             let below = match level.preset {
@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inner_levels_win_and_a_presets_neighbours_win_over_it() {
+    fn inner_levels_override_outer_ones_and_options_override_the_preset_beside_them() {
         let scenario = TcpOptions { mss: bytes(512), ecn: Some(true), ..TcpOptions::default() };
         let host =
             TcpOptions { preset: Some(TcpPreset::Tahoe1988), sack: Some(true), ..TcpOptions::default() };
@@ -335,13 +335,13 @@ mod tests {
         assert_eq!(resolved.recovery, Some(Recovery::Newreno));
         assert_eq!(resolved.sack, Some(true));
         assert_eq!(resolved.tick, ms(500));
-        // The preset sets these too, and it stands further in.
+        // The preset sets these too, at an inner level.
         assert_eq!((resolved.mss, resolved.ecn), (bytes(1460), Some(false)));
         assert_eq!(resolved.preset, None);
     }
 
     #[test]
-    fn nothing_at_all_is_modern() {
+    fn without_options_tcp_is_modern() {
         assert_eq!(TcpOptions::resolve(&[]), TcpPreset::Modern.options());
         assert_eq!(TcpOptions::resolve(&[&TcpOptions::default()]), TcpPreset::Modern.options());
     }

@@ -1,7 +1,7 @@
-//! Scenario files as users meet them: the examples load and fit the schema, bad files get every error with its place, and no
+//! Scenario files as users see them: the examples load and fit the schema, bad files give every error with its place, and no
 //! text makes the reader panic.
 
-// Helpers of tests are no `#[test]` functions, which clippy.toml lets unwrap.
+// Helpers of tests are not `#[test]` functions, where clippy.toml allows unwrap.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ fn examples() -> Vec<PathBuf> {
     toml_files(&root().join("scenarios"))
 }
 
-/// The errors of `path` with the directory left out, so that snapshots are the same everywhere.
+/// The errors of `path` without the directory, so that snapshots are the same everywhere.
 fn errors_of(path: &Path, sets: &[&str]) -> String {
     let sets: Vec<String> = sets.iter().map(|s| (*s).to_owned()).collect();
     let text = Scenario::load(path, &sets).unwrap_err().to_string();
@@ -37,7 +37,7 @@ fn errors_of(path: &Path, sets: &[&str]) -> String {
 }
 
 #[test]
-fn every_example_loads_and_names_itself() {
+fn every_example_loads_and_is_named_after_its_file() {
     for path in examples() {
         let scenario = Scenario::load(&path, &[]).unwrap_or_else(|errors| panic!("{errors}"));
         assert_eq!(Some(scenario.name.as_str()), path.file_stem().and_then(|s| s.to_str()));
@@ -56,7 +56,7 @@ fn every_example_fits_the_schema() {
         let errors: Vec<String> =
             validator.iter_errors(&value).map(|e| format!("{}: {e}", e.instance_path())).collect();
         assert!(errors.is_empty(), "{}: {errors:?}", path.display());
-        // What is written out fits as well.
+        // What is written out fits, too.
         let scenario = Scenario::load(&path, &[]).unwrap();
         assert!(validator.is_valid(&scenario.to_json()), "{}", path.display());
     }
@@ -83,7 +83,7 @@ fn a_scenario_survives_toml_and_json() {
 }
 
 #[test]
-fn the_hash_sees_what_matters_and_nothing_else() {
+fn the_hash_depends_on_what_matters_only() {
     let path = root().join("scenarios/dumbbell.toml");
     let text = std::fs::read_to_string(&path).unwrap();
     let hash = |text: &str| Scenario::from_toml("dumbbell.toml", text, &[]).unwrap().scenario_hash();
@@ -94,13 +94,13 @@ fn the_hash_sees_what_matters_and_nothing_else() {
 }
 
 #[test]
-fn a_normalised_scenario_reads_well() {
+fn a_normalised_scenario_is_readable() {
     let scenario = Scenario::load(&root().join("scenarios/dumbbell.toml"), &[]).unwrap();
     insta::assert_snapshot!("normalised", scenario.to_toml());
 }
 
 #[test]
-fn bad_files_get_all_their_errors() {
+fn all_errors_of_a_bad_file_are_reported() {
     for path in toml_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad")) {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         insta::assert_snapshot!(format!("bad_{name}"), errors_of(&path, &[]));
@@ -108,14 +108,14 @@ fn bad_files_get_all_their_errors() {
 }
 
 #[test]
-fn a_missing_file_gets_its_neighbours() {
+fn for_a_missing_file_the_nearest_names_are_suggested() {
     let text = errors_of(&root().join("scenarios/dumbell.toml"), &[]);
     assert!(text.contains("cannot read dumbell.toml"), "{text}");
     assert!(text.contains("did you mean dumbbell.toml?"), "{text}");
 }
 
 #[test]
-fn set_changes_and_says_where_it_cannot() {
+fn set_changes_keys_and_reports_where_it_cannot() {
     let path = root().join("scenarios/lossy-wifi.toml");
     let sets = [
         "duration=10s",
@@ -148,7 +148,7 @@ fn set_changes_and_says_where_it_cannot() {
 }
 
 #[test]
-fn python_objects_get_errors_by_key() {
+fn errors_of_python_objects_are_located_by_key() {
     let value =
         serde_json::json!({"name": "x", "duration": 5, "flow": [{"from": "a", "too": "b", "cc": null}]});
     let errors = Scenario::from_json(value, &[], Path::new("")).unwrap_err();
@@ -168,7 +168,7 @@ fn only_the_first_fifty_errors_are_shown() {
 }
 
 #[test]
-fn deep_nesting_is_refused_and_does_not_overflow_the_stack() {
+fn deep_nesting_is_an_error_and_does_not_overflow_the_stack() {
     let many = 100_000;
     let texts = [
         format!("x = {}", "[".repeat(many)),
@@ -184,9 +184,9 @@ fn deep_nesting_is_refused_and_does_not_overflow_the_stack() {
     }
 }
 
-/// The ns-2 reference runs and the speed workloads can be said.
+/// The ns-2 reference runs and the speed workloads can be written as scenarios.
 #[test]
-fn reference_scenarios_can_be_said() {
+fn reference_scenarios_can_be_written() {
     let reorder = r#"
         duration = "200s"
         tcp = { preset = "ns2-sack1" }
@@ -242,9 +242,9 @@ fn reference_scenarios_can_be_said() {
     }
 }
 
-/// Editors that know the schema and the reader take the same short forms.
+/// The schema for editors accepts the same short forms as the reader.
 #[test]
-fn the_schema_has_the_short_forms_of_the_reader() {
+fn the_schema_accepts_the_short_forms_of_the_reader() {
     let validator = jsonschema::validator_for(&json_schema()).unwrap();
     let tries: [(&str, &[&str]); 4] = [
         (
@@ -283,7 +283,7 @@ fn the_schema_has_the_short_forms_of_the_reader() {
     }
 }
 
-/// Editors that use the schema accept what the reader accepts.
+/// The patterns of the schema accept what the reader accepts.
 #[test]
 fn the_schemas_patterns_agree_with_the_reader() {
     let validator = jsonschema::validator_for(&json_schema()).unwrap();

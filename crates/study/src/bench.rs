@@ -1,8 +1,8 @@
-//! The workloads of `warpline bench`: what ns-2, ns-3 and htsim are compared on, as ordinary scenarios.
+//! The workloads of `warpline bench`, written as ordinary scenarios, on which ns-2, ns-3 and htsim are compared.
 //!
-//! A dumbbell of long-lived flows (1500-byte packets, 50 ms base RTT, drop-tail of one bandwidth-delay product, delayed ACKs,
-//! nothing recorded) from one flow to a thousand, and a constant-rate stream over a chain. They take no path that a user's
-//! scenario would not take: the text below could stand in a file.
+//! They are dumbbells with one to a thousand long-lived flows (1500-byte packets, 50 ms base RTT, drop-tail of one
+//! bandwidth-delay product, delayed ACKs, nothing recorded), and a constant-rate stream over a chain. They run the same code as
+//! any scenario from a file.
 
 use warpline_scenario::{Diagnostics, Scenario};
 
@@ -11,14 +11,14 @@ use warpline_scenario::{Diagnostics, Scenario};
 pub struct Workload {
     /// Its name, "dumbbell-100".
     pub name: &'static str,
-    /// What it is, in a line.
+    /// A description in one line.
     pub about: &'static str,
     /// The scenario.
     pub scenario: Scenario,
 }
 
 fn dumbbell(name: &str, flows: u32, rate_mbps: u32, duration_s: u32) -> String {
-    // The queue in whole packets, rounded up, as the peers have it.
+    // The queue in whole packets, rounded up, as in the other simulators.
     let limit = (f64::from(rate_mbps) * 1e6 * 0.05 / 8.0 / 1500.0).ceil();
     format!(
         r#"name = "{name}"
@@ -75,7 +75,7 @@ rate = "800Mbit/s"
 /// The six workloads.
 ///
 /// # Errors
-/// None with the scenarios as they are; they are parsed like any other.
+/// Never with the scenarios as they are; they are parsed like any other.
 pub fn workloads() -> Result<Vec<Workload>, Diagnostics> {
     let load = |name: &'static str, about: &'static str, text: &str| {
         Scenario::from_toml(name, text, &[]).map(|scenario| Workload { name, about, scenario })
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_workloads_are_the_peers() {
+    fn the_workloads_are_those_of_the_other_simulators() {
         let workloads = workloads().expect("the workloads are valid scenarios");
         assert_eq!(workloads.len(), 6);
         assert_eq!(workloads[2].scenario.flow[0].count, 100);

@@ -1,8 +1,7 @@
-//! Studies: many runs of scenarios, and what they say together.
+//! Studies: many runs of scenarios, evaluated together.
 //!
-//! [`replicate`] runs one scenario with several seeds, [`oracle`] holds runs against ns-2's answers, [`mod@bench`] has the workloads that the
-//! engine's speed is measured on, `calibrate` (Linux) measures what emulation can do on this machine, and [`mod@compare`] sets two runs beside
-//! each other.
+//! [`replicate`] runs one scenario with several seeds. [`oracle`] compares Warpline with ns-2. [`mod@bench`] has the workloads that
+//! measure the engine's speed. `calibrate` (Linux) measures what emulation can do on this machine. [`mod@compare`] compares two runs.
 
 pub mod bench;
 #[cfg(target_os = "linux")]

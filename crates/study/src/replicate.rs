@@ -1,7 +1,7 @@
-//! Replications: one scenario under several seeds, on all cores, with 95 % confidence intervals.
+//! Replications: one scenario with several seeds, on all cores, with 95 % confidence intervals.
 //!
-//! With a directory, each seed's run is written to `seed-N` in it, whole or not at all; `replications.json` with the estimates and one
-//! report of all runs follow at the end.
+//! If a directory is given, each seed's run is written to `seed-N` in it, completely or not at all. Then follow
+//! `replications.json` with the estimates, and one report of all runs.
 
 use std::fs;
 use std::io;
@@ -25,26 +25,26 @@ pub const REPLICATIONS_FILE: &str = "replications.json";
 /// The report of all runs.
 const REPORT_FILE: &str = "report.html";
 
-/// What replications gave.
+/// The results of replications.
 #[derive(Debug)]
 pub struct Replicated {
     /// The runs, in the order of the seeds; a run that was stopped before it began is missing.
     pub runs: Vec<RunOutcome>,
-    /// Means, standard deviations and confidence intervals over the runs that are complete.
+    /// Means, standard deviations and confidence intervals over the complete runs.
     pub replications: Replications,
-    /// Seeds whose run gave nothing, and why, in the order of the seeds.
+    /// Seeds whose run failed, and why, in the order of the seeds.
     pub errors: Vec<(u64, RunError)>,
-    /// Whether every run came to its end.
+    /// Whether every run reached its end.
     pub complete: bool,
 }
 
 /// Runs a scenario once per seed, `jobs` at a time (0: one per core).
 ///
-/// `observe` is called with the number of the run, from several threads; what it answers counts for that run.
+/// `observe` is called with the index of the run, from several threads. What it returns applies to that run.
 ///
 /// # Errors
-/// The first error, in the order of the seeds, if no run gave anything. After an error that every run would have (of the scenario, or of
-/// the disk) runs that have not begun do not. What other runs gave is kept and counted.
+/// The first error, in the order of the seeds, if every run failed. After an error that every run would have (in the scenario, or of
+/// the disk) no further run is started. The results of other runs are kept and counted.
 pub fn replicate(
     scenario: &Scenario,
     seeds: &[u64],
@@ -67,7 +67,7 @@ pub fn replicate(
             ..options.clone()
         };
         let outcome = run(&scenario, &options, &mut |progress| observe(index, progress));
-        // What the system refused to one run it may give to the next.
+        // A live run may fail for a temporary reason, and the next may succeed.
         failed.fetch_or(
             matches!(outcome, Err(ref error) if !matches!(error, RunError::Live(_))),
             Ordering::Relaxed,
@@ -88,7 +88,7 @@ pub fn replicate(
         }
     }
     if let Some(directory) = options.out.as_deref().filter(|_| runs.is_empty()) {
-        // The first error is the one to report.
+        // Report the first error, not one of removing the directory.
         let _ = discard(directory);
     }
     if runs.is_empty() && !errors.is_empty() {
@@ -106,14 +106,14 @@ pub fn replicate(
     Ok(Replicated { runs, replications, errors, complete })
 }
 
-/// Makes the directory, or makes sure that what it holds may be replaced.
+/// Creates the directory, or checks that its contents may be replaced.
 fn prepare(directory: &Path, force: bool) -> Result<(), ResultError> {
     let failed = |error| ResultError::io("create", directory, error);
     if directory.exists() && !directory.is_dir() {
         return Err(ResultError::Occupied(directory.to_owned()));
     }
     fs::create_dir_all(directory).map_err(failed)?;
-    // Without the estimates it is what a killed process left, and stands in nobody's way.
+    // A set without estimates was left by a killed process; it may be replaced without `force`.
     let mut whole = false;
     for entry in fs::read_dir(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
@@ -130,12 +130,12 @@ fn prepare(directory: &Path, force: bool) -> Result<(), ResultError> {
     if whole && !force {
         return Err(ResultError::Exists(directory.to_owned()));
     }
-    // Until this set is whole, there is none.
+    // Remove the old set now: an incomplete new one must not look like a whole set.
     discard(directory)?;
     fs::create_dir_all(directory).map_err(failed)
 }
 
-/// Removes what sets of runs leave in a directory, and the directory if nothing else is in it.
+/// Removes the files of a set of runs from a directory, and the directory if it is then empty.
 fn discard(directory: &Path) -> Result<(), ResultError> {
     let failed = |error| ResultError::io("remove", directory, error);
     for file in [REPLICATIONS_FILE, REPORT_FILE] {
@@ -153,7 +153,7 @@ fn discard(directory: &Path) -> Result<(), ResultError> {
     }
 }
 
-/// Writes the estimates, and removes runs of other seeds that an earlier set left here.
+/// Writes the estimates, and removes runs of other seeds that an earlier set left.
 fn finish(directory: &Path, seeds: &[u64], replications: &Replications) -> Result<(), ResultError> {
     let failed = |error| ResultError::io("write in", directory, error);
     let kept: Vec<PathBuf> = seeds.iter().map(|&seed| seed_directory(directory, seed)).collect();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_differ_and_one_seed_is_the_same_on_any_number_of_threads() {
+    fn seeds_differ_and_a_seed_gives_the_same_on_any_number_of_threads() {
         let all = |jobs| replicate(&lossy(), &[3, 1, 2], jobs, &RunOptions::default(), &goes_on).unwrap();
         let (one, two) = (all(1), all(2));
         let goodputs = |replicated: &Replicated| -> Vec<f64> {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_run_leaves_the_others_alone() {
+    fn a_stopped_run_does_not_affect_the_others() {
         let stop_second = |index: usize, progress: &Progress| {
             if index == 1 && !progress.simulated.is_zero() { Control::Stop } else { Control::Continue }
         };
@@ -224,13 +224,13 @@ mod tests {
     }
 
     #[test]
-    fn a_set_that_never_began_leaves_nothing_and_one_that_fails_what_went_well() {
+    fn a_set_that_never_began_leaves_nothing_and_a_failed_one_keeps_its_good_runs() {
         let parent = tempfile::tempdir().unwrap();
         let out = parent.path().join("set");
         let options = RunOptions { out: Some(out.clone()), ..RunOptions::default() };
         replicate(&lossy(), &[1, 2], 1, &options, &|_, _| Control::Stop).unwrap();
         assert!(!out.exists());
-        // The second run cannot be written, as on a full disk: its name is taken when it comes to its end.
+        // The second run cannot be written, as on a full disk: its name is taken when it ends.
         let spoil = |index: usize, progress: &Progress| {
             if index == 1 && !progress.simulated.is_zero() {
                 fs::create_dir_all(seed_directory(&out, 2).join("taken")).unwrap();
@@ -240,11 +240,11 @@ mod tests {
         let some = replicate(&lossy(), &[1, 2, 3], 1, &options, &spoil).unwrap();
         let occupied = |error: &RunError| matches!(error, RunError::Results(ResultError::Occupied(_)));
         assert!(matches!(&some.errors[..], [(2, error)] if occupied(error)), "{:?}", some.errors);
-        // What went well is kept and counted, and what is not ours stays.
+        // The good runs are kept and counted, and files of others stay.
         assert!(!some.complete && seed_directory(&out, 1).join("summary.json").exists());
         assert!(seed_directory(&out, 2).join("taken").exists());
         fs::remove_dir_all(&out).unwrap();
-        // What a killed process left is no earlier run.
+        // What a killed process left does not count as an earlier set.
         replicate(&lossy(), &[1, 2], 1, &options, &goes_on).unwrap();
         fs::remove_file(out.join(REPLICATIONS_FILE)).unwrap();
         replicate(&lossy(), &[7], 1, &options, &goes_on).unwrap();
@@ -253,7 +253,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn estimates_can_be_read_by_whoever_can_read_the_runs() {
+    fn estimates_have_the_permissions_of_the_runs() {
         use std::os::unix::fs::PermissionsExt as _;
         let parent = tempfile::tempdir().unwrap();
         let out = parent.path().join("set");

@@ -18,8 +18,8 @@ Sends real packets between two network namespaces, a source and a sink, over an
 emulated link: round trips over delays of 0 to 300 ms, throughput at rates of 1 to
 1000 Mbit/s with a full queue, losses at 0.1 to 10 %, the capacity in packets a
 second and in TCP, and how many simulated links run beside a live stream before it
-suffers. Times are the kernel's. Beside the tables are the figures of the
-simulator that first did this.
+suffers. Times are the kernel's. The tables also show figures of the simulator
+that first carried live traffic in this way.
 
 Needs root, or an ordinary user who may create user namespaces (see warpline doctor).
 Do not use the machine meanwhile; the output begins with signs of other work.
@@ -34,7 +34,7 @@ Examples:
 
 /// Measure how fast and how accurate emulation is on this machine
 ///
-/// Takes some five minutes, with --quick one. Prints tables, and writes a report that plots how well the emulation keeps pace.
+/// Takes about five minutes, or one with --quick. Prints tables, and writes a report that plots how well the emulation keeps pace.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -46,7 +46,7 @@ fn help() -> String {
 const EXAMPLES: &str = "\
 Needs no privilege. Many clients may measure at the same time. Before a client has proven its
 address, the server keeps no state for it and answers with no more bytes than it received. Ctrl-C
-or SIGTERM ends the server and notifies the clients under way.
+or SIGTERM ends the server and notifies the clients of running tests.
 
 Examples:
   warpline capd

@@ -59,7 +59,7 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
 }
 
-/// The name that stands for all tables.
+/// Stands for all tables.
 const ALL: &str = "all";
 
 fn table_names() -> clap::builder::PossibleValuesParser {

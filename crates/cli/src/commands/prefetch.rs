@@ -122,7 +122,7 @@ struct Congestion {
     /// Congestion control of requested objects
     #[arg(long, value_name = "NAME", default_value = "reno")]
     demand_cc: String,
-    /// Refuse to use another congestion control than the one named
+    /// Fail if a named congestion control is not available, instead of using another
     #[arg(long)]
     strict: bool,
 }
@@ -158,7 +158,7 @@ struct Run {
     trace: TraceArgs,
     #[command(flatten)]
     congestion: Congestion,
-    /// First port of a server with the same trace (warpline prefetch serve) [default: a server of our own]
+    /// First port of a server with the same trace (warpline prefetch serve) [default: its own server]
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["cc", "demand_cc", "strict"])]
     server: Option<String>,
     /// What to prefetch

@@ -70,7 +70,7 @@ struct Keygen {
     file: PathBuf,
 }
 
-/// Our own key, and the keys that we trust.
+/// Our own key, and the trusted keys.
 #[derive(Debug, clap::Args)]
 struct Keys {
     /// File with this machine's secret key (made by `warpline replicate keygen`)
@@ -138,7 +138,7 @@ struct Push {
     /// Most receivers at the same time; those that hang do not count
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     at_once: u16,
-    /// Give a receiver up when it has taken, compared and checked nothing for so long, even if it answers
+    /// Give up a receiver that makes no progress (receiving, comparing or checking) for this long, even if it answers
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = patience)]
     patience: Time,
     /// Leave out devices, sockets, pipes, and links that lead out of the directory
@@ -168,17 +168,18 @@ struct Verify {
     json: bool,
 }
 
-/// A time with its unit; a plain number is one of seconds.
+/// The help of `--cc`, with the names of all congestion controls.
 fn cc_help() -> String {
     format!("Congestion control ({}), and parameters of it", Algorithm::KINDS.join(", "))
 }
 
+/// A time with its unit; a plain number is in seconds.
 fn patience(text: &str) -> Result<Time, String> {
     let seconds = text.parse::<u32>().map(|seconds| Time(TimeDelta::from_secs(seconds.into())));
     seconds.or_else(|_| text.parse::<Time>())
 }
 
-/// A rate that something can be sent at.
+/// A rate limit, not too small to send at.
 fn rate(text: &str) -> Result<Rate, String> {
     let rate: Rate = text.parse().map_err(|error| format!("{error}"))?;
     if rate.as_bps() < 1000 {
@@ -376,7 +377,7 @@ struct Bars {
     all: MultiProgress,
     hosts: Vec<String>,
     live: Mutex<BTreeMap<usize, ProgressBar>>,
-    /// Files, bytes, things left out.
+    /// The numbers of files, bytes, and things left out.
     described: Mutex<(usize, u64, usize)>,
 }
 

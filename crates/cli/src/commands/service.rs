@@ -64,7 +64,7 @@ enum Service {
 /// A file of a service.
 #[derive(Clone, Copy, Debug)]
 struct Unit {
-    /// Where to look for it: first the directory that we write to, then those of packages.
+    /// Where to look for it: first in the directory that we write to, then in those of packages.
     directories: &'static [&'static str],
     name: &'static str,
     text: &'static str,
@@ -158,7 +158,7 @@ impl Service {
         }
     }
 
-    /// Whether it is installed below `root` as this version ships it, and its state, which `state` returns for a unit.
+    /// The doctor's finding: whether it is installed below `root` as this version ships it, and the unit's state from `state`.
     fn examine(self, root: &Path, state: impl FnOnce(&str) -> Option<String>) -> Finding {
         let [name, used_for, remedy] = self.words();
         let finding = |ok: bool, found: String| Finding {
@@ -244,12 +244,12 @@ mod tests {
     }
 
     #[test]
-    fn units_start_what_the_command_line_takes() {
+    fn units_have_valid_command_lines() {
         for service in Service::value_variants() {
             let unit = &service.units()[0];
             let lines = values(unit, "ExecStart");
             assert_eq!(lines.len(), 1, "{}", unit.name);
-            // And what the comments propose.
+            // Also the commands in comments.
             let proposed = unit.text.lines().filter_map(|line| line.strip_prefix("#   ExecStart=warpline"));
             let proposed = proposed.map(|rest| format!("warpline{rest}"));
             for line in lines.into_iter().map(str::to_owned).chain(proposed) {
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn every_service_is_shut_in() {
+    fn every_service_is_sandboxed() {
         for service in Service::value_variants() {
             let unit = &service.units()[0];
             let has = |key: &str, value: &str| {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn the_doctor_tells_what_is_installed_and_differs_and_runs() {
+    fn the_doctor_reports_what_is_installed_has_changed_and_runs() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path();
         for &service in Service::value_variants() {

@@ -78,11 +78,11 @@ pub(crate) struct Args {
     #[arg(long)]
     hops: bool,
 
-    /// Most hops to look for
+    /// Largest number of hops to look for
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u8).range(1..))]
     max_hops: u8,
 
-    /// First test what this host, the first hop, and small probes can do: floods of half a second each
+    /// First measure the limits of this host, of the first hop and of small probes, with floods of half a second each
     #[arg(long)]
     calibrate: bool,
 
@@ -130,7 +130,7 @@ pub(crate) struct Args {
     #[arg(short, long, requires = "out")]
     force: bool,
 
-    /// Print everything that is known, and the statements on the algorithms (RFC 3148 section 2)
+    /// Print all results, and the statements on the algorithms (RFC 3148 section 2)
     #[arg(short, long, conflicts_with_all = ["quiet", "csv", "json"])]
     verbose: bool,
 
@@ -201,7 +201,7 @@ fn calibrate(
 ) -> Result<Calibration, Failure> {
     /// Long enough for a few round trips, short enough to be acceptable.
     const LONG: TimeDelta = TimeDelta::from_millis(500);
-    /// Probes under way at the same time.
+    /// Probes in flight.
     const WINDOW: u32 = 64;
     let flood = |target, ttl, mtu| TrenoConfig {
         target,
@@ -352,7 +352,7 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
             hops.push((hop.ttl, run));
         }
     }
-    // After the hops: floods use up the answers that routers ration.
+    // Only now, since floods would use up the answers that routers allow.
     let tried = match args.calibrate && !stop.load(Ordering::Relaxed) {
         true => calibrate(args, address, options, stop)?,
         false => Calibration::default(),
@@ -401,7 +401,7 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
             Code::Failed
         }
         TrenoOutcome::Silent => {
-            output::error(&format!("{target} stopped answering in mid-test"));
+            output::error(&format!("{target} stopped answering during the test"));
             Code::Failed
         }
         TrenoOutcome::Complete => {

@@ -67,7 +67,7 @@ fn a_build_without_the_objects_says_how_to_get_them() {
 }
 
 #[test]
-fn mistakes_are_told_before_anything_starts() {
+fn mistakes_are_reported_before_anything_starts() {
     let desk = Desk::new();
     let answer = desk.warpline(&["nice"]);
     assert_eq!(answer.code, Some(2));
@@ -80,7 +80,7 @@ fn mistakes_are_told_before_anything_starts() {
 }
 
 #[test]
-fn the_exit_code_is_the_command_s_and_nothing_is_left() {
+fn the_exit_code_is_that_of_the_command_and_nothing_is_left() {
     let Some(_kernel) = able(&[]) else { return };
     let desk = Desk::new();
     for (words, code) in [

@@ -49,7 +49,7 @@ fn able_alone(root: bool, programs: &[&str]) -> Option<MutexGuard<'static, ()>> 
 }
 
 #[test]
-fn the_exit_code_is_the_command_s() {
+fn the_exit_code_is_that_of_the_command() {
     let Some(_turn) = able_alone(true, &[]) else { return };
     let desk = Desk::new();
     for (words, code) in [
@@ -69,9 +69,9 @@ fn the_exit_code_is_the_command_s() {
 }
 
 #[test]
-fn mistakes_in_the_link_are_told_before_anything_starts() {
+fn mistakes_in_the_link_are_reported_before_anything_starts() {
     let desk = Desk::new();
-    for (words, told) in [
+    for (words, error) in [
         (&["--rate", "12parsec"][..], "12parsec"),
         (&["--loss", "200%"], "between 0% and 100%"),
         (&["--queue", "cake"], "cake"),
@@ -84,7 +84,7 @@ fn mistakes_in_the_link_are_told_before_anything_starts() {
         (&["--down-loss", "0.5"], "--down-loss cannot be \"0.5\""),
     ] {
         let answer = desk.warpline(&[&["shell"], words, &["--", "true"]].concat());
-        assert!(answer.code == Some(2) && answer.stderr.contains(told), "{}", answer.stderr);
+        assert!(answer.code == Some(2) && answer.stderr.contains(error), "{}", answer.stderr);
     }
 }
 
@@ -230,7 +230,7 @@ fn ordinary_as(desk: &Desk, user: u32) -> Command {
 }
 
 #[test]
-fn an_ordinary_user_has_a_world_of_its_own() {
+fn an_ordinary_user_gets_its_own_namespaces() {
     let Some(_turn) = able_alone(true, &["ping", "setpriv"]) else { return };
     let desk = Desk::new();
     let inner = format!(
@@ -343,7 +343,7 @@ fn a_directory_of_sessions_that_another_user_made_is_not_used() {
 }
 
 #[test]
-fn ctrl_c_is_the_command_s() {
+fn ctrl_c_goes_to_the_command() {
     use std::os::unix::process::CommandExt;
     let Some(_turn) = able_alone(true, &[]) else { return };
     let desk = Desk::new();
@@ -364,7 +364,7 @@ fn ctrl_c_is_the_command_s() {
         child.read_line(&mut line).unwrap();
         line
     };
-    // A command that obeys the signal ends the shell, one that does not continues.
+    // If the command ends at the signal, the shell ends; if it continues, so does the shell.
     for (script, code) in
         [("echo up; exec sleep 1000", 130), ("trap 'exit 3' INT; echo up; while :; do sleep 0.1; done", 3)]
     {
@@ -505,15 +505,15 @@ fn the_meter_is_in_the_title_and_leaves_the_commands_output_as_it_is() {
     let desk = Desk::new();
     let words =
         ["shell", "--", "sh", "-c", "echo one; ping -q -c 15 -i 0.1 $WARPLINE_BASE >/dev/null; echo two"];
-    // A busy machine may bring an audit at the end.
+    // On a busy machine there may be a note at the end.
     let on_a_terminal = |kind: &str, words: &[&str]| {
         let said = on_a_terminal(&desk, kind, words).fine().stdout;
         said.split("note: The emulator did not keep pace").next().unwrap().to_owned()
     };
     let said = on_a_terminal("xterm-256color", &words);
     assert!(said.contains("\x1b]2;warpline: up ") && said.contains(" waiting, 0 lost"), "{said:?}");
-    // Without what sets the title, which is put back at last, there is what the command wrote, and perhaps a note that this machine could
-    // not keep pace.
+    // Apart from the sequences that set the title (which is restored at the end), there is only the command's output, and perhaps a note
+    // that this machine could not keep pace.
     let mut plain = String::new();
     for (number, part) in said.split('\x1b').enumerate() {
         let rest = match (number, part) {

@@ -7,7 +7,7 @@ use super::lines::{Line, Lines, bits, bytes, percent, rate, select, span, window
 use super::statements::Statements;
 use super::verdict::{Judgement, host_limits};
 
-/// Who measured with whom.
+/// The two ends of a test.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ends {
     /// The sender of the data.
@@ -18,42 +18,42 @@ pub struct Ends {
     pub ipv6: bool,
 }
 
-/// What a report is made from.
+/// The input of a report.
 #[derive(Clone, Debug)]
 pub struct CapInput<'a> {
     /// The options in force.
     pub options: &'a CapOptions,
-    /// How it ended, in words; "complete" if it did.
+    /// How the test ended, in words; "complete" if it was not cut short.
     pub outcome: &'a str,
     /// When it began, in microseconds since 1970; none in a simulation.
     pub began_us: Option<u64>,
-    /// Who measured with whom.
+    /// The two ends.
     pub ends: Ends,
-    /// What the sender counted.
+    /// The sender's counters.
     pub sender: Option<SenderResults>,
-    /// What the receiver counted.
+    /// The receiver's counters.
     pub receiver: Option<ReceiverResults>,
-    /// What happened in the sender's host.
+    /// The counters of the sender's host.
     pub sending: Option<HostResults>,
-    /// What happened in the receiver's host.
+    /// The counters of the receiver's host.
     pub receiving: Option<HostResults>,
-    /// Whether both ends read the same clock.
+    /// Whether both ends use the same clock.
     pub same_clock: bool,
-    /// Whether a result is reported although a host was the bottleneck.
+    /// Whether to report a result even if a host was the bottleneck.
     pub tell_anyway: bool,
 }
 
-/// Congestion avoidance capacity and what goes with it (RFC 3148 section 3.1).
+/// Congestion avoidance capacity and related values (RFC 3148 section 3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AvoidanceCapacity {
-    /// Data delivered in congestion avoidance and fast recovery over the time spent in both: the restriction of the RFC is that neither
-    /// time-outs nor slow start are in it.
+    /// Data delivered in congestion avoidance and fast recovery, divided by the time spent in both. The RFC excludes only
+    /// time-outs and slow start.
     pub congestion_avoidance_capacity_bps: Option<f64>,
-    /// The same without fast recovery: while cwnd is at least ssthresh and nothing is being repaired.
+    /// The same without fast recovery: only while cwnd is at least ssthresh and no loss is being repaired.
     pub without_recovery_bps: Option<f64>,
     /// Share of the time spent in congestion avoidance.
     pub time_share: f64,
-    /// The same for slow start.
+    /// Share in slow start.
     pub slow_start_bps: Option<f64>,
     /// Share of the time in slow start, recovery, and after time-outs.
     pub slow_start_share: f64,
@@ -66,25 +66,25 @@ pub struct AvoidanceCapacity {
 /// Preservation of the self-clock (RFC 3148 section 3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SelfClock {
-    /// Time-outs before which the last event was an acknowledgement that let nothing out (3.2.1).
+    /// Time-outs whose last event before was an acknowledgement that let no data out (3.2.1).
     pub lost_transmission_opportunities: u64,
-    /// Segments that the window allowed in recoveries and that were not sent.
+    /// Segments that the window allowed during recoveries but that were not sent.
     pub unsent_segments_in_recovery: u64,
-    /// Time-outs before which the last event was a transmission that an acknowledgement had let out (3.2.2).
+    /// Time-outs whose last event before was a transmission in response to an acknowledgement (3.2.2).
     pub losing_an_entire_window: u64,
     /// Recoveries from the loss of more than half a window (3.2.3).
     pub heroic_clock_preservation: u64,
     /// Recoveries that ended in a time-out.
     pub clock_lost_in_recovery: u64,
-    /// Time-outs that proved unnecessary (3.2.4).
+    /// Time-outs that turned out to be unnecessary (3.2.4).
     pub false_timeouts: u64,
-    /// Fast retransmits that proved unnecessary.
+    /// Fast retransmits that turned out to be unnecessary.
     pub false_fast_retransmits: u64,
     /// Episodes that kept the clock: fast recoveries.
     pub fast_recoveries: u64,
     /// Episodes that lost it: time-outs.
     pub timeouts: u64,
-    /// Time-outs in total, repeated ones too.
+    /// All time-outs, including repeated ones.
     pub timeouts_with_backoff: u64,
     /// Segments lost, and the largest number of them within one round trip.
     pub lost_segments: u64,
@@ -92,7 +92,7 @@ pub struct SelfClock {
     pub largest_loss_cluster: u64,
     /// Mean cluster, in hundredths.
     pub mean_loss_cluster_hundredths: u64,
-    /// How many clusters had 1, 2, 3, 4 to 7, 8 to 15, and 16 or more losses (3.2.3): what another recovery would have made of them.
+    /// How many clusters had 1, 2, 3, 4 to 7, 8 to 15, and 16 or more losses (3.2.3), from which one can infer how another recovery would do.
     pub loss_clusters: [u64; 6],
     /// Reductions because of ECN.
     pub ecn_reductions: u64,
@@ -109,7 +109,7 @@ pub struct PathProperties {
     pub rtt_max_ms: Option<f64>,
     /// Share of transmissions that never arrived.
     pub forward_loss: Option<f64>,
-    /// Share that arrived after a later one.
+    /// Share that arrived out of order.
     pub reordered: Option<f64>,
     /// Overtaken by one or two.
     pub reordered_slightly: u64,
@@ -117,7 +117,7 @@ pub struct PathProperties {
     pub reordered_fast_retransmit: u64,
     /// A second late or more.
     pub reordered_seconds_late: u64,
-    /// Most segments that overtook one.
+    /// The largest number of segments that overtook one.
     pub reordering_extent: u64,
     /// Longest lateness, in milliseconds.
     pub reordering_lateness_ms: f64,
@@ -129,9 +129,9 @@ pub struct PathProperties {
     pub maximum_cwnd_avoidance: u64,
     /// Segments marked congestion-experienced.
     pub ce_marks: u64,
-    /// One-way delay of the data, where both clocks agree well enough: smallest, in milliseconds.
+    /// Smallest one-way delay of the data in milliseconds, if the clocks agree well enough.
     pub one_way_delay_min_ms: Option<f64>,
-    /// Delay above the smallest, in milliseconds: mean, median, 95 %, 99 %, largest.
+    /// One-way delay above the smallest, in milliseconds: mean, median, 95 %, 99 %, largest.
     pub delay_above_min_ms: Option<[f64; 5]>,
 }
 
@@ -146,13 +146,13 @@ pub struct Calibration {
     pub sending_host_queue_bytes: Option<u64>,
     /// The receiving host's largest queue, in bytes.
     pub receiving_host_queue_bytes: Option<u64>,
-    /// Share of a core that each host spent.
+    /// CPU time of the sending host, as a share of one core.
     pub sending_host_busy: Option<f64>,
-    /// The receiver's.
+    /// CPU time of the receiving host.
     pub receiving_host_busy: Option<f64>,
-    /// Share of the time in which the sending socket had no room.
+    /// Share of the time in which the sending socket was full.
     pub sending_host_waiting: Option<f64>,
-    /// How long datagrams waited in the sending host until its thread took them, in milliseconds: mean and longest.
+    /// How long datagrams waited in the sending host until its thread read them, in milliseconds: mean and longest.
     pub sending_host_lateness_ms: Option<[f64; 2]>,
     /// The same in the receiving host.
     pub receiving_host_lateness_ms: Option<[f64; 2]>,
@@ -161,7 +161,7 @@ pub struct Calibration {
 /// Need for advanced TCP features (RFC 3148 section 3.5).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Features {
-    /// What a TCP needs to get this result.
+    /// What a TCP needs to reach this result.
     pub needed: Vec<String>,
 }
 
@@ -170,13 +170,13 @@ pub struct Features {
 pub struct ReversePath {
     /// Acknowledgements sent by the receiver.
     pub acknowledgements_sent: u64,
-    /// Of those, the ones that came.
+    /// How many of them arrived.
     pub acknowledgements_received: u64,
     /// Share of them lost.
     pub loss: Option<f64>,
     /// Load of the reverse path, in bits per second.
     pub load_bps: Option<f64>,
-    /// What TCP's acknowledgements would have been, in bits per second.
+    /// What TCP's acknowledgements would be, in bits per second.
     pub tcp_load_bps: Option<f64>,
 }
 
@@ -185,27 +185,27 @@ pub struct ReversePath {
 pub struct CapReport {
     /// "warpline cap" and its version.
     pub tool: String,
-    /// How it ended.
+    /// How it ended, in words.
     pub outcome: String,
     /// When it began, in microseconds since 1970.
     pub began_us: Option<u64>,
-    /// Who measured with whom.
+    /// The two ends.
     pub ends: Ends,
-    /// Name of the congestion control.
+    /// The congestion control's name.
     pub congestion_control: String,
-    /// The bulk transfer capacity, in bits per second: unique data delivered over the time it took. Absent where it was not measured, or a
-    /// host was the bottleneck.
+    /// The bulk transfer capacity, in bits per second: unique data delivered, divided by the time. Absent if it was not measured, or
+    /// a host was the bottleneck.
     pub bulk_transfer_capacity_bps: Option<f64>,
-    /// What came out although it is no capacity, in bits per second.
+    /// The rate that was measured if it is not a capacity, in bits per second.
     pub throughput_bps: Option<f64>,
     /// Unique bits delivered.
     pub data_sent_bits: u64,
-    /// Time that took, in seconds.
+    /// The time for these, in seconds.
     pub elapsed_time_s: f64,
-    /// What is held against it.
+    /// Doubts about the result.
     #[serde(flatten)]
     pub judgement: Judgement,
-    /// What the RFC requires to be stated.
+    /// The statements that the RFC requires.
     pub statements: Statements,
     /// Section 3.1.
     pub congestion_avoidance_capacity: AvoidanceCapacity,
@@ -243,7 +243,7 @@ fn millis(nanos: u64) -> f64 {
 }
 
 impl CapReport {
-    /// The report.
+    /// Makes the report.
     pub fn new(input: &CapInput<'_>) -> CapReport {
         let s = input.sender.unwrap_or_default();
         let r = input.receiver.unwrap_or_default();
@@ -255,15 +255,15 @@ impl CapReport {
             input.sending.as_ref(),
             input.receiving.as_ref(),
         );
-        // Without the sender's counts the receiver's must do.
+        // Without the sender's counters, use the receiver's.
         let (data, elapsed) = match input.sender {
             Some(_) => (s.data_bytes, s.elapsed_ns),
             None => (r.data_bytes, r.elapsed_ns),
         };
         let throughput = rate(data, elapsed).filter(|_| data > 0);
-        let told = judgement.host_limited.is_empty() || input.tell_anyway;
+        let reported = judgement.host_limited.is_empty() || input.tell_anyway;
         if input.receiver.is_none() && data > 0 {
-            judgement.notes.push("the receiver's counts are missing: its report did not come".into());
+            judgement.notes.push("the receiver's counts are missing: its report did not arrive".into());
         }
         let rtt = (s.rtt_count > 0).then_some(s);
         CapReport {
@@ -272,7 +272,7 @@ impl CapReport {
             began_us: input.began_us,
             ends: input.ends.clone(),
             congestion_control: options.cc.to_string(),
-            bulk_transfer_capacity_bps: throughput.filter(|_| told),
+            bulk_transfer_capacity_bps: throughput.filter(|_| reported),
             throughput_bps: throughput,
             data_sent_bits: data * 8,
             elapsed_time_s: elapsed as f64 / 1e9,
@@ -283,8 +283,8 @@ impl CapReport {
                     s.avoidance_bytes + s.recovery_bytes,
                     s.avoidance_ns + s.recovery_ns,
                 )
-                .filter(|_| told),
-                without_recovery_bps: rate(s.avoidance_bytes, s.avoidance_ns).filter(|_| told),
+                .filter(|_| reported),
+                without_recovery_bps: rate(s.avoidance_bytes, s.avoidance_ns).filter(|_| reported),
                 time_share: share(s.avoidance_ns, s.elapsed_ns),
                 slow_start_bps: rate(s.slow_start_bytes, s.slow_start_ns),
                 slow_start_share: share(s.slow_start_ns, s.elapsed_ns),
@@ -354,7 +354,7 @@ impl CapReport {
                 (Some(s), Some(r)) => Some(ReversePath {
                     acknowledgements_sent: r.acks_sent,
                     acknowledgements_received: s.acks_received,
-                    // Those that were on their way when the time was over are counted by neither or by one end.
+                    // Acknowledgements in flight at the end are counted by one end only, or by neither.
                     loss: (r.acks_sent > 0)
                         .then(|| share(r.acks_sent.saturating_sub(s.acks_received), r.acks_sent)),
                     load_bps: rate(r.acks_wire_bytes, s.elapsed_ns),
@@ -369,7 +369,7 @@ impl CapReport {
         }
     }
 
-    /// The result and what the path did, in few lines.
+    /// The result and the behaviour of the path, in a few lines.
     pub fn brief(&self) -> Vec<Line> {
         const NAMES: [&str; 15] = [
             "BTC",
@@ -391,7 +391,7 @@ impl CapReport {
         select(self.lines(), &NAMES, "Path")
     }
 
-    /// The report as lines: everything that RFC 3148 asks for.
+    /// The whole report as lines: everything that RFC 3148 asks for.
     pub fn lines(&self) -> Vec<Line> {
         let mut out = Lines::default();
         self.result_lines(&mut out);
@@ -411,7 +411,7 @@ impl CapReport {
             (Some(bps), _) => out.add("BTC", bits(bps)),
             (None, Some(bps)) => out.add(
                 "BTC",
-                format!("withheld: a host was the bottleneck, which got {} (--anyway tells it)", bits(bps)),
+                format!("withheld: a host was the bottleneck, which got {} (--anyway shows it)", bits(bps)),
             ),
             (None, None) => out.add("BTC", "not measured"),
         }
@@ -451,13 +451,13 @@ impl CapReport {
         out.add(
             "lost transmission opportunities",
             format!(
-                "{} time-outs after an acknowledgement that let nothing out; {} segments not sent in recoveries whose window had room",
+                "{} time-outs after an acknowledgement that let no data out; {} segments not sent in recoveries whose window had room",
                 c.lost_transmission_opportunities, c.unsent_segments_in_recovery
             ),
         );
         out.add(
             "losing an entire window",
-            format!("{} time-outs after a transmission that nothing answered", c.losing_an_entire_window),
+            format!("{} time-outs after a transmission that was not answered", c.losing_an_entire_window),
         );
         out.add(
             "heroic clock preservation",
@@ -506,7 +506,7 @@ impl CapReport {
         }
         if let Some([mean, p50, p95, p99, max]) = p.delay_above_min_ms {
             let least = p.one_way_delay_min_ms.map_or_else(
-                || "smallest not known, the clocks are apart".to_owned(),
+                || "smallest not known, since the clocks differ".to_owned(),
                 |min| format!("smallest {min:.2} ms"),
             );
             out.add(
@@ -597,7 +597,7 @@ impl CapReport {
     }
 }
 
-/// The smallest one-way delay, where it can be believed: the clocks are one, or agree so well that the delay lies between nothing and the
+/// The smallest one-way delay if it is credible: the clocks are the same, or agree so well that the delay is between zero and the
 /// smallest round trip.
 fn one_way(input: &CapInput<'_>, s: &SenderResults, r: &ReceiverResults) -> Option<f64> {
     if r.delay_count == 0 {
@@ -624,14 +624,14 @@ fn features(options: &CapOptions, s: &SenderResults) -> Features {
         needed.push(format!("ECN (RFC 3168): {} reductions without a loss", s.ecn_reductions));
     }
     if options.timestamps && s.false_timeouts + s.false_recoveries > 0 {
-        needed.push("timestamps (RFC 7323): needless retransmissions were told by them or by D-SACK".into());
+        needed.push("timestamps (RFC 7323): they or D-SACK showed needless retransmissions".into());
     }
     Features { needed }
 }
 
-/// The words of a direction.
+/// The direction in words.
 impl CapReport {
-    /// Names the ends of a test by the client's view.
+    /// The names of both ends, as seen from the client.
     pub fn ends(direction: Direction, client: &str, server: &str, ipv6: bool) -> Ends {
         let (sender, receiver) = match direction {
             Direction::Forward => (client, server),

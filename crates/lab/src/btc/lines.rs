@@ -1,4 +1,4 @@
-//! A report as lines of name and value under headings: what text and HTML pages are made from.
+//! A report as lines of name and value under headings, from which text and HTML pages are made.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Line {
     /// Its heading: a section of RFC 3148 where there is one.
     pub section: String,
-    /// What it tells.
+    /// Its name.
     pub name: String,
     /// The value with its unit, or a sentence.
     pub value: String,
@@ -38,8 +38,8 @@ impl Lines {
     }
 }
 
-/// The lines with these names, for a report that fits on a screen, with a word on where the others are. The first heading stays, all others
-/// become `rest`.
+/// Selects the lines with these names, for a report that fits on a screen, and adds one that says how to get the rest. The first heading
+/// stays; all others become `rest`.
 pub(super) fn select(lines: Vec<Line>, names: &[&str], rest: &str) -> Vec<Line> {
     let first = lines.first().map(|line| line.section.clone()).unwrap_or_default();
     let mut chosen: Vec<Line> = lines
@@ -53,7 +53,7 @@ pub(super) fn select(lines: Vec<Line>, names: &[&str], rest: &str) -> Vec<Line> 
     chosen.push(Line {
         section: rest.to_owned(),
         name: "more".to_owned(),
-        value: "--verbose tells everything that RFC 3148 asks for; --json and --out have it too".to_owned(),
+        value: "--verbose shows everything that RFC 3148 asks for; --json and --out have it too".to_owned(),
     });
     chosen
 }

@@ -1,8 +1,8 @@
-//! Reports of bulk transfer capacity: what RFC 3148 requires a tool to state and recommends it to tell, under the RFC's own names, from what
-//! both ends of a test have counted.
+//! Reports of bulk transfer capacity, made from the counters of both ends of a test. They have everything that RFC 3148 requires or
+//! recommends, under the RFC's names.
 //!
-//! [`CapReport`] is for `cap`, [`TrenoReport`] for `treno`. Each is JSON as it is, and text, table rows and a run directory by the functions
-//! here.
+//! [`CapReport`] is for `cap`, [`TrenoReport`] for `treno`. Each serialises to JSON; the functions here make text, tables and a run
+//! directory.
 
 mod cap;
 mod lines;
@@ -18,7 +18,7 @@ pub use treno::{HopReport, TrenoInput, TrenoReport};
 pub use verdict::{Judgement, host_limits};
 pub use write::{CapTrace, csv, treno_csv, write_run, write_treno};
 
-/// The report of either tool, as it is read back.
+/// The report of either tool, as read from a file.
 pub(crate) enum MeasureReport {
     /// Of `cap`.
     Cap(Box<CapReport>),
@@ -27,7 +27,7 @@ pub(crate) enum MeasureReport {
 }
 
 impl MeasureReport {
-    /// Reads a report; none if it is of neither tool.
+    /// Reads a report; none if it is from neither tool.
     pub(crate) fn read(text: &str) -> Option<Self> {
         match serde_json::from_str(text) {
             Ok(report) => Some(MeasureReport::Cap(Box::new(report))),
@@ -41,7 +41,7 @@ impl MeasureReport {
             MeasureReport::Treno(report) => report.lines(),
         }
     }
-    /// Why the result is not to be trusted.
+    /// Reasons not to trust the result.
     pub(crate) fn reasons(&self) -> &[String] {
         match self {
             MeasureReport::Cap(report) => &report.judgement.host_limited,

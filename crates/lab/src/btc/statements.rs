@@ -1,4 +1,4 @@
-//! What a conforming tool must state of its algorithms (RFC 3148 section 2), for the options in force.
+//! The statements on its algorithms that a conforming tool must make (RFC 3148 section 2), for the options in force.
 
 use serde::{Deserialize, Serialize};
 use warpline_capacity::{CapOptions, HEADERS};
@@ -9,23 +9,23 @@ use warpline_transport::tcp::LossRecovery;
 /// The statements.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statements {
-    /// The formula that opens the window in congestion avoidance.
+    /// How the window opens in congestion avoidance.
     pub congestion_avoidance: String,
-    /// Which algorithm is used when the window equals the threshold.
+    /// The algorithm that is used when the window equals the threshold.
     pub cwnd_equals_ssthresh: String,
-    /// The whole of loss recovery.
+    /// All of loss recovery.
     pub loss_recovery: String,
-    /// Segment size, how it was found, and how it stands to the path MTU.
+    /// The segment size, how it was chosen, and how it relates to the path MTU.
     pub segment_size: String,
-    /// Header bytes that are counted and are no data.
+    /// The header bytes that are counted but are not data.
     pub headers: String,
-    /// How the time-out is computed, when its timer is set, and its granularity.
+    /// How the time-out is computed, when its timer is set, and the timer's granularity.
     pub retransmission_timeout: String,
-    /// When the receiver acknowledges.
+    /// When the receiver sends acknowledgements.
     pub acknowledgements: String,
-    /// What segments that are slightly out of order do to the window.
+    /// How segments that are slightly out of order affect the window.
     pub reordering: String,
-    /// What a window of the receiver bounds sending to.
+    /// How the receiver's advertised window limits sending.
     pub advertised_window: String,
 }
 
@@ -94,25 +94,25 @@ fn recovery(options: &CapOptions) -> String {
     }
 }
 
-/// RFC 3148 section 3.3: what slight reordering does to the window.
+/// How slight reordering affects the window (RFC 3148 section 3.3).
 fn reordering(options: &CapOptions) -> String {
     let window = if options.count_acks && matches!(options.algorithm(), Algorithm::Reno(_)) {
-        "duplicate acknowledgements do not open it, and the acknowledgement that closes the gap opens it in slow start as one does, for all \
-         that it acknowledges; in congestion avoidance bytes count"
+        "duplicate acknowledgements do not open it; in slow start, the acknowledgement that closes the gap counts as one, however much it \
+         acknowledges; in congestion avoidance bytes count"
     } else {
-        "acknowledged bytes count, in whatever order they came, so that the window grows as it does without"
+        "acknowledged bytes count, in any order, so that the window grows as it does without reordering"
     };
     let enough = match (options.recovery, options.modern) {
         (LossRecovery::Sack, true) => {
-            "A segment is lost when one sent later came, and a reordering window on top of the round trip has passed: a quarter of the smallest \
-             round trip, once reordering was seen; before, three later ones do (RFC 8985)"
+            "A segment counts as lost when a later one has arrived and the round trip plus a reordering window has passed: a quarter of the smallest \
+             round trip once reordering was seen; before that, three later segments are enough (RFC 8985)"
         }
         _ => "A segment that three later ones overtake is sent again, and the window is reduced",
     };
     format!("{window}. {enough}")
 }
 
-/// The parameters that were set, where any were.
+/// The parameters that differ from the defaults, if any do.
 fn parameters(options: &CapOptions) -> String {
     match options.algorithm().to_string().split_once(':') {
         Some((_, set)) => format!(". Parameters that differ from the algorithm's defaults: {set}"),
@@ -121,7 +121,7 @@ fn parameters(options: &CapOptions) -> String {
 }
 
 impl Statements {
-    /// The statements for options in force; `reached` if segments of that size came through.
+    /// The statements for these options; `reached` says whether segments of the size arrived.
     pub fn new(options: &CapOptions, ipv6: bool, reached: bool) -> Statements {
         let headers = HEADERS + if options.timestamps { 12 } else { 0 };
         let payload = options.segment - headers;
@@ -147,7 +147,7 @@ impl Statements {
             (
                 format!(
                     "RFC 6298, one sample per round trip{}; at least {:#}, and",
-                    if options.timestamps { " (timestamps where a segment was sent twice)" } else { "" },
+                    if options.timestamps { " (with timestamps also for segments sent twice)" } else { "" },
                     options.min_rto
                 ),
                 clock,
@@ -161,8 +161,8 @@ impl Statements {
                 "{payload} bytes of data in packets of {size} bytes; given, not searched for. {}",
                 if reached {
                     format!(
-                        "Fragmentation was forbidden and packets came through: the path MTU is {size} bytes or more. Where it \
-                         is more, the segment size is limited to less than it"
+                        "Fragmentation was forbidden and packets arrived: the path MTU is {size} bytes or more. If it \
+                         is larger, the segment size is less than the path allows"
                     )
                 } else {
                     "Whether the path carries such packets is not known".to_owned()
@@ -175,14 +175,14 @@ impl Statements {
                 if options.timestamps { " (with 12 of timestamps)" } else { "" }
             ),
             retransmission_timeout: format!(
-                "{rto} at most {:#}; {:#} before the first sample. The timer is set when data is sent with none out and anew when data is \
+                "{rto} at most {:#}; {:#} before the first sample. The timer is set when data is sent while none is in flight, and again when data is \
                  acknowledged; it doubles at each time-out (RFC 6298 section 5). {clock}",
                 options.max_rto, options.initial_rto
             ),
             acknowledgements: match options.delayed_ack {
                 None => "every segment at once".into(),
                 Some(delay) => format!(
-                    "every second full segment, or after {delay:#}; at once where one is missing or fills a gap{}",
+                    "every second full segment, or after {delay:#}; at once if one is missing or fills a gap{}",
                     if options.quick_acks > 0 {
                         format!("; the first {} one by one", options.quick_acks)
                     } else {
@@ -195,7 +195,7 @@ impl Statements {
         }
     }
 
-    /// Name and text of each.
+    /// Each statement's name and text.
     pub fn each(&self) -> [(&'static str, &str); 9] {
         [
             ("congestion avoidance", &self.congestion_avoidance),

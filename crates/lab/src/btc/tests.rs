@@ -1,4 +1,4 @@
-//! Tests of the reports: every name that RFC 3148 asks for is there, and nothing is told that a host limited.
+//! Tests of the reports: they have everything that RFC 3148 asks for, and no result that was limited by a host.
 
 use warpline_capacity::{
     Bound, CapOptions, HostResults, ProbeReply, Progress, ReceiverResults, SenderResults, StrangerLimits,
@@ -90,7 +90,7 @@ fn the_whole_report_as_text() {
 }
 
 #[test]
-fn the_brief_report_is_a_screen() {
+fn the_brief_report() {
     let text = render(&report(idle(), idle(), false).brief(), 80);
     assert!(text.lines().count() <= 24, "{text}");
     insta::assert_snapshot!(text);
@@ -99,8 +99,8 @@ fn the_brief_report_is_a_screen() {
 }
 
 #[test]
-fn counts_that_a_hostile_server_makes_up_do_not_overflow() {
-    // The largest that is believed: see `results.rs` of the protocol.
+fn false_counts_of_a_hostile_server_do_not_overflow() {
+    // The largest value that is accepted: see `results.rs` of the protocol.
     let most = (1_u64 << 60) - 1;
     let fill = |value: serde_json::Value| -> serde_json::Value {
         value
@@ -132,18 +132,18 @@ fn counts_that_a_hostile_server_makes_up_do_not_overflow() {
 }
 
 #[test]
-fn a_bounded_rate_is_a_note_where_the_result_comes_near_it() {
+fn a_result_near_the_maximum_rate_has_a_note() {
     let noted = |bps| {
         let options =
             CapOptions { max_rate: Some(warpline_core::Rate::from_bps(bps)), ..CapOptions::default() };
         let judgement = host_limits(&options, Some(&sender()), None, None, None);
-        judgement.notes.iter().any(|note| note.contains("bounded to"))
+        judgement.notes.iter().any(|note| note.contains("limited to"))
     };
     assert!(noted(10_000_000) && !noted(100_000_000), "9.84 Mbit/s were sent");
 }
 
 #[test]
-fn the_manual_states_what_strangers_may_have() {
+fn the_manual_states_the_limits_of_clients_without_a_key() {
     let manual = include_str!("../../../../docs/src/cap.md");
     let limits = StrangerLimits::default();
     for bound in Bound::ALL {
@@ -156,7 +156,7 @@ fn the_manual_states_what_strangers_may_have() {
 }
 
 #[test]
-fn the_metric_is_unique_data_over_time() {
+fn the_capacity_is_unique_data_divided_by_time() {
     let report = report(idle(), idle(), false);
     assert_eq!(report.bulk_transfer_capacity_bps, Some(9.4e6));
     assert_eq!((report.data_sent_bits, report.elapsed_time_s), (94_000_000, 10.0));
@@ -173,7 +173,7 @@ fn the_metric_is_unique_data_over_time() {
 }
 
 #[test]
-fn nothing_is_told_of_a_path_that_a_host_kept_from_being_measured() {
+fn a_test_limited_by_a_host_reports_no_capacity() {
     let busy = HostResults { busy_ns: 9_500_000_000, ..idle() };
     let waiting = HostResults { send_wait_ns: 2_000_000_000, send_waits: 9, ..idle() };
     let dropping = HostResults { send_drops: 30, ..idle() };
@@ -186,15 +186,15 @@ fn nothing_is_told_of_a_path_that_a_host_kept_from_being_measured() {
     }
     let full = HostResults { receive_drops: 50, receive_buffer: 1000, ..idle() };
     assert_eq!(report(idle(), full, false).bulk_transfer_capacity_bps, None);
-    assert_eq!(report(idle(), full, true).bulk_transfer_capacity_bps, Some(9.4e6), "told to");
-    // A few drops among many losses are told, and no more.
+    assert_eq!(report(idle(), full, true).bulk_transfer_capacity_bps, Some(9.4e6), "if asked for");
+    // A few drops among many losses only give a note.
     let few = HostResults { send_drops: 2, ..idle() };
-    let told = report(few, idle(), false);
-    assert!(told.bulk_transfer_capacity_bps.is_some() && told.judgement.notes[0].contains("2 packets"));
+    let report = report(few, idle(), false);
+    assert!(report.bulk_transfer_capacity_bps.is_some() && report.judgement.notes[0].contains("2 packets"));
 }
 
 #[test]
-fn clocks_that_are_apart_give_no_absolute_delay() {
+fn clocks_that_differ_give_no_absolute_delay() {
     let options = CapOptions::default();
     let mut input = CapInput {
         options: &options,
@@ -214,10 +214,10 @@ fn clocks_that_are_apart_give_no_absolute_delay() {
     input.receiver = None;
     let report = CapReport::new(&input);
     assert!(report.bulk_transfer_capacity_bps.is_some() && report.reverse_path_load.is_none());
-    assert!(report.judgement.notes.iter().any(|note| note.contains("report did not come")));
+    assert!(report.judgement.notes.iter().any(|note| note.contains("report did not arrive")));
 }
 
-/// What RFC 3148 asks for: the section, the name in text and page, and the place in JSON.
+/// What RFC 3148 asks for: the section, the name in the text and on the page, and the path in JSON.
 const ASKED_FOR: &[(&str, &str, &str)] = &[
     ("1", "BTC", "/bulk_transfer_capacity_bps"),
     ("1", "data sent", "/data_sent_bits"),
@@ -257,7 +257,7 @@ const ASKED_FOR: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn everything_that_rfc_3148_asks_for_is_told_in_text_json_page_and_manual() {
+fn everything_that_rfc_3148_asks_for_is_in_text_json_page_and_manual() {
     let options = CapOptions::default();
     let reordered = ReceiverResults { reordered: 3, reordered_slightly: 3, max_extent: 2, ..receiver() };
     let report = CapReport::new(&CapInput {
@@ -351,7 +351,7 @@ fn probes() -> TrenoResults {
 }
 
 #[test]
-fn answers_that_are_overdue_are_told_before_their_time_out() {
+fn overdue_answers_are_reported_before_their_time_out() {
     let rationed = treno(TrenoResults { probes: 10, replies: 6, echoes: 6, lost: 0, overdue: 4, ..probes() });
     assert!(rationed.alarms.iter().any(|alarm| alarm.contains("ration")), "{:?}", rationed.alarms);
     assert_eq!(rationed.bulk_transfer_capacity_bps, None);
@@ -360,7 +360,7 @@ fn answers_that_are_overdue_are_told_before_their_time_out() {
 }
 
 #[test]
-fn treno_tells_what_its_draft_asks_for() {
+fn treno_reports_what_its_draft_asks_for() {
     insta::assert_snapshot!(render(&treno(probes()).lines(), 120));
 }
 

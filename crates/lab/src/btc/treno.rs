@@ -5,47 +5,47 @@ use warpline_capacity::{ProbeReply, TrenoOptions, TrenoOutcome, TrenoResults};
 
 use super::lines::{Line, Lines, bits, bytes, percent, rate, select, span, windows};
 
-/// What a report is made from.
+/// The input of a report.
 #[derive(Clone, Debug)]
 pub struct TrenoInput<'a> {
     /// The target, as it was named, and its address.
     pub target: String,
-    /// How probes travelled: "ICMP echo through a ping socket".
+    /// How probes were sent: "ICMP echo through a ping socket".
     pub carrier: &'a str,
-    /// How many hops they could go.
+    /// The largest number of hops that probes could go.
     pub ttl: Option<u8>,
     /// The options.
     pub options: &'a TrenoOptions,
-    /// How it ended.
+    /// How the test ended.
     pub outcome: TrenoOutcome,
-    /// What was counted.
+    /// The counters.
     pub results: &'a TrenoResults,
-    /// Who answered, how, and how often.
+    /// The addresses that answered, with the kind and number of their answers.
     pub responders: Vec<(String, ProbeReply, u64)>,
-    /// Share of a core that this host spent; none in a simulation.
+    /// CPU time of this host, as a share of one core; none in a simulation.
     pub busy: Option<f64>,
-    /// What this host can send, in bits per second; none if it was not tried.
+    /// The rate that this host can send, in bits per second; none if it was not measured.
     pub host_bps: Option<f64>,
-    /// What the first hop carries; none if it was not tried.
+    /// The rate that the first hop can carry; none if it was not measured.
     pub first_hop_bps: Option<f64>,
-    /// Whether the first hop was tried and rations its answers, so that nobody knows what it carries.
+    /// Whether the router of the first hop limits its answers, so that its rate could not be measured.
     pub first_hop_rations: bool,
-    /// Probes of 1500 and of 48 bytes that come back in a second; none if it was not tried.
+    /// Probes of 1500 and of 48 bytes that are answered per second; none if it was not measured.
     pub probe_rates: Option<(f64, f64)>,
-    /// Whether a result is reported although a host was the bottleneck.
+    /// Whether to report a result even if a host was the bottleneck.
     pub tell_anyway: bool,
 }
 
-/// What was measured up to one hop.
+/// The result for one hop.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HopReport {
-    /// Its number.
+    /// The hop's number.
     pub ttl: u8,
-    /// Who answered; none if nobody did.
+    /// The address that answered; none if none did.
     pub address: Option<String>,
-    /// Rate up to it, in bits per second; withheld with an alarm.
+    /// The rate up to this hop, in bits per second; absent if there is an alarm.
     pub bps: Option<f64>,
-    /// What came out whatever is held against it.
+    /// The measured rate, even if there is an alarm.
     pub throughput_bps: Option<f64>,
     /// Rate in congestion avoidance.
     pub avoidance_bps: Option<f64>,
@@ -66,21 +66,21 @@ pub struct TrenoReport {
     pub tool: String,
     /// The target.
     pub target: String,
-    /// How it ended.
+    /// How the test ended.
     pub outcome: TrenoOutcome,
-    /// How probes travelled.
+    /// How probes were sent.
     pub carrier: String,
-    /// How many hops they could go.
+    /// The largest number of hops that probes could go.
     pub ttl: Option<u8>,
-    /// The bulk transfer capacity, in bits per second. Absent where it was not measured or is not to be trusted.
+    /// The bulk transfer capacity, in bits per second. Absent if it was not measured or there is an alarm.
     pub bulk_transfer_capacity_bps: Option<f64>,
-    /// What came out whatever is held against it.
+    /// The measured rate, even if there is an alarm.
     pub throughput_bps: Option<f64>,
     /// Unique bits answered.
     pub data_sent_bits: u64,
-    /// Time that took, in seconds.
+    /// The time for these, in seconds.
     pub elapsed_time_s: f64,
-    /// Rate, bits and seconds in congestion avoidance only.
+    /// Rate, bits and seconds, in congestion avoidance only.
     pub congestion_avoidance_capacity_bps: Option<f64>,
     /// Bits.
     pub avoidance_data_bits: u64,
@@ -88,7 +88,7 @@ pub struct TrenoReport {
     pub avoidance_time_s: f64,
     /// Round-trip time in milliseconds: smallest, mean, largest.
     pub rtt_ms: Option<[f64; 3]>,
-    /// How often congestion was signalled.
+    /// The number of congestion signals.
     pub congestion_signals: u64,
     /// Bytes of a probe on the wire.
     pub mtu: u64,
@@ -98,25 +98,25 @@ pub struct TrenoReport {
     pub largest_window_avoidance: u64,
     /// TCP features that the result needs.
     pub features_needed: Vec<String>,
-    /// Who answered, how, and how often.
+    /// The addresses that answered, with the kind and number of their answers.
     pub responders: Vec<(String, ProbeReply, u64)>,
-    /// Reasons not to trust the result.
+    /// Alarms: reasons not to trust the result.
     pub alarms: Vec<String>,
-    /// What is worth knowing besides.
+    /// Other remarks.
     pub warnings: Vec<String>,
-    /// Load of the reverse path, in bits per second: every answer to an echo is as large as the probe.
+    /// Load of the reverse path, in bits per second; every answer to an echo is as large as the probe.
     pub reverse_path_load_bps: Option<f64>,
     /// All counters.
     pub results: TrenoResults,
     /// Statements on the algorithms.
     pub statements: Vec<(String, String)>,
-    /// What was measured hop by hop.
+    /// The results for each hop.
     pub hops: Vec<HopReport>,
 }
 
-/// Heading of what was measured hop by hop.
+/// Heading of the results for each hop.
 const HOPS: &str = "Hop by hop";
-/// Share of probes without answer above which it is likelier that answers are rationed than that the path is so bad.
+/// If more than this share of probes is unanswered, rate-limited answers are likelier than such a bad path.
 const RATIONED: f64 = 0.25;
 
 fn alarms(input: &TrenoInput<'_>, bps: Option<f64>) -> Vec<String> {
@@ -155,14 +155,14 @@ fn alarms(input: &TrenoInput<'_>, bps: Option<f64>) -> Vec<String> {
         && small < 2.0 * large
     {
         alarms.push(format!(
-            "{large:.0} large probes a second are answered, and only {small:.0} small ones: what is measured may be how many packets \
+            "{large:.0} large probes a second are answered, and only {small:.0} small ones: the result may be how many packets \
              somebody can answer, not how many bits the path carries"
         ));
     }
     let lost = if r.probes == 0 { 0.0 } else { (r.lost + r.overdue) as f64 / r.probes as f64 };
     if lost > RATIONED && r.replies > 0 {
         alarms.push(format!(
-            "{} of the probes were not answered: whoever answers may ration its answers (ICMP rate limiting)",
+            "{} of the probes were not answered: routers or the target may limit their answers (ICMP rate limiting)",
             percent(lost)
         ));
     }
@@ -195,7 +195,7 @@ fn warnings(input: &TrenoInput<'_>) -> Vec<String> {
     }
     if r.window_limited_ns * 2 > r.elapsed_ns {
         warnings.push(format!(
-            "the window's bound of {} held sending back most of the time (--max-window)",
+            "the largest window of {} limited sending most of the time (--max-window)",
             bytes(input.options.max_window)
         ));
     }
@@ -204,11 +204,13 @@ fn warnings(input: &TrenoInput<'_>) -> Vec<String> {
     }
     if input.host_bps.is_none() && input.busy.is_some() {
         warnings.push(
-            "not calibrated: what this host and the first hop can carry was not tried (--calibrate)".into(),
+            "not calibrated: the rates of this host and of the first hop were not measured (--calibrate)"
+                .into(),
         );
     }
     if input.first_hop_rations {
-        warnings.push("what the first hop carries could not be tried: its router rations its answers".into());
+        warnings
+            .push("the rate of the first hop could not be measured: its router limits its answers".into());
     }
     if r.reordered > 0 {
         warnings.push(format!("{} answers came out of order", r.reordered));
@@ -235,7 +237,7 @@ fn statements(input: &TrenoInput<'_>) -> Vec<(String, String)> {
         (
             "segment size",
             format!(
-                "probes of {} bytes, {} of them data; fragmentation is forbidden, and the path's word for smaller ones is heeded (RFC 1191)",
+                "probes of {} bytes, {} of them data; fragmentation is forbidden, and a router can ask for smaller ones (RFC 1191)",
                 input.results.mtu,
                 input.results.mtu.saturating_sub(40)
             ),
@@ -264,12 +266,12 @@ fn statements(input: &TrenoInput<'_>) -> Vec<(String, String)> {
 }
 
 impl TrenoReport {
-    /// The report.
+    /// Makes the report.
     pub fn new(input: &TrenoInput<'_>) -> TrenoReport {
         let r = input.results;
         let throughput = rate(r.data_bytes, r.elapsed_ns).filter(|_| r.data_bytes > 0);
         let alarms = alarms(input, throughput);
-        let told = alarms.is_empty() || input.tell_anyway;
+        let reported = alarms.is_empty() || input.tell_anyway;
         let largest = r.max_cwnd_slow_start.max(r.max_cwnd_avoidance);
         let mut features_needed = Vec::new();
         if largest > 65_535 {
@@ -288,11 +290,11 @@ impl TrenoReport {
             outcome: input.outcome,
             carrier: input.carrier.to_owned(),
             ttl: input.ttl,
-            bulk_transfer_capacity_bps: throughput.filter(|_| told),
+            bulk_transfer_capacity_bps: throughput.filter(|_| reported),
             throughput_bps: throughput,
             data_sent_bits: r.data_bytes * 8,
             elapsed_time_s: r.elapsed_ns as f64 / 1e9,
-            congestion_avoidance_capacity_bps: rate(r.avoidance_bytes, r.avoidance_ns).filter(|_| told),
+            congestion_avoidance_capacity_bps: rate(r.avoidance_bytes, r.avoidance_ns).filter(|_| reported),
             avoidance_data_bits: r.avoidance_bytes * 8,
             avoidance_time_s: r.avoidance_ns as f64 / 1e9,
             rtt_ms: (r.rtt_count > 0)
@@ -305,7 +307,7 @@ impl TrenoReport {
             responders: input.responders.clone(),
             alarms,
             warnings: warnings(input),
-            // A router's word quotes a part of the probe only; how much is its own choice.
+            // How much of the probe a router's message quotes is up to the router.
             reverse_path_load_bps: (r.echoes > 0).then(|| rate(r.echoes * r.mtu, r.elapsed_ns)).flatten(),
             results: r.clone(),
             statements: statements(input),
@@ -313,7 +315,7 @@ impl TrenoReport {
         }
     }
 
-    /// The result and what the path did, in few lines; with all hops.
+    /// The result and the behaviour of the path, in a few lines, and all hops.
     pub fn brief(&self) -> Vec<Line> {
         const NAMES: [&str; 12] = [
             "BTC",
@@ -337,7 +339,7 @@ impl TrenoReport {
         brief
     }
 
-    /// The report as lines.
+    /// The whole report as lines.
     pub fn lines(&self) -> Vec<Line> {
         let r = &self.results;
         let mut out = Lines::default();
@@ -347,7 +349,10 @@ impl TrenoReport {
             (None, Some(bps)) => {
                 out.add(
                     "BTC",
-                    format!("withheld, see the alarms; what came out is {} (--anyway tells it)", bits(bps)),
+                    format!(
+                        "withheld, see the alarms; the measured rate is {} (--anyway shows it)",
+                        bits(bps)
+                    ),
                 );
             }
             (None, None) => out.add("BTC", "not measured: nothing answered"),
@@ -418,7 +423,7 @@ impl TrenoReport {
 }
 
 impl HopReport {
-    /// What was measured up to a hop.
+    /// The result for one hop in words.
     pub fn new(ttl: u8, report: Option<&TrenoReport>) -> HopReport {
         let Some(report) = report else { return HopReport { ttl, ..HopReport::default() } };
         let probes = report.results.probes;
@@ -442,7 +447,7 @@ impl HopReport {
     fn text(&self) -> String {
         let mut text = match (self.bps, self.throughput_bps) {
             (Some(bps), _) => bits(bps),
-            (None, Some(bps)) => format!("withheld; what came out is {}", bits(bps)),
+            (None, Some(bps)) => format!("withheld; the measured rate is {}", bits(bps)),
             (None, None) => return "no answer".into(),
         };
         if let (Some(min), Some(mean)) = (self.rtt_min_ms, self.rtt_mean_ms) {

@@ -1,27 +1,27 @@
-//! Whether a host, and not the path, was the bottleneck: then what was measured is no bulk transfer capacity (RFC 3148 section 3.4).
+//! Decides whether a host, not the path, was the bottleneck. Then the result is not a bulk transfer capacity (RFC 3148 section 3.4).
 
 use serde::{Deserialize, Serialize};
 use warpline_capacity::{CapOptions, HostResults, ReceiverResults, SenderResults};
 
-/// Share of a core above which a host had no time to spare.
+/// Above this share of one core, a host was too busy.
 const BUSY: f64 = 0.9;
-/// Share of the time in which the socket had no room above which the host's own queue held sending back.
+/// Above this share of the time with a full socket, the sending host was the bottleneck.
 const WAITING: f64 = 0.05;
-/// Share of the losses above which drops in a host were what the connection responded to.
+/// Above this share of all losses, drops in a host determined the result.
 const DROPS: f64 = 0.1;
-/// Share of the smallest round trip above which the time that packets waited for a host's thread is a part of the result.
+/// Above this share of the smallest round trip, the wait for a host's thread is a part of the result.
 const LATE: f64 = 0.05;
-/// Share of the bound of the rate above which the bound, and not the path, may be what was measured.
+/// Above this share of the maximum rate, that maximum may be what was measured.
 const NEAR: f64 = 0.8;
-/// Share of the time above which the advertised window was what held sending back.
+/// Above this share of the time, the advertised window limited sending.
 const WINDOW: f64 = 0.5;
 
-/// What is to be held against a result.
+/// Doubts about a result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judgement {
-    /// Reasons why no capacity is reported: a host was the bottleneck.
+    /// Reasons why there is no capacity: a host was the bottleneck.
     pub host_limited: Vec<String>,
-    /// What is worth knowing besides.
+    /// Other remarks.
     pub notes: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// Judges a test by what both ends have counted.
+/// Judges a test by the counters of both ends.
 pub fn host_limits(
     options: &CapOptions,
     sender: Option<&SenderResults>,
@@ -58,7 +58,7 @@ pub fn host_limits(
         {
             judgement.notes.push(format!(
                 "packets waited in the {name} host for its thread {:.2} ms on average, {:.0} % of the smallest round trip: the machine is busy, \
-                 or the path as short as that",
+                 or the path is very short",
                 mean as f64 / 1e6,
                 100.0 * share(mean, path)
             ));
@@ -72,36 +72,36 @@ pub fn host_limits(
                 100.0 * waiting
             ));
         }
-        let told = format!(
+        let dropped = format!(
             "{} packets were dropped inside the sending host, of {sent} sent: they were never on the path",
             host.send_drops
         );
         if host.send_drops > 0 && share(host.send_drops, lost) > DROPS {
-            judgement.host_limited.push(told);
+            judgement.host_limited.push(dropped);
         } else if host.send_drops > 0 {
-            judgement.notes.push(told);
+            judgement.notes.push(dropped);
         }
     }
     if let Some(host) = receiving {
         // With offload on both ends a batch arrives, and is dropped, as one.
         let batch = sending.map_or(1, |sending| sending.batch_max.max(1));
-        let told = format!(
-            "{} receptions of up to {batch} packets were dropped inside the receiving host, whose socket was full (it holds {} bytes): they \
-             are no loss of the path",
+        let dropped = format!(
+            "{} receptions of up to {batch} packets were dropped inside the receiving host, whose socket was full (it holds {} bytes): these \
+             are not losses of the path",
             host.receive_drops, host.receive_buffer
         );
         if host.receive_drops > 0 && share(host.receive_drops.saturating_mul(batch), lost) > DROPS {
-            judgement.host_limited.push(told);
+            judgement.host_limited.push(dropped);
         } else if host.receive_drops > 0 {
-            judgement.notes.push(told);
+            judgement.notes.push(dropped);
         }
     }
     if let Some(sender) = sender {
         let window = share(sender.window_limited_ns, sender.elapsed_ns);
         if window > WINDOW {
             judgement.notes.push(format!(
-                "the advertised window of {} bytes held sending back for {:.0} % of the time: the result is what such a window gets, \
-                 not what the path has (--window)",
+                "the advertised window of {} bytes limited sending for {:.0} % of the time: the result is that of the window, \
+                 not of the path (--window)",
                 options.window,
                 100.0 * window
             ));
@@ -116,7 +116,7 @@ pub fn host_limits(
         let sent = sender.sent_wire_bytes as f64 * 8e9 / sender.elapsed_ns.max(1) as f64;
         if sent > NEAR * rate.as_bps() as f64 {
             judgement.notes.push(format!(
-                "sending was bounded to {rate:#} (--max-rate; a server bounds clients without a key), and came near it: the result is no bulk \
+                "sending was limited to {rate:#} (--max-rate; a server limits clients without a key), and came near it: the result is not a bulk \
                  transfer capacity"
             ));
         }

@@ -1,4 +1,4 @@
-//! The run directory of a test: tables, qlog and a capture from what was traced, so that everything that reads runs reads tests too.
+//! Writes the run directory of a test: tables, qlog and a capture, so that everything that reads runs can also read tests.
 
 use std::path::{Path, PathBuf};
 
@@ -16,23 +16,23 @@ use super::lines::render;
 use super::treno::TrenoReport;
 use crate::report::write_report;
 
-/// What was traced of a test, at the client.
+/// The trace of a test, recorded at the client.
 #[derive(Clone, Debug, Default)]
 pub struct CapTrace {
-    /// Progress at instants.
+    /// Counters at regular times.
     pub samples: Vec<(Timestamp, Progress)>,
-    /// Everything that happened.
+    /// All events.
     pub traced: Vec<Traced>,
     /// Whether the client sends the data.
     pub forward: bool,
 }
 
-/// Width of the text in the directory.
+/// Width of the text report in the directory.
 const WIDTH: usize = 100;
 const FLOW: FlowId = FlowId(0);
 const CLIENT: EndpointId = EndpointId(0);
 const SERVER: EndpointId = EndpointId(1);
-/// The client's way to the server and back, as seen at the client.
+/// The directions of the client's path to the server, as seen at the client.
 const LINKS: [(LinkId, &str); 2] = [(LinkId(0), "client>server"), (LinkId(1), "server>client")];
 
 fn seconds(time: Timestamp) -> f64 {
@@ -64,7 +64,7 @@ fn samples(trace: &CapTrace) -> Vec<FlowSample> {
     rows
 }
 
-/// Samples of a test as CSV, with a head.
+/// Samples of a test as CSV, with a header.
 pub fn csv(trace: &CapTrace) -> String {
     let mut text =
         String::from("time_s,goodput_bps,cwnd_bytes,ssthresh_bytes,in_flight_bytes,srtt_ms,retransmits\n");
@@ -124,7 +124,7 @@ fn flow_row(report: &CapReport, trace: &CapTrace) -> FlowRow {
     }
 }
 
-/// Packets as the client saw them: those that it sent leave on the one link, those that came on the other.
+/// Packets as the client saw them: those sent leave on one link, those received arrive on the other.
 fn packets(trace: &CapTrace) -> Vec<LinkRecord> {
     let mut id = 0;
     let record = |time, link: usize, segment: warpline_core::Segment, ecn| {
@@ -166,7 +166,7 @@ fn packets(trace: &CapTrace) -> Vec<LinkRecord> {
 /// qlog and captures; and its report page if `page`. Returns its path.
 ///
 /// # Errors
-/// If something else is there, or it cannot be written; then nothing is left of it.
+/// If `out` exists and must not be replaced, or it cannot be written; then nothing of it is left.
 pub fn write_run(
     out: &Path,
     force: bool,
@@ -222,7 +222,7 @@ pub fn write_run(
     seal(writer, row, stopped, links, page)
 }
 
-/// Puts the run directory of a test in place, with its report page if `page`.
+/// Moves the run directory of a test to its place, with its report page if `page`.
 fn seal(
     writer: RunWriter,
     row: FlowRow,
@@ -247,7 +247,7 @@ fn seal(
     let mut sealed = writer.seal(&summary, &[])?;
     if page {
         let path = sealed.path().join("report.html");
-        // A page that cannot be made is no reason to lose the results.
+        // Keep the results even if the page cannot be made.
         if let Err(error) = write_report(&[sealed.path()], &path) {
             sealed.add_file("report-error.txt", error.to_string().as_bytes())?;
         }
@@ -277,7 +277,7 @@ fn treno_samples(samples: &[TrenoSample]) -> Vec<FlowSample> {
         .collect()
 }
 
-/// Samples of a TReno test as CSV, with a head.
+/// Samples of a TReno test as CSV, with a header.
 pub fn treno_csv(samples: &[TrenoSample]) -> String {
     let mut text = String::from(
         "elapsed_s,data_bytes,cwnd_bytes,ssthresh_bytes,in_flight_bytes,srtt_ms,lost,retransmits,timeouts\n",
@@ -301,7 +301,7 @@ pub fn treno_csv(samples: &[TrenoSample]) -> String {
 
 /// Writes the run directory of a TReno test to `out`: `btc.json`, `btc.txt`, tables and its report page. Returns its path.
 ///
-/// # Errors
+/// If `out` exists and must not be replaced, or it cannot be written; then nothing of it is left.
 /// If something else is there, or it cannot be written; then nothing is left of it.
 pub fn write_treno(
     out: &Path,
@@ -341,7 +341,7 @@ pub fn write_treno(
     let stopped = match report.outcome {
         TrenoOutcome::Complete => None,
         TrenoOutcome::NoAnswer => Some("nothing answered".to_owned()),
-        TrenoOutcome::Silent => Some("answers ceased in mid-test".to_owned()),
+        TrenoOutcome::Silent => Some("answers stopped during the test".to_owned()),
         TrenoOutcome::Stopped => Some("interrupted".to_owned()),
     };
     seal(writer, row, stopped, Vec::new(), true)

@@ -1,7 +1,7 @@
-//! Applications: state machines that say when to open connections, write, or send datagrams.
+//! Applications: state machines that decide when to open connections, write, or send datagrams.
 //!
-//! They know nothing of the network. [`App::poll`] is called when the application's timer fires and again until it says
-//! [`Action::Wait`]; what it waits for besides time comes through `on_delivered` and `on_transfer_done`.
+//! They know nothing of the network. [`App::poll`] is called when the application's timer fires, and again until it returns
+//! [`Action::Wait`]. Other events come through `on_delivered` and `on_transfer_done`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use warpline_scenario::plan::Tool;
 use super::counters::Messages;
 use super::web::{Sessions, WebRequest};
 
-/// What two ends of a connection say to each other.
+/// What the two ends of a connection exchange.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exchange {
-    /// Bytes that the data's receiver opens the connection with; 0 when the data's sender opens it.
+    /// Size of the request with which the data's receiver opens the connection; 0 if the data's sender opens it.
     pub(crate) request: u64,
-    /// Bytes of data, or as many as fit.
+    /// Bytes of data, or no limit.
     pub(crate) response: Option<u64>,
-    /// Whether the sender closes behind them.
+    /// Whether the sender closes after the data.
     pub(crate) close: bool,
-    /// Whether its completion is measured; then its number in the table of transfers, once it has one.
+    /// Whether its completion is measured; then its number in the table of transfers, once that is known.
     pub(crate) transfer: Option<u32>,
-    /// The application's own mark.
+    /// A tag for the application's own use.
     pub(crate) tag: u32,
 }
 
@@ -32,7 +32,7 @@ impl Exchange {
     pub(super) const STREAM: Exchange =
         Exchange { request: 0, response: Some(0), close: false, transfer: None, tag: 0 };
 
-    /// `bytes` on a connection of their own.
+    /// `bytes` on a new connection.
     fn transfer(bytes: u64, request: u64, tag: u32) -> Exchange {
         Exchange { request, response: Some(bytes), close: true, transfer: Some(u32::MAX), tag }
     }
@@ -41,21 +41,21 @@ impl Exchange {
 /// What an application does next.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
-    /// Nothing before this instant.
+    /// Wait until this instant.
     Wait(Timestamp),
-    /// Send a datagram of so many bytes on the wire.
+    /// Send a datagram of this many bytes on the wire.
     Datagram { bytes: u32 },
     /// Open a connection.
     Open { exchange: Exchange },
-    /// Begin to measure.
+    /// Start a measurement.
     Measure { tool: Tool },
-    /// Write to the connection that is open.
+    /// Write to the open connection.
     Write { bytes: u64 },
-    /// Take connections of programs.
+    /// Accept connections from programs.
     Listen,
 }
 
-/// Instants at a constant rate, exact in the long run.
+/// Times at a constant rate, without drift.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beat {
     next: Timestamp,
@@ -80,7 +80,7 @@ impl Beat {
     }
 }
 
-/// How an application's bytes travel.
+/// How an application's data is carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carrier {
     Udp,
@@ -91,7 +91,7 @@ pub(crate) enum Carrier {
 }
 
 impl Carrier {
-    /// Opens the connection if there has to be one and is none.
+    /// Opens the connection if it needs one and has none.
     fn open(&mut self) -> Option<Action> {
         match self {
             Carrier::Tcp { open } if !*open => {
@@ -109,57 +109,57 @@ impl Carrier {
     }
 }
 
-/// An application.
+/// An application, with its state.
 #[derive(Debug)]
 pub(crate) enum App {
     /// Sends as much as it can on one connection.
     Bulk { started: bool },
-    /// Transfers of one size, one after another.
+    /// Transfers of one size, one after the other.
     Transfer {
         size: u64,
-        /// How many are still to be started; `u32::MAX` goes on until the end.
+        /// How many are still to be started; `u32::MAX` for no limit.
         left: u32,
         pause: TimeDelta,
         next: Timestamp,
     },
-    /// A constant rate, all the time or in bursts.
+    /// A constant rate, continuous or in bursts.
     Rate { carrier: Carrier, bytes: u64, rate: Rate, beat: Option<Beat>, bursts: Option<Bursts> },
-    /// Messages at the instants of a Poisson process.
+    /// Messages at the times of a Poisson process.
     Messages {
         carrier: Carrier,
         bytes: u64,
-        /// Mean time between two, in seconds.
+        /// Mean time between two messages, in seconds.
         mean: f64,
         next: Option<Timestamp>,
         written: u64,
-        /// Where each message under way ends in the stream, and when it was made.
+        /// The end of each message in flight, as a position in the stream, and the time when it was written.
         under_way: VecDeque<(u64, Timestamp)>,
     },
-    /// Transfers at given instants after the start, of given sizes.
+    /// Transfers of given sizes at given times after the start.
     Log { entries: Arc<[(TimeDelta, u64)]>, start: Option<Timestamp>, next: usize, request: u64 },
-    /// Web sessions from distributions.
+    /// Web sessions drawn from distributions.
     Web(Box<Sessions>),
     /// A measuring tool.
     Measure { tool: Tool, started: bool },
     /// A service for programs.
     Service { listening: bool },
-    /// Has stopped.
+    /// Stopped.
     Stopped,
 }
 
-/// On and off times, both Pareto distributed.
+/// On and off times, both with a Pareto distribution.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bursts {
     /// Mean on and off time in seconds.
     pub(crate) mean_on: f64,
     pub(crate) mean_off: f64,
     pub(crate) shape: f64,
-    /// End of the present on-time.
+    /// End of the current on-time.
     pub(crate) until: Timestamp,
 }
 
 impl App {
-    /// The next thing to do at `now`.
+    /// What to do next at `now`.
     pub(crate) fn poll(&mut self, now: Timestamp, stream: &mut Stream) -> Action {
         match self {
             App::Stopped => Action::Wait(Timestamp::NEVER),
@@ -195,8 +195,8 @@ impl App {
                     }
                     Beat::new(now, *bytes, *rate)
                 });
-                // What was left to wait when a burst ended is waited for in the next one, so that the rate while on is
-                // kept however short bursts are.
+                // The remaining wait at the end of a burst is carried over to the next one, so that the rate within
+                // bursts is correct even if bursts are short.
                 if let Some(bursts) = bursts {
                     while beat.next >= bursts.until && bursts.until.is_set() {
                         let off = bursts.draw(bursts.mean_off, stream);
@@ -214,7 +214,7 @@ impl App {
                 if let Some(open) = carrier.open() {
                     return open;
                 }
-                // The first comes like every other: a Poisson process does not know when it was begun.
+                // The first interval is drawn like all others, since a Poisson process has no memory.
                 let next =
                     next.get_or_insert_with(|| now + TimeDelta::from_secs_f64(stream.exponential(*mean)));
                 if now < *next {
@@ -253,7 +253,7 @@ impl App {
         }
     }
 
-    /// `delivered` bytes of its stream have been delivered in order. Returns the next position that it waits for.
+    /// `delivered` bytes of the stream have arrived in order. Returns the next position that it waits for.
     pub(crate) fn on_delivered(&mut self, now: Timestamp, delivered: u64, messages: &mut Messages) -> u64 {
         if let App::Messages { under_way, .. } = self {
             while let Some(&(end, created)) = under_way.front()
@@ -266,7 +266,7 @@ impl App {
         self.next_watch()
     }
 
-    /// A transfer marked `tag` has been delivered. Returns when the application wants to be polled.
+    /// The transfer with the tag `tag` has been delivered. Returns when the application wants to be polled.
     pub(crate) fn on_transfer_done(&mut self, now: Timestamp, tag: u32, stream: &mut Stream) -> Timestamp {
         match self {
             App::Transfer { left, pause, next, .. } => {
@@ -278,12 +278,12 @@ impl App {
         }
     }
 
-    /// Whether what it sends are messages, whose latency counts.
+    /// Whether it sends messages, whose latency is measured.
     pub(crate) fn sends_messages(&self) -> bool {
         matches!(self, App::Messages { .. })
     }
 
-    /// Whether it will never ask for anything again.
+    /// Whether it has finished.
     pub(crate) fn is_through(&self) -> bool {
         match self {
             App::Stopped => true,
@@ -293,9 +293,9 @@ impl App {
         }
     }
 
-    /// Sends nothing more.
+    /// Stops sending.
     pub(crate) fn stop(&mut self) {
-        // Messages under way are still measured; everything else has nothing left to do.
+        // Messages in flight are still measured; everything else is done.
         match self {
             App::Messages { next, .. } => *next = Some(Timestamp::NEVER),
             app => *app = App::Stopped,
@@ -331,8 +331,8 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_rate_is_exact_in_the_long_run() {
-        // 7 Mbit/s does not divide: 12000 bits take 1714285.714... ns.
+    fn a_constant_rate_does_not_drift() {
+        // 7 Mbit/s does not divide evenly: 12000 bits take 1714285.714... ns.
         let sent = actions(&mut rate(7_000_000, None), Timestamp::from_secs(12));
         assert_eq!(sent.len(), 7_000);
         assert_eq!(sent[6_999].0.as_nanos(), 6_999 * 12_000 * 1_000 / 7);
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_come_at_their_mean_rate_and_are_told_apart() {
+    fn messages_have_their_mean_rate_and_are_measured_one_by_one() {
         let mut app = App::Messages {
             carrier: Carrier::Tcp { open: false },
             bytes: 512,

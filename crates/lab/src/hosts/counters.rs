@@ -1,10 +1,10 @@
-//! What a flow has done: sums over its connections, and delays with their extremes and, where asked for, distribution.
+//! The counters of a flow: sums over its connections, and delays with their extremes and, if recorded, their distribution.
 
 use hdrhistogram::Histogram;
 use warpline_core::TimeDelta;
 use warpline_transport::tcp::Stats;
 
-/// Count, sum and largest of a kind of delay, with the distribution if one is kept.
+/// Count, sum and maximum of a kind of delay, with its distribution if that is recorded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delays {
     pub(crate) count: u64,
@@ -28,18 +28,18 @@ impl Delays {
     pub(crate) fn reset_extremes(&mut self) {
         self.max = TimeDelta::ZERO;
     }
-    /// Largest in milliseconds of what came after `before`, at which it was reset.
+    /// Maximum in milliseconds of the delays after `before`, where the maximum was reset.
     pub(crate) fn max_ms_since(&self, before: &Delays) -> Option<f64> {
         (self.count > before.count).then(|| self.max.as_nanos() as f64 / 1e6)
     }
-    /// Mean in milliseconds of what came after `before`.
+    /// Mean in milliseconds of the delays after `before`.
     pub(crate) fn mean_ms_since(&self, before: &Delays) -> Option<f64> {
         let count = self.count - before.count;
         (count > 0).then(|| self.sum.saturating_sub(before.sum) as f64 / count as f64 / 1e6)
     }
 }
 
-/// A distribution of delays, to 1 % (two significant digits), from a microsecond up; a histogram grows with what it holds.
+/// A distribution of delays from a microsecond up, accurate to 1 % (two significant digits). The histogram grows as needed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Distribution {
     histogram: Option<Histogram<u32>>,
@@ -52,12 +52,12 @@ impl Distribution {
         }
         if let Some(histogram) = &mut self.histogram {
             histogram.auto(true);
-            // Not `saturating_record`, which clamps to the present range instead of growing. Growing fails only where memory
-            // cannot be addressed; the sample is then left out.
+            // Not `saturating_record`, which clamps to the current range instead of growing. Growing fails only if memory
+            // runs out; then the sample is left out.
             let _ = histogram.record(delay.as_micros().max(1));
         }
     }
-    /// The delay that a share `q` of all stays below, in milliseconds.
+    /// The delay below which a share `q` of all samples lies, in milliseconds.
     pub(crate) fn quantile_ms(&self, q: f64) -> Option<f64> {
         let histogram = self.histogram.as_ref()?;
         (!histogram.is_empty()).then(|| histogram.value_at_quantile(q) as f64 / 1e3)
@@ -97,7 +97,7 @@ pub(crate) struct FlowTotals {
 }
 
 impl FlowTotals {
-    /// Adds what the data's sender counted.
+    /// Adds the counters of the data's sender.
     pub(crate) fn add_sender(&mut self, stats: &Stats) {
         self.sent_packets += stats.segments_sent;
         self.sent_bytes += stats.bytes_sent;
@@ -111,7 +111,7 @@ impl FlowTotals {
             sum: stats.rtt_sum_ns,
             max: TimeDelta::from_nanos(stats.rtt_max_ns),
         });
-        // The smallest is forgotten at the end of the warm-up, and there may be no sample since.
+        // The minimum is reset at the end of the warm-up, and there may be no sample since then.
         if stats.rtt_count > 0 && stats.rtt_min_ns != u64::MAX {
             let min = TimeDelta::from_nanos(stats.rtt_min_ns);
             self.rtt_min = Some(self.rtt_min.map_or(min, |known| known.min(min)));
@@ -122,12 +122,12 @@ impl FlowTotals {
             max: TimeDelta::from_nanos(stats.latency_max_ns),
         });
     }
-    /// Adds what the data's receiver counted.
+    /// Adds the counters of the data's receiver.
     pub(crate) fn add_receiver(&mut self, stats: &Stats, delivered: u64) {
         self.delivered_bytes += delivered;
         self.ce_marks += stats.ce_marks;
     }
-    /// Adds other sums; their distributions are kept apart.
+    /// Adds other sums. Distributions are kept elsewhere.
     pub(crate) fn merge(&mut self, other: &FlowTotals) {
         self.sent_packets += other.sent_packets;
         self.sent_bytes += other.sent_bytes;
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn means_are_over_the_measured_part_only() {
+    fn means_cover_only_the_measured_part() {
         let mut delays = Delays::default();
         delays.add(TimeDelta::from_millis(100));
         let before = delays.clone();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_right_to_a_hundredth() {
+    fn quantiles_are_accurate_to_a_hundredth() {
         let mut a = Distribution::default();
         for ms in 1..=1000 {
             a.record(TimeDelta::from_millis(ms));

@@ -1,6 +1,6 @@
-//! Measuring tools on simulated hosts: the protocol machines of `cap` and `treno`, driven by the run's clock.
+//! Measuring tools on simulated hosts: the protocols of `cap` and `treno`, driven by the run's clock.
 //!
-//! Packets carry no bytes, so the bytes of cap's datagrams are kept here while they are under way, without their filling.
+//! Simulated packets carry no bytes, so the bytes of cap's datagrams are kept here while they are in the network, without padding.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,12 +18,12 @@ use crate::btc::{CapInput, CapReport, Ends, TrenoInput, TrenoReport};
 
 /// Bytes of IPv4 and UDP headers.
 const HEADERS: u32 = IPV4_HEADER + UDP_HEADER;
-/// Bytes of a datagram that are kept: more than any header of cap's, and all of its other messages.
+/// Bytes kept of each datagram: more than any header of cap's, and all of its other messages.
 const KEPT: usize = 1024;
-/// Datagrams that are remembered; those that the network lost are forgotten when there are more.
+/// Number of datagrams kept. Those that the network lost are dropped when there are more.
 const UNDER_WAY: usize = 1 << 17;
 
-/// The bytes of datagrams under way.
+/// The bytes of datagrams in the network.
 #[derive(Debug, Default)]
 pub(crate) struct Letters {
     next: u64,
@@ -34,14 +34,14 @@ impl Letters {
     fn post(&mut self, bytes: &[u8]) -> u64 {
         let number = self.next;
         self.next += 1;
-        // Segments are mostly filling, which says nothing; messages are short.
+        // Segments are mostly padding, which is not kept; messages are short.
         self.kept.insert(number, bytes[..bytes.len().min(KEPT)].to_vec());
         if self.kept.len() > UNDER_WAY {
             self.kept.pop_first();
         }
         number
     }
-    /// The datagram, as long as it was. The network may have made copies: it stays for them.
+    /// The datagram in its full length. It is kept, since the network may have made copies.
     fn read(&self, datagram: &Datagram) -> Option<Vec<u8>> {
         let mut bytes = self.kept.get(&datagram.seq)?.clone();
         bytes.resize(datagram.len as usize, 0);
@@ -49,13 +49,13 @@ impl Letters {
     }
 }
 
-/// What an end does.
+/// The role of an end.
 #[derive(Debug)]
 enum Role {
     Client(Box<CapClient>),
     Server(Box<CapServer>),
     Treno(Box<Treno>),
-    /// Sends back what comes.
+    /// Returns what it receives.
     Echo,
 }
 
@@ -70,12 +70,12 @@ pub(crate) struct MeasureEnd {
     options: Option<Tool>,
 }
 
-/// The client's address, as the server knows it.
+/// The client's address, as seen by the server.
 fn client_address() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1], 49_152))
 }
 
-/// Both ends of a measurement: where it starts, and what answers. `random` is a draw of the flow's own stream.
+/// Creates both ends of a measurement: the one that starts it, and the one that answers. `random` is drawn from the flow's stream.
 pub(crate) fn ends(
     tool: &Tool,
     (there, back): (RouteId, RouteId),
@@ -102,7 +102,7 @@ pub(crate) fn ends(
             let limits = ServerLimits {
                 duration: options.duration,
                 patience: options.duration,
-                // Both ends are the scenario's own: nobody is a stranger.
+                // Both ends belong to the scenario, so no limits are needed for unknown clients.
                 strangers: None,
                 ..ServerLimits::default()
             };
@@ -134,7 +134,7 @@ impl MeasureEnd {
         port.send(self.route, packet);
     }
 
-    /// A datagram came.
+    /// Handles a datagram that has arrived.
     pub(crate) fn handle(
         &mut self,
         now: Timestamp,
@@ -162,7 +162,7 @@ impl MeasureEnd {
         self.pump(now, id, letters, port);
     }
 
-    /// Does what is due, sends all that may be sent, and sets the timer.
+    /// Handles timers, sends all that may be sent, and sets the next timer.
     pub(crate) fn pump(
         &mut self,
         now: Timestamp,
@@ -214,7 +214,7 @@ impl MeasureEnd {
         }
     }
 
-    /// Its flow stops: what was measured is the result.
+    /// Stops with its flow. What was measured until now is the result.
     pub(crate) fn stop(&mut self, now: Timestamp) {
         match &mut self.role {
             Role::Client(client) => client.stop(now),
@@ -223,7 +223,7 @@ impl MeasureEnd {
         }
     }
 
-    /// Adds its counters to its flow's.
+    /// Adds its counters to those of its flow.
     pub(crate) fn add_to(&self, totals: &mut FlowTotals) {
         match &self.role {
             Role::Client(client) => {
@@ -246,7 +246,7 @@ impl MeasureEnd {
         }
     }
 
-    /// The report of the end that measures, as JSON, at the end of the run or of its flow; `other` is the end that answers.
+    /// The report of the measuring end as JSON, at the end of the run or of its flow; `other` is the answering end.
     pub(crate) fn report(
         &mut self,
         now: Timestamp,
@@ -256,7 +256,7 @@ impl MeasureEnd {
         self.stop(now);
         let text = match (&mut self.role, &self.options) {
             (Role::Client(client), Some(Tool::Cap(_))) => {
-                // The last message of a test that the run's end cut short stays unsent.
+                // If the run's end cuts a test short, its last message is not sent.
                 while client.poll_transmit(now, &mut Vec::new()).is_some() {}
                 let receiver = match other.map(|other| &other.role) {
                     Some(Role::Server(server)) => server.receiver_results(),
@@ -273,7 +273,7 @@ impl MeasureEnd {
                     ends,
                     sender: client.report().sender,
                     receiver: client.peer_report().and_then(|peer| peer.receiver).or(receiver),
-                    // Simulated hosts have no queues of their own and all the time there is.
+                    // Simulated hosts have no queues and never lack time.
                     sending: Some(HostResults::default()),
                     receiving: Some(HostResults::default()),
                     same_clock: true,

@@ -1,7 +1,7 @@
 //! What runs on the simulated hosts: TCP and UDP endpoints, the applications that drive them, and their counters.
 //!
-//! [`ModelHosts`] is the [`Hosts`] of the network. An endpoint is one end of a connection, a datagram sink, or the timer of a flow's
-//! application. Endpoints are never reused: a packet that comes late for a connection long closed finds nobody.
+//! [`ModelHosts`] implements the network's [`Hosts`]. An endpoint is one end of a connection, a datagram sink, or the timer of a flow's
+//! application. Endpoints are never reused, so a late packet of a closed connection finds none.
 
 pub(crate) mod app;
 pub(crate) mod counters;
@@ -31,15 +31,15 @@ use wire::{OpenConnections, Order, Wire, WireEndpoint};
 /// Makes the congestion control of one end of a connection.
 pub(crate) type MakeController = Arc<dyn Fn(&TcpConfig) -> Controller + Send + Sync>;
 
-/// Everything about a flow that does not change.
+/// The constant facts about a flow.
 pub(crate) struct FlowPlan {
     /// Name of the instance, "bulk.0".
     pub(crate) name: String,
-    /// Name of the scenario's entry.
+    /// Name of the entry in the scenario.
     pub(crate) group: String,
-    /// Word for the application.
+    /// Name of the application.
     pub(crate) app: &'static str,
-    /// Whether it goes over TCP.
+    /// Whether it runs over TCP.
     pub(crate) tcp: bool,
     /// Name of the congestion control; empty for UDP.
     pub(crate) cc: String,
@@ -47,23 +47,23 @@ pub(crate) struct FlowPlan {
     pub(crate) from: (NodeId, String),
     /// Receiver of the data and its node's name.
     pub(crate) to: (NodeId, String),
-    /// Way of the data and way back.
+    /// Routes of the data and of the opposite direction.
     pub(crate) routes: (RouteId, RouteId),
-    /// TCP of the data's sender and of its receiver.
+    /// TCP configurations of the data's sender and receiver.
     pub(crate) config: (Arc<TcpConfig>, Arc<TcpConfig>),
-    /// Makes a controller for a connection's end.
+    /// Makes the congestion control of each end.
     pub(crate) controller: MakeController,
     /// Traffic class for priority queues.
     pub(crate) class: u8,
-    /// When it begins.
+    /// When it starts.
     pub(crate) start: Timestamp,
     /// When it stops sending.
     pub(crate) stop: Timestamp,
     /// Whether its TCP endpoints are recorded.
     pub(crate) record_tcp: bool,
-    /// Whether the distribution of its packets' latency is kept.
+    /// Whether the distribution of its packet latency is recorded.
     pub(crate) record_latency: bool,
-    /// Where it meets programs, if one of its ends is a live host.
+    /// Its port for programs, if one of its ends is a live host.
     pub(crate) wire: Option<Wire>,
 }
 
@@ -73,40 +73,40 @@ impl std::fmt::Debug for FlowPlan {
     }
 }
 
-/// A flow and what it has done so far.
+/// A flow with its state.
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) spec: FlowPlan,
     app: App,
-    /// Random numbers of its application.
+    /// The random numbers of its application.
     stream: Stream,
     /// The endpoint of its application's timer.
     timer: EndpointId,
-    /// Sums over connections that are gone.
+    /// Counters of connections that are closed.
     closed: FlowTotals,
-    /// Live connections, oldest first: data's sender and receiver.
+    /// Open connections, oldest first: the ends of the data's sender and receiver.
     live: BTreeMap<EndpointId, EndpointId>,
-    /// Both ends of its measurement, if it is a measuring tool that has begun.
+    /// Both ends of the measurement, if it is a measuring tool that has started.
     measure: Option<(EndpointId, EndpointId)>,
-    /// For UDP: where its datagrams go.
+    /// For UDP: the sink of its datagrams.
     sink: Option<EndpointId>,
-    /// For UDP: what has been sent.
+    /// For UDP: what has been sent so far.
     datagrams: udp::Sent,
-    /// When the last of its transfers ended, or it stopped.
+    /// When its last transfer ended, or it was stopped.
     ended: Option<Timestamp>,
-    /// Transfers begun and neither delivered nor given up.
+    /// Transfers that have begun and are neither delivered nor given up.
     open_transfers: u32,
     /// Time from a message's creation to its delivery.
     pub(crate) messages: counters::Messages,
-    /// What went wrong with a connection of it.
+    /// The failure of one of its connections, if one failed.
     outcome: Option<&'static str>,
-    /// What its open connections with programs say.
+    /// The counters of its open connections with programs.
     reading: OpenConnections,
-    /// It waits for a program.
+    /// Whether it still waits for a program.
     held: bool,
 }
 
-/// The windows of a flow's connections: they add up; the oldest one's RTT stands for all.
+/// The windows of a flow's connections. Windows are summed; the RTT is that of the oldest connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Window {
     /// Congestion window, in bytes.
@@ -120,7 +120,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Adds that of a sender which has not sent everything yet.
+    /// Adds the window of a sender that has not finished sending.
     pub(crate) fn add(&mut self, connection: &Connection<Controller>) {
         if matches!(connection.state(), State::FinWait2 | State::TimeWait | State::Closed) {
             return;
@@ -137,7 +137,7 @@ impl Window {
 }
 
 impl Flow {
-    /// Whether what it sends are messages, whose latency counts.
+    /// Whether it sends messages, whose latency is measured.
     pub(crate) fn sends_messages(&self) -> bool {
         self.app.sends_messages()
     }
@@ -150,25 +150,25 @@ pub(crate) struct Transfer {
     pub(crate) bytes: u64,
     pub(crate) start: Timestamp,
     pub(crate) end: Option<Timestamp>,
-    /// Whether it is delivered or its connection has failed.
+    /// Whether it is finished: delivered, or its connection has failed.
     over: bool,
 }
 
-/// One end of something.
+/// An endpoint in the network.
 #[derive(Debug)]
 enum Endpoint {
-    /// The connection is over.
+    /// A closed connection.
     Gone,
     /// The timer of a flow's application.
     App(FlowId),
     Tcp(Box<TcpEndpoint>),
     Udp(Box<UdpSink>),
     Measure(Box<MeasureEnd>),
-    /// This end of a connection with a program.
+    /// The simulated end of a connection with a program.
     Wire(WireEndpoint),
 }
 
-/// A connection that was opened, for those who assign addresses.
+/// A connection that was opened; for assigning addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opened {
     pub(crate) flow: FlowId,
@@ -176,24 +176,24 @@ pub(crate) struct Opened {
     pub(crate) other: (EndpointId, NodeId),
 }
 
-/// All hosts.
+/// All simulated hosts.
 #[derive(Debug, Default)]
 pub(crate) struct ModelHosts {
     endpoints: Vec<Endpoint>,
     pub(crate) flows: Vec<Flow>,
     pub(crate) transfers: Vec<Transfer>,
     opened: Vec<Opened>,
-    /// Datagrams of measuring tools under way.
+    /// Datagrams of measuring tools in the network.
     letters: Letters,
     /// Endpoints whose connections are recorded.
     traced: BTreeSet<EndpointId>,
     records: Vec<TcpRecord>,
-    /// What is to be done about connections with programs.
+    /// What is to be done with connections to programs.
     orders: Vec<Order>,
 }
 
 impl ModelHosts {
-    /// Adds a flow; its application starts by itself at `spec.start`.
+    /// Adds a flow. Its application starts at `spec.start`.
     pub(crate) fn add_flow(&mut self, spec: FlowPlan, app: App, stream: Stream) -> FlowId {
         let id = FlowId(self.flows.len() as u32);
         let timer = self.add_endpoint(Endpoint::App(id));
@@ -223,14 +223,14 @@ impl ModelHosts {
         id
     }
 
-    /// Sets the timers that start every flow that is not held back.
+    /// Sets the timers that start all flows that are not held back.
     pub(crate) fn start(&self, port: &mut Port<'_>) {
         for flow in self.flows.iter().filter(|flow| !flow.held) {
             port.set_timer(flow.timer, flow.spec.start);
         }
     }
 
-    /// Holds the flow with this name back until it is released. Its number and its start; none if there is no such flow here.
+    /// Holds back the flow with this name until it is released. Returns its number and start time; none if there is no such flow.
     pub(crate) fn hold(&mut self, name: &str) -> Option<(FlowId, Timestamp)> {
         let index = self.flows.iter().position(|flow| flow.spec.name == name)?;
         let flow = &mut self.flows[index];
@@ -238,7 +238,7 @@ impl ModelHosts {
         Some((FlowId(index as u32), flow.spec.start))
     }
 
-    /// Lets a flow that was held back start, at its time or now.
+    /// Releases a flow that was held back. It starts at its start time, or now if that has passed.
     pub(crate) fn release(&mut self, now: Timestamp, flow: FlowId, port: &mut Port<'_>) {
         let flow = &mut self.flows[flow.index()];
         if std::mem::take(&mut flow.held) {
@@ -308,7 +308,7 @@ impl ModelHosts {
         }
     }
 
-    /// Begins a measurement.
+    /// Starts a measurement.
     #[cold]
     fn measure(&mut self, now: Timestamp, flow: FlowId, tool: &Tool, port: &mut Port<'_>) {
         let next = self.endpoints.len() as u32;
@@ -323,7 +323,7 @@ impl ModelHosts {
         self.with_measure(near, |end, letters| end.pump(now, near, letters, port));
     }
 
-    /// The reports of measuring tools at the end of the run, as file name and JSON.
+    /// The reports of measuring tools at the end of the run, each with its file name, as JSON.
     pub(crate) fn reports(&mut self, now: Timestamp) -> Vec<(String, String)> {
         let mut reports = Vec::new();
         for flow in &self.flows {
@@ -348,20 +348,20 @@ impl ModelHosts {
         reports
     }
 
-    /// Lets an endpoint send what it may, tells its application what happened, and sets its timer.
+    /// Lets an endpoint send all that it may, passes on its event, and sets its timer.
     #[inline]
     fn serve(&mut self, now: Timestamp, id: EndpointId, port: &mut Port<'_>) {
         let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(id.index()) else { return };
         let event = endpoint.pump(now, id, port);
         if event != Event::Nothing {
-            self.tell(now, id, event, port);
+            self.handle_event(now, id, event, port);
         }
     }
 
-    /// Something happened at an endpoint that its application wants to know.
+    /// Passes an event of an endpoint on to its application.
     #[cold]
     #[inline(never)]
-    fn tell(&mut self, now: Timestamp, id: EndpointId, event: Event, port: &mut Port<'_>) {
+    fn handle_event(&mut self, now: Timestamp, id: EndpointId, event: Event, port: &mut Port<'_>) {
         let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(id.index()) else { return };
         let (flow, peer) = (endpoint.flow, endpoint.peer);
         match event {
@@ -370,14 +370,14 @@ impl ModelHosts {
                 endpoint.watch = u64::MAX;
                 let exchange = endpoint.exchange;
                 if endpoint.sends {
-                    // The request is here: answer it.
+                    // The request has arrived: answer it.
                     endpoint.begin_sending();
                 } else {
                     let delivered = endpoint.connection.bytes_delivered();
                     let state = &mut self.flows[flow.index()];
                     endpoint.watch = state.app.on_delivered(now, delivered, &mut state.messages);
                     if let Some(transfer) = exchange.transfer {
-                        // The receiver of a transfer has nothing more to say.
+                        // The receiver of a transfer has nothing more to send.
                         endpoint.close();
                         self.finish_transfer(now, transfer, exchange.tag, true, port);
                     }
@@ -394,8 +394,8 @@ impl ModelHosts {
                 if failed && let Some(transfer) = exchange.transfer {
                     self.finish_transfer(now, transfer, exchange.tag, false, port);
                 }
-                // The other end is looked at too: when both are through, the connection is forgotten. One that never
-                // heard of it has nothing to wait for.
+                // Forget the connection when both ends are closed. If it failed, an end that never heard of
+                // it does not count.
                 let over = match self.endpoints.get(peer.index()) {
                     Some(Endpoint::Tcp(other)) => {
                         let state = other.connection.state();
@@ -410,7 +410,7 @@ impl ModelHosts {
         }
     }
 
-    /// A transfer has been delivered in full, or its connection has failed: its application goes on.
+    /// Ends a transfer that was delivered in full or whose connection has failed. Its application continues.
     fn finish_transfer(
         &mut self,
         now: Timestamp,
@@ -431,7 +431,7 @@ impl ModelHosts {
         }
     }
 
-    /// Both ends are closed: their counters go to the flow, their memory back.
+    /// Removes a connection whose ends are both closed: adds its counters to the flow and frees its memory.
     fn forget(&mut self, flow: FlowId, a: EndpointId, b: EndpointId) {
         for id in [a, b] {
             if let Endpoint::Tcp(mut endpoint) =
@@ -452,7 +452,7 @@ impl ModelHosts {
         }
     }
 
-    /// A flow's application timer has fired.
+    /// Handles the timer of a flow's application.
     fn run_app(&mut self, now: Timestamp, flow: FlowId, port: &mut Port<'_>) {
         loop {
             let state = &mut self.flows[flow.index()];
@@ -478,8 +478,8 @@ impl ModelHosts {
                         end.closing = true;
                         self.orders.push(Order::Close { endpoint: sender });
                     }
-                    // Transfers under way are finished: they close by themselves, and one whose request is still on its
-                    // way must not be answered with a FIN.
+                    // Let open transfers finish: they close by themselves, and one whose request is still in
+                    // flight must not be answered with a FIN.
                     if let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(sender.index())
                         && endpoint.exchange.transfer.is_none()
                     {
@@ -552,7 +552,7 @@ impl ModelHosts {
         }
     }
 
-    /// The live connections of a flow: data's sender and receiver.
+    /// The open connections of a flow: data's sender and receiver.
     pub(crate) fn connections(&self, flow: &Flow) -> impl Iterator<Item = (&TcpEndpoint, &TcpEndpoint)> {
         flow.live.iter().filter_map(|(sender, receiver)| {
             match (&self.endpoints[sender.index()], &self.endpoints[receiver.index()]) {
@@ -562,8 +562,8 @@ impl ModelHosts {
         })
     }
 
-    /// When a flow ended: the last of what it sent was delivered, or it stopped with nothing left to deliver. None while it
-    /// goes on at `now`.
+    /// When a flow ended: its last data was delivered, or it stopped with nothing left to deliver. None if it has not ended
+    /// at `now`.
     pub(crate) fn ended(&self, flow: &Flow, now: Timestamp) -> Option<Timestamp> {
         let stopped = now >= flow.spec.stop || flow.app.is_through();
         if !stopped || flow.open_transfers > 0 {
@@ -587,7 +587,7 @@ impl ModelHosts {
         ended
     }
 
-    /// Everything that a flow has done so far.
+    /// All counters of a flow so far.
     pub(crate) fn totals(&self, flow: &Flow) -> FlowTotals {
         let mut totals = flow.closed.clone();
         totals.merge(&flow.reading.totals);
@@ -613,12 +613,12 @@ impl ModelHosts {
         window
     }
 
-    /// What went wrong with a flow's connections, if something did.
+    /// What failed in a flow's connections, if anything did.
     pub(crate) fn outcome(&self, flow: &Flow) -> Option<&'static str> {
         flow.outcome.or(flow.reading.unanswered.then_some("no answer"))
     }
 
-    /// Starts the measured part of the run: extremes are forgotten, as sums are by difference.
+    /// Begins the measured part of the run: resets extremes. (Sums are measured as differences.)
     pub(crate) fn end_warmup(&mut self) {
         self.drain_latencies();
         for endpoint in &mut self.endpoints {
@@ -634,7 +634,7 @@ impl ModelHosts {
         }
     }
 
-    /// Moves the latencies that connections kept to their flows' distributions.
+    /// Moves the latencies recorded by connections into the distributions of their flows.
     pub(crate) fn drain_latencies(&mut self) {
         for flow in &mut self.flows {
             if !flow.spec.record_latency {
@@ -648,7 +648,7 @@ impl ModelHosts {
         }
     }
 
-    /// The records made since the last call, in order of time and, within an instant, of endpoint.
+    /// The records since the last call, ordered by time and, within an instant, by endpoint.
     pub(crate) fn take_records(&mut self) -> Vec<TcpRecord> {
         for &id in &self.traced {
             if let Endpoint::Tcp(endpoint) = &mut self.endpoints[id.index()] {
@@ -661,7 +661,7 @@ impl ModelHosts {
 }
 
 impl Hosts for ModelHosts {
-    // Always: the packet then never exists in memory but in the network's slot for it.
+    // Always inline, so that the packet is not copied from its place in the network.
     #[inline(always)]
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, port: &mut Port<'_>) {
         match (self.endpoints.get_mut(packet.to.index()), &packet.body) {
@@ -676,7 +676,7 @@ impl Hosts for ModelHosts {
                 let came = (datagram, packet.ecn == Ecn::Ce);
                 end.handle(now, packet.to, came, &mut self.letters, port);
             }
-            // A packet for a connection that is over: a host would answer with RST, which nobody would be there to hear.
+            // A packet for a closed connection. A real host would answer with RST, which no one would receive here.
             _ => {}
         }
     }

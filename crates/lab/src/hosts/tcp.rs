@@ -1,4 +1,4 @@
-//! One end of a simulated TCP connection: the sans-IO connection and its place in the network.
+//! One end of a simulated TCP connection: the sans-IO connection and what ties it to the network.
 
 use warpline_core::record::TcpRecord;
 use warpline_core::{Body, EndpointId, FlowId, Packet, Timestamp};
@@ -9,37 +9,37 @@ use warpline_transport::tcp::Connection;
 use super::app::Exchange;
 use super::counters::FlowTotals;
 
-/// One end.
+/// One end of a connection.
 #[derive(Debug)]
 pub(crate) struct TcpEndpoint {
     pub(crate) connection: Connection<Controller>,
-    /// Way to the other end.
+    /// Route to the other end.
     pub(crate) route: RouteId,
     pub(crate) peer: EndpointId,
     pub(crate) flow: FlowId,
     pub(crate) class: u8,
     /// Whether this end sends the flow's data.
     pub(crate) sends: bool,
-    /// The application wants to know when so many bytes have been delivered here.
+    /// The application waits until this many bytes have been delivered here.
     pub(crate) watch: u64,
-    /// Bytes that the application has written and the send buffer has not taken.
+    /// Bytes that the application has written but the send buffer has not taken yet.
     unwritten: u64,
-    /// Whether the application has closed; the connection follows when everything is written.
+    /// Whether the application has closed; the connection closes when everything is written.
     closing: bool,
-    /// Whether the connection has been told.
+    /// Whether the connection has been closed.
     closed: bool,
-    /// When everything that the other end sent, its FIN included, was here.
+    /// When everything from the other end, including its FIN, had arrived.
     pub(crate) finished: Option<Timestamp>,
     pub(crate) exchange: Exchange,
 }
 
-/// What an endpoint has to tell its application.
+/// An event for the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Nothing,
-    /// The bytes that were watched for are there.
+    /// The bytes waited for have arrived.
     Delivered,
-    /// The connection is over.
+    /// The connection has ended.
     Closed,
 }
 
@@ -67,18 +67,18 @@ impl TcpEndpoint {
         }
     }
 
-    /// Whether this end receives what is no transfer of a stated size.
+    /// Whether this end receives data without a known size.
     pub(crate) fn is_stream(&self) -> bool {
         !self.sends && self.exchange.transfer.is_none()
     }
 
-    /// Writes bytes; what the send buffer does not take now follows as it drains.
+    /// Writes bytes. What the send buffer does not take now is written as it drains.
     pub(crate) fn write(&mut self, bytes: u64) {
         self.unwritten += bytes;
         self.write_on();
     }
 
-    /// No more writes: the connection closes when everything is written.
+    /// Ends writing: the connection closes when everything is written.
     pub(crate) fn close(&mut self) {
         self.connection.set_unlimited(false);
         if self.exchange.response.is_none() {
@@ -97,10 +97,10 @@ impl TcpEndpoint {
         }
     }
 
-    /// Starts sending what the exchange asks for.
+    /// Starts sending the data of the exchange.
     pub(crate) fn begin_sending(&mut self) {
         match self.exchange.response {
-            // A send buffer is kept full.
+            // Keep the send buffer full.
             None if self.connection.config().send_buffer.is_some() => self.write(u64::MAX),
             None => self.connection.set_unlimited(true),
             Some(0) => {}
@@ -119,7 +119,7 @@ impl TcpEndpoint {
         }
         if self.connection.peer_closed() && self.finished.is_none() {
             self.finished = Some(now);
-            // Nothing more will be asked: what is written is sent, and this side closes too.
+            // No more requests will come: finish sending, then close this side too.
             if !self.closed {
                 self.close();
             }
@@ -149,7 +149,7 @@ impl TcpEndpoint {
         }
     }
 
-    /// Adds this end's counters to its flow's.
+    /// Adds this end's counters to those of its flow.
     pub(crate) fn add_to(&self, totals: &mut FlowTotals) {
         let stats = self.connection.stats();
         if self.sends {
@@ -159,7 +159,7 @@ impl TcpEndpoint {
         }
     }
 
-    /// Moves the latencies kept by the connection into the flow's distribution.
+    /// Moves the latencies recorded by the connection into the flow's distribution.
     pub(crate) fn drain_latencies(&mut self, totals: &mut FlowTotals) {
         for latency in self.connection.drain_latencies() {
             totals.latencies.record(latency);

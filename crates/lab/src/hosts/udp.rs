@@ -1,14 +1,14 @@
-//! The receiving end of a datagram flow: what came, what is missing, how long it took.
+//! The receiving end of a datagram flow: what arrived, what is missing, and the delays.
 
 use warpline_core::{Datagram, Timestamp};
 
 use super::counters::{Delays, Distribution, FlowTotals};
 
-/// What a datagram flow has sent.
+/// What a datagram flow has sent so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent {
     pub(crate) packets: u64,
-    /// On the wire, from the IP header on.
+    /// Bytes on the wire, from the IP header on.
     pub(crate) bytes: u64,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct UdpSink {
 }
 
 impl UdpSink {
-    /// A sink that keeps the distribution of its delays if `distribution` says so.
+    /// A sink; it records the distribution of delays if `distribution` is true.
     pub(crate) fn new(distribution: bool) -> Self {
         UdpSink { distribution: distribution.then(Distribution::default), ..UdpSink::default() }
     }
@@ -45,7 +45,7 @@ impl UdpSink {
         }
     }
 
-    /// When the last datagram came.
+    /// When the last datagram arrived.
     pub(crate) fn last_arrival(&self) -> Option<Timestamp> {
         self.last
     }
@@ -55,7 +55,7 @@ impl UdpSink {
         self.distribution = self.distribution.as_ref().map(|_| Distribution::default());
     }
 
-    /// Adds the sink's counters to its flow's. Gaps in the numbers that came are losses (RFC 7680), whoever lost them.
+    /// Adds the sink's counters to those of its flow. Gaps in the sequence numbers count as losses (RFC 7680).
     pub(crate) fn add_to(&self, sent: &Sent, totals: &mut FlowTotals) {
         totals.sent_packets += sent.packets;
         totals.sent_bytes += sent.bytes;
@@ -64,7 +64,7 @@ impl UdpSink {
         totals.ce_marks += self.ce;
         totals.latency.merge(&self.delays);
         if let Some(distribution) = &self.distribution {
-            // The one sink of its flow.
+            // A flow has only one sink.
             totals.latencies = distribution.clone();
         }
     }

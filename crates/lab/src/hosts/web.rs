@@ -1,4 +1,4 @@
-//! Web sessions: pages with thinking in between, a page's objects fetched over a few connections at once.
+//! Web sessions: pages with think times in between; the objects of a page are fetched over a few connections at once.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -6,12 +6,12 @@ use std::collections::{BinaryHeap, VecDeque};
 use warpline_core::{Stream, TimeDelta, Timestamp, float};
 use warpline_scenario::{Distribution, Size, Time, WebModel};
 
-/// What the sessions want.
+/// What the sessions want to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WebRequest {
-    /// Nothing before this instant.
+    /// Wait until this instant.
     Wait(Timestamp),
-    /// Fetch an object of so many bytes for a session.
+    /// Fetch an object of this size for a session.
     Fetch { bytes: u64, session: u32 },
 }
 
@@ -32,14 +32,14 @@ pub(crate) struct Sessions {
     next_session: Option<Timestamp>,
     sessions: Vec<Session>,
     free: Vec<u32>,
-    /// Sessions that can fetch now; one may stand here more than once.
+    /// Sessions that can fetch an object now; one may be listed more than once.
     ready: VecDeque<u32>,
     thinking: BinaryHeap<Reverse<(Timestamp, u32)>>,
 }
 
 /// Draws a positive value of a distribution.
 fn draw<T: Copy>(distribution: &Distribution<T>, value: impl Fn(T) -> f64, stream: &mut Stream) -> f64 {
-    // A cut-off that the mean lies beyond would be drawn against for ever: a hundred draws will have to do.
+    // If the mean is beyond the cut-off, drawing again might never end, so stop after a hundred draws.
     let below = |max: Option<T>, draw: &mut dyn FnMut(&mut Stream) -> f64, stream: &mut Stream| {
         let max = max.map_or(f64::INFINITY, &value);
         (0..100).map(|_| draw(stream)).find(|&x| x <= max).unwrap_or(max)
@@ -79,7 +79,7 @@ impl Sessions {
         let rate = self.model.session_rate;
         let next = match self.next_session {
             Some(next) => next,
-            // The first session after the flow's start comes like every other.
+            // The interval before the first session is drawn like all others.
             None => now + gap(rate, stream),
         };
         self.next_session = Some(next);
@@ -122,7 +122,7 @@ impl Sessions {
         self.ready.push_back(id);
     }
 
-    /// A session's object is there. Returns when to poll.
+    /// An object of a session has been fetched. Returns when to poll.
     pub(crate) fn on_done(&mut self, now: Timestamp, id: u32, stream: &mut Stream) -> Timestamp {
         let Some(session) = self.sessions.get_mut(id as usize) else { return Timestamp::NEVER };
         session.active -= 1;
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_fetches_every_object_over_its_connections_only() {
+    fn a_session_fetches_every_object_over_its_own_connections() {
         let mut stream = Streams::new(3).stream("web");
         let mut sessions = Sessions::new(model(), 300);
         let (mut now, mut fetched) = (Timestamp::ZERO, 0u32);

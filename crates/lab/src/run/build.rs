@@ -1,4 +1,4 @@
-//! From a scenario spelt out to a network with hosts: every name has become a number, every default a value.
+//! Turns an expanded scenario into a network with hosts: names become numbers, and defaults become values.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) struct Built {
     pub(super) records: Records,
 }
 
-/// What is to be recorded: the number and the name of each flow and link, and how.
+/// What is recorded: the number and name of each flow and link, and in which form.
 #[derive(Debug, Default)]
 pub(super) struct Records {
     pub(super) flows: Vec<(FlowId, String, Vec<FlowRecordKind>)>,
@@ -62,13 +62,13 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc) -> Result<Built, Run
     let mut world = ModelHosts::default();
     for (number, flow) in expanded.flows.iter().enumerate() {
         let kernel = |node: usize| scenario.traffic(&expanded.nodes[node]) == Traffic::Kernel;
-        // Two kernels carry it between themselves.
+        // Carried by two kernels, not here.
         if kernel(flow.from) && kernel(flow.to) {
             continue;
         }
         let spec = flow_spec((number, flow), &expanded.nodes, scenario, custom, &streams, &mut network)?;
         let app = if kernel(flow.from) {
-            // The kernel makes the traffic; here it is taken.
+            // A kernel generates the traffic; it is received here.
             App::Service { listening: false }
         } else {
             application(&flow.application, flow, scenario)?
@@ -83,12 +83,12 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc) -> Result<Built, Run
     Ok(Built { network, world, links, records })
 }
 
-/// A link or a flow that cannot be built, and why.
+/// The error for a link or a flow that cannot be built.
 pub(super) fn fault_of(kind: &str, name: &str, reason: &dyn std::fmt::Display) -> RunError {
     RunError::Build(format!("{kind} {name}: {reason}"))
 }
 
-/// Refuses records whose files would have the same name, on any system's disk.
+/// Rejects records whose files would have the same name, on any file system.
 fn file_names(records: &Records) -> Result<(), RunError> {
     let qlogs = records.flows.iter().filter(|(_, _, kinds)| kinds.contains(&FlowRecordKind::Qlog));
     let captures = records.links.iter().filter(|(_, _, kinds)| kinds.contains(&LinkRecordKind::Pcap));
@@ -105,7 +105,7 @@ fn file_names(records: &Records) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Everything about a flow.
+/// The specification of a flow.
 fn flow_spec(
     (number, flow): (usize, &FlowSpec),
     nodes: &[String],
@@ -121,7 +121,7 @@ fn flow_spec(
     let routes = (route(&flow.forward)?, route(&flow.reverse)?);
     let cc = flow.cc.clone().unwrap_or_default();
     let cc_name = cc.name().to_owned();
-    // A kernel that sends has its own, and none here.
+    // A sending kernel has its own congestion control.
     let cc = if scenario.traffic(&nodes[flow.from]) == Traffic::Kernel { Cc::default() } else { cc };
     let start = flow.start.pick(streams.stream(&format!("flow.{}.start", flow.name)).uniform());
     let end = Timestamp::ZERO + scenario.duration.0;
@@ -148,7 +148,7 @@ fn flow_spec(
     })
 }
 
-/// Where a flow meets programs, if it does.
+/// The port of a flow for programs, if it has one.
 fn wire(number: usize, flow: &FlowSpec, nodes: &[String], scenario: &Scenario) -> Option<Wire> {
     let meets = |node: usize| scenario.traffic(&nodes[node]).has_programs();
     let entry = &scenario.flow[flow.entry];
@@ -156,7 +156,7 @@ fn wire(number: usize, flow: &FlowSpec, nodes: &[String], scenario: &Scenario) -
         Application::Source(source) => Some((entry.app, source.size.map(|size| size.0))),
         Application::Http(http) => Some((entry.app, http.size.map(|size| size.0))),
         _ if entry.app.is_service() => Some((entry.app, None)),
-        // What a kernel sends by itself is taken here.
+        // Data that a kernel generates is received here.
         _ if scenario.traffic(&nodes[flow.from]) == Traffic::Kernel => Some((scenario::App::Discard, None)),
         _ => None,
     };
@@ -167,14 +167,14 @@ fn wire(number: usize, flow: &FlowSpec, nodes: &[String], scenario: &Scenario) -
     })
 }
 
-/// The port of a flow, the one of that number in the scenario spelt out, that guests carry by themselves.
+/// The port of a flow that guests carry by themselves; `number` is the flow's number in the expanded scenario.
 pub(super) fn guest_port(number: usize) -> u16 {
-    /// iperf's, and what follows.
+    /// iperf's port; other flows get the following ports.
     const FIRST: usize = 5001;
     (FIRST + number % (usize::from(u16::MAX) - FIRST)) as u16
 }
 
-/// What makes the controllers of a flow's connections.
+/// Makes the congestion controls of a flow's connections.
 fn controller(cc: &Cc, custom: &CustomCc, flow: &str) -> Result<MakeController, RunError> {
     let name = match cc {
         Cc::BuiltIn(algorithm) => {
@@ -194,7 +194,7 @@ fn controller(cc: &Cc, custom: &CustomCc, flow: &str) -> Result<MakeController, 
     Ok(Arc::new(move |config| Controller::Boxed(factory(&config.cc_config()))))
 }
 
-/// What a flow sends, ready to run.
+/// The application of a flow.
 fn application(app: &Application, flow: &FlowSpec, scenario: &Scenario) -> Result<App, RunError> {
     let carrier = match flow.transport {
         Transport::Udp => Carrier::Udp,
@@ -227,7 +227,7 @@ fn application(app: &Application, flow: &FlowSpec, scenario: &Scenario) -> Resul
             App::Rate { carrier, bytes: own.packet_size.0, rate: own.rate, beat: None, bursts: Some(bursts) }
         }
         Application::Poisson(own) => {
-            // A datagram carries its headers too.
+            // The packet size includes the headers.
             let headers = u64::from(warpline_core::packet::IPV4_HEADER + warpline_core::packet::UDP_HEADER);
             App::Messages {
                 carrier,
@@ -246,7 +246,7 @@ fn application(app: &Application, flow: &FlowSpec, scenario: &Scenario) -> Resul
             }
             None => App::Web(Box::new(Sessions::new(own.table.model(), REQUEST))),
         },
-        // Requests are the guests' own.
+        // Requests run inside the guests.
         Application::Request(_)
         | Application::Discard(_)
         | Application::Echo(_)

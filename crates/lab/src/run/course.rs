@@ -1,4 +1,4 @@
-//! The course of a run, by whatever clock: its warm-up, its samples, its end, and what is said of it afterwards.
+//! The course of a run under any clock: its warm-up, its samples and its end.
 
 use warpline_core::{TimeDelta, Timestamp};
 use warpline_net::Network;
@@ -11,15 +11,15 @@ use super::measure::{LinkInfo, Meter};
 use super::sinks::Sinks;
 use crate::hosts::ModelHosts;
 
-/// What is measured: the simulated hosts, and what else there is beside them.
+/// What is measured: the simulated hosts, and live traffic if there is any.
 pub(super) trait Measured {
     /// The simulated hosts.
     fn hosts(&mut self) -> &mut ModelHosts;
-    /// The counters are about to be read.
+    /// Called before counters are read.
     fn before_reading(&mut self) {}
-    /// The measured part begins.
+    /// Called at the end of the warm-up.
     fn end_warmup(&mut self, _now: Timestamp) {}
-    /// Samples of flows that the simulated hosts do not know; the last were taken `span` ago.
+    /// Samples of flows other than those of the simulated hosts, over the last `span`.
     fn samples(&mut self, _now: Timestamp, _span: TimeDelta) -> Vec<FlowSample> {
         Vec::new()
     }
@@ -31,21 +31,21 @@ impl Measured for ModelHosts {
     }
 }
 
-/// What a run has come to.
+/// The results of a run.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     pub(super) flows: Vec<FlowRow>,
     pub(super) transfers: Vec<TransferRow>,
     pub(super) links: Vec<LinkRow>,
-    /// Programs and flows that did not end as they should, for people.
+    /// Programs and flows that failed, as messages.
     pub(super) failures: Vec<String>,
-    /// What is known of the emulator, if there was one.
+    /// Results of the emulator, if there was one.
     pub(super) live: Option<LiveSummary>,
-    /// What is known of guests, if there were any.
+    /// Results of guests, if there were any.
     pub(super) guests: Option<GuestSummary>,
 }
 
-/// Where a run is.
+/// The position of a run in its course.
 pub(super) struct Course {
     pub(super) duration: TimeDelta,
     pub(super) end: Timestamp,
@@ -56,7 +56,7 @@ pub(super) struct Course {
 }
 
 impl Course {
-    /// The course of a scenario, at its beginning.
+    /// The course of a scenario, at its start.
     pub(super) fn new(scenario: &Scenario) -> Course {
         Course {
             duration: scenario.duration.0,
@@ -68,7 +68,7 @@ impl Course {
         }
     }
 
-    /// The clock is about to start.
+    /// Starts the simulated hosts, before the clock starts.
     pub(super) fn begin<M: Measured>(&mut self, network: &mut Network, measured: &mut M) {
         measured.hosts().start(&mut network.port(Timestamp::ZERO));
         if self.warmup == Timestamp::ZERO {
@@ -82,7 +82,7 @@ impl Course {
         measured.end_warmup(network.now());
     }
 
-    /// How far the run goes before something is to be measured.
+    /// The next instant at which something is to be measured.
     pub(super) fn next_stop(&self, now: Timestamp, sinks: &Sinks) -> Timestamp {
         let mut until = self.end;
         if now < self.warmup {
@@ -94,7 +94,7 @@ impl Course {
         until
     }
 
-    /// The run has come to `until`: measures what is to be measured there. Returns whether that is the end.
+    /// Measures what is due at `until`, which the run has reached. Returns whether that is the end.
     pub(super) fn arrive<M: Measured>(
         &mut self,
         until: Timestamp,
@@ -133,7 +133,7 @@ impl Course {
     }
 }
 
-/// What ran; `stopped` is why it did not come to its end.
+/// Facts about the run; `stopped` is why it ended early, if it did.
 pub(super) fn run_info(scenario: &Scenario, network: &mut Network, stopped: Option<&str>) -> RunInfo {
     RunInfo {
         scenario: scenario.name.clone(),

@@ -1,4 +1,4 @@
-//! A run by the real clock or a dilated one: namespaces, guests and programs at the ports of an emulator.
+//! A run under the real clock or a dilated one: an emulator with namespaces, guests and programs at its ports.
 
 use warpline_core::{TimeDelta, Timestamp};
 use warpline_live::audit::{Audit, PortAudit};
@@ -16,33 +16,33 @@ use super::session::{Advance, Party, Session, Stop};
 use super::stage::Stage;
 use super::{Broken, RunError};
 
-/// The longest that the emulator goes without a look around, in nanoseconds of the machine: Ctrl-C feels immediate.
+/// The emulator returns at least this often, in nanoseconds of real time, so that Ctrl-C works at once.
 const LOOK: u64 = 100_000_000;
-/// How often the readiness of programs is looked at while others wait for it, in nanoseconds of the machine.
+/// How often the readiness of programs is checked while others wait for it, in nanoseconds of real time.
 const READY: u64 = 50_000_000;
-/// How often progress is reported, and records of simulated hosts are taken, at the least, in nanoseconds of the machine.
+/// Progress is reported, and records of simulated hosts are taken, at least this often, in nanoseconds of real time.
 const REPORT: u64 = 20_000_000;
 
-/// The party of a live run. Fields are dropped in this order: ports are closed before the hosts that they belong to end.
+/// The party of a live run. The order of its fields is the order of dropping: ports are closed before their hosts end.
 pub(super) struct Emulation {
     emulator: Emulator,
     /// The hosts, by kind, in the order of their ports.
     hosts: Vec<Box<dyn Attached>>,
     stage: Stage,
     pacer: Pacer,
-    /// The clock has started.
+    /// Whether the clock has started.
     began: bool,
-    /// When progress was reported last.
+    /// When progress was last reported.
     reported: Timestamp,
-    /// How the emulator kept pace, when the clock stopped.
+    /// How the emulator kept pace, once the clock has stopped.
     audit: Audit,
 }
 
 impl Emulation {
-    /// Makes everything ready, and boots the guests.
+    /// Prepares everything, and boots the guests.
     ///
     /// # Errors
-    /// If the system does not give what the run needs.
+    /// If the system refuses something that the run needs.
     pub(super) fn new(
         stage: Stage,
         planned: Vec<Box<dyn Planned>>,
@@ -57,7 +57,7 @@ impl Emulation {
             ..EmulatorConfig::default()
         });
         hosts.iter_mut().try_for_each(|kind| kind.add_ports(&mut emulator))?;
-        // After the programs were made: they keep the priority that they have.
+        // After the programs were prepared, so that they keep their ordinary priority.
         let pacer = Pacer::new(&scenario.clock);
         Ok(Emulation {
             emulator,
@@ -70,7 +70,7 @@ impl Emulation {
         })
     }
 
-    /// Lets the emulator run up to `until`, or until a program or a guest has something to say.
+    /// Lets the emulator run until `until`, or until there is news of a program or a guest.
     fn turn(&mut self, until: Timestamp, session: &mut Session<'_>) -> Turn {
         let interval = self.span(REPORT);
         let (kinds, reported) = (&self.hosts, &mut self.reported);
@@ -96,7 +96,7 @@ impl Emulation {
             }
             if report {
                 *reported = now;
-                interrupted = session.tell(now, turn.network) == Control::Stop;
+                interrupted = session.report_progress(now, turn.network) == Control::Stop;
             }
             if interrupted || changed { Control::Stop } else { Control::Continue }
         });
@@ -109,7 +109,7 @@ impl Emulation {
         }
     }
 
-    /// The run's time that passes in so many nanoseconds of the machine.
+    /// The run's time that passes in this many nanoseconds of real time.
     fn span(&self, nanos: u64) -> TimeDelta {
         TimeDelta::from_nanos(self.pacer.tdf().to_run(nanos).max(1))
     }
@@ -118,7 +118,7 @@ impl Emulation {
         self.hosts.iter_mut().for_each(|kind| kind.exchange_notices(&mut self.stage.readiness));
     }
 
-    /// Notes what has ended. Returns why the run cannot go on, if something has failed.
+    /// Notes which hosts and programs have ended. If one has failed, returns why the run cannot continue.
     fn look(&mut self) -> Option<String> {
         let now = self.stage.network.now();
         let Emulation { hosts, stage, .. } = self;
@@ -128,10 +128,10 @@ impl Emulation {
     }
 }
 
-/// How a turn of the emulator ended.
+/// Why a turn of the emulator ended.
 enum Turn {
     Reached,
-    /// A program has ended, a guest has something to say, or what was recorded could not be written.
+    /// A program has ended, a guest has sent a notice, or a record could not be written.
     Paused,
     Interrupted,
     Broken(Broken),
@@ -175,7 +175,7 @@ impl Party for Emulation {
             if session.has_failed() {
                 return Ok(Advance::Stopped(Stop::Interrupted));
             }
-            // An emulator that lags does not come to look at changes; a guest whose kernel has ended can say why.
+            // An emulator that lags behind does not check for changes, and a guest whose kernel has ended can say why.
             if let Some(dead) = self.look() {
                 return Ok(Advance::Stopped(Stop::Broken(Broken::Guest(dead))));
             }
@@ -191,7 +191,7 @@ impl Party for Emulation {
     fn end(&mut self, stop: Option<&Stop>, session: &mut Session<'_>) -> Result<(), RunError> {
         self.audit = self.emulator.audit();
         self.emulator.relax();
-        // What ended in the last moment counts as ended.
+        // Count what ended in the last moment as ended.
         self.look();
         self.stage.expire(stop, session);
         let ending = Ending {
@@ -203,7 +203,7 @@ impl Party for Emulation {
             self.hosts.iter_mut().try_for_each(|kind| kind.release())?;
             self.pacer.wind_down(&mut self.emulator, &self.hosts);
         }
-        // Guests end first: the programs of live hosts are there for them until then.
+        // Guests end first, since the programs of live hosts serve them until then.
         self.hosts.iter_mut().rev().try_for_each(|kind| kind.end(ending))?;
         let LiveWorld { hosts, models, .. } = &mut self.stage.world;
         models.drain(hosts);
@@ -235,7 +235,7 @@ impl Party for Emulation {
             let row = |(port, (name, node)): (&PortAudit, &Named)| {
                 let c = &port.counters;
                 LiveHost {
-                    // What comes in at the port is what the host has sent.
+                    // What arrives at the port was sent by the host.
                     sent_packets: c.received_packets,
                     sent_bytes: c.received_bytes,
                     received_packets: c.sent_packets,

@@ -1,5 +1,5 @@
-//! What a run does with its endpoints, whatever their kind: those of one kind are planned together (`super::stage`), attached to the emulator, started, watched,
-//! ended and accounted for. The keys of each kind are in `warpline_scenario::endpoint`; simulated hosts are `crate::hosts`'.
+//! What a run does with endpoints of any kind. All hosts of one kind are planned together (`super::stage`), attached to the emulator, started,
+//! watched, ended and accounted for. The keys of each kind are in `warpline_scenario::endpoint`; simulated hosts are in `crate::hosts`.
 
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -17,54 +17,54 @@ use super::programs::{Evidence, Readiness};
 use super::routers::Traffic;
 use super::session::Session;
 
-/// The name and the node of a host.
+/// A host's name and node.
 pub(super) type Named = (String, u32);
 
-/// The hosts of one kind, before anything is asked of the system.
+/// The hosts of one kind, before the system is asked for anything.
 pub(super) trait Planned {
     /// Their names and nodes, in the order of their ports.
     fn hosts(&self) -> &[Named];
 
-    /// Names the streams of bytes that they will exchange.
+    /// Registers the names of the flows that they will exchange.
     fn introduce(&self, _traffic: &mut Traffic) {}
 
-    /// Makes them ready for the real clock or a dilated one.
+    /// Prepares them for the real clock or a dilated one.
     ///
     /// # Errors
-    /// If the system does not give what they need.
+    /// If the system refuses something that they need.
     fn attach(
         self: Box<Self>,
         ground: Ground<'_>,
         session: &mut Session<'_>,
     ) -> Result<Box<dyn Attached>, RunError>;
 
-    /// The guests, which follow the virtual clock in lock-step; none for another kind.
+    /// The guests, for running in lock-step under the virtual clock; none for other kinds.
     #[cfg(target_arch = "x86_64")]
     fn into_guests(self: Box<Self>) -> Option<Guests> {
         None
     }
 }
 
-/// What hosts are attached with.
+/// What hosts need to be attached.
 #[derive(Clone, Copy)]
 pub(super) struct Ground<'a> {
     /// The addresses of all nodes.
     pub(super) addresses: &'a AddressPlan,
-    /// What each node's interface takes, in bytes.
+    /// The MTU of each node's interface, in bytes.
     pub(super) mtu: &'a [u32],
-    /// What programs wait for.
+    /// The conditions that programs wait for.
     pub(super) readiness: &'a Readiness,
 }
 
-/// What follows the run's time by a clock of its own.
+/// A host with a clock that follows the run's time.
 pub(super) trait Paced {
-    /// Lets its time go as the run's.
+    /// Starts its clock together with the run's.
     fn follow(&self, _pace: &Pace) {}
 
-    /// A change of the pace takes place now.
+    /// The dilation factor changes now.
     fn nudge(&self) {}
 
-    /// The processes that have to keep up with the run's time.
+    /// The processes that must keep up with the run's time.
     fn processes(&self) -> Vec<u32> {
         Vec::new()
     }
@@ -82,20 +82,20 @@ impl<P: Paced + ?Sized> Paced for Box<P> {
     }
 }
 
-/// The hosts of one kind in a run by the real clock or a dilated one.
+/// The hosts of one kind in a run under the real clock or a dilated one.
 pub(super) trait Attached: Paced {
-    /// Whether they came up; if not, the run was interrupted before it began.
+    /// Whether they are up; if not, the run was interrupted before it began.
     fn is_up(&self) -> bool {
         true
     }
 
-    /// Gives the emulator their ports, in the order of the plan.
+    /// Adds their ports to the emulator, in the order of the plan.
     ///
     /// # Errors
     /// If an interface cannot be opened.
     fn add_ports(&mut self, emulator: &mut Emulator) -> Result<(), RunError>;
 
-    /// The clock is about to start.
+    /// Called before the clock starts.
     ///
     /// # Errors
     /// If a limit cannot be set.
@@ -103,31 +103,31 @@ pub(super) trait Attached: Paced {
         Ok(())
     }
 
-    /// Exchanges what is ready with those that wait for it.
+    /// Passes on notices about what is ready, in both directions.
     fn exchange_notices(&mut self, _readiness: &mut Readiness) {}
 
-    /// Starts what is due and waits for nothing.
+    /// Starts programs that are due and do not wait for others.
     fn start(&mut self, _now: Timestamp, _readiness: &mut Readiness) {}
 
-    /// When something is to be started or looked at next, after `now`. `step` is how often readiness is looked at.
+    /// When a program is to be started or a condition checked next, after `now`. `step` is the interval of the checks.
     fn next_start(&self, _now: Timestamp, _step: TimeDelta) -> Option<Timestamp> {
         None
     }
 
-    /// Becomes readable when something has happened to one of them.
+    /// A descriptor that becomes readable when something happens to one of them.
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Whether one of them has something to say.
+    /// Whether one of them has sent a notice.
     fn has_notices(&self) -> bool {
         false
     }
 
-    /// Notes what has ended. Returns why the run cannot go on, if one of them has failed.
+    /// Notes which have ended. If one has failed, returns why the run cannot continue.
     fn look(&mut self, now: Timestamp, readiness: &mut Readiness) -> Option<String>;
 
-    /// The clock has stopped: they may have all that they want of the machine.
+    /// Lifts limits on CPU use, after the clock has stopped.
     ///
     /// # Errors
     /// If a limit cannot be lifted.
@@ -135,13 +135,13 @@ pub(super) trait Attached: Paced {
         Ok(())
     }
 
-    /// Ends what still runs.
+    /// Ends all that still run.
     ///
     /// # Errors
     /// If one of them does not end.
     fn end(&mut self, ending: Ending) -> Result<(), RunError>;
 
-    /// Adds to the run's account what became of their programs and flows. Returns the rows of the programs.
+    /// Adds the results of their programs and flows to the run's account. Returns the rows of the programs.
     ///
     /// # Errors
     /// If something cannot be written.
@@ -152,26 +152,26 @@ pub(super) trait Attached: Paced {
         account: &mut Account,
     ) -> Result<Vec<ProgramRow>, RunError>;
 
-    /// Puts the rows of their hosts and programs where the summary has them.
+    /// Adds the rows of their hosts and programs to the summary.
     fn summarise(&mut self, hosts: Vec<LiveHost>, programs: Vec<ProgramRow>, account: &mut Account);
 }
 
-/// How a run ends.
+/// How a run ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ending {
-    /// It came to its end.
+    /// Whether it reached its end.
     pub(super) complete: bool,
-    /// It is over before its time, whoever wanted it.
+    /// Whether it ended early, for whatever reason.
     pub(super) early: bool,
-    /// The clock was started, and nothing is broken.
+    /// Whether the clock was started and no host has failed.
     pub(super) orderly: bool,
 }
 
-/// What an account is made with.
+/// What is needed to account for a run.
 pub(super) struct Accounting<'a> {
-    /// Whether programs and flows had the time to do what was expected of them.
+    /// Whether programs and flows had the time to do what is expected of them.
     pub(super) judged: bool,
-    /// The run directory, or one in its place.
+    /// The run directory, or a temporary one.
     pub(super) out: &'a Path,
     pub(super) evidence: &'a Evidence,
     /// What programs have sent each other.

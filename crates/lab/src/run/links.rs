@@ -1,7 +1,7 @@
-//! Links in the words of a command line: the two directions of a live link, in the grammar of scenarios.
+//! Links on a command line: the two directions of a live link, written as in scenarios.
 //!
-//! The words are put into a scenario and read by its own parser, so that every queue, loss and jitter that a scenario can have
-//! can be given here, with the same units, short forms and checks. What is wrong is told by the name of the option.
+//! The words are put into a scenario and read by its parser. So every queue, loss and jitter of scenarios can be used here, with
+//! the same units, short forms and checks. Errors name the option.
 
 use std::path::Path;
 
@@ -15,12 +15,12 @@ use warpline_scenario::{BitRate, Diagnostics, LinkSpec, Scenario, Time};
 use super::RunError;
 use super::build::fault_of;
 
-/// A word of the command line and the option that it was given with.
+/// A word of the command line, with its option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
     /// The option, "--loss".
     pub option: &'static str,
-    /// What was given.
+    /// The option's value.
     pub text: String,
 }
 
@@ -29,7 +29,7 @@ pub struct Word {
 pub struct LinkWords {
     /// Constant rate; none for no limit.
     pub rate: Option<BitRate>,
-    /// A mahimahi trace file, in place of a rate.
+    /// A mahimahi trace file, instead of a rate.
     pub trace: Option<Word>,
     /// Propagation delay.
     pub delay: Option<Time>,
@@ -41,10 +41,10 @@ pub struct LinkWords {
     pub jitter: Option<Word>,
 }
 
-/// Why words are no link.
+/// Why a link cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkWordsError {
-    /// The parser of scenarios refuses it; by the name of the option.
+    /// A word is not valid; the error names its option.
     #[error(transparent)]
     Scenario(#[from] Diagnostics),
     /// It cannot be built.
@@ -52,21 +52,21 @@ pub enum LinkWordsError {
     Build(#[from] RunError),
 }
 
-/// Both directions, ready to run.
+/// Both directions of a link, ready to run.
 #[derive(Clone, Debug)]
 pub struct Duplex {
-    /// What the network takes: forward, and back.
+    /// Their configurations: forward, and back.
     pub links: [LinkConfig; 2],
-    /// What they carry and lose, in words for people.
+    /// Descriptions of both, for people.
     pub said: [String; 2],
-    /// What each could carry.
+    /// The capacity of each.
     pub(super) capacities: [Capacity; 2],
-    /// Which of them have no rate.
+    /// Which of them have no rate limit.
     pub(super) unlimited: [bool; 2],
 }
 
 impl LinkWords {
-    /// The words by the scenario's keys.
+    /// The words, by the keys of scenarios.
     fn words(&self) -> [(&'static str, &Option<Word>); 4] {
         [("trace", &self.trace), ("queue", &self.queue), ("loss", &self.loss), ("jitter", &self.jitter)]
     }
@@ -77,7 +77,7 @@ impl LinkWords {
         link.insert("from".to_owned(), from.into());
         link.insert("to".to_owned(), to.into());
         if self.trace.is_none() {
-            // What has no limit takes any: it is replaced afterwards.
+            // A link without a rate limit gets any rate; it is replaced later.
             let rate = self.rate.map_or_else(|| "100Gbit/s".to_owned(), |rate| rate.to_string());
             link.insert("rate".to_owned(), rate.into());
         }
@@ -93,9 +93,9 @@ impl LinkWords {
     }
 }
 
-/// The errors of the scenario as those of the options, each once: an option may hold for both directions.
+/// Turns errors of the scenario into errors of the options. Each is listed once, since an option may hold for both directions.
 fn by_option(errors: Diagnostics, words: [&LinkWords; 2]) -> Diagnostics {
-    let mut told: Vec<Diagnostic> = Vec::new();
+    let mut found: Vec<Diagnostic> = Vec::new();
     for error in errors.errors {
         let option = link_key(&error.path).and_then(|(number, key)| {
             let (_, word) = words.get(number)?.words().into_iter().find(|(own, _)| *own == key)?;
@@ -109,17 +109,17 @@ fn by_option(errors: Diagnostics, words: [&LinkWords; 2]) -> Diagnostics {
             },
         };
         let error = Diagnostic { message, path: String::new(), location: None, help: error.help };
-        if !told.contains(&error) {
-            told.push(error);
+        if !found.contains(&error) {
+            found.push(error);
         }
     }
-    Diagnostics { errors: told, omitted: errors.omitted }
+    Diagnostics { errors: found, omitted: errors.omitted }
 }
 
-/// The two directions of a link as the network takes them. A limit in BDP counts with the round trip of both delays.
+/// The configuration of both directions. A limit in BDP uses the round trip of both delays.
 ///
 /// # Errors
-/// If a word cannot be read, or a trace file not be found.
+/// If a word cannot be read, or a trace file is missing.
 pub fn duplex(forward: &LinkWords, reverse: &LinkWords) -> Result<Duplex, LinkWordsError> {
     let text = json!({
         "name": "live",
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn words_become_the_links_that_a_scenario_would_have() {
+    fn words_give_the_same_links_as_a_scenario() {
         let up = LinkWords {
             delay: Some("20ms".parse().unwrap()),
             loss: word("1%"),
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_queue_loss_and_jitter_can_be_said() {
+    fn every_kind_of_queue_loss_and_jitter_can_be_written() {
         for queue in [
             "50ms",
             "unlimited",
@@ -210,13 +210,13 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_what_is_allowed() {
+    fn errors_say_what_is_allowed() {
         let error = |change: fn(&mut LinkWords)| {
             let mut words = words(Some("1Mbit/s"));
             change(&mut words);
             duplex(&words, &words).unwrap_err().to_string()
         };
-        let told = [
+        let errors = [
             (error(|w| w.loss = word("120%")), "between 0% and 100%"),
             (error(|w| w.loss = word("1 %%")), "write a percentage"),
             (error(|w| w.queue = word("100")), "not a queue limit"),
@@ -227,15 +227,15 @@ mod tests {
             (error(|w| w.loss = word("1")), "`1` could mean 1 % or always: write `1%` or `100%`"),
             (error(|w| w.trace = word("no/such/trace")), "--option: there is no file `no/such/trace`"),
         ];
-        for (message, part) in told {
+        for (message, part) in errors {
             assert!(message.contains(part), "{message}");
-            // The line of a scenario that nobody wrote is not shown.
+            // No line of the generated scenario is shown.
             assert!(!message.contains("the link:") && !message.contains("errors"), "{message}");
         }
     }
 
     #[test]
-    fn what_a_direction_is_like_is_said_in_words() {
+    fn a_direction_is_described_in_words() {
         let up =
             LinkWords { loss: word("1%"), delay: Some("20ms".parse().unwrap()), ..words(Some("12Mbit/s")) };
         let [up, down] = duplex(&up, &words(None)).unwrap().said;

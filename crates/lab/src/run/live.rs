@@ -60,14 +60,14 @@ impl Planned for LivePlan {
     }
 }
 
-/// The live hosts of a run. Fields are dropped in this order: programs end before their hosts.
+/// The live hosts of a run. The order of the fields is the order of dropping: programs end before their hosts.
 #[derive(Debug)]
 struct LiveHosts {
     programs: Programs,
     hosts: Hosts,
 }
 
-// Their time is the machine's.
+// They run in real time.
 impl Paced for LiveHosts {}
 
 impl Attached for LiveHosts {

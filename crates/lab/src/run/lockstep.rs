@@ -1,5 +1,5 @@
-//! A run by the virtual clock with guests: Linux kernels in lock-step with the simulation. Everything between the guests' interfaces
-//! is as by the real clock: paths, routers, simulated hosts that meet programs, captures with real bytes.
+//! A run under the virtual clock with guests: Linux kernels in lock-step with the simulation. Between the guests' interfaces,
+//! everything is as under the real clock: paths, routers, simulated hosts that talk to programs, captures with real bytes.
 
 use std::collections::BTreeSet;
 
@@ -21,10 +21,10 @@ use super::stage::Stage;
 use super::{Broken, RunError};
 use warpline_results::{GuestSummary, LiveHost};
 
-/// Most bytes of memory for packets in the network.
+/// Largest memory for packets in the network, in bytes.
 const POOL: usize = 4 << 30;
 
-/// The network and all that is in it, as the guests' driver sees it.
+/// The network and all that is in it, as used by the guests' driver.
 struct Simulated {
     stage: Stage,
     stepper: Stepper,
@@ -65,7 +65,7 @@ impl Simulator for Simulated {
 }
 
 impl Simulated {
-    /// Passes on what was recorded.
+    /// Passes on records.
     fn drain(&mut self, session: &mut Session<'_>) -> Control {
         let Stage { network, world, .. } = &mut self.stage;
         let LiveWorld { hosts, models, routers } = world;
@@ -83,7 +83,7 @@ pub(super) struct LockStepRun {
     simulated: Simulated,
     guests: Guests,
     kernel: Kernel,
-    /// What the guests said at the end.
+    /// The reports of the guests at the end.
     reports: Vec<Report>,
 }
 
@@ -98,7 +98,7 @@ impl LockStepRun {
     /// If there is no kernel for guests, or one does not boot.
     pub(super) fn new(mut stage: Stage, guests: Guests, session: &mut Session<'_>) -> Result<Self, RunError> {
         let kernel = Kernel::find().map_err(guest_error)?;
-        // Whatever happens in the network crosses a link to a guest before that learns of it.
+        // Anything that happens in the network must cross a link to a guest before the guest can notice.
         let nodes: BTreeSet<u32> = guests.hosts().iter().map(|(_, node)| *node).collect();
         let network = &mut stage.network;
         let last: Vec<LinkId> = (0..network.links().len() as u32)
@@ -109,7 +109,7 @@ impl LockStepRun {
         for link in last {
             network.watch(link);
         }
-        let go_on = &mut || session.tell_waiting();
+        let go_on = &mut || session.report_waiting();
         let lockstep = LockStep::boot(&kernel, &guests.machines, lookahead, go_on).map_err(guest_error)?;
         let stepper = Stepper::new(guests.hosts().len(), stage.largest, POOL);
         let simulated = Simulated { stage, stepper };
@@ -136,7 +136,7 @@ impl Party for LockStepRun {
                 Occasion::Glance => Control::Continue,
             };
             drained == Control::Continue
-                && session.tell(now, &mut simulated.stage.network) == Control::Continue
+                && session.report_progress(now, &mut simulated.stage.network) == Control::Continue
         });
         Ok(match ran {
             Ok(Ended::Reached) => Advance::Reached,
@@ -186,7 +186,7 @@ impl Party for LockStepRun {
         let machines = results.machines;
         account.guests = Some(GuestSummary {
             kernel: self.kernel.version.clone(),
-            // What was interrupted ended when somebody wanted it to.
+            // A run that was interrupted ended because someone stopped it.
             reproducible: stop != Some(&Stop::Interrupted)
                 && self.lockstep.as_ref().is_none_or(LockStep::is_reproducible),
             pushes: self.lockstep.as_ref().map_or(0, |lockstep| u64::from(lockstep.pushes())),
@@ -198,16 +198,16 @@ impl Party for LockStepRun {
     }
 }
 
-/// Lets the guests end, and takes their reports. `early` says that this is before their time.
+/// Ends the guests and takes their reports. `early` says that the run ended early.
 fn finish(lockstep: &mut LockStep, end: Timestamp, early: bool) -> Result<Vec<Report>, RunError> {
     lockstep.finish(end, early, &mut || true).map_err(guest_error)?;
     lockstep.machines().map(|machine| machine.report().map_err(guest_error)).collect()
 }
 
-/// Lets the guests of a run that was stopped end, and takes their reports as far as they come soon. One that does not come is empty.
+/// Ends the guests of a run that was stopped, and takes the reports that arrive soon. A missing report is empty.
 fn hurry(lockstep: &mut LockStep, now: Timestamp) -> Vec<Report> {
     let begun = host_now();
-    // What they have to say is not worth an error any more.
+    // Their errors do not matter any more.
     let _ = lockstep.finish(now, true, &mut || host_now() - begun < HASTE);
     let reports = lockstep.machines().map(|machine| match machine.has_reported() {
         true => machine.report().unwrap_or_default(),

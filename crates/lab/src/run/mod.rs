@@ -1,7 +1,7 @@
-//! Running a scenario: build, drive, measure, record, sum up.
+//! Runs a scenario: builds the network, drives it, measures, records, and sums up.
 //!
-//! [`run`] is what the command line, Python and the tests call. It knows nothing of terminals or wall-clock time: whoever
-//! calls it observes progress and may stop it; what was measured until then counts.
+//! The command line, Python and the tests call [`run`]. It knows nothing of terminals or wall-clock time. The caller observes its
+//! progress and may stop it; the results until then are kept.
 
 mod build;
 mod course;
@@ -51,10 +51,10 @@ use build::{Built, build};
 use session::Session;
 use simulation::Simulation;
 
-/// Makes a congestion control of the caller's own for one end of a connection.
+/// Makes a congestion control of the caller for one end of a connection.
 pub type CcFactory = Arc<dyn Fn(&CcConfig) -> Box<dyn CongestionControl> + Send + Sync>;
 
-/// The caller's own congestion controls: flows with `cc = { kind = "custom", name = "mine" }` take theirs from here.
+/// The caller's own congestion controls, by name. Flows with `cc = { kind = "custom", name = "mine" }` use them.
 #[derive(Clone, Default)]
 pub struct CustomCc(pub BTreeMap<String, CcFactory>);
 
@@ -67,11 +67,11 @@ impl std::fmt::Debug for CustomCc {
 /// What to do with a run's results.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
-    /// The run directory to write; none writes nothing.
+    /// The run directory to write; none to write nothing.
     pub out: Option<PathBuf>,
-    /// Whether a run directory that is there already is replaced.
+    /// Whether an existing run directory is replaced.
     pub force: bool,
-    /// Whether the run directory gets a `report.html`.
+    /// Whether a `report.html` is written into the run directory.
     pub report: bool,
     /// Whether the tables are kept in memory and returned.
     pub tables: bool,
@@ -79,10 +79,10 @@ pub struct RunOptions {
     pub custom_cc: CustomCc,
 }
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Time that has passed in the run.
+    /// The time that has passed in the run.
     pub simulated: TimeDelta,
     /// Duration of the whole run.
     pub duration: TimeDelta,
@@ -92,28 +92,28 @@ pub struct Progress {
     pub events: u64,
 }
 
-/// What a run gave.
+/// The results of a run.
 #[derive(Debug)]
 pub struct RunOutcome {
     /// Its summary.
     pub summary: Summary,
     /// Its directory, if one was written.
     pub directory: Option<PathBuf>,
-    /// Its tables, if they were asked for.
+    /// Its tables, if `tables` was set.
     pub tables: Option<Tables>,
-    /// Whether it came to its end; if not, the results are those of the time until it was stopped.
+    /// Whether it reached its end. If not, the results cover the time until it was stopped.
     pub complete: bool,
     /// Links crossed by packets.
     pub packet_hops: u64,
     /// Events handled.
     pub events: u64,
-    /// Programs that did not end as they should: which, how, and the last that they said.
+    /// Programs that failed: which, how, and the last lines of their output.
     pub failures: Vec<String>,
-    /// Why a run with real programs could not go on: it lagged more than it may, an interface has gone, a guest died.
+    /// Why a run with real programs could not continue: it lagged too much, an interface has gone, or a guest died.
     pub broken: Option<Broken>,
 }
 
-/// Why a live run could not go on.
+/// Why a live run could not continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Broken {
     /// It lagged more than `clock.max_lag`.
@@ -124,14 +124,14 @@ pub enum Broken {
     Guest(String),
 }
 
-/// Why a run gave nothing.
+/// Why a run has no results.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The scenario cannot be built, though its text is right: a trace that cannot be read, a congestion control that nobody
-    /// brought.
+    /// The scenario is valid but cannot be built: a trace cannot be read, or a custom congestion control is not
+    /// registered.
     #[error("{0}")]
     Build(String),
-    /// The system does not give what a live run needs.
+    /// The system refuses something that a live run needs.
     #[error("{0}")]
     Live(String),
     /// The results could not be written.
@@ -142,11 +142,11 @@ pub enum RunError {
     Report(#[from] ReportError),
 }
 
-/// Builds everything that [`run`] builds of a scenario before it asks the system for anything, and throws it away: what this accepts, `run`
-/// does not refuse for what the scenario says.
+/// Builds all that [`run`] would build before it asks the system for anything, and drops it. If this succeeds, `run` does not
+/// fail because of the scenario.
 ///
 /// # Errors
-/// As those of `run`, in the same words.
+/// The same as those of `run`.
 pub fn check(scenario: &Scenario, custom: &CustomCc) -> Result<(), RunError> {
     let built = build(scenario, custom)?;
     if scenario.is_simulated() { Ok(()) } else { check_real(scenario, built) }
@@ -157,7 +157,7 @@ pub fn check(scenario: &Scenario, custom: &CustomCc) -> Result<(), RunError> {
 /// `observe` is called every few milliseconds of work and can stop the run.
 ///
 /// # Errors
-/// If the scenario cannot be built or results cannot be written. Nothing is left half-written.
+/// If the scenario cannot be built or results cannot be written. No incomplete files are left.
 pub fn run(
     scenario: &Scenario,
     options: &RunOptions,
@@ -171,13 +171,13 @@ pub fn run(
     session.run(Simulation::new(built.network, built.world))
 }
 
-/// As [`check`], for what real programs need.
+/// As [`check`], for scenarios with real programs.
 #[cfg(target_os = "linux")]
 fn check_real(scenario: &Scenario, built: Built) -> Result<(), RunError> {
     stage::Plan::new(scenario, built.world).map(drop)
 }
 
-/// As [`run`], for a scenario with real programs: live hosts by the real clock or a dilated one, guests by any.
+/// As [`run`], for scenarios with real programs: live hosts under the real clock or a dilated one, guests under any.
 #[cfg(target_os = "linux")]
 fn run_real(
     scenario: &Scenario,
@@ -186,7 +186,7 @@ fn run_real(
     built: Built,
 ) -> Result<RunOutcome, RunError> {
     let Built { network, world, links, records } = built;
-    // What is wrong with the scenario comes first, whatever this machine has.
+    // Report errors in the scenario first, whatever this machine has.
     let plan = stage::Plan::new(scenario, world)?;
     let (stage, hosts) = plan.set(network);
     let mut session = Session::open(scenario, options, observe, links, &records)?;
@@ -207,7 +207,7 @@ fn check_real(_: &Scenario, _: Built) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Refuses the run.
+/// Returns the error that this build cannot do the run.
 #[cfg(not(target_os = "linux"))]
 fn run_real(
     scenario: &Scenario,
@@ -230,10 +230,11 @@ fn refusal() -> RunError {
     )
 }
 
-/// Lets this process run by the real clock: an ordinary user's is put into namespaces of its own, for good. To be called before the
+/// Prepares this process for the real clock: moves an ordinary user's process into its own namespaces, for good. Call it before the
 /// process has a second thread.
 ///
 /// # Errors
+/// If the system does not allow it; the error says what to do.
 /// If the system does not allow it, with what to do.
 pub fn prepare() -> Result<(), RunError> {
     #[cfg(target_os = "linux")]
@@ -244,13 +245,13 @@ pub fn prepare() -> Result<(), RunError> {
     Err(refusal())
 }
 
-/// Ends the programs of a live run that is under way in this process, which is about to end at once.
+/// Ends the programs of a live run in this process, which is about to exit.
 pub fn abandon() {
     #[cfg(target_os = "linux")]
     warpline_live::host::abandon();
 }
 
-/// MTU of a host's interface where its links have none.
+/// MTU of a host's interface if its links set none.
 #[cfg(target_os = "linux")]
 const ETHERNET_MTU: u32 = 1500;
 

@@ -1,7 +1,7 @@
-//! One run, from its first moment to its results: the only loop.
+//! One run, from its start to its results. This is the only main loop.
 //!
-//! A [`Party`] carries everything from one stop to the next by its own clock. What is measured at the stops, what is recorded on the way,
-//! and what is made of it in the end, is the same for all of them.
+//! A [`Party`] advances everything from one stop to the next by its own clock. Measuring, recording and summing up are the same for
+//! all of them.
 
 use warpline_core::{TimeDelta, Timestamp};
 use warpline_net::{Control, Network};
@@ -14,8 +14,8 @@ use super::{Broken, Progress, RunError, RunOptions, RunOutcome};
 use warpline_results::{Frames, NoFrames, ResultError, Summary};
 use warpline_scenario::Scenario;
 
-/// What a run consists of, and the clock that it goes by: a simulation, guests in lock-step with one, or an emulator with all that is at
-/// its ports.
+/// What a run consists of, with its clock: a simulation, guests in lock-step with one, or an emulator with all that is at its
+/// ports.
 pub(super) trait Party {
     /// Its hosts.
     type World: Measured;
@@ -23,31 +23,31 @@ pub(super) trait Party {
     /// The network, and the hosts in it.
     fn parts(&mut self) -> (&mut Network, &mut Self::World);
 
-    /// Starts the clock. Returns why it cannot, where the run has ended before it began.
+    /// Starts the clock. If the run has ended before it began, returns why.
     ///
     /// # Errors
-    /// If the system does not give what it needs.
+    /// If the system refuses something that it needs.
     fn begin(&mut self) -> Result<Option<Stop>, RunError> {
         Ok(None)
     }
 
-    /// Goes on up to and including `until`. On the way it hands over what was recorded ([`Session::drain`]) and says how far it has come
-    /// ([`Session::tell`]).
+    /// Advances up to and including `until`. Meanwhile it hands over records ([`Session::drain`]) and reports progress
+    /// ([`Session::report_progress`]).
     ///
     /// # Errors
-    /// If it cannot go on and nothing that was measured is of any use.
+    /// If it cannot continue, and nothing that was measured is of use.
     fn advance(&mut self, until: Timestamp, session: &mut Session<'_>) -> Result<Advance, RunError>;
 
-    /// Ends what still runs, and hands over the last of what was recorded. `stop` is why the run did not come to its end, if so.
+    /// Ends what still runs, and hands over the last records. `stop` is why the run ended early, if it did.
     ///
     /// # Errors
-    /// If what it needs for that fails.
+    /// If this fails.
     fn end(&mut self, stop: Option<&Stop>, session: &mut Session<'_>) -> Result<(), RunError> {
         let _ = (stop, session);
         Ok(())
     }
 
-    /// Adds what it knows besides the simulated hosts and the links.
+    /// Adds its results besides those of the simulated hosts and the links.
     ///
     /// # Errors
     /// If something cannot be written.
@@ -62,30 +62,30 @@ pub(super) trait Party {
     }
 }
 
-/// How far a party has come.
+/// How far a party has advanced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Advance {
-    /// To where it was to go.
+    /// To the stop.
     Reached,
-    /// Not so far, but what the run was to wait for has happened.
+    /// Not to the stop, because the run's `until` has come true.
     Over,
-    /// Not so far, and it does not go on.
+    /// Not to the stop, and it cannot continue.
     Stopped(Stop),
 }
 
-/// Why a run did not come to its end.
+/// Why a run ended early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// Somebody asked for it.
+    /// The caller stopped it.
     Interrupted,
     /// A program or a host that others wait for was not ready in time.
     NotReady,
-    /// It could not go on.
+    /// It could not continue.
     Broken(Broken),
 }
 
 impl Stop {
-    /// As the summary says it.
+    /// The reason in the words of the summary.
     fn reason(&self) -> &'static str {
         match self {
             Stop::Interrupted => "interrupted",
@@ -97,7 +97,7 @@ impl Stop {
     }
 }
 
-/// A run that is under way.
+/// A run in progress.
 pub(super) struct Session<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) options: &'a RunOptions,
@@ -105,12 +105,12 @@ pub(super) struct Session<'a> {
     observe: &'a mut dyn FnMut(&Progress) -> Control,
     links: Vec<LinkInfo>,
     course: Course,
-    /// What could not be written: the run ends with that.
+    /// An error in writing, with which the run ends.
     failure: Option<ResultError>,
 }
 
 impl<'a> Session<'a> {
-    /// Opens what `options` ask for.
+    /// Opens the outputs of `options`.
     ///
     /// # Errors
     /// If a file that the scenario reads cannot be read, or the results cannot be written.
@@ -126,19 +126,19 @@ impl<'a> Session<'a> {
         Ok(Session { scenario, options, sinks, observe, links, course, failure: None })
     }
 
-    /// How long the whole run is.
+    /// The duration of the whole run.
     pub(super) fn duration(&self) -> TimeDelta {
         self.course.duration
     }
 
-    /// Says that nothing has happened yet, as while machines boot. Returns whether to go on.
-    pub(super) fn tell_waiting(&mut self) -> bool {
+    /// Reports that the run has not begun, for example while machines boot. Returns whether to continue.
+    pub(super) fn report_waiting(&mut self) -> bool {
         let none = Progress { duration: self.course.duration, ..Progress::default() };
         (self.observe)(&none) == Control::Continue
     }
 
-    /// Says how far the run has come.
-    pub(super) fn tell(&mut self, now: Timestamp, network: &mut Network) -> Control {
+    /// Reports how far the run has come.
+    pub(super) fn report_progress(&mut self, now: Timestamp, network: &mut Network) -> Control {
         (self.observe)(&Progress {
             simulated: now - Timestamp::ZERO,
             duration: self.course.duration,
@@ -147,7 +147,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Takes all that was recorded. The party has to stop if it cannot be written.
+    /// Takes all records. The party has to stop if they cannot be written.
     pub(super) fn drain(
         &mut self,
         network: &mut Network,
@@ -158,7 +158,7 @@ impl<'a> Session<'a> {
         self.note(drained)
     }
 
-    /// Takes what links have recorded: of live packets that has to be taken at once.
+    /// Takes the records of links. Those of live packets must be taken at once.
     pub(super) fn drain_links(
         &mut self,
         network: &mut Network,
@@ -169,12 +169,12 @@ impl<'a> Session<'a> {
         self.note(drained)
     }
 
-    /// Whether what was recorded could not be written.
+    /// Whether a record could not be written.
     pub(super) fn has_failed(&self) -> bool {
         self.failure.is_some()
     }
 
-    /// Fails if something that was recorded could not be written.
+    /// Fails if a record could not be written.
     fn check_written(&mut self) -> Result<(), RunError> {
         self.failure.take().map_or(Ok(()), |error| Err(error.into()))
     }
@@ -189,10 +189,10 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Carries `party` through the run, and publishes what came of it.
+    /// Takes `party` through the run, and publishes the results.
     ///
     /// # Errors
-    /// As of the party, and if the results cannot be written. Nothing is left half-written.
+    /// Those of the party; and if the results cannot be written. No incomplete files are left.
     pub(super) fn run(mut self, mut party: impl Party) -> Result<RunOutcome, RunError> {
         let stop = self.carry(&mut party)?;
         party.end(stop.as_ref(), &mut self)?;
@@ -225,7 +225,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// From stop to stop, to the end. Returns why it did not come there, if so.
+    /// Goes from stop to stop until the end. If the run ended early, returns why.
     fn carry(&mut self, party: &mut impl Party) -> Result<Option<Stop>, RunError> {
         let (network, world) = party.parts();
         self.course.begin(network, world);
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
     use crate::hosts::ModelHosts;
 
-    /// A party that cannot get rid of the last of its records.
+    /// A party whose last records cannot be written.
     struct Late(Network, ModelHosts);
 
     impl Party for Late {
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_at_the_very_end_fails_the_run() {
+    fn a_write_error_at_the_very_end_fails_the_run() {
         let text = "duration = \"1s\"\nlink = [{ between = [\"a\", \"b\"], rate = \"1Mbit/s\" }]\nflow = [{ from = \"a\", to = \"b\" }]";
         let scenario = Scenario::from_toml("test.toml", text, &[]).unwrap();
         let options = RunOptions::default();

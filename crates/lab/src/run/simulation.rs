@@ -1,4 +1,4 @@
-//! A simulation: the network and its simulated hosts by the virtual clock.
+//! A simulation: the network and its simulated hosts under the virtual clock.
 
 use warpline_core::Timestamp;
 use warpline_core::time::VirtualClock;
@@ -32,7 +32,7 @@ impl Party for Simulation {
     fn advance(&mut self, until: Timestamp, session: &mut Session<'_>) -> Result<Advance, RunError> {
         let reached = self.driver.run(&mut self.network, &mut self.world, until, |network, world| {
             match session.drain(network, world, &NoFrames) {
-                Control::Continue => session.tell(network.now(), network),
+                Control::Continue => session.report_progress(network.now(), network),
                 Control::Stop => Control::Stop,
             }
         });

@@ -1,4 +1,4 @@
-//! Where a run's results go while it is under way, and how they end up in their place.
+//! The outputs of a run while it is in progress, and how they are put in their place.
 
 use std::path::PathBuf;
 
@@ -20,12 +20,12 @@ use crate::report::write_report;
 pub(super) struct Sinks {
     writer: Option<RunWriter>,
     memory: Option<MemoryRecorder>,
-    /// The files that the scenario reads, as they are when the run begins.
+    /// The files that the scenario reads, as they were at the start of the run.
     inputs: Inputs,
 }
 
 impl Sinks {
-    /// Opens what `options` ask for.
+    /// Opens the outputs of `options`.
     pub(super) fn open(
         scenario: &Scenario,
         options: &RunOptions,
@@ -97,7 +97,7 @@ impl Sinks {
         self.writer.as_ref().map(RunWriter::path)
     }
 
-    /// Passes on everything recorded since the last time.
+    /// Passes on everything recorded since the last call.
     pub(super) fn drain(
         &mut self,
         network: &mut Network,
@@ -110,7 +110,7 @@ impl Sinks {
         self.each(|sink| sink.tcp_records(&tcp))
     }
 
-    /// Passes on what links have recorded: that of live packets has to be taken at once.
+    /// Passes on the records of links. Those of live packets must be taken at once.
     pub(super) fn drain_links(
         &mut self,
         network: &mut Network,
@@ -137,8 +137,8 @@ impl Sinks {
         Ok(())
     }
 
-    /// Writes what is left, with copies of the files that the scenario reads, and puts the run directory in place. Returns where that is,
-    /// and the tables. The summary gets the copies' names.
+    /// Writes the rest, with copies of the files that the scenario reads, and puts the run directory in its place. Returns its path
+    /// and the tables. The summary gets the names of the copies.
     pub(super) fn publish(
         self,
         scenario: &Scenario,

@@ -1,5 +1,5 @@
-//! What a run with real programs plays on, by whatever clock: the network, its simulated hosts, the routers that datagrams cross, and what
-//! programs wait for.
+//! The stage of a run with real programs under any clock: the network, its simulated hosts, the routers that datagrams cross, and the
+//! conditions that programs wait for.
 
 use warpline_net::Network;
 use warpline_results::ProgramRow;
@@ -15,16 +15,16 @@ use super::session::{Session, Stop};
 use super::{ETHERNET_MTU, RunError, live_error};
 use crate::hosts::ModelHosts;
 
-/// What a host's interface takes: what the narrowest of its links does.
+/// The MTU of a host's interface: that of its narrowest link.
 fn interface_mtu(expanded: &Expanded, node: u32) -> u32 {
     let own = expanded.links.iter().filter(|link| link.from == node as usize);
     own.filter_map(|link| link.mtu).min().unwrap_or(ETHERNET_MTU)
 }
 
-/// All hosts of a scenario that are more than models, by kind: a new kind is one line here. `mtu` is what a node's interface takes.
+/// All hosts of a scenario that are not models, by kind. A new kind is one line here. `mtu` gives the MTU of a node's interface.
 ///
 /// # Errors
-/// If the scenario asks of a kind what it cannot do.
+/// If the scenario asks for something that a kind cannot do.
 fn plan(
     scenario: &Scenario,
     expanded: &Expanded,
@@ -46,7 +46,7 @@ fn plan(
     Ok(all)
 }
 
-/// What is known of a run with real programs before anything is asked of the system.
+/// A run with real programs, planned before the system is asked for anything.
 pub(super) struct Plan {
     expanded: Expanded,
     addresses: AddressPlan,
@@ -60,7 +60,7 @@ impl Plan {
     /// Plans the run of a scenario whose simulated hosts are `world`.
     ///
     /// # Errors
-    /// For what is wrong with the scenario.
+    /// If the scenario has an error.
     pub(super) fn new(scenario: &Scenario, mut world: ModelHosts) -> Result<Self, RunError> {
         let expanded = scenario.expand();
         let mtu = |node| interface_mtu(&expanded, node);
@@ -72,7 +72,7 @@ impl Plan {
         Ok(Plan { expanded, addresses, readiness, models, world, hosts })
     }
 
-    /// Lays out the paths of datagrams, and takes the hosts that are more than models out of the plan.
+    /// Finds the paths of datagrams, and returns the stage and the planned hosts.
     pub(super) fn set(self, mut network: Network) -> (Stage, Vec<Box<dyn Planned>>) {
         let Plan { expanded, addresses, readiness, models, world, hosts: planned } = self;
         let hosts: Vec<Vec<Named>> = planned.iter().map(|kind| kind.hosts().to_vec()).collect();
@@ -103,32 +103,33 @@ pub(super) struct Stage {
     pub(super) network: Network,
     pub(super) world: LiveWorld,
     pub(super) readiness: Readiness,
-    /// The hosts behind ports in the order of these, by kind.
+    /// The hosts behind ports, by kind, in the order of the ports.
     pub(super) hosts: Vec<Vec<Named>>,
-    /// What each node's interface takes, in bytes.
+    /// The MTU of each node's interface, in bytes.
     pub(super) mtu: Vec<u32>,
-    /// The most that one of them takes.
+    /// The largest of these.
     pub(super) largest: u32,
     nodes: Vec<String>,
 }
 
 impl Stage {
-    /// What hosts are attached with.
+    /// What hosts need to be attached.
     pub(super) fn ground(&self) -> Ground<'_> {
         Ground { addresses: self.world.routers.plan(), mtu: &self.mtu, readiness: &self.readiness }
     }
 
-    /// The run has come to its end, or not: what still is not ready then never was.
+    /// Called after the run: if it reached its end, conditions that do not hold by now have failed.
     pub(super) fn expire(&mut self, stop: Option<&Stop>, session: &Session<'_>) {
         if stop.is_none() && !self.readiness.is_done() {
             self.readiness.expire(session.duration());
         }
     }
 
-    /// Adds what programs have sent each other, what `kinds` adds of each kind of host, and why the run could not go on. Returns the rows of
-    /// programs that `kinds` gave.
+    /// Adds the traffic between programs, what `kinds` adds for each kind of host, and why the run could not continue. Returns the rows of
+    /// programs that `kinds` returned.
     ///
     /// # Errors
+    /// If something cannot be written.
     /// If something cannot be written.
     pub(super) fn account(
         &mut self,

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{About, Endpoint, Kind, Real, Traffic};
-use crate::{ClockMode, Scenario};
 use crate::semantics::Check;
 use crate::semantics_program::program_path;
+use crate::{ClockMode, Scenario};
 
 /// The keys of a host with `endpoint = "live"`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,10 +19,10 @@ pub struct Live {
 impl Kind for Live {
     const ABOUT: About = About {
         name: "live",
-        what: "A network namespace of this machine in which real programs run. By a dilated clock its network is dilated, and its programs \
+        what: "A network namespace of this machine in which real programs run. Under a dilated clock its network is dilated, but its programs \
                and their CPU are not.",
         clocks: &[ClockMode::Real, ClockMode::Dilated],
-        why: "its programs live in real time",
+        why: "its programs run in real time",
         traffic: Traffic::Programs,
         needs: "Linux",
     };
@@ -41,7 +41,7 @@ impl Kind for Live {
 }
 
 impl Scenario {
-    /// Whether a run needs network namespaces of this machine.
+    /// Whether the run needs network namespaces on this machine.
     pub fn needs_namespaces(&self) -> bool {
         self.host.iter().any(|host| matches!(host.endpoint, Endpoint::Live(_)))
     }

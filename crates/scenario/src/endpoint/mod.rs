@@ -1,5 +1,5 @@
-//! What a host is: one file for each kind of endpoint, with the keys of its own that `[[host]]` takes for it, what it can do, and what is wrong
-//! with it. How a kind is run is `warpline_lab`'s.
+//! The kinds of endpoint, one file each: the keys that `[[host]]` takes for the kind, what the kind can do, and how it is
+//! checked. `warpline_lab` runs them.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +13,7 @@ use super::host::{Address, Program};
 use super::semantics::Check;
 use super::tcp::TcpOptions;
 
-/// What is known of a kind of endpoint whatever a scenario says.
+/// Facts about a kind of endpoint that hold in every scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About {
     /// Its name in scenarios.
@@ -22,23 +22,23 @@ pub struct About {
     pub what: &'static str,
     /// The clocks that it follows.
     pub clocks: &'static [ClockMode],
-    /// Why it follows no other; empty where it follows all.
+    /// Why it cannot follow the others; empty if it follows all.
     pub why: &'static str,
-    /// Who makes the traffic of flows that end there.
+    /// What generates the traffic of flows that end there.
     pub traffic: Traffic,
-    /// What it needs of the machine that the run is on.
+    /// What it needs of the machine that runs it.
     pub needs: &'static str,
 }
 
-/// Who makes the traffic of a `[[flow]]` at a host.
+/// What generates the traffic of a `[[flow]]` at a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Traffic {
-    /// The run itself, by its TCP model.
+    /// The built-in TCP model.
     #[default]
     Model,
-    /// The host's programs, and nobody else.
+    /// The host's programs only.
     Programs,
-    /// The host's kernel for flows that just move bytes, and its programs.
+    /// The host's kernel, for flows that only move bytes, and its programs.
     Kernel,
 }
 
@@ -75,35 +75,35 @@ pub struct Real {
     pub program: Vec<Program>,
 }
 
-/// What a kind of endpoint says of itself; implemented in its file.
+/// A kind of endpoint; implemented in its file.
 pub(crate) trait Kind: Default + Serialize + DeserializeOwned + JsonSchema {
-    /// What is known of all of its kind.
+    /// What holds for all endpoints of this kind.
     const ABOUT: About;
 
-    /// The keys that it has as a host of real programs.
+    /// The keys that all hosts with real programs have; none where no real programs run.
     fn real(&self) -> Option<&Real> {
         None
     }
 
-    /// The options of the model's TCP there.
+    /// TCP options for the built-in model, if it uses the model.
     fn tcp(&self) -> Option<&TcpOptions> {
         None
     }
 
-    /// Notes what is wrong with the `number`th entry of `[[host]]`, which is one of these. Types, ranges of plain numbers and the clock have
-    /// been checked.
+    /// Reports errors in the entry `[[host]]` of index `number`, which is of this kind. Types, ranges of plain numbers and the clock have
+    /// been checked before.
     fn check(&self, _check: &mut Check<'_>, _number: usize) {}
 }
 
-/// Makes [`Endpoint`] of the kinds, each in its file.
+/// Makes [`Endpoint`] from the kinds, each in its file.
 macro_rules! endpoints {
     ($($module:ident::$kind:ident),+ $(,)?) => {
         $(mod $module; pub use $module::$kind;)+
 
-        /// What a host is.
+        /// The kind of a host, with the keys of that kind.
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
-        #[expect(missing_docs, reason = "each kind has its own")]
+        #[expect(missing_docs, reason = "each kind is documented in its file")]
         pub enum Endpoint {
             $($kind($kind),)+
         }
@@ -112,21 +112,21 @@ macro_rules! endpoints {
             /// All kinds, the default first.
             pub const ALL: &'static [About] = &[$($kind::ABOUT),+];
 
-            /// What is known of its kind.
+            /// Facts about its kind.
             pub fn about(&self) -> &'static About {
                 match self {
                     $(Endpoint::$kind(_) => &const { $kind::ABOUT },)+
                 }
             }
 
-            /// The keys that it has as a host of real programs; none where none run.
+            /// The keys that all hosts with real programs have; none where no real programs run.
             pub fn real(&self) -> Option<&Real> {
                 match self {
                     $(Endpoint::$kind(own) => own.real(),)+
                 }
             }
 
-            /// The options of the model's TCP there; none where it is not the model's, or none are given.
+            /// TCP options for the built-in model; none if it does not use the model, or none are given.
             pub fn tcp(&self) -> Option<&TcpOptions> {
                 match self {
                     $(Endpoint::$kind(own) => own.tcp(),)+
@@ -139,24 +139,24 @@ macro_rules! endpoints {
                 }
             }
 
-            /// Reads one from its name and the keys of its own.
+            /// Reads one from the name of its kind and the keys of that kind.
             pub(crate) fn read(name: &str, keys: Map<String, Value>) -> serde_json::Result<Self> {
                 match name {
                     $(name if name == $kind::ABOUT.name => {
                         serde_json::from_value(Value::Object(keys)).map(Endpoint::$kind)
                     })+
-                    other => Err(serde_json::Error::custom(format!("{other:?} is no endpoint"))),
+                    other => Err(serde_json::Error::custom(format!("{other:?} is not an endpoint"))),
                 }
             }
 
-            /// The keys of its own.
+            /// The keys of its kind.
             pub(crate) fn write(&self) -> serde_json::Result<Value> {
                 match self {
                     $(Endpoint::$kind(own) => serde_json::to_value(own),)+
                 }
             }
 
-            /// The keys of each kind with their schemas.
+            /// The keys of each kind, with their schemas.
             pub(crate) fn schemas(generator: &mut SchemaGenerator) -> Vec<(&'static str, Map<String, Value>)> {
                 let keys = |schema: schemars::Schema| match schema.to_value()["properties"].take() {
                     Value::Object(keys) => keys,
@@ -175,7 +175,7 @@ macro_rules! endpoints {
     (@first $first:ident $($rest:ident)*) => { Endpoint::$first($first::default()) };
 }
 
-// A kind is its file and its place here. The first is the default.
+// To add a kind, add its file and one line here. The first is the default.
 endpoints! {
     model::Model,
     live::Live,
@@ -183,12 +183,12 @@ endpoints! {
 }
 
 impl Endpoint {
-    /// What is known of the kind of this name.
+    /// Facts about the kind of this name.
     pub fn named(name: &str) -> Option<&'static About> {
         Endpoint::ALL.iter().find(|about| about.name == name)
     }
 
-    /// `"live" or "guest"`: the kinds for which `holds`, as messages list them.
+    /// The kinds for which `holds` is true, as messages list them: `"live" or "guest"`.
     pub(crate) fn list(holds: impl Fn(&About) -> bool) -> String {
         let names: Vec<String> = Endpoint::ALL
             .iter()

@@ -1,4 +1,4 @@
-//! A host of the simulation: TCP and UDP as this program has them.
+//! A simulated host: the built-in model of TCP and UDP.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use crate::tcp::TcpOptions;
 /// The keys of a host with `endpoint = "model"`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Model {
-    /// TCP options of connections that end here. (A guest's kernel is set up with `cc` and `sysctl`, the sockets of a live host by its
+    /// TCP options of connections that end here. (A guest's kernel is set up with `cc` and `sysctl`, a live host's sockets by its
     /// programs.)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpOptions>,

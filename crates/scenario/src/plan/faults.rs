@@ -1,4 +1,4 @@
-//! What of a scenario cannot be built though its text is right: found by the same functions that build it, so that `check` and `run` agree.
+//! Finds what cannot be built although the text is correct. It uses the functions that build the run, so that `check` and `run` agree.
 
 use warpline_core::Streams;
 
@@ -8,14 +8,14 @@ use crate::Scenario;
 use crate::document::Step;
 use crate::expand::{Expanded, entry, key};
 
-/// Everything of a scenario spelt out that cannot be built, each with its key. What files hold, and which congestion controls the caller
-/// brings, only the run itself knows.
+/// Everything in an expanded scenario that cannot be built, each with its key. Contents of files, and congestion controls registered
+/// by the caller, are only checked by the run itself.
 pub(crate) fn faults(scenario: &Scenario, expanded: &Expanded) -> Vec<(Vec<Step>, String)> {
     let streams = Streams::new(scenario.seed);
     let mut found: Vec<(Vec<Step>, String)> = Vec::new();
     let mut note = |mut path: Vec<Step>, fault: Fault| {
         path.extend(fault.key.into_iter().map(key));
-        // The two directions of a link are told of once.
+        // Report both directions of a link once.
         if !found.iter().any(|(other, _)| *other == path) {
             found.push((path, fault.message));
         }
@@ -28,7 +28,7 @@ pub(crate) fn faults(scenario: &Scenario, expanded: &Expanded) -> Vec<(Vec<Step>
         }
     }
     for (number, flow) in expanded.flows.iter().enumerate() {
-        // The flows of one entry differ in their nodes only.
+        // Flows of one entry differ only in their nodes.
         if number > 0 && expanded.flows[number - 1].entry == flow.entry {
             continue;
         }

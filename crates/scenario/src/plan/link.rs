@@ -1,4 +1,4 @@
-//! The network's form of a link.
+//! The configuration of a link in the network.
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ use crate::{Scenario, files};
 /// The key of a link's trace file.
 pub(super) const TRACE: &str = "trace";
 
-/// What a link could carry.
+/// The capacity of a link over time.
 #[derive(Clone, Debug)]
 pub enum Capacity {
-    /// Always the same.
+    /// A constant rate.
     Constant(Rate),
-    /// Steps at given times.
+    /// A rate that changes at given times.
     Scheduled(RateSchedule),
-    /// The opportunities of a trace.
+    /// The transmission opportunities of a trace.
     Trace(Arc<Trace>),
 }
 
 impl Capacity {
-    /// Its mean rate between two instants.
+    /// The mean rate between two instants.
     pub fn rate_between(&self, from: Timestamp, to: Timestamp) -> Rate {
         match self {
             Capacity::Constant(rate) => *rate,
@@ -37,7 +37,7 @@ impl Capacity {
         }
     }
 
-    /// Its mean rate in the long run, by which queues are sized; that of a schedule until `end`.
+    /// The mean rate that queues are sized by; of a schedule, the mean until `end`.
     fn mean(&self, end: Timestamp) -> Rate {
         match self {
             Capacity::Trace(trace) => trace.mean_rate(),
@@ -46,10 +46,10 @@ impl Capacity {
     }
 }
 
-/// The network's form of a link, and what it could carry.
+/// The configuration of a link in the network, and its capacity.
 pub fn link_config(spec: &LinkSpec, scenario: &Scenario) -> Result<(LinkConfig, Capacity), Fault> {
     let (rate, capacity) = speed(spec, scenario)?;
-    // The least is the link's: what looks ahead relies on it.
+    // The link's delay is the smallest one, since the engine's look-ahead relies on it.
     let delay = spec.delays.iter().fold(spec.delay, |least, step| least.min(step.delay.0));
     let more = |whole: TimeDelta| whole.saturating_sub(delay);
     let steps: Vec<_> = spec.delays.iter().map(|step| (step.at.0, more(step.delay.0))).collect();
@@ -83,7 +83,7 @@ pub fn link_config(spec: &LinkSpec, scenario: &Scenario) -> Result<(LinkConfig, 
     Ok((config, capacity))
 }
 
-/// How fast a link sends, and what that makes in all.
+/// The rate of a link, as configuration and as capacity.
 fn speed(spec: &LinkSpec, scenario: &Scenario) -> Result<(RateConfig, Capacity), Fault> {
     match &spec.speed {
         Speed::Constant(rate) => Ok((RateConfig::Constant(*rate), Capacity::Constant(*rate))),
@@ -94,7 +94,7 @@ fn speed(spec: &LinkSpec, scenario: &Scenario) -> Result<(RateConfig, Capacity),
             Ok((RateConfig::Scheduled(schedule.clone()), Capacity::Scheduled(schedule)))
         }
         Speed::Trace(path) => {
-            // Relative to the scenario as its author sees it, whatever the directory that it is read from.
+            // Shown relative to the scenario file, as its author wrote it, wherever the program runs.
             let shown = path.strip_prefix(&scenario.directory).unwrap_or(path).display();
             let trace = files::trace(path)
                 .map_err(|reason| Fault::new(&[TRACE], format!("trace {shown}: {reason}")))?;
@@ -112,7 +112,7 @@ fn outages(spec: &LinkSpec) -> Vec<(Timestamp, Timestamp)> {
         .filter(|(from, until)| from < until)
         .collect();
     outages.sort();
-    // Outages that touch are one.
+    // Merge outages that touch.
     outages.dedup_by(|later, earlier| {
         let touch = later.0 <= earlier.1;
         if touch {
@@ -123,7 +123,7 @@ fn outages(spec: &LinkSpec) -> Vec<(Timestamp, Timestamp)> {
     outages
 }
 
-/// What a link's queue is sized by. What counts in full packets does so in packets as this link's queue counts them, with what the link adds to each.
+/// The values that size a link's queue. Full packets include this link's framing, as the queue counts it.
 fn sizing(spec: &LinkSpec, capacity: &Capacity, scenario: &Scenario) -> Sizing {
     let plain = Sizing::default();
     Sizing {

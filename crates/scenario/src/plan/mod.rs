@@ -1,5 +1,5 @@
-//! From a scenario spelt out to what the network, TCP and the measuring tools are configured with: every default has become a value, and
-//! units are gone.
+//! Turns an expanded scenario into the configuration of the network, TCP and the measuring tools: every default has a value, and units
+//! are plain numbers.
 
 mod faults;
 mod link;
@@ -11,10 +11,10 @@ pub use link::{Capacity, link_config};
 pub use tcp::endpoints;
 pub use tool::{Tool, tool};
 
-/// Something of a link or a flow that cannot be built.
+/// A link or a flow that cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The key that it is about, below the link's or the flow's own.
+    /// The key at fault, below the link or the flow.
     pub(crate) key: Vec<&'static str>,
     /// What is wrong, and what is allowed.
     pub message: String,

@@ -7,7 +7,7 @@ use super::Fault;
 use crate::expand::FlowSpec;
 use crate::{Recovery, Size, TcpOptions, Time, Transport};
 
-/// The TCP options of a flow's two ends.
+/// The TCP configuration of a flow's two ends.
 pub fn endpoints(flow: &FlowSpec, streams: &Streams) -> Result<(TcpConfig, TcpConfig), Fault> {
     let end = |options: &TcpOptions| {
         let config = TcpConfig { heartbeat: heartbeat(options, &flow.name, streams), ..tcp_config(options) };
@@ -19,13 +19,13 @@ pub fn endpoints(flow: &FlowSpec, streams: &Streams) -> Result<(TcpConfig, TcpCo
     Ok((end(&flow.tcp_from)?, end(&flow.tcp_to)?))
 }
 
-/// The phase of the heartbeat that drives a flow's time-outs, if one does.
+/// The phase of the heartbeat that drives a flow's time-outs, if it has one.
 fn heartbeat(options: &TcpOptions, flow: &str, streams: &Streams) -> Option<TimeDelta> {
     let tick = options.tick.filter(|_| options.heartbeat == Some(true))?.0;
     Some(TimeDelta::from_nanos(streams.stream(&format!("flow.{flow}.heartbeat")).below(tick.as_nanos())))
 }
 
-/// A TCP endpoint's options from the scenario's, but for the heartbeat, whose phase is drawn ([`heartbeat`]).
+/// The configuration of a TCP endpoint, except for the heartbeat, whose phase is random ([`heartbeat`]).
 pub(super) fn tcp_config(options: &TcpOptions) -> TcpConfig {
     let default = TcpConfig::default();
     let time = |time: Option<Time>, default: TimeDelta| time.map_or(default, |time| time.0);
@@ -88,7 +88,7 @@ pub(super) fn tcp_config(options: &TcpOptions) -> TcpConfig {
         max_rate: options.max_rate.map(|rate| rate.0),
         small_window_burst: options.small_window_burst.unwrap_or(default.small_window_burst),
         heartbeat: default.heartbeat,
-        // No scenario can ask for these yet; named, so that a new option is not forgotten here.
+        // Scenarios have no key for these yet. They are named so that a new option cannot be forgotten here.
         time_wait: default.time_wait,
         fin_timeout: default.fin_timeout,
     }

@@ -1,4 +1,4 @@
-//! What a flow with `app = "cap"` or `"treno"` measures with.
+//! The measuring tool of a flow with `app = "cap"` or `"treno"`.
 
 use warpline_capacity::{CapOptions, HEADERS, MAX_DURATION, TrenoOptions};
 use warpline_core::TimeDelta;
@@ -10,7 +10,7 @@ use super::tcp::tcp_config;
 use crate::expand::FlowSpec;
 use crate::{App, Application, Cc, TcpOptions, Time, Window};
 
-/// A measuring tool with its options.
+/// A measuring tool and its options.
 #[derive(Clone, Debug)]
 pub enum Tool {
     /// `cap`.
@@ -19,7 +19,7 @@ pub enum Tool {
     Treno(Box<TrenoOptions>),
 }
 
-/// What a flow measures with, if it is a measurement.
+/// The measuring tool of a flow, if the flow is a measurement.
 pub fn tool(flow: &FlowSpec) -> Result<Option<Tool>, Fault> {
     let fail = |app: App, error: String| Fault::new(&["app"], format!("app = \"{}\": {error}", app.name()));
     Ok(match &flow.application {
@@ -28,14 +28,13 @@ pub fn tool(flow: &FlowSpec) -> Result<Option<Tool>, Fault> {
             let algorithm = match &cc {
                 Cc::BuiltIn(algorithm) => *algorithm,
                 Cc::Custom { name } => {
-                    let error = format!(
-                        "it measures with the algorithms of this program, and `{name}` is not one of them"
-                    );
+                    let error =
+                        format!("it can only use a built-in congestion control, and `{name}` is not one");
                     return Err(fail(App::Cap, error));
                 }
             };
             let mut options = cap_options(&tcp_config(&flow.tcp_from), algorithm);
-            // Cap draws the phase itself.
+            // Cap draws the phase itself, at random.
             options.heartbeat = flow.tcp_from.heartbeat == Some(true);
             options.validate().map_err(|error| fail(App::Cap, error.to_string()))?;
             Some(Tool::Cap(Box::new(options)))
@@ -49,7 +48,7 @@ pub fn tool(flow: &FlowSpec) -> Result<Option<Tool>, Fault> {
     })
 }
 
-/// What `cap` is asked for, to emulate a flow's TCP until the flow or the run ends.
+/// The options of `cap` that emulate a flow's TCP until the flow or the run ends.
 fn cap_options(config: &TcpConfig, cc: Algorithm) -> CapOptions {
     let default = CapOptions::default();
     CapOptions {
@@ -74,7 +73,7 @@ fn cap_options(config: &TcpConfig, cc: Algorithm) -> CapOptions {
     }
 }
 
-/// What `treno` is asked for: its own defaults, but where the flow says otherwise.
+/// The options of `treno`: its defaults, unless the flow sets them.
 fn treno_options(tcp: &TcpOptions) -> TrenoOptions {
     let default = TrenoOptions::default();
     let time = |time: Option<Time>, default: TimeDelta| time.map_or(default, |time| time.0);

@@ -1,7 +1,7 @@
-//! How many simulated flows fit beside a live one: the experiment of the seed.
+//! How many simulated flows fit beside a live one.
 //!
-//! A live TCP stream crosses a link of 2 Mbit/s and 50 ms; beside it, in the same instance, simulated flows of 2 Mbit/s cross links of the
-//! same kind, one each. With too many of them the emulator is late, and the live stream slows down.
+//! A live TCP stream crosses a link of 2 Mbit/s and 50 ms. In the same run, simulated flows of 2 Mbit/s cross links of the same kind,
+//! one each. With too many of them the emulator falls behind, and the live stream slows down.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,20 +17,20 @@ use super::CalibrateError;
 
 /// The live link's rate, in bit/s.
 const RATE: f64 = 2e6;
-/// Payload of a full packet, with time stamps among the options, and the packet.
+/// Payload as a share of a full packet with timestamps.
 const PAYLOAD: f64 = 1448.0 / 1500.0;
-/// Share of the full throughput above which it is held.
+/// The live stream holds its throughput above this share of the full one.
 pub const HELD: f64 = 0.95;
-/// What is tried, in simulated links.
+/// The numbers of simulated links to try.
 const LINKS: [u32; 9] = [50, 150, 400, 800, 1500, 2500, 4000, 6000, 9000];
 const QUICK: [u32; 2] = [150, 1500];
 
-/// What the simulated flows are.
+/// The kind of the simulated flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Simulated {
     /// UDP at a constant rate.
     Cbr,
-    /// TCP, as much as goes through.
+    /// TCP, as much as it can send.
     Tcp,
 }
 
@@ -41,17 +41,17 @@ pub struct Point {
     pub links: u32,
     /// Goodput of the live stream, in bit/s.
     pub goodput_bps: f64,
-    /// The same as a share of what the link carries.
+    /// The goodput as a share of what the link can carry.
     pub share: f64,
-    /// Share of a core that the emulator took.
+    /// Share of one core that the emulator used.
     pub cpu: f64,
     /// Median lateness of live packets, in microseconds.
     pub lateness_us: f64,
-    /// Whether the emulator kept pace.
+    /// Whether the emulator kept pace with the clock.
     pub kept_pace: bool,
 }
 
-/// The curves.
+/// Both curves.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KeepPace {
     /// Beside flows at a constant rate.
@@ -60,24 +60,24 @@ pub struct KeepPace {
     pub tcp: Vec<Point>,
 }
 
-/// The most links with which the live stream held its throughput, as long as it did with all fewer.
+/// The largest number of links up to which the live stream always held its throughput.
 pub fn held(points: &[Point]) -> Option<u32> {
     points.iter().take_while(|point| point.share >= HELD).map(|point| point.links).last()
 }
 
-/// Measures both curves, each up to where the live stream has lost half of its throughput.
+/// Measures both curves, each until the live stream loses half of its throughput.
 pub(super) fn measure(
     program: &Path,
     quick: bool,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(f64, &str),
+    progress: &mut dyn FnMut(f64, &str),
 ) -> Result<KeepPace, CalibrateError> {
     let counts: &[u32] = if quick { &QUICK } else { &LINKS };
     let mut curve = |simulated: Simulated, base: f64, name: &str| {
         let mut points: Vec<Point> = Vec::new();
         for (number, &links) in counts.iter().enumerate() {
             let share = base + 0.5 * number as f64 / counts.len() as f64;
-            tell(share, &format!("a live stream beside {links} simulated links with {name}"));
+            progress(share, &format!("a live stream beside {links} simulated links with {name}"));
             let point = point(program, simulated, links, if quick { 4 } else { 7 }, stop)?;
             points.push(point);
             if point.share < 0.5 {
@@ -89,7 +89,7 @@ pub(super) fn measure(
     Ok(KeepPace { cbr: curve(Simulated::Cbr, 0.0, "CBR")?, tcp: curve(Simulated::Tcp, 0.5, "TCP")? })
 }
 
-/// Runs the experiment with so many simulated links.
+/// Runs the experiment with `links` simulated links.
 fn point(
     program: &Path,
     simulated: Simulated,
@@ -99,8 +99,8 @@ fn point(
 ) -> Result<Point, CalibrateError> {
     let failed = |why: String| CalibrateError::Scenario(why);
     let scratch = tempfile::tempdir().map_err(|error| failed(error.to_string()))?;
-    let told = scratch.path().join("told");
-    let scenario = Scenario::from_toml("keep-pace", &text(program, &told, simulated, links, seconds), &[])
+    let output = scratch.path().join("output");
+    let scenario = Scenario::from_toml("keep-pace", &text(program, &output, simulated, links, seconds), &[])
         .map_err(|error| failed(error.to_string()))?;
     let stopped = || stop.load(Ordering::Relaxed);
     let outcome = run(&scenario, &RunOptions::default(), &mut |_| {
@@ -110,10 +110,10 @@ fn point(
     if stopped() {
         return Err(CalibrateError::Stopped);
     }
-    let text = std::fs::read_to_string(&told).unwrap_or_default();
-    // A stream that did not come to its end within the run, because the emulator was far behind, has no throughput to speak of.
+    let text = std::fs::read_to_string(&output).unwrap_or_default();
+    // A stream that did not end within the run, because the emulator was far behind, has no useful throughput.
     let streamed: Streamed = serde_json::from_str(&text).unwrap_or_default();
-    // The first second and a half is the start, the last tenth may be half a one.
+    // Leave out the start (1.5 s), and the last tenth of a second, which may be incomplete.
     let tenths: Vec<u64> = streamed.tenths.iter().copied().skip(15).collect();
     let steady = tenths.get(..tenths.len().saturating_sub(1)).unwrap_or_default();
     let goodput_bps = match steady.len() {
@@ -132,18 +132,18 @@ fn point(
 }
 
 /// The scenario.
-fn text(program: &Path, told: &Path, simulated: Simulated, links: u32, seconds: u32) -> String {
+fn text(program: &Path, output: &Path, simulated: Simulated, links: u32, seconds: u32) -> String {
     let flow = match simulated {
         Simulated::Cbr => "app = \"cbr\", rate = \"2Mbit/s\"",
         Simulated::Tcp => "app = \"bulk\", cc = \"reno\"",
     };
-    // A path may hold anything: as words of their own, TOML strings.
+    // A path may hold any characters, so write the paths as TOML strings, one word each.
     let words = [
         "sh".to_owned(),
         "-c".to_owned(),
         format!("exec \"$0\" load tcp {{sink}}:9 {seconds} 0 cubic > \"$1\""),
         program.display().to_string(),
-        told.display().to_string(),
+        output.display().to_string(),
     ];
     let command: Vec<String> =
         words.iter().map(|word| toml::Value::from(word.as_str()).to_string()).collect();
@@ -178,14 +178,14 @@ queue = {{ kind = "droptail", limit = "50p" }}
              queue = {{ kind = \"droptail\", limit = \"50p\" }}\n"
         );
     }
-    // One inline table each: many sections would take longer to read than to run.
+    // Inline tables, since many sections would take longer to read than to run.
     let flows = (0..links).map(|number| {
         format!(
             "{{ name = \"f{number}\", from = \"a{number}\", to = \"b{number}\", {flow}, start = \"0s..1s\" }}"
         )
     });
     let flows: Vec<String> = flows.collect();
-    // Before the first section, where top-level keys belong.
+    // Top-level keys must come before the first section.
     format!("flow = [\n{}\n]\n{text}", flows.join(",\n"))
 }
 
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_scenario_is_valid_whatever_paths_hold() {
+    fn the_scenario_is_valid_with_any_path() {
         let program = Path::new("/a \"strange\" place/warpline");
         for simulated in [Simulated::Cbr, Simulated::Tcp] {
             let text = text(program, Path::new("/tmp/x"), simulated, 3, 4);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_ends_where_it_is_lost() {
+    fn held_ends_at_the_first_loss_of_throughput() {
         let point = |links, share| Point { links, share, ..Point::default() };
         let points = [point(50, 1.0), point(150, 0.99), point(400, 0.9), point(800, 1.0)];
         assert_eq!(held(&points), Some(150));

@@ -1,7 +1,7 @@
-//! `warpline calibrate`: how fast and how exact emulation is on this machine, in tables and a report. Linux only.
+//! `warpline calibrate`: how fast and how accurate emulation is on this machine. Linux only.
 //!
-//! The measuring is [`warpline_live::calibrate`]'s, but for the keep-pace curve, which is of whole scenarios ([`keep_pace`]). What came
-//! out is put beside the figures of the seed ([`mod@reference`]) as text ([`tables`]) and as a page ([`report`]).
+//! [`warpline_live::calibrate`] does the measuring, except for the keep-pace curve, which needs whole scenarios ([`keep_pace`]). The
+//! results are compared with an early simulator, called the seed ([`mod@reference`]), as text ([`tables`]) and as a page ([`report`]).
 
 pub mod keep_pace;
 pub mod reference;
@@ -18,9 +18,9 @@ use warpline_live::calibrate::{self, Accuracy, Capacity, Extent};
 
 use keep_pace::KeepPace;
 
-/// The largest standard deviation of round trips on a machine that does nothing else, in milliseconds.
+/// The largest standard deviation of round trips on an otherwise idle machine, in milliseconds.
 const QUIET_MS: f64 = 0.05;
-/// The largest spread of repeated capacities that is not doubted.
+/// The largest spread of repeated capacities that raises no doubt.
 const STEADY: f64 = 0.15;
 
 /// A part of a calibration.
@@ -28,16 +28,16 @@ const STEADY: f64 = 0.15;
 pub enum Part {
     /// The three tables: delay, bandwidth, loss.
     Accuracy,
-    /// What the emulator carries.
+    /// The capacity of the emulator.
     Capacity,
-    /// What is carried without an emulated network.
+    /// The capacity without an emulated network.
     Floors,
     /// How many simulated links fit beside a live one.
     KeepPace,
 }
 
 impl Part {
-    /// How much of the time it takes, roughly.
+    /// Its approximate share of the time.
     fn weight(self) -> f64 {
         match self {
             Part::Accuracy => 0.3,
@@ -47,27 +47,27 @@ impl Part {
     }
 }
 
-/// What is to be measured, and with what.
+/// What to measure, and with what.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// This program: as `PROGRAM load WORDS...` it makes load.
+    /// This program; `PROGRAM load WORDS...` generates load.
     pub program: &'a Path,
-    /// Less of everything.
+    /// Whether to measure less of everything.
     pub quick: bool,
-    /// Which parts.
+    /// The parts to measure.
     pub parts: &'a [Part],
 }
 
-/// Why a calibration was not made.
+/// Why a calibration failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrateError {
-    /// A measurement was not made.
+    /// A measurement failed.
     #[error(transparent)]
     Measure(#[from] BedError),
-    /// A scenario was not run.
+    /// A scenario failed.
     #[error("the keep-pace curve cannot be measured: {0}")]
     Scenario(String),
-    /// Somebody asked to stop.
+    /// It was stopped.
     #[error("stopped")]
     Stopped,
 }
@@ -79,7 +79,7 @@ pub struct Machine {
     pub cores: u64,
     /// The kernel's release.
     pub kernel: String,
-    /// Processes that ran or wanted to, in the minute before (proc(5), loadavg).
+    /// Processes that ran or were ready to run, averaged over the minute before (proc(5), loadavg).
     pub load: f64,
 }
 
@@ -95,52 +95,52 @@ impl Machine {
     }
 }
 
-/// What is carried without an emulated network.
+/// The capacity of a path without an emulated network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Floor {
-    /// By what.
+    /// The name of the path.
     pub name: String,
-    /// How much.
+    /// Its capacity.
     pub capacity: Capacity,
 }
 
-/// Ways without an emulated network.
+/// Paths without an emulated network.
 const FLOORS: [(&str, Way); 3] =
     [("packet sockets alone", Way::Ports), ("TUN alone", Way::Tun), ("veth alone", Way::Veth)];
 
-/// All that was measured.
+/// All results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// This program's version.
     pub warpline: String,
     /// The machine.
     pub machine: Machine,
-    /// Whether less was measured than can be.
+    /// Whether it was a quick calibration, which measures less.
     pub quick: bool,
     /// The three tables.
     pub accuracy: Accuracy,
-    /// What the emulator carries, if that was asked for.
+    /// The capacity of the emulator, if it was measured.
     pub capacity: Option<Capacity>,
-    /// A BBR stream over 1 Gbit/s and a round trip of 80 ms; none where the kernel has no BBR.
+    /// A BBR stream over 1 Gbit/s and a round trip of 80 ms; none if the kernel has no BBR.
     pub long_fat: Option<Goodput>,
-    /// What is carried without an emulated network, if that was asked for.
+    /// The capacity without an emulated network, if it was measured.
     pub floors: Vec<Floor>,
     /// How many simulated links fit beside a live one.
     pub keep_pace: KeepPace,
-    /// Why some of it may not be this machine's own: in sentences.
+    /// Reasons why some results may not be typical of this machine, as sentences.
     pub doubts: Vec<String>,
 }
 
-/// Measures everything. `tell` hears how far it is, as a share, and what is measured next; when `stop` becomes true, it ends soon.
+/// Measures everything. `progress` gets the share that is done and what is measured next. When `stop` becomes true, it ends soon.
 ///
-/// The process has been prepared ([`warpline_lab::run::prepare`]).
+/// The process must be prepared ([`warpline_lab::run::prepare`]).
 ///
 /// # Errors
-/// If something cannot be measured, or somebody asked to stop: nothing is left behind then.
+/// If something cannot be measured, or it was stopped. Nothing is left behind then.
 pub fn calibrate(
     options: &Options<'_>,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(f64, &str),
+    progress: &mut dyn FnMut(f64, &str),
 ) -> Result<Calibration, CalibrateError> {
     let extent = Extent { quick: options.quick };
     let machine = Machine::here();
@@ -153,30 +153,30 @@ pub fn calibrate(
     let total: f64 = options.parts.iter().map(|part| part.weight()).sum();
     let mut before = 0.0;
     for &part in options.parts {
-        let mut tell = |share: f64, what: &str| tell((before + part.weight() * share) / total, what);
+        let mut progress = |share: f64, what: &str| progress((before + part.weight() * share) / total, what);
         match part {
             Part::Accuracy => {
                 let bed = Bed::new(options.program.to_owned(), stop)?;
-                calibration.accuracy = calibrate::accuracy(&bed, extent, &mut tell)?;
+                calibration.accuracy = calibrate::accuracy(&bed, extent, &mut progress)?;
             }
             Part::Capacity => {
                 let bed = Bed::new(options.program.to_owned(), stop)?;
-                calibration.capacity = Some(calibrate::capacity(&bed, Way::Emulator, extent, &mut tell)?);
-                tell(0.9, "BBR over 1 Gbit/s and 80 ms");
+                calibration.capacity = Some(calibrate::capacity(&bed, Way::Emulator, extent, &mut progress)?);
+                progress(0.9, "BBR over 1 Gbit/s and 80 ms");
                 calibration.long_fat = calibrate::long_fat(&bed, extent)?;
             }
             Part::Floors => {
                 let bed = Bed::new(options.program.to_owned(), stop)?;
                 for (number, (name, way)) in FLOORS.into_iter().enumerate() {
                     let capacity = calibrate::capacity(&bed, way, extent, &mut |share, what| {
-                        tell((number as f64 + share) / FLOORS.len() as f64, &format!("{name}: {what}"));
+                        progress((number as f64 + share) / FLOORS.len() as f64, &format!("{name}: {what}"));
                     })?;
                     calibration.floors.push(Floor { name: name.to_owned(), capacity });
                 }
             }
             Part::KeepPace => {
                 let program = options.program;
-                calibration.keep_pace = keep_pace::measure(program, options.quick, stop, &mut tell)?;
+                calibration.keep_pace = keep_pace::measure(program, options.quick, stop, &mut progress)?;
             }
         }
         before += part.weight();
@@ -185,13 +185,13 @@ pub fn calibrate(
     Ok(calibration)
 }
 
-/// What of the figures the machine's other work may have changed.
+/// Results that other work on the machine may have changed.
 fn doubts(calibration: &Calibration) -> Vec<String> {
     let mut doubts = Vec::new();
     let machine = &calibration.machine;
     if machine.load > 0.5 {
         doubts.push(format!(
-            "The machine had other things to do (load {:.2} at the start): delays and capacities may be better without them.",
+            "The machine had other work (load {:.2} at the start): delays and capacities may be better without it.",
             machine.load
         ));
     }
@@ -204,7 +204,7 @@ fn doubts(calibration: &Calibration) -> Vec<String> {
         .collect();
     if !restless.is_empty() {
         doubts.push(format!(
-            "Round trips deviate by more than {QUIET_MS} ms ({}): something else ran in between.",
+            "Round trips deviate by more than {QUIET_MS} ms ({}): other work ran in between.",
             restless.join(", ")
         ));
     }
@@ -222,7 +222,7 @@ fn doubts(calibration: &Calibration) -> Vec<String> {
         .map(|(name, repeated)| format!("{name} by {:.0} %", repeated.spread() * 100.0))
         .collect();
     if !apart.is_empty() {
-        doubts.push(format!("Repeated measurements lie apart: {}.", apart.join(", ")));
+        doubts.push(format!("Repeated measurements differ: {}.", apart.join(", ")));
     }
     let behind = calibration.accuracy.delay.iter().filter(|row| !row.kept_pace).count()
         + calibration.accuracy.rate.iter().filter(|row| !row.kept_pace).count();
@@ -233,7 +233,7 @@ fn doubts(calibration: &Calibration) -> Vec<String> {
         ));
     }
     if calibration.quick {
-        doubts.push("It was measured quickly, each capacity once.".to_owned());
+        doubts.push("This was a quick calibration: each capacity was measured once.".to_owned());
     }
     doubts
 }
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_doubtful_is_said() {
+    fn doubtful_results_are_named() {
         let mut calibration = Calibration::default();
         assert_eq!(doubts(&calibration), Vec::<String>::new());
         calibration.machine.load = 3.0;

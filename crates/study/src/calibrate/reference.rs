@@ -1,20 +1,20 @@
-//! What this is compared with: the figures of the simulator that first carried live traffic this way, and of today's emulators.
+//! Figures to compare with: those of the simulator that first carried live traffic in this way (called the seed), and of current emulators.
 //!
-//! The seed: an 850 MHz PC, FreeBSD with a 1 kHz clock. Of its three tables the one of delays has survived; of bandwidth and loss its text
-//! says only that the errors were large.
+//! The seed ran on an 850 MHz PC with FreeBSD and a 1 kHz clock. Of its three tables only that of delays has survived. Of bandwidth and
+//! loss its text only says that the errors were large.
 
 /// A row of the seed's table of delays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SeedDelay {
-    /// Delay each way, in milliseconds.
+    /// One-way delay, in milliseconds.
     pub delay_ms: f64,
     /// Bytes of a packet on the wire.
     pub bytes: u32,
-    /// Round trip seen, in milliseconds.
+    /// Measured round trip, in milliseconds.
     pub rtt_ms: f64,
     /// Its standard deviation, in milliseconds.
     pub stddev_ms: f64,
-    /// Error after subtracting the round trip without a delay, in percent; none for that one.
+    /// Error after subtracting the round trip without a delay, in percent; none for that row itself.
     pub adjusted_percent: Option<f64>,
 }
 
@@ -42,12 +42,12 @@ pub const SEED_DELAYS: [SeedDelay; 10] = [
     row(300.0, 1518, 602.999, 0.093, Some(0.24)),
 ];
 
-/// Round trips of packets a second that the seed carried.
+/// Round trips of packets per second that the seed carried.
 pub const SEED_ROUND_TRIPS: f64 = 4000.0;
-/// Simulated links beside which the seed's live stream held its throughput: with CBR, and with TCP.
+/// Simulated links beside which the seed's live stream held its throughput, with CBR and with TCP.
 pub const SEED_LINKS: [u32; 2] = [150, 80];
 
-/// The seed's row for a delay and a size.
+/// The seed's row for a delay and a packet size.
 pub fn seed_delay(delay_ms: f64, bytes: u32) -> Option<&'static SeedDelay> {
     SEED_DELAYS.iter().find(|row| row.delay_ms == delay_ms && row.bytes == bytes)
 }

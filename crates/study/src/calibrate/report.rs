@@ -1,4 +1,4 @@
-//! The calibration as a page: the tables, and the curve of keeping pace as a plot. Of the same make as the reports of runs.
+//! The calibration as a page: the tables, and the keep-pace curve as a plot. It looks like the reports of runs.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::keep_pace::Point;
 use super::reference::{SEED_LINKS, SEED_ROUND_TRIPS, seed_delay};
 use super::tables::adjusted_percent;
 
-/// Writes the page: whole or not at all.
+/// Writes the page, completely or not at all.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -133,9 +133,9 @@ fn data(calibration: &Calibration) -> ReportData {
 }
 
 fn capacity(calibration: &Calibration) -> Table {
-    let row = |way: &str, name: &str, unit: &str, value: &Repeated| {
+    let row = |path: &str, name: &str, unit: &str, value: &Repeated| {
         [
-            Value::from(way),
+            Value::from(path),
             name.into(),
             unit.into(),
             number(value.median),
@@ -143,13 +143,13 @@ fn capacity(calibration: &Calibration) -> Table {
             number(value.max),
         ]
     };
-    let all = |way: &str, c: &Capacity| {
+    let all = |path: &str, c: &Capacity| {
         vec![
-            row(way, "round trip of 64 bytes", "ms", &c.rtt_ms),
-            row(way, "one way, 64 bytes, under 0.1 % lost", "packets/s", &c.one_way_pps),
-            row(way, "delivered when flooded", "packets/s", &c.flooded_pps),
-            row(way, "round trips, 64 bytes", "round trips/s", &c.round_trips_ps),
-            row(way, "TCP without a limit", "bit/s", &c.stream_bps),
+            row(path, "round trip of 64 bytes", "ms", &c.rtt_ms),
+            row(path, "one way, 64 bytes, under 0.1 % lost", "packets/s", &c.one_way_pps),
+            row(path, "delivered when flooded", "packets/s", &c.flooded_pps),
+            row(path, "round trips, 64 bytes", "round trips/s", &c.round_trips_ps),
+            row(path, "TCP without a limit", "bit/s", &c.stream_bps),
         ]
     };
     let mut rows: Vec<_> =
@@ -164,7 +164,7 @@ fn capacity(calibration: &Calibration) -> Table {
     for floor in &calibration.floors {
         rows.extend(all(&floor.name, &floor.capacity));
     }
-    table("capacity", ["way", "name", "unit", "median", "smallest", "largest"], rows)
+    table("capacity", ["path", "name", "unit", "median", "smallest", "largest"], rows)
 }
 
 fn points(calibration: &Calibration) -> Table {

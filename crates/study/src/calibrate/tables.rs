@@ -1,4 +1,4 @@
-//! The calibration as text: the seed's three tables, capacity, and how many simulated links fit.
+//! The calibration as text: delays, bandwidth and loss, capacity, and how many simulated links fit.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use super::Calibration;
 use super::keep_pace::{HELD, Point, held};
 use super::reference::{SEED_LINKS, SEED_ROUND_TRIPS, seed_delay};
 
-/// The error, in percent, of a round trip after subtracting the one without a delay; none for that one itself.
+/// The error of a round trip in percent, after subtracting the one without a delay; none for that row itself.
 pub fn adjusted_percent(accuracy: &Accuracy, row: &DelayRow) -> Option<f64> {
     let base = accuracy.delay.iter().find(|base| base.delay_ms == 0.0 && base.bytes == row.bytes)?;
     let nominal = 2.0 * row.delay_ms;
@@ -20,7 +20,7 @@ fn dash(value: Option<String>) -> String {
     value.unwrap_or_else(|| "-".to_owned())
 }
 
-/// What the tables are, for people.
+/// What the tables show, for people.
 pub fn render(calibration: &Calibration) -> String {
     let mut text = String::new();
     for doubt in &calibration.doubts {
@@ -43,8 +43,10 @@ pub fn render(calibration: &Calibration) -> String {
 
 fn delays(calibration: &Calibration, text: &mut String) {
     let accuracy = &calibration.accuracy;
-    let _ =
-        writeln!(text, "Delay (adjusted: less the round trip without a delay; the seed's figures beside it)");
+    let _ = writeln!(
+        text,
+        "Delay (adjusted: minus the round trip without a delay; seed: the first simulator with live traffic)"
+    );
     let _ = writeln!(
         text,
         "  {:>6} {:>6} {:>10} {:>8} {:>9} {:>12} {:>10} {:>8} {:>12}",
@@ -74,7 +76,7 @@ fn rates(calibration: &Calibration, text: &mut String) {
     let _ = writeln!(
         text,
         "  {:>10} {:>6} {:>13} {:>10} {:>8} {:>14} {:>14}",
-        "set Mbit/s", "bytes", "seen Mbit/s", "error", "queue", "full queue ms", "under way ms"
+        "set Mbit/s", "bytes", "seen Mbit/s", "error", "queue", "full queue ms", "in flight ms"
     );
     for row in &calibration.accuracy.rate {
         let _ = writeln!(
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_base_of_the_same_size_is_subtracted() {
+    fn the_round_trip_without_delay_is_subtracted() {
         let delay = vec![row(0.0, 64, 0.1), row(0.0, 1518, 0.5), row(5.0, 64, 10.11), row(5.0, 1518, 10.5)];
         let accuracy = Accuracy { delay, ..Accuracy::default() };
         let adjusted: Vec<_> = accuracy.delay.iter().map(|row| adjusted_percent(&accuracy, row)).collect();
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_stands_beside_what_was_measured() {
+    fn the_figures_of_the_seed_stand_beside_the_measured_ones() {
         let mut calibration = Calibration::default();
         calibration.accuracy.delay = vec![row(0.0, 64, 0.05), row(5.0, 64, 10.06), row(7.0, 64, 14.05)];
         calibration.keep_pace.cbr.push(Point {

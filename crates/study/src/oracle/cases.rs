@@ -1,4 +1,4 @@
-//! The cases that ns-2 was run on, as its tables have them: parameters, and what each seed gave.
+//! The cases that ns-2 was run on, from its tables: the parameters, and the results of each seed.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::OracleError;
 use super::csv::{Csv, Row};
 
-/// A figure whose scenario the cases share.
+/// A figure; its cases share one scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
@@ -32,7 +32,7 @@ impl Family {
         }
     }
 
-    /// The file that ns-2's answers stand in.
+    /// The file with ns-2's results.
     pub const fn file(self) -> &'static str {
         match self {
             Family::Fig1 => "fig1_reorder.csv",
@@ -41,7 +41,7 @@ impl Family {
         }
     }
 
-    /// What the scenario is, in a line.
+    /// The scenario in one line.
     pub const fn about(self) -> &'static str {
         match self {
             Family::Fig1 => {
@@ -68,7 +68,7 @@ pub enum Agent {
     Newreno,
     /// `Agent/TCP/Sack1`.
     Sack1,
-    /// `Agent/TCP/Fack`, which Warpline has no equal of.
+    /// `Agent/TCP/Fack`, for which Warpline has no equal.
     Fack,
     /// `Agent/TCP/Vegas`.
     Vegas,
@@ -108,7 +108,7 @@ impl Agent {
     }
 }
 
-/// What distinguishes the cases of a figure. Times and rates in the units of the tables.
+/// The parameters in which the cases of a figure differ. Times and rates are in the units of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Setting {
@@ -127,7 +127,7 @@ pub enum Setting {
         hops: u32,
         /// Cross flows per hop in the direction of the measured flow.
         forward: u32,
-        /// Cross flows per hop against it.
+        /// Cross flows per hop in the opposite direction.
         reverse: u32,
         /// Duration in seconds.
         duration_s: f64,
@@ -140,9 +140,9 @@ pub enum Setting {
         loss: f64,
         /// Mean messages per second.
         rate: f64,
-        /// Duration in seconds; messages are made until 30 s before.
+        /// Duration in seconds; no messages are made in the last 30 s.
         duration_s: f64,
-        /// Delay one way in milliseconds.
+        /// One-way delay in milliseconds.
         one_way_ms: f64,
         /// Rate of the middle link in Mbit/s.
         bandwidth_mbps: f64,
@@ -175,7 +175,7 @@ impl Metric {
     }
 }
 
-/// One case: an agent in a setting, with what ns-2 answered for each seed.
+/// One case: an agent in a setting, with ns-2's result for each seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     /// The figure.
@@ -184,7 +184,7 @@ pub struct Case {
     pub agent: Agent,
     /// The parameters.
     pub setting: Setting,
-    /// For each quantity, ns-2's answers, one per seed.
+    /// For each quantity, ns-2's results, one per seed.
     pub answers: Vec<(Metric, Vec<f64>)>,
 }
 
@@ -203,8 +203,8 @@ impl Case {
     }
 }
 
-/// The cases of a figure from its table in `directory`, in the order in which they first appear there. A table of the same
-/// name in `more`, if there is one, adds seeds to them.
+/// The cases of a figure from its table in `directory`, in the order of their first row. A table of the same
+/// name in `more`, if there is one, adds seeds.
 pub(super) fn read(directory: &Path, more: Option<&Path>, family: Family) -> Result<Vec<Case>, OracleError> {
     let mut tables = vec![Csv::read(&directory.join(family.file()))?];
     if let Some(further) = more.map(|more| more.join(family.file()))
@@ -227,7 +227,7 @@ pub(super) fn collect(tables: &[Csv], family: Family) -> Result<Vec<Case>, Oracl
         let setting = setting(&row, family)?;
         let seed: u64 = row.value("seed", "a whole number")?;
         if known.contains(&(agent, setting, seed)) {
-            // The same run twice would make the spread look smaller than it is.
+            // The same run twice would make the spread look too small.
             return Err(row.wrong("seed", &format!("{seed} has been given for this case before")));
         }
         known.push((agent, setting, seed));
@@ -302,10 +302,10 @@ fn setting(row: &Row<'_>, family: Family) -> Result<Setting, OracleError> {
     })
 }
 
-/// More cross flows per hop than this are a mistake in the file: they would not fit into memory.
+/// More cross flows per hop than this must be a mistake in the file: they would not fit into memory.
 const MOST_CROSS_FLOWS: u32 = 1000;
 
-/// Cross flows per hop with and against the measured flow, from "fwd1rev1".
+/// Cross flows per hop in the direction of the measured flow and against it, from "fwd1rev1".
 fn variant(text: &str) -> Option<(u32, u32)> {
     let rest = text.strip_prefix("fwd")?;
     let (forward, reverse) = rest.split_once("rev").unwrap_or((rest, "0"));
@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_of_one_case_come_together() {
+    fn seeds_of_one_case_are_collected() {
         let text = "model,loss,seed,rate_msgs_s,dur_s,oneway_ms,bw_mbps,mean_latency_s,p95_latency_s\n\
                     Sack1,0.001,1,100,300,50,10,0.05,0.06\n\
                     Reno,0.001,1,100,300,50,10,0.05,0.06\n\
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn variants_count_cross_flows() {
+    fn variants_give_the_numbers_of_cross_flows() {
         assert_eq!(variant("fwd2197786626"), None);
         assert_eq!(variant("fwd1"), Some((1, 0)));
         assert_eq!(variant("fwd2rev1"), Some((2, 1)));

@@ -1,4 +1,4 @@
-//! Plain comma-separated tables (no quotes; lines that begin with # are comments) whose errors say file, line and column.
+//! Plain comma-separated tables: no quotes; lines that begin with # are comments. Errors give file, line and column.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -21,7 +21,7 @@ impl Csv {
         Csv::parse(file, &text)
     }
 
-    /// Takes a text apart; `file` is what errors call it.
+    /// Parses a text; `file` is its name in errors.
     pub(super) fn parse(file: &Path, text: &str) -> Result<Csv, OracleError> {
         let mut lines = text
             .lines()
@@ -75,7 +75,7 @@ impl Row<'_> {
         Ok(self.fields[self.csv.column(name)?].trim())
     }
 
-    /// The value in a column, which `what` says the nature of.
+    /// The value in a column; `what` names its type in errors.
     pub(super) fn value<T: FromStr>(&self, name: &str, what: &str) -> Result<T, OracleError> {
         let text = self.text(name)?;
         text.parse().map_err(|_| self.wrong(name, &format!("`{text}` is not {what}")))
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_are_no_rows_but_count_as_lines() {
+    fn comments_are_not_rows_but_count_as_lines() {
         assert_eq!(failure("# made by hand\na,b\n# half\nx,two\n"), "t.csv:4:3: b: `two` is not a number");
     }
 

@@ -1,7 +1,7 @@
-//! Agreement with another simulator: ns-2's own answers beside Warpline's, case by case.
+//! Agreement with another simulator: compares Warpline's results with those of ns-2, case by case.
 //!
-//! [`read_cases`] takes ns-2's tables, [`compare`] runs the same cases in Warpline and gives a [`Table`] of both, in which
-//! every difference above 10 % has its reason or is shown to be within chance.
+//! [`read_cases`] reads ns-2's tables. [`compare`] runs the same cases in Warpline and makes a [`Table`] of both. Every difference
+//! above 10 % is given its reason, or shown to be within chance.
 
 mod cases;
 mod csv;
@@ -22,10 +22,10 @@ pub use cases::{Agent, Case, Family, Metric, Setting};
 pub use scenarios::scenario;
 pub use table::{Entry, TOLERANCE, Table, Verdict};
 
-/// Why there is no table.
+/// Why a comparison failed.
 #[derive(Debug, thiserror::Error)]
 pub enum OracleError {
-    /// A table of ns-2's answers cannot be read.
+    /// A table of ns-2's results cannot be read.
     #[error(
         "cannot read {}: {source}; the directory should hold fig1_reorder.csv, fig6_multihop.csv and fig7_sip.csv (with \
          further seeds: one of them)",
@@ -34,10 +34,10 @@ pub enum OracleError {
     Unreadable {
         /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A table of ns-2's answers is not as it should be.
+    /// A table of ns-2's results has a mistake.
     #[error("{}:{line}:{column}: {why}", file.display())]
     Malformed {
         /// The file.
@@ -49,7 +49,7 @@ pub enum OracleError {
         /// What is wrong, and what is allowed.
         why: String,
     },
-    /// A case cannot be made into a scenario.
+    /// A case gave a scenario that is not valid.
     #[error("{case}: {source}")]
     Scenario {
         /// Name of the case.
@@ -65,12 +65,12 @@ pub enum OracleError {
         /// Why.
         source: RunError,
     },
-    /// Somebody stopped it.
+    /// It was stopped.
     #[error("stopped before all cases were run")]
     Stopped,
 }
 
-/// How far a comparison has come.
+/// The progress of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advance<'a> {
     /// The case of the run that has just ended; empty before the first.
@@ -81,7 +81,7 @@ pub struct Advance<'a> {
     pub of: usize,
 }
 
-/// ns-2's answers from the tables in `directory`, of `families` only. Tables of the same names and columns in `more` give
+/// Reads ns-2's results from the tables in `directory`, for `families` only. Tables of the same names and columns in `more` add
 /// further seeds.
 ///
 /// # Errors
@@ -104,7 +104,7 @@ pub fn read_cases(
     Ok(all)
 }
 
-/// The cases in a table's text; `file` is what errors call it.
+/// The cases in a table's text; `file` is its name in errors.
 ///
 /// # Errors
 /// If the table has a mistake, with line and column.
@@ -112,12 +112,12 @@ pub fn parse_cases(file: &Path, text: &str, family: Family) -> Result<Vec<Case>,
     cases::collect(&[csv::Csv::parse(file, text)?], family)
 }
 
-/// Runs every case in Warpline with the seeds 1 to `seeds`, on all cores, and sets the answers beside ns-2's.
+/// Runs every case in Warpline with the seeds 1 to `seeds`, on all cores, and compares the results with ns-2's.
 ///
 /// `observe` is called from several threads, before the first run and after each; it can stop the comparison.
 ///
 /// # Errors
-/// The first failure of any case, or that it was stopped.
+/// The first failure of any case, or [`Stopped`](OracleError::Stopped).
 pub fn compare(
     cases: &[Case],
     seeds: u32,
@@ -155,7 +155,7 @@ pub fn compare(
         }
         Ok(case.answers.iter().map(|(metric, _)| measure(*metric, case, &outcome.summary)).collect())
     };
-    // The longest cases stand last in the tables; dealt one by one, no core is left with all of them.
+    // The longest cases are last in the tables. Taken one by one, they spread over the cores.
     let results: Vec<Result<Vec<f64>, OracleError>> = jobs.par_iter().with_max_len(1).map(one).collect();
     let mut measured: Vec<Vec<Vec<f64>>> =
         cases.iter().map(|case| vec![Vec::new(); case.answers.len()]).collect();
@@ -167,7 +167,7 @@ pub fn compare(
     Ok(Table::new(cases, &measured))
 }
 
-/// A quantity as ns-2's scripts reckon it, from a run's summary.
+/// A quantity from a run's summary, computed as ns-2's scripts do.
 fn measure(metric: Metric, case: &Case, summary: &Summary) -> f64 {
     let (duration, start) = match case.setting {
         Setting::Fig1 { duration_s, .. } | Setting::Fig7 { duration_s, .. } => (duration_s, 0.0),

@@ -1,8 +1,8 @@
-//! Why Warpline and ns-2 differ, where they do. Each text rests on an experiment ("checked") or on ns-2.35's source.
+//! The reasons for differences between Warpline and ns-2. Each rests on an experiment ("checked") or on ns-2.35's source.
 
 use super::cases::{Agent, Case, Metric, Setting};
 
-/// Why a case has no Warpline side.
+/// Why a case was not run in Warpline.
 pub(super) const NOT_RUN: &str = "Warpline has no FACK, which takes for lost what lies three segments below the highest SACK block; \
      Warpline counts the segments that were selectively acknowledged (RFC 6675), or goes by time (RACK).";
 
@@ -37,7 +37,7 @@ const SATURATION: &str = "Latency near the rate that the connection can carry ma
      same few percent bring the connection from below the offered rate to about it. Why it carries that much less is not \
      known. Checked by counting what was delivered.";
 
-/// The reason for a difference of `percent` of ns-2's answer, as far as it is known.
+/// The reason for a difference of `percent` from ns-2's result, if it is known.
 pub(super) fn reason(case: &Case, metric: Metric, percent: f64) -> Option<&'static str> {
     let below = percent < 0.0;
     Some(match (case.agent, case.setting) {

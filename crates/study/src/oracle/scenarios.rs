@@ -1,13 +1,13 @@
-//! ns-2's scenarios as Warpline's: readable TOML with comments, one file per case.
+//! ns-2's scenarios as Warpline scenarios: readable TOML with comments, one file per case.
 //!
-//! What ns-2 counts otherwise: its drop-tail queue of limit q lets q - 1 packets wait besides the one in transmission, its
-//! senders have no FIN, and its timestamps take 10 bytes where real ones take 12 (both make 1500 bytes on the wire).
+//! ns-2 counts some things differently: in its drop-tail queue of limit q, q - 1 packets wait besides the one in transmission; its
+//! senders have no FIN; its timestamps take 10 bytes instead of 12 (both make 1500 bytes on the wire).
 
 use std::fmt::Write;
 
 use super::cases::{Agent, Case, Setting};
 
-/// The scenario of a case as TOML text; none for an agent that Warpline has no equal of.
+/// The scenario of a case as TOML text; none for an agent that Warpline does not have.
 pub fn scenario(case: &Case) -> Option<String> {
     let tcp = tcp(case.agent)?;
     let title = case.name();
@@ -32,7 +32,7 @@ pub fn scenario(case: &Case) -> Option<String> {
     })
 }
 
-/// The options that make Warpline's TCP the agent, beside those of the preset.
+/// The options that make Warpline's TCP behave like the agent, in addition to the preset.
 fn tcp(agent: Agent) -> Option<String> {
     Some(match agent {
         Agent::Tahoe => format!("{CLASSIC}, recovery = \"tahoe\", sack = false"),
@@ -214,8 +214,11 @@ fn fig7(
     one_way_ms: f64,
     bandwidth_mbps: f64,
 ) -> String {
-    let mut text =
-        head(title, "n0 -- n1 == n2 -- n3; the middle link loses packets on the way there.", duration_s);
+    let mut text = head(
+        title,
+        "n0 -- n1 == n2 -- n3; the middle link loses packets in the forward direction.",
+        duration_s,
+    );
     let loss = if loss > 0.0 {
         format!(
             "loss = {{ kind = \"bernoulli\", probability = {loss} }}\nreverse = {{ loss = {{ kind = \"none\" }} }}\n"
@@ -244,7 +247,7 @@ rate = "100Mbit/s"
 delay = "1ms"
 queue = {{ kind = "droptail", limit = "999p" }}
 
-# The last 30 s are for what is still under way.
+# The last 30 s are for messages that are still in flight.
 [[flow]]
 name = "measured"
 from = "n0"

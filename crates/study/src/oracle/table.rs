@@ -1,4 +1,4 @@
-//! The table of agreement, and its judgement of each difference.
+//! The table of agreement, with a verdict on each difference.
 
 use std::fmt::Write;
 
@@ -9,28 +9,28 @@ use warpline_results::metrics::student_t_975;
 use super::cases::{Case, Family, Metric, Setting};
 use super::reasons::reason;
 
-/// Relative difference up to which two answers agree.
+/// Two results agree up to this relative difference.
 pub const TOLERANCE: f64 = 0.1;
 
-/// What is to be said of a difference.
+/// The verdict on a difference.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
-    /// It is at most [`TOLERANCE`].
+    /// The difference is at most [`TOLERANCE`].
     Agrees,
-    /// It is larger, but the seeds vary so much that its 95 % confidence interval holds zero.
+    /// It is larger, but the seeds vary so much that its 95 % confidence interval contains zero.
     Chance {
         /// Lower end of the interval, in percent of ns-2's mean.
         low_percent: f64,
         /// Upper end.
         high_percent: f64,
     },
-    /// It is larger, and this is why.
+    /// It is larger, and the reason is known.
     Explained {
         /// The reason.
         reason: &'static str,
     },
-    /// It is larger, and nobody knows why.
+    /// It is larger, and the reason is not known.
     Unexplained,
     /// The case was not run in Warpline.
     NotRun {
@@ -50,26 +50,26 @@ pub struct Entry {
     pub setting: Setting,
     /// What was measured.
     pub metric: Metric,
-    /// ns-2's answers over its seeds.
+    /// ns-2's results over its seeds.
     pub ns2: Estimate,
-    /// Warpline's over its seeds; absent where it was not run.
+    /// Warpline's results over its seeds; none if the case was not run.
     pub warpline: Option<Estimate>,
-    /// How far Warpline's mean is from ns-2's, in percent of ns-2's.
+    /// The difference of Warpline's mean from ns-2's, in percent of ns-2's.
     pub difference_percent: Option<f64>,
-    /// What is to be said of it.
+    /// The verdict on the difference.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
 
-/// All of them.
+/// The comparison of all cases.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
     /// The entries, in the order of ns-2's tables.
     pub entries: Vec<Entry>,
 }
 
-/// The 95 % confidence interval of the difference of two means: Welch's where both have several seeds. Where ns-2 has one,
-/// it is taken to vary as much as Warpline does.
+/// The 95 % confidence interval of the difference of two means: Welch's, if both have several seeds. If ns-2 has one seed,
+/// it is assumed to vary as much as Warpline.
 fn interval(ns2: &Estimate, warpline: &Estimate) -> Option<(f64, f64)> {
     let deviation = warpline.stddev?;
     let n = warpline.n as f64;
@@ -88,7 +88,7 @@ fn interval(ns2: &Estimate, warpline: &Estimate) -> Option<(f64, f64)> {
 }
 
 impl Table {
-    /// Judges `measured`: for each case and each of its quantities, Warpline's values over the seeds.
+    /// Judges `measured`: Warpline's values over the seeds, for each case and each of its quantities.
     pub(super) fn new(cases: &[Case], measured: &[Vec<Vec<f64>>]) -> Table {
         let mut entries = Vec::new();
         for (case, of_case) in cases.iter().zip(measured) {
@@ -101,7 +101,7 @@ impl Table {
         Table { entries }
     }
 
-    /// How many agree, differ by chance, differ with a reason, differ without one, and were not run.
+    /// The numbers of cases that agree, differ by chance, differ with a reason, differ without one, and were not run.
     pub fn counts(&self) -> [usize; 5] {
         let mut counts = [0; 5];
         for entry in &self.entries {
@@ -231,7 +231,7 @@ impl Table {
 
     /// The table in JSON.
     pub fn to_json(&self) -> String {
-        // Strings, numbers and sequences only: there is nothing that could fail to be written.
+        // Strings, numbers and sequences only: this cannot fail.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 }

@@ -1,5 +1,5 @@
-//! A few quick cases against figures carried over from ns-2.35's tables (fig1_reorder.csv and fig7_sip.csv; the mean of the
-//! seeds there), and the judgement of differences.
+//! A few quick cases against figures from ns-2.35's tables (fig1_reorder.csv and fig7_sip.csv; the mean of the
+//! seeds there), and the verdicts on differences.
 
 use warpline_net::Control;
 
@@ -47,10 +47,10 @@ fn quick_cases_agree_with_ns2() {
     let table = compare(&cases, 2, &|_| Control::Continue).unwrap_or_else(|error| panic!("{error}"));
     for entry in &table.entries {
         let difference = entry.difference_percent.unwrap_or(f64::NAN);
-        // A little more than the tolerance of the table: two seeds only.
+        // Slightly more than the tolerance of the table, since there are only two seeds.
         assert!(difference.abs() < 12.0, "{}: {difference:+.1} %", entry.case);
     }
-    // Without loss there is nothing that the two could see differently.
+    // Without loss, both should give the same.
     for case in [0, 1, 2, 3, 4, 5, 8] {
         let entry = &table.entries[case];
         let difference = entry.difference_percent.unwrap_or(f64::NAN);
@@ -81,7 +81,7 @@ fn every_case_of_the_tables_is_a_valid_scenario() {
 }
 
 #[test]
-fn differences_are_judged() {
+fn each_difference_has_its_verdict() {
     let cases = [
         fig1(Agent::Reno, 5.0, &[1.0, 1.02]),
         fig1(Agent::Reno, 10.0, &[1.0, 1.5]),
@@ -109,16 +109,16 @@ fn differences_are_judged() {
 }
 
 #[test]
-fn a_reason_holds_only_for_what_it_explains() {
+fn a_reason_applies_only_to_what_it_explains() {
     let verdict = |case: Case, values: &[f64]| {
         let table = Table::new(&[case], &[vec![values.to_vec()]]);
         table.entries[0].verdict.clone()
     };
     let explained = |case, values: &[f64]| matches!(verdict(case, values), Verdict::Explained { .. });
-    // Sack1 does worse than ns-2's under reordering; better would be another matter.
+    // Under reordering, Sack1 does worse than ns-2's; the reason would not explain a better result.
     assert!(explained(fig1(Agent::Sack1, 5.0, &[1.0, 1.02]), &[0.7, 0.71]));
     assert_eq!(verdict(fig1(Agent::Sack1, 5.0, &[1.0, 1.02]), &[1.3, 1.31]), Verdict::Unexplained);
-    // Saturation is at 1 % of loss and more, not below.
+    // Saturation explains results at 1 % of loss and more, not below.
     assert!(explained(fig7(Agent::Reno, 0.02, &[1.0, 1.02]), &[1.3, 1.31]));
     assert_eq!(verdict(fig7(Agent::Reno, 0.003, &[1.0, 1.02]), &[1.3, 1.31]), Verdict::Unexplained);
 }

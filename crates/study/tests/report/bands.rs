@@ -1,4 +1,4 @@
-//! Quantities over time across the seeds of real runs.
+//! Bands of quantities over time, across the seeds of real runs.
 
 use warpline_lab::run::RunOptions;
 use warpline_net::Control;
@@ -12,7 +12,7 @@ fn quantity(word: &str) -> Quantity {
 }
 
 #[test]
-fn a_band_is_the_mean_of_the_seeds_and_its_interval() {
+fn a_band_is_the_mean_over_the_seeds_with_its_interval() {
     let text = r#"
         duration = "2s"
         sample_interval = "500ms"
@@ -51,8 +51,8 @@ fn a_band_is_the_mean_of_the_seeds_and_its_interval() {
 }
 
 #[test]
-fn latency_over_time_is_that_of_the_packets() {
-    // 1000 bytes take 4 ms on the link and 10 ms on the way, and no packet waits.
+fn latency_over_time_is_that_of_the_packets_sent_then() {
+    // 1000 bytes take 4 ms of transmission and 10 ms of propagation, and no packet waits.
     let text = r#"
         duration = "2s"
         sample_interval = "500ms"

@@ -1,4 +1,4 @@
-//! Tables of real runs for other programs.
+//! Exports of real runs for other programs.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ fn text(set: &RunSet, table: &str, long: bool, format: Format) -> String {
 }
 
 #[test]
-fn wide_tables_have_the_seed_and_the_names() {
+fn wide_tables_have_columns_for_seed_and_name() {
     let parent = tempfile::tempdir().unwrap();
     let set = set(parent.path());
     let csv = text(&set, "series_flows", false, Format::Csv);
@@ -44,10 +44,10 @@ fn wide_tables_have_the_seed_and_the_names() {
     assert_eq!((&json[0]["seed"], &json[0]["name"], &json[3]["seed"]), (&1.into(), &"a>b".into(), &3.into()));
     let flows: serde_json::Value = serde_json::from_str(&text(&set, "flows", false, Format::Json)).unwrap();
     assert!(flows[0].as_object().unwrap().contains_key("outcome") && flows[0]["outcome"].is_null());
-    // A single run has no column of seeds.
+    // A single run has no seed column.
     let one = RunSet::open(set.runs()[0].path()).unwrap();
     assert!(text(&one, "flows", false, Format::Csv).starts_with("flow,name,group,"));
-    // Nothing was recorded: the head alone.
+    // Nothing was recorded: only the header.
     assert_eq!(text(&one, "packets", false, Format::Csv).lines().count(), 1);
     assert_eq!(text(&one, "packets", false, Format::Json), "[]\n");
 }
@@ -82,7 +82,7 @@ fn long_tables_have_a_row_for_each_value() {
 }
 
 #[test]
-fn parquet_is_read_back_and_files_are_whole_and_readable() {
+fn exported_parquet_is_read_back_and_files_are_complete_and_readable() {
     let parent = tempfile::tempdir().unwrap();
     let set = set(parent.path());
     let file = parent.path().join("flows.parquet");
@@ -102,7 +102,7 @@ fn parquet_is_read_back_and_files_are_whole_and_readable() {
     let nowhere = parent.path().join("no/such/place.csv");
     let export = Export { set: &set, table, long: true, format: Format::Csv };
     assert!(export.write_file(&nowhere).unwrap_err().to_string().contains("place.csv"));
-    assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 2, "nothing else is left");
+    assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 2, "no other file is left");
 }
 
 #[test]
@@ -113,6 +113,6 @@ fn line_protocol_has_tags_fields_and_time() {
     let first = lines.lines().next().unwrap();
     assert!(first.starts_with("series_flows,seed=1,flow=0,name=bulk.0 goodput_bps="), "{first}");
     assert!(first.ends_with(" 500000000") && first.contains(",retransmits=0i"), "{first}");
-    // Rows without a time have the run's end.
+    // Rows without a time get the run's end.
     assert!(text(&set, "links", false, Format::Influx).lines().all(|line| line.ends_with(" 1000000000")));
 }

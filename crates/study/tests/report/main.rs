@@ -1,6 +1,6 @@
-//! Reports of synthetic runs: what they hold, and how they behave in headless Chromium.
+//! Reports of synthetic runs: their contents, and how they work in headless Chromium.
 
-// Helpers of a test may panic and print, as tests may.
+// Helpers of a test may panic and print, like tests.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod bands;
@@ -50,12 +50,12 @@ fn the_same_run_gives_the_same_bytes() {
     assert_eq!(std::fs::read(&one).unwrap(), std::fs::read(&two).unwrap());
     write_report(&[&dir.join("a")], &one).unwrap();
     assert_eq!(std::fs::read(&one).unwrap(), std::fs::read(&two).unwrap());
-    // Nothing is left behind beside the reports.
+    // No other files are left beside the reports.
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 4);
 }
 
 #[test]
-fn a_run_is_read_whole() {
+fn all_of_a_run_is_read() {
     let dir = directory("whole");
     synthetic::run(&dir, &short(3));
     let data = ReportData::read(&[&dir], capacity).unwrap();
@@ -82,7 +82,7 @@ fn a_run_is_read_whole() {
     );
 }
 
-/// Runs of these seeds in a directory as `--seeds` writes it.
+/// Writes runs of these seeds into a directory, as `--seeds` does.
 fn set(dir: &Path, seeds: std::ops::RangeInclusive<u64>, flows: u32) {
     let text = format!(
         "duration = \"12s\"\nsample_interval = \"100ms\"\n[topology]\nkind = \"dumbbell\"\nrtt = \"20ms\"\n\
@@ -104,9 +104,9 @@ fn sets_of_seeds_have_means_and_bands() {
     set(&dir.join("other"), 1..=3, 3);
     let data = ReportData::read(&[&dir.join("one"), &dir.join("other")], capacity).unwrap();
     assert_eq!(data.runs.len(), 7);
-    let told: Vec<_> =
+    let labels: Vec<_> =
         data.sets.iter().map(|set| (set.label.as_str(), set.seeds.as_str(), set.count)).collect();
-    assert_eq!(told, [("one", "1 to 4", 4), ("other", "1 to 3", 3)]);
+    assert_eq!(labels, [("one", "1 to 4", 4), ("other", "1 to 3", 3)]);
     let goodput = &data.sets[0].measures[0];
     assert_eq!((goodput.column.name, goodput.estimate.n), ("goodput_bps", 4));
     let band = data.sets[0]
@@ -119,13 +119,13 @@ fn sets_of_seeds_have_means_and_bands() {
     assert!(ends.clone().all(|((low, mean), high)| low <= mean && mean <= high));
     assert!(ends.clone().filter(|((low, _), high)| low < high).count() > 100);
     assert!(data.sets[0].bands.iter().any(|band| band.quantity.name() == "delay" && band.of == "r1>r2"));
-    // The same runs one by one are not a set: they are compared with the first.
+    // The same runs given one by one are not a set: they are compared with the first.
     let runs = [dir.join("one/seed-1"), dir.join("one/seed-2")];
     assert!(ReportData::read(&[&runs[0], &runs[1]], capacity).unwrap().sets.is_empty());
 }
 
 #[test]
-fn the_factors_of_a_dilated_run_are_a_table() {
+fn a_dilated_run_has_a_table_of_its_factors() {
     let dir = directory("dilated");
     synthetic::run(&dir, &Spec { dilation: vec![(0.0, 1.0), (0.75, 2.0), (1.5, 4.0)], ..short(3) });
     let data = ReportData::read(&[&dir], capacity).unwrap();
@@ -138,16 +138,16 @@ fn the_factors_of_a_dilated_run_are_a_table() {
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn missing_parts_are_reported() {
     let dir = directory("missing");
     synthetic::run(&dir, &Spec { stopped_at: Some(7.5), ..short(1) });
     for table in ["series_links", "links", "transfers", "tcp"] {
         std::fs::remove_file(dir.join(format!("{table}.parquet"))).unwrap();
     }
     let data = ReportData::read(&[&dir], capacity).unwrap();
-    let said = warnings(&data).join("\n");
-    assert!(said.contains("not complete: interrupted after 7.500 of 12 s"), "{said}");
-    assert!(said.contains("links.parquet is missing") && said.contains("series_links.parquet"), "{said}");
+    let text = warnings(&data).join("\n");
+    assert!(text.contains("not complete: interrupted after 7.500 of 12 s"), "{text}");
+    assert!(text.contains("links.parquet is missing") && text.contains("series_links.parquet"), "{text}");
     assert!(data.runs[0].tcp.is_empty() && data.runs[0].links.is_none());
 
     std::fs::write(dir.join("summary.json"), r#"{ "warpline": "9.0.0", "format": 99 }"#).unwrap();
@@ -162,7 +162,7 @@ fn what_is_missing_is_said() {
 }
 
 #[test]
-fn what_is_not_a_run_is_refused() {
+fn a_directory_that_is_not_a_run_is_an_error() {
     let dir = directory("refused");
     let out = dir.join("report.html");
     assert!(matches!(write_report(&[], &out), Err(ReportError::NoRuns)));
@@ -177,7 +177,7 @@ fn what_is_not_a_run_is_refused() {
 }
 
 #[test]
-fn an_hour_stays_small_and_keeps_its_losses() {
+fn the_report_of_an_hour_is_small_and_keeps_all_losses() {
     let dir = directory("hour");
     synthetic::run(
         &dir,
@@ -197,7 +197,7 @@ fn an_hour_stays_small_and_keeps_its_losses() {
         (count.len(), count.iter().sum::<f64>())
     };
     let (retransmitted, all) = marks("retransmit");
-    assert_eq!(retransmitted as f64, all, "retransmissions keep a mark each");
+    assert_eq!(retransmitted as f64, all, "each retransmission has its mark");
     assert_eq!(marks("lost").1, all);
     assert!(marks("sent").1 > 500_000.0 && marks("sent").0 < 150_000, "{:?}", marks("sent"));
     assert!(data.runs[0].notes.iter().any(|note| note.text.contains("thinned")));
@@ -234,7 +234,7 @@ fn reports_work_in_a_browser() {
     browse(&[single, hostile, many, cut, several, dilated, sets, traced(&dir)]);
 }
 
-/// The page of a link that is much faster at first than later, by its trace.
+/// The page of a link that is much faster at first than later, from its trace.
 fn traced(dir: &Path) -> PathBuf {
     let opportunities: String = (1..=4000)
         .map(|ms| format!("{ms}\n").repeat(if ms <= 1000 { 3 } else { usize::from(ms % 10 == 0) }))
@@ -249,10 +249,10 @@ fn traced(dir: &Path) -> PathBuf {
     dir.join("traced/report.html")
 }
 
-/// With what `report_browser.py` ends where there is no browser.
+/// Exit code of `report_browser.py` if there is no browser.
 const NO_BROWSER: i32 = 77;
 
-/// Opens pages in headless Chromium with `tests/report_browser.py`; says so when there is no Chromium.
+/// Opens pages in headless Chromium with `tests/report_browser.py`; skips if there is no Chromium.
 fn browse(pages: &[PathBuf]) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/report_browser.py");
     let run = Command::new("python3").arg(script).args(pages).output();

@@ -1,4 +1,4 @@
-//! A plausible run directory without a simulation: window sawtooths, losses, queues, transfers.
+//! A plausible run directory made without a simulation: window sawtooths, losses, queues, transfers.
 
 use std::fs::File;
 use std::path::Path;
@@ -13,7 +13,7 @@ use parquet::arrow::ArrowWriter;
 use serde_json::json;
 use warpline_core::float;
 
-/// What to make.
+/// What the run contains.
 #[derive(Clone)]
 pub(crate) struct Spec {
     pub(crate) scenario: String,
@@ -27,7 +27,7 @@ pub(crate) struct Spec {
     pub(crate) recorded: bool,
     pub(crate) transfers: u32,
     pub(crate) stopped_at: Option<f64>,
-    /// Time dilation factors, and from when on.
+    /// Time dilation factors, each with the time from which it holds.
     pub(crate) dilation: Vec<(f64, f64)>,
 }
 
@@ -48,7 +48,7 @@ impl Default for Spec {
     }
 }
 
-/// A small generator (xorshift64*), so that the data is the same everywhere.
+/// A small random generator (xorshift64*), so that the data is the same everywhere.
 struct Dice(u64);
 
 impl Dice {
@@ -205,7 +205,7 @@ fn sampled(dir: &Path, spec: &Spec, end: f64, dice: &mut Dice) -> Vec<f64> {
 }
 
 fn group(spec: &Spec, flow: u32) -> String {
-    // The last group carries what a hostile scenario may carry.
+    // The last group has a hostile name, as a scenario may have.
     if flow + 1 == spec.flows && spec.scenario.contains('<') {
         spec.scenario.clone()
     } else {
@@ -333,7 +333,7 @@ impl Tcp {
     }
 }
 
-/// One flow segment by segment: rounds of a window, a loss at the top of the sawtooth, SACK and a retransmission.
+/// One flow, segment by segment: windows round by round, a loss at the top of the sawtooth, SACK and a retransmission.
 fn tcp(dir: &Path, spec: &Spec, end: f64, dice: &mut Dice) {
     let mut rows = Tcp::default();
     let top = (spec.rate_bps * BASE_RTT * 2.0 / 8.0 / SEGMENT as f64).max(8.0);

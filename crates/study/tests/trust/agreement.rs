@@ -1,4 +1,4 @@
-//! What `check` passes, `run` does not refuse, and what it refuses, `run` refuses in the same words: whatever values a scenario has.
+//! `check` and `run` agree: what one accepts the other accepts, and both give the same error, whatever values a scenario has.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -127,7 +127,7 @@ const BASE: &str = r#"
     to = "right"
 "#;
 
-/// Ends of a document: paths of its values that are neither tables nor lists.
+/// The leaves of a document: paths of its values that are neither tables nor lists.
 fn leaves(value: &Value, path: &mut Vec<String>, all: &mut Vec<Vec<String>>) {
     let children: Vec<(String, &Value)> = match value {
         Value::Object(map) => map.iter().map(|(key, value)| (key.clone(), value)).collect(),
@@ -141,7 +141,7 @@ fn leaves(value: &Value, path: &mut Vec<String>, all: &mut Vec<Vec<String>>) {
     }
 }
 
-/// Values that are right somewhere and wrong elsewhere.
+/// Values that are right in some places and wrong in others.
 fn values() -> Vec<Value> {
     let mut values = vec![json!(true), json!(-1), json!(0), json!(1), json!(2), json!(17), json!(70_000)];
     values.extend([0.5, 1e-12, 1.0, 1.5, 3e4, 1e300].map(|number| json!(number)));
@@ -195,7 +195,7 @@ fn place<'a>(value: &'a mut Value, path: &[String]) -> &'a mut Value {
     })
 }
 
-/// What `run` says of a scenario, looked at for a moment only.
+/// The error of `run`, which is stopped at once.
 fn tried(scenario: &Scenario) -> Result<(), String> {
     match run(scenario, &RunOptions::default(), &mut |_| Control::Stop) {
         Ok(_) => Ok(()),
@@ -220,7 +220,7 @@ proptest! {
             leaves(&document, &mut Vec::new(), &mut all);
             let path = at.get(&all);
             let value = value.get(&values).clone();
-            // Tens of thousands of flows are right, and take their time.
+            // Tens of thousands of flows are valid, but slow.
             let many = matches!(path.last().map(String::as_str), Some("count" | "connections"));
             if !(many && value.as_u64().is_some_and(|count| count > 100)) {
                 *place(&mut document, path) = value;
@@ -233,8 +233,8 @@ proptest! {
 }
 
 #[test]
-fn what_only_building_finds_is_found_by_check() {
-    for (set, told) in [
+fn check_finds_what_only_building_can_find() {
+    for (set, error) in [
         ("flow.cubic.cc={ kind = \"custom\", name = \"mine\" }", "mine"),
         ("flow.cubic.record=[\"qlog\"]", ""),
     ] {
@@ -242,10 +242,10 @@ fn what_only_building_finds_is_found_by_check() {
             Scenario::from_toml("test.toml", BASE, &[set.to_owned()]).unwrap_or_else(|e| panic!("{e}"));
         let (checked, tried) = (checked(&scenario), tried(&scenario));
         assert_eq!(checked, tried);
-        assert_eq!(checked.is_err(), !told.is_empty(), "{set}");
-        assert!(checked.err().unwrap_or_default().contains(told));
+        assert_eq!(checked.is_err(), !error.is_empty(), "{set}");
+        assert!(checked.err().unwrap_or_default().contains(error));
     }
-    // On some disks these are one file.
+    // On some file systems these are one file.
     let both = "name = \"A\"\nfrom = \"a\"\nto = \"b\"\nrecord = [\"qlog\"]";
     let text = format!(
         "duration = \"1s\"\nlink = [{{ between = [\"a\", \"b\"], rate = \"1Mbit/s\" }}]\n[[flow]]\n{both}\n[[flow]]\n{}",

@@ -1,11 +1,11 @@
-//! Every application over every transport that it allows delivers what it should.
+//! Every application delivers its data over every transport that it allows.
 
 use warpline_scenario::Scenario;
 
 use crate::support::{Rows, close, simulate_scenario, two_hosts};
 
 #[test]
-fn a_constant_rate_over_udp_sends_every_packet_on_its_beat() {
+fn a_constant_rate_over_udp_sends_every_packet_on_time() {
     let cbr = r#"flow = [{ app = "cbr", from = "a", to = "b", rate = "120kbit/s", stop = "9.95s" }]"#;
     let outcome = two_hosts("12s", "", cbr);
     let flow = outcome.flow("cbr.0");
@@ -26,18 +26,18 @@ fn a_constant_rate_over_tcp_delivers_every_write() {
     let outcome = two_hosts("8s", "", cbr);
     let flow = outcome.flow("cbr.0");
     assert_eq!(flow.delivered_bytes, 500 * 1000);
-    // The last write, at 4.99 s, takes its way over the link; the FIN behind it is the end.
+    // The last write, at 4.99 s, still crosses the link; then comes the FIN.
     let end = flow.end_s.unwrap();
     assert!((5.0..5.06).contains(&end), "{end}");
 }
 
 #[test]
-fn a_transfer_takes_what_a_hand_computation_says() {
+fn a_transfer_takes_the_time_computed_by_hand() {
     let transfer = r#"flow = [{ app = "transfer", from = "a", to = "b", size = "14480B", transfers = 3, pause = "500ms" }]"#;
     let outcome = two_hosts("10s", "", transfer);
     let flow = outcome.flow("transfer.0");
-    // SYN and SYN/ACK of 60 bytes, ten full segments of the initial window, the first of which acknowledges: at a byte per
-    // microsecond, with three times 10 ms on the way.
+    // SYN and SYN/ACK of 60 bytes, then the ten full segments of the initial window, the first of which carries the ACK: one byte per
+    // microsecond, and three times 10 ms of propagation.
     let expected = 0.030 + (60.0 + 60.0 + 10.0 * 1500.0) / 1e6;
     let transfers = outcome.transfers();
     assert_eq!(transfers.len(), 3);
@@ -49,14 +49,14 @@ fn a_transfer_takes_what_a_hand_computation_says() {
     }
     assert_eq!((flow.transfers, flow.transfers_completed, flow.delivered_bytes), (3, 3, 3 * 14_480));
     close(flow.completion_mean_s.unwrap(), expected, 1e-9);
-    // The flow ends with the last transfer, whatever TCP still waits for, and is measured until then.
+    // The flow ends with the last transfer, even if TCP still waits, and is measured until then.
     let end = 3.0 * expected + 1.0;
     close(flow.end_s.unwrap(), end, 1e-9);
     close(flow.goodput_bps, 3.0 * 14_480.0 * 8.0 / end, 1e-9);
 }
 
 #[test]
-fn transfers_without_end_go_on_until_the_end() {
+fn transfers_without_a_number_repeat_until_the_end() {
     let transfer = r#"flow = [{ app = "transfer", from = "a", to = "b", size = "14480B", transfers = 0 }]"#;
     let outcome = two_hosts("10s", "", transfer);
     let flow = outcome.flow("transfer.0");
@@ -66,12 +66,12 @@ fn transfers_without_end_go_on_until_the_end() {
 }
 
 #[test]
-fn a_bulk_flow_fills_the_link_and_stops_when_told() {
+fn a_bulk_flow_fills_the_link_and_stops_at_its_stop_time() {
     let bulk = r#"flow = [{ from = "a", to = "b", start = "1s", stop = "6s" }]"#;
     let outcome = two_hosts("20s", r#", queue = { limit = "100p" , kind = "droptail" }"#, bulk);
     let flow = outcome.flow("bulk.0");
     let end = flow.end_s.unwrap();
-    // What is in the queue at 6 s, at most 100 packets of 1.5 ms, is still delivered, and nothing waits for TIME-WAIT.
+    // The packets queued at 6 s, at most 100 of 1.5 ms, are still delivered. The flow does not wait for TIME-WAIT.
     assert!((6.0..6.2).contains(&end), "{end}");
     assert_eq!(flow.start_s, 1.0);
     close(flow.goodput_bps, flow.delivered_bytes as f64 * 8.0 / (end - 1.0), 1e-12);
@@ -100,7 +100,7 @@ fn a_window_and_a_rate_limit_a_flow() {
         )
     );
     let outcome = crate::support::simulate(&text);
-    // Four segments a round trip of 100 ms and 12 us; the four leave together.
+    // Four segments per round trip of 100 ms and 12 us; all four leave together.
     close(outcome.flow("window.0").goodput_bps, 4.0 * 1448.0 * 8.0 / 0.100_050, 0.005);
     close(outcome.flow("rate.0").throughput_bps, 1e6, 0.005);
 }
@@ -136,10 +136,10 @@ fn poisson_messages_come_at_their_mean_rate_over_both_transports() {
         assert!((9500 - 400..9500 + 400).contains(&count), "{name}: {count}");
         let (mean, p95) = (flow.message_latency_mean_ms.unwrap(), flow.message_latency_p95_ms.unwrap());
         let max = flow.message_latency_max_ms.unwrap();
-        // Alone, a message takes 10 ms and 0.428 (UDP) or 0.452 (TCP) ms; now and then it waits for another.
+        // Alone, a message takes 10 ms plus 0.428 (UDP) or 0.452 (TCP) ms; sometimes it waits for another.
         assert!((10.42..11.0).contains(&mean), "{name}: {mean}");
         assert!(mean <= p95 * 1.01 && p95 <= max * 1.01, "{name}: {mean} {p95} {max}");
-        // Percentiles of the packets' latency are for those who ask for them.
+        // Percentiles of the packets' latency exist only if they are recorded.
         assert_eq!(flow.latency_p95_ms, None);
     }
     assert_eq!(outcome.flow("udp.0").sent_bytes, outcome.flow("udp.0").delivered_bytes / 400 * 428);
@@ -165,12 +165,12 @@ fn bursts_keep_their_rate_and_their_share_of_time() {
         )
     };
     let outcome = two_hosts("2010s", "", &(onoff("udp") + &onoff("tcp")));
-    // On for a quarter of the time. A burst of 200 ms has room for two packets only: rounding shows.
+    // On for a quarter of the time. A burst of 200 ms holds only two packets, so rounding shows.
     let udp = outcome.flow("udp.0").sent_bytes as f64;
     close(udp, 120e3 / 8.0 * 2000.0 / 4.0, 0.06);
     let tcp = outcome.flow("tcp.0").delivered_bytes as f64;
     close(tcp, 120e3 / 8.0 * 2000.0 / 4.0, 0.06);
-    assert_ne!(udp, tcp, "each flow has random numbers of its own");
+    assert_ne!(udp, tcp, "each flow has its own random numbers");
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn web_sessions_from_distributions_fetch_all_their_objects() {
     let alone = 0.040 + (60.0 + 60.0 + 402.0 + 6.0 * 1500.0 + 1364.0) / 1e6;
     let fastest = transfers.iter().filter_map(|row| row.completion_s).fold(f64::INFINITY, f64::min);
     close(fastest, alone, 0.01);
-    // Each object has its own connection, opened by the client, and the server sends the data.
+    // Each object has its own connection. The client opens it, and the server sends the data.
     assert!(outcome.link("b>a").sent_packets > 6 * flow.transfers);
 }
 
@@ -220,7 +220,7 @@ fn an_access_log_is_replayed_at_its_times() {
     let outcome = simulate_scenario(&Scenario::load(&file, &[]).unwrap());
     let transfers = outcome.transfers();
     let starts: Vec<(f64, u64)> = transfers.iter().map(|row| (row.start_s, row.bytes)).collect();
-    // 100.1 s and 102.0 s in the log, which begins with the flow.
+    // 100.1 s and 102.0 s in the log, whose first request is at the flow's start.
     assert_eq!(starts, [(1.0, 5000), (2.9, 700)]);
     assert!(transfers.iter().all(|row| row.complete));
     let flow = outcome.flow("web.0");
@@ -241,7 +241,7 @@ fn a_transfer_whose_connection_never_establishes_is_given_up_and_the_next_one_tr
     "#;
     let outcome = two_hosts("30s", r#", down = [{ at = "0s", for = "4s" }]"#, text);
     let (flow, transfers) = (outcome.flow("transfer.0"), outcome.transfers());
-    // SYNs at 0 and 1 s, given up at 3 s; again at 3 and 4 s, where the link is up again.
+    // SYNs at 0 and 1 s, given up at 3 s; again at 3 and 4 s, when the link is up again.
     assert_eq!((flow.transfers, flow.transfers_completed), (3, 2));
     assert_eq!((transfers[0].complete, transfers[0].end_s), (false, None));
     close(transfers[1].start_s, 3.0, 1e-9);
@@ -270,7 +270,7 @@ fn web_sessions_survive_connections_that_fail() {
     let transfers = outcome.transfers();
     let failed = transfers.iter().filter(|row| !row.complete && row.start_s < 50.0).count();
     assert!(failed > 10, "{failed}");
-    // Sessions that began in the outage go on after it: their pages are all fetched in the end.
+    // Sessions that began in the outage continue after it: in the end all their pages are fetched.
     let late = transfers.iter().filter(|row| row.complete && row.start_s > 25.0).count();
     assert!(late > 200, "{late}");
 }
@@ -289,7 +289,7 @@ fn a_flow_that_starts_late_is_measured_from_its_start() {
         "duration = \"10s\"\nlink = [{{ between = [\"a\", \"b\"], rate = \"8Mbit/s\", delay = \"10ms\" }}]\n{text}"
     ));
     let early = outcome.flow("early.0");
-    // It was over before the measured part began: nothing of it is left, and it is not counted as one that goes on.
+    // It ended before the measured part began: its figures are zero, and it does not count as unfinished.
     assert_eq!((early.delivered_bytes, early.sent_packets, early.transfers), (0, 0, 0));
     assert_eq!((early.rtt_min_ms, early.rtt_mean_ms, early.rtt_max_ms), (None, None, None));
     assert_eq!((early.latency_mean_ms, early.latency_max_ms), (None, None));
@@ -302,7 +302,7 @@ fn a_flow_that_starts_late_is_measured_from_its_start() {
 }
 
 #[test]
-fn a_web_object_whose_request_is_on_its_way_at_the_stop_is_fetched() {
+fn a_web_object_that_was_requested_before_the_stop_is_fetched() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("access.log"), "100.000 0 c TCP_MISS/200 5000 GET u\n").unwrap();
     for stop in [1, 5, 15, 25, 35, 45, 55] {
@@ -323,7 +323,7 @@ fn a_web_object_whose_request_is_on_its_way_at_the_stop_is_fetched() {
 }
 
 #[test]
-fn a_transfer_that_is_under_way_at_the_stop_is_finished() {
+fn a_transfer_that_began_before_the_stop_is_finished() {
     let text = r#"
         [[flow]]
         app = "transfer"

@@ -1,4 +1,4 @@
-//! Captures of real runs, in the eyes of Wireshark.
+//! Captures of real runs, as Wireshark reads them.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,8 +9,8 @@ use warpline_results::{PacketRow, Run};
 
 use crate::support::{Rows, parse};
 
-/// What tshark prints of a capture; none where there is no tshark.
-#[expect(clippy::print_stderr, reason = "a check that is left out says so")]
+/// What tshark prints for a capture; none if there is no tshark.
+#[expect(clippy::print_stderr, reason = "a skipped check is reported")]
 fn tshark(capture: &Path, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new("tshark");
     let options =
@@ -22,15 +22,15 @@ fn tshark(capture: &Path, arguments: &[&str]) -> Option<String> {
             Some(String::from_utf8(output.stdout).unwrap())
         }
         Err(error) => {
-            eprintln!("no tshark ({error}): the capture was not looked at");
+            eprintln!("no tshark ({error}): the capture was not checked");
             None
         }
     }
 }
 
 #[test]
-fn wireshark_finds_no_fault_with_a_capture() {
-    // Captured where every packet passes: what is lost is lost later, on r>b, and acknowledgements never.
+fn wireshark_reports_no_errors_in_a_capture() {
+    // Captured before any packet is lost: data is lost later, on r>b, and acknowledgements never.
     let scenario = parse(
         r#"
         duration = "5s"
@@ -95,11 +95,11 @@ fn wireshark_finds_no_fault_with_a_capture() {
         arguments.extend(fields.iter().flat_map(|field| ["-e", field]));
         let Some(text) = tshark(&capture, &arguments) else { return };
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
-        // In each direction alone the other's segments are unseen: see the merged capture below.
+        // Each direction alone lacks the segments of the other; see the merged capture below.
         for line in &lines {
             assert_eq!(line[1], "", "malformed: {line:?}");
             assert_eq!(line[2], "1", "IP checksum: {line:?}");
-            // Of a packet that is cut off after its headers, the sum over the whole cannot be verified (2).
+            // If a packet is cut off after its headers, its checksum cannot be verified (2).
             let whole = line[7].parse::<u32>().unwrap() <= 128;
             let good = |status: &str| status == "1" || (status == "2" && !whole);
             assert!(good(line[3]) || good(line[4]), "TCP or UDP checksum: {line:?}");
@@ -113,11 +113,11 @@ fn wireshark_finds_no_fault_with_a_capture() {
         // A packet may be in transmission at the end.
         assert!((0..2).contains(&(sizes.len() as u64 - outcome.summary.links[number].sent_packets)));
     }
-    // Both directions together are one conversation, with nothing unseen.
+    // Merged, both directions are one conversation with no segment missing.
     let merged = directory.path().join("merged.pcapng");
     let mut merge = Command::new("mergecap");
     if merge.arg("-w").arg(&merged).args([out.join("a-r.pcapng"), out.join("r-a.pcapng")]).output().is_err() {
-        eprintln!("no mergecap: the directions were not looked at together");
+        eprintln!("no mergecap: the merged directions were not checked");
         return;
     }
     for fault in [

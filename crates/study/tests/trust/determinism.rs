@@ -1,5 +1,5 @@
-//! The same scenario and seed give the same bytes, in one process or two; observation changes nothing; random numbers stay
-//! with those they belong to.
+//! The same scenario and seed give the same bytes, in one process or two. Observation changes nothing. Random numbers
+//! depend only on the part that draws them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use warpline_study::replicate::replicate;
 
 use crate::support::{Rows, parse, root, simulate};
 
-/// The examples that are simulations: a live run is never the same twice. Those with guests, which not every machine has, are in
-/// `guests.rs`.
+/// The examples that are simulations, since a live run is different every time. Those with guests, which not every machine can run,
+/// are in `guests.rs`.
 fn examples() -> Vec<PathBuf> {
     let files = std::fs::read_dir(root().join("scenarios")).unwrap();
     let mut files: Vec<PathBuf> = files
@@ -30,7 +30,7 @@ fn examples() -> Vec<PathBuf> {
     files
 }
 
-/// A shortened example.
+/// An example, shortened.
 fn load(path: &Path, seed: u64) -> Scenario {
     let long = Scenario::load(path, &[]).unwrap();
     let late = long.flow.iter().any(|flow| flow.start.latest.as_secs_f64() > 4.0);
@@ -63,7 +63,7 @@ fn assert_same(one: &Path, two: &Path) {
     let (one, two) = (files(one), files(two));
     assert_eq!(one.keys().collect::<Vec<_>>(), two.keys().collect::<Vec<_>>());
     for (name, bytes) in &one {
-        // No assert_eq: it would print megabytes.
+        // Not assert_eq, which would print megabytes.
         assert!(*bytes == two[name], "{name} differs");
     }
     for name in ["summary.json", "flows.parquet", "series_flows.parquet", "report.html", "scenario.toml"] {
@@ -72,7 +72,7 @@ fn assert_same(one: &Path, two: &Path) {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
+fn the_same_seed_gives_the_same_bytes_and_another_seed_does_not() {
     for path in examples() {
         let directory = tempfile::tempdir().unwrap();
         let (one, two) = (directory.path().join("one"), directory.path().join("two"));
@@ -82,13 +82,13 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
         assert_same(&one, &two);
         assert!(first.summary.totals.goodput_bps > 0.0, "{}", path.display());
         let other = run(&load(&path, 8), &RunOptions::default(), &mut |_| Control::Continue).unwrap();
-        // These have nothing that draws a random number.
+        // These draw no random numbers.
         let random = !["old-tcp.toml", "rrul.toml"].iter().any(|name| path.ends_with(name));
         assert_eq!(first.summary.flows != other.summary.flows, random, "{}", path.display());
     }
 }
 
-/// Set for the child process of the test below: where it writes its runs.
+/// Set for the child process of the test below: the directory for its runs.
 const CHILD: &str = "WARPLINE_TRUST_CHILD";
 
 #[test]
@@ -116,7 +116,7 @@ fn two_processes_give_the_same_bytes() {
     }
 }
 
-/// A bit of everything; what is recorded is given.
+/// A scenario with a bit of everything; the caller says what is recorded.
 fn mixture(link_record: &str, flow_record: &str, interval: &str) -> Scenario {
     parse(&format!(
         r#"
@@ -171,7 +171,7 @@ fn mixture(link_record: &str, flow_record: &str, interval: &str) -> Scenario {
     ))
 }
 
-/// Rows without what only `record = ["latency"]` gives.
+/// Rows without the columns that need `record = ["latency"]`.
 fn rows(outcome: &RunOutcome) -> (Vec<FlowRow>, Vec<LinkRow>, u64) {
     let mut flows = outcome.summary.flows.clone();
     for flow in &mut flows {
@@ -212,7 +212,7 @@ fn observation_changes_nothing() {
 }
 
 #[test]
-fn another_flow_leaves_the_others_random_numbers_alone() {
+fn another_flow_does_not_change_the_random_numbers_of_the_others() {
     let text = |more: &str| {
         format!(
             r#"
@@ -249,7 +249,7 @@ fn another_flow_leaves_the_others_random_numbers_alone() {
         start = "0s..3s"
         "#,
     ));
-    // Elsewhere in the network: nothing at all changes for the others, whatever their numbers.
+    // A new flow elsewhere in the network changes nothing for the others, although their indices change.
     for flow in &alone.summary.flows {
         let other = beside.flow(&flow.name);
         assert_eq!(*flow, FlowRow { flow: flow.flow, ..other.clone() });
@@ -264,8 +264,8 @@ fn another_flow_leaves_the_others_random_numbers_alone() {
 }
 
 #[test]
-fn a_small_run_gives_these_very_figures() {
-    // In whole numbers, so that a difference between profiles, processors or versions shows as what it is.
+fn a_small_run_gives_exactly_these_figures() {
+    // In whole numbers, so that any difference between profiles, processors or versions is visible.
     let outcome = run(&mixture("", "", "100ms"), &RunOptions::default(), &mut |_| Control::Continue).unwrap();
     let mut text = format!("{} packet hops, {} events\n", outcome.packet_hops, outcome.events);
     for f in &outcome.summary.flows {

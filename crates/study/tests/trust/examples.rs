@@ -1,4 +1,4 @@
-//! The scenarios that come with Warpline do what their comments say.
+//! The example scenarios do what their comments say.
 
 use warpline_lab::run::RunOutcome;
 use warpline_scenario::Scenario;
@@ -13,7 +13,7 @@ fn example(name: &str, sets: &[&str]) -> RunOutcome {
 }
 
 #[test]
-fn the_background_flow_gets_out_of_the_way() {
+fn the_background_flow_yields() {
     let (nice, reno) =
         (example("dumbbell.toml", &[]), example("dumbbell.toml", &["flow.background.cc=reno"]));
     let link = nice.link("r1>r2");
@@ -33,13 +33,10 @@ fn codel_keeps_the_delay_low_where_drop_tail_fills_its_buffer() {
 }
 
 #[test]
-fn newer_recovery_gets_over_three_losses_sooner() {
-    // Before the queue overflows for the first time: three losses in one window, and what became of them.
+fn newer_recovery_repairs_three_losses_sooner() {
+    // Only the start of the run: three losses in one window, and the recovery from them.
     let outcome = example("old-tcp.toml", &["duration=4s"]);
     let latency = |name: &str| outcome.flow(name).latency_max_ms.unwrap();
-    for f in &outcome.summary.flows {
-        eprintln!("{} {:?} {} {}", f.name, f.latency_max_ms, f.rtos, f.delivered_bytes);
-    }
     assert!(outcome.flow("reno-1990.0").rtos > 0);
     assert_eq!(outcome.flow("newreno-1999.0").rtos + outcome.flow("modern.0").rtos, 0);
     assert!(latency("modern.0") < latency("newreno-1999.0"));
@@ -59,7 +56,7 @@ fn the_long_flow_of_the_parking_lot_gets_less_than_each_cross_flow() {
 }
 
 #[test]
-fn probes_pass_a_full_line_where_the_queue_is_fair_and_wait_in_a_deep_buffer() {
+fn probes_pass_a_full_link_with_a_fair_queue_and_wait_in_a_deep_buffer() {
     let (fair, deep) = (
         example("rrul.toml", &["duration=10s"]),
         example("rrul.toml", &["duration=10s", "link.line.queue=1000p"]),
@@ -79,7 +76,7 @@ fn probes_pass_a_full_line_where_the_queue_is_fair_and_wait_in_a_deep_buffer() {
 }
 
 #[test]
-fn every_trace_can_be_read_and_says_where_it_is_from() {
+fn every_trace_can_be_read_and_names_its_source() {
     let traces = root().join("scenarios/traces");
     let about = std::fs::read_to_string(traces.join("README.md")).unwrap();
     let mut seen = 0;

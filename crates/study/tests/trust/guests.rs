@@ -1,4 +1,4 @@
-//! Scenarios with guests: real Linux kernels in the time of a simulation.
+//! Scenarios with guests: real Linux kernels in simulated time.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use warpline_scenario::Scenario;
 
 use crate::support::{Rows, parse};
 
-/// Runs a scenario, unless there is no guest kernel here.
+/// Runs a scenario; skips if there is no guest kernel.
 fn simulate(text: &str, out: Option<&Path>) -> Option<RunOutcome> {
     let options = RunOptions { tables: true, out: out.map(Path::to_owned), ..RunOptions::default() };
     match run(&parse(text), &options, &mut |_| Control::Continue) {
@@ -46,7 +46,7 @@ endpoint = "guest"
 
 const OTHER: &str = "[[host]]\nname = \"h\"\nendpoint = \"guest\"\n";
 
-/// What TCP gets of 10 Mbit/s: 1448 of 1500 bytes.
+/// TCP's goodput on 10 Mbit/s: 1448 of 1500 bytes.
 const FULL: f64 = 10e6 * 1448.0 / 1500.0;
 
 #[track_caller]
@@ -64,7 +64,7 @@ fn linux_talks_to_linux_and_to_the_model_in_both_directions() {
         assert_about(row.goodput_bps, FULL);
         assert_eq!((row.from.as_str(), row.to.as_str(), row.app.as_str()), (from, to, "bulk"));
         assert!(guests(&outcome).reproducible);
-        // A window in every sample, once the connection is there.
+        // Every sample has a window once the connection is established.
         let samples: Vec<_> =
             outcome.flow_samples().into_iter().filter(|sample| sample.flow == row.flow).collect();
         assert!(samples.len() >= 10, "{}", samples.len());
@@ -75,7 +75,7 @@ fn linux_talks_to_linux_and_to_the_model_in_both_directions() {
 }
 
 #[test]
-fn rows_of_flows_that_guests_send_have_their_kernels_round_trips() {
+fn flows_from_guests_have_the_round_trips_of_their_kernels() {
     let rows = "[[flow]]\nname = \"bulk\"\nfrom = \"g\"\nto = \"h\"\nstop = \"6s\"\n\
                 [[flow]]\nname = \"short\"\nfrom = \"g\"\nto = \"h\"\napp = \"transfer\"\nsize = \"2kB\"\nstart = \"7.01s\"\n\
                 [[flow]]\nname = \"ask\"\nfrom = \"h\"\nto = \"g\"\napp = \"request\"\nsize = \"2kB\"\nrequests = 9\nstart = \"7.5s\"\n";
@@ -86,16 +86,16 @@ fn rows_of_flows_that_guests_send_have_their_kernels_round_trips() {
         let row = outcome.flow(name);
         let [min, mean, max] = [row.rtt_min_ms, row.rtt_mean_ms, row.rtt_max_ms]
             .map(|rtt| rtt.unwrap_or_else(|| panic!("no round trips: {row:?}")));
-        // The way there and back takes 22 ms; thirty packets wait for 36 ms at the most.
+        // The base round trip is 22 ms; thirty packets wait for at most 36 ms.
         assert!((22.0..60.0).contains(&min) && min <= mean && mean <= max && max < 100.0, "{row:?}");
         // The queue is full most of the time.
         assert!(name != "bulk.0" || mean > 30.0, "{row:?}");
     }
 }
 
-/// A server that is slow to start, a client that would fail without it, a simulated flow to it; the run ends with the client.
+/// A server that is slow to start, a client that would fail without it, and a simulated flow to it. The run ends with the client.
 #[test]
-fn what_waits_for_a_guest_s_program_is_repeatable_and_so_is_the_end() {
+fn waiting_for_a_program_of_a_guest_is_repeatable_and_so_is_the_end() {
     let server = "import socket, time; time.sleep(1.5); s = socket.create_server(('', 9000)); print('listening', flush=True)\n\
                   while True: s.accept()[0].recv(1)";
     let text = format!(
@@ -123,7 +123,7 @@ fn what_waits_for_a_guest_s_program_is_repeatable_and_so_is_the_end() {
 }
 
 #[test]
-fn a_transfer_of_a_guest_has_its_size() {
+fn a_transfer_from_a_guest_has_its_size() {
     let flow = "[[flow]]\nname = \"f\"\nfrom = \"g\"\nto = \"h\"\napp = \"transfer\"\nsize = \"1MB\"\nstart = \"3s\"\n";
     let Some(outcome) = simulate(&format!("{STAR}{OTHER}{flow}"), None) else { return };
     let row = outcome.flow("f.0");
@@ -142,14 +142,14 @@ fn requests_between_guests_are_answered_over_either_protocol() {
         );
         let Some(outcome) = simulate(&format!("{STAR}{OTHER}{cc}{flow}"), None) else { return };
         assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
-        // What asks has no row of its own.
+        // The requests have no row of their own.
         assert_eq!(outcome.summary.flows.len(), 1);
         let row = outcome.flow("ask.0");
         assert_eq!((row.from.as_str(), row.to.as_str(), row.app.as_str()), ("h", "g", "request"));
         assert_eq!((row.transfers, row.transfers_completed, row.delivered_bytes), (10, 10, 200_000));
-        // What the answers have is what the kernel of the server says.
+        // The row has the congestion control of the server's kernel, which sends the answers.
         assert_eq!(row.cc.as_deref(), Some(if ipv6 { "vegas" } else { "cubic" }));
-        // A round trip of 22 ms and 14 segments at 10 Mbit/s; the first answer is larger than the first window.
+        // A round trip of 22 ms and 14 segments at 10 Mbit/s; the first answer exceeds the initial window.
         let mean = row.completion_mean_s.unwrap();
         assert!((0.036..0.046).contains(&mean), "{mean}");
         let asked = outcome.transfers();
@@ -160,14 +160,14 @@ fn requests_between_guests_are_answered_over_either_protocol() {
 }
 
 #[test]
-fn the_table_has_the_congestion_control_that_the_kernel_used() {
+fn the_table_names_the_congestion_control_that_the_kernel_used() {
     let flow = |cc: &str| format!("[[flow]]\nname = \"f\"\nfrom = \"g\"\nto = \"h\"\n{cc}");
     for (host, other, flow, expected) in [
         ("", OTHER, flow(""), "cubic"),
         ("cc = \"westwood\"\n", OTHER, flow(""), "westwood"),
         ("cc = \"westwood\"\n", OTHER, flow("cc = \"reno\"\n"), "reno"),
         ("sysctl = { \"net.ipv4.tcp_congestion_control\" = \"reno\" }\n", OTHER, flow(""), "reno"),
-        // To the model, too.
+        // Also if the other end is the model.
         ("cc = \"vegas\"\n", "", flow(""), "vegas"),
     ] {
         let text = format!("{STAR}{host}{other}{flow}").replace("\"10s\"", "\"3s\"");
@@ -176,7 +176,7 @@ fn the_table_has_the_congestion_control_that_the_kernel_used() {
     }
 }
 
-/// Which of `count` packets a path loses: about one in a hundred.
+/// The packets, about one in a hundred of `count`, that a path loses.
 fn losses(count: u64) -> String {
     let lost =
         (1..=count).filter(|number| warpline_core::Streams::new(*number).stream("lost").uniform() < 0.01);
@@ -184,9 +184,9 @@ fn losses(count: u64) -> String {
     format!("loss = {{ kind = \"list\", packets = [{}] }}", lost.join(", "))
 }
 
-/// The small form of repro/network-simulation-cradle/grid.py: on paths of the same kind that lose the same packets.
+/// A small version of repro/network-simulation-cradle/grid.py: equal paths that lose the same packets.
 #[test]
-fn the_model_gets_what_linux_gets() {
+fn the_model_has_the_goodput_of_linux() {
     for (seconds, loss) in [(150, losses(60_000)), (40, String::new())] {
         let mut text =
             format!("duration = \"{seconds}s\"\nwarmup = \"2s\"\nsample_interval = \"{seconds}s\"\n");
@@ -242,7 +242,7 @@ collect = ["/tmp/warpline-test-result"]
 "#;
 
 #[test]
-fn programs_of_guests_are_judged_and_what_they_leave_comes_back() {
+fn exit_codes_of_guests_programs_are_checked_and_their_files_collected() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("run");
     let text = format!("{STAR}{OTHER}sysctl = {{ \"net.ipv4.tcp_sack\" = \"0\" }}\n{PROGRAMS}");
@@ -253,7 +253,7 @@ fn programs_of_guests_are_judged_and_what_they_leave_comes_back() {
     assert!(
         outcome.failures[0].contains("program 2 of host h") && outcome.failures[0].contains("exit code 3")
     );
-    // At its time, but for some microseconds of the guest's own.
+    // It starts on time, apart from some microseconds in the guest.
     assert!((1.0..1.001).contains(&ping.start_s.unwrap()), "{:?}", ping.start_s);
     let read = |name: &str| std::fs::read_to_string(out.join("programs").join(name)).unwrap();
     // Twice 11 ms and four serialisations of 84 bytes.
@@ -264,7 +264,7 @@ fn programs_of_guests_are_judged_and_what_they_leave_comes_back() {
     );
     assert!(read("h.1.stdout").ends_with("\n0\n"));
     assert_eq!(read("h.2.file0.warpline-test-result"), "7\n");
-    // The summary and the terminal name it.
+    // The summary and the terminal name the collected file.
     let file = "programs/h.2.file0.warpline-test-result";
     assert_eq!((&wrong.files[..], ping.files.len()), (&[file.to_owned()][..], 0));
     let shown = warpline_results::render(&outcome.summary, 100);
@@ -273,7 +273,7 @@ fn programs_of_guests_are_judged_and_what_they_leave_comes_back() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_files_on_a_busy_machine_too() {
+fn the_same_seed_gives_the_same_files_even_on_a_busy_machine() {
     let directory = tempfile::tempdir().unwrap();
     let flow = "[[flow]]\nfrom = \"g\"\nto = \"h\"\n[[flow]]\nname = \"m\"\nfrom = \"h\"\nto = \"g\"\nipv6 = true\n\
                 [[flow]]\nfrom = \"h\"\nto = \"g\"\napp = \"request\"\nsize = \"30kB\"\npause = \"50ms\"\n";
@@ -297,7 +297,7 @@ fn the_same_seed_gives_the_same_files_on_a_busy_machine_too() {
     };
     let Some(quiet) = files("quiet") else { return };
     let stop = std::sync::atomic::AtomicBool::new(false);
-    // Twice with all cores busy: with threads that compute, and with ones that give way all the time.
+    // Twice with all cores busy: with threads that compute, and with threads that yield all the time.
     for (name, yields) in [("busy", false), ("restless", true)] {
         let busy = std::thread::scope(|scope| {
             for _ in 0..2 * std::thread::available_parallelism().map_or(2, usize::from) {
@@ -320,7 +320,7 @@ fn the_same_seed_gives_the_same_files_on_a_busy_machine_too() {
         let names =
             |files: &[(String, Vec<u8>)]| files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
         assert_eq!(names(&quiet), names(&busy));
-        // Every byte and stamp on both links, in both directions.
+        // Every byte and timestamp on both links, in both directions.
         let captures: Vec<_> = quiet.iter().filter(|(name, _)| name.ends_with(".pcapng")).collect();
         assert!(captures.len() == 4 && captures.iter().all(|(_, bytes)| bytes.len() > 100_000));
         for ((name, one), (_, two)) in quiet.iter().zip(&busy) {
@@ -330,7 +330,7 @@ fn the_same_seed_gives_the_same_files_on_a_busy_machine_too() {
 }
 
 #[test]
-fn what_guests_cannot_do_is_refused_with_what_to_do() {
+fn errors_about_guests_say_what_to_do() {
     let load = |text: String| {
         Scenario::from_toml("test.toml", &text, &[]).map(drop).map_err(|errors| errors.to_string())
     };
@@ -341,14 +341,14 @@ fn what_guests_cannot_do_is_refused_with_what_to_do() {
             ["`cpu_share` is for the real and the dilated clock", "leave it out"],
         ),
         (format!("{STAR}cpu_share = 2\n{flow}"), ["`cpu_share` is out of range: 2", "allowed: 0 to 1"]),
-        (format!("{STAR}memory = \"1MB\"\n{flow}"), ["`memory` is out of range", "64 MiB"]),
+        (format!("{STAR}memory = \"1MB\"\n{flow}"), ["`memory` is out of range", "64MiB"]),
         (
             format!("{STAR}[[host]]\nname = \"h\"\ncpu_share = 0.5\n"),
             ["`cpu_share` goes with endpoint = \"guest\"", "this is \"model\""],
         ),
         (
             format!("{STAR}{flow}app = \"cbr\"\nrate = \"1Mbit/s\"\n"),
-            ["does not make or take app = \"cbr\"", "let a program send"],
+            ["cannot send or receive app = \"cbr\"", "let a program send"],
         ),
         (
             format!("{STAR}{flow}app = \"transfer\"\nsize = \"1kB\"\ntransfers = 2\n"),
@@ -356,7 +356,7 @@ fn what_guests_cannot_do_is_refused_with_what_to_do() {
         ),
         (
             format!("{STAR}{flow}app = \"request\"\nsize = \"1kB\"\n"),
-            ["app = \"request\" is for guests", "app = \"web\" asks"],
+            ["app = \"request\" needs guests", "app = \"web\" sends requests"],
         ),
         (
             format!("{STAR}{OTHER}{flow}app = \"request\"\nsize = \"1kB\"\nrequest_size = \"15B\"\n"),
@@ -373,9 +373,9 @@ fn what_guests_cannot_do_is_refused_with_what_to_do() {
             ["`cc` goes with endpoint = \"guest\"", "this is \"model\""],
         ),
     ] {
-        let told = load(text).unwrap_err();
+        let error = load(text).unwrap_err();
         for part in parts {
-            assert!(told.contains(part), "{part}\n{told}");
+            assert!(error.contains(part), "{part}\n{error}");
         }
     }
 }
@@ -385,7 +385,7 @@ fn a_guest_that_cannot_be_set_up_says_why() {
     let text =
         format!("{STAR}sysctl = {{ \"net.ipv4.no_such\" = \"1\" }}\n[[host.program]]\ncommand = \"true\"\n");
     let result = run(&parse(&text), &RunOptions::default(), &mut |_| Control::Continue);
-    let told = result.unwrap_err().to_string();
+    let error = result.unwrap_err().to_string();
     let known = ["there is no guest kernel", "guest g: host g: cannot set sysctl net.ipv4.no_such"];
-    assert!(known.iter().any(|part| told.contains(part)), "{told}");
+    assert!(known.iter().any(|part| error.contains(part)), "{error}");
 }

@@ -18,7 +18,7 @@ const LONG: &str = r#"
 "#;
 
 #[test]
-fn a_stopped_run_keeps_what_it_measured_and_says_so() {
+fn a_stopped_run_keeps_its_results_and_is_marked_incomplete() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("run");
     let options = RunOptions { out: Some(out.clone()), report: true, tables: true, ..RunOptions::default() };
@@ -40,7 +40,7 @@ fn a_stopped_run_keeps_what_it_measured_and_says_so() {
     assert!((5.0..10.0).contains(&info.simulated_s), "{}", info.simulated_s);
     assert_eq!(info.duration_s, 60.0);
     let flow = &run.rows::<FlowRow>().unwrap()[0];
-    // 50 segments in 20 ms and a little, for as long as it ran.
+    // 50 segments in a little over 20 ms, until it was stopped.
     let expected = 50.0 * 1448.0 * 8.0 / 0.0202;
     assert!((flow.goodput_bps / expected - 1.0).abs() < 0.03, "{}", flow.goodput_bps);
     let samples = run.rows::<FlowSample>().unwrap();
@@ -68,10 +68,10 @@ fn entries(directory: &Path) -> Vec<String> {
         .collect()
 }
 
-/// What goes wrong with this scenario beside these files; nothing may stay behind, alone or replicated.
+/// The error of this scenario with these files. Nothing may be left behind, neither of one run nor of replications.
 fn failure(scenario: &str, files: &[(&str, &[u8])]) -> String {
     let source = tempfile::tempdir().unwrap();
-    // Right when the scenario is loaded, wrong when it is run: what is wrong before is refused in loading.
+    // The file is valid when the scenario is loaded and invalid when it is run; otherwise loading would fail.
     let right = |name: &str| match name.contains("log") {
         true => "1000.500 500 client TCP_MISS/200 5000 GET http://a/\n",
         false => "5\n",
@@ -97,7 +97,7 @@ fn failure(scenario: &str, files: &[(&str, &[u8])]) -> String {
 }
 
 #[test]
-fn what_cannot_be_built_says_why_and_leaves_nothing_behind() {
+fn a_failed_build_gives_its_reason_and_leaves_nothing_behind() {
     let trace = r#"
         duration = "10s"
         link = [{ between = ["a", "b"], trace = "air.down", reverse = { rate = "1Mbit/s" } }]
@@ -128,7 +128,7 @@ fn what_cannot_be_built_says_why_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn an_output_directory_that_is_taken_is_left_alone() {
+fn an_output_directory_with_other_files_is_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("mine");
     std::fs::create_dir(&out).unwrap();

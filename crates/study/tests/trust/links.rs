@@ -1,4 +1,4 @@
-//! What a scenario says of its links shows in what they do.
+//! Links behave as the scenario describes them.
 
 use warpline_lab::run::RunOutcome;
 use warpline_scenario::Scenario;
@@ -30,7 +30,7 @@ fn a_rate_schedule_is_kept() {
     );
     let link = outcome.link("a>b");
     let bits = 4.0 * 1e6 + 4.0 * 3e6 + 2.0 * 0.5e6;
-    // A packet is in transmission at each change and at the end.
+    // At each change and at the end, a packet is in transmission.
     assert!((link.sent_bytes as f64 * 8.0 - bits).abs() < 4.0 * 12_000.0, "{}", link.sent_bytes);
     close(link.rate_bps.unwrap(), bits / 10.0, 1e-9);
     close(link.utilisation.unwrap(), 1.0, 0.003);
@@ -47,18 +47,18 @@ fn a_rate_schedule_is_kept() {
 }
 
 #[test]
-fn a_schedule_repeats_and_may_stand_still() {
+fn a_schedule_repeats_and_may_have_rate_zero() {
     let outcome = flooded(
         r#"schedule = [{ at = "0s", rate = "2Mbit/s" }, { at = "1s", rate = "0bit/s" }], repeat = "2s""#,
     );
     let link = outcome.link("a>b");
     close(link.sent_bytes as f64 * 8.0, 5.0 * 2e6, 0.01);
-    // A packet that came while the link stood still waited for up to a second.
+    // A packet that arrived while the rate was zero waited for up to a second.
     assert!(link.queue_delay_max_ms > 900.0, "{}", link.queue_delay_max_ms);
 }
 
 #[test]
-fn a_trace_gives_its_opportunities() {
+fn a_trace_sends_at_its_opportunities() {
     let directory = tempfile::tempdir().unwrap();
     // Three opportunities in 20 ms.
     std::fs::write(directory.path().join("air.down"), "5\n10\n20\n").unwrap();
@@ -75,9 +75,9 @@ fn a_trace_gives_its_opportunities() {
 }
 
 #[test]
-fn the_share_of_a_trace_is_that_of_its_opportunities() {
+fn utilisation_of_a_trace_is_the_share_of_its_opportunities() {
     let directory = tempfile::tempdir().unwrap();
-    // Three a millisecond in the first second of ten, then one in ten milliseconds: the mean of the whole trace says nothing of either.
+    // Three per millisecond in the first second of ten, then one in ten milliseconds: the mean of the whole trace fits neither part.
     let trace: String = (1..=10_000)
         .map(|ms: u32| {
             format!("{ms}\n").repeat(if ms <= 1000 { 3 } else { usize::from(ms.is_multiple_of(10)) })
@@ -98,7 +98,7 @@ fn the_share_of_a_trace_is_that_of_its_opportunities() {
     capacity(0.0, 1.0).into_iter().for_each(|bps| close(bps, 36e6, 1e-9));
     capacity(1.0, 2.0).into_iter().for_each(|bps| close(bps, 1.2e6, 1e-9));
     for sample in &samples {
-        // A packet that took opportunities of two intervals counts in the second.
+        // A packet that used opportunities of two intervals counts in the second.
         assert!(sample.throughput_bps <= sample.capacity_bps.unwrap() + 130e3, "{sample:?}");
     }
     let link = outcome.link("a>b");
@@ -107,7 +107,7 @@ fn the_share_of_a_trace_is_that_of_its_opportunities() {
 }
 
 #[test]
-fn an_outage_drops_what_comes_and_ends() {
+fn an_outage_drops_what_arrives_until_it_ends() {
     let outcome = probe(r#", down = [{ at = "4.995s", for = "2s" }, { at = "10.995s", for = "1s" }]"#);
     let (link, flow) = (outcome.link("a>b"), outcome.flow("cbr.0"));
     assert_eq!((link.drops_down, link.arrivals), (300, 2000));
@@ -115,7 +115,7 @@ fn an_outage_drops_what_comes_and_ends() {
 }
 
 #[test]
-fn every_loss_model_loses_what_it_says() {
+fn every_loss_model_has_its_loss_rate() {
     let lost = |loss: &str| {
         let outcome = probe(&format!(", loss = {{ {loss} }}"));
         let (link, flow) = (outcome.link("a>b"), outcome.flow("cbr.0"));
@@ -129,19 +129,19 @@ fn every_loss_model_loses_what_it_says() {
     // 200 expected, standard deviation 13.
     let bernoulli = lost(r#"kind = "bernoulli", probability = 0.1"#);
     assert!((140..260).contains(&bernoulli), "{bernoulli}");
-    // In the bad phase a fifth of the time, where everything is lost: 400 expected; bursts of four spread it wider.
+    // In the bad state a fifth of the time, where everything is lost: 400 expected; bursts of four increase the deviation.
     let bursts = lost(r#"kind = "gilbert-elliott", good_to_bad = 0.0625, bad_to_good = 0.25"#);
     assert!((270..530).contains(&bursts), "{bursts}");
 }
 
 #[test]
-fn jitter_delays_by_what_it_says_and_reorders_if_told() {
+fn jitter_has_its_distribution_and_reorders_only_if_set() {
     let uniform = probe(r#", jitter = { kind = "uniform", min = "2ms", max = "30ms", reorder = true }"#);
     let flow = uniform.flow("cbr.0");
     close(flow.latency_mean_ms.unwrap(), 10.1 + 16.0, 0.02);
     assert!(flow.latency_max_ms.unwrap() < 40.1);
     assert_eq!(flow.lost_packets, 0);
-    // Without reordering a packet waits for those before it: later, never earlier.
+    // Without reordering a packet waits for those before it, so it is later, never earlier.
     let ordered = probe(r#", jitter = { kind = "uniform", min = "2ms", max = "30ms" }"#);
     assert!(ordered.flow("cbr.0").latency_mean_ms > flow.latency_mean_ms);
     for kind in
@@ -153,7 +153,7 @@ fn jitter_delays_by_what_it_says_and_reorders_if_told() {
 }
 
 #[test]
-fn reordering_is_no_loss_to_a_modern_tcp_and_costs_an_old_one() {
+fn a_modern_tcp_tolerates_reordering_and_an_old_one_does_not() {
     let run = |tcp: &str| {
         two_hosts(
             "20s",
@@ -195,14 +195,14 @@ fn beside_a_flood(queue: &str, probe_class: u8) -> RunOutcome {
 }
 
 #[test]
-fn the_first_class_is_unhurt_by_the_second() {
+fn the_first_class_is_not_delayed_by_the_second() {
     let outcome = beside_a_flood(r#"kind = "priority", limit = "50p""#, 0);
     let (probe, flood) = (outcome.flow("probe.0"), outcome.flow("flood.0"));
-    // At most the packet in transmission is in its way.
+    // It waits for the packet in transmission at most.
     assert_eq!(probe.lost_packets, 0);
     assert!(probe.latency_max_ms.unwrap() <= 10.1 + 1.5, "{:?}", probe.latency_max_ms);
     assert!(flood.lost_packets > 1000);
-    // In one class with the flood, or without classes, it queues.
+    // In the same class as the flood, or without classes, it has to queue.
     for same in [
         beside_a_flood(r#"kind = "priority", limit = "50p""#, 1),
         beside_a_flood(r#"kind = "droptail", limit = "50p""#, 0),
@@ -269,7 +269,7 @@ fn with_ecn_at_both_ends_routers_mark_instead_of_dropping() {
         assert!(flows.iter().all(|flow| flow.retransmitted_packets == 0), "{queue}");
         let seen: u64 = flows.iter().map(|flow| flow.ce_marks).sum();
         assert!(seen.abs_diff(link.marks) <= 5, "{queue}: {seen} of {}", link.marks);
-        // If the hosts do not speak ECN, a router has to drop.
+        // If the hosts do not use ECN, a router has to drop.
         let dropped = bulk(&format!("{queue}, ecn = true"), "");
         assert_eq!(dropped.link("a>b").marks, 0, "{queue}");
         assert!(dropped.link("a>b").drops_aqm > 0, "{queue}");

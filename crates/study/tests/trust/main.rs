@@ -1,7 +1,7 @@
-//! Whether the laboratory can be trusted: whole scenarios, from their text to rows and files, against figures worked out by
-//! hand and against themselves.
+//! Whole scenarios, from their text to rows and files, checked against figures computed by hand and against
+//! each other.
 
-// Helpers of tests are no `#[test]` functions, which clippy.toml lets unwrap and print.
+// Helpers of tests are not `#[test]` functions, where clippy.toml allows unwrap and print.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod agreement;

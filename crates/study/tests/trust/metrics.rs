@@ -1,4 +1,4 @@
-//! Metrics against hand computation, on scenarios small enough for it.
+//! Metrics checked by hand computation, on scenarios that are small enough.
 
 use crate::support::{Rows, close, simulate, two_hosts};
 
@@ -34,7 +34,7 @@ fn a_full_queue_drops_what_does_not_fit() {
         assert_eq!((link.arrivals, link.sent_packets, link.drops_overflow), (500, 300, 200));
         assert_eq!(link.drops(), 200);
         assert_eq!(outcome.summary.totals.drops, 200);
-        // The last of a flow that gets nothing through is no gap: nobody knows that it was sent.
+        // A flow of which no packet arrives has no gap for its last packet, since the receiver cannot know of it.
         assert_eq!(outcome.flow("cbr.4").delivered_bytes, 0);
         assert_eq!(outcome.flow("cbr.0").delivered_bytes, 147_200);
         close(outcome.summary.totals.jain.unwrap(), 0.6, 1e-12);
@@ -64,7 +64,7 @@ fn jains_index_and_totals_are_those_of_the_goodputs() {
     close(outcome.summary.totals.jain.unwrap(), 0.8, 1e-3);
     let (three, one) = (outcome.flow("three.0"), outcome.flow("one.0"));
     close(three.goodput_bps, 3.0 * one.goodput_bps, 1e-3);
-    // Totals and groups are over the measured ten seconds, a flow's own figures over its lifetime.
+    // Totals and groups cover the measured ten seconds; a flow's own figures cover its lifetime.
     let over_run = |bytes: u64| bytes as f64 * 8.0 / 10.0;
     let totals = &outcome.summary.totals;
     close(totals.goodput_bps, over_run(three.delivered_bytes + one.delivered_bytes), 1e-12);
@@ -75,7 +75,7 @@ fn jains_index_and_totals_are_those_of_the_goodputs() {
 }
 
 #[test]
-fn the_warm_up_is_cut_off() {
+fn the_warm_up_is_left_out() {
     let text = r#"
         warmup = "5s"
         link = [{ between = ["a", "b"], rate = "8Mbit/s", delay = "10ms" }]
@@ -97,12 +97,12 @@ fn the_warm_up_is_cut_off() {
     "#;
     let outcome = simulate(&format!("duration = \"10s\"\n{text}"));
     let flow = outcome.flow("steady.0");
-    // Sent at 5.0 s it was before the end of the warm-up; delivered it was after.
+    // The packet of 5.0 s was sent before the end of the warm-up, and delivered after it.
     assert_eq!((flow.sent_packets, flow.delivered_bytes), (49, 50 * 1472));
     close(flow.goodput_bps, 50.0 * 1472.0 * 8.0 / 4.95, 1e-9);
     assert_eq!(flow.latency_max_ms, Some(11.5));
     let link = outcome.link("a>b");
-    // Counted when the last bit is sent.
+    // A packet counts when its last bit is sent.
     assert_eq!((link.sent_packets, link.arrivals), (50, 49));
     assert_eq!(link.queue_delay_max_ms, 0.0);
     close(link.throughput_bps, 50.0 * 12_000.0 / 5.0, 1e-9);
@@ -113,7 +113,7 @@ fn the_warm_up_is_cut_off() {
 }
 
 #[test]
-fn warm_up_or_not_what_was_sent_is_the_same() {
+fn the_warm_up_does_not_change_what_is_sent() {
     let run = |warmup: &str, interval: &str| {
         let text = format!(
             "duration = \"7s\"\nwarmup = \"{warmup}\"\nsample_interval = \"{interval}\"\n{}",
@@ -161,11 +161,11 @@ fn samples_come_at_every_interval_and_add_up() {
     let bits: f64 =
         divides.link_samples().iter().filter(|s| s.link == 0).map(|sample| sample.throughput_bps * 0.1).sum();
     close(bits, 199.0 * 12_000.0, 1e-9);
-    // An interval that does not divide the run: what is left over is no sample.
+    // If the interval does not divide the duration, the rest gives no sample.
     let odd = simulate(&text("300ms"));
     let times: Vec<f64> = odd.flow_samples().iter().map(|sample| sample.time_s).collect();
     assert_eq!(times, [0.3, 0.6, 0.9, 1.2, 1.5, 1.8]);
-    // One that is longer than the run.
+    // An interval longer than the run.
     assert!(simulate(&text("3s")).flow_samples().is_empty());
 }
 
@@ -181,7 +181,7 @@ fn latency_is_from_the_first_transmission_to_the_acknowledgement() {
     "#;
     let outcome = two_hosts("10s", "", text);
     let flow = outcome.flow("bulk.0");
-    // 1500 bytes there and 52 back at a byte per microsecond, 20 ms on the way.
+    // 1500 bytes out and 52 back at one byte per microsecond, and 20 ms of propagation.
     close(flow.latency_mean_ms.unwrap(), 21.552, 1e-3);
     close(flow.latency_max_ms.unwrap(), 21.552, 1e-9);
     for percentile in [flow.latency_p50_ms, flow.latency_p95_ms, flow.latency_p99_ms] {
@@ -200,14 +200,14 @@ fn a_lost_packets_latency_counts_from_its_first_transmission() {
         max_window = "1p"
         tcp = { delayed_ack = "0s", tlp = false, rto_variance = "rfc6298", min_rto = "300ms" }
     "#;
-    // The tenth packet on the link is data; its repetition is the eleventh.
+    // The tenth packet on the link is data; its retransmission is the eleventh.
     let loss = r#", loss = { kind = "list", packets = [10] }, reverse = { loss = { kind = "none" } }"#;
     let outcome = two_hosts("10s", loss, text);
     let flow = outcome.flow("bulk.0");
     assert_eq!((flow.retransmitted_packets, flow.rtos, flow.lost_packets), (1, 1, 1));
     assert_eq!(outcome.link("a>b").drops_loss, 1);
     close(flow.latency_max_ms.unwrap(), 300.0 + 21.552, 1e-2);
-    // Timestamps tell the repetition's acknowledgement apart, to the millisecond.
+    // With timestamps, the acknowledgement of the retransmission is recognised, to the millisecond.
     assert!(flow.rtt_max_ms.unwrap() <= 22.0, "{:?}", flow.rtt_max_ms);
 }
 

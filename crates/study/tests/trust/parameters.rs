@@ -1,4 +1,4 @@
-//! Every parameter of every component: what `check` accepts is built and runs, and its documented default is its default.
+//! Every parameter of every component: what `check` accepts can be built and run, and the documented default is the real one.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use warpline_net::Control;
 use warpline_scenario::plan::link_config;
 use warpline_scenario::{Scenario, json_schema};
 
-/// A parameter of something that has a kind: where it is, the table around it with what else it needs, its name, its schema.
+/// A parameter of a component: its holder, the table around it with other required keys, its name, its schema.
 struct Parameter {
     holder: &'static str,
     table: Map<String, Value>,
@@ -35,7 +35,7 @@ fn plain(root: &Value, schema: &Value) -> Value {
     Value::Object(merged)
 }
 
-/// Every parameter of every congestion control, queue, loss, jitter, and TCP's options.
+/// Every parameter of congestion controls, queues, loss and jitter, and every TCP option.
 fn parameters() -> Vec<Parameter> {
     let root = json_schema();
     let mut found = Vec::new();
@@ -68,7 +68,7 @@ fn parameters() -> Vec<Parameter> {
     found
 }
 
-/// A small scenario with the parameter at `value`.
+/// A small scenario with `value` for the parameter.
 fn with(parameter: &Parameter, value: Option<&Value>) -> Value {
     let mut table = parameter.table.clone();
     if let Some(value) = value {
@@ -84,7 +84,7 @@ fn with(parameter: &Parameter, value: Option<&Value>) -> Value {
     scenario
 }
 
-/// Values at the ends of what the parameter's type can say, at the ends that its schema names, beside them and between.
+/// Values at the limits of the parameter's type and of its schema, next to them, and in between.
 fn values(parameter: &Parameter) -> Vec<Value> {
     let schema = &parameter.schema;
     let mut values: Vec<Value> = schema["examples"].as_array().cloned().unwrap_or_default();
@@ -140,7 +140,7 @@ fn values(parameter: &Parameter) -> Vec<Value> {
     ] {
         values.push(json!(text));
     }
-    // Of the types that the schema names; that others are refused is its own business.
+    // Only of the types that the schema allows; other tests check that the rest are errors.
     let types = schema["type"].to_string();
     values.retain(|value| {
         let word = match value {
@@ -156,7 +156,7 @@ fn values(parameter: &Parameter) -> Vec<Value> {
 }
 
 #[test]
-fn what_check_lets_through_is_built_and_runs() {
+fn what_check_accepts_is_built_and_runs() {
     let (mut accepted, mut refused) = (0, 0);
     for parameter in parameters() {
         let mut own = 0;
@@ -175,7 +175,7 @@ fn what_check_lets_through_is_built_and_runs() {
         }
         assert!(
             own > 0,
-            "{} {:?}: no value of `{}` was right",
+            "{} {:?}: no value of `{}` was accepted",
             parameter.holder,
             parameter.table,
             parameter.name
@@ -186,18 +186,18 @@ fn what_check_lets_through_is_built_and_runs() {
 }
 
 #[test]
-fn a_parameter_that_cannot_be_built_is_told_of_at_its_place() {
+fn a_parameter_that_cannot_be_built_is_reported_at_its_place() {
     let text = "duration = \"1s\"\nlink = [{ between = [\"a\", \"b\"], rate = \"1Mbit/s\", queue = { kind = \"codel\", \
          target = \"200ms\" } }]\n[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = { kind = \"ledbat\", base_history = 0 }\n";
-    let said = Scenario::from_toml("x.toml", text, &[]).unwrap_err().to_string();
+    let error = Scenario::from_toml("x.toml", text, &[]).unwrap_err().to_string();
     for part in
         ["x.toml:6:", "base_history", "allowed: 1 or more", "x.toml:2:", "`target` is out of range: 200ms"]
     {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(error.contains(part), "{part}: {error}");
     }
 }
 
-/// What a documentation text says after "Default", as a value; none where it is no plain value.
+/// The value after "Default" in a description; none if it is not a plain value.
 fn documented_default(schema: &Value) -> Option<Value> {
     let rest = schema["description"].as_str()?.split("Default ").nth(1)?;
     let end = |c: char| c.is_whitespace() || c == ',' || c == ';';
@@ -219,7 +219,7 @@ fn documented_default(schema: &Value) -> Option<Value> {
 }
 
 #[test]
-fn the_defaults_are_those_that_are_documented() {
+fn the_defaults_are_as_documented() {
     let mut count = 0;
     for parameter in parameters().into_iter().filter(|parameter| parameter.holder != "tcp") {
         let Some(default) = documented_default(&parameter.schema) else { continue };
@@ -240,7 +240,7 @@ fn the_defaults_are_those_that_are_documented() {
 }
 
 #[test]
-fn what_counts_in_full_packets_counts_what_the_link_adds_to_them() {
+fn full_packets_include_the_framing_of_the_link() {
     let queue = |framing: &str| {
         let scenario = json!({
             "duration": "1s",

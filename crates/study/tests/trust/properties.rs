@@ -1,4 +1,4 @@
-//! Random small scenarios: they run, and nothing is made up or lost on the way.
+//! Random small scenarios run, and no packets are lost track of or invented.
 
 use proptest::prelude::*;
 use warpline_results::{LinkSample, TransferRow};
@@ -22,7 +22,7 @@ fn queue() -> impl Strategy<Value = String> {
     (kind, limit).prop_map(|(kind, limit)| format!("{{ {kind}, limit = \"{limit}\" }}"))
 }
 
-/// What may befall packets on a link. Never so much that TCP gives up.
+/// Loss, jitter, outages and other impairments of a link, never so many that TCP gives up.
 fn hazards() -> impl Strategy<Value = String> {
     let loss = prop_oneof![
         4 => Just(String::new()),
@@ -102,7 +102,7 @@ fn scenario() -> impl Strategy<Value = Random> {
     let flows = prop::collection::vec((flow(), ends, 0u32..2000, 0u8..3), 1..5);
     let warmup = prop::sample::select(vec!["0s", "700ms", "3s"]);
     (links, flows, warmup, any::<u32>()).prop_map(|(links, flows, warmup, seed)| {
-        // A tree: each node hangs on one before it.
+        // A tree: each node is connected to one before it.
         let nodes = links.len() + 1;
         let mut text = format!("duration = \"3000s\"\nwarmup = \"{warmup}\"\nseed = {seed}\nsample_interval = \"10s\"\n");
         for (i, (link, parent)) in links.iter().enumerate() {
@@ -125,7 +125,7 @@ fn scenario() -> impl Strategy<Value = Random> {
     })
 }
 
-/// An inline table's members on lines of their own.
+/// The members of an inline table, one per line.
 fn lines(members: &str) -> String {
     let (mut depth, mut text) = (0i32, String::new());
     for c in members.chars() {
@@ -143,27 +143,27 @@ proptest! {
         let samples: Vec<LinkSample> = outcome.link_samples();
         let warm = !random.text.contains("warmup = \"0s\"");
         for link in &outcome.summary.links {
-            // Everything is over long before the end: what was offered was sent or dropped, nothing waits.
+            // Everything ends long before the run does: what was offered was sent or dropped, nothing waits.
             let waiting = samples.iter().rfind(|sample| sample.link == link.link).unwrap();
             prop_assert_eq!((waiting.backlog_packets, waiting.backlog_bytes), (0, 0), "{}", link.name);
             let offered = link.sent_packets + link.drops_overflow + link.drops_aqm + link.drops_down;
             if warm {
-                // What waited at the end of the warm-up was offered before it and sent after.
+                // What waited at the end of the warm-up was offered before and sent after.
                 prop_assert!(link.arrivals <= offered, "{}: {:?}", link.name, link);
             } else {
                 prop_assert_eq!(link.arrivals, offered, "{}: {:?}", link.name, link);
             }
             prop_assert!(link.drops_loss <= link.sent_packets);
             prop_assert!(link.utilisation.is_none_or(|u| (0.0..=1.0).contains(&u)));
-            // The longest wait is of packets that came after the warm-up.
+            // The longest wait is over packets that arrived after the warm-up.
             prop_assert!(warm || link.queue_delay_mean_ms <= link.queue_delay_max_ms + 1e-9);
         }
         let transfers: Vec<TransferRow> = outcome.transfers();
         for flow in &outcome.summary.flows {
-            // It stopped, everything that was sent is delivered, and it knows.
+            // It has stopped, everything sent is delivered, and the sender knows it.
             prop_assert!(flow.end_s.is_some_and(|end| end < 3000.0), "{:?}", flow);
-            // No faster than the fastest link since it began. Over the time after the warm-up it may look faster: what had
-            // arrived behind a hole by then counts when the hole is filled.
+            // Not faster than the fastest link since its start. Over the time after the warm-up it may look faster, since
+            // data that arrived out of order before counts when the hole is filled.
             let lived = flow.end_s.unwrap() - flow.start_s;
             prop_assert!(flow.delivered_bytes as f64 * 8.0 <= 20e6 * lived, "{:?}", flow);
             let own = transfers.iter().filter(|row| row.flow == flow.flow);

@@ -1,4 +1,4 @@
-//! Running a scenario from its text, and finding rows by name.
+//! Runs a scenario from its text, and finds rows by name.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ pub(crate) fn parse(text: &str) -> Scenario {
     Scenario::from_toml("test.toml", text, &[]).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// Runs a scenario to its end, with its tables in memory.
+/// Runs a scenario to its end and keeps its tables in memory.
 pub(crate) fn simulate(text: &str) -> RunOutcome {
     simulate_scenario(&parse(text))
 }
@@ -27,14 +27,14 @@ pub(crate) fn simulate_scenario(scenario: &Scenario) -> RunOutcome {
     outcome
 }
 
-/// Two hosts with a duplex link of 8 Mbit/s, a byte per microsecond, and 10 ms.
+/// Two hosts with a duplex link of 8 Mbit/s (one byte per microsecond) and 10 ms.
 pub(crate) fn two_hosts(duration: &str, link: &str, rest: &str) -> RunOutcome {
     simulate(&format!(
         "duration = \"{duration}\"\nlink = [{{ between = [\"a\", \"b\"], rate = \"8Mbit/s\", delay = \"10ms\" {link} }}]\n{rest}"
     ))
 }
 
-/// What tests look up in an outcome.
+/// Look-ups in an outcome.
 pub(crate) trait Rows {
     fn flow(&self, name: &str) -> &FlowRow;
     fn link(&self, name: &str) -> &LinkRow;
@@ -61,7 +61,7 @@ impl Rows for RunOutcome {
     }
 }
 
-/// Asserts that `found` is `expected` within `tolerance`, a share of it.
+/// Asserts that `found` is within `tolerance`, a relative error, of `expected`.
 #[track_caller]
 pub(crate) fn close(found: f64, expected: f64, tolerance: f64) {
     assert!((found - expected).abs() <= expected.abs() * tolerance, "{found} instead of {expected}");

@@ -1,4 +1,4 @@
-//! Every TCP option that a scenario can set changes what goes over the wire.
+//! Every TCP option that a scenario can set has its effect on the wire.
 
 use warpline_lab::run::RunOutcome;
 
@@ -18,12 +18,12 @@ fn completion(link: &str, size: &str, tcp: &str) -> f64 {
     two_hosts("60s", link, &flow).transfers()[0].completion_s.unwrap()
 }
 
-/// The first six and the last of a window get through.
+/// Of a window, the first six segments and the last get through.
 const BURST: &str =
     r#", loss = { kind = "list", packets = [60, 62, 64, 66] }, reverse = { loss = { kind = "none" } }"#;
 
 #[test]
-fn each_way_of_recovery_takes_its_time() {
+fn each_recovery_takes_its_own_time() {
     let old = "timestamps = false, sack = false, dsack = false, rack = false, tlp = false, prr = false, undo = false, min_rto = \"1s\"";
     let run = |recovery: &str| bulk(BURST, &format!("recovery = \"{recovery}\", {old}"));
     let (tahoe, reno, newreno) = (run("tahoe"), run("reno"), run("newreno"));
@@ -35,9 +35,9 @@ fn each_way_of_recovery_takes_its_time() {
     // Four losses in a window: Reno leaves recovery at the first partial ACK and has to wait for its timer.
     assert_eq!((of(&reno).0, of(&newreno).0, of(&sack).0), (1, 0, 0));
     assert_eq!((of(&newreno).1, of(&sack).1), (1, 1));
-    // Those that know what is missing repeat no more than that.
+    // NewReno and SACK know what is missing and retransmit no more than that.
     assert_eq!((of(&newreno).2, of(&sack).2), (4, 4));
-    // Tahoe starts again from the first loss.
+    // Tahoe retransmits everything from the first loss on.
     assert!(of(&tahoe).2 >= 4, "{:?}", of(&tahoe));
     let delivered = |outcome: &RunOutcome| outcome.flow("bulk.0").delivered_bytes;
     assert!(delivered(&reno) < delivered(&newreno));
@@ -46,7 +46,7 @@ fn each_way_of_recovery_takes_its_time() {
 }
 
 #[test]
-fn acknowledgements_are_delayed_as_told() {
+fn acknowledgements_are_delayed_as_set() {
     let acks = |tcp: &str| {
         let outcome = bulk("", &format!("max_window = \"30p\", {tcp}"));
         outcome.link("b>a").sent_packets as f64 / outcome.link("a>b").sent_packets as f64
@@ -54,7 +54,7 @@ fn acknowledgements_are_delayed_as_told() {
     close(acks("delayed_ack = \"0s\""), 1.0, 0.01);
     close(acks(""), 0.5, 0.02);
     close(acks("delayed_ack_segments = 4"), 0.25, 0.05);
-    // A lone segment waits for the whole time.
+    // A single segment waits for the full delay.
     let lone =
         |tcp: &str| bulk("", &format!("max_window = \"1p\", {tcp}")).flow("bulk.0").latency_mean_ms.unwrap();
     close(lone("delayed_ack = \"100ms\""), 121.552, 0.01);
@@ -82,7 +82,7 @@ fn segments_have_their_size() {
 
 #[test]
 fn the_initial_window_saves_round_trips() {
-    // Ten segments: 2, 4 and 4 in three flights, each of a round trip; ACKs come one by one.
+    // Ten segments: 2, 4 and 4 in three flights of one round trip each; ACKs are sent one by one.
     let time = |window: &str| {
         completion("", "14480B", &format!("initial_window = \"{window}\", delayed_ack = \"0s\""))
     };
@@ -96,9 +96,9 @@ fn the_initial_window_saves_round_trips() {
 
 #[test]
 fn buffers_and_caps_bound_the_window() {
-    // 20 segments of 1448 bytes in a round trip of 20 ms and the time of one packet and its ACK.
+    // 20 segments of 1448 bytes in a round trip of 20 ms plus the transmission of one packet and its ACK.
     let bound = 20.0 * 1448.0 * 8.0 / 0.0215;
-    // As long as the link, 8 Mbit/s, is not the narrower one.
+    // Holds as long as the link of 8 Mbit/s is not the bottleneck.
     let wide = |tcp: &str| bulk(r#", reverse = { delay = "50ms" }"#, tcp).flow("bulk.0").goodput_bps;
     let bound = bound * 0.0215 / 0.0615;
     close(wide("receive_buffer = \"28960B\", delayed_ack = \"0s\""), bound, 0.05);
@@ -119,14 +119,14 @@ fn slow_start_ends_at_its_threshold() {
         let samples = outcome.flow_samples();
         samples.iter().find(|sample| sample.time_s > 0.29).unwrap().cwnd_bytes.unwrap()
     };
-    // By 300 ms some 13 round trips would have made thousands of segments of ten; from 12 on, one a round trip.
+    // By 300 ms, some 13 round trips would have made thousands of segments from ten; above 12 it grows by one per round trip.
     let low = cwnd("initial_ssthresh = \"12p\"");
     assert!((12 * 1448..30 * 1448).contains(&low), "{low}");
     assert!(cwnd("") > 100 * 1448);
 }
 
 #[test]
-fn time_outs_are_as_told() {
+fn time_outs_are_as_set() {
     // The last segment of a transfer is lost: SYN and ten segments are eleven packets.
     let tail = r#", loss = { kind = "list", packets = [11] }, reverse = { loss = { kind = "none" } }"#;
     let time = |tcp: &str| completion(tail, "14480B", &format!("delayed_ack = \"0s\", {tcp}"));
@@ -141,9 +141,9 @@ fn time_outs_are_as_told() {
     );
     assert!((short + 0.015..short + 0.060).contains(&linux), "{linux} after {short}");
     let tick = time(&format!("min_rto = \"300ms\", tick = \"500ms\", {plain}"));
-    // Never less than a tick of variance (RFC 6298 section 2.3), and then up to the next tick: 1 s.
+    // At least a tick of variance (RFC 6298 section 2.3), then up to the next tick: 1 s.
     close(tick - short, 0.7, 0.01);
-    // A probe of the tail comes after two round trips, and 200 ms for a receiver that delays (RFC 8985 section 7.2).
+    // A tail loss probe comes after two round trips and 200 ms, for a receiver that delays ACKs (RFC 8985 section 7.2).
     let probed = time("min_rto = \"900ms\"");
     assert!((whole + 0.22..whole + 0.3).contains(&probed), "{probed}");
     // SYN lost: initial_rto.
@@ -162,7 +162,7 @@ fn a_connection_is_given_up_after_its_retries() {
             ),
         )
     };
-    // Five time-outs of 220, 440 ... ms are over long before the link is back; fifteen are not.
+    // Five time-outs of 220, 440 ... ms end long before the link is back; fifteen do not.
     let given_up = transfer("data_retries = 4", "1s");
     let flow = given_up.flow("transfer.0");
     assert_eq!((flow.transfers, flow.transfers_completed), (1, 0));
@@ -202,13 +202,13 @@ fn the_window_grows_unused_only_without_validation() {
 }
 
 #[test]
-fn presets_and_hosts_have_their_say() {
+fn presets_and_options_of_hosts_take_effect() {
     let tahoe = bulk("", "preset = \"1988-tahoe\"");
     // No options: segments of 1460 bytes; delayed ACKs of 200 ms; windows of at most 65535 bytes.
     let flow = tahoe.flow("bulk.0");
     close(flow.sent_bytes as f64 / flow.sent_packets as f64, 1500.0, 1e-2);
     assert!(tahoe.flow_samples().iter().all(|sample| sample.in_flight_bytes.unwrap_or(0) <= 65_535));
-    // A host's options hold where nothing stands further in.
+    // A host's options hold if no inner level sets them.
     let text = r#"
         host = [{ name = "b", tcp = { delayed_ack = "0s" } }]
         flow = [{ from = "a", to = "b" }]

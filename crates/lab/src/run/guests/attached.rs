@@ -1,4 +1,4 @@
-//! Guests as endpoints of a run: from their plan to machines at the emulator, and their results.
+//! Guests as endpoints of a run: from their plan to machines attached to the emulator, and their results.
 
 use warpline_core::{Pace, Timestamp};
 use warpline_live::emulator::Emulator;
@@ -28,7 +28,7 @@ impl Planned for Guests {
         session: &mut Session<'_>,
     ) -> Result<Box<dyn Attached>, RunError> {
         let mut machines = Machines::new(*self)?;
-        let up = machines.boot(&mut || session.tell_waiting())?;
+        let up = machines.boot(&mut || session.report_waiting())?;
         Ok(Box::new(GuestHosts { machines, up, row: None }))
     }
 
@@ -37,13 +37,13 @@ impl Planned for Guests {
     }
 }
 
-/// The guests of a run by the real clock or a dilated one.
+/// The guests of a run under the real clock or a dilated one.
 #[derive(Debug)]
 struct GuestHosts {
     machines: Machines,
-    /// All have booted.
+    /// Whether all have booted.
     up: bool,
-    /// What the summary says of them; none before they were accounted for.
+    /// Their part of the summary; none before their results were taken.
     row: Option<GuestSummary>,
 }
 

@@ -1,4 +1,4 @@
-//! The guests of a run by the real or a dilated clock: machines booted, joined to the emulator, set to the run's time, watched, ended.
+//! The guests of a run under the real or a dilated clock: boots the machines, joins them to the emulator, sets their time, watches and ends them.
 
 use warpline_core::Pace;
 use warpline_guest::dilation::{follow, nudge};
@@ -8,15 +8,15 @@ use warpline_guest::{GuestError, Kernel, Machine};
 use warpline_live::port::LivePort;
 
 use super::plan::Guests;
-use super::ports::{SharedDevice, discard, has_notices, ports, take_notices, tell};
+use super::ports::{SharedDevice, discard, has_notices, ports, send, take_notices};
 use super::results::GuestResults;
 use crate::run::RunError;
 use crate::run::endpoints::{Ending, Paced};
 use crate::run::programs::Readiness;
 
-/// Seconds of the machine's time that a guest has to boot, and to end.
+/// Seconds of real time that a guest has to boot, and to end.
 const PATIENCE: u64 = 60;
-/// Nanoseconds of the machine's time that guests have, together, to report of a run that was stopped: whoever stopped it waits.
+/// Nanoseconds of real time that all guests together have to send their reports after a run was stopped, since the user is waiting.
 pub(in crate::run) const HASTE: u64 = 700_000_000;
 
 /// All machines of a run.
@@ -26,7 +26,7 @@ pub(in crate::run) struct Machines {
     kernel: Kernel,
     machines: Vec<Machine>,
     devices: Vec<SharedDevice>,
-    /// What each machine has reported at the end.
+    /// The report of each machine at the end.
     reports: Vec<Report>,
 }
 
@@ -35,7 +35,7 @@ fn guest_error(error: GuestError) -> RunError {
 }
 
 impl Machines {
-    /// The machines of `guests`, not booted yet.
+    /// The machines of `guests`, not yet booted.
     ///
     /// # Errors
     /// If there is no kernel for guests.
@@ -49,7 +49,7 @@ impl Machines {
         &mut self.machines[number]
     }
 
-    /// Boots all machines, at the same time. Their time stands still then. `go_on` is asked now and then whether to; false if it was not.
+    /// Boots all machines in parallel. Their time stands still until the run starts. `go_on` is called now and then; false if it said stop.
     pub(in crate::run) fn boot(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<bool, RunError> {
         for config in &self.guests.machines {
             self.machines.push(Machine::boot(&self.kernel, config).map_err(guest_error)?);
@@ -62,36 +62,36 @@ impl Machines {
         Ok(true)
     }
 
-    /// Whether a guest has told something.
+    /// Whether a guest has sent a notice.
     pub(in crate::run) fn has_notices(&self) -> bool {
         self.devices.iter().any(has_notices)
     }
 
-    /// Hands on what guests have told, and tells them what they wait for.
+    /// Passes on notices, from the guests and to them.
     pub(in crate::run) fn exchange_notices(&self, readiness: &mut Readiness) {
         for notice in self.devices.iter().flat_map(take_notices) {
             readiness.handle(notice);
         }
         for (machine, notice) in readiness.take_notices() {
             if let Some(device) = self.devices.get(machine) {
-                tell(device, notice);
+                send(device, notice);
             }
         }
     }
 
-    /// Lets the guests end, and takes their reports.
+    /// Ends the guests and takes their reports.
     ///
     /// # Errors
-    /// If a guest of a run that came to its end does not.
+    /// If a guest of a run that reached its end does not end.
     pub(super) fn end(&mut self, ending: Ending) -> Result<(), RunError> {
         if ending.early {
-            self.devices.iter().for_each(|device| tell(device, Notice::End));
+            self.devices.iter().for_each(|device| send(device, Notice::End));
         }
         self.reports = if ending.complete { self.finish()? } else { self.hurry() };
         Ok(())
     }
 
-    /// Takes the reports of guests that were told of the end, as far as they come soon. One that does not come is empty.
+    /// Takes the reports that arrive soon, from guests that were asked to end. A missing report is empty.
     fn hurry(&mut self) -> Vec<Report> {
         let devices = &self.devices;
         let begun = host_now();
@@ -104,7 +104,7 @@ impl Machines {
         reports
     }
 
-    /// Ports of all guests, in their order.
+    /// The ports of all guests, in order.
     pub(in crate::run) fn ports(&mut self) -> Result<Vec<Box<dyn LivePort>>, RunError> {
         let mut all = Vec::new();
         for (machine, config) in self.machines.iter_mut().zip(&self.guests.machines) {
@@ -120,15 +120,15 @@ impl Machines {
         Ok(all)
     }
 
-    /// Lets machines have their shares of a core only, or all that they want.
+    /// Limits machines to their shares of a core, or lifts the limits.
     pub(in crate::run) fn limit(&self, holds: bool) -> Result<(), RunError> {
         self.machines.iter().try_for_each(|machine| machine.limit(holds)).map_err(guest_error)
     }
 
-    /// What has become of a machine that should run and does not.
+    /// Checks all machines. Returns why one has ended that should still run.
     pub(in crate::run) fn look(&mut self) -> Option<String> {
         let dead = self.machines.iter_mut().find_map(|machine| {
-            // One that has done all that it was to do is ahead of an emulator that is late.
+            // A machine that has finished its work may be ahead of an emulator that is late.
             (!machine.is_alive() && !machine.has_finished()).then(|| machine.post_mortem())
         });
         dead.map(|error| error.to_string())
@@ -148,7 +148,7 @@ impl Machines {
         Ok(reports)
     }
 
-    /// The guests as they were planned, and what they have left. The reports are gone then.
+    /// The guests as planned, and their results. Takes the reports out.
     pub(super) fn results(&mut self) -> GuestResults<'_> {
         GuestResults::new(&self.guests, std::mem::take(&mut self.reports), &self.machines)
     }
@@ -166,7 +166,7 @@ impl Paced for Machines {
     fn nudge(&self) {
         nudge(&self.machines);
     }
-    /// Those of the kernels.
+    /// The clocks of the kernels.
     fn processes(&self) -> Vec<u32> {
         self.machines.iter().map(Machine::pid).collect()
     }
@@ -192,7 +192,7 @@ mod tests {
     /// When the guest ends, on its own clock.
     const END: TimeDelta = TimeDelta::from_millis(100);
 
-    /// One machine with two hosts, of which the first tries to reach the second; none where there is no guest kernel.
+    /// One machine with two hosts, the first of which tries to reach the second; none if there is no guest kernel.
     fn machines() -> Option<Machines> {
         if let Err(error) = Kernel::find() {
             warpline_skip::skip("program", error);
@@ -235,7 +235,7 @@ mod tests {
         Some(machines)
     }
 
-    /// Lets the guests' time go, with nobody to carry what they send, until the machine has ended.
+    /// Runs the guests' time, without carrying what they send, until the machine has ended.
     fn let_end(machines: &mut Machines, emulator: &mut Emulator) {
         let mut pacer = Pacer::new(&Clock { mode: ClockMode::Real, tdf: None, max_lag: None });
         pacer.begin(emulator, std::slice::from_ref(machines), TimeDelta::ZERO);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_ends_before_a_late_emulator_has_not_died() {
+    fn a_guest_that_ends_before_a_late_emulator_is_not_an_error() {
         let Some(mut machines) = machines() else { return };
         let link = || LinkConfig {
             rate: RateConfig::Constant(Rate::from_bps(10_000_000)),
@@ -257,7 +257,7 @@ mod tests {
         }
         assert_eq!(machines.look(), None);
         let_end(&mut machines, &mut emulator);
-        // What it has sent is carried still, though its kernel has gone from the other end of its device.
+        // What it has sent is still carried, although its kernel has closed the other end of its device.
         let until = emulator.clock().now() + TimeDelta::from_millis(50);
         emulator.run(&mut network, &mut crossing, until, &[], |_| Control::Continue).unwrap();
         assert!(emulator.audit().ports[0].counters.received_packets > 0);
@@ -266,19 +266,19 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_ends_without_a_report_or_is_killed_has_died() {
+    fn a_guest_that_ends_without_a_report_or_is_killed_is_an_error() {
         let Some(mut machines) = machines() else { return };
         let_end(&mut machines, &mut Emulator::new(EmulatorConfig::default()));
         std::fs::remove_file(machines.machine(0).shared(REPORT)).unwrap();
-        let told = machines.look().unwrap();
-        assert!(told.starts_with("guest g: its kernel ended with exit code 0"), "{told}");
+        let error = machines.look().unwrap();
+        assert!(error.starts_with("guest g: its kernel ended with exit code 0"), "{error}");
 
         let Some(mut machines) = self::machines() else { return };
         assert_eq!(machines.look(), None);
         let kernel = machines.processes()[0].to_string();
         assert!(Command::new("kill").args(["-KILL", &kernel]).status().unwrap().success());
         assert!(machines.machine(0).wait_end(PATIENCE, || {}));
-        let told = machines.look().unwrap();
-        assert!(told.starts_with("guest g: its kernel was killed by signal 9"), "{told}");
+        let error = machines.look().unwrap();
+        assert!(error.starts_with("guest g: its kernel was killed by signal 9"), "{error}");
     }
 }

@@ -1,5 +1,5 @@
-//! Guests: the orders of each machine, the machines that run by the real or a dilated clock, and their results. (Machines in lock-step are
-//! `crate::run::lockstep`'s.)
+//! Guests: the orders of each machine, the machines under the real or a dilated clock, and their results. (Machines in lock-step are in
+//! `crate::run::lockstep`.)
 
 mod attached;
 mod machines;

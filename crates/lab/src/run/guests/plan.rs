@@ -1,4 +1,4 @@
-//! The guests of a scenario: which machines there are, and the orders of each.
+//! The plan of a scenario's guests: the machines, and the orders of each.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -17,17 +17,17 @@ use warpline_scenario::addresses::AddressPlan;
 use warpline_scenario::endpoint::Guest;
 use warpline_scenario::{Application, ClockMode, Expanded, Expect, Host, Scenario};
 
-/// Memory of a machine in bytes, and what each of its hosts and ends of flows adds. What is not used is not taken.
+/// Memory of a machine in bytes, and what each host and each end of a flow adds. Only what is used is taken.
 const MEMORY: u64 = 192 << 20;
 const HOST_MEMORY: u64 = 1 << 20;
 const FLOW_MEMORY: u64 = 4 << 20;
 const MOST_MEMORY: u64 = 16 << 30;
-/// Times the largest buffer of a connection.
+/// Multiplies the largest buffer of a connection.
 const BUFFERS: u64 = 16;
-/// Where programs are looked for: nothing of this process's environment reaches a guest, which would not be repeatable.
+/// Where programs are searched for. Nothing of this process's environment reaches a guest, so that runs are repeatable.
 const SEARCH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// A program, and where its order is.
+/// A program, and the place of its order.
 #[derive(Debug)]
 pub(super) struct ProgramEntry {
     pub(super) machine: usize,
@@ -42,20 +42,20 @@ pub(super) type End = (usize, usize);
 #[derive(Debug)]
 pub(super) struct FlowEntry {
     pub(super) name: String,
-    /// Its stream, where a guest takes it too.
+    /// The stream, if the other end is a guest, too.
     pub(super) key: Option<StreamKey>,
     pub(super) number: u32,
     pub(super) sender: End,
-    /// Who asks, where it is made of answers.
+    /// The host that sends requests, if it consists of answers.
     pub(super) asker: Option<End>,
-    /// Bytes of each answer.
+    /// Size of each answer in bytes.
     pub(super) answer: u64,
 }
 
 /// All guests of a run.
 #[derive(Debug)]
 pub(in crate::run) struct Guests {
-    /// Names and nodes of the hosts, machine by machine: in the order of the numbers that the lock-step has for them.
+    /// Names and nodes of the hosts, machine by machine, in the order of their numbers in the lock-step.
     hosts: Vec<(String, u32)>,
     pub(in crate::run) machines: Vec<MachineConfig>,
     pub(super) programs: Vec<ProgramEntry>,
@@ -64,7 +64,7 @@ pub(in crate::run) struct Guests {
 }
 
 impl Guests {
-    /// Machines that are not a scenario's. `hosts` are the names and nodes of their hosts, machine by machine.
+    /// Machines that do not come from a scenario. `hosts` are the names and nodes of their hosts, machine by machine.
     pub(in crate::run) fn of(hosts: Vec<(String, u32)>, machines: Vec<MachineConfig>) -> Self {
         Guests { hosts, machines, programs: Vec::new(), flows: Vec::new(), known: Vec::new() }
     }
@@ -74,10 +74,10 @@ impl Guests {
         &self.hosts
     }
 
-    /// The guests of a scenario; none where it has none. `mtu` is what a node's interface takes.
+    /// The guests of a scenario; none if it has none. `mtu` gives the MTU of a node's interface.
     ///
     /// # Errors
-    /// If a machine makes no sense.
+    /// If a machine has an error.
     pub(in crate::run) fn plan(
         scenario: &Scenario,
         expanded: &Expanded,
@@ -100,7 +100,7 @@ impl Guests {
             flows: Vec::new(),
             known: Vec::new(),
         };
-        // Machine and number of each guest.
+        // The machine of each guest, and its number there.
         let mut places: BTreeMap<u32, (usize, u32)> = BTreeMap::new();
         for (index, name) in names.iter().enumerate() {
             let mut order = Order {
@@ -121,7 +121,7 @@ impl Guests {
             guests.machines.push(MachineConfig {
                 name: (*name).to_owned(),
                 memory: 0,
-                // Machines of one run must not have the same random numbers.
+                // Machines of one run must have different random numbers.
                 seed: scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index as u64),
                 timing,
                 cpu_share: hosts_of(scenario, name).find_map(|(_, guest)| guest.cpu_share),
@@ -132,12 +132,12 @@ impl Guests {
         guests.add_flows(scenario, expanded, (plan, readiness), &places);
         for machine in &mut guests.machines {
             let order = &machine.order;
-            // Whoever lets connections have larger buffers gets memory for them: of all there is the kernel gives a sixteenth to TCP.
+            // Larger buffers need more memory: the kernel gives TCP a sixteenth of it.
             let buffers = order.hosts.iter().map(|host| BUFFERS * largest_buffer(&host.sysctl)).max();
             let flow = FLOW_MEMORY.max(buffers.unwrap_or(0));
             let memory = MEMORY + HOST_MEMORY * order.hosts.len() as u64 + flow * order.flows.len() as u64;
             let own = hosts_of(scenario, &machine.name).find_map(|(_, guest)| guest.memory);
-            // The kernel counts in whole megabytes of 2^20 bytes.
+            // The kernel counts in megabytes of 2^20 bytes.
             machine.memory = own.map_or(memory.min(MOST_MEMORY), |size| size.0.0.next_multiple_of(1 << 20));
         }
         let mut machines = guests.machines.iter();
@@ -170,7 +170,7 @@ impl Guests {
                 collect: program.collect.clone(),
                 output: format!("{}.{}", host.name, program.label(index)),
                 after: readiness.waits_of(scenario, &host.name, index),
-                notice: readiness.told(&host.name, index),
+                notice: readiness.notice_of(&host.name, index),
             });
             let row = programs::row(&host.name, (index, program.label(index)), shown, program.expect);
             self.programs.push(ProgramEntry { machine, row, expect: program.expect });
@@ -206,7 +206,7 @@ impl Guests {
                 if entry.ipv6 { v6.into() } else { v4.into() }
             };
             let cc = entry.cc.as_ref().map(|cc| cc.name().to_owned());
-            // Where the sender listens, it does so from the beginning, and who asks starts.
+            // If the sender listens, it does so from the beginning, and the side that sends requests starts.
             let (sends, takes) = match &flow.application {
                 Application::Request(own) => {
                     let ask = Role::Request {
@@ -263,7 +263,7 @@ impl Guests {
         }
     }
 
-    /// Tells the traffic which streams are flows of the scenario.
+    /// Registers the streams that are flows of the scenario.
     pub(in crate::run) fn introduce(&self, traffic: &mut Traffic) {
         for (key, known) in &self.known {
             traffic.name(*key, known.clone());
@@ -271,7 +271,7 @@ impl Guests {
     }
 }
 
-/// What is to be looked at on a guest, which has this number on its machine; after its programs were added.
+/// The checks to make on a guest, which has this number on its machine. Call it after its programs were added.
 fn add_conditions(host: &Host, number: u32, readiness: &Readiness, order: &mut Order) {
     let first = order.programs.len() - host.programs().len();
     let own = readiness.conditions().filter(|(_, condition)| condition.host == host.name);
@@ -290,7 +290,7 @@ fn hosts_of<'a>(scenario: &'a Scenario, machine: &'a str) -> impl Iterator<Item 
     scenario.guests().filter(move |(host, guest)| guest.machine_of(host) == machine)
 }
 
-/// The largest buffer that settings let a TCP connection have, in bytes: the last number of `tcp_rmem` and `tcp_wmem`.
+/// The largest buffer that settings allow a TCP connection, in bytes: the last number of `tcp_rmem` and `tcp_wmem`.
 fn largest_buffer(sysctl: &[(String, String)]) -> u64 {
     let buffers =
         sysctl.iter().filter(|(name, _)| name.ends_with(".tcp_rmem") || name.ends_with(".tcp_wmem"));

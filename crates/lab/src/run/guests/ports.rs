@@ -1,6 +1,6 @@
-//! Guests at the emulator's ports: one port for each guest, all those of one machine over its one network device.
+//! Guests at the emulator's ports. Each guest has a port; those of one machine share its network device.
 //!
-//! Frames come with the instant at which the guest's kernel sent them, so that a late look delays nothing.
+//! Each frame has the time at which the guest's kernel sent it, so a late look at the device delays nothing.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,23 +13,23 @@ use warpline_live::clock::RealClock;
 use warpline_live::pool::Pool;
 use warpline_live::port::{Arrival, LivePort, PortCounters, PortError, PortId, take};
 
-/// Frames taken at a time: some tens of microseconds of work.
+/// Number of frames taken at a time: some tens of microseconds of work.
 const BATCH: usize = 256;
 
 /// A machine's network device and the guests behind it.
 #[derive(Debug)]
 pub(super) struct Device {
     nic: Nic,
-    /// Guests by VLAN.
+    /// Index of the guest by VLAN.
     by_vlan: Vec<Option<u16>>,
     counters: Vec<PortCounters>,
-    /// What the machine has told.
+    /// Notices from the machine.
     notices: Vec<Notice>,
-    /// What it is to be told, and there was no room for.
-    untold: VecDeque<Notice>,
+    /// Notices to the machine that are not yet sent.
+    outgoing: VecDeque<Notice>,
 }
 
-/// What ports of one machine share.
+/// A device, shared by the ports of one machine.
 pub(super) type SharedDevice = Arc<Mutex<Device>>;
 
 /// A guest's port.
@@ -37,10 +37,10 @@ pub(super) type SharedDevice = Arc<Mutex<Device>>;
 struct GuestPort {
     name: String,
     vlan: u16,
-    /// Number of the guest on its machine. The ports of a machine are one behind the other, and the first receives for all.
+    /// Index of the guest on its machine. The ports of a machine are consecutive, and the first receives for all.
     number: usize,
     device: SharedDevice,
-    /// The machine's bell, at the first.
+    /// The machine's bell; only the first port has it.
     bell: Option<OwnedFd>,
 }
 
@@ -48,10 +48,10 @@ fn lock(device: &SharedDevice) -> MutexGuard<'_, Device> {
     device.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The device of a machine whose guests have these names and VLANs, and their ports, to be added in this order.
+/// The device of a machine whose guests have these names and VLANs, and their ports, which must be added in this order.
 ///
 /// # Errors
-/// If a descriptor cannot be had.
+/// If a file descriptor cannot be duplicated.
 pub(super) fn ports(
     nic: Nic,
     guests: &[(String, u16)],
@@ -62,8 +62,13 @@ pub(super) fn ports(
     }
     let mut bell = Some(nic.fd().try_clone_to_owned()?);
     let counters = vec![PortCounters::default(); guests.len()];
-    let device =
-        Arc::new(Mutex::new(Device { nic, by_vlan, counters, notices: Vec::new(), untold: VecDeque::new() }));
+    let device = Arc::new(Mutex::new(Device {
+        nic,
+        by_vlan,
+        counters,
+        notices: Vec::new(),
+        outgoing: VecDeque::new(),
+    }));
     let port = |(number, (name, vlan)): (usize, &(String, u16))| -> Box<dyn LivePort> {
         let (device, bell) = (Arc::clone(&device), bell.take());
         Box::new(GuestPort { name: name.clone(), vlan: *vlan, number, device, bell })
@@ -73,42 +78,42 @@ pub(super) fn ports(
 }
 
 impl Device {
-    /// Tells the machine what it is to be told, as far as there is room.
-    fn tell(&mut self) {
-        while let Some(notice) = self.untold.front() {
+    /// Sends waiting notices to the machine, as far as there is room.
+    fn send_notices(&mut self) {
+        while let Some(notice) = self.outgoing.front() {
             if !self.nic.transmit(&[&notice.frame()]) {
                 break;
             }
-            self.untold.pop_front();
+            self.outgoing.pop_front();
         }
         self.nic.flush();
     }
 }
 
-/// Tells a machine something, now or as soon as there is room.
-pub(super) fn tell(device: &SharedDevice, notice: Notice) {
+/// Sends a notice to a machine, now or as soon as there is room.
+pub(super) fn send(device: &SharedDevice, notice: Notice) {
     let mut device = lock(device);
-    device.untold.push_back(notice);
-    device.tell();
+    device.outgoing.push_back(notice);
+    device.send_notices();
 }
 
-/// Whether a machine has told something.
+/// Whether a machine has sent a notice.
 pub(super) fn has_notices(device: &SharedDevice) -> bool {
     !lock(device).notices.is_empty()
 }
 
-/// What a machine has told since the last call.
+/// The notices from a machine since the last call.
 pub(super) fn take_notices(device: &SharedDevice) -> Vec<Notice> {
     let mut device = lock(device);
-    device.tell();
+    device.send_notices();
     std::mem::take(&mut device.notices)
 }
 
-/// Throws away what the guests of a machine have sent: nobody may wait for room when the run is over.
+/// Discards what the guests of a machine have sent, so that none waits for room after the run.
 pub(super) fn discard(device: &SharedDevice) {
     let mut device = lock(device);
     let _ = device.nic.receive(usize::MAX, |_, _| {});
-    device.tell();
+    device.send_notices();
 }
 
 impl LivePort for GuestPort {
@@ -173,8 +178,8 @@ impl LivePort for GuestPort {
     }
 
     fn check(&mut self) -> Result<(), PortError> {
-        // The other end is the kernel's: it is closed when that ends, which it may well do before an emulator that is late. Whether it
-        // should have is known to the fleet, which looks soon; what it has sent is taken still.
+        // The kernel closes the other end when it ends, which may happen before a late emulator notices. `Machines::look` decides
+        // soon whether it should have ended. What it has sent is still received.
         self.bell = None;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What came of the guests: rows of their programs, flows and requests, made of their reports and of the files that they have left.
+//! The results of guests: rows of their programs, flows and requests, made from their reports and from the files that they left.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,20 +16,20 @@ use crate::run::routers::Traffic;
 use crate::run::session::Session;
 use warpline_results::{FlowRow, FlowSample, GuestMachine, ProgramRow, TransferRow};
 
-/// The guests of a run after it.
+/// The guests of a run, after it.
 #[derive(Debug)]
 pub(in crate::run) struct GuestResults<'a> {
     guests: &'a Guests,
-    /// What each machine has reported; nothing where it was not asked.
+    /// The report of each machine; empty if it was not asked for.
     reports: Vec<Report>,
-    /// The directory that each machine shares with us; none where it was not booted.
+    /// The directory that each machine shares with us; none if it was not booted.
     shares: Vec<PathBuf>,
     /// A row for each machine.
     pub(in crate::run) machines: Vec<GuestMachine>,
 }
 
 impl<'a> GuestResults<'a> {
-    /// Takes what `machines`, those of `guests`, have left.
+    /// Takes the results of `machines`, those of `guests`.
     pub(in crate::run) fn new<'m>(
         guests: &'a Guests,
         reports: Vec<Report>,
@@ -50,17 +50,17 @@ impl<'a> GuestResults<'a> {
         results
     }
 
-    /// A file that a machine has left. There is none where the machine was not booted.
+    /// A file that a machine has left; none if the machine was not booted.
     fn share(&self, machine: usize, name: &str) -> PathBuf {
         self.shares.get(machine).map(|share| share.join(name)).unwrap_or_default()
     }
 
-    /// What one end of a flow reported.
+    /// The report of one end of a flow.
     fn end_of(&self, (machine, index): End) -> Option<&FlowReport> {
         self.reports.get(machine)?.flows.get(index)
     }
 
-    /// Adds all that the guests have left to a run's account, and their samples to its records. Returns the rows of the programs.
+    /// Adds the results of the guests to a run's account, and their samples to its records. Returns the rows of the programs.
     ///
     /// # Errors
     /// If something cannot be written.
@@ -72,7 +72,7 @@ impl<'a> GuestResults<'a> {
     ) -> Result<Vec<ProgramRow>, RunError> {
         let (programs, wrong) = self
             .judge(judged, out, evidence)
-            .map_err(|error| RunError::Live(format!("cannot keep what the programs wrote: {error}")))?;
+            .map_err(|error| RunError::Live(format!("cannot store the output of the programs: {error}")))?;
         account.failures.extend(wrong);
         let samples = self.samples(traffic, session.scenario.sample_interval.0);
         session.sinks.each(|sink| sink.flow_samples(&samples))?;
@@ -81,8 +81,8 @@ impl<'a> GuestResults<'a> {
         Ok(programs)
     }
 
-    /// Rows of all programs, and, with `judged`, a message about each that did not end as it should. What they printed and what they are
-    /// to leave is copied to `out`, the run directory.
+    /// Rows of all programs and, if `judged`, a message about each that failed. Their output and the files that they are
+    /// to leave are copied to `out`, the run directory.
     fn judge(
         &self,
         judged: bool,
@@ -124,7 +124,7 @@ impl<'a> GuestResults<'a> {
         Ok((rows, failures))
     }
 
-    /// Adds what the kernels know to the rows of the flows that guests sent, and the errors of all that guests carried.
+    /// Adds the kernels' figures to the rows of flows that guests sent, and the errors of all flows that guests carried.
     fn complete(&self, rows: &mut [FlowRow], traffic: &Traffic, warmup: TimeDelta) -> Vec<String> {
         let mut failures = Vec::new();
         let trips = self.round_trips(warmup);
@@ -136,11 +136,11 @@ impl<'a> GuestResults<'a> {
             };
             let row = rows.iter_mut().find(is_own);
             let (Some(row), Some(report)) = (row, self.end_of(flow.sender)) else { continue };
-            // The flow's, the host's or the kernel's own: it knows.
+            // It comes from the flow, the host or the kernel's default; the kernel knows.
             row.cc = report.cc.clone().or(row.cc.take());
             let mut trips = trips.get(&flow.number).copied().unwrap_or_default();
             if trips.count == 0 {
-                // It was over before it was looked at for the first time.
+                // It ended before the first sample.
                 trips.add(&report.last);
             }
             if trips.count > 0 {
@@ -173,11 +173,11 @@ impl<'a> GuestResults<'a> {
         failures
     }
 
-    /// What the kernels' samples say of round-trip times after warm-up, by the number of the flow.
+    /// The round-trip times after the warm-up from the kernels' samples, by the number of the flow.
     fn round_trips(&self, warmup: TimeDelta) -> BTreeMap<u32, RoundTrips> {
         let mut trips: BTreeMap<u32, RoundTrips> = BTreeMap::new();
         for machine in 0..self.guests.machines.len() {
-            // Of answers the kernel of whoever asks knows more: it has one connection.
+            // Of answers, the requesting kernel has the better figures, since it has one connection.
             let here = |flow: &&FlowEntry| flow.asker.unwrap_or(flow.sender).0 == machine;
             let own: Vec<u32> = self.guests.flows.iter().filter(here).map(|flow| flow.number).collect();
             for sample in samples_of(&self.share(machine, SAMPLES)) {
@@ -216,7 +216,7 @@ impl<'a> GuestResults<'a> {
         rows
     }
 
-    /// Samples of the flows that guests carried between them, with their windows: interval by interval.
+    /// Samples, interval by interval, of the flows that guests carried between them, with their windows.
     fn samples(&self, traffic: &Traffic, interval: TimeDelta) -> Vec<FlowSample> {
         let span = interval.as_secs_f64();
         let mut all = Vec::new();
@@ -227,7 +227,7 @@ impl<'a> GuestResults<'a> {
                 own.map(|flow| (flow.number, flow.key.and_then(|key| traffic.number(key)))).collect();
             let mut before: BTreeMap<u32, Sample> = BTreeMap::new();
             for sample in samples_of(&self.share(machine, SAMPLES)) {
-                // The receiving end of the same flow has sent nothing.
+                // The receiving end of the flow has sent nothing.
                 let Some(Some(flow)) = numbers.get(&sample.id) else { continue };
                 if sample.info.data_out == 0 {
                     continue;
@@ -241,7 +241,7 @@ impl<'a> GuestResults<'a> {
                     retransmits: u64::from(info.retransmits.saturating_sub(last.retransmits)),
                     cwnd_bytes: Some(u64::from(info.cwnd) * u64::from(info.mss)),
                     in_flight_bytes: Some(u64::from(info.unacked) * u64::from(info.mss)),
-                    // The kernel's infinity.
+                    // The kernel's value for infinity.
                     ssthresh_bytes: (info.ssthresh < 0x7fff_ffff)
                         .then(|| u64::from(info.ssthresh) * u64::from(info.mss)),
                     srtt_ms: Some(f64::from(info.rtt) / 1e3),
@@ -270,13 +270,13 @@ struct RoundTrips {
 }
 
 impl RoundTrips {
-    /// Takes what a kernel says of a connection: nothing if this end has sent nothing, as a receiver.
+    /// Adds a kernel's sample of a connection; nothing if this end has sent nothing, like a receiver.
     fn add(&mut self, info: &TcpInfo) {
         if info.data_out == 0 || info.rtt == 0 {
             return;
         }
         let (rtt, min) = (f64::from(info.rtt), f64::from(info.min_rtt));
-        // What the kernel has not got yet is all ones.
+        // The kernel sets values that it does not have yet to all ones.
         let min = if info.min_rtt == u32::MAX || info.min_rtt == 0 { rtt } else { min };
         self.min = if self.count == 0 { min } else { self.min.min(min) };
         self.max = self.max.max(rtt);

@@ -1,24 +1,24 @@
-//! What there is to look at when a program has failed: its output, and the captures of the run.
+//! What helps to find out why a program failed: its output, and the captures of the run.
 
 use std::path::{Path, PathBuf};
 
 use warpline_results::ProgramRow;
 
-/// How much of what a failed program said is shown.
+/// How many bytes of a failed program's output are shown.
 const TAIL_LINES: usize = 10;
 const TAIL_BYTES: usize = 2000;
 
-/// What there is to look at when a program has failed, for people.
+/// What helps people to find out why a program failed.
 #[derive(Clone, Debug, Default)]
 pub(in crate::run) struct Evidence {
-    /// The run directory as it will be called; none if none is written.
+    /// The run directory under its final name; none if none is written.
     directory: Option<PathBuf>,
     /// Names of the captures in it.
     captures: Vec<String>,
 }
 
 impl Evidence {
-    /// What is in the run directory, which is at `written` until it is put in place at `shown`.
+    /// The evidence in the run directory, which is at `written` until it is moved to `shown`.
     pub(in crate::run) fn of(written: Option<&Path>, shown: Option<&Path>) -> Self {
         let names = |directory: &Path| -> Vec<String> {
             let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -34,7 +34,7 @@ impl Evidence {
         }
     }
 
-    /// Where the captures are, to be added to a sentence.
+    /// Where the captures are, to be appended to a sentence.
     pub(in crate::run) fn captures(&self) -> String {
         let Some(directory) = self.directory.as_ref().filter(|_| !self.captures.is_empty()) else {
             return String::new();
@@ -44,7 +44,7 @@ impl Evidence {
         format!("; capture: {}", files.join(", "))
     }
 
-    /// Adds to what is said of a program where its output and the captures are, and the last of what it wrote to `stderr`.
+    /// Appends to a message about a program where its output and the captures are, and the last lines that it wrote to `stderr`.
     pub(in crate::run) fn complete(&self, what: &str, row: &ProgramRow, stderr: &Path) -> String {
         let mut text = what.to_owned();
         if let Some(directory) = &self.directory {
@@ -52,7 +52,7 @@ impl Evidence {
         }
         text += &self.captures();
         match tail(stderr) {
-            Some(tail) => text + &format!("\nthe last that it wrote to its standard error:\n{tail}"),
+            Some(tail) => text + &format!("\nthe last lines of its standard error:\n{tail}"),
             None => text + "; it wrote nothing to its standard error",
         }
     }

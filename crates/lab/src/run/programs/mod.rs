@@ -1,4 +1,4 @@
-//! The programs of a run: made ready before the clock starts, started at their times, watched, stopped at the end, judged.
+//! The programs of a run: prepared before the clock starts, started at their times, watched, stopped at the end, and judged.
 
 mod evidence;
 mod readiness;
@@ -24,12 +24,12 @@ pub(in crate::run) use evidence::Evidence;
 pub(in crate::run) use readiness::{Readiness, explain, machine_names};
 use watch::Watch;
 
-/// The directory of what programs print, in the run directory.
+/// The directory for the output of programs, in the run directory.
 pub(in crate::run) const DIRECTORY: &str = "programs";
 /// How long a program has to end after it was asked to.
 const PATIENCE: TimeDelta = TimeDelta::from_secs(1);
 
-/// A program and what has become of it.
+/// A program with its state.
 #[derive(Debug)]
 struct Entry {
     row: ProgramRow,
@@ -40,8 +40,8 @@ struct Entry {
     stderr: PathBuf,
     /// Conditions that it waits for.
     after: Vec<u32>,
-    /// If its end is to be reported: the number that the notice carries.
-    told: Option<u32>,
+    /// The number for the notice of its end, if that is to be reported.
+    notice: Option<u32>,
 }
 
 /// All programs of a run.
@@ -50,16 +50,16 @@ pub(in crate::run) struct Programs {
     entries: Vec<Entry>,
     watch: Watch,
     changes: Changes,
-    /// What they print, where no run directory is written.
+    /// The directory of their output, if no run directory is written.
     _scratch: Option<tempfile::TempDir>,
 }
 
 fn fail(error: io::Error) -> RunError {
-    RunError::Live(format!("cannot make programs ready: {error}"))
+    RunError::Live(format!("cannot prepare programs: {error}"))
 }
 
 impl Programs {
-    /// Makes all programs of the scenario ready. `live` are the names of the live hosts in the order of `hosts`, with their nodes;
+    /// Prepares all programs of the scenario. `live` are the names of the live hosts in the order of `hosts`, with their nodes;
     /// `directory` is the run directory.
     pub(in crate::run) fn prepare(
         scenario: &Scenario,
@@ -120,7 +120,7 @@ impl Programs {
                     program: prepare(words, stdout, errors)?,
                     stderr,
                     after: readiness.waits_of(scenario, name, number),
-                    told: readiness.told(name, number),
+                    notice: readiness.notice_of(name, number),
                 });
             }
             let none = |_: Vec<String>, _: File, _: File| Err(fail(io::ErrorKind::Unsupported.into()));
@@ -129,14 +129,14 @@ impl Programs {
         Ok(Programs { entries, watch, changes, _scratch: scratch })
     }
 
-    /// When the next program is to be started, or something is to be looked at, after `now`. `step` is how often that is.
+    /// When the next program is to be started or a condition checked, after `now`. `step` is the interval of the checks.
     pub(in crate::run) fn next_start(&self, now: Timestamp, step: TimeDelta) -> Option<Timestamp> {
         let waiting = self.entries.iter().filter(|entry| entry.row.start_s.is_none());
         let next = waiting.map(|entry| entry.start).filter(|start| *start > now).min();
         next.into_iter().chain(self.watch.next_look(now, step)).min()
     }
 
-    /// Starts what is due and waits for nothing, and looks at what others wait for.
+    /// Starts programs that are due and do not wait for others, and checks the conditions that others wait for.
     pub(in crate::run) fn start(&mut self, now: Timestamp, readiness: &mut Readiness) {
         let entries = &self.entries;
         let ended = |number: usize| {
@@ -163,7 +163,7 @@ impl Programs {
         }
     }
 
-    /// Becomes readable when something has happened to a program.
+    /// A descriptor that becomes readable when something happens to a program.
     pub(in crate::run) fn fd(&self) -> BorrowedFd<'_> {
         self.changes.fd()
     }
@@ -181,16 +181,16 @@ impl Programs {
                 State::Ended(status) => {
                     entry.row.end_s = Some(now.as_secs_f64());
                     entry.row.code = status.code();
-                    entry.row.outcome = told(status);
+                    entry.row.outcome = describe(status);
                 }
             }
-            if let (Some(told), Some(_)) = (entry.told, entry.row.end_s) {
-                readiness.handle(Notice::Ended(told));
+            if let (Some(notice), Some(_)) = (entry.notice, entry.row.end_s) {
+                readiness.handle(Notice::Ended(notice));
             }
         }
     }
 
-    /// Ends what still runs: asks, waits a little, kills.
+    /// Ends the programs that still run: asks them to end, waits a little, and kills them.
     pub(in crate::run) fn stop(&mut self) {
         self.watch.stop();
         let running = || self.entries.iter().filter(|entry| entry.program.state() == State::Running);
@@ -206,7 +206,7 @@ impl Programs {
         running().for_each(|entry| entry.program.signal(Signal::SIGKILL));
     }
 
-    /// What has become of the programs; with `judged`, a message about each that did not end as it should.
+    /// The results of the programs; if `judged`, with a message about each that failed.
     pub(in crate::run) fn judge(&self, judged: bool, evidence: &Evidence) -> (Vec<ProgramRow>, Vec<String>) {
         let mut failures = Vec::new();
         let mut rows = Vec::new();
@@ -219,12 +219,12 @@ impl Programs {
     }
 }
 
-/// What messages call a program.
+/// The name of a program in messages.
 pub(in crate::run) fn name(label: &str, host: &str) -> String {
     format!("program {label} of host {host}")
 }
 
-/// Judges a program: notes whether it ended as it should, and returns a message if not. `stderr` is what it wrote there.
+/// Judges a program: notes whether it ended as expected, and returns a message if not. `stderr` is its standard error.
 pub(in crate::run) fn verdict(
     row: &mut ProgramRow,
     expect: Expect,
@@ -243,7 +243,7 @@ pub(in crate::run) fn verdict(
     row.failure.clone()
 }
 
-/// What a program's row says before it has run; `command` is what is shown of it.
+/// A program's row before it has run; `command` is the command to show.
 pub(in crate::run) fn row(
     host: &str,
     (number, label): (usize, String),
@@ -268,7 +268,7 @@ pub(in crate::run) fn row(
     }
 }
 
-/// The words of a program's command with addresses filled in, and what is shown of it.
+/// A program's command with addresses filled in, as words, and as text to show.
 pub(in crate::run) fn command(
     program: &warpline_scenario::Program,
     plan: &AddressPlan,
@@ -281,7 +281,7 @@ pub(in crate::run) fn command(
     (words, shown)
 }
 
-/// What to say of a program that did not end as it should.
+/// The message about a program that did not end as expected.
 fn message(row: &ProgramRow, running: bool) -> String {
     let name = format!("{} ({})", name(&row.name, &row.host), row.command);
     match (running, row.end_s) {
@@ -296,11 +296,11 @@ fn message(row: &ProgramRow, running: bool) -> String {
     }
 }
 
-fn told(status: ExitStatus) -> String {
+fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
         (None, Some(signal)) => format!("signal {signal}"),
-        (None, None) => "an unknown end".to_owned(),
+        (None, None) => "an unknown status".to_owned(),
     }
 }
 

@@ -1,7 +1,7 @@
-//! What flows and programs wait for: programs that are ready, ports that listen; and what ends a run before its time.
+//! What flows and programs wait for (programs that are ready, ports that listen), and what ends a run early.
 //!
-//! Here it is known which conditions there are, which of them hold, who waits for each, and what is to be said when one does not come to
-//! hold. Who looks is where the program runs: [`super::watch`] for live hosts, a guest's agent inside the guest.
+//! This file keeps the conditions, their states, who waits for each, and the error if one fails. They are checked where the program
+//! runs: by [`super::watch`] for live hosts, by a guest's agent inside the guest.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,12 +17,12 @@ use warpline_scenario::{Expanded, Host, Named, PATIENCE, Ready, Scenario, Traffi
 use super::evidence::Evidence;
 use crate::hosts::ModelHosts;
 
-/// What a condition is about.
+/// The subject of a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Subject {
-    /// A program: its number on its host, and its label.
+    /// A program: its index on its host, and its label.
     Program(usize, String),
-    /// A flow, by its name, that connects to some program.
+    /// A flow that connects to a program, by the flow's name.
     Flow(String),
 }
 
@@ -33,29 +33,29 @@ enum State {
     Failed,
 }
 
-/// Something that others wait for. Its number is its place among all.
+/// A condition that others wait for. Its number is its index among all.
 #[derive(Debug)]
 pub(in crate::run) struct Condition {
-    /// The host where it is looked at.
+    /// The host where it is checked.
     pub(in crate::run) host: String,
-    /// What is to hold.
+    /// What to check.
     pub(in crate::run) check: Check,
     subject: Subject,
-    /// From when on it is looked at, where it is about no program.
+    /// From when on it is checked, if it is not about a program.
     pub(in crate::run) start: TimeDelta,
     /// How long it may take.
     pub(in crate::run) limit: TimeDelta,
     state: State,
     /// Simulated flows that wait for it.
     flows: Vec<FlowId>,
-    /// Machines of guests with somebody who waits for it.
+    /// Machines of guests on which something waits for it.
     machines: BTreeSet<usize>,
-    /// Who waits, for messages.
+    /// What waits for it, for messages.
     waiters: Vec<String>,
 }
 
 impl Condition {
-    /// The number of its program on the host, if it is about one.
+    /// The index of its program on the host, if it is about one.
     pub(in crate::run) fn program(&self) -> Option<usize> {
         match self.subject {
             Subject::Program(number, _) => Some(number),
@@ -64,12 +64,12 @@ impl Condition {
     }
 }
 
-/// Why a run could not go on: something that others wait for is not ready.
+/// Why a run could not continue: something that others wait for is not ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::run) struct NotReady {
-    /// Host and number of the program that it is about, if one is known.
+    /// Host and index of the program that is not ready, if it is about one.
     pub(in crate::run) program: Option<(String, usize)>,
-    /// What to say.
+    /// The message.
     pub(in crate::run) text: String,
 }
 
@@ -80,20 +80,20 @@ impl NotReady {
     }
 }
 
-/// All of it.
+/// All conditions of a run.
 #[derive(Debug, Default)]
 pub(in crate::run) struct Readiness {
     conditions: Vec<Condition>,
-    /// Programs, as host and number, whose end the run waits for; the first of each pair is whether it has ended.
+    /// Programs whose end the run waits for, each as: whether it has ended, its host, its index there.
     until: Vec<(bool, String, usize)>,
     /// Flows to be started now.
     released: Vec<FlowId>,
-    /// What guests are to be told, by the number of their machine.
+    /// Notices to guests, with the number of their machine.
     notices: Vec<(usize, Notice)>,
     failure: Option<NotReady>,
 }
 
-/// Names of the guests' machines, in their order.
+/// Names of the guests' machines, in order.
 pub(in crate::run) fn machine_names(scenario: &Scenario) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for (host, guest) in scenario.guests() {
@@ -112,7 +112,7 @@ fn machine_of(scenario: &Scenario, host: &Host) -> Option<usize> {
     machine_names(scenario).iter().position(|name| *name == own)
 }
 
-/// What is to be looked at for a program's `ready`. Addresses in it are filled in as in a command.
+/// The check for a program's `ready`. Addresses in it are filled in as in a command.
 fn check_of(ready: &Ready, plan: &AddressPlan) -> Check {
     let Ready { port, prints, file, command, .. } = ready;
     match (port, prints, file, command) {
@@ -122,13 +122,13 @@ fn check_of(ready: &Ready, plan: &AddressPlan) -> Check {
         (_, _, _, Some(command)) => {
             Check::Command(command.words().iter().map(|word| plan.substitute(word)).collect())
         }
-        // The scenario has been checked.
+        // The scenario has been checked, so this does not happen.
         _ => Check::Prints(String::new()),
     }
 }
 
 impl Readiness {
-    /// What a scenario waits for. Simulated flows that wait are held back in `world`.
+    /// The conditions of a scenario. Simulated flows that wait are held back in `world`.
     pub(in crate::run) fn plan(
         scenario: &Scenario,
         expanded: &Expanded,
@@ -183,7 +183,7 @@ impl Readiness {
             };
             let limit = entry.wait.unwrap_or(PATIENCE).0;
             let sender = host(from).filter(|host| host.traffic().has_programs());
-            // Two kernels carry a flow between themselves, and both ends are ours.
+            // Two kernels carry the flow, and we control both ends.
             let kernel = |host: &Host| host.traffic() == Traffic::Kernel;
             let carried = sender.is_some_and(kernel) && kernel(target);
             if limit.is_zero() || carried || entry.app.is_service() {
@@ -249,18 +249,18 @@ impl Readiness {
             .collect()
     }
 
-    /// The number that the notice of a program's end carries, if the run's end depends on it.
-    pub(in crate::run) fn told(&self, host: &str, number: usize) -> Option<u32> {
+    /// The number for the notice of a program's end, if the run's end depends on it.
+    pub(in crate::run) fn notice_of(&self, host: &str, number: usize) -> Option<u32> {
         let is = |(_, own, own_number): &(bool, String, usize)| own == host && *own_number == number;
         self.until.iter().position(is).map(|id| id as u32)
     }
 
-    /// Whether all of these hold.
+    /// Whether all of these conditions hold.
     pub(in crate::run) fn all_hold(&self, ids: &[u32]) -> bool {
         ids.iter().all(|id| self.conditions[*id as usize].state == State::Holds)
     }
 
-    /// Takes what was found out on a live host, or what a guest has told.
+    /// Handles a notice from a guest, or from a check on a live host.
     pub(in crate::run) fn handle(&mut self, notice: Notice) {
         match notice {
             Notice::Holds(id) => {
@@ -276,11 +276,11 @@ impl Readiness {
                 let Some(condition) = self.conditions.get_mut(id as usize) else { return };
                 if condition.state == State::Pending {
                     condition.state = State::Failed;
-                    // Nobody waits for it: then it is no matter.
+                    // If nothing waits for it, it does not matter.
                     if !condition.waiters.is_empty() {
                         let limit = condition.limit;
-                        let told = condition.told(&reason(&why, limit));
-                        self.failure.get_or_insert(told);
+                        let failure = condition.not_ready(&reason(&why, limit));
+                        self.failure.get_or_insert(failure);
                     }
                 }
             }
@@ -300,30 +300,30 @@ impl Readiness {
         }
     }
 
-    /// What guests are to be told, by the number of their machine.
+    /// Takes the notices to guests, with the number of their machine.
     pub(in crate::run) fn take_notices(&mut self) -> Vec<(usize, Notice)> {
         std::mem::take(&mut self.notices)
     }
 
-    /// Whether the run is over before its time: what it was to wait for has happened.
+    /// Whether the run ends early because its `until` has come true.
     pub(in crate::run) fn is_done(&self) -> bool {
         !self.until.is_empty() && self.until.iter().all(|(ended, ..)| *ended)
     }
 
-    /// Why the run cannot go on.
+    /// Why the run cannot continue.
     pub(in crate::run) fn failure(&self) -> Option<&NotReady> {
         self.failure.as_ref()
     }
 
-    /// The run has come to its end, at `end`: if something still waited, that is a failure.
+    /// The run has reached its end, at `end`. If something still waits, that is a failure.
     pub(in crate::run) fn expire(&mut self, end: TimeDelta) {
         let pending = self.conditions.iter().find(|condition| {
             condition.state == State::Pending && !condition.waiters.is_empty() && condition.start < end
         });
         if let Some(condition) = pending {
             let why = format!("until the run's end ({} s)", end.as_secs_f64());
-            let told = condition.told(&why);
-            self.failure.get_or_insert(told);
+            let failure = condition.not_ready(&why);
+            self.failure.get_or_insert(failure);
         }
     }
 }
@@ -336,12 +336,12 @@ fn reason(why: &Why, limit: TimeDelta) -> String {
         Why::Ended(Ending::Signalled(signal)) => format!("before it ended by signal {signal}"),
         Why::Ended(Ending::NotStarted(why)) => format!("because it was not started: {why}"),
         Why::Ended(Ending::Stopped) => "before it was stopped".to_owned(),
-        Why::Blind(why) => format!("as far as could be seen ({why})"),
+        Why::Blind(why) => format!("as far as could be checked ({why})"),
     }
 }
 
 impl Condition {
-    fn told(&self, why: &str) -> NotReady {
+    fn not_ready(&self, why: &str) -> NotReady {
         let what = match &self.check {
             Check::Port(port) => format!("nothing listened on port {port}"),
             Check::Listens { port, ipv6: false } => format!("nothing listened on TCP port {port}"),
@@ -366,7 +366,7 @@ impl Condition {
     }
 }
 
-/// Adds where the output of its program is, in `out`, which people know as `shown`; and marks that program's row.
+/// Completes the message of a failure with the place of the program's output, in `out`, and marks that program's row.
 pub(in crate::run) fn explain<'a>(
     failure: &NotReady,
     rows: impl IntoIterator<Item = &'a mut ProgramRow>,

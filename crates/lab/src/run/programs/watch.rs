@@ -1,4 +1,4 @@
-//! Looks at what others wait for on live hosts: whether programs are ready, and ports listen.
+//! Checks the conditions on live hosts that others wait for: whether programs are ready, and ports listen.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,14 +17,14 @@ use crate::run::RunError;
 struct Entry {
     id: u32,
     check: Check,
-    /// Where its program is among all of the run; none if it is about a port of any.
+    /// The index of its program among all of the run; none for a port of any program.
     program: Option<usize>,
     start: Timestamp,
     limit: TimeDelta,
     around: Option<Surroundings>,
-    /// A command that is tried again and again.
+    /// A command that is run repeatedly.
     command: Option<Program>,
-    /// Since when it is looked at, and how.
+    /// How it is checked, and since when.
     under: Option<(Timestamp, Result<Probe, String>)>,
     over: bool,
 }
@@ -33,26 +33,26 @@ struct Entry {
 #[derive(Debug)]
 pub(in crate::run) struct Watch {
     entries: Vec<Entry>,
-    /// Where programs run.
+    /// The directory in which programs run.
     directory: PathBuf,
 }
 
-/// Makes a program of these words ready that writes to these files.
+/// Prepares a program with these words that writes to these files.
 pub(in crate::run) type Prepare<'a> = dyn Fn(Vec<String>, File, File) -> Result<Program, RunError> + 'a;
 
 fn fail(error: impl std::fmt::Display) -> RunError {
-    RunError::Live(format!("cannot look at the sockets of a host: {error}"))
+    RunError::Live(format!("cannot read the sockets of a host: {error}"))
 }
 
 impl Watch {
-    /// None yet. `directory` is where programs run.
+    /// No conditions yet. `directory` is where programs run.
     pub(in crate::run) fn new(directory: PathBuf) -> Self {
         Watch { entries: Vec::new(), directory }
     }
 
-    /// Adds the conditions about a program of a host, which has the number `place` among all of the run, or those about no program.
+    /// Adds the conditions about a program of a host, which has the index `place` among all of the run, or those that are not about a program.
     /// `output` are the files that it writes to.
-    #[expect(clippy::too_many_arguments, reason = "all that is known of a program and its host")]
+    #[expect(clippy::too_many_arguments, reason = "all facts about a program and its host")]
     pub(in crate::run) fn add(
         &mut self,
         readiness: &Readiness,
@@ -92,14 +92,14 @@ impl Watch {
         Ok(())
     }
 
-    /// A program of the run is about to be started.
+    /// Begins the checks of a program that is about to be started.
     pub(in crate::run) fn begin(&mut self, now: Timestamp, program: usize) {
         for entry in self.entries.iter_mut().filter(|entry| entry.program == Some(program)) {
             entry.begin(now);
         }
     }
 
-    /// Looks at all that are under way, and hands on what was found. `ended` tells how a program of the run has ended, if it has.
+    /// Checks all conditions that have begun, and passes on the results. `ended` returns how a program of the run has ended, if it has.
     pub(in crate::run) fn look(
         &mut self,
         now: Timestamp,
@@ -116,12 +116,12 @@ impl Watch {
             let holds = match (probe, tried) {
                 (_, Some(State::Ended(status))) if status.success() => Ok(true),
                 (_, Some(State::Ended(_) | State::NotStarted(_))) => {
-                    Err("the command that is to tell could not be tried".to_owned())
+                    Err("the command that tests the condition could not be started".to_owned())
                 }
                 (Ok(probe), _) => probe.holds().map_err(|error| error.to_string()),
                 (Err(why), _) => Err(why.clone()),
             };
-            // What goes into the background ends well, too.
+            // Background commands that a shell leaves also end well.
             let ending = entry.program.and_then(&ended).filter(|ending| *ending != Ending::Exited(0));
             readiness.handle(match (holds, ending) {
                 (Ok(true), _) => Notice::Holds(id),
@@ -136,18 +136,18 @@ impl Watch {
         }
     }
 
-    /// When to look again, after `now`; `step` is how often.
+    /// When to check again, after `now`; `step` is the interval.
     pub(in crate::run) fn next_look(&self, now: Timestamp, step: TimeDelta) -> Option<Timestamp> {
         let next = |entry: &Entry| match (&entry.under, entry.program) {
             (Some(_), _) => Some(now + step),
             (None, None) => Some(entry.start.max(now + step)),
-            // It is begun when its program is started.
+            // It begins when its program is started.
             (None, Some(_)) => None,
         };
         self.entries.iter().filter(|entry| !entry.over).filter_map(next).min()
     }
 
-    /// Looks no more.
+    /// Stops checking.
     pub(in crate::run) fn stop(&mut self) {
         for entry in &mut self.entries {
             entry.over = true;

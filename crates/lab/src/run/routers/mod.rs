@@ -1,12 +1,12 @@
 //! What the emulated routers and hosts do with live packets.
 //!
-//! What becomes of a packet on its way is known when it sets out: which router ends its time to live, before which link it is too
-//! large, or that it gets through. It is sent on the route to there, and what is to be done is done when it comes out: so the
-//! links of the way, their queues and losses, and only those, act on it.
+//! The fate of a packet is known when it is sent: at which router its time to live ends, before which link it is too
+//! large, or that it arrives. It is sent on the route to that node, and what is to happen there happens when it arrives. So exactly the
+//! links that it crosses, with their queues and losses, act on it.
 //!
-//! Time to live is counted down by every node on the way but the last. Routers, and simulated hosts that meet no programs, answer
-//! pings, say that nothing listens (ports, protocols; TCP by a reset), and report what they cannot forward. Simulated hosts that do
-//! meet programs are in `models`.
+//! Every node on the path except the last decrements the time to live. Routers, and simulated hosts that talk to no programs, answer
+//! pings, report that nothing listens (for ports and protocols; for TCP by a reset), and report packets that they cannot forward. Simulated
+//! hosts that talk to programs are in `models`.
 
 mod limiter;
 mod models;
@@ -37,10 +37,10 @@ pub(in crate::run) use models::Models;
 pub(in crate::run) use paths::Paths;
 pub(in crate::run) use traffic::{Known, StreamKey, Traffic};
 
-/// Marks the flow numbers of live packets (a hash of addresses and ports), so that none is a simulated flow's.
+/// Marks the flow numbers of live packets (a hash of addresses and ports), so that they differ from those of simulated flows.
 pub(in crate::run) const LIVE_FLOW: u32 = 1 << 31;
 
-/// Simulated hosts and live rules in one network.
+/// Simulated hosts and live traffic in one network.
 #[derive(Debug)]
 pub(in crate::run) struct LiveWorld {
     pub(in crate::run) hosts: ModelHosts,
@@ -48,7 +48,7 @@ pub(in crate::run) struct LiveWorld {
     pub(in crate::run) routers: Routers,
 }
 
-/// Whose packet it is.
+/// The flow and the class of a packet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Label {
     flow: u32,
@@ -56,54 +56,54 @@ struct Label {
 }
 
 impl Label {
-    /// That of a datagram: a flow of the scenario, or a number made of addresses and ports.
+    /// The label of a datagram: a flow of the scenario, or a number made from addresses and ports.
     fn of(models: &Models, bytes: &[u8], header: &Header) -> Label {
         match models.owner(bytes) {
             Some((flow, class)) => Label { flow: flow.0, class },
-            // Ordinary packets are equal to flows that have been given no class, which have the first.
+            // Ordinary packets have the first class, like flows without a class.
             None => Label { flow: header.flow | LIVE_FLOW, class: header.class().saturating_sub(1) },
         }
     }
 }
 
-/// What is known of a live packet under way.
+/// The state of a live packet in the network.
 #[derive(Clone, Copy, Debug, Default)]
 struct UnderWay {
     path: u32,
-    /// The link of the way that it set out on, and the one that it stops before.
+    /// The link of the path that it started on, and the one that it stops before.
     from: u16,
     stop: u16,
-    /// Time to live on the link that it set out on.
+    /// Time to live on the link that it started on.
     ttl: u8,
     label: Label,
 }
 
-/// The routers, and the ways between live hosts.
+/// The routers, and the paths between live hosts.
 #[derive(Debug)]
 pub(in crate::run) struct Routers {
     plan: AddressPlan,
     paths: Paths,
-    /// The nodes that datagrams come from and go to: live hosts in the order of their ports, then simulated ones that meet programs.
+    /// The nodes that datagrams come from and go to: live hosts in the order of their ports, then simulated hosts that talk to programs.
     ends: Vec<u32>,
     /// How many of them are live.
     live: usize,
-    /// The place of each node among them.
+    /// The index of each node among them.
     places: Vec<Option<usize>>,
-    /// What each node's interface takes, in bytes.
+    /// The MTU of each node's interface, in bytes.
     mtu: Vec<u32>,
     /// By the number of the frame.
     under_way: Vec<UnderWay>,
     limiter: Limiter,
-    /// What is being put together, by node.
+    /// Fragments that are being reassembled, by node.
     fragments: BTreeMap<u32, Reassembly>,
-    /// What programs send each other.
+    /// The traffic between programs.
     pub(in crate::run) traffic: Traffic,
     /// Identification of the last datagram that was made here.
     id: u16,
 }
 
 impl Routers {
-    /// Routers between `ends`, of which the first `live` are the nodes of the ports in order. `mtu` is what each node's interface takes.
+    /// Routers between `ends`, the first `live` of which are the nodes of the ports, in order. `mtu` is the MTU of each node's interface.
     pub(in crate::run) fn new(
         plan: AddressPlan,
         paths: Paths,
@@ -135,7 +135,7 @@ impl Routers {
         self.id
     }
 
-    /// A datagram has come from a live host.
+    /// Handles a datagram from a live host.
     fn arrive(&mut self, arrival: &Arrival, models: &Models, gate: &mut Gate, port: &mut Port<'_>) {
         let host = arrival.port.0 as usize;
         let bytes = gate.pool().datagram(arrival.handle);
@@ -155,7 +155,7 @@ impl Routers {
         }
     }
 
-    /// Sends a frame over a way from link `from` on, as far as it gets. `due` is when it should have been sent, if that is not now.
+    /// Sends a frame on a path from link `from` on, as far as it gets. `due` is when it should have been sent, if that is not now.
     fn set_out(
         &mut self,
         due: Option<Timestamp>,
@@ -166,7 +166,7 @@ impl Routers {
         port: &mut Port<'_>,
     ) {
         let header = gate.pool().header(handle);
-        // What was read when it came in; a fragment's or a forwarded packet's is read anew when it is kept.
+        // Use what was parsed on arrival; fragments and forwarded packets are parsed again if they are kept.
         let ttl = header.ttl;
         let path = self.paths.get(number);
         // Node k is reached with a time to live of ttl - (k - 1 - from).
@@ -179,7 +179,7 @@ impl Routers {
         }
         self.under_way[handle as usize] = under_way;
         let Some(route) = path.part(from, stop) else {
-            // Too large for the first link, which the interface's MTU does not let happen to a live host.
+            // Too large for the first link. The interface's MTU prevents this for a live host.
             return gate.release(handle);
         };
         let mut packet = gate.packet(handle, EndpointId(path.nodes[stop]));
@@ -194,8 +194,8 @@ impl Routers {
         }
     }
 
-    /// A frame has come out of the network. Returns the node that it is for, if that is a simulated host that meets programs: then the
-    /// frame is the caller's.
+    /// Handles a frame that has left the network. If it is for a simulated host that talks to programs, returns that node; the frame then
+    /// belongs to the caller.
     fn handle(
         &mut self,
         now: Timestamp,
@@ -244,7 +244,7 @@ impl Routers {
         None
     }
 
-    /// The port that a frame will leave by when it comes out of the network, if it will, and into `out` its bytes then.
+    /// The port by which a frame will leave when it comes out of the network, if it will; writes its bytes into `out`.
     fn foresee(&self, packet: &Packet, handle: u32, pool: &Pool, out: &mut Vec<u8>) -> Option<PortId> {
         let UnderWay { path: number, from, stop, ttl, .. } = self.under_way[handle as usize];
         let (from, stop) = (usize::from(from), usize::from(stop));
@@ -265,7 +265,7 @@ impl Routers {
         Some(PortId(live as u32))
     }
 
-    /// A router has a packet that does not fit the next link, `stop`: it cuts it up, or says so.
+    /// A router has a packet that does not fit the next link, `stop`: it fragments it or reports that.
     fn squeeze(
         &mut self,
         now: Timestamp,
@@ -291,7 +291,7 @@ impl Routers {
         }
     }
 
-    /// A router says to the sender what is wrong with a packet.
+    /// A router reports to the sender what is wrong with a packet.
     fn complain(
         &mut self,
         now: Timestamp,
@@ -301,24 +301,24 @@ impl Routers {
         gate: &mut Gate,
         port: &mut Port<'_>,
     ) {
-        if let Some(told) = self.complaint(now, node, gate.pool().datagram(handle), problem) {
-            self.reply(node, &told, gate, port);
+        if let Some(error) = self.complaint(now, node, gate.pool().datagram(handle), problem) {
+            self.reply(node, &error, gate, port);
         }
     }
 
-    /// What a router or host says to the sender of a datagram is wrong with it, if that is not said too often.
+    /// The ICMP error that a router or host sends about a datagram, unless too many were sent.
     fn complaint(&mut self, now: Timestamp, node: u32, bytes: &[u8], problem: Problem) -> Option<Vec<u8>> {
         let (source, _) = ip::addresses(bytes)?;
         let (v4, v6) = self.plan.of(node as usize);
         let id = self.next_id();
-        let told = icmp::error(if source.is_ipv4() { v4.into() } else { v6.into() }, bytes, problem, id)?;
-        // Linux does not count what path MTU discovery lives on.
+        let error = icmp::error(if source.is_ipv4() { v4.into() } else { v6.into() }, bytes, problem, id)?;
+        // Linux does not limit the errors that path MTU discovery needs.
         let counted = !matches!(problem, Problem::TooBig { .. });
         let source = self.plan.owner(source)?;
-        (!counted || self.limiter.allow(now, node, source)).then_some(told)
+        (!counted || self.limiter.allow(now, node, source)).then_some(error)
     }
 
-    /// What a router, or a simulated host that has nothing to do with programs, answers to a datagram for it.
+    /// The answer of a router, or of a simulated host that talks to no programs, to a datagram for it.
     fn answer(&mut self, now: Timestamp, node: u32, bytes: &[u8]) -> Option<Vec<u8>> {
         let datagram = ip::parse(bytes).ok()?;
         if datagram.fragment.is_some() {
@@ -333,7 +333,7 @@ impl Routers {
         }
     }
 
-    /// Sends what a node has made to whom it is for, in pieces if it is larger than the first link takes.
+    /// Sends a datagram that a node has made, in fragments if it is larger than the first link allows.
     fn reply(&mut self, node: u32, bytes: &[u8], gate: &mut Gate, port: &mut Port<'_>) {
         let Some(path) = self.path_to(node, bytes) else { return };
         let room = self.mtu[node as usize];
@@ -346,7 +346,7 @@ impl Routers {
         }
     }
 
-    /// Sends bytes made here over a way. `label` is whose they are, if they are a flow's.
+    /// Sends bytes made here on a path. `label` is their flow and class, if they belong to a flow.
     fn launch(
         &mut self,
         path: u32,
@@ -364,14 +364,14 @@ impl Routers {
         self.set_out(None, path, 0, (handle, label), gate, port);
     }
 
-    /// A simulated host that meets programs sends a datagram.
+    /// Sends a datagram of a simulated host that talks to programs.
     fn send(&mut self, models: &Models, node: u32, bytes: &[u8], gate: &mut Gate, port: &mut Port<'_>) {
         if let Some(path) = self.path_to(node, bytes) {
             self.launch(path, bytes, models.owner(bytes), gate, port);
         }
     }
 
-    /// The way of a datagram that a node has made.
+    /// The path of a datagram that a node has made.
     fn path_to(&self, node: u32, bytes: &[u8]) -> Option<u32> {
         let (_, to) = ip::addresses(bytes)?;
         let place = self.places[self.plan.owner(to)? as usize]?;
@@ -391,7 +391,7 @@ fn keep(bytes: &[u8], pool: &mut Pool) -> Option<u32> {
 }
 
 impl LiveWorld {
-    /// Lets simulated hosts that meet programs do what their flows want.
+    /// Lets simulated hosts that talk to programs do what their flows want.
     fn settle(&mut self, now: Timestamp, gate: &mut Gate, port: &mut Port<'_>) {
         let LiveWorld { hosts, models, routers } = self;
         models.settle(now, hosts, port, &mut |models, node, bytes, port| {
@@ -430,7 +430,7 @@ impl World for LiveWorld {
         };
         if let Some(node) = self.routers.handle(now, packet, handle, &self.models, gate, port) {
             if self.hosts.has_orders() {
-                // A service that was there from the beginning is there for the very first packet.
+                // A service that exists from the beginning must be there for the first packet.
                 self.settle(now, gate, port);
             }
             let bytes = gate.pool().datagram(handle);
@@ -457,7 +457,7 @@ impl World for LiveWorld {
     }
 }
 
-/// The bytes of the frames of a turn as they were on each link.
+/// The bytes of the frames of one turn, as they were on each link.
 pub(in crate::run) struct TurnFrames<'a> {
     pub(in crate::run) routers: &'a Routers,
     pub(in crate::run) pool: &'a Pool,

@@ -1,8 +1,8 @@
-//! The ways of live packets: from every end (a live host, or a simulated one that meets programs) to every node, and from every node
-//! back to every end, with the network's routes for each part of a way that a packet may travel.
+//! The paths of live packets: from every end (a live host, or a simulated one that talks to programs) to every node and
+//! back, with the network's routes for each part of a path that a packet may travel.
 //!
-//! A packet that will not get through (its time to live is over before, a link on the way is too narrow) travels as far as the
-//! router that stops it, over the real links: so that each way has a route to every router on it.
+//! A packet that will not arrive (its time to live ends, or a link on the path is too narrow) travels over the real links to the
+//! router that stops it. So each path has a route to every router on it.
 
 use std::collections::BTreeMap;
 
@@ -11,61 +11,61 @@ use warpline_net::routing::{Graph, Metric, Router};
 use warpline_net::{Network, RouteId};
 use warpline_scenario::Expanded;
 
-/// No way.
+/// No path.
 const NONE: u32 = u32::MAX;
 
-/// A way through the network.
+/// A path through the network.
 #[derive(Debug)]
 pub(in crate::run) struct Path {
     /// Its links.
     pub(in crate::run) links: Vec<LinkId>,
-    /// The nodes that it goes through: where link 0 begins, where it ends, and so on.
+    /// The nodes on it: where link 0 begins, where it ends, and so on.
     pub(in crate::run) nodes: Vec<u32>,
-    /// The MTU of each link; the largest number where there is none.
+    /// The MTU of each link; the largest number if it has none.
     mtu: Vec<u32>,
-    /// Routes from a link's beginning to the end of another: from the first link, and from each that is narrower than all before.
+    /// Routes from the start of one link to the end of another: from the first link, and from each that is narrower than all before it.
     parts: BTreeMap<(u16, u16), RouteId>,
-    /// Whether it leads to the destination, or only to the first router, which knows no way.
+    /// Whether it leads to the destination, or only to the first router, which has no route.
     pub(in crate::run) leads: bool,
 }
 
 impl Path {
-    /// How many links it has.
+    /// The number of its links.
     pub(in crate::run) fn len(&self) -> usize {
         self.links.len()
     }
 
-    /// The route over links `from` to `stop`, without `stop`.
+    /// The route over links `from` to `stop`, excluding `stop`.
     pub(in crate::run) fn part(&self, from: usize, stop: usize) -> Option<RouteId> {
         self.parts.get(&(from as u16, stop as u16)).copied()
     }
 
-    /// The MTU of a link of the way, in bytes.
+    /// The MTU of a link of the path, in bytes.
     pub(in crate::run) fn mtu(&self, link: usize) -> u32 {
         self.mtu[link]
     }
 
-    /// The first link from `from` on that a packet of `len` bytes does not fit.
+    /// The first link from `from` on whose MTU is less than `len` bytes.
     #[inline]
     pub(in crate::run) fn narrow(&self, from: usize, len: u32) -> Option<usize> {
         self.mtu[from..].iter().position(|&mtu| len > mtu).map(|at| from + at)
     }
 }
 
-/// All ways.
+/// All paths.
 #[derive(Debug)]
 pub(in crate::run) struct Paths {
     all: Vec<Path>,
     /// By end and destination.
     there: Vec<Vec<u32>>,
-    /// By end and where the packet begins.
+    /// By end and the node where the packet starts.
     back: Vec<Vec<u32>>,
-    /// By end: to the first router, for packets to nobody.
+    /// By end: to the first router, for packets to unknown addresses.
     nowhere: Vec<u32>,
 }
 
 impl Paths {
-    /// Finds the ways and adds their routes to the network, whose links are those of `expanded`. `ends` are the nodes of the
+    /// Finds the paths and adds their routes to the network, whose links are those of `expanded`. `ends` are the nodes of the
     /// ends.
     pub(in crate::run) fn find(expanded: &Expanded, ends: &[u32], network: &mut Network) -> Self {
         let mut graph = Graph::new();
@@ -86,7 +86,7 @@ impl Paths {
                 }
                 _ => NONE,
             };
-        // Destination by destination: what is known of the way to one is good for all that go there.
+        // Go destination by destination, since routing knowledge about one serves all paths to it.
         paths.there = vec![vec![NONE; nodes]; ends.len()];
         for to in 0..nodes as u32 {
             for (end, &host) in ends.iter().enumerate() {

@@ -1,6 +1,6 @@
-//! What real programs send each other: a row of the flow table for every direction of every pair of sockets that carried payload.
+//! The traffic between real programs: a row of the flow table for each direction of each pair of sockets that carried payload.
 //!
-//! Nothing is known of a program's TCP but its segments. Payload is counted once by its sequence numbers; what was sent before is a
+//! A program's TCP is only known by its segments. Payload is counted once by its sequence numbers; payload that was sent before is a
 //! retransmission. A flow's number is that of its packets in `packets.parquet`.
 
 use std::collections::BTreeMap;
@@ -14,26 +14,26 @@ use warpline_results::{FlowRow, FlowSample};
 
 use super::LIVE_FLOW;
 
-/// The group of these rows; no flow of a scenario can have the name.
+/// The group of these rows; no flow of a scenario can have this name.
 const GROUP: &str = "(programs)";
-/// Flows that are told apart, at the most; what comes later is counted together.
+/// At most this many flows are counted one by one; later ones are counted together.
 const MOST: usize = 4096;
-/// The number of what is counted together.
+/// The number of the flows that are counted together.
 const OTHERS: u32 = u32::MAX;
-/// Runs of bytes that are remembered beyond the first that is missing, at the most.
+/// At most this many runs of bytes are remembered beyond the first missing one.
 const MOST_RUNS: usize = 1024;
 
-/// Which bytes of a stream have been seen.
+/// The bytes of a stream that have been seen.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Sequence number of the first byte that is missing, unwrapped; none before the first segment.
+    /// Sequence number of the first missing byte, unwrapped; none before the first segment.
     next: Option<i64>,
-    /// Runs beyond it: where each begins and ends.
+    /// Runs of bytes beyond it: where each begins and ends.
     runs: BTreeMap<i64, i64>,
 }
 
 impl Seen {
-    /// Takes a segment: how many of its bytes had not been seen before.
+    /// Adds a segment. Returns how many of its bytes had not been seen before.
     fn add(&mut self, seq: u32, len: u32) -> u64 {
         let next = *self.next.get_or_insert(i64::from(seq));
         let start = next + i64::from(seq.wrapping_sub(next as u32) as i32);
@@ -41,7 +41,7 @@ impl Seen {
         if from >= end {
             return 0;
         }
-        // Every run that it touches becomes part of it.
+        // Every run that it touches is merged with it.
         let (mut run, mut known) = ((from, end), 0);
         while let Some((&begin, &stop)) =
             self.runs.range(..=run.1).next_back().filter(|known| *known.1 >= run.0)
@@ -60,7 +60,7 @@ impl Seen {
     }
 }
 
-/// What a flow has done.
+/// The counters of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     sent_packets: u64,
@@ -78,29 +78,29 @@ struct Stream {
     protocol: u8,
     from: u32,
     to: Option<u32>,
-    /// The ports that it comes from and goes to, 0 where there are none.
+    /// Source and destination port; 0 if it has none.
     ports: (u16, u16),
     first: Timestamp,
     last: Timestamp,
-    /// Bytes of payload that went in, repeated ones included.
+    /// Bytes of payload that were sent, including repeated ones.
     payload: u64,
     sent: Seen,
     delivered: Seen,
     counts: Counts,
-    /// At the end of the warm-up, and at the last sample.
+    /// The counters at the end of the warm-up, and at the last sample.
     before: Counts,
     sampled: Counts,
-    /// The last sample was not all zero.
+    /// Whether the last sample had anything but zeros.
     active: bool,
 }
 
-/// What is known of a stream that a guest carries by itself.
+/// Facts about a stream that a guest carries by itself.
 #[derive(Clone, Debug)]
 pub(in crate::run) struct Known {
     pub(in crate::run) name: String,
     pub(in crate::run) group: String,
     pub(in crate::run) app: &'static str,
-    /// The guest looks at it now and then, so that it need not be done here.
+    /// Whether the guest samples it, so that this need not be done here.
     pub(in crate::run) sampled: bool,
 }
 
@@ -110,12 +110,12 @@ pub(in crate::run) struct StreamKey {
     pub(in crate::run) from: u32,
     pub(in crate::run) to: u32,
     pub(in crate::run) port: u16,
-    /// Whether the port is that of the end that sends.
+    /// Whether the port is that of the sending end.
     pub(in crate::run) sends: bool,
 }
 
 impl Stream {
-    /// What it may be known by.
+    /// The key by which it is found.
     fn keys(&self) -> impl Iterator<Item = StreamKey> + use<> {
         let (from, to, (source, destination)) = (self.from, self.to, self.ports);
         let both = [(destination, false), (source, true)];
@@ -123,16 +123,16 @@ impl Stream {
     }
 }
 
-/// All of them.
+/// All traffic.
 #[derive(Debug, Default)]
 pub(in crate::run) struct Traffic {
     streams: BTreeMap<u32, Stream>,
-    /// Streams that are flows of the scenario; none for those that are a part of one.
+    /// Streams that are flows of the scenario; none for streams that are a part of one.
     known: BTreeMap<StreamKey, Option<Known>>,
     warmup: Timestamp,
 }
 
-/// Protocol, sockets (without ports where there are none), and the sequence number and length of the payload.
+/// Protocol, sockets (without ports if there are none), and the sequence number and length of the payload.
 #[derive(Clone, Copy, Debug)]
 struct Outline {
     source: SocketAddr,
@@ -144,7 +144,7 @@ struct Outline {
 fn outline(bytes: &[u8], protocol: u8) -> Option<Outline> {
     let (source, destination) = warpline_live::ip::addresses(bytes)?;
     let bare = || (SocketAddr::new(source, 0), SocketAddr::new(destination, 0));
-    // A later fragment has no ports; all of it is payload.
+    // Fragments other than the first have no ports; all of it is payload.
     let Some(inner) = ip::quoted(bytes) else {
         let header = if source.is_ipv4() { ip::IPV4_HEADER } else { ip::IPV6_HEADER };
         let (source, destination) = bare();
@@ -154,7 +154,7 @@ fn outline(bytes: &[u8], protocol: u8) -> Option<Outline> {
     let (header, seq) = match (protocol, inner.payload) {
         (TCP, [_, _, _, _, a, b, c, d, _, _, _, _, offset, flags, ..]) => {
             let seq = u32::from_be_bytes([*a, *b, *c, *d]);
-            // A SYN takes a number.
+            // A SYN takes one sequence number.
             (usize::from(offset >> 4) * 4, Some(seq.wrapping_add(u32::from(flags >> 1 & 1))))
         }
         (UDP | ICMP | ICMPV6, _) => (8, None),
@@ -181,7 +181,7 @@ fn protocol_name(protocol: u8) -> String {
 }
 
 impl Traffic {
-    /// A stream is a flow of the scenario, or a part of one that has no row of its own.
+    /// Registers a stream that is a flow of the scenario, or a part of one without a row of its own.
     pub(in crate::run) fn name(&mut self, key: StreamKey, known: Option<Known>) {
         self.known.insert(key, known);
     }
@@ -241,7 +241,7 @@ impl Traffic {
         }
     }
 
-    /// A datagram has come to whom it was for.
+    /// A datagram has arrived at its destination.
     pub(in crate::run) fn on_delivered(
         &mut self,
         now: Timestamp,
@@ -269,7 +269,7 @@ impl Traffic {
         }
     }
 
-    /// What programs have put in of a flow of the scenario: packets, bytes, and packets again.
+    /// What programs have sent on a flow of the scenario: packets, bytes, and repeated packets.
     pub(in crate::run) fn sent(&self, number: u32) -> (u64, u64, u64) {
         self.streams.get(&number).map_or((0, 0, 0), |stream| {
             let counts = &stream.counts;
@@ -277,7 +277,7 @@ impl Traffic {
         })
     }
 
-    /// The measured part begins.
+    /// Begins the measured part.
     pub(in crate::run) fn end_warmup(&mut self, now: Timestamp) {
         self.warmup = now;
         for stream in self.streams.values_mut() {
@@ -291,7 +291,7 @@ impl Traffic {
         own.filter(|(number, stream)| *number >= LIVE_FLOW && stream.payload > 0)
     }
 
-    /// What they did since the last sample, which was `span` ago; those that were at rest then and are now are left out.
+    /// Samples since the last ones, `span` ago. Flows without traffic in this sample and the last are left out.
     pub(in crate::run) fn sample(&mut self, now: Timestamp, span: TimeDelta) -> Vec<FlowSample> {
         let mut samples = Vec::new();
         let bps = |bytes: u64| if span.is_zero() { 0.0 } else { bytes as f64 * 8.0 / span.as_secs_f64() };
@@ -320,7 +320,7 @@ impl Traffic {
         samples
     }
 
-    /// Their rows at the end, in the order in which they began. `names` are those of the nodes.
+    /// The rows at the end, in the order in which the flows began. `names` are the names of the nodes.
     pub(in crate::run) fn finish(&mut self, names: &[String]) -> Vec<FlowRow> {
         let warmup = self.warmup;
         let known = std::mem::take(&mut self.known);
@@ -372,19 +372,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_count_once_in_whatever_order_they_come() {
+    fn bytes_count_once_in_any_order() {
         let mut seen = Seen::default();
         let base = u32::MAX - 1500;
         let mut add = |from: u32, len: u32| seen.add(base.wrapping_add(from), len);
         assert_eq!([add(0, 1000), add(0, 1000), add(2000, 1000), add(4000, 1000)], [1000, 0, 1000, 1000]);
-        // Across two holes and what lies between them; the number wraps on the way.
+        // Across two holes and the run between them; the sequence number wraps.
         assert_eq!([add(1500, 3000), add(500, 1500), add(5000, 10), add(0, 5010)], [1500, 500, 10, 0]);
         assert_eq!(seen.runs.len(), 0);
         assert_eq!(seen.next, Some(i64::from(base) + 5010));
     }
 
     #[test]
-    fn a_segment_at_a_run_s_end_joins_it() {
+    fn a_segment_at_the_end_of_a_run_joins_it() {
         let mut seen = Seen::default();
         assert_eq!([seen.add(0, 10), seen.add(20, 10), seen.add(30, 10), seen.add(25, 20)], [10, 10, 10, 5]);
         assert_eq!(seen.runs, BTreeMap::from([(20, 45)]));
