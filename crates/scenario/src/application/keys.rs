@@ -121,3 +121,57 @@ impl JsonSchema for Keys {
         json_schema!({"type": "object", "properties": properties, "additionalProperties": false})
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::Scenario;
+    use super::*;
+
+    fn read(flow: &str) -> Result<Scenario, String> {
+        let text = format!(
+            "duration = \"1s\"\nlink = [{{ between = [\"a\", \"b\"], rate = \"1Mbit/s\" }}]\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n{flow}\n"
+        );
+        Scenario::from_toml("test.toml", &text, &[]).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn parameters_of_one_name_are_of_one_type() {
+        for name in NAMES.iter() {
+            let all = Application::all().into_iter().flat_map(|own| own.describe());
+            let mut kinds: Vec<_> = all.filter(|own| own.name == *name).map(|own| own.kind).collect();
+            kinds.dedup();
+            assert_eq!(kinds.len(), 1, "{name}: {kinds:?}");
+        }
+    }
+
+    #[test]
+    fn a_flow_is_written_with_the_keys_it_was_given() {
+        let scenario =
+            read("app = \"onoff\"\nmean_on = \"0.5s\"\nshape = 1.5\nrate = \"1000kbit/s\"").unwrap();
+        let written = scenario.to_json()["flow"][0].clone();
+        let own = |name: &str| written[name].clone();
+        assert_eq!(
+            ["rate", "packet_size", "mean_on", "mean_off", "shape"].map(own),
+            [json!("1Mbit/s"), Value::Null, json!("500ms"), Value::Null, json!(1.5)]
+        );
+        let again = Scenario::from_json(scenario.to_json(), &[], std::path::Path::new(""));
+        assert_eq!(again.map(|again| again.flow).unwrap_or_default(), scenario.flow);
+    }
+
+    #[test]
+    fn a_key_must_belong_to_the_application_and_be_in_its_range() {
+        for (flow, message) in [
+            ("app = \"cbr\"\nrate = \"1Mbit/s\"\nsize = \"1kB\"", "`size` does not apply to app = \"cbr\""),
+            ("size = \"1kB\"", "app = \"bulk\" has no parameters of its own"),
+            ("app = \"poisson\"", "for example message_rate = 100"),
+            ("app = \"onoff\"\nrate = \"0bit/s\"", "`rate` is out of range: 0bit/s"),
+            ("app = \"onoff\"\nrate = \"1Mbit/s\"\nshape = 1.0", "test.toml:8:9"),
+            ("app = \"cbr\"\nrate = \"1Mbit/s\"\npacket_size = \"28B\"", "allowed: 29B to 65.535kB"),
+            ("app = \"transfer\"\nsize = 5", "`size` must be a string"),
+            ("app = \"bulk\"\ntransport = \"udp\"", "UDP can carry cbr, poisson, onoff, treno"),
+        ] {
+            let told = read(flow).unwrap_err();
+            assert!(told.contains(message), "{flow}: {told}");
+        }
+    }
+}
