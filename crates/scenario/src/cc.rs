@@ -10,9 +10,8 @@ use warpline_transport::cc::Algorithm;
 
 use super::component;
 use super::diagnostics::{Collector, spelling_help};
-use super::document::Node;
+use super::document::{Node, entry};
 use super::endpoint::{Endpoint, Traffic};
-use super::expand::entry;
 
 /// The kind of a congestion control that is not built in.
 const CUSTOM: &str = "custom";

@@ -8,10 +8,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value, json};
 use warpline_core::parameter::{Choice, Description, Given, Kind, ParameterError, Range, Vocabulary, Word};
 
-use super::document::Step;
-use super::expand::key;
+use super::checker::Check;
+use super::document::{Step, key};
 use super::quantity::{BitRate, LimitText, Size, Time};
-use super::semantics::Check;
 use super::short::Probability;
 
 /// The key of a property's schema that says by which name it goes now.

@@ -201,6 +201,18 @@ pub(crate) enum Step {
     Index(usize),
 }
 
+/// A step to a key.
+pub(crate) fn key(name: &str) -> Step {
+    Step::Key(name.to_owned())
+}
+
+/// `[[list]]` entry `index`, and keys below it.
+pub(crate) fn entry(list: &str, index: usize, below: &[&str]) -> Vec<Step> {
+    let mut path = vec![key(list), Step::Index(index)];
+    path.extend(below.iter().map(|name| key(name)));
+    path
+}
+
 /// The path as text: `link.1.rate`.
 pub(crate) fn path_text(path: &[Step]) -> String {
     let steps: Vec<String> = path

@@ -13,7 +13,7 @@ use warpline_net::routing::{Graph, Metric, Router};
 
 use super::application::Application;
 use super::base_rtt;
-use super::document::Step;
+use super::document::{Step, entry};
 use super::flow::{FlowRecordKind, Transport};
 use super::link::{DelayStep, Down, DuplexOptions, Jitter, LinkOptions, LinkRecordKind, Loss, Queue};
 use super::quantity::StartTime;
@@ -178,17 +178,6 @@ pub(crate) struct Problem {
     pub(crate) path: Vec<Step>,
     pub(crate) message: String,
     pub(crate) help: Vec<String>,
-}
-
-pub(crate) fn key(name: &str) -> Step {
-    Step::Key(name.to_owned())
-}
-
-/// `[[list]]` entry `index`, and keys below it.
-pub(crate) fn entry(list: &str, index: usize, below: &[&str]) -> Vec<Step> {
-    let mut path = vec![key(list), Step::Index(index)];
-    path.extend(below.iter().map(|name| key(name)));
-    path
 }
 
 impl Scenario {

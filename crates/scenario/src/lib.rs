@@ -1,16 +1,53 @@
-//! Scenarios. One set of structs defines the TOML file, the Python objects, the JSON Schema and the reference.
+//! Scenarios: from a text to a network that can be built.
 //!
-//! [`Scenario::load`] reads a file, applies `--set` changes, and checks everything. It returns all errors at once, as
-//! [`Diagnostics`] with file, line and column. [`Scenario::expand`](expand) turns topologies and counts into single
-//! links and flows with every default filled in. A run is built from these.
+//! One set of structs is the TOML file, the Python objects, the JSON Schema and the documentation. A scenario has three forms:
+//!
+//! 1. as written: text in which every key has a place. [`Scenario::load`] reads a file, applies `--set` changes and checks everything; what is
+//!    wrong comes back all at once as [`Diagnostics`] with file, line and column;
+//! 2. as checked: a [`Scenario`]; [`Scenario::expand`](expand) turns its topologies and counts into single links and flows with every default
+//!    filled in;
+//! 3. as configured: [`plan`] makes the configurations of links, TCP and measuring tools of it. `warpline_lab` builds and runs them.
+//!
+//! ```
+//! use warpline_scenario::Scenario;
+//!
+//! let text = r#"
+//! duration = "10s"
+//!
+//! [topology]
+//! kind = "dumbbell"
+//! pairs = 2
+//! bottleneck = { rate = "10Mbit/s", delay = "20ms", queue = "1BDP" }
+//!
+//! [[flow]]
+//! from = "left"
+//! to = "right"
+//! cc = { kind = "nice", threshold = 0.1 }
+//! count = 2
+//! "#;
+//! let scenario = Scenario::from_toml("two.toml", text, &[])?;
+//! let expanded = scenario.expand();
+//! assert_eq!(expanded.flows.len(), 2);
+//! let bottleneck = expanded.links.iter().find(|link| link.name == "r1>r2").expect("a dumbbell has it");
+//! let (config, _) = warpline_scenario::plan::link_config(bottleneck, &scenario).expect("it has been checked");
+//! assert_eq!(config.delay.as_millis(), 20);
+//!
+//! let errors = Scenario::from_toml("two.toml", text, &["flow.0.cc.threshold=2".to_owned()]).unwrap_err().to_string();
+//! assert!(errors.contains("`threshold` is out of range: 2") && errors.contains("allowed: 0 to 1"), "{errors}");
+//! # Ok::<(), warpline_scenario::Diagnostics>(())
+//! ```
+//!
+//! Nothing is written, and the only files that are read are the scenario itself and those that it names ([`files`]).
 
 pub mod access_log;
+mod address;
 pub mod addresses;
 pub mod application;
 mod base_rtt;
 pub mod cc;
 pub mod changes;
 mod check;
+mod checker;
 mod component;
 pub mod diagnostics;
 mod document;
@@ -22,6 +59,7 @@ pub mod host;
 pub mod link;
 mod load;
 pub mod plan;
+pub mod program;
 pub mod quantity;
 mod ready;
 pub mod schema;
@@ -40,6 +78,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use address::Address;
 pub use application::{App, Application, Distribution, WebModel};
 pub use cc::Cc;
 pub use changes::changed_keys;
@@ -48,10 +87,11 @@ pub use diagnostics::{Diagnostic, Diagnostics, Location};
 pub use endpoint::{Endpoint, Traffic};
 pub use expand::{Expanded, FlowSpec, LinkSpec, Speed};
 pub use flow::{Flow, FlowRecordKind, Transport};
-pub use host::{Address, Expect, Host, Program, ProgramCommand, StopSignal};
+pub use host::Host;
 pub use link::{
     DelayStep, Down, DuplexOptions, Jitter, Link, LinkOptions, LinkRecordKind, Loss, Queue, RateStep,
 };
+pub use program::{Expect, Program, ProgramCommand, StopSignal};
 pub use quantity::{BitRate, Size, StartTime, Tdf, Time, Window};
 pub use ready::{Named, PATIENCE, Readiness, Ready, Until};
 pub use schema::json_schema;

@@ -7,7 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
 use super::Scenario;
-use super::host::{Host, Program, ProgramCommand};
+use super::host::Host;
+use super::program::{Program, ProgramCommand};
 use super::quantity::Time;
 
 /// How long programs wait for another to be ready, by default.

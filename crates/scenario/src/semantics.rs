@@ -3,23 +3,16 @@
 //! Clock, times and links here; topologies in `topology`, flows and TCP options in `semantics_flow`, hosts and programs in `semantics_host`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
+use super::checker::Check;
 use super::component::{self, Written};
 use super::diagnostics::Collector;
-use super::document::{Node, Step};
-use super::expand::{Problem, entry, key};
+use super::document::{Node, Step, entry, key};
+use super::expand::Problem;
 use super::link::{DuplexOptions, LinkOptions};
 use super::topology::{self, Part};
 use super::{ClockMode, Scenario, Tdf, files};
 use super::{semantics_flow, semantics_host, semantics_program};
-
-/// Errors, each at its key.
-pub(super) struct Check<'a> {
-    pub(super) scenario: &'a Scenario,
-    pub(super) root: &'a Node,
-    pub(super) errors: &'a mut Collector,
-}
 
 /// Checks `scenario`, which was read from `root`.
 pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) {
@@ -44,11 +37,6 @@ pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) {
 }
 
 impl Check<'_> {
-    pub(super) fn error(&mut self, path: &[Step], message: impl Into<String>, help: impl Into<String>) {
-        let help = Some(help.into()).filter(|text| !text.is_empty());
-        self.errors.about(self.root, path, message, help.into_iter().collect());
-    }
-
     fn times(&mut self) {
         let scenario = self.scenario;
         match scenario.clock.mode {
@@ -334,28 +322,6 @@ impl Check<'_> {
         }
         if let Some(Written(jitter)) = &options.jitter {
             component::check(self, &below(&["jitter"]), jitter);
-        }
-    }
-
-    /// A file that the scenario names must be there, and be what it should: `read` tries.
-    pub(super) fn file<T>(
-        &mut self,
-        path: &[Step],
-        name: &str,
-        what: &str,
-        read: impl Fn(&Path) -> Result<T, String>,
-    ) {
-        let full = self.scenario.directory.join(name);
-        if !full.exists() {
-            let message = format!("there is no file `{name}`");
-            let from = match self.scenario.directory.as_os_str().is_empty() {
-                true => "the current directory",
-                false => "the scenario file",
-            };
-            let help = format!("looked for {}: the path is relative to {from}", full.display());
-            self.error(path, message, help);
-        } else if let Err(reason) = read(&full) {
-            self.error(path, format!("`{name}` is no {what}: {reason}"), "");
         }
     }
 }

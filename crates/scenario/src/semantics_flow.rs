@@ -4,10 +4,9 @@ use warpline_core::TimeDelta;
 use warpline_core::parameter::Choice;
 
 use super::application::{App, Application};
-use super::document::{Node, Step};
-use super::expand::{entry, key};
+use super::checker::Check;
+use super::document::{Node, Step, entry, key};
 use super::flow::{Flow, FlowRecordKind, Transport};
-use super::semantics::Check;
 use super::tcp::TcpOptions;
 use super::{Cc, component};
 

@@ -7,13 +7,14 @@ use warpline_core::NodeId;
 
 use super::Expect;
 use super::application::{App, Application};
+use super::checker::Check;
 use super::diagnostics::spelling_help;
-use super::document::Step;
+use super::document::{Step, entry, key};
 use super::endpoint::{About, Endpoint, Traffic};
-use super::expand::{Expanded, entry, key};
+use super::expand::Expanded;
 use super::flow::{Flow, Transport};
-use super::host::{Host, Program, ProgramCommand};
-use super::semantics::Check;
+use super::host::Host;
+use super::program::{Program, ProgramCommand};
 use super::semantics_program::program_path;
 use crate::addresses::names_in_braces;
 

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use super::checker::Check;
 use super::diagnostics::spelling_help;
-use super::document::Step;
-use super::expand::{entry, key};
-use super::host::ProgramCommand;
+use super::document::{Step, entry, key};
+use super::program::ProgramCommand;
 use super::ready::{Named, Ready, Until};
-use super::semantics::Check;
 
 /// The key path of entry `number` of `[[host.program]]` of host `i`, and of keys below it.
 pub(super) fn program_path(i: usize, number: usize, below: &[&str]) -> Vec<Step> {

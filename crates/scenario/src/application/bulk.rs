@@ -2,11 +2,11 @@
 
 use warpline_core::parameter::Parameters;
 
-use super::Traffic;
+use super::Pattern;
 
 /// As much as it can, from start to stop.
 #[derive(Clone, Debug, PartialEq, Parameters)]
 #[component("bulk")]
 pub struct Bulk {}
 
-impl Traffic for Bulk {}
+impl Pattern for Bulk {}

@@ -2,11 +2,11 @@
 
 use warpline_core::parameter::Parameters;
 
-use super::Traffic;
+use super::Pattern;
 
 /// A test with `cap` from start to stop: its report is btc-NAME.json.
 #[derive(Clone, Debug, PartialEq, Parameters)]
 #[component("cap")]
 pub struct Cap {}
 
-impl Traffic for Cap {}
+impl Pattern for Cap {}

@@ -5,7 +5,7 @@ use warpline_core::{Bytes, Rate};
 
 use super::super::flow::Transport;
 
-use super::Traffic;
+use super::Pattern;
 
 /// Packets at a constant rate.
 #[derive(Clone, Debug, PartialEq, Parameters)]
@@ -19,7 +19,7 @@ pub struct Cbr {
     pub packet_size: Bytes,
 }
 
-impl Traffic for Cbr {
+impl Pattern for Cbr {
     fn carriers(&self) -> &'static [Transport] {
         &[Transport::Udp, Transport::Tcp]
     }

@@ -37,7 +37,7 @@ macro_rules! applications {
         }
 
         impl Application {
-            fn traffic(&mut self) -> &mut dyn Traffic {
+            fn pattern(&mut self) -> &mut dyn Pattern {
                 match self { $($( Application::$name(own) => own, )+)+ }
             }
         }
@@ -68,11 +68,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use warpline_core::parameter::Choice;
 
+use super::checker::Check;
 use super::flow::{Flow, Transport};
-use super::semantics::Check;
 
 /// What there is to know of an application besides its parameters.
-trait Traffic {
+trait Pattern {
     /// What may carry it; the first does so unless the flow says otherwise.
     fn carriers(&self) -> &'static [Transport] {
         &[Transport::Tcp]
@@ -99,12 +99,12 @@ impl App {
 
     /// Whether it is a service that a simulated host offers to programs.
     pub fn is_service(self) -> bool {
-        self.plain().traffic().is_service()
+        self.plain().pattern().is_service()
     }
 
     /// What may carry it; the first does so unless the flow says otherwise.
     pub(super) fn carriers(self) -> &'static [Transport] {
-        self.plain().traffic().carriers()
+        self.plain().pattern().carriers()
     }
 }
 
@@ -113,20 +113,20 @@ impl Application {
     pub(super) fn of(flow: &Flow) -> Self {
         let mut application = flow.app.plain();
         flow.keys.put_into(application.parameters());
-        application.traffic().complete(flow);
+        application.pattern().complete(flow);
         application
     }
 
     /// The names of those that UDP can carry.
     pub(super) fn over_udp() -> Vec<&'static str> {
         let udp =
-            |own: &mut Application| own.traffic().carriers().contains(&Transport::Udp).then(|| own.kind());
+            |own: &mut Application| own.pattern().carriers().contains(&Transport::Udp).then(|| own.kind());
         Application::all().iter_mut().filter_map(udp).collect()
     }
 
     /// Notes what is wrong with flow `number`, ranges aside.
     pub(super) fn check(&mut self, check: &mut Check<'_>, number: usize, flow: &Flow) {
-        self.traffic().check(check, number, flow);
+        self.pattern().check(check, number, flow);
     }
 }
 

@@ -5,7 +5,7 @@ use warpline_core::{Bytes, Rate, TimeDelta};
 
 use super::super::flow::Transport;
 
-use super::Traffic;
+use super::Pattern;
 
 /// A constant rate while on, nothing while off; both times are Pareto distributed.
 #[derive(Clone, Debug, PartialEq, Parameters)]
@@ -28,7 +28,7 @@ pub struct Onoff {
     pub shape: f64,
 }
 
-impl Traffic for Onoff {
+impl Pattern for Onoff {
     fn carriers(&self) -> &'static [Transport] {
         &[Transport::Udp, Transport::Tcp]
     }

@@ -3,11 +3,11 @@
 use warpline_core::Bytes;
 use warpline_core::parameter::Parameters;
 
-use super::super::expand::entry;
+use super::super::checker::Check;
+use super::super::document::entry;
 use super::super::flow::{Flow, Transport};
-use super::super::semantics::Check;
 
-use super::Traffic;
+use super::Pattern;
 
 /// Most that a datagram carries: what an IPv4 packet has room for.
 const DATAGRAM: u64 = 65_507;
@@ -20,11 +20,11 @@ pub struct Poisson {
     #[parameter(default = Bytes(512), above = Bytes(0))]
     pub message_size: Bytes,
     /// Mean number of messages per second.
-    #[parameter(default = 100.0, above = 0.0, required)]
+    #[parameter(default = 100.0, above = 0.0, max = 1e7, required)]
     pub message_rate: f64,
 }
 
-impl Traffic for Poisson {
+impl Pattern for Poisson {
     fn carriers(&self) -> &'static [Transport] {
         &[Transport::Tcp, Transport::Udp]
     }

@@ -3,7 +3,7 @@
 use warpline_core::parameter::Parameters;
 use warpline_core::{Bytes, TimeDelta};
 
-use super::Traffic;
+use super::Pattern;
 
 /// Requests over one connection, one after another: `from` is the server that answers, `to` the client that asks. Both are guests.
 #[derive(Clone, Debug, PartialEq, Parameters)]
@@ -21,4 +21,4 @@ pub struct Request {
     pub pause: TimeDelta,
 }
 
-impl Traffic for Request {}
+impl Pattern for Request {}

@@ -3,14 +3,14 @@
 use warpline_core::Bytes;
 use warpline_core::parameter::Parameters;
 
-use super::Traffic;
+use super::Pattern;
 
 /// A service for the programs on the live host `from`: takes what they send (RFC 863).
 #[derive(Clone, Debug, PartialEq, Parameters)]
 #[component("discard")]
 pub struct Discard {}
 
-impl Traffic for Discard {
+impl Pattern for Discard {
     fn is_service(&self) -> bool {
         true
     }
@@ -21,7 +21,7 @@ impl Traffic for Discard {
 #[component("echo")]
 pub struct Echo {}
 
-impl Traffic for Echo {
+impl Pattern for Echo {
     fn is_service(&self) -> bool {
         true
     }
@@ -36,7 +36,7 @@ pub struct Source {
     pub size: Option<Bytes>,
 }
 
-impl Traffic for Source {
+impl Pattern for Source {
     fn is_service(&self) -> bool {
         true
     }
@@ -52,7 +52,7 @@ pub struct Http {
     pub size: Option<Bytes>,
 }
 
-impl Traffic for Http {
+impl Pattern for Http {
     fn is_service(&self) -> bool {
         true
     }

@@ -3,7 +3,7 @@
 use warpline_core::parameter::Parameters;
 use warpline_core::{Bytes, TimeDelta};
 
-use super::Traffic;
+use super::Pattern;
 
 /// Transfers of a given size.
 #[derive(Clone, Debug, PartialEq, Parameters)]
@@ -19,4 +19,4 @@ pub struct Transfer {
     pub pause: TimeDelta,
 }
 
-impl Traffic for Transfer {}
+impl Pattern for Transfer {}

@@ -2,12 +2,12 @@
 
 use warpline_core::parameter::Parameters;
 
-use super::super::expand::entry;
+use super::super::checker::Check;
+use super::super::document::entry;
 use super::super::flow::{Flow, Transport};
-use super::super::semantics::Check;
 use super::super::tcp::TcpOptions;
 
-use super::Traffic;
+use super::Pattern;
 
 /// A test with `treno` from start to stop, whose probes `to` echoes: its report is btc-NAME.json. Of the TCP options it takes `mss`,
 /// `receive_buffer`, `initial_window`, `dupack_threshold`, `delayed_ack`, `initial_rto`, `min_rto` and `max_rto`, from the flow alone.
@@ -19,7 +19,7 @@ pub struct Treno {
     pub tcp: Box<TcpOptions>,
 }
 
-impl Traffic for Treno {
+impl Pattern for Treno {
     fn carriers(&self) -> &'static [Transport] {
         &[Transport::Udp]
     }

@@ -5,13 +5,12 @@ use serde::{Deserialize, Serialize};
 use warpline_core::parameter::Parameters;
 use warpline_core::{Bytes, TimeDelta};
 
-use super::super::document::Step;
-use super::super::expand::{entry, key};
+use super::super::checker::Check;
+use super::super::document::{Step, entry, key};
 use super::super::files;
 use super::super::flow::Flow;
 use super::super::quantity::{Size, Time};
-use super::super::semantics::Check;
-use super::Traffic;
+use super::Pattern;
 
 /// Web sessions: `from` is the server that sends the objects, `to` the client that asks for them.
 #[derive(Clone, Debug, PartialEq, Parameters)]
@@ -22,7 +21,7 @@ pub struct Web {
     pub table: WebTable,
 }
 
-impl Traffic for Web {
+impl Pattern for Web {
     fn complete(&mut self, flow: &Flow) {
         self.table = flow.web.clone().unwrap_or_default();
     }

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{About, Endpoint, Kind, Real, Traffic};
-use crate::expand::entry;
-use crate::host::Host;
+use super::{About, Kind, Real, Traffic};
+use crate::ClockMode;
+use crate::checker::Check;
+use crate::document::entry;
 use crate::quantity::Size;
-use crate::semantics::Check;
 use crate::short::Probability;
-use crate::{ClockMode, Scenario};
 
 /// Allowed memory of a machine in bytes.
 const MEMORY: std::ops::RangeInclusive<u64> = 64 << 20..=64_000_000_000;
@@ -71,10 +70,10 @@ impl Kind for Guest {
             check.error(&at("memory"), "`memory` is out of range", help);
         }
         let Some(share) = self.cpu_share else { return };
-        let machine = self.machine_of(host);
+        let machine = self.machine_of(&host.name);
         let differs = scenario
             .guests()
-            .filter(|(other, guest)| guest.machine_of(other) == machine)
+            .filter(|(other, guest)| guest.machine_of(&other.name) == machine)
             .find(|(_, guest)| guest.cpu_share.is_some_and(|own| own != share));
         if !(share > 0.0 && share <= 1.0) {
             let help = "a share of one core is above 0 and at most 1; a kernel has one core";
@@ -94,17 +93,7 @@ impl Kind for Guest {
 
 impl Guest {
     /// The machine that it runs on, as `host`.
-    pub fn machine_of<'a>(&'a self, host: &'a Host) -> &'a str {
-        self.machine.as_deref().unwrap_or(&host.name)
-    }
-}
-
-impl Scenario {
-    /// The hosts that are guests.
-    pub fn guests(&self) -> impl Iterator<Item = (&Host, &Guest)> {
-        self.host.iter().filter_map(|host| match &host.endpoint {
-            Endpoint::Guest(guest) => Some((host, guest)),
-            _ => None,
-        })
+    pub fn machine_of<'a>(&'a self, host: &'a str) -> &'a str {
+        self.machine.as_deref().unwrap_or(host)
     }
 }

@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{About, Endpoint, Kind, Real, Traffic};
-use crate::semantics::Check;
+use super::{About, Kind, Real, Traffic};
+use crate::ClockMode;
+use crate::checker::Check;
 use crate::semantics_program::program_path;
-use crate::{ClockMode, Scenario};
 
 /// The keys of a host with `endpoint = "live"`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -37,12 +37,5 @@ impl Kind for Live {
             let help = "what a program on a live host writes is on this machine already";
             check.error(&path, "`collect` is for guests", help);
         }
-    }
-}
-
-impl Scenario {
-    /// Whether the run needs network namespaces on this machine.
-    pub fn needs_namespaces(&self) -> bool {
-        self.host.iter().any(|host| matches!(host.endpoint, Endpoint::Live(_)))
     }
 }

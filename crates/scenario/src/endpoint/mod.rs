@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::ClockMode;
-use super::host::{Address, Program};
-use super::semantics::Check;
+use super::address::Address;
+use super::checker::Check;
+use super::program::Program;
 use super::tcp::TcpOptions;
 
 /// Facts about a kind of endpoint that hold in every scenario.

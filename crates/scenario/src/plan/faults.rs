@@ -5,8 +5,8 @@ use warpline_core::Streams;
 use super::link::TRACE;
 use super::{Fault, endpoints, link_config, tool};
 use crate::Scenario;
-use crate::document::Step;
-use crate::expand::{Expanded, entry, key};
+use crate::document::{Step, entry, key};
+use crate::expand::Expanded;
 
 /// Everything in an expanded scenario that cannot be built, each with its key. Contents of files, and congestion controls registered
 /// by the caller, are only checked by the run itself.

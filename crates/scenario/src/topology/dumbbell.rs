@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::Scenario;
+use super::super::checker::Check;
 use super::super::link::DuplexOptions;
 use super::super::quantity::Time;
-use super::super::semantics::Check;
 use super::{Edge, Layout, Part, access_with_defaults, at, pairs_or_flows};
 
 /// Hosts "left.0", "left.1", ... on router "r1", hosts "right.0", ... on router "r2", and one bottleneck between them.

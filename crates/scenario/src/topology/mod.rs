@@ -44,11 +44,10 @@ use serde::{Deserialize, Serialize};
 use warpline_core::{Rate, TimeDelta};
 
 use super::Scenario;
-use super::document::Step;
-use super::expand::key;
+use super::checker::Check;
+use super::document::{Step, key};
 use super::link::DuplexOptions;
 use super::quantity::{BitRate, Time};
-use super::semantics::Check;
 
 /// What there is to know of a topology.
 pub(super) trait Layout {

@@ -287,7 +287,7 @@ fn add_conditions(host: &Host, number: u32, readiness: &Readiness, order: &mut O
 
 /// The guests on a machine.
 fn hosts_of<'a>(scenario: &'a Scenario, machine: &'a str) -> impl Iterator<Item = (&'a Host, &'a Guest)> {
-    scenario.guests().filter(move |(host, guest)| guest.machine_of(host) == machine)
+    scenario.guests().filter(move |(host, guest)| guest.machine_of(&host.name) == machine)
 }
 
 /// The largest buffer that settings allow a TCP connection, in bytes: the last number of `tcp_rmem` and `tcp_wmem`.

@@ -97,7 +97,7 @@ pub(in crate::run) struct Readiness {
 pub(in crate::run) fn machine_names(scenario: &Scenario) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for (host, guest) in scenario.guests() {
-        let machine = guest.machine_of(host);
+        let machine = guest.machine_of(&host.name);
         if !names.contains(&machine) {
             names.push(machine);
         }
@@ -108,7 +108,7 @@ pub(in crate::run) fn machine_names(scenario: &Scenario) -> Vec<&str> {
 /// The machine of a host, if it is a guest.
 fn machine_of(scenario: &Scenario, host: &Host) -> Option<usize> {
     let own = scenario.guests().find(|(guest, _)| guest.name == host.name)?;
-    let own = own.1.machine_of(host);
+    let own = own.1.machine_of(&host.name);
     machine_names(scenario).iter().position(|name| *name == own)
 }
 
