@@ -76,11 +76,10 @@ class Clock(Part):
 
     Attributes:
         mode: The kind of clock. Default virtual.
-        tdf: dilated: how many times slower than real time the hosts' clocks run, so that the world seems so many times
-            faster to them; whole or not. Or "auto": it begins at 1, and is raised while the run is under way until this
-            machine can carry it.
-        max_lag: real, dilated: how late a packet may be, live or simulated, in the run's time; the run stops when one
-            is later. Default: lateness is counted, and the run goes on.
+        tdf: dilated: the dilation factor, how many times slower than real time the hosts' clocks run; need not be a
+            whole number. "auto" starts at 1 and raises it during the run until this machine keeps up.
+        max_lag: real, dilated: the run stops if a packet, live or simulated, is later than this, in the run's time.
+            Default: late packets are counted, and the run goes on.
     """
 
     KIND: ClassVar[str | None] = None
@@ -154,7 +153,7 @@ class Cubic(Part):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CustomCc(Part):
-    """An algorithm that the program which runs the scenario has registered under this name (a Python class); from a
+    """An algorithm that is registered under this name by the program that runs the scenario (a Python class); from a
     guest, one of Linux.
 
     Attributes:
@@ -360,7 +359,7 @@ class Flow(Part):
         packet_size: cbr, onoff: Bytes of a UDP packet on the wire, with its 28 bytes of headers; for TCP, bytes of each
             write. 29B to 65.535kB. Default 1.5kB.
         message_size: poisson: Bytes of a message. Above 0B. Default 512B.
-        message_rate: poisson: Mean number of messages per second. Above 0.
+        message_rate: poisson: Mean number of messages per second. Above 0 and at most 1e+07.
         mean_on: onoff: Mean time on. Above 0s. Default 250ms.
         mean_off: onoff: Mean time off. Default 250ms.
         shape: onoff: Pareto tail index of both times. Default 1.5. Above 1.
@@ -455,28 +454,27 @@ class GilbertElliottLoss(Part):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Host(Part):
-    """A host that is more than a plain model, written `[[host]]`. Which keys it has depends on its `endpoint`.
+    """A host with options or programs of its own, written `[[host]]`. Which keys it takes depends on its `endpoint`.
 
     Attributes:
         name: The node's name, as links and topologies use it.
         endpoint: What the host is. Default model.
-        tcp: model: TCP options of connections that end here. (A guest's kernel is set up with `cc` and `sysctl`, the
-            sockets of a live host by its programs.)
+        tcp: model: TCP options of connections that end here. (A guest's kernel is set up with `cc` and `sysctl`, a live
+            host's sockets by its programs.)
         address: live, guest: Its IPv4 address. Default 10.0.0.1 for the first node that links mention, 10.0.0.2 for the
             second and so on.
         address6: live, guest: Its IPv6 address. Default fd77:6172:7075::1 for the first node, and so on.
         program: live, guest: The programs that run there.
-        machine: guest: The machine, one kernel, that it is on, together with all guests that name the same one.
-            Default: a machine of its own with the host's name. Machines run in parallel; hosts on one machine need less
-            memory.
-        cc: guest: The kernel's congestion control for its connections ("bbr", "cubic", "reno", "vegas" and what else
-            the package has as tcp_NAME.ko). Default: the kernel's, cubic.
-        sysctl: guest: The kernel's settings on this host, by sysctl(8)'s names.
-        cpu_share: guest: Share of one core that its machine gets, whatever the dilation, above 0 and at most 1 (control
-            groups; not by the virtual clock, where a kernel's work takes no time). Guests of one machine share it.
-            Default: all that it wants.
-        memory: guest: Memory of its machine; what is not used is not taken. What programs write goes into it, too.
-            Guests of one machine share it. Default: what its hosts, flows and the buffers in their `sysctl` need.
+        machine: guest: Its machine (one kernel), shared with all guests that name the same one. Default: a machine of
+            its own with the host's name. Machines run in parallel; hosts on one machine need less memory.
+        cc: guest: The kernel's congestion control for its connections: "bbr", "cubic", "reno", "vegas", or any other
+            that the package has as tcp_NAME.ko. Default: the kernel's default, cubic.
+        sysctl: guest: Kernel settings of this host, by their sysctl(8) names.
+        cpu_share: guest: Share of one CPU core that its machine gets, above 0 and at most 1, whatever the dilation (a
+            control group; not under the virtual clock, where a kernel's work takes no time). Guests of one machine
+            share it. Default: no limit.
+        memory: guest: Memory of its machine; only what is used is taken. Files that programs write are in it, too.
+            Guests of one machine share it. Default: what its hosts, its flows and the buffers in `sysctl` need.
     """
 
     KIND: ClassVar[str | None] = None
@@ -935,29 +933,30 @@ class Priority(Part):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Program(Part):
-    """A real program on a live host or a guest, written `[[host.program]]` below its host. It runs on the host, in the
-    directory of the scenario file (a guest sees the machine's files; what it writes stays in the guest). What it prints
-    goes into the run directory: `programs/HOST.NAME.stdout` and `.stderr`, where NAME is its name, or else its number
-    on the host, from 0. `{NAME}` in its command stands for the IPv4 address of the node NAME, `{NAME:6}` for the IPv6
-    one; the environment has them too: `WARPLINE_ADDR_NAME` (capitals, digits and `_`) and `WARPLINE_ADDR6_NAME` of
-    every node, `WARPLINE_HOST`, `WARPLINE_ADDRESS` and `WARPLINE_ADDRESS6` of its own host.
+    """A real program on a live host or a guest, written `[[host.program]]` below its host. It runs in the directory of
+    the scenario file. (A guest sees the files of this machine; what it writes stays in the guest.) Its output goes into
+    the run directory, to `programs/HOST.NAME.stdout` and `.stderr`, where NAME is its name or, without one, its number
+    on the host, from 0. In its command, `{NAME}` stands for the IPv4 address of the node NAME and `{NAME:6}` for its
+    IPv6 address. The environment has them too: `WARPLINE_ADDR_NAME` (capitals, digits and `_`) and
+    `WARPLINE_ADDR6_NAME` for every node, and `WARPLINE_HOST`, `WARPLINE_ADDRESS` and `WARPLINE_ADDRESS6` for its own
+    host.
 
     Attributes:
-        name: Its name, for messages, for files, and for `after` and `until`; one of its own on the host. Default: its
-            number on the host, from 0.
-        command: The program and its arguments, as a list of words; or one string, which the shell (`sh -c`) reads.
-        start: When it is started, unless it waits for others then (`after`). Default 0s.
-        ready: What says that it is ready for others, which wait for it: a port that listens (`ready = 8080`), a text
-            that it prints (`ready = "prints listening"`), a file (`ready = "file /tmp/ready"`), or a command that ends
-            with exit code 0 (`ready = "command curl -s http://localhost/"`).
-        after: Programs that it waits for until they are `ready`, by name ("server") or by host and name ("b.server").
-            Default: all that have `ready` and start no later, where it has no `ready` itself.
-        environment: Environment variables in addition to those of `warpline` itself.
-        expect: How it should end: with this exit code before the run does, or "any" way, or not at all ("running": it
-            is stopped at the end of the run, as a server is). Anything else makes the run fail. Default 0.
-        stop: The signal that ends it at the end of the run if it still runs; SIGKILL follows a second later. Default
+        name: Its name in messages, file names, `after` and `until`; unique on the host. Default: its number on the
+            host, from 0.
+        command: The program and its arguments as a list of words, or one string for the shell (`sh -c`).
+        start: When it starts, unless it still waits for other programs (`after`). Default 0s.
+        ready: How to tell that it is ready, for programs that wait for it: a port that listens (`ready = 8080`), a text
+            that it prints (`ready = "prints listening"`), a file (`ready = "file /tmp/ready"`), or a command that exits
+            with code 0 (`ready = "command curl -s http://localhost/"`).
+        after: Programs that must be `ready` before it starts, by name ("server") or by host and name ("b.server").
+            Default: every program that has `ready` and starts no later; none if this program has a `ready` itself.
+        environment: Environment variables, in addition to those of `warpline` itself.
+        expect: How it must end: with this exit code before the end of the run; in "any" way; or "running", for a
+            server, which is stopped at the end of the run. The run fails if it ends otherwise. Default 0.
+        stop: The signal that stops it if it still runs at the end of the run; SIGKILL follows a second later. Default
             TERM.
-        collect: guest: files to bring back into the run directory at the end: a guest's own are gone with it.
+        collect: guest: files to copy into the run directory at the end. All other files of a guest are lost then.
     """
 
     KIND: ClassVar[str | None] = None
@@ -988,16 +987,16 @@ class RateStep(Part):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ready(Part):
-    """What says that a program is ready: one of `port`, `prints`, `file` and `command`.
+    """How to tell that a program is ready: one of `port`, `prints`, `file` and `command`.
 
     Attributes:
-        port: A port of the host at which TCP listens or a UDP socket is open. At least 1 and at most 65535.
+        port: A port of the host on which TCP listens or a UDP socket is open. At least 1 and at most 65535.
         prints: A text that the program prints, to its standard output or error.
-        file: A file that is there; one that was there before the program was started has to change.
-        command: A command that ends with exit code 0, as `command` of a program is written. It is tried every 100 ms on
-            the program's host, in the program's directory.
-        within: How long it may take from the program's start, in the run's time; the run ends with an error when it
-            takes longer. Default 30s.
+        file: A file that exists. If it existed before the program started, it must change.
+        command: A command that exits with code 0, written like a program's `command`. It is run every 100 ms on the
+            program's host, in the program's directory.
+        within: How long it may take from the program's start, in the run's time. If it takes longer, the run ends with
+            an error. Default 30s.
     """
 
     KIND: ClassVar[str | None] = None
@@ -1063,12 +1062,12 @@ class Reno(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Replicate(Part):
-    """Several runs of one scenario, written `[replicate]`: results get means and 95 % confidence intervals.
+class ReplicationPlan(Part):
+    """Several runs of one scenario, written `[replications]`: results get means and 95 % confidence intervals.
 
     Attributes:
         runs: Number of runs, with the seeds `seed`, `seed` + 1 and so on. At least 1 and at most 100000.
-        seeds: The seeds, in place of `runs`.
+        seeds: The seeds, instead of `runs`.
     """
 
     KIND: ClassVar[str | None] = None
@@ -1092,58 +1091,60 @@ class Star(Part):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tcp(Part):
-    """Options of a TCP endpoint. What is left out comes from the host, then the scenario's `[tcp]`, then the preset
-    "modern". A preset stands for the options it sets: those named beside it win over it, and those of an inner level
-    (flow) win over all of an outer level (host, scenario). A flow's options hold for both of its ends; a host's for the
-    connections that end there.
+    """Options of a TCP endpoint. An option that is not given comes from the host, then the scenario's `[tcp]`, then the
+    preset "modern". A preset sets many options. Options given beside it override it, and everything given at an inner
+    level (flow) overrides the outer levels (host, scenario), also a preset. A flow's options hold for both of its ends;
+    a host's options hold for the connections that end there.
 
     Attributes:
-        preset: Option values that go together; those given beside it win.
+        preset: A set of values for the options; an option given beside it overrides it.
         recovery: How the sender recovers from loss. modern: sack.
         sack: Selective acknowledgements (RFC 2018). modern: true.
-        dsack: Duplicate SACKs sent by the receiver (RFC 2883). modern: true.
-        timestamps: Timestamps (RFC 7323); take 12 bytes of every segment. modern: true.
-        window_scaling: Window scaling (RFC 7323); without it no window exceeds 65535 bytes. modern: true.
+        dsack: Duplicate SACKs from the receiver (RFC 2883). modern: true.
+        timestamps: Timestamps (RFC 7323); they take 12 bytes of every segment. modern: true.
+        window_scaling: Window scaling (RFC 7323); without it no window can exceed 65535 bytes. modern: true.
         ecn: Explicit congestion notification (RFC 3168). modern: false.
         rack: Time-based loss detection (RACK, RFC 8985); needs `sack`. modern: true.
         tlp: Tail loss probes (RFC 8985 section 7); needs `sack`. modern: true.
         prr: Proportional rate reduction in recovery (RFC 6937). modern: true.
-        limited_transmit: New data on the first two duplicate ACKs (RFC 3042). modern: true.
-        undo: Undo of spurious retransmissions, by timestamps (Eifel, RFC 3522) and DSACK. modern: true.
-        nagle: Nagle's algorithm (RFC 896): no second small segment in flight. modern: true.
-        pacing: Spreads a window's segments over the RTT. modern: false (a window below one segment is always paced).
-        pacing_gain: Pacing rate in congestion avoidance, as a multiple of window per RTT. modern: 1.2.
-        pacing_gain_slow_start: Pacing rate in slow start, as a multiple of window per RTT. modern: 2.
-        small_window_burst: Segments sent together while the window is below that many, 1 or 2. TCP Nice sends pairs, so
-            that a receiver that delays acknowledgements answers at once. modern: 1. At least 1 and at most 2.
+        limited_transmit: Send new data on the first two duplicate ACKs (RFC 3042). modern: true.
+        undo: Undo the effects of spurious retransmissions, found by timestamps (Eifel, RFC 3522) or DSACK. modern:
+            true.
+        nagle: Nagle's algorithm (RFC 896): at most one small segment in flight. modern: true.
+        pacing: Spread a window's segments over the RTT. modern: false (a window below one segment is always paced).
+        pacing_gain: Pacing rate in congestion avoidance, as a multiple of the window per RTT. modern: 1.2.
+        pacing_gain_slow_start: Pacing rate in slow start, as a multiple of the window per RTT. modern: 2.
+        small_window_burst: Segments sent together while the window is smaller than this, 1 or 2. TCP Nice sends pairs,
+            so that a receiver that delays acknowledgements answers at once. modern: 1. At least 1 and at most 2.
         cwnd_validation: Whether the window may grow only while it limits sending (RFC 7661). modern: true.
-        delayed_ack: How long an acknowledgement may be withheld; 0s acknowledges every segment at once. modern: 40ms.
-        delayed_ack_segments: Full segments after which an acknowledgement is sent without waiting. modern: 2. At least
-            1 and at most 64.
-        quick_acks: Segments at the start of a connection that are acknowledged one by one (Linux quick ACKs). modern:
-            0.
-        min_rto: Smallest retransmission time-out (RFC 6298 says 1s, Linux 200ms). modern: 200ms.
+        delayed_ack: How long an acknowledgement may be delayed; 0s acknowledges every segment at once. modern: 40ms.
+        delayed_ack_segments: Number of full segments after which an acknowledgement is sent at once. modern: 2. At
+            least 1 and at most 64.
+        quick_acks: Number of segments at the start of a connection that are acknowledged one by one (Linux quick ACKs).
+            modern: 0.
+        min_rto: Smallest retransmission time-out (1s in RFC 6298, 200ms in Linux). modern: 200ms.
         max_rto: Largest retransmission time-out. modern: 120s.
         initial_rto: Retransmission time-out before the first RTT sample. modern: 1s.
-        tick: Granularity of the retransmission clock, which time-outs are rounded up to; 0s for none. modern: 0s; BSD:
-            500ms.
-        heartbeat: Whether time-outs wait for a beat of that `tick`, which has a phase of its own, drawn at random, in
-            every flow (BSD's slow timer): one of n ticks ends with the n-th beat. modern: false, a time-out lasts whole
-            ticks from when it was set.
-        rto_variance: How the variance in the retransmission time-out is kept. modern: linux.
-        syn_retries: Retransmissions of a SYN before the connection is given up. modern: 6.
-        data_retries: Time-outs in a row before the connection is given up. modern: 15.
+        tick: Granularity of the retransmission timer: time-outs are rounded up to a multiple of it; 0s for none.
+            modern: 0s; BSD: 500ms.
+        heartbeat: Whether time-outs end with a beat of a clock of period `tick` (BSD's slow timer), so that a time-out
+            of n ticks ends with the n-th beat. Each flow's clock has a random phase. modern: false, so that a time-out
+            lasts whole ticks from when it was set.
+        rto_variance: How the variance of the RTT enters the retransmission time-out. modern: linux.
+        syn_retries: Retransmissions of a SYN before the connection fails. modern: 6.
+        data_retries: Consecutive time-outs before the connection fails. modern: 15.
         initial_window: Initial congestion window, in segments or bytes. modern: 10p (RFC 6928).
-        initial_ssthresh: Initial slow-start threshold. modern: none, slow start ends at the first loss.
-        receive_buffer: Receive buffer, the largest window advertised. modern: 32MiB.
-        send_buffer: Send buffer: how much the application may have written without acknowledgement. modern: no bound.
-        mss: Maximum segment size as announced in the SYN: payload of a segment without options, so a full packet has
-            this plus 40 bytes, and timestamps take their 12 out of the payload (RFC 6691). modern: 1460B.
+        initial_ssthresh: Initial slow-start threshold. modern: none, so that slow start lasts until the first loss.
+        receive_buffer: Receive buffer: the largest window that is advertised. modern: 32MiB.
+        send_buffer: Send buffer: how much the application may have written that is not yet acknowledged. modern: no
+            bound.
+        mss: Maximum segment size as announced in the SYN: the payload of a segment without options. A full packet has
+            40 bytes more; timestamps take 12 bytes of the payload (RFC 6691). modern: 1460B.
         idle_restart: Whether the window restarts from the initial one after an idle RTO (RFC 5681 section 4.1). modern:
             true.
         dupack_threshold: Duplicate ACKs that start fast retransmit. modern: 3. At least 1 and at most 1000.
-        max_window: Cap on the congestion window, in segments or bytes. modern: none.
-        max_rate: Cap on the sending rate, kept by pacing; counts wire bytes. modern: none.
+        max_window: Upper bound of the congestion window, in segments or bytes. modern: none.
+        max_rate: Upper bound of the sending rate in bytes on the wire, enforced by pacing. modern: none.
     """
 
     KIND: ClassVar[str | None] = None
@@ -1388,12 +1389,13 @@ SCENARIO_KEYS: tuple[str, ...] = (
     "sample_interval",
     "framing",
     "clock",
-    "replicate",
+    "replications",
     "tcp",
     "topology",
     "link",
     "host",
     "flow",
+    "replicate",
 )
 
 __all__ = [
@@ -1465,7 +1467,7 @@ __all__ = [
     "Red",
     "ReduceFrom",
     "Reno",
-    "Replicate",
+    "ReplicationPlan",
     "RtoVariance",
     "Size",
     "Star",

@@ -16,7 +16,7 @@ from warpline._model import (
     Flow,
     Host,
     Link,
-    Replicate,
+    ReplicationPlan,
     Size,
     Tcp,
     Time,
@@ -63,7 +63,7 @@ class Scenario:
         sample_interval: Time | None = None,
         framing: Size | None = None,
         clock: Clock | Mapping[str, Any] | None = None,
-        replicate: Replicate | Mapping[str, Any] | None = None,
+        replications: ReplicationPlan | Mapping[str, Any] | None = None,
         tcp: Tcp | Mapping[str, Any] | None = None,
         topology: Topology | None = None,
         link: Sequence[Link | Mapping[str, Any]] = (),
@@ -83,7 +83,7 @@ class Scenario:
             sample_interval: Interval of the time series.
             framing: Bytes that every link adds to every packet.
             clock: How time passes.
-            replicate: Seeds that the command line runs; in Python, name them in `run` or `sweep`.
+            replications: Seeds that the command line runs; in Python, name them in `run` or `sweep`.
             tcp: TCP options of every flow that does not set its own.
             topology: A network built from a few parameters.
             link: Links, one by one.
@@ -104,7 +104,7 @@ class Scenario:
             "sample_interval": sample_interval,
             "framing": framing,
             "clock": clock,
-            "replicate": replicate,
+            "replications": replications,
             "tcp": tcp,
             "topology": topology,
             "link": link,

@@ -125,7 +125,7 @@ impl MachineConfig {
         let mut order = self.order.clone();
         order.directory = directory.path().to_string_lossy().into_owned();
         order.start = START;
-        order.align = self.timing == Timing::Dilated;
+        order.align = (self.timing == Timing::Dilated).then_some(EPOCH);
         let mut names = vec!["overlay", "8021q"];
         if order.hosts.iter().any(|host| host.v6.is_some()) {
             names.push("ipv6");

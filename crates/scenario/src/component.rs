@@ -109,11 +109,7 @@ fn variant(component: &impl Choice, generator: &mut SchemaGenerator) -> Schema {
     for parameter in component.describe() {
         let own = property(&parameter, generator);
         if let Some(was) = parameter.was {
-            let mut former = own.clone();
-            former["description"] = json!(format!("The former name of `{}`.", parameter.name));
-            former["deprecated"] = json!(true);
-            former[NOW] = json!(parameter.name);
-            properties.insert(was.to_owned(), former);
+            properties.insert(was.to_owned(), former(&own, parameter.name));
         }
         properties.insert(parameter.name.to_owned(), own);
         if parameter.required {
@@ -127,6 +123,15 @@ fn variant(component: &impl Choice, generator: &mut SchemaGenerator) -> Schema {
         "required": required,
         "additionalProperties": false,
     })
+}
+
+/// The schema of a key by its former name: that of `own`, which is called `now`.
+pub(super) fn former(own: &Value, now: &str) -> Value {
+    let mut former = own.clone();
+    former["description"] = json!(format!("The former name of `{now}`."));
+    former["deprecated"] = json!(true);
+    former[NOW] = json!(now);
+    former
 }
 
 /// The schema of a parameter.
@@ -221,6 +226,12 @@ mod tests {
         assert_eq!((&former.flow, former.scenario_hash()), (&present.flow, present.scenario_hash()));
         let both = read("{ kind = \"nice\", floor = 0.5, min_window = 0.5 }").unwrap_err();
         assert!(both.contains("`min_window` and `floor` are the same parameter"), "{both}");
+        // A key of the scenario itself.
+        let text = "duration = \"1s\"\nreplicate = { runs = 3 }\nlink = [{ between = [\"a\", \"b\"], rate = \"1Mbit/s\" }]\n\
+                    flow = [{ from = \"a\", to = \"b\" }]\n";
+        let scenario = Scenario::from_toml("test.toml", text, &["replications.runs=4".to_owned()]).unwrap();
+        assert_eq!(scenario.notes, ["test.toml:2:1: `replicate` is now called `replications`"]);
+        assert_eq!(scenario.seeds().len(), 4);
         // What is not known is helped with present names only.
         let unknown = read("{ kind = \"nice\", flor = 0.5 }").unwrap_err();
         assert!(unknown.contains("did you mean `floor`?") && !unknown.contains("min_window"), "{unknown}");

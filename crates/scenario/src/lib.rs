@@ -138,7 +138,7 @@ pub struct Scenario {
     #[serde(default)]
     pub clock: Clock,
     /// Runs with several seeds. Default one run with `seed`.
-    pub replicate: Option<Replicate>,
+    pub replications: Option<ReplicationPlan>,
     /// TCP options of all flows, unless a host or flow sets its own.
     #[serde(default)]
     pub tcp: TcpOptions,
@@ -209,10 +209,10 @@ impl ClockMode {
     }
 }
 
-/// Several runs of one scenario, written `[replicate]`: results get means and 95 % confidence intervals.
+/// Several runs of one scenario, written `[replications]`: results get means and 95 % confidence intervals.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Replicate {
+pub struct ReplicationPlan {
     /// Number of runs, with the seeds `seed`, `seed` + 1 and so on.
     #[schemars(range(min = 1, max = 100000), example = 10)]
     pub runs: Option<u32>,
@@ -239,11 +239,11 @@ impl Scenario {
         self.clock.mode == ClockMode::Virtual && !self.host.iter().any(|host| host.traffic().has_programs())
     }
 
-    /// The seeds of all runs; one, unless `[replicate]` gives more.
+    /// The seeds of all runs; one, unless `[replications]` gives more.
     pub fn seeds(&self) -> Vec<u64> {
-        match &self.replicate {
-            Some(Replicate { seeds: Some(seeds), .. }) if !seeds.is_empty() => seeds.clone(),
-            Some(Replicate { runs: Some(runs), .. }) => {
+        match &self.replications {
+            Some(ReplicationPlan { seeds: Some(seeds), .. }) if !seeds.is_empty() => seeds.clone(),
+            Some(ReplicationPlan { runs: Some(runs), .. }) => {
                 (0..u64::from(*runs)).map(|i| self.seed.wrapping_add(i)).collect()
             }
             _ => vec![self.seed],

@@ -6,13 +6,20 @@
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
+use super::component::former;
 use super::{Scenario, short};
+
+/// Keys of a scenario that had another name, which is still read: the former name and the present one.
+const FORMER: [(&str, &str); 1] = [("replicate", "replications")];
 
 /// The JSON Schema (draft 2020-12) of a scenario.
 pub fn json_schema() -> Value {
     let generator = SchemaSettings::draft2020_12().into_generator();
     let mut schema = generator.into_root_schema_for::<Scenario>().to_value();
     short::describe(&mut schema);
+    for (was, now) in FORMER {
+        schema["properties"][was] = former(&schema["properties"][now], now);
+    }
     schema
 }
 

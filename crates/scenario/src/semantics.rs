@@ -98,17 +98,21 @@ impl Check<'_> {
         if scenario.framing.0.0 > 10_000 {
             self.error(&[key("framing")], "`framing` is more than 10kB", "38B is Ethernet's");
         }
-        if let Some(replicate) = &scenario.replicate {
-            if replicate.runs.is_some() == replicate.seeds.is_some() {
-                self.error(&[key("replicate")], "`[replicate]` needs `runs` or `seeds`, one of them", "");
+        if let Some(plan) = &scenario.replications {
+            if plan.runs.is_some() == plan.seeds.is_some() {
+                self.error(
+                    &[key("replications")],
+                    "`[replications]` needs `runs` or `seeds`, one of them",
+                    "",
+                );
             }
-            let seeds = replicate.seeds.as_deref().unwrap_or_default();
-            if replicate.seeds.is_some() && seeds.is_empty() {
-                self.error(&[key("replicate"), key("seeds")], "`seeds` is empty", "for example [1, 2, 3]");
+            let seeds = plan.seeds.as_deref().unwrap_or_default();
+            if plan.seeds.is_some() && seeds.is_empty() {
+                self.error(&[key("replications"), key("seeds")], "`seeds` is empty", "for example [1, 2, 3]");
             }
             for (i, seed) in seeds.iter().enumerate() {
                 if seeds[..i].contains(seed) {
-                    let path = [key("replicate"), key("seeds"), Step::Index(i)];
+                    let path = [key("replications"), key("seeds"), Step::Index(i)];
                     self.error(
                         &path,
                         format!("the seed {seed} is there twice"),

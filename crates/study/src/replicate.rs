@@ -60,7 +60,7 @@ pub fn replicate(
         if failed.load(Ordering::Relaxed) || observe(index, &Progress::default()) == Control::Stop {
             return Ok(None);
         }
-        let scenario = Scenario { seed, replicate: None, ..scenario.clone() };
+        let scenario = Scenario { seed, replications: None, ..scenario.clone() };
         let options = RunOptions {
             out: options.out.as_ref().map(|directory| seed_directory(directory, seed)),
             report: false,

@@ -1,7 +1,7 @@
 //! The guest's clock, counted from the run's start.
 
 use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
+use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep, clock_settime};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -28,6 +28,15 @@ pub(crate) fn monotonic() -> u64 {
     // A clock that every kernel has.
     clock_gettime(ClockId::CLOCK_MONOTONIC)
         .map_or(0, |time| time.tv_sec() as u64 * SECOND + time.tv_nsec() as u64)
+}
+
+/// Sets `CLOCK_REALTIME`.
+///
+/// # Errors
+/// If the kernel refuses.
+pub(crate) fn set_wall(nanos: u64) -> nix::Result<()> {
+    let time = TimeSpec::new((nanos / SECOND) as i64, (nanos % SECOND) as i64);
+    clock_settime(ClockId::CLOCK_REALTIME, time)
 }
 
 impl Clock {

@@ -43,8 +43,9 @@ pub struct Order {
     pub directory: String,
     /// The guest's `CLOCK_MONOTONIC` at the start of the run.
     pub start: u64,
-    /// Whether the guest is in dilated time: then its clock is aligned with the run's while it stands still.
-    pub align: bool,
+    /// In dilated time, what the guest's `CLOCK_REALTIME` shows at the start of the run: both clocks are aligned with the run's while they stand
+    /// still.
+    pub align: Option<u64>,
     /// When the run ends.
     pub end: u64,
     /// When counting for the report begins.

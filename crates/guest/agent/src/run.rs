@@ -58,13 +58,16 @@ fn write_whole(name: &str, bytes: &[u8]) -> Result<(), Failure> {
     fs::rename(shared(&new), shared(name)).doing(|| format!("write {name}"))
 }
 
-/// Reports the time on the clock while it stands still. It polls, because no sleep would end.
-fn align() -> Result<(), Failure> {
+/// Reports the time on the clock while it stands still. It polls, because no sleep would end. The wall clock, which a kernel reads before its own
+/// begins to count, is set to show `epoch` when the other shows `start`.
+fn align(start: u64, epoch: u64) -> Result<(), Failure> {
     let frozen = Path::new(SHARED).join(FROZEN);
     while !frozen.exists() {
         std::thread::yield_now();
     }
-    write_whole(SHOWN, clock::monotonic().to_string().as_bytes())
+    let shown = clock::monotonic();
+    clock::set_wall(epoch - start + shown).doing(|| "set the wall clock".to_owned())?;
+    write_whole(SHOWN, shown.to_string().as_bytes())
 }
 
 /// Bytes of memory that the kernel reports as available.
@@ -127,8 +130,8 @@ fn live() -> Result<(), Failure> {
         )));
     }
     write(READY, b"")?;
-    if order.align {
-        align()?;
+    if let Some(epoch) = order.align {
+        align(order.start, epoch)?;
     }
     sync();
     clock.sleep_until(0);

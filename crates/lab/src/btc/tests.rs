@@ -353,7 +353,11 @@ fn probes() -> TrenoResults {
 #[test]
 fn overdue_answers_are_reported_before_their_time_out() {
     let rationed = treno(TrenoResults { probes: 10, replies: 6, echoes: 6, lost: 0, overdue: 4, ..probes() });
-    assert!(rationed.alarms.iter().any(|alarm| alarm.contains("ration")), "{:?}", rationed.alarms);
+    assert!(
+        rationed.alarms.iter().any(|alarm| alarm.contains("ICMP rate limiting")),
+        "{:?}",
+        rationed.alarms
+    );
     assert_eq!(rationed.bulk_transfer_capacity_bps, None);
     let hop = HopReport::new(1, Some(&rationed));
     assert!(hop.bps.is_none() && hop.throughput_bps.is_some());
@@ -373,7 +377,7 @@ fn treno_raises_its_alarms() {
         assert_eq!(report.bulk_transfer_capacity_bps, None);
     };
     alarm(TrenoResults { refused_sends: 1, ..probes() }, "refused");
-    alarm(TrenoResults { lost: 4000, ..probes() }, "ration");
+    alarm(TrenoResults { lost: 4000, ..probes() }, "ICMP rate limiting");
     alarm(TrenoResults { unreachable: 3, ..probes() }, "undeliverable");
     alarm(TrenoResults { data_bytes: 700_000_000, ..probes() }, "half of what this host can send");
     alarm(TrenoResults { data_bytes: 70_000_000, ..probes() }, "first hop");
