@@ -44,7 +44,11 @@ fn a_quick_calibration_has_every_part() {
         assert!(number(&points[0]["links"]) > 0.0 && points[0]["kept_pace"].is_boolean(), "{said}");
     }
     assert!(
-        said["doubts"].as_array().unwrap().iter().any(|doubt| doubt.as_str().unwrap().contains("quick calibration"))
+        said["doubts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|doubt| doubt.as_str().unwrap().contains("quick calibration"))
     );
     let page = std::fs::read_to_string(desk.path().join("page.html")).unwrap();
     assert!(page.contains("by simulated links beside it"));
