@@ -182,7 +182,8 @@ def generate(schema: dict[str, Any]) -> str:
     keys: list[str] = []
     for key, prop in schema["properties"].items():
         generator.type_of(prop)
-        keys.append(key)
+        if not prop.get("deprecated"):
+            keys.append(key)
     parts = [HEAD]
     parts += [f"\n\n{text}\n" for _, text in sorted(generator.classes.items())]
     parts.append("\n\n")

@@ -1395,7 +1395,6 @@ SCENARIO_KEYS: tuple[str, ...] = (
     "link",
     "host",
     "flow",
-    "replicate",
 )
 
 __all__ = [
