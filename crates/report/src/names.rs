@@ -1,4 +1,4 @@
-//! Names by which directories are told apart.
+//! Labels of run directories, no two of them the same.
 
 use std::path::{Component, Path};
 

@@ -347,8 +347,10 @@ impl<'a> Walk<'a> {
                     entry.key,
                     values.join(" or ")
                 );
-                let about = property["description"].as_str().map(|text| format!("{}: {text}", entry.key));
-                self.errors.add(&entry.place, &self.path, message, about.into_iter().collect());
+                // What it is for, as the schema has it behind the values that it goes with.
+                let about = property["description"].as_str().and_then(|text| text.split_once(": "));
+                let help = about.map(|(_, text)| text.to_owned());
+                self.errors.add(&entry.place, &self.path, message, help.into_iter().collect());
             }
         }
     }
