@@ -126,12 +126,12 @@ fn finish(
     let schema = json_schema();
     let mut notes = Vec::new();
     set::apply(&mut node, sources.sets, &mut errors, &mut |node| {
-        for Renamed { was, now, place } in short::write_out(&schema, node) {
+        for Renamed { was, now, place } in short::write_out(schema, node) {
             notes.push(sources.at(&place, &format!("`{was}` is now called `{now}`")));
         }
     });
     name_after_file(&mut node, stem);
-    check::check(&schema, &node, &mut errors);
+    check::check(schema, &node, &mut errors);
     cc::check_names(&node, &mut errors);
     let wrong = errors.paths();
     let read = serde_json::from_value::<Scenario>(pruned(&node, &wrong).to_json());

@@ -3,6 +3,8 @@
 //! `docs/scenario.schema.json` is a copy for editors. A test fails when it is stale; running the tests with
 //! `WARPLINE_WRITE_SCHEMA=1` in the environment writes it.
 
+use std::sync::LazyLock;
+
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
@@ -13,7 +15,13 @@ use super::{Scenario, short};
 const FORMER: [(&str, &str); 1] = [("replicate", "replications")];
 
 /// The JSON Schema (draft 2020-12) of a scenario.
-pub fn json_schema() -> Value {
+pub fn json_schema() -> &'static Value {
+    // Made once in a process: every scenario that is read is checked against it.
+    static SCHEMA: LazyLock<Value> = LazyLock::new(generate);
+    &SCHEMA
+}
+
+fn generate() -> Value {
     let generator = SchemaSettings::draft2020_12().into_generator();
     let mut schema = generator.into_root_schema_for::<Scenario>().to_value();
     short::describe(&mut schema);

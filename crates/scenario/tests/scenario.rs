@@ -49,7 +49,7 @@ fn every_example_loads_and_is_named_after_its_file() {
 
 #[test]
 fn every_example_fits_the_schema() {
-    let validator = jsonschema::validator_for(&json_schema()).unwrap();
+    let validator = jsonschema::validator_for(json_schema()).unwrap();
     for path in examples() {
         let text = std::fs::read_to_string(&path).unwrap();
         let value: serde_json::Value = toml::from_str(&text).unwrap();
@@ -245,7 +245,7 @@ fn reference_scenarios_can_be_written() {
 /// The schema for editors accepts the same short forms as the reader.
 #[test]
 fn the_schema_accepts_the_short_forms_of_the_reader() {
-    let validator = jsonschema::validator_for(&json_schema()).unwrap();
+    let validator = jsonschema::validator_for(json_schema()).unwrap();
     let tries: [(&str, &[&str]); 4] = [
         (
             "queue",
@@ -286,7 +286,7 @@ fn the_schema_accepts_the_short_forms_of_the_reader() {
 /// The patterns of the schema accept what the reader accepts.
 #[test]
 fn the_schemas_patterns_agree_with_the_reader() {
-    let validator = jsonschema::validator_for(&json_schema()).unwrap();
+    let validator = jsonschema::validator_for(json_schema()).unwrap();
     let scenario = |duration: &str, rate: &str, limit: &str, start: &str, window: &str, size: &str| {
         serde_json::json!({
             "duration": duration,

@@ -74,7 +74,7 @@ impl Measurement {
 }
 
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
-    let all = workloads().map_err(Failure::run)?;
+    let all = workloads();
     if let Some(name) = &args.measure {
         let workload = all.iter().find(|workload| workload.name == name);
         let measurement = measure(workload.ok_or_else(|| unknown(name, &all))?)?;
@@ -130,8 +130,9 @@ fn unknown(name: &str, all: &[Workload]) -> Failure {
 
 fn measure(workload: &Workload) -> Result<Measurement, Failure> {
     let options = RunOptions { report: false, ..RunOptions::default() };
+    let scenario = workload.scenario().map_err(Failure::run)?;
     let stopwatch = Stopwatch::start();
-    let outcome = run(&workload.scenario, &options, &mut |_| Control::Continue).map_err(Failure::run)?;
+    let outcome = run(&scenario, &options, &mut |_| Control::Continue).map_err(Failure::run)?;
     Ok(Measurement {
         wall_s: stopwatch.seconds(),
         packet_hops: outcome.packet_hops,

@@ -34,7 +34,7 @@ pub(crate) struct Args {
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     let text = match (args.results, args.markdown) {
         (false, false) => format!("{:#}\n", json_schema()),
-        (false, true) => reference::markdown(&json_schema()),
+        (false, true) => reference::markdown(json_schema()),
         (true, false) => format!("{:#}\n", tables_json()),
         (true, true) => tables_markdown(),
     };

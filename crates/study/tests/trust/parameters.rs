@@ -51,17 +51,17 @@ fn parameters() -> Vec<Parameter> {
             for name in variant["required"].as_array().unwrap() {
                 let name = name.as_str().unwrap();
                 if name != "kind" {
-                    table.insert(name.to_owned(), plain(&root, &properties[name])["examples"][0].clone());
+                    table.insert(name.to_owned(), plain(root, &properties[name])["examples"][0].clone());
                 }
             }
             for (name, schema) in properties.iter().filter(|(name, _)| *name != "kind") {
-                let (table, schema) = (table.clone(), plain(&root, schema));
+                let (table, schema) = (table.clone(), plain(root, schema));
                 found.push(Parameter { holder, table, name: name.clone(), schema });
             }
         }
     }
     for (name, schema) in root["$defs"]["TcpOptions"]["properties"].as_object().unwrap() {
-        let (table, schema) = (Map::new(), plain(&root, schema));
+        let (table, schema) = (Map::new(), plain(root, schema));
         found.push(Parameter { holder: "tcp", table, name: name.clone(), schema });
     }
     assert!(found.len() > 90, "{}", found.len());
