@@ -104,7 +104,7 @@ impl EventQueue {
     }
 
     /// The earliest event if it is an arrival in the wheel, as nearly all are.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn first_near(&mut self) -> Option<First> {
         let far = self.peek_far().map_or(Timestamp::NEVER, Key::time);
         // `peek` knows the order of simultaneous ones.

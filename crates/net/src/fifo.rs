@@ -89,7 +89,7 @@ impl Fifo {
     ///
     /// Offers must come in the order of their arrival, which may lie ahead of the current time; in the past only for a late
     /// packet (see `in_order`).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn offer(
         &mut self,
         now: Timestamp,

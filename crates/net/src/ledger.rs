@@ -109,7 +109,7 @@ impl Ledger {
             self.make_room(now);
         }
         self.held += bytes;
-        self.entries.push(entry);
+        self.entries.push_within(entry);
     }
 
     /// Enters an arrival that found the queue full.

@@ -187,7 +187,8 @@ impl Core {
     }
 
     /// The same for a packet that is at the start of that link at `at`, which may be ahead of the current time.
-    #[inline(always)]
+    // One copy for all callers, with `offer` inside it: a call for each packet sent or arrived, not for each hop.
+    #[inline(never)]
     fn forward_from(&mut self, now: Timestamp, mut at: Timestamp, slot: SlotId, mut hop: HopId, size: u32) {
         let mut this = self.hops.at(hop);
         loop {
@@ -252,7 +253,7 @@ impl Core {
     }
 
     /// The packet at the head of a wire has arrived, on the fast path: takes it out, and announces the one behind it.
-    #[inline]
+    #[inline(always)]
     fn take_near(&mut self, first: First) -> Option<OnWire> {
         let (packet, next) = match &mut self.links[first.index as usize].kind {
             Kind::Fifo(fifo) => fifo.wire().take(),

@@ -49,6 +49,13 @@ impl<T: Copy + Default> Ring<T> {
         if self.is_full() {
             self.grow();
         }
+        self.push_within(entry);
+    }
+
+    /// Adds an entry at the back; there must be room.
+    #[inline]
+    pub(crate) fn push_within(&mut self, entry: T) {
+        debug_assert!(!self.is_full());
         let place = self.place(self.tail);
         self.slots[place] = entry;
         self.tail = self.tail.wrapping_add(1);
