@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use warpline_core::TimeDelta;
-use warpline_results::live::LatenessSummary;
+use warpline_results::live::{AuditSummary, LatenessSummary};
 
 use crate::port::PortCounters;
 
@@ -72,37 +72,19 @@ pub struct PortAudit {
 /// How well the emulator kept up during a live run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Audit {
-    /// The machine's time that the run took, in seconds.
-    pub duration_s: f64,
-    /// CPU time that the emulator used, as a share of one core.
-    pub cpu_share: f64,
-    /// How late packets left.
-    pub lateness: LatenessSummary,
-    /// Packets seen after the network had already passed their arrival time, and corrected as far as possible.
-    pub corrected_packets: u64,
-    /// Packets lost outside the emulated network: full rings, a full pool, send errors.
-    pub lost_outside: u64,
-    /// The state of segmentation and checksum offloads.
-    pub offloads: String,
+    /// What results say of it.
+    #[serde(flatten)]
+    pub summary: AuditSummary,
     /// The ports.
     pub ports: Vec<PortAudit>,
 }
 
-/// Share of late packets above which a run has not kept pace.
-const TOLERATED_LATE: f64 = 0.001;
-
 impl Audit {
-    /// Whether the emulator kept pace: hardly any packet late, none lost outside the emulated network.
-    pub fn kept_pace(&self) -> bool {
-        let late = self.lateness.late_packets as f64;
-        self.lost_outside == 0 && late <= (self.lateness.packets as f64 * TOLERATED_LATE).max(1.0)
-    }
-
     /// The audit as a few lines of text; the first says whether the emulator kept pace.
     pub fn render(&self) -> String {
         let mut text = String::new();
-        let l = &self.lateness;
-        let _ = if self.kept_pace() {
+        let AuditSummary { duration_s, cpu_share, lateness: l, corrected_packets, lost_outside, offloads } = &self.summary;
+        let _ = if self.summary.kept_pace() {
             writeln!(text, "The emulator kept pace.")
         } else {
             writeln!(
@@ -111,7 +93,7 @@ impl Audit {
                 l.late_packets,
                 l.packets,
                 micros(l.threshold_us),
-                self.lost_outside
+                lost_outside
             )
         };
         let _ = writeln!(
@@ -128,9 +110,9 @@ impl Audit {
         let _ = writeln!(
             text,
             "  CPU        {:.1} % of a core over {:.1} s; arrivals corrected: {}",
-            self.cpu_share * 100.0,
-            self.duration_s,
-            self.corrected_packets
+            cpu_share * 100.0,
+            duration_s,
+            corrected_packets
         );
         for port in &self.ports {
             let c = &port.counters;
@@ -147,8 +129,8 @@ impl Audit {
                 c.ignored
             );
         }
-        if !self.offloads.is_empty() {
-            let _ = writeln!(text, "  offloads   {}", self.offloads);
+        if !offloads.is_empty() {
+            let _ = writeln!(text, "  offloads   {}", offloads);
         }
         text
     }
@@ -173,18 +155,15 @@ mod tests {
     fn a_run_that_lags_says_so_first() {
         let mut ledger = Ledger::new(TimeDelta::from_millis(1));
         ledger.note(TimeDelta::from_micros(5), 10_000);
-        let mut audit = Audit { lateness: ledger.lateness(), ..Audit::default() };
-        assert!(audit.kept_pace() && audit.render().starts_with("The emulator kept pace."));
+        let audit = |ledger: &Ledger| Audit {
+            summary: AuditSummary { lateness: ledger.lateness(), ..AuditSummary::default() },
+            ..Audit::default()
+        };
+        assert!(audit(&ledger).render().starts_with("The emulator kept pace."));
         ledger.note(TimeDelta::from_millis(3), 11);
-        audit.lateness = ledger.lateness();
-        assert!(!audit.kept_pace());
-        assert!(
-            audit.render().starts_with(
-                "The emulator did not keep pace: 11 of 10011 packets were more than 1.00 ms late"
-            )
-        );
-        let (lateness, lost) = (LatenessSummary::default(), 1);
-        assert!(!Audit { lateness, lost_outside: lost, ..Audit::default() }.kept_pace());
+        assert!(audit(&ledger).render().starts_with(
+            "The emulator did not keep pace: 11 of 10011 packets were more than 1.00 ms late"
+        ));
     }
 
     #[test]

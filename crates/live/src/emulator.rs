@@ -19,6 +19,7 @@ use rustix::time::{ClockId, clock_gettime};
 use warpline_core::dilation::Tdf;
 use warpline_core::{Body, Ecn, EndpointId, Frame, Packet, TimeDelta, Timestamp};
 use warpline_net::{Control, Hosts, Network, Port};
+use warpline_results::live::AuditSummary;
 
 use crate::audit::{Audit, Ledger, PortAudit};
 use crate::clock::{Handover, LagPolicy, Oversleep, Precedence, RealClock, Waiting, be_punctual, host_now};
@@ -550,12 +551,14 @@ impl Emulator {
             .map(|port| PortAudit { name: port.name().to_owned(), counters: port.counters() })
             .collect();
         Audit {
-            duration_s: duration as f64 / 1e9,
-            cpu_share: cpu as f64 / duration.max(1) as f64,
-            lateness: self.ledger.lateness(),
-            corrected_packets: self.ledger.corrected,
-            lost_outside: ports.iter().map(|port| PortCounters::lost(&port.counters)).sum(),
-            offloads: self.offloads.clone(),
+            summary: AuditSummary {
+                duration_s: duration as f64 / 1e9,
+                cpu_share: cpu as f64 / duration.max(1) as f64,
+                lateness: self.ledger.lateness(),
+                corrected_packets: self.ledger.corrected,
+                lost_outside: ports.iter().map(|port| PortCounters::lost(&port.counters)).sum(),
+                offloads: self.offloads.clone(),
+            },
             ports,
         }
     }

@@ -89,6 +89,15 @@ pub struct AuditSummary {
     pub offloads: String,
 }
 
+impl AuditSummary {
+    /// Whether the emulator kept pace: at most one packet in a thousand late, and none lost outside the emulated network.
+    pub fn kept_pace(&self) -> bool {
+        const TOLERATED_LATE: f64 = 0.001;
+        let LatenessSummary { packets, late_packets, .. } = self.lateness;
+        self.lost_outside == 0 && late_packets as f64 <= (packets as f64 * TOLERATED_LATE).max(1.0)
+    }
+}
+
 /// Quantiles of lateness, in microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -248,5 +257,29 @@ fn micros(value: f64) -> String {
         format!("{:.2} ms", value / 1e3)
     } else {
         format!("{value:.0} us")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_late_packet_in_a_thousand_is_tolerated_and_no_lost_one() {
+        let audit = |packets, late_packets, lost_outside| AuditSummary {
+            lateness: LatenessSummary { packets, late_packets, ..LatenessSummary::default() },
+            lost_outside,
+            ..AuditSummary::default()
+        };
+        for (kept, audit) in [
+            (true, audit(0, 0, 0)),
+            (true, audit(10, 1, 0)),
+            (false, audit(10, 2, 0)),
+            (true, audit(10_000, 10, 0)),
+            (false, audit(10_000, 11, 0)),
+            (false, audit(10_000, 0, 1)),
+        ] {
+            assert_eq!(audit.kept_pace(), kept, "{audit:?}");
+        }
     }
 }

@@ -242,28 +242,36 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
 type Wrong = (&'static str, String, &'static str);
 
 /// Checks a flow that the kernels of guests carry. `guests` says which ends are guests.
-fn carried(flow: &Flow, guests: (bool, bool)) -> Option<Wrong> {
-    let help = "app = \"bulk\" or \"request\"; for anything else let a program send ([[host.program]])";
-    match flow.app {
-        App::Bulk | App::Request => {}
-        App::Transfer if matches!(flow.application(), Application::Transfer(own) if own.transfers == 1) => {}
-        App::Transfer => {
+fn carried(flow: &Flow, guests: (bool, bool)) -> Option<(&'static str, String, String)> {
+    let by_itself = || {
+        format!(
+            "app = \"{}\"; for anything else let a program send ([[host.program]])",
+            Application::for_kernels().join("\" or \"")
+        )
+    };
+    match flow.application() {
+        Application::Transfer(own) if own.transfers != 1 => {
             return Some((
                 "app",
                 "a flow from a guest makes one transfer only".to_owned(),
-                "transfers = 1; for ten of them, count = 10 and a range of `start`",
+                "transfers = 1; for ten of them, count = 10 and a range of `start`".to_owned(),
             ));
         }
+        _ if flow.app.is_for_kernels() => {}
         // What the model sends to a guest is discarded there.
         _ if !guests.0 && flow.app != App::Web && !flow.app.is_service() => {}
         _ => {
             let message =
                 format!("a guest's kernel cannot send or receive app = \"{}\" by itself", flow.app.name());
-            return Some(("app", message, help));
+            return Some(("app", message, by_itself()));
         }
     }
     if flow.transport() == Transport::Udp {
-        return Some(("transport", "a guest's kernel cannot send or receive UDP by itself".to_owned(), help));
+        return Some((
+            "transport",
+            "a guest's kernel cannot send or receive UDP by itself".to_owned(),
+            by_itself(),
+        ));
     }
     let model = [
         ("tcp", flow.tcp.is_some()),
@@ -274,7 +282,7 @@ fn carried(flow: &Flow, guests: (bool, bool)) -> Option<Wrong> {
     Some((
         model.0,
         format!("`{}` is for model hosts, and both ends are guests", model.0),
-        "`sysctl` of the hosts",
+        "`sysctl` of the hosts".to_owned(),
     ))
 }
 

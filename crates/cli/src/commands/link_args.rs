@@ -169,7 +169,7 @@ pub(crate) fn report(account: &mut Account, more: &str, verbose: bool) {
     });
     if verbose {
         output::note(&(account.audit.render() + &counters.collect::<String>() + more));
-    } else if !account.audit.kept_pace() {
+    } else if !account.audit.summary.kept_pace() {
         output::note(&account.audit.render());
     }
 }

@@ -7,7 +7,7 @@ use warpline_live::emulator::{Emulator, EmulatorConfig, EmulatorError, Ended};
 use warpline_net::{Control, Network};
 use warpline_results::{LiveHost, LiveSummary};
 
-use super::audit::{audit_summary, live_host};
+use super::audit::live_host;
 use super::course::Account;
 use super::endpoints::{Attached, Ending, Named, Planned};
 use super::pacer::Pacer;
@@ -219,10 +219,10 @@ impl Party for Emulation {
         let audit = &self.audit;
         let now = self.stage.network.now();
         account.live = Some(LiveSummary {
-            kept_pace: audit.kept_pace(),
-            dilation: self.pacer.summary(now.as_secs_f64(), audit.duration_s),
+            kept_pace: audit.summary.kept_pace(),
+            dilation: self.pacer.summary(now.as_secs_f64(), audit.summary.duration_s),
             hosts: Vec::new(),
-            audit: audit_summary(audit),
+            audit: audit.summary.clone(),
             programs: Vec::new(),
         });
         let kinds = &mut self.hosts;

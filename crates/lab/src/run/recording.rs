@@ -14,7 +14,6 @@ use warpline_live::router;
 use warpline_net::{LinkStats, Network};
 
 use super::RunError;
-use super::audit::audit_summary;
 use super::links::Duplex;
 use super::measure::{LinkInfo, Meter};
 use crate::hosts::ModelHosts;
@@ -211,8 +210,8 @@ impl Recording {
         };
         let mut summary = Summary::new(info, Vec::new(), rows);
         summary.live = Some(LiveSummary {
-            kept_pace: audit.kept_pace(),
-            audit: audit_summary(audit),
+            kept_pace: audit.summary.kept_pace(),
+            audit: audit.summary.clone(),
             ..LiveSummary::default()
         });
         let sealed = writer.seal(&summary, &[])?;

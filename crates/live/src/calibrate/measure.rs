@@ -179,7 +179,7 @@ pub fn delay(bed: &Bed<'_>, way: Way, delay_ms: f64, bytes: u32, count: u32) -> 
         rtt_ms: millis(&trips.stamped),
         seen_ms: millis(&trips.seen).median,
         lost: trips.lost,
-        kept_pace: emulated.audit.kept_pace(),
+        kept_pace: emulated.audit.summary.kept_pace(),
     })
 }
 
@@ -209,7 +209,7 @@ pub fn rate(bed: &Bed<'_>, mbps: f64, bytes: u32, queue: u32, seconds: f64) -> R
         queue_packets: queue,
         full_queue_ms: f64::from(queue) * packet_s * 1e3,
         under_way_ms: sent.sunk.under_way_us.map_or(f64::NAN, |[_, median, _]| median / 1e3),
-        kept_pace: emulated.audit.kept_pace(),
+        kept_pace: emulated.audit.summary.kept_pace(),
     })
 }
 
@@ -252,8 +252,8 @@ pub fn one_way(bed: &Bed<'_>, way: Way, pps: u64, bytes: u32, seconds: f64) -> R
         sent_pps: sent.packets as f64 / sent.seconds,
         received_pps: received / sent.seconds,
         lost: 1.0 - received / sent.packets.max(1) as f64,
-        lost_in_emulator: emulated.audit.lost_outside,
-        cpu: emulated.audit.cpu_share,
+        lost_in_emulator: emulated.audit.summary.lost_outside,
+        cpu: emulated.audit.summary.cpu_share,
     })
 }
 
@@ -305,6 +305,6 @@ pub fn stream(
     Ok(Goodput {
         bps: streamed.bytes as f64 * 8.0 / streamed.seconds,
         steady_bps: (!steady.is_empty()).then(|| Sample::of(steady).median),
-        kept_pace: emulated.audit.kept_pace(),
+        kept_pace: emulated.audit.summary.kept_pace(),
     })
 }

@@ -9,4 +9,8 @@ use super::Pattern;
 #[component("bulk")]
 pub struct Bulk {}
 
-impl Pattern for Bulk {}
+impl Pattern for Bulk {
+    fn is_for_kernels(&self) -> bool {
+        true
+    }
+}

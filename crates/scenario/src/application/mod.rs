@@ -81,6 +81,10 @@ trait Pattern {
     fn is_service(&self) -> bool {
         false
     }
+    /// Whether the kernels of guests can send and receive it by themselves.
+    fn is_for_kernels(&self) -> bool {
+        false
+    }
     /// Takes from its flow what is none of its parameters.
     fn complete(&mut self, flow: &Flow) {
         let _ = flow;
@@ -102,6 +106,11 @@ impl App {
         self.plain().pattern().is_service()
     }
 
+    /// Whether the kernels of guests can send and receive it by themselves.
+    pub(super) fn is_for_kernels(self) -> bool {
+        self.plain().pattern().is_for_kernels()
+    }
+
     /// What may carry it; the first does so unless the flow says otherwise.
     pub(super) fn carriers(self) -> &'static [Transport] {
         self.plain().pattern().carriers()
@@ -119,9 +128,16 @@ impl Application {
 
     /// The names of those that UDP can carry.
     pub(super) fn over_udp() -> Vec<&'static str> {
-        let udp =
-            |own: &mut Application| own.pattern().carriers().contains(&Transport::Udp).then(|| own.kind());
-        Application::all().iter_mut().filter_map(udp).collect()
+        Self::names(|own| own.carriers().contains(&Transport::Udp))
+    }
+
+    /// The names of those that the kernels of guests can send and receive by themselves.
+    pub(super) fn for_kernels() -> Vec<&'static str> {
+        Self::names(|own| own.is_for_kernels())
+    }
+
+    fn names(which: impl Fn(&dyn Pattern) -> bool) -> Vec<&'static str> {
+        Self::all().iter_mut().filter_map(|own| which(own.pattern()).then(|| own.kind())).collect()
     }
 
     /// Notes what is wrong with flow `number`, ranges aside.

@@ -21,4 +21,8 @@ pub struct Request {
     pub pause: TimeDelta,
 }
 
-impl Pattern for Request {}
+impl Pattern for Request {
+    fn is_for_kernels(&self) -> bool {
+        true
+    }
+}

@@ -19,4 +19,8 @@ pub struct Transfer {
     pub pause: TimeDelta,
 }
 
-impl Pattern for Transfer {}
+impl Pattern for Transfer {
+    fn is_for_kernels(&self) -> bool {
+        true
+    }
+}

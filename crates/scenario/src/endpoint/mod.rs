@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::ClockMode;
 use super::address::Address;
+use super::application::Application;
 use super::checker::Check;
 use super::program::Program;
 use super::tcp::TcpOptions;
@@ -49,12 +50,13 @@ impl Traffic {
         self != Traffic::Model
     }
 
-    fn describe(self) -> &'static str {
+    fn describe(self) -> String {
+        let programs = "to and from its programs, at a `port`";
         match self {
-            Traffic::Model => "any `app`, by the TCP model",
-            Traffic::Programs => "to and from its programs, at a `port`",
+            Traffic::Model => "any `app`, by the TCP model".to_owned(),
+            Traffic::Programs => programs.to_owned(),
             Traffic::Kernel => {
-                "by its kernel (`bulk`, `transfer`, `request`); to and from its programs, at a `port`"
+                format!("by its kernel (`{}`); {programs}", Application::for_kernels().join("`, `"))
             }
         }
     }
