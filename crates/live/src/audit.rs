@@ -83,7 +83,8 @@ impl Audit {
     /// The audit as a few lines of text; the first says whether the emulator kept pace.
     pub fn render(&self) -> String {
         let mut text = String::new();
-        let AuditSummary { duration_s, cpu_share, lateness: l, corrected_packets, lost_outside, offloads } = &self.summary;
+        let AuditSummary { duration_s, cpu_share, lateness: l, corrected_packets, lost_outside, offloads } =
+            &self.summary;
         let _ = if self.summary.kept_pace() {
             writeln!(text, "The emulator kept pace.")
         } else {
@@ -161,9 +162,11 @@ mod tests {
         };
         assert!(audit(&ledger).render().starts_with("The emulator kept pace."));
         ledger.note(TimeDelta::from_millis(3), 11);
-        assert!(audit(&ledger).render().starts_with(
-            "The emulator did not keep pace: 11 of 10011 packets were more than 1.00 ms late"
-        ));
+        assert!(
+            audit(&ledger).render().starts_with(
+                "The emulator did not keep pace: 11 of 10011 packets were more than 1.00 ms late"
+            )
+        );
     }
 
     #[test]

@@ -60,6 +60,7 @@ pub mod link;
 mod load;
 pub mod plan;
 pub mod program;
+mod programs;
 pub mod quantity;
 mod ready;
 pub mod schema;
@@ -92,8 +93,9 @@ pub use link::{
     DelayStep, Down, DuplexOptions, Jitter, Link, LinkOptions, LinkRecordKind, Loss, Queue, RateStep,
 };
 pub use program::{Expect, Program, ProgramCommand, StopSignal};
+pub use programs::Named;
 pub use quantity::{BitRate, Size, StartTime, Tdf, Time, Window};
-pub use ready::{Named, PATIENCE, Readiness, Ready, Until};
+pub use ready::{PATIENCE, Readiness, Ready, Until};
 pub use schema::json_schema;
 pub use source::{STANDARD_INPUT, Source};
 pub use tcp::{Recovery, RtoVariance, TcpOptions, TcpPreset};

@@ -6,7 +6,8 @@ use super::checker::Check;
 use super::diagnostics::spelling_help;
 use super::document::{Step, entry, key};
 use super::program::ProgramCommand;
-use super::ready::{Named, Ready, Until};
+use super::programs::Named;
+use super::ready::{Ready, Until};
 
 /// The key path of entry `number` of `[[host.program]]` of host `i`, and of keys below it.
 pub(super) fn program_path(i: usize, number: usize, below: &[&str]) -> Vec<Step> {

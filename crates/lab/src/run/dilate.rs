@@ -294,6 +294,7 @@ pub fn dilate(config: &DilateConfig) -> Result<DilateOutcome, RunError> {
         false => None,
     };
     let account = carrier.account();
-    let dilation = command.pacer.summary(account.network.now().as_secs_f64(), account.audit.summary.duration_s);
+    let dilation =
+        command.pacer.summary(account.network.now().as_secs_f64(), account.audit.summary.duration_s);
     Ok(DilateOutcome { ending, account, dilation })
 }
