@@ -2,7 +2,7 @@
 # Runs the tests of core, net, transport and capacity under Miri, which finds undefined behaviour and differences between runs: scripts/miri.sh [FILTER]
 #
 # Miri is part of nightly Rust only. Without it, this script says what is missing; with CI=true that is a failure. Property tests get few
-# cases, because Miri makes programs some hundred times slower.
+# cases, because Miri makes programs thousands of times slower; tests of long simulations and statistics are ignored there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

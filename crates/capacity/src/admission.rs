@@ -156,6 +156,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "too long for Miri")]
     fn a_flood_from_a_thousand_addresses_leaves_answers_for_another() {
         let mut answers = Answers::new(7);
         let honest = site("192.0.2.1:4000");
@@ -189,6 +190,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "too long for Miri")]
     fn used_cookies_are_remembered_while_they_are_good_and_take_bounded_memory() {
         let mut spent = Spent::default();
         let one = site("192.0.2.1:1");

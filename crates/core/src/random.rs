@@ -108,6 +108,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "too long for Miri")]
     fn distributions_have_their_means() {
         let mut s = Streams::new(7).stream("means");
         let n = 200_000;

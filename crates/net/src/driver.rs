@@ -207,6 +207,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "too long for Miri")]
     fn a_full_batch_does_not_wait_and_stop_keeps_what_was_measured() {
         let (mut network, mut hosts) = pair();
         let mut driver = Driver { clock: Passing::new(0, &[0]), batch: 1 };

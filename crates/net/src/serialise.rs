@@ -122,6 +122,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "too long for Miri")]
     fn four_hundred_gigabits_are_exact_in_the_long_run() {
         let mut link = ConstantRate::new(Rate::from_bps(400_000_000_000));
         let mut now = Timestamp::ZERO;

@@ -35,6 +35,7 @@ mod tests {
     use warpline_core::float;
 
     #[test]
+    #[cfg_attr(miri, ignore = "too long for Miri")]
     fn delays_have_their_mean_and_median() {
         let exponential = draw("exponential:mean=10ms");
         assert_mean(&exponential, 10.0, 10.0);

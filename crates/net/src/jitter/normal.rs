@@ -37,6 +37,7 @@ mod tests {
     use super::super::tests::{assert_mean, assert_share, draw};
 
     #[test]
+    #[cfg_attr(miri, ignore = "too long for Miri")]
     fn delays_have_their_mean_and_deviation_and_are_cut_at_zero() {
         let normal = draw("normal:mean=50ms,stddev=5ms");
         assert_mean(&normal, 50.0, 5.0);

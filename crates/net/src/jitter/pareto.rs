@@ -38,6 +38,7 @@ mod tests {
     use warpline_core::float;
 
     #[test]
+    #[cfg_attr(miri, ignore = "too long for Miri")]
     fn delays_have_their_mean_and_their_least() {
         let pareto = draw("pareto:mean=10ms,shape=5");
         assert_mean(&pareto, 10.0, 10.0 / 15f64.sqrt()); // variance mean^2 / (shape (shape - 2))

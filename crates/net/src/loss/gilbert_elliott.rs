@@ -56,6 +56,7 @@ mod tests {
     use super::super::tests::lost;
 
     #[test]
+    #[cfg_attr(miri, ignore = "too long for Miri")]
     fn it_has_its_mean_and_its_bursts() {
         let (p, r) = (0.01, 0.2);
         let n = 500_000u64;

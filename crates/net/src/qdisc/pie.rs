@@ -298,6 +298,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "too long for Miri")]
     fn the_delay_comes_to_its_target_and_what_is_too_much_is_dropped() {
         for delay in [PieDelay::Timestamps, PieDelay::DepartureRate] {
             for target in [15, 40] {
@@ -331,6 +332,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "too long for Miri")]
     fn marks_take_the_place_of_drops_while_the_probability_is_low() {
         let offer = |probability: f64, ecn: Ecn| {
             let mut queue = pie(PieParams { ecn: true, ..PieParams::default() });

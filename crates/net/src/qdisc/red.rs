@@ -297,6 +297,7 @@ mod tests {
     /// The paper's second method: with p_a = p_b / (1 - count p_b) the gap between marks is uniform on 1 .. 1/p_b, with mean
     /// 1/(2 p_b) + 1/2.
     #[test]
+    #[cfg_attr(miri, ignore = "too long for Miri")]
     fn gaps_between_marks_are_uniform() {
         // avg 10 is half way: p_b = 0.02 / 2 = 0.01.
         let gaps = gaps(red(RedParams { max_probability: 0.02, ..paper() }), 10.0, 500_000);
@@ -395,6 +396,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "too long for Miri")]
     fn byte_mode_spares_small_packets() {
         let config = RedParams {
             min_threshold: Some(QueueLimit::Bytes(5000)),

@@ -321,6 +321,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "too long for Miri")]
     fn a_long_path_is_filled_sooner_than_by_reno_and_shared_with_itself() {
         // 4000 packets/s and 200 ms: a pipe of 800 packets, a tenth of it as queue.
         let share = |name: &str| {

@@ -585,6 +585,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "too long for Miri")]
     fn a_longer_route_is_taken_up_after_twenty_minutes_and_never_by_the_papers() {
         for (params, then) in [(NiceParams::default(), true), (NiceParams::paper(), false)] {
             let (mut nice, mut feeder) = avoiding(&params);

@@ -185,6 +185,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
+    #[cfg_attr(miri, ignore = "too long for Miri")]
     fn windows_stay_within_bounds_and_calls_decide_alone(
         calls in prop::collection::vec(call(), 1..300),
         mss in prop_oneof![Just(1u64), Just(536), Just(1448), 1u64..=65_535],
