@@ -47,7 +47,10 @@ impl Desk {
 
     /// The same, at the end of another command.
     pub(crate) fn program_in(&self, shell: &[&str], arguments: &[&str]) -> Command {
-        let mut words = shell.iter().copied().chain([env!("CARGO_BIN_EXE_warpline")]);
+        // A job in the background of a shell ignores these signals, and so would the program: tests send them.
+        let signals: &[&str] =
+            if cfg!(target_os = "linux") { &["env", "--default-signal=HUP,INT"] } else { &[] };
+        let mut words = signals.iter().chain(shell).copied().chain([env!("CARGO_BIN_EXE_warpline")]);
         let mut command = Command::new(words.next().unwrap());
         command.args(words);
         command.args(arguments).current_dir(self.path()).env("COLUMNS", "100").env_remove("CLICOLOR_FORCE");
