@@ -1,4 +1,4 @@
-//! The congestion control of a flow: a name, or a table with parameters.
+//! The congestion control of a flow: a name, alone or with parameters, or a table.
 
 use std::borrow::Cow;
 
@@ -12,12 +12,13 @@ use super::component;
 use super::diagnostics::{Collector, spelling_help};
 use super::document::{Node, entry};
 use super::endpoint::{Endpoint, Traffic};
+use super::short;
 
 /// The kind of a congestion control that is not built in.
 const CUSTOM: &str = "custom";
 
-/// A congestion control and its parameters. Written as a name, `cc = "vegas"`, or as a table,
-/// `cc = { kind = "vegas", alpha = 1, beta = 3 }`. A parameter left out has the algorithm's own default.
+/// A congestion control and its parameters. Written as a name, `cc = "vegas"`, as a name with parameters, `cc = "vegas:alpha=1,beta=3"`,
+/// or as a table, `cc = { kind = "vegas", alpha = 1, beta = 3 }`. A parameter left out has the algorithm's own default.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cc {
     /// A built-in one.
@@ -64,6 +65,10 @@ pub(super) fn check_names(root: &Node, errors: &mut Collector) {
             continue;
         }
         let mut help = spelling_help(name, Algorithm::KINDS);
+        if name.contains(':') {
+            // The checks have found its short form to be unreadable.
+            help.extend(short::read(short::CC, name).and_then(Result::err));
+        }
         help.push("or a table".to_owned());
         let kernels = Endpoint::list(|about| about.traffic == Traffic::Kernel);
         help.push(format!(
@@ -115,10 +120,17 @@ impl JsonSchema for Cc {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let table = generator.subschema_for::<CcKind>();
         json_schema!({
-            "description": "A congestion control: its name, or a table with its kind and parameters.",
-            "examples": ["cubic", {"kind": "vegas", "alpha": 1, "beta": 3}],
+            "description": "A congestion control: its name, alone or with parameters, or a table with its kind and parameters.",
+            "examples": ["cubic", "nice:threshold=0.1", {"kind": "vegas", "alpha": 1, "beta": 3}],
             "anyOf": [
                 {"type": "string", "enum": Algorithm::KINDS},
+                {
+                    "type": "string",
+                    "format": short::CC,
+                    "pattern": format!("^\\s*({}):.+$", Algorithm::KINDS.join("|")),
+                    "description": "A name with parameters.",
+                    "examples": ["nice:threshold=0.1"],
+                },
                 {"type": "string", "description": "From a guest: a congestion control of Linux, \"bbr\" for example."},
                 table,
             ],

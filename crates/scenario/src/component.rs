@@ -247,6 +247,22 @@ mod tests {
     }
 
     #[test]
+    fn a_name_with_parameters_is_the_table() {
+        let short = read("\"nice:threshold=0.1,burst=3\"").unwrap();
+        let table = read("{ kind = \"nice\", threshold = 0.1, burst = 3 }").unwrap();
+        assert_eq!((&short.flow, short.scenario_hash()), (&table.flow, table.scenario_hash()));
+        for (cc, part) in [
+            ("nice:treshold=0.1", "did you mean `threshold`?"),
+            ("nice:threshold=2", "`threshold` is out of range: 2"),
+            ("nyce:threshold=0.1", "`kind` cannot be \"nyce\""),
+            ("nice:0.1", "write for example \"nice:threshold=0.1\""),
+        ] {
+            let error = read(&format!("\"{cc}\"")).unwrap_err();
+            assert!(error.contains(part) && error.contains("test.toml:6:6"), "{error}");
+        }
+    }
+
+    #[test]
     fn numbers_that_are_no_short_decimals_are_fractions() {
         for (number, text) in
             [(1.0 / 48.0, "1/48"), (819.0 / 1024.0, "819/1024"), (0.125, "0.125"), (2.0, "2")]

@@ -1,4 +1,4 @@
-//! Short forms: `queue = "250p"`, `loss = "1%"`, `jitter = "uniform,max=5ms"`, in scenarios, `--set`, Python and on the command line.
+//! Short forms: `queue = "250p"`, `loss = "1%"`, `jitter = "uniform,max=5ms"`, `cc = "nice:threshold=0.1"`, in scenarios, `--set`, Python and on the command line.
 //!
 //! A short form is a text where the schema has a table (or a number) and a format of this file. It is put in the full form before
 //! anything is checked, so that all that follows knows one form only.
@@ -58,6 +58,9 @@ const FORMS: [Form; 3] = [
 /// The pattern of a percentage.
 const PERCENTAGE: &str = r"0|[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?\s*%";
 
+/// The schema format of a congestion control's text, if it has parameters.
+pub(super) const CC: &str = "cc";
+
 /// The schema format of a probability's text.
 const PROBABILITY: &str = "probability";
 
@@ -104,8 +107,10 @@ pub(super) fn describe(schema: &mut Value) {
 /// # Errors
 /// What is wrong with the text, and what to write.
 pub(super) fn read(format: &str, text: &str) -> Option<Result<Value, String>> {
-    if format == PROBABILITY {
-        return Some(percentage(text).map(Value::from));
+    match format {
+        PROBABILITY => return Some(percentage(text).map(Value::from)),
+        CC => return Some(congestion_control(text)),
+        _ => {}
     }
     FORMS.iter().find(|form| form.format == format).map(|form| (form.read)(text))
 }
@@ -234,7 +239,7 @@ fn percentage(text: &str) -> Result<f64, String> {
 fn loss(text: &str) -> Result<Value, String> {
     let word = text.trim();
     if !is_numeric(word) && !word.is_empty() {
-        return table(word);
+        return table(word, "every,n=100");
     }
     match percentage(word) {
         Ok(probability) => Ok(json!({ "kind": "bernoulli", "probability": probability })),
@@ -252,7 +257,7 @@ fn queue(text: &str) -> Result<Value, String> {
         Ok(limit) => Ok(json!({ "kind": "droptail", "limit": limit.to_string() })),
         // A limit was meant: its own parser says what is wrong with it.
         Err(reason) if is_numeric(word) || word.is_empty() => Err(reason.to_string()),
-        Err(_) => table(word),
+        Err(_) => table(word, "codel,target=5ms"),
     }
 }
 
@@ -263,11 +268,18 @@ fn jitter(text: &str) -> Result<Value, String> {
             "`{word}` is no jitter; write a distribution: `uniform,max=5ms` or `normal,mean=5ms,stddev=1ms`"
         ));
     }
-    table(word)
+    table(word, "uniform,max=5ms")
 }
 
-/// "codel,target=5ms" as a table; a table of TOML is read as such.
-fn table(word: &str) -> Result<Value, String> {
+/// A congestion control with parameters: "nice:threshold=0.1,fraction=0.5". A name alone is not for here.
+fn congestion_control(text: &str) -> Result<Value, String> {
+    let (kind, parameters) =
+        text.trim().split_once(':').ok_or_else(|| format!("`{text}` has no parameters"))?;
+    table(&format!("{kind},{parameters}"), "nice:threshold=0.1")
+}
+
+/// "codel,target=5ms" as a table; a table of TOML is read as such. `example` is for the error.
+fn table(word: &str, example: &str) -> Result<Value, String> {
     if word.starts_with('{') {
         let node = Node::from_toml_value(word, 0, 0);
         let table = node.filter(|node| node.table().is_some()).map(|node| node.to_json());
@@ -279,9 +291,7 @@ fn table(word: &str) -> Result<Value, String> {
     table.insert("kind".to_owned(), kind.into());
     for part in parts {
         let Some((key, value)) = part.split_once('=') else {
-            return Err(format!(
-                "{part:?} in {word:?} is no KEY=VALUE; write for example \"codel,target=5ms\""
-            ));
+            return Err(format!("{part:?} in {word:?} is no KEY=VALUE; write for example {example:?}"));
         };
         let plain = key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         if key.is_empty() || !plain {
@@ -337,6 +347,7 @@ mod tests {
             ("queue", "red,ecn=true,weight=0.01", json!({"kind": "red", "ecn": true, "weight": 0.01})),
             ("queue", "{ kind = \"codel\" }", json!({"kind": "codel"})),
             ("jitter", "uniform,max=5ms", json!({"kind": "uniform", "max": "5ms"})),
+            (CC, "nice:threshold=0.1,burst=3", json!({"kind": "nice", "threshold": 0.1, "burst": 3})),
             (PROBABILITY, "1.1%", json!(0.011)),
         ] {
             assert_eq!(read(format, text), Some(Ok(full)), "{text}");
@@ -358,6 +369,7 @@ mod tests {
             ("queue", "codel,5ms", ["no KEY=VALUE", "codel,target=5ms"]),
             ("queue", "codel,ecn=true,ecn=false", ["`ecn` is twice", ""]),
             ("jitter", "5ms", ["no jitter", "uniform,max=5ms"]),
+            (CC, "nice:0.1", ["no KEY=VALUE", "nice:threshold=0.1"]),
         ] {
             let reason =
                 read(format, text).and_then(Result::err).unwrap_or_else(|| panic!("{text} is taken"));
