@@ -63,19 +63,34 @@ impl Oversleep {
 }
 
 /// The time from the end of a wait that slept until the due packet has left, by the kernel's departure timestamps: the
-/// last few samples. Caches are cold after a sleep, so it is some ten times the usual. Waits end earlier by the smallest of them: a packet
-/// must leave when it is due, and not before.
-#[derive(Clone, Copy, Debug, Default)]
+/// last few samples. Caches are cold after a sleep, so it is some ten times the usual. Waits end earlier by the smallest of them.
+///
+/// A packet must not leave before it is due, and handing over may be quicker than it was the last few times. So the packet is held until it is
+/// due less the shortest time from the system call to the departure that was ever seen ([`call`](Self::call)).
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Handover {
     nanos: [u64; 16],
     count: usize,
+    call: u64,
+}
+
+impl Default for Handover {
+    fn default() -> Self {
+        Handover { nanos: [0; 16], count: 0, call: u64::MAX }
+    }
 }
 
 impl Handover {
-    /// Records a sample.
-    pub(crate) fn note(&mut self, took: TimeDelta) {
-        self.nanos[self.count % self.nanos.len()] = took.as_nanos();
+    /// Records when a wait ended, when the system call began, and when the packet left, in nanoseconds of the machine's clock.
+    pub(crate) fn note(&mut self, woke: u64, called: u64, left: u64) {
+        self.nanos[self.count % self.nanos.len()] = left.saturating_sub(woke);
         self.count += 1;
+        self.call = self.call.min(left.saturating_sub(called));
+    }
+
+    /// The shortest time from the system call to the departure so far, in nanoseconds; the largest number before the first sample.
+    pub(crate) fn call(&self) -> u64 {
+        self.call
     }
 
     /// How early to wake; zero as long as little is known.
@@ -365,14 +380,14 @@ mod tests {
         let micros = TimeDelta::from_micros;
         let mut handover = Handover::default();
         for took in 0..15 {
-            handover.note(micros(30 + took % 4));
+            handover.note(1_000, 5_000, 31_000 + took % 4 * 1_000);
             assert_eq!(handover.lead(), TimeDelta::ZERO);
         }
-        handover.note(micros(28));
-        assert_eq!(handover.lead(), micros(28));
-        // Old samples are forgotten after sixteen more.
-        (0..16).for_each(|_| handover.note(micros(40)));
-        assert_eq!(handover.lead(), micros(40));
+        handover.note(1_000, 21_000, 29_000);
+        assert_eq!((handover.lead(), handover.call()), (micros(28), 8_000));
+        // Old samples are forgotten after sixteen more, but not the quickest call.
+        (0..16).for_each(|_| handover.note(1_000, 2_000, 41_000));
+        assert_eq!((handover.lead(), handover.call()), (micros(40), 8_000));
     }
 
     #[test]

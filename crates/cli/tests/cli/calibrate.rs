@@ -24,7 +24,7 @@ fn a_quick_calibration_has_every_part() {
         assert!(number(&row["rtt_ms"]["min"]) >= set, "{row}");
         assert!(number(&row["rtt_ms"]["count"]) > 0.0, "{row}");
     }
-    // Rates are never above the setting, and equal to it if the emulator kept pace.
+    // Rates are never above the setting, and equal to it if the emulator and the source kept pace.
     for row in rows("/accuracy/rate") {
         let error = number(&row["error"]);
         assert!((-0.01..0.001).contains(&error) || row["kept_pace"] == Value::Bool(false), "{row}");

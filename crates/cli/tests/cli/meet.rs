@@ -77,10 +77,9 @@ fn a_program_receives_every_byte_from_simulated_tcp() {
         let flow = flow(&summary, name);
         assert_eq!(flow["delivered_bytes"], number(&desk, &format!("b.{at}.stdout")), "{flow}\n{answer:?}");
         assert_eq!(flow["outcome"], Value::Null, "{flow}");
-        assert!(
-            flow["end_s"].as_f64().unwrap() < 600.0 && flow["rtt_min_ms"].as_f64().unwrap() >= 10.0,
-            "{flow}"
-        );
+        // The run ends with the programs, which may be before the last acknowledgement.
+        assert!(flow["end_s"].as_f64().is_none_or(|end| end < 600.0), "{flow}");
+        assert!(flow["rtt_min_ms"].as_f64().unwrap() >= 10.0, "{flow}");
     }
     assert_eq!(flow(&summary, "six.0")["transfers_completed"], 3);
     assert_eq!(flow(&summary, "six.0")["delivered_bytes"], 1_500_000);

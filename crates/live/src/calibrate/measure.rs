@@ -58,7 +58,7 @@ pub struct RateRow {
     pub full_queue_ms: f64,
     /// The median transit time of packets, in milliseconds; the queue is full.
     pub under_way_ms: f64,
-    /// Whether the emulator kept pace.
+    /// Whether the emulator kept pace, and the source too, so that the queue was never empty.
     pub kept_pace: bool,
 }
 
@@ -200,6 +200,9 @@ pub fn rate(bed: &Bed<'_>, mbps: f64, bytes: u32, queue: u32, seconds: f64) -> R
     let source = format!("udp {}:{PORT} {seconds} {rate} {size} {}", bed.sink(), queue + 10);
     let (sent, emulated): (Sent, _) =
         emulated(bed, [&link, &plain()], &format!("udp-sink {PORT} stamps"), &source)?;
+    let under_way_s = sent.sunk.under_way_us.map(|times| times.map(|micros| micros / 1e6));
+    // Without a queue, the transit takes the time of the packet itself.
+    let filled = under_way_s.is_some_and(|[least, ..]| least >= 2.0 * packet_s);
     let seen_mbps = sent.sunk.spacing_ns.map_or(f64::NAN, |spacing| f64::from(size) * 8.0 / spacing * 1e3);
     Ok(RateRow {
         mbps,
@@ -208,8 +211,8 @@ pub fn rate(bed: &Bed<'_>, mbps: f64, bytes: u32, queue: u32, seconds: f64) -> R
         error: seen_mbps / mbps - 1.0,
         queue_packets: queue,
         full_queue_ms: f64::from(queue) * packet_s * 1e3,
-        under_way_ms: sent.sunk.under_way_us.map_or(f64::NAN, |[_, median, _]| median / 1e3),
-        kept_pace: emulated.audit.summary.kept_pace(),
+        under_way_ms: under_way_s.map_or(f64::NAN, |[_, median, _]| median * 1e3),
+        kept_pace: filled && emulated.audit.summary.kept_pace(),
     })
 }
 

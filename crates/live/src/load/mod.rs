@@ -65,7 +65,7 @@ pub struct Sunk {
     /// Time from one datagram to the next while the source is ahead, in nanoseconds: the slope below which no
     /// arrival lies. With timestamps only, and only if enough arrived.
     pub spacing_ns: Option<f64>,
-    /// Transit time in microseconds: smallest, median, largest. With timestamps only.
+    /// Transit time in microseconds while the source is ahead: smallest, median, largest. With timestamps only.
     pub under_way_us: Option<[f64; 3]>,
 }
 

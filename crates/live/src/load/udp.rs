@@ -76,7 +76,7 @@ impl Notes {
         // At the beginning the queue is filling, and at the end the source is no longer ahead.
         let (from, to) = (self.arrivals.len() / 10, self.arrivals.len() * 9 / 10);
         let spacing_ns = lower_slope(&self.arrivals[from..to]);
-        let mut under_way = std::mem::take(&mut self.under_way);
+        let mut under_way = self.under_way.drain(..to).skip(from).collect::<Vec<_>>();
         under_way.sort_by(f64::total_cmp);
         let under_way_us = (!under_way.is_empty())
             .then(|| [0.0, 0.5, 1.0].map(|share| quantile(&under_way, share).unwrap_or_default()));
