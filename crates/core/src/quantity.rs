@@ -271,6 +271,22 @@ impl fmt::Debug for Rate {
         write!(f, "{self}")
     }
 }
+impl Bytes {
+    /// As people say it: with a binary unit where that is shorter.
+    ///
+    /// ```
+    /// # use warpline_core::Bytes;
+    /// assert_eq!([Bytes(32 << 20), Bytes(64_000)].map(Bytes::plain), ["32MiB", "64kB"]);
+    /// ```
+    pub fn plain(self) -> String {
+        let decimal = self.to_string();
+        let units = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        let whole = units.into_iter().find(|(unit, _)| self.0 > 0 && self.0.is_multiple_of(*unit));
+        let binary = whole.map(|(unit, name)| format!("{}{name}", self.0 / unit));
+        binary.filter(|binary| binary.len() < decimal.len()).unwrap_or(decimal)
+    }
+}
+
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(u64, &str); 3] = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];

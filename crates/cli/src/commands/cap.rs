@@ -14,7 +14,7 @@ use warpline_live::measure::cap::{CapConfig, CapRun, Sample, run};
 use warpline_live::measure::{Family, PORT, resolve};
 use warpline_scenario::{BitRate, Size, Time};
 use warpline_transport::cc::Algorithm;
-use warpline_transport::tcp::LossRecovery;
+use warpline_transport::tcp;
 
 use crate::commands::capd::{Key, read_key};
 use crate::failure::{Code, Failure};
@@ -233,10 +233,10 @@ impl Args {
         options.cc = self.cc.unwrap_or(options.cc);
         if let Some(recovery) = self.recovery {
             options.recovery = match recovery {
-                Recovery::Tahoe => LossRecovery::Tahoe,
-                Recovery::Reno => LossRecovery::Reno,
-                Recovery::Newreno => LossRecovery::NewReno,
-                Recovery::Sack => LossRecovery::Sack,
+                Recovery::Tahoe => tcp::Recovery::Tahoe,
+                Recovery::Reno => tcp::Recovery::Reno,
+                Recovery::Newreno => tcp::Recovery::NewReno,
+                Recovery::Sack => tcp::Recovery::Sack,
             };
         }
         let bytes = |size: Size| size.0.0;

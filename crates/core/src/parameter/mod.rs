@@ -155,7 +155,8 @@ impl fmt::Display for Range {
 }
 
 /// A parameter outside its range.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("`{parameter}` is {value}; allowed: {allowed}")]
 pub struct OutOfRange {
     /// The parameter.
     pub parameter: &'static str,
@@ -163,12 +164,6 @@ pub struct OutOfRange {
     pub value: Given,
     /// What it may be, with its unit.
     pub allowed: String,
-}
-
-impl fmt::Display for OutOfRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is {}; allowed: {}", self.parameter, self.value, self.allowed)
-    }
 }
 
 /// A parameter without its value: what schemas and references say of it.
