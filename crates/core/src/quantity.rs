@@ -272,18 +272,17 @@ impl fmt::Debug for Rate {
     }
 }
 impl Bytes {
-    /// As people say it: with a binary unit where that is shorter.
+    /// As people say it, with the unit that makes it shortest.
     ///
     /// ```
     /// # use warpline_core::Bytes;
-    /// assert_eq!([Bytes(32 << 20), Bytes(64_000)].map(Bytes::plain), ["32MiB", "64kB"]);
+    /// assert_eq!([32 << 20, 64_000, 1460].map(|n| Bytes(n).plain()), ["32MiB", "64kB", "1460B"]);
     /// ```
     pub fn plain(self) -> String {
-        let decimal = self.to_string();
-        let units = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-        let whole = units.into_iter().find(|(unit, _)| self.0 > 0 && self.0.is_multiple_of(*unit));
-        let binary = whole.map(|(unit, name)| format!("{}{name}", self.0 / unit));
-        binary.filter(|binary| binary.len() < decimal.len()).unwrap_or(decimal)
+        let units = [(1, "B"), (1 << 10, "KiB"), (1 << 20, "MiB"), (1 << 30, "GiB")];
+        let whole = units.into_iter().filter(|(unit, _)| self.0.is_multiple_of(*unit));
+        let texts = whole.map(|(unit, name)| format!("{}{name}", self.0 / unit));
+        std::iter::once(self.to_string()).chain(texts).min_by_key(String::len).unwrap_or_default()
     }
 }
 

@@ -68,13 +68,8 @@ pub(super) fn write<C: Choice>(component: &C) -> Value {
     Value::Object(table)
 }
 
-/// Notes what of a component is out of its range; `path` leads to it.
-pub(super) fn check(check: &mut Check<'_>, path: &[Step], component: &impl Choice) {
-    note(check, path, component.faults());
-}
-
 /// Notes parameters that are out of their ranges; `path` leads to their table.
-pub(super) fn note(check: &mut Check<'_>, path: &[Step], faults: impl IntoIterator<Item = OutOfRange>) {
+pub(super) fn check(check: &mut Check<'_>, path: &[Step], faults: impl IntoIterator<Item = OutOfRange>) {
     for fault in faults {
         let mut path = path.to_vec();
         path.push(key(fault.parameter));

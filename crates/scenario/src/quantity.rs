@@ -54,30 +54,25 @@ impl StartTime {
     }
 }
 
-impl FromStr for Time {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        text.parse().map(Time).map_err(|e: warpline_core::ParseQuantityError| e.to_string())
-    }
+/// A quantity of another crate is read and written as it is there.
+macro_rules! wrapper {
+    ($($type:ident($inner:ty)),+) => { $(
+        impl FromStr for $type {
+            type Err = String;
+            fn from_str(text: &str) -> Result<Self, String> {
+                text.parse::<$inner>().map($type).map_err(|error| error.to_string())
+            }
+        }
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )+ };
 }
-impl FromStr for BitRate {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        text.parse().map(BitRate).map_err(|e: warpline_core::ParseQuantityError| e.to_string())
-    }
-}
-impl FromStr for Size {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        text.parse().map(Size).map_err(|e: warpline_core::ParseQuantityError| e.to_string())
-    }
-}
-impl FromStr for Window {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        text.parse().map(Window).map_err(|e: tcp::ParseWindowError| e.to_string())
-    }
-}
+
+wrapper!(Time(TimeDelta), BitRate(Rate), Size(Bytes), Window(tcp::Window));
+
 impl FromStr for StartTime {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
@@ -111,26 +106,6 @@ impl FromStr for Tdf {
     }
 }
 
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-impl fmt::Display for BitRate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-impl fmt::Display for Window {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 impl fmt::Display for StartTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.earliest == self.latest {

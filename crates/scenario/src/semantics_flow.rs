@@ -37,7 +37,7 @@ pub(super) fn check(check: &mut Check<'_>) {
         if let Some(cc) = &flow.cc {
             let path = entry("flow", i, &["cc"]);
             match cc {
-                Cc::BuiltIn(algorithm) => component::check(check, &path, algorithm),
+                Cc::BuiltIn(algorithm) => component::check(check, &path, algorithm.faults()),
                 Cc::Custom { name } if name.is_empty() => {
                     check.error(&path, "a custom congestion control needs a name", "");
                 }
@@ -70,7 +70,7 @@ fn app(check: &mut Check<'_>, i: usize, flow: &Flow) {
         let example = needed.default.clone().map(component::value).unwrap_or_default();
         check.error(&entry("flow", i, &[]), message, format!("for example {} = {example}", needed.name));
     }
-    component::check(check, &entry("flow", i, &[]), &application);
+    component::check(check, &entry("flow", i, &[]), application.faults());
     application.check(check, i, flow);
     if flow.max_rate.is_some_and(|rate| rate.0.as_bps() == 0) {
         check.error(&entry("flow", i, &["max_rate"]), "`max_rate` must be above zero", "");
@@ -143,5 +143,5 @@ fn times(check: &mut Check<'_>, i: usize, flow: &Flow) {
 fn tcp(check: &mut Check<'_>, path: &[Step], options: &TcpOptions) {
     // Against what is in force beside them on this level.
     let faults = TcpOptions::resolve(&[options]).faults();
-    component::note(check, path, faults.into_iter().filter(|fault| options.gives(fault.parameter)));
+    component::check(check, path, faults.into_iter().filter(|fault| options.gives(fault.parameter)));
 }

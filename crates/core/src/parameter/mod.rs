@@ -73,8 +73,8 @@ pub struct Field<'a> {
     pub share: bool,
     /// Whether it stands for the defaults of all others.
     pub preset: bool,
-    /// What is allowed.
-    pub range: Range,
+    /// Says what is allowed.
+    pub range: fn() -> Range,
     /// The value.
     pub value: &'a mut dyn Value,
 }
@@ -203,7 +203,7 @@ impl dyn Parameters + '_ {
             share: field.share,
             kind: field.value.kind(),
             default: field.value.given(),
-            range: field.range,
+            range: (field.range)(),
             with_preset: Vec::new(),
         };
         let preset = self.fields().iter().position(|field| field.preset);
@@ -238,17 +238,14 @@ impl dyn Parameters + '_ {
     pub fn faults(&mut self) -> Vec<OutOfRange> {
         let fields = self.fields();
         let size_of = |name: Option<&str>| fields.iter().find(|field| Some(field.name) == name)?.value.size();
-        let is_out = |field: &&Field<'_>| {
-            field.value.size().is_some_and(|size| {
-                !field.range.contains(size)
-                    || size_of(field.range.not_below).is_some_and(|other| size < other)
-                    || size_of(field.range.not_above).is_some_and(|other| size > other)
-            })
+        let fault = |field: &Field<'_>| {
+            let (size, range) = (field.value.size()?, (field.range)());
+            let is_out = !range.contains(size)
+                || size_of(range.not_below).is_some_and(|other| size < other)
+                || size_of(range.not_above).is_some_and(|other| size > other);
+            let value = field.value.given().filter(|_| is_out)?;
+            Some(OutOfRange { parameter: field.name, value, allowed: range.text(field.unit) })
         };
-        let faults = fields.iter().filter(is_out).filter_map(|field| {
-            let allowed = field.range.text(field.unit);
-            Some(OutOfRange { parameter: field.name, value: field.value.given()?, allowed })
-        });
-        faults.collect()
+        fields.iter().filter_map(fault).collect()
     }
 }

@@ -54,20 +54,18 @@ impl TcpPreset {
             rto_variance: RtoVariance::Rfc6298,
             ..TcpConfig::default()
         };
+        // 4.3BSD's fast timer runs every 200 ms, its slow timer every 500 ms.
+        let slow = TcpConfig { delayed_ack: ms(200), min_rto: ms(1000), max_rto: ms(64_000), ..bare.clone() };
         let bsd = TcpConfig {
             window_scaling: false,
             limited_transmit: false,
-            // 4.3BSD's fast timer runs every 200 ms, its slow timer every 500 ms.
-            delayed_ack: ms(200),
-            min_rto: ms(1000),
-            max_rto: ms(64_000),
             initial_rto: ms(6000),
             tick: ms(500),
             initial_window: Window::Segments(1.0),
             initial_ssthresh: Some(Window::Bytes(65_535)),
             receive_buffer: Bytes(65_535),
             send_buffer: Some(Bytes(65_535)),
-            ..bare.clone()
+            ..slow.clone()
         };
         match self {
             TcpPreset::Modern => TcpConfig::default(),
@@ -75,12 +73,9 @@ impl TcpPreset {
             TcpPreset::Reno1990 => TcpConfig { recovery: Recovery::Reno, ..bsd },
             TcpPreset::Newreno1999 => TcpConfig {
                 recovery: Recovery::NewReno,
-                min_rto: ms(1000),
-                max_rto: ms(64_000),
                 initial_rto: ms(3000),
-                delayed_ack: ms(200),
                 initial_window: Window::Segments(2.0),
-                ..bare
+                ..slow
             },
             TcpPreset::Ns2Sack1 => TcpConfig {
                 sack: true,
