@@ -325,7 +325,8 @@ impl Builder<'_> {
                 let max_rate = flow.max_rate.map(|rate| rate.0).or(config.max_rate);
                 TcpConfig { max_window, max_rate, ..config }
             };
-            let plain = resolve(&none);
+            // Once for each host with options of its own, and once for all others.
+            let mut resolved: BTreeMap<Option<&str>, TcpConfig> = BTreeMap::new();
             for instance in 0..flow.count {
                 let turn = turns.entry((&flow.from, &flow.to)).or_default();
                 let mut end = |side: &str, name: &str| {
@@ -364,7 +365,11 @@ impl Builder<'_> {
                     });
                     break;
                 };
-                let options = |host: &str| hosts.get(host).map_or_else(|| plain.clone(), |own| resolve(own));
+                let mut options = |host: &str| {
+                    let own = hosts.get_key_value(host);
+                    let config = resolved.entry(own.map(|(name, _)| *name));
+                    config.or_insert_with(|| resolve(own.map_or(&none, |(_, own)| *own))).clone()
+                };
                 let transport = flow.transport();
                 self.expanded.flows.push(FlowSpec {
                     name: format!("{}.{instance}", groups[i]),
