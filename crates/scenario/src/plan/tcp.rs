@@ -1,7 +1,7 @@
 //! The TCP configuration of a flow's two ends.
 
 use warpline_core::{Streams, TimeDelta};
-use warpline_transport::tcp::{TcpConfig, Window};
+use warpline_transport::tcp::TcpConfig;
 
 use super::Fault;
 use crate::Transport;
@@ -20,8 +20,6 @@ pub fn endpoints(flow: &FlowSpec, streams: &Streams) -> Result<(TcpConfig, TcpCo
     }
     let end = |options: &TcpConfig| {
         let mut config = options.clone();
-        // Counted once here, and not with every segment.
-        config.max_window = config.max_window.map(|window| Window::Bytes(window.bytes(config.payload())));
         if config.heartbeat {
             let mut stream = streams.stream(&format!("flow.{}.heartbeat", flow.name));
             config.heartbeat_phase = TimeDelta::from_nanos(stream.below(config.tick.as_nanos()));

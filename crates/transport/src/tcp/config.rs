@@ -161,15 +161,8 @@ pub struct TcpConfig {
 
 impl TcpConfig {
     /// Bytes of payload in a full segment if the other side agrees to timestamps and has at least this MSS.
-    #[inline]
     pub fn payload(&self) -> u64 {
         self.mss.0.saturating_sub(if self.timestamps { 12 } else { 0 }).max(1)
-    }
-
-    /// Upper bound of the congestion window in bytes.
-    #[inline]
-    pub(super) fn most_window(&self) -> u64 {
-        self.max_window.map_or(u64::MAX, |window| window.bytes(self.payload()))
     }
 
     /// What the congestion control of an endpoint with these options is built from.

@@ -17,7 +17,6 @@ pub enum Window {
 
 impl Window {
     /// The window in bytes with segments of `payload` bytes, at least one byte.
-    #[inline]
     pub fn bytes(self, payload: u64) -> u64 {
         match self {
             Window::Segments(n) => ((n * payload as f64).round() as u64).max(1),

@@ -146,6 +146,8 @@ pub(super) struct Sender<C> {
     pacer: Pacer,
 
     tail_probe: Option<TailProbe>,
+    /// Upper bound of the congestion window in bytes.
+    max_window: u64,
     cc: C,
 }
 
@@ -186,6 +188,7 @@ impl<C: CongestionControl> Sender<C> {
             episode: Episode::OPEN,
             pacer: Pacer::default(),
             tail_probe: None,
+            max_window: config.max_window.map_or(u64::MAX, |window| window.bytes(config.payload())),
             cc,
             config,
         };
