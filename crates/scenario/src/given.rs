@@ -16,31 +16,20 @@ impl GivenParameters {
     /// # Errors
     /// A key that is none of them, or a value of another type.
     pub(crate) fn read(parameters: &mut dyn Parameters, table: &Map<String, Value>) -> Result<Self, String> {
-        let mut given = GivenParameters::default();
+        let mut read = GivenParameters::default();
         let mut fields = parameters.fields();
-        for field in &mut fields {
-            table
-                .get(field.name)
-                .filter(|value| !value.is_null())
-                .map_or(Ok(()), |value| given.add(field, value))?;
+        for Field { name, value: own, .. } in &mut fields {
+            let Some(value) = table.get(*name).filter(|value| !value.is_null()) else { continue };
+            let given = component::given(value);
+            if !own.take(&given) {
+                return Err(format!("`{name}` is {given}; allowed: {}", own.kind()));
+            }
+            read.0.extend(own.given().map(|given| (*name, given)));
         }
         match table.keys().find(|key| !fields.iter().any(|field| field.name == **key)) {
             Some(key) => Err(format!("there is no parameter `{key}`")),
-            None => Ok(given),
+            None => Ok(read),
         }
-    }
-
-    /// Adds one.
-    ///
-    /// # Errors
-    /// A value of another type.
-    pub(crate) fn add(&mut self, field: &mut Field<'_>, value: &Value) -> Result<(), String> {
-        let given = component::given(value);
-        if !field.value.take(&given) {
-            return Err(format!("`{}` is {given}; allowed: {}", field.name, field.value.kind()));
-        }
-        self.0.extend(field.value.given().map(|given| (field.name, given)));
-        Ok(())
     }
 
     /// Their names.

@@ -1,6 +1,7 @@
 //! Whether flows and TCP options make sense.
 
 use warpline_core::parameter::Choice;
+use warpline_transport::tcp::TcpConfig;
 
 use super::application::{App, Application};
 use super::checker::Check;
@@ -72,9 +73,9 @@ fn app(check: &mut Check<'_>, i: usize, flow: &Flow) {
     }
     component::check(check, &entry("flow", i, &[]), application.faults());
     application.check(check, i, flow);
-    if flow.max_rate.is_some_and(|rate| rate.0.as_bps() == 0) {
-        check.error(&entry("flow", i, &["max_rate"]), "`max_rate` must be above zero", "");
-    }
+    let (max_window, max_rate) = (flow.max_window.map(|window| window.0), flow.max_rate.map(|rate| rate.0));
+    let short = TcpConfig { max_window, max_rate, ..TcpConfig::default() };
+    component::check(check, &entry("flow", i, &[]), short.faults());
 }
 
 fn transport(check: &mut Check<'_>, i: usize, flow: &Flow) {

@@ -116,6 +116,7 @@ mod tests {
     use warpline_core::{Bytes, Rate, TimeDelta};
     use warpline_transport::tcp::{Recovery, Window};
 
+    use super::super::Scenario;
     use super::*;
 
     fn options(table: serde_json::Value) -> TcpOptions {
@@ -169,6 +170,44 @@ mod tests {
         ] {
             let error = serde_json::from_value::<TcpOptions>(table).unwrap_err().to_string();
             assert_eq!(error, message);
+        }
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_said_at_its_place() {
+        for (line, place, value, allowed) in [
+            ("max_window = \"0p\"", "6:14", "`max_window` is out of range: 0p", "above 0p"),
+            ("max_rate = \"0bit/s\"", "6:12", "`max_rate` is out of range: 0bit/s", "above 0bit/s"),
+            ("tcp = { mss = \"63B\" }", "6:15", "`mss` is out of range: 63B", "64B to 65.495kB"),
+            ("tcp = { pacing_gain = 0 }", "6:23", "`pacing_gain` is out of range: 0", "above 0"),
+            (
+                "tcp = { heartbeat = true }",
+                "6:21",
+                "`heartbeat` is out of range: true",
+                "a `tick`, such as 500ms",
+            ),
+            (
+                "tcp = { max_rto = \"1ms\" }",
+                "6:19",
+                "`max_rto` is out of range: 1ms",
+                "not below `initial_rto`",
+            ),
+            // The preset beside it says 64s.
+            (
+                "tcp = { preset = \"1990-reno\", min_rto = \"65s\" }",
+                "6:41",
+                "`min_rto` is out of range: 65s",
+                "not above `max_rto`",
+            ),
+        ] {
+            let text = format!(
+                "duration = \"1s\"\nlink = [{{ between = [\"a\", \"b\"], rate = \"1Mbit/s\" }}]\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n{line}\n"
+            );
+            let error = Scenario::from_toml("x.toml", &text, &[]).unwrap_err();
+            assert_eq!(error.errors.len(), 1, "{error}");
+            let error = error.to_string();
+            let parts = [&format!("x.toml:{place}\n"), value, allowed];
+            assert!(parts.iter().all(|part| error.contains(part)), "{parts:?}: {error}");
         }
     }
 }

@@ -243,7 +243,7 @@ impl dyn Parameters + '_ {
             let is_out = !range.contains(size)
                 || size_of(range.not_below).is_some_and(|other| size < other)
                 || size_of(range.not_above).is_some_and(|other| size > other);
-            let value = field.value.given().filter(|_| is_out)?;
+            let value = is_out.then(|| field.value.given())??;
             Some(OutOfRange { parameter: field.name, value, allowed: range.text(field.unit) })
         };
         fields.iter().filter_map(fault).collect()
