@@ -6,12 +6,12 @@
 use warpline_core::parameter::Choice;
 use warpline_core::{Flags, SackBlocks, Segment, SynOptions, TimeDelta, Timestamp};
 use warpline_transport::cc::{Algorithm, Controller};
-use warpline_transport::tcp::{Connection, LossRecovery, TcpConfig};
+use warpline_transport::tcp::{Connection, Recovery, TcpConfig};
 
 /// Options and role from the first two bytes.
 fn connection(first: u8, second: u8) -> Connection<Controller> {
     let bit = |n: u8| first >> n & 1 == 1;
-    let recovery = [LossRecovery::Sack, LossRecovery::NewReno, LossRecovery::Reno, LossRecovery::Tahoe];
+    let recovery = [Recovery::Sack, Recovery::NewReno, Recovery::Reno, Recovery::Tahoe];
     let config = TcpConfig {
         recovery: recovery[usize::from(second >> 3 & 3)],
         sack: !bit(1),

@@ -1097,54 +1097,76 @@ class Tcp(Part):
     a host's options hold for the connections that end there.
 
     Attributes:
-        preset: A set of values for the options; an option given beside it overrides it.
-        recovery: How the sender recovers from loss. modern: sack.
-        sack: Selective acknowledgements (RFC 2018). modern: true.
-        dsack: Duplicate SACKs from the receiver (RFC 2883). modern: true.
-        timestamps: Timestamps (RFC 7323); they take 12 bytes of every segment. modern: true.
-        window_scaling: Window scaling (RFC 7323); without it no window can exceed 65535 bytes. modern: true.
-        ecn: Explicit congestion notification (RFC 3168). modern: false.
-        rack: Time-based loss detection (RACK, RFC 8985); needs `sack`. modern: true.
-        tlp: Tail loss probes (RFC 8985 section 7); needs `sack`. modern: true.
-        prr: Proportional rate reduction in recovery (RFC 6937). modern: true.
-        limited_transmit: Send new data on the first two duplicate ACKs (RFC 3042). modern: true.
-        undo: Undo the effects of spurious retransmissions, found by timestamps (Eifel, RFC 3522) or DSACK. modern:
-            true.
-        nagle: Nagle's algorithm (RFC 896): at most one small segment in flight. modern: true.
-        pacing: Spread a window's segments over the RTT. modern: false (a window below one segment is always paced).
-        pacing_gain: Pacing rate in congestion avoidance, as a multiple of the window per RTT. modern: 1.2.
-        pacing_gain_slow_start: Pacing rate in slow start, as a multiple of the window per RTT. modern: 2.
+        preset: A set of values for the options; an option given beside it overrides it. Default modern.
+        recovery: How the sender recovers from loss. Default sack; tahoe with `1988-tahoe`; reno with `1990-reno`;
+            newreno with `1999-newreno`.
+        sack: Selective acknowledgements (RFC 2018). Default true; false with `1988-tahoe`, `1990-reno`, `1999-newreno`.
+        dsack: Duplicate SACKs from the receiver (RFC 2883). Default true; false with `1988-tahoe`, `1990-reno`,
+            `1999-newreno`, `ns2-sack1`.
+        timestamps: Timestamps (RFC 7323); they take 12 bytes of every segment. Default true; false with `1988-tahoe`,
+            `1990-reno`, `1999-newreno`, `ns2-sack1`.
+        window_scaling: Window scaling (RFC 7323); without it no window can exceed 65535 bytes. Default true; false with
+            `1988-tahoe`, `1990-reno`.
+        ecn: Explicit congestion notification (RFC 3168). Default false.
+        rack: Time-based loss detection (RACK, RFC 8985 section 6); needs `sack`. Default true; false with `1988-tahoe`,
+            `1990-reno`, `1999-newreno`, `ns2-sack1`.
+        tlp: Tail loss probes (RFC 8985 section 7); needs `sack`. Default true; false with `1988-tahoe`, `1990-reno`,
+            `1999-newreno`, `ns2-sack1`.
+        prr: Proportional rate reduction in recovery (RFC 6937, RFC 9937). Default true; false with `1988-tahoe`,
+            `1990-reno`, `1999-newreno`, `ns2-sack1`.
+        limited_transmit: Send new data on the first two duplicate ACKs (RFC 3042). Default true; false with
+            `1988-tahoe`, `1990-reno`.
+        undo: Undo the effects of spurious retransmissions, found by timestamps (Eifel, RFC 3522, RFC 4015) or DSACK
+            (RFC 3708). Default true; false with `1988-tahoe`, `1990-reno`, `1999-newreno`, `ns2-sack1`.
+        nagle: Nagle's algorithm (RFC 896, in Minshall's form as in Linux): at most one small segment in flight. Default
+            true; false with `ns2-sack1`.
+        pacing: Spread a window's segments over the RTT. A window below one segment is always paced, and so is an
+            algorithm that gives a pacing rate. Default false.
+        pacing_gain: Pacing rate in congestion avoidance, as a multiple of the window per RTT. Default 1.2. Above 0.
+        pacing_gain_slow_start: Pacing rate in slow start, as a multiple of the window per RTT. Default 2. Above 0.
         small_window_burst: Segments sent together while the window is smaller than this, 1 or 2. TCP Nice sends pairs,
-            so that a receiver that delays acknowledgements answers at once. modern: 1. At least 1 and at most 2.
-        cwnd_validation: Whether the window may grow only while it limits sending (RFC 7661). modern: true.
-        delayed_ack: How long an acknowledgement may be delayed; 0s acknowledges every segment at once. modern: 40ms.
-        delayed_ack_segments: Number of full segments after which an acknowledgement is sent at once. modern: 2. At
+            so that a receiver that delays acknowledgements answers at once. Default 1. At least 1 and at most 2.
+        cwnd_validation: Whether the window may grow only while it limits sending (RFC 7661 in Linux's form). Default
+            true; false with `1988-tahoe`, `1990-reno`, `1999-newreno`, `ns2-sack1`.
+        delayed_ack: How long an acknowledgement may be delayed (RFC 5681 section 4.2); 0s acknowledges every segment at
+            once. Default 40ms; 200ms with `1988-tahoe`, `1990-reno`, `1999-newreno`; 100ms with `ns2-sack1`.
+        delayed_ack_segments: Number of full segments after which an acknowledgement is sent at once. Default 2. At
             least 1 and at most 64.
         quick_acks: Number of segments at the start of a connection that are acknowledged one by one (Linux quick ACKs).
-            modern: 0.
-        min_rto: Smallest retransmission time-out (1s in RFC 6298, 200ms in Linux). modern: 200ms.
-        max_rto: Largest retransmission time-out. modern: 120s.
-        initial_rto: Retransmission time-out before the first RTT sample. modern: 1s.
+            Default 0.
+        min_rto: Smallest retransmission time-out (1s in RFC 6298, 200ms in Linux). Not above `max_rto`. Default 200ms;
+            1s with `1988-tahoe`, `1990-reno`, `1999-newreno`.
+        max_rto: Largest retransmission time-out, and largest back-off. Above 0s, not below `initial_rto`. Default 120s;
+            64s with `1988-tahoe`, `1990-reno`, `1999-newreno`; 60s with `ns2-sack1`.
+        initial_rto: Retransmission time-out before the first RTT sample (RFC 6298 section 2.1). Above 0s, not above
+            `max_rto`. Default 1s; 6s with `1988-tahoe`, `1990-reno`; 3s with `1999-newreno`, `ns2-sack1`.
         tick: Granularity of the retransmission timer: time-outs are rounded up to a multiple of it; 0s for none.
-            modern: 0s; BSD: 500ms.
+            Default 0s; 500ms with `1988-tahoe`, `1990-reno`; 10ms with `ns2-sack1`.
         heartbeat: Whether time-outs end with a beat of a clock of period `tick` (BSD's slow timer), so that a time-out
-            of n ticks ends with the n-th beat. Each flow's clock has a random phase. modern: false, so that a time-out
-            lasts whole ticks from when it was set.
-        rto_variance: How the variance of the RTT enters the retransmission time-out. modern: linux.
-        syn_retries: Retransmissions of a SYN before the connection fails. modern: 6.
-        data_retries: Consecutive time-outs before the connection fails. modern: 15.
-        initial_window: Initial congestion window, in segments or bytes. modern: 10p (RFC 6928).
-        initial_ssthresh: Initial slow-start threshold. modern: none, so that slow start lasts until the first loss.
-        receive_buffer: Receive buffer: the largest window that is advertised. modern: 32MiB.
-        send_buffer: Send buffer: how much the application may have written that is not yet acknowledged. modern: no
-            bound.
+            of n ticks ends with the n-th beat. Each flow's clock has a random phase. Without it, a time-out lasts whole
+            ticks from when it was set. Default false.
+        rto_variance: How the variance of the RTT enters the retransmission time-out. Default linux; rfc6298 with
+            `1988-tahoe`, `1990-reno`, `1999-newreno`, `ns2-sack1`.
+        syn_retries: Retransmissions of a SYN or SYN/ACK before the connection fails. Default 6.
+        data_retries: Consecutive time-outs without progress before the connection fails. Default 15.
+        initial_window: Initial congestion window, in segments or bytes (RFC 6928: ten segments). Above 0p. Default 10p;
+            1p with `1988-tahoe`, `1990-reno`; 2p with `1999-newreno`, `ns2-sack1`.
+        initial_ssthresh: Initial slow-start threshold. Without it slow start lasts until the first loss. Above 0p.
+            Default none; 65.535kB with `1988-tahoe`, `1990-reno`.
+        receive_buffer: Receive buffer: the largest window that is advertised, rounded down to the window scale. No
+            16-bit window scaled by 14 is larger than 1073725440 bytes (RFC 7323). 1B to 1073725.44kB. Default 32MiB;
+            65535B with `1988-tahoe`, `1990-reno`; 1GB with `ns2-sack1`.
+        send_buffer: Send buffer: how much the application may have written that is not yet acknowledged. Without it
+            there is no bound. Above 0B. Default none; 65535B with `1988-tahoe`, `1990-reno`.
         mss: Maximum segment size as announced in the SYN: the payload of a segment without options. A full packet has
-            40 bytes more; timestamps take 12 bytes of the payload (RFC 6691). modern: 1460B.
-        idle_restart: Whether the window restarts from the initial one after an idle RTO (RFC 5681 section 4.1). modern:
-            true.
-        dupack_threshold: Duplicate ACKs that start fast retransmit. modern: 3. At least 1 and at most 1000.
-        max_window: Upper bound of the congestion window, in segments or bytes. modern: none.
-        max_rate: Upper bound of the sending rate in bytes on the wire, enforced by pacing. modern: none.
+            40 bytes more; timestamps take 12 bytes of the payload (RFC 6691). 64B to 65.495kB. Default 1460B.
+        idle_restart: Whether the window restarts from the initial one after an idle RTO (RFC 5681 section 4.1). Default
+            true; false with `ns2-sack1`.
+        dupack_threshold: Duplicate ACKs that start fast retransmit (RFC 5681 section 3.2). Default 3. At least 1 and at
+            most 1000.
+        max_window: Upper bound of the congestion window, in segments or bytes. Without it there is none. Above 0p.
+        max_rate: Upper bound of the sending rate in bytes on the wire, enforced by pacing. Without it there is none.
+            Above 0bit/s.
     """
 
     KIND: ClassVar[str | None] = None

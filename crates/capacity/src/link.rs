@@ -199,8 +199,8 @@ impl Link {
     fn is_plausible(&self, segment: &Segment, datagram: usize) -> bool {
         let syn = segment.flags.contains(Flags::SYN);
         (segment.len == 0 || datagram >= padded(segment))
-            && u64::from(segment.len) <= u64::from(self.connection.config().mss)
-            && (!syn || u32::from(segment.syn.mss) == self.connection.config().mss)
+            && u64::from(segment.len) <= self.connection.config().mss.0
+            && (!syn || u64::from(segment.syn.mss) == self.connection.config().mss.0)
     }
 
     /// Appends the next datagram to `out`.

@@ -3,12 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use warpline_core::parameter::Choice;
-use warpline_core::{Rate, TimeDelta};
+use warpline_core::parameter::{Choice, OutOfRange};
+use warpline_core::{Bytes, Rate, TimeDelta};
 
 use super::bytes::{Reader, Writer};
 use warpline_transport::cc::{AckCounting, Algorithm, Controller, ReduceFrom, RenoParams};
-use warpline_transport::tcp::{InitialWindow, LossRecovery, RtoVariance, TcpConfig};
+use warpline_transport::tcp::{Recovery, RtoVariance, TcpConfig, Window};
 
 /// Bytes of IPv4 and TCP headers without options that count for every segment.
 pub const HEADERS: u32 = 40;
@@ -40,7 +40,7 @@ pub struct CapOptions {
     /// Congestion control.
     pub cc: Algorithm,
     /// How lost segments are recovered.
-    pub recovery: LossRecovery,
+    pub recovery: Recovery,
     /// Bytes of a full segment on the wire from the IPv4 header on (on IPv6, 20 bytes more are sent).
     pub segment: u32,
     /// Window that the receiver advertises, in bytes.
@@ -82,7 +82,7 @@ impl Default for CapOptions {
             duration: TimeDelta::from_secs(10),
             direction: Direction::Forward,
             cc: Algorithm::default(),
-            recovery: LossRecovery::Sack,
+            recovery: Recovery::Sack,
             segment: 1500,
             window: 16 << 20,
             initial_window: 10,
@@ -114,6 +114,12 @@ pub struct OptionError {
     pub value: String,
     /// What is allowed.
     pub allowed: String,
+}
+
+impl From<OutOfRange> for OptionError {
+    fn from(OutOfRange { parameter, value, allowed }: OutOfRange) -> Self {
+        OptionError { option: parameter, value: value.to_string(), allowed }
+    }
 }
 
 impl CapOptions {
@@ -149,11 +155,7 @@ impl CapOptions {
         let duration = within(self.duration, TimeDelta::from_millis(100), MAX_DURATION);
         check(duration, "duration", self.duration.to_string(), "100ms to 24h")?;
         if let Some(wrong) = self.cc.faults().into_iter().next() {
-            return Err(OptionError {
-                option: wrong.parameter,
-                value: wrong.value.to_string(),
-                allowed: wrong.allowed,
-            });
+            return Err(wrong.into());
         }
         check(
             (MIN_SEGMENT..=MAX_SEGMENT).contains(&self.segment),
@@ -193,16 +195,12 @@ impl CapOptions {
             delay.to_string(),
             "1ms to 1s, or none",
         )?;
-        self.tcp(TimeDelta::ZERO).validate().map_err(|error| OptionError {
-            option: error.key,
-            value: error.value,
-            allowed: error.allowed.to_owned(),
-        })
+        Ok(self.tcp(TimeDelta::ZERO).validate()?)
     }
 
     /// TCP options for the emulated TCP, at either end. `phase` is the heartbeat's, below the granularity.
     pub fn tcp(&self, phase: TimeDelta) -> TcpConfig {
-        let sack = self.recovery == LossRecovery::Sack;
+        let sack = self.recovery == Recovery::Sack;
         let default = TcpConfig::default();
         // The classic tool's time-outs are whole ticks: int(3 s / G), ceil(1 s / G), ceil(64 s / G).
         let ticks = |span: TimeDelta, up: bool| {
@@ -215,8 +213,8 @@ impl CapOptions {
         };
         let max_rto = ticks(self.max_rto, true);
         TcpConfig {
-            mss: self.segment.saturating_sub(HEADERS),
-            initial_window: InitialWindow::Segments(self.initial_window),
+            mss: Bytes(u64::from(self.segment.saturating_sub(HEADERS))),
+            initial_window: Window::Segments(f64::from(self.initial_window)),
             recovery: self.recovery,
             sack,
             dsack: sack && self.modern,
@@ -229,15 +227,16 @@ impl CapOptions {
             undo: self.modern,
             nagle: false,
             pacing: self.pacing,
-            delayed_ack: self.delayed_ack,
+            delayed_ack: self.delayed_ack.unwrap_or_default(),
             quick_acks: self.quick_acks,
             min_rto: ticks(self.min_rto, true),
             max_rto,
             initial_rto: ticks(self.initial_rto, false).min(max_rto),
-            rto_granularity: self.granularity,
-            heartbeat: self.heartbeat.then_some(phase),
+            tick: self.granularity,
+            heartbeat: self.heartbeat,
+            heartbeat_phase: phase,
             rto_variance: if self.modern { RtoVariance::Linux } else { RtoVariance::Rfc6298 },
-            receive_buffer: self.window,
+            receive_buffer: Bytes(self.window),
             max_rate: self.max_rate,
             cwnd_validation: self.modern,
             ..default
@@ -272,10 +271,10 @@ impl CapOptions {
             | bit(self.pacing, 5)
             | bit(self.heartbeat, 6));
         out.u8(match self.recovery {
-            LossRecovery::Tahoe => 0,
-            LossRecovery::Reno => 1,
-            LossRecovery::NewReno => 2,
-            LossRecovery::Sack => 3,
+            Recovery::Tahoe => 0,
+            Recovery::Reno => 1,
+            Recovery::NewReno => 2,
+            Recovery::Sack => 3,
         });
         out.u16(self.segment as u16);
         out.u32(self.window.min(u64::from(u32::MAX)) as u32);
@@ -302,10 +301,10 @@ impl CapOptions {
         let flags = input.u8()?;
         let bit = |place: u8| flags >> place & 1 == 1;
         let recovery = match input.u8()? {
-            0 => LossRecovery::Tahoe,
-            1 => LossRecovery::Reno,
-            2 => LossRecovery::NewReno,
-            3 => LossRecovery::Sack,
+            0 => Recovery::Tahoe,
+            1 => Recovery::Reno,
+            2 => Recovery::NewReno,
+            3 => Recovery::Sack,
             _ => return None,
         };
         let segment = u32::from(input.u16()?);
@@ -361,7 +360,7 @@ mod tests {
                 direction: Direction::Reverse,
                 delayed_ack: None,
                 max_rate: Some(Rate::from_bps(5_000_000)),
-                recovery: LossRecovery::NewReno,
+                recovery: Recovery::NewReno,
                 cc: "cubic:beta=0.55,hystart=no".parse().unwrap(),
                 ..CapOptions::default()
             },

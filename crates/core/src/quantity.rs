@@ -271,6 +271,21 @@ impl fmt::Debug for Rate {
         write!(f, "{self}")
     }
 }
+impl Bytes {
+    /// As people say it, with the unit that makes it shortest.
+    ///
+    /// ```
+    /// # use warpline_core::Bytes;
+    /// assert_eq!([32 << 20, 64_000, 1460].map(|n| Bytes(n).plain()), ["32MiB", "64kB", "1460B"]);
+    /// ```
+    pub fn plain(self) -> String {
+        let units = [(1, "B"), (1 << 10, "KiB"), (1 << 20, "MiB"), (1 << 30, "GiB")];
+        let whole = units.into_iter().filter(|(unit, _)| self.0.is_multiple_of(*unit));
+        let texts = whole.map(|(unit, name)| format!("{}{name}", self.0 / unit));
+        std::iter::once(self.to_string()).chain(texts).min_by_key(String::len).unwrap_or_default()
+    }
+}
+
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(u64, &str); 3] = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];

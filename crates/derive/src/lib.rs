@@ -42,8 +42,8 @@ pub fn parameters(input: TokenStream) -> TokenStream {
     expand(input, parameters::derive)
 }
 
-/// `Words` for an enum without fields: each variant is a word.
-#[proc_macro_derive(Words)]
+/// `Words` for an enum without fields: each variant is a word, its name in lower case with dashes unless `#[word("...")]` says another.
+#[proc_macro_derive(Words, attributes(word))]
 pub fn words(input: TokenStream) -> TokenStream {
     expand(input, words::derive)
 }

@@ -97,7 +97,7 @@ fn entry(field: &Field, said: &Said) -> TokenStream {
             required: #required,
             share: #share,
             preset: #preset,
-            range: ::warpline_core::parameter::Range {
+            range: || ::warpline_core::parameter::Range {
                 low: #low,
                 high: #high,
                 not_below: #not_below,

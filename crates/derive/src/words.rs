@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Data, DeriveInput, Error, Fields};
+use syn::{Data, DeriveInput, Error, Fields, LitStr, Variant};
 
 use crate::{docs, kebab};
 
@@ -16,7 +16,7 @@ pub(crate) fn derive(input: DeriveInput) -> syn::Result<TokenStream> {
     }
     let variants: Vec<_> = data.variants.iter().map(|variant| &variant.ident).collect();
     let (type_name, about) = (name.to_string(), docs(&input.attrs));
-    let words = variants.iter().map(|variant| kebab(&variant.to_string()));
+    let words = data.variants.iter().map(word).collect::<syn::Result<Vec<_>>>()?;
     let abouts = data.variants.iter().map(|variant| docs(&variant.attrs));
     Ok(quote! {
         impl ::warpline_core::parameter::Words for #name {
@@ -28,4 +28,12 @@ pub(crate) fn derive(input: DeriveInput) -> syn::Result<TokenStream> {
             const ALL: &'static [Self] = &[#(Self::#variants),*];
         }
     })
+}
+
+/// The word of a variant: what `#[word("...")]` says, or else its name.
+fn word(variant: &Variant) -> syn::Result<String> {
+    match variant.attrs.iter().find(|attribute| attribute.path().is_ident("word")) {
+        Some(attribute) => attribute.parse_args().map(|word: LitStr| word.value()),
+        None => Ok(kebab(&variant.ident.to_string())),
+    }
 }

@@ -6,11 +6,14 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value, json};
-use warpline_core::parameter::{Choice, Description, Given, Kind, ParameterError, Range, Vocabulary, Word};
+use warpline_core::Bytes;
+use warpline_core::parameter::{
+    Choice, Description, Given, Kind, OutOfRange, ParameterError, Range, Vocabulary, Word,
+};
 
 use super::checker::Check;
 use super::document::{Step, key};
-use super::quantity::{BitRate, LimitText, Size, Time};
+use super::quantity::{BitRate, LimitText, Size, Time, Window};
 use super::short::Probability;
 
 /// The key of a property's schema that says by which name it goes now.
@@ -65,9 +68,9 @@ pub(super) fn write<C: Choice>(component: &C) -> Value {
     Value::Object(table)
 }
 
-/// Notes what of a component is out of its range; `path` leads to it.
-pub(super) fn check(check: &mut Check<'_>, path: &[Step], component: &impl Choice) {
-    for fault in component.faults() {
+/// Notes parameters that are out of their ranges; `path` leads to their table.
+pub(super) fn check(check: &mut Check<'_>, path: &[Step], faults: impl IntoIterator<Item = OutOfRange>) {
+    for fault in faults {
         let mut path = path.to_vec();
         path.push(key(fault.parameter));
         let message = format!("`{}` is out of range: {}", fault.parameter, fault.value);
@@ -103,26 +106,30 @@ pub(super) fn variants<C: Choice>(generator: &mut SchemaGenerator) -> Vec<Schema
 }
 
 fn variant(component: &impl Choice, generator: &mut SchemaGenerator) -> Schema {
-    let mut properties =
-        Map::from_iter([("kind".to_owned(), json!({"type": "string", "const": component.kind()}))]);
-    let mut required = vec!["kind"];
-    for parameter in component.describe() {
-        let own = property(&parameter, generator);
+    let kind = ("kind".to_owned(), json!({"type": "string", "const": component.kind()}));
+    let parameters = component.describe();
+    let required = parameters.iter().filter(|parameter| parameter.required).map(|parameter| parameter.name);
+    let required: Vec<&str> = std::iter::once("kind").chain(required).collect();
+    json_schema!({
+        "type": "object",
+        "description": component.about(),
+        "properties": Map::from_iter(std::iter::once(kind).chain(properties(&parameters, generator))),
+        "required": required,
+        "additionalProperties": false,
+    })
+}
+
+/// The schemas of parameters, by their names.
+pub(super) fn properties(parameters: &[Description], generator: &mut SchemaGenerator) -> Map<String, Value> {
+    let mut properties = Map::new();
+    for parameter in parameters {
+        let own = property(parameter, generator);
         if let Some(was) = parameter.was {
             properties.insert(was.to_owned(), former(&own, parameter.name));
         }
         properties.insert(parameter.name.to_owned(), own);
-        if parameter.required {
-            required.push(parameter.name);
-        }
     }
-    json_schema!({
-        "type": "object",
-        "description": component.about(),
-        "properties": properties,
-        "required": required,
-        "additionalProperties": false,
-    })
+    properties
 }
 
 /// The schema of a key by its former name: that of `own`, which is called `now`.
@@ -151,6 +158,7 @@ pub(super) fn property(parameter: &Description, generator: &mut SchemaGenerator)
         Kind::Size => generator.subschema_for::<Size>().to_value(),
         Kind::Rate => generator.subschema_for::<BitRate>().to_value(),
         Kind::Limit => generator.subschema_for::<LimitText>().to_value(),
+        Kind::Window => generator.subschema_for::<Window>().to_value(),
         Kind::Words(Vocabulary { name, about, words }) => {
             let word = |word: &Word| json!({"type": "string", "const": word.name, "description": word.about});
             let words: Vec<Value> = words.iter().map(word).collect();
@@ -178,24 +186,33 @@ pub(super) fn property(parameter: &Description, generator: &mut SchemaGenerator)
     } else if !parameter.range.is_all() {
         about.push(format!("{}.", capitalised(&parameter.range.to_string())));
     }
-    match (&parameter.default, parameter.required) {
-        (Some(example), true) => schema["examples"] = json!([value(example.clone())]),
-        (Some(default), false) => about.push(defaults(parameter, default)),
-        (None, _) => {}
+    if parameter.required {
+        let example = parameter.default.clone().map(value);
+        schema["examples"] = example.into_iter().collect();
+    } else if parameter.default.is_some() || !parameter.with_preset.is_empty() {
+        about.push(defaults(parameter));
     }
     schema["description"] = json!(about.join(" "));
     schema
 }
 
-/// "Default 0.4; 0.5 with variant = \"paper\"."
-fn defaults(parameter: &Description, default: &Given) -> String {
-    let number = default.plain();
+/// "Default 0.4; 0.5 with `paper`."
+fn defaults(parameter: &Description) -> String {
+    let plain = |value: &Option<Given>| match value {
+        Some(Given::Text(text)) if parameter.kind == Kind::Size => {
+            text.parse().map_or(text.clone(), Bytes::plain)
+        }
+        Some(value) => value.plain(),
+        None => "none".to_owned(),
+    };
+    let number = plain(&parameter.default);
     let unit = if number == "1" { parameter.unit.trim_end_matches('s') } else { parameter.unit };
     let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
     let mut text = format!("Default {number}{unit}");
-    for (word, other) in &parameter.with_preset {
-        let other = other.as_ref().map_or("none".to_owned(), Given::plain);
-        text.push_str(&format!("; {other} with `{word}`"));
+    // Neighbours with the same value together.
+    for same in parameter.with_preset.chunk_by(|(_, one), (_, other)| one == other) {
+        let words: Vec<String> = same.iter().map(|(word, _)| format!("`{word}`")).collect();
+        text.push_str(&format!("; {} with {}", plain(&same[0].1), words.join(", ")));
     }
     text + "."
 }

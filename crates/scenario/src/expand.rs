@@ -20,6 +20,7 @@ use super::quantity::StartTime;
 use super::tcp::TcpOptions;
 use super::topology;
 use super::{Cc, Scenario};
+use warpline_transport::tcp::TcpConfig;
 
 /// A scenario spelt out.
 #[derive(Clone, Debug, Default)]
@@ -159,10 +160,10 @@ pub struct FlowSpec {
     pub start: StartTime,
     /// When it stops sending; `None` at the end of the run.
     pub stop: Option<TimeDelta>,
-    /// TCP options of the sending end, complete (see [`TcpOptions::resolve`]).
-    pub tcp_from: TcpOptions,
-    /// TCP options of the receiving end, complete.
-    pub tcp_to: TcpOptions,
+    /// TCP options of the sending end (see [`TcpOptions::resolve`]).
+    pub tcp_from: TcpConfig,
+    /// TCP options of the receiving end.
+    pub tcp_to: TcpConfig,
     /// Class in priority queues.
     pub class: u8,
     /// What to record.
@@ -316,9 +317,16 @@ impl Builder<'_> {
             .filter_map(|name| self.group_size(name).map(|size| (*name, size)))
             .collect();
         for (i, flow) in self.scenario.flow.iter().enumerate() {
-            let mut level = flow.tcp.clone().unwrap_or_default();
-            level.max_window = flow.max_window.or(level.max_window);
-            level.max_rate = flow.max_rate.or(level.max_rate);
+            let none = TcpOptions::default();
+            let resolve = |host: &TcpOptions| {
+                let level = flow.tcp.as_ref().unwrap_or(&none);
+                let config = TcpOptions::resolve(&[&self.scenario.tcp, host, level]);
+                let max_window = flow.max_window.map(|window| window.0).or(config.max_window);
+                let max_rate = flow.max_rate.map(|rate| rate.0).or(config.max_rate);
+                TcpConfig { max_window, max_rate, ..config }
+            };
+            // Once for each host with options of its own, and once for all others.
+            let mut resolved: BTreeMap<Option<&str>, TcpConfig> = BTreeMap::new();
             for instance in 0..flow.count {
                 let turn = turns.entry((&flow.from, &flow.to)).or_default();
                 let mut end = |side: &str, name: &str| {
@@ -357,10 +365,10 @@ impl Builder<'_> {
                     });
                     break;
                 };
-                let options = |host: &str| {
-                    let none = TcpOptions::default();
-                    let own = hosts.get(host).copied().unwrap_or(&none);
-                    TcpOptions::resolve(&[&self.scenario.tcp, own, &level])
+                let mut options = |host: &str| {
+                    let own = hosts.get_key_value(host);
+                    let config = resolved.entry(own.map(|(name, _)| *name));
+                    config.or_insert_with(|| resolve(own.map_or(&none, |(_, own)| *own))).clone()
                 };
                 let transport = flow.transport();
                 self.expanded.flows.push(FlowSpec {

@@ -55,6 +55,7 @@ pub mod endpoint;
 pub mod expand;
 pub mod files;
 pub mod flow;
+mod given;
 pub mod host;
 pub mod link;
 mod load;
@@ -98,7 +99,7 @@ pub use quantity::{BitRate, Size, StartTime, Tdf, Time, Window};
 pub use ready::{PATIENCE, Readiness, Ready, Until};
 pub use schema::json_schema;
 pub use source::{STANDARD_INPUT, Source};
-pub use tcp::{Recovery, RtoVariance, TcpOptions, TcpPreset};
+pub use tcp::TcpOptions;
 pub use topology::Topology;
 
 /// A network experiment: hosts, links, what runs on the hosts, and for how long.

@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use warpline_core::parameter::Choice as _;
+
 use super::checker::Check;
 use super::component::{self, Written};
 use super::diagnostics::Collector;
@@ -319,13 +321,13 @@ impl Check<'_> {
             self.error(&path, "the times in `down` overlap or are out of order", "");
         }
         if let Some(Written(queue)) = &options.queue {
-            component::check(self, &below(&["queue"]), queue);
+            component::check(self, &below(&["queue"]), queue.faults());
         }
         if let Some(Written(loss)) = &options.loss {
-            component::check(self, &below(&["loss"]), loss);
+            component::check(self, &below(&["loss"]), loss.faults());
         }
         if let Some(Written(jitter)) = &options.jitter {
-            component::check(self, &below(&["jitter"]), jitter);
+            component::check(self, &below(&["jitter"]), jitter.faults());
         }
     }
 }

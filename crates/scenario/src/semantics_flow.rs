@@ -1,7 +1,7 @@
 //! Whether flows and TCP options make sense.
 
-use warpline_core::TimeDelta;
 use warpline_core::parameter::Choice;
+use warpline_transport::tcp::TcpConfig;
 
 use super::application::{App, Application};
 use super::checker::Check;
@@ -38,7 +38,7 @@ pub(super) fn check(check: &mut Check<'_>) {
         if let Some(cc) = &flow.cc {
             let path = entry("flow", i, &["cc"]);
             match cc {
-                Cc::BuiltIn(algorithm) => component::check(check, &path, algorithm),
+                Cc::BuiltIn(algorithm) => component::check(check, &path, algorithm.faults()),
                 Cc::Custom { name } if name.is_empty() => {
                     check.error(&path, "a custom congestion control needs a name", "");
                 }
@@ -71,11 +71,11 @@ fn app(check: &mut Check<'_>, i: usize, flow: &Flow) {
         let example = needed.default.clone().map(component::value).unwrap_or_default();
         check.error(&entry("flow", i, &[]), message, format!("for example {} = {example}", needed.name));
     }
-    component::check(check, &entry("flow", i, &[]), &application);
+    component::check(check, &entry("flow", i, &[]), application.faults());
     application.check(check, i, flow);
-    if flow.max_rate.is_some_and(|rate| rate.0.as_bps() == 0) {
-        check.error(&entry("flow", i, &["max_rate"]), "`max_rate` must be above zero", "");
-    }
+    let (max_window, max_rate) = (flow.max_window.map(|window| window.0), flow.max_rate.map(|rate| rate.0));
+    let short = TcpConfig { max_window, max_rate, ..TcpConfig::default() };
+    component::check(check, &entry("flow", i, &[]), short.faults());
 }
 
 fn transport(check: &mut Check<'_>, i: usize, flow: &Flow) {
@@ -97,11 +97,10 @@ fn transport(check: &mut Check<'_>, i: usize, flow: &Flow) {
         );
     }
     if transport == Transport::Tcp {
-        let both_windows =
-            flow.max_window.is_some() && flow.tcp.as_ref().is_some_and(|t| t.max_window.is_some());
-        let both_rates = flow.max_rate.is_some() && flow.tcp.as_ref().is_some_and(|t| t.max_rate.is_some());
-        for (name, both) in [("max_window", both_windows), ("max_rate", both_rates)] {
-            if both {
+        for (name, short) in
+            [("max_window", flow.max_window.is_some()), ("max_rate", flow.max_rate.is_some())]
+        {
+            if short && flow.tcp.as_ref().is_some_and(|tcp| tcp.gives(name)) {
                 let message = format!("`{name}` and `tcp.{name}` are the same option");
                 check.error(&entry("flow", i, &[name]), message, "leave one out");
             }
@@ -143,41 +142,7 @@ fn times(check: &mut Check<'_>, i: usize, flow: &Flow) {
 }
 
 fn tcp(check: &mut Check<'_>, path: &[Step], options: &TcpOptions) {
-    let mut wrong = |name: &str, is_wrong: bool, allowed: &str| {
-        if is_wrong {
-            let mut path = path.to_vec();
-            path.push(key(name));
-            check.error(&path, format!("`{name}` is out of range"), format!("allowed: {allowed}"));
-        }
-    };
-    wrong("mss", options.mss.is_some_and(|s| !(64..=65_495).contains(&s.0.0)), "64B to 65495B");
-    wrong(
-        "receive_buffer",
-        options.receive_buffer.is_some_and(|s| !(1..=65_535 << 14).contains(&s.0.0)),
-        "1B to 1073725440B (a 16-bit window scaled by 14)",
-    );
-    wrong("send_buffer", options.send_buffer.is_some_and(|s| s.0.0 == 0), "above zero");
-    wrong("max_rate", options.max_rate.is_some_and(|r| r.0.as_bps() == 0), "above zero");
-    let zero = |window: Option<super::Window>| {
-        window.is_some_and(|w| matches!(w, super::Window::Bytes(0)) || w == super::Window::Segments(0.0))
-    };
-    wrong("initial_window", zero(options.initial_window), "above zero");
-    wrong("initial_ssthresh", zero(options.initial_ssthresh), "above zero");
-    wrong("max_window", zero(options.max_window), "above zero");
-    wrong("initial_rto", options.initial_rto.is_some_and(|t| t.0.is_zero()), "above zero");
-    wrong("max_rto", options.max_rto.is_some_and(|t| t.0.is_zero()), "above zero");
-    let bad_gain = |gain: Option<f64>| gain.is_some_and(|g| g <= 0.0);
-    wrong("pacing_gain", bad_gain(options.pacing_gain), "above zero");
-    wrong("pacing_gain_slow_start", bad_gain(options.pacing_gain_slow_start), "above zero");
     // Against what is in force beside them on this level.
-    let resolved = TcpOptions::resolve(&[options]);
-    let above_max = |t: Option<super::Time>| t.is_some() && t > resolved.max_rto;
-    let tick = resolved.tick.map_or(TimeDelta::ZERO, |tick| tick.0);
-    wrong(
-        "heartbeat",
-        options.heartbeat == Some(true) && tick.is_zero(),
-        "true only with a `tick`, such as 500ms",
-    );
-    wrong("min_rto", above_max(options.min_rto), "at most max_rto");
-    wrong("initial_rto", above_max(options.initial_rto), "at most max_rto");
+    let faults = TcpOptions::resolve(&[options]).faults();
+    component::check(check, path, faults.into_iter().filter(|fault| options.gives(fault.parameter)));
 }

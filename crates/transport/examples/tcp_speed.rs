@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use warpline_core::{Segment, TimeDelta, Timestamp};
 use warpline_transport::cc::{AckSample, CcConfig, CongestionControl, CongestionEvent, Phase};
-use warpline_transport::tcp::{Connection, InitialWindow, TcpConfig};
+use warpline_transport::tcp::{Connection, TcpConfig, Window};
 
 /// Reno that stays near a given window.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ fn main() {
     let window = arguments.next().unwrap_or(800).max(1);
     let goal = arguments.next().unwrap_or(20).max(1) * 1_000_000;
     let loss = arguments.next().unwrap_or(0);
-    let config = TcpConfig { initial_window: InitialWindow::Segments(window as u32), ..TcpConfig::default() };
+    let config = TcpConfig { initial_window: Window::Segments(window as f64), ..TcpConfig::default() };
     let CcConfig { initial_window: cwnd, .. } = config.cc_config();
     let control = || Steady { cwnd, target: cwnd };
     let mut client = Connection::client(config.clone(), control());

@@ -11,7 +11,7 @@
 //! use warpline_transport::cc::Algorithm;
 //! use warpline_transport::tcp::{Connection, TcpConfig};
 //!
-//! let config = Arc::new(TcpConfig { delayed_ack: None, ..TcpConfig::default() });
+//! let config = Arc::new(TcpConfig { delayed_ack: TimeDelta::ZERO, ..TcpConfig::default() });
 //! config.validate()?;
 //! let cubic = || Algorithm::default().build(&config.cc_config());
 //! let mut client = Connection::client(config.clone(), cubic());
@@ -43,7 +43,7 @@
 //! // A round trip for the handshake, and one for the data.
 //! assert_eq!(now, Timestamp::from_millis(40));
 //! assert_eq!(server.bytes_delivered(), 10_000);
-//! # Ok::<(), warpline_transport::tcp::ConfigError>(())
+//! # Ok::<(), warpline_core::parameter::OutOfRange>(())
 //! ```
 //!
 //! A congestion control of one's own implements [`cc::CongestionControl`]; a connection takes it as it is, or in [`cc::Controller::Boxed`].

@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use warpline_core::{Flags, TimeDelta, Timestamp};
+use warpline_core::{Bytes, Flags, TimeDelta, Timestamp};
 use warpline_transport::tcp::{Outcome, State, TcpConfig};
 
 const SEC: fn(u64) -> Timestamp = Timestamp::from_secs;
@@ -130,8 +130,13 @@ fn a_simultaneous_open_makes_one_connection() {
 
 #[test]
 fn options_are_used_only_if_both_sides_offer_them() {
-    let old =
-        TcpConfig { timestamps: false, sack: false, window_scaling: false, mss: 536, ..TcpConfig::default() };
+    let old = TcpConfig {
+        timestamps: false,
+        sack: false,
+        window_scaling: false,
+        mss: Bytes(536),
+        ..TcpConfig::default()
+    };
     let config = TcpConfig::default();
     let mut wire = Wire::new(client(&config), server(&old), Channel::clean(10), Channel::clean(10), 1);
     wire.establish();
@@ -179,7 +184,7 @@ fn every_second_segment_is_acknowledged_and_a_lone_one_after_the_delay() {
     wire.run(SEC(2));
     let last = *wire.acks().last().unwrap();
     assert_eq!(last.at.saturating_since(start), TimeDelta::from_millis(10 + 40));
-    let every = TcpConfig { delayed_ack: None, ..TcpConfig::default() };
+    let every = TcpConfig { delayed_ack: TimeDelta::ZERO, ..TcpConfig::default() };
     let mut wire = Wire::plain(&every, 10);
     wire.establish();
     wire.client.write(1448 * 4);
@@ -189,7 +194,7 @@ fn every_second_segment_is_acknowledged_and_a_lone_one_after_the_delay() {
 
 #[test]
 fn a_closed_window_is_probed_and_opens_again() {
-    let config = TcpConfig { receive_buffer: 20_000, ..TcpConfig::default() };
+    let config = TcpConfig { receive_buffer: Bytes(20_000), ..TcpConfig::default() };
     let mut wire = Wire::plain(&config, 10);
     wire.establish();
     wire.server.set_auto_read(false);
@@ -208,7 +213,7 @@ fn a_closed_window_is_probed_and_opens_again() {
 
 #[test]
 fn a_lost_window_update_is_asked_for() {
-    let config = TcpConfig { receive_buffer: 10_000, ..TcpConfig::default() };
+    let config = TcpConfig { receive_buffer: Bytes(10_000), ..TcpConfig::default() };
     let mut wire = Wire::plain(&config, 10);
     wire.establish();
     wire.server.set_auto_read(false);
@@ -246,7 +251,7 @@ fn small_writes_do_not_make_silly_segments() {
 
 #[test]
 fn a_slow_reader_does_not_cause_silly_windows() {
-    let config = TcpConfig { receive_buffer: 20_000, ..TcpConfig::default() };
+    let config = TcpConfig { receive_buffer: Bytes(20_000), ..TcpConfig::default() };
     let mut wire = Wire::plain(&config, 5);
     wire.establish();
     wire.server.set_auto_read(false);
@@ -361,7 +366,7 @@ fn data_that_is_never_acknowledged_times_out_after_the_retries() {
 
 #[test]
 fn a_send_buffer_bounds_what_is_accepted() {
-    let config = TcpConfig { send_buffer: Some(50_000), ..TcpConfig::default() };
+    let config = TcpConfig { send_buffer: Some(Bytes(50_000)), ..TcpConfig::default() };
     let mut wire = Wire::plain(&config, 10);
     wire.establish();
     assert_eq!(wire.client.write(80_000), 50_000);

@@ -6,7 +6,7 @@ mod common;
 use common::*;
 use warpline_core::{Ecn, Flags, Rate, TimeDelta, Timestamp};
 use warpline_transport::cc::{CcConfig, Phase};
-use warpline_transport::tcp::{Connection, InitialWindow, TcpConfig};
+use warpline_transport::tcp::{Connection, TcpConfig, Window};
 
 const MSS: u64 = 1448;
 
@@ -56,8 +56,8 @@ fn ecn_needs_both_sides() {
 fn pacing_spreads_a_window_over_the_round_trip() {
     let config = TcpConfig {
         pacing: true,
-        initial_ssthresh: Some(10_000),
-        initial_window: InitialWindow::Segments(20),
+        initial_ssthresh: Some(Window::Bytes(10_000)),
+        initial_window: Window::Segments(20.0),
         ..TcpConfig::default()
     };
     let mut wire = Wire::plain(&config, 50);
@@ -85,7 +85,7 @@ fn a_rate_limit_holds_on_the_wire() {
 
 #[test]
 fn a_window_clamp_holds() {
-    let config = TcpConfig { max_window_clamp: Some(4 * MSS), ..TcpConfig::default() };
+    let config = TcpConfig { max_window: Some(Window::Bytes(4 * MSS)), ..TcpConfig::default() };
     let mut wire = Wire::plain(&config, 50);
     wire.client.set_unlimited(true);
     wire.establish();
@@ -101,7 +101,7 @@ fn nice_s_pairs_below_one_segment() {
     for (burst, options, algorithm) in [(2usize, 2u32, 1u32), (1, 1, 1), (2, 1, 2)] {
         let config = TcpConfig {
             small_window_burst: options,
-            initial_window: InitialWindow::Bytes(1),
+            initial_window: Window::Bytes(1),
             tlp: false,
             ..TcpConfig::default()
         };
@@ -161,7 +161,7 @@ fn the_window_does_not_grow_while_the_application_limits() {
 
 #[test]
 fn samples_are_true() {
-    let config = TcpConfig { max_window_clamp: Some(100 * MSS), ..TcpConfig::default() };
+    let config = TcpConfig { max_window: Some(Window::Bytes(100 * MSS)), ..TcpConfig::default() };
     let mut wire = Wire::plain(&config, 20);
     wire.channels[0].rate = Some(Rate::from_bps(12_000_000));
     wire.client.set_unlimited(true);
@@ -188,7 +188,7 @@ fn samples_are_true() {
 
 #[test]
 fn a_bulk_transfer_fills_a_bottleneck_whatever_the_recovery() {
-    use warpline_transport::tcp::LossRecovery::{NewReno, Reno, Sack, Tahoe};
+    use warpline_transport::tcp::Recovery::{NewReno, Reno, Sack, Tahoe};
     for (recovery, least) in [(Tahoe, 0.75), (Reno, 0.75), (NewReno, 0.9), (Sack, 0.95)] {
         let config = TcpConfig { recovery, ..TcpConfig::default() };
         let mut wire = Wire::plain(&config, 20);

@@ -5,17 +5,17 @@ mod common;
 
 use common::*;
 use proptest::prelude::*;
-use warpline_core::{Rate, TimeDelta, Timestamp};
-use warpline_transport::tcp::{Connection, InitialWindow, LossRecovery, Outcome, RtoVariance, TcpConfig};
+use warpline_core::{Bytes, Rate, TimeDelta, Timestamp};
+use warpline_transport::tcp::{Connection, Outcome, Recovery, RtoVariance, TcpConfig, Window};
 
-fn recovery() -> impl Strategy<Value = LossRecovery> {
+fn recovery() -> impl Strategy<Value = Recovery> {
     prop_oneof![
-        Just(LossRecovery::Tahoe),
-        Just(LossRecovery::Reno),
-        Just(LossRecovery::NewReno),
-        Just(LossRecovery::Sack),
-        Just(LossRecovery::Sack),
-        Just(LossRecovery::Sack),
+        Just(Recovery::Tahoe),
+        Just(Recovery::Reno),
+        Just(Recovery::NewReno),
+        Just(Recovery::Sack),
+        Just(Recovery::Sack),
+        Just(Recovery::Sack),
     ]
 }
 
@@ -23,7 +23,7 @@ prop_compose! {
     fn config()(
         recovery in recovery(),
         bits in any::<u32>(),
-        mss in prop_oneof![Just(1460u32), Just(536), Just(100), Just(9000)],
+        mss in prop_oneof![Just(1460u64), Just(536), Just(100), Just(9000)],
         initial in 1u32..20,
         buffer in prop_oneof![Just(32u64 << 20), 3_000u64..100_000],
         delayed_segments in 1u32..4,
@@ -33,8 +33,8 @@ prop_compose! {
     ) -> TcpConfig {
         let bit = |n: u32| bits >> n & 1 == 1;
         TcpConfig {
-            mss,
-            initial_window: InitialWindow::Segments(initial),
+            mss: Bytes(mss),
+            initial_window: Window::Segments(f64::from(initial)),
             recovery,
             sack: bit(0) || bit(1),
             dsack: bit(2),
@@ -48,15 +48,15 @@ prop_compose! {
             undo: bit(10),
             nagle: bit(11),
             pacing: bit(12) && bit(13),
-            delayed_ack: bit(14).then_some(TimeDelta::from_millis(40)),
+            delayed_ack: TimeDelta::from_millis(if bit(14) { 40 } else { 0 }),
             delayed_ack_segments: delayed_segments,
             quick_acks: u32::from(bit(15)) * 16,
             cwnd_validation: bit(16),
             idle_restart: bit(17),
             rto_variance: if bit(18) { RtoVariance::Linux } else { RtoVariance::Rfc6298 },
             small_window_burst: burst,
-            receive_buffer: buffer,
-            max_window_clamp: clamp,
+            receive_buffer: Bytes(buffer),
+            max_window: clamp.map(Window::Bytes),
             max_rate: rate.map(Rate::from_bps),
             syn_retries: 30,
             data_retries: 60,
@@ -205,7 +205,7 @@ proptest! {
 #[test]
 fn a_receiver_that_forgets_ranges_gets_every_byte_all_the_same() {
     // Half of forty thousand small segments are lost and all come out of order: more ranges than a receiver keeps.
-    let config = TcpConfig { mss: 100, receive_buffer: 16 << 20, ..TcpConfig::default() };
+    let config = TcpConfig { mss: Bytes(100), receive_buffer: Bytes(16 << 20), ..TcpConfig::default() };
     let sender = Connection::client(config.clone(), TestReno::fixed(4 << 20));
     let there = Channel { jitter: TimeDelta::from_millis(40), loss: 0.5, ..Channel::clean(20) };
     let mut wire = Wire::new(sender, server(&config), there, Channel::clean(20), 1);

@@ -6,24 +6,23 @@ use common::*;
 use warpline_core::record::{LossTrigger, TcpEvent};
 use warpline_core::{TimeDelta, Timestamp};
 use warpline_transport::cc::Phase;
-use warpline_transport::tcp::{LossRecovery, TcpConfig};
+use warpline_transport::tcp::{Recovery, TcpConfig, Window};
 
 const MSS: u64 = 1448;
-const RECOVERIES: [LossRecovery; 4] =
-    [LossRecovery::Tahoe, LossRecovery::Reno, LossRecovery::NewReno, LossRecovery::Sack];
+const RECOVERIES: [Recovery; 4] = [Recovery::Tahoe, Recovery::Reno, Recovery::NewReno, Recovery::Sack];
 
 /// A stack of the given kind of recovery without newer additions.
-fn classic(recovery: LossRecovery) -> TcpConfig {
+fn classic(recovery: Recovery) -> TcpConfig {
     TcpConfig {
         recovery,
-        sack: recovery == LossRecovery::Sack,
+        sack: recovery == Recovery::Sack,
         rack: false,
         tlp: false,
         prr: false,
         undo: false,
         dsack: false,
-        delayed_ack: None,
-        initial_window: warpline_transport::tcp::InitialWindow::Segments(20),
+        delayed_ack: TimeDelta::ZERO,
+        initial_window: Window::Segments(20.0),
         ..TcpConfig::default()
     }
 }
@@ -56,9 +55,9 @@ fn every_kind_repairs_one_loss_by_fast_retransmit_after_one_round_trip() {
         let stats = wire.client.stats();
         assert_eq!((stats.rtos, stats.recoveries), (0, 1), "{recovery:?}");
         let cc = wire.client.congestion_control();
-        let told = if recovery == LossRecovery::Tahoe { (0, 1) } else { (1, 0) };
+        let told = if recovery == Recovery::Tahoe { (0, 1) } else { (1, 0) };
         assert_eq!((cc.events, cc.rtos), told, "{recovery:?}");
-        if recovery != LossRecovery::Tahoe {
+        if recovery != Recovery::Tahoe {
             assert_eq!(stats.retransmitted_segments, 1, "{recovery:?}");
         }
     }
@@ -66,7 +65,7 @@ fn every_kind_repairs_one_loss_by_fast_retransmit_after_one_round_trip() {
 
 #[test]
 fn tahoe_goes_back_to_the_loss_and_slow_starts() {
-    let wire = transfer(&classic(LossRecovery::Tahoe), 100, &[5]);
+    let wire = transfer(&classic(Recovery::Tahoe), 100, &[5]);
     let order = wire.order(MSS);
     // Segment 5 again, alone; then, as nothing is known of what followed, the rest again from 6 where it was not covered.
     let again = order.iter().rposition(|&n| n == 5).unwrap();
@@ -79,7 +78,7 @@ fn tahoe_goes_back_to_the_loss_and_slow_starts() {
 #[test]
 fn new_reno_repairs_one_loss_per_round_trip() {
     // RFC 6582: each partial acknowledgement retransmits the next hole.
-    let wire = transfer(&classic(LossRecovery::NewReno), 100, &[2, 5, 8]);
+    let wire = transfer(&classic(Recovery::NewReno), 100, &[2, 5, 8]);
     assert_eq!(times(&wire, 2), [0, 40]);
     assert_eq!(times(&wire, 5), [0, 80]);
     assert_eq!(times(&wire, 8), [0, 120]);
@@ -92,7 +91,7 @@ fn rfc_6582_only_the_first_partial_acknowledgement_restarts_the_timer() {
     // Twelve holes of one window would take twelve round trips of 40 ms; the time-out of 240 ms or so, counted from the first
     // partial acknowledgement, comes before that and fills the rest in slow start.
     let lost: Vec<u64> = (40..64).step_by(2).collect();
-    let wire = transfer(&classic(LossRecovery::NewReno), 200, &lost);
+    let wire = transfer(&classic(Recovery::NewReno), 200, &lost);
     let stats = wire.client.stats();
     assert_eq!((stats.rtos, stats.recoveries), (1, 1), "{stats:?}");
     let repaired: Vec<u64> = lost.iter().map(|&n| times(&wire, n)[1]).collect();
@@ -100,14 +99,14 @@ fn rfc_6582_only_the_first_partial_acknowledgement_restarts_the_timer() {
     assert!((5..=8).contains(&alone), "one hole per round trip until the time-out: {repaired:?}");
     assert!(repaired[11] - repaired[0] < 440, "eleven round trips: {repaired:?}");
     // With SACK all is filled within the time-out.
-    let wire = transfer(&classic(LossRecovery::Sack), 200, &lost);
+    let wire = transfer(&classic(Recovery::Sack), 200, &lost);
     assert_eq!(wire.client.stats().rtos, 0);
 }
 
 #[test]
 fn reno_leaves_recovery_on_the_first_new_acknowledgement() {
     // RFC 5681: the second loss needs a second fast retransmit or a time-out.
-    let wire = transfer(&classic(LossRecovery::Reno), 100, &[2, 5, 8]);
+    let wire = transfer(&classic(Recovery::Reno), 100, &[2, 5, 8]);
     let stats = wire.client.stats();
     assert!(stats.recoveries + stats.rtos > 1, "{stats:?}");
 }
@@ -115,7 +114,7 @@ fn reno_leaves_recovery_on_the_first_new_acknowledgement() {
 #[test]
 fn sack_repairs_many_losses_in_one_round_trip() {
     for rack in [false, true] {
-        let config = TcpConfig { rack, ..classic(LossRecovery::Sack) };
+        let config = TcpConfig { rack, ..classic(Recovery::Sack) };
         let lost: Vec<u64> = vec![2, 5, 8, 9, 10, 12];
         let wire = transfer(&config, 100, &lost);
         for n in lost {
@@ -132,11 +131,11 @@ fn sack_repairs_many_losses_in_one_round_trip() {
 #[test]
 fn rfc_6675_next_seg_fills_and_rescues_when_there_is_no_new_data() {
     // Nothing is sacked above segment 19, but the window has room: it is sent again (rule 4), without a time-out.
-    let wire = transfer(&classic(LossRecovery::Sack), 20, &[4, 19]);
+    let wire = transfer(&classic(Recovery::Sack), 20, &[4, 19]);
     assert_eq!(wire.client.stats().rtos, 0);
     assert_eq!(times(&wire, 19), [0, 40]);
     // Two segments are sacked above segment 17: too few to call it lost, but it is sent again (rule 3).
-    let wire = transfer(&classic(LossRecovery::Sack), 20, &[4, 17]);
+    let wire = transfer(&classic(Recovery::Sack), 20, &[4, 17]);
     assert_eq!(wire.client.stats().rtos, 0);
     assert_eq!(times(&wire, 17), [0, 40]);
 }
@@ -144,10 +143,7 @@ fn rfc_6675_next_seg_fills_and_rescues_when_there_is_no_new_data() {
 #[test]
 fn two_duplicate_acknowledgements_are_no_loss() {
     for recovery in RECOVERIES {
-        let config = TcpConfig {
-            initial_window: warpline_transport::tcp::InitialWindow::Segments(3),
-            ..classic(recovery)
-        };
+        let config = TcpConfig { initial_window: Window::Segments(3.0), ..classic(recovery) };
         let mut wire = Wire::plain(&config, 20);
         wire.channels[0].delay_data = vec![(0, TimeDelta::from_millis(5))];
         wire.client.write(3 * MSS);
@@ -163,8 +159,8 @@ fn rfc_3042_limited_transmit_sends_new_segments_on_the_first_two_duplicates() {
     for (limited_transmit, expected) in [(true, 2), (false, 0)] {
         let config = TcpConfig {
             limited_transmit,
-            initial_window: warpline_transport::tcp::InitialWindow::Segments(5),
-            ..classic(LossRecovery::NewReno)
+            initial_window: Window::Segments(5.0),
+            ..classic(Recovery::NewReno)
         };
         let mut wire = Wire::plain(&config, 20);
         wire.channels[0].drop_data = vec![0];
@@ -181,7 +177,7 @@ fn rfc_3042_limited_transmit_sends_new_segments_on_the_first_two_duplicates() {
 fn rfc_6582_duplicates_after_a_time_out_start_no_recovery() {
     // Everything of the first window but the last few is lost: a time-out goes back to the first, and the duplicates that
     // its retransmissions cause must not be taken for new losses.
-    let mut config = classic(LossRecovery::NewReno);
+    let mut config = classic(Recovery::NewReno);
     config.limited_transmit = false;
     let wire = transfer(&config, 60, &(0..18).collect::<Vec<_>>());
     assert_eq!(wire.client.stats().recoveries, 0);
@@ -193,7 +189,7 @@ fn rfc_6582_duplicates_after_a_time_out_start_no_recovery() {
 fn a_lost_retransmission_costs_a_time_out_unless_rack_finds_it() {
     // Segment 5 is lost, and so is its retransmission.
     for (rack, rtos) in [(false, 1), (true, 0)] {
-        let config = TcpConfig { rack, ..classic(LossRecovery::Sack) };
+        let config = TcpConfig { rack, ..classic(Recovery::Sack) };
         // A first run shows which transmission the second of segment 5 is.
         let order = transfer(&config, 200, &[5]).order(MSS);
         let again = order.iter().rposition(|&n| n == 5).unwrap() as u64;
@@ -225,7 +221,7 @@ fn rack_learns_that_the_path_reorders() {
 #[test]
 fn rfc_8985_a_tail_loss_is_probed_before_the_time_out() {
     for (tlp, expected) in [(true, 80), (false, 40 + 200)] {
-        let config = TcpConfig { tlp, delayed_ack: None, ..TcpConfig::default() };
+        let config = TcpConfig { tlp, delayed_ack: TimeDelta::ZERO, ..TcpConfig::default() };
         let wire = transfer(&config, 10, &[9]);
         let t = times(&wire, 9);
         // The first nine are acknowledged at 40 ms; one segment is out: 2 * srtt + 200 ms, but not later than the RTO.
@@ -239,7 +235,7 @@ fn rfc_8985_a_tail_loss_is_probed_before_the_time_out() {
         }
     }
     // With two outstanding the probe comes after two round trips.
-    let config = TcpConfig { delayed_ack: None, ..TcpConfig::default() };
+    let config = TcpConfig { delayed_ack: TimeDelta::ZERO, ..TcpConfig::default() };
     let wire = transfer(&config, 10, &[8, 9]);
     assert_eq!(times(&wire, 9)[1], 40 + 80);
     assert_eq!(wire.client.stats().rtos, 0, "the probe's SACK shows the loss of the one before");
@@ -315,8 +311,8 @@ fn a_real_loss_is_not_undone() {
 #[test]
 fn prr_halves_by_sending_every_other_acknowledgement_without_a_burst() {
     let config = TcpConfig {
-        initial_window: warpline_transport::tcp::InitialWindow::Segments(40),
-        delayed_ack: None,
+        initial_window: Window::Segments(40.0),
+        delayed_ack: TimeDelta::ZERO,
         ..TcpConfig::default()
     };
     let mut wire = Wire::plain(&config, 20);
@@ -347,7 +343,7 @@ fn prr_halves_by_sending_every_other_acknowledgement_without_a_burst() {
 #[test]
 fn the_oldest_sample_of_a_late_cumulative_acknowledgement_is_no_rtt() {
     // Without timestamps: segments that waited behind a loss give no sample (Karn).
-    let config = TcpConfig { timestamps: false, ..classic(LossRecovery::NewReno) };
+    let config = TcpConfig { timestamps: false, ..classic(Recovery::NewReno) };
     let wire = transfer(&config, 100, &[2, 5, 8]);
     assert_eq!(wire.client.stats().rtt_max_ns, 40_000_000);
 }

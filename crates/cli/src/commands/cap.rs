@@ -5,16 +5,17 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueHint;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
 use warpline_capacity::{Bound, CapOptions, Direction, Outcome, Refusal, StrangerLimits, Unreachable};
 use warpline_core::TimeDelta;
-use warpline_core::parameter::Choice;
+use warpline_core::parameter::{Choice, Words};
 use warpline_lab::btc::{CapInput, CapReport, CapTrace, csv, render, write_run};
 use warpline_live::measure::cap::{CapConfig, CapRun, Sample, run};
 use warpline_live::measure::{Family, PORT, resolve};
 use warpline_scenario::{BitRate, Size, Time};
 use warpline_transport::cc::Algorithm;
-use warpline_transport::tcp::LossRecovery;
+use warpline_transport::tcp::Recovery;
 
 use crate::commands::capd::{Key, read_key};
 use crate::failure::{Code, Failure};
@@ -51,15 +52,6 @@ enum Preset {
     Linux,
     /// The tool of the IPPM drafts: Reno, RFC 6675, a heartbeat of 500 ms, a first time-out of 3 s
     Classic,
-}
-
-/// How lost segments are recovered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Recovery {
-    Tahoe,
-    Reno,
-    Newreno,
-    Sack,
 }
 
 /// Measure the bulk transfer capacity to a host that runs `warpline capd` (RFC 3148)
@@ -103,7 +95,7 @@ pub(crate) struct Args {
     cc: Option<Algorithm>,
 
     /// Loss recovery [default: sack]
-    #[arg(long, value_enum, help_heading = "Emulated TCP")]
+    #[arg(long, value_parser = recoveries(), help_heading = "Emulated TCP")]
     recovery: Option<Recovery>,
 
     /// Bytes of a full segment on the wire, IPv4 and TCP headers included [default: 1500B]
@@ -214,6 +206,12 @@ fn cc_help() -> String {
     )
 }
 
+fn recoveries() -> impl TypedValueParser<Value = Recovery> {
+    let named = |word: String| Recovery::ALL.iter().copied().find(|one| one.word() == word);
+    PossibleValuesParser::new(Recovery::VOCABULARY.words.iter().map(|word| word.name))
+        .map(move |word| named(word).unwrap_or_default())
+}
+
 pub(crate) fn yes_or_no(text: &str) -> Result<bool, String> {
     match text {
         "yes" | "true" => Ok(true),
@@ -231,14 +229,7 @@ impl Args {
         options.duration = self.duration.0;
         options.direction = direction;
         options.cc = self.cc.unwrap_or(options.cc);
-        if let Some(recovery) = self.recovery {
-            options.recovery = match recovery {
-                Recovery::Tahoe => LossRecovery::Tahoe,
-                Recovery::Reno => LossRecovery::Reno,
-                Recovery::Newreno => LossRecovery::NewReno,
-                Recovery::Sack => LossRecovery::Sack,
-            };
-        }
+        options.recovery = self.recovery.unwrap_or(options.recovery);
         let bytes = |size: Size| size.0.0;
         options.segment =
             self.segment.map_or(options.segment, |size| bytes(size).min(u64::from(u32::MAX)) as u32);

@@ -73,8 +73,8 @@ pub struct Field<'a> {
     pub share: bool,
     /// Whether it stands for the defaults of all others.
     pub preset: bool,
-    /// What is allowed.
-    pub range: Range,
+    /// Says what is allowed.
+    pub range: fn() -> Range,
     /// The value.
     pub value: &'a mut dyn Value,
 }
@@ -155,7 +155,8 @@ impl fmt::Display for Range {
 }
 
 /// A parameter outside its range.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("`{parameter}` is {value}; allowed: {allowed}")]
 pub struct OutOfRange {
     /// The parameter.
     pub parameter: &'static str,
@@ -163,12 +164,6 @@ pub struct OutOfRange {
     pub value: Given,
     /// What it may be, with its unit.
     pub allowed: String,
-}
-
-impl fmt::Display for OutOfRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is {}; allowed: {}", self.parameter, self.value, self.allowed)
-    }
 }
 
 /// A parameter without its value: what schemas and references say of it.
@@ -208,7 +203,7 @@ impl dyn Parameters + '_ {
             share: field.share,
             kind: field.value.kind(),
             default: field.value.given(),
-            range: field.range,
+            range: (field.range)(),
             with_preset: Vec::new(),
         };
         let preset = self.fields().iter().position(|field| field.preset);
@@ -243,17 +238,14 @@ impl dyn Parameters + '_ {
     pub fn faults(&mut self) -> Vec<OutOfRange> {
         let fields = self.fields();
         let size_of = |name: Option<&str>| fields.iter().find(|field| Some(field.name) == name)?.value.size();
-        let is_out = |field: &&Field<'_>| {
-            field.value.size().is_some_and(|size| {
-                !field.range.contains(size)
-                    || size_of(field.range.not_below).is_some_and(|other| size < other)
-                    || size_of(field.range.not_above).is_some_and(|other| size > other)
-            })
+        let fault = |field: &Field<'_>| {
+            let (size, range) = (field.value.size()?, (field.range)());
+            let is_out = !range.contains(size)
+                || size_of(range.not_below).is_some_and(|other| size < other)
+                || size_of(range.not_above).is_some_and(|other| size > other);
+            let value = is_out.then(|| field.value.given())??;
+            Some(OutOfRange { parameter: field.name, value, allowed: range.text(field.unit) })
         };
-        let faults = fields.iter().filter(is_out).filter_map(|field| {
-            let allowed = field.range.text(field.unit);
-            Some(OutOfRange { parameter: field.name, value: field.value.given()?, allowed })
-        });
-        faults.collect()
+        fields.iter().filter_map(fault).collect()
     }
 }

@@ -93,6 +93,8 @@ pub enum Kind {
     Rate,
     /// How much a queue holds.
     Limit,
+    /// A TCP window.
+    Window,
     /// One of these words.
     Words(Vocabulary),
     /// A list of whole numbers.
@@ -111,7 +113,7 @@ impl Kind {
             Kind::Whole(_) => text.parse().ok().map(Given::Whole),
             Kind::Number => text.parse().ok().map(Given::Number),
             Kind::List => text.split('+').map(|n| n.parse().ok()).collect::<Option<_>>().map(Given::List),
-            Kind::Time | Kind::Size | Kind::Rate | Kind::Limit | Kind::Words(_) => {
+            Kind::Time | Kind::Size | Kind::Rate | Kind::Limit | Kind::Window | Kind::Words(_) => {
                 Some(Given::Text(text.to_owned()))
             }
         }
@@ -129,6 +131,7 @@ impl fmt::Display for Kind {
             Kind::Size => "a size, such as 1500B",
             Kind::Rate => "a rate, such as 10Mbit/s",
             Kind::Limit => "a queue limit, such as 100p, 150kB, 1BDP or 50ms",
+            Kind::Window => "a window, such as 10p or 64kB",
             Kind::List => "whole numbers, such as 17+18",
             Kind::Words(vocabulary) => {
                 let names: Vec<&str> = vocabulary.words.iter().map(|word| word.name).collect();

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use warpline_capacity::{CapOptions, HEADERS};
 use warpline_core::parameter::Choice;
 use warpline_transport::cc::{Algorithm, Hystart};
-use warpline_transport::tcp::LossRecovery;
+use warpline_transport::tcp::Recovery;
 
 /// The statements.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,23 +70,23 @@ fn avoidance(options: &CapOptions) -> String {
 
 fn recovery(options: &CapOptions) -> String {
     match (options.recovery, options.modern) {
-        (LossRecovery::Tahoe, _) => {
+        (Recovery::Tahoe, _) => {
             "Tahoe: three duplicate acknowledgements cause a fast retransmit, then slow start from one segment (Jacobson 1988)".into()
         }
-        (LossRecovery::Reno, _) => {
+        (Recovery::Reno, _) => {
             "Reno: fast retransmit and fast recovery that ends with the first new acknowledgement (RFC 5681 section 3.2)".into()
         }
-        (LossRecovery::NewReno, _) => {
+        (Recovery::NewReno, _) => {
             "NewReno: fast recovery repairs one loss per round trip on partial acknowledgements, the impatient variant (RFC 6582)"
                 .into()
         }
-        (LossRecovery::Sack, true) => {
+        (Recovery::Sack, true) => {
             "selective acknowledgements (RFC 2018, D-SACK RFC 2883); losses found by time with RACK and tail loss probes (RFC 8985); the \
              window approached by proportional rate reduction (RFC 6937, RFC 9937); limited transmit (RFC 3042); spurious reductions undone \
              by Eifel (RFC 3522, RFC 4015) and D-SACK (RFC 3708)"
                 .into()
         }
-        (LossRecovery::Sack, false) => {
+        (Recovery::Sack, false) => {
             "selective acknowledgements (RFC 2018) and the pipe algorithm with a threshold of three (RFC 6675); the window falls at once to \
              the threshold; no limited transmit, no rate halving"
                 .into()
@@ -103,7 +103,7 @@ fn reordering(options: &CapOptions) -> String {
         "acknowledged bytes count, in any order, so that the window grows as it does without reordering"
     };
     let enough = match (options.recovery, options.modern) {
-        (LossRecovery::Sack, true) => {
+        (Recovery::Sack, true) => {
             "A segment counts as lost when a later one has arrived and the round trip plus a reordering window has passed: a quarter of the smallest \
              round trip once reordering was seen; before that, three later segments are enough (RFC 8985)"
         }

@@ -3,9 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use warpline_core::TimeDelta;
+use warpline_core::parameter::OutOfRange;
+use warpline_core::{Bytes, TimeDelta};
 use warpline_transport::cc::{Algorithm, Controller, CubicParams};
-use warpline_transport::tcp::{ConfigError, TcpConfig};
+use warpline_transport::tcp::TcpConfig;
 
 use super::codec;
 use crate::ip;
@@ -72,7 +73,12 @@ impl HostConfig {
         HostConfig {
             addresses,
             mtu: 1500,
-            tcp: TcpConfig { receive_buffer: 4 << 20, syn_retries: 5, mss: 65_495, ..TcpConfig::default() },
+            tcp: TcpConfig {
+                receive_buffer: Bytes(4 << 20),
+                syn_retries: 5,
+                mss: Bytes(65_495),
+                ..TcpConfig::default()
+            },
             algorithm: Algorithm::Cubic(CubicParams::default()),
             buffer: 256 << 10,
             max_connections: 4096,
@@ -90,8 +96,8 @@ impl HostConfig {
 
     /// The options of a connection over one IP version, on a path with this `mtu` in bytes.
     pub(super) fn tcp_for(&self, tcp: &TcpConfig, v6: bool, mtu: u32, looks: bool) -> TcpConfig {
-        let receive_buffer = if looks { self.buffer } else { tcp.receive_buffer };
-        TcpConfig { mss: tcp.mss.min(mss_of(mtu, v6)), receive_buffer, ..tcp.clone() }
+        let receive_buffer = if looks { Bytes(self.buffer) } else { tcp.receive_buffer };
+        TcpConfig { mss: tcp.mss.min(Bytes(mss_of(mtu, v6).into())), receive_buffer, ..tcp.clone() }
     }
 }
 
@@ -106,7 +112,7 @@ pub(super) fn mss_of(mtu: u32, v6: bool) -> u32 {
 pub enum HostError {
     /// Its options are invalid.
     #[error("the options of the host's TCP: {0}")]
-    Tcp(#[from] ConfigError),
+    Tcp(#[from] OutOfRange),
     /// It has no address of the requested family.
     #[error("the host has no {0} address")]
     NoAddress(&'static str),

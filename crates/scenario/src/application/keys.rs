@@ -6,62 +6,53 @@ use std::sync::LazyLock;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
-use warpline_core::parameter::{Choice, Given, Parameters};
+use warpline_core::parameter::{Choice, Field, Parameters};
 
 use super::super::component;
+use super::super::given::GivenParameters;
 use super::Application;
 
-/// The names of all parameters. Those of one name are of one type, whatever application they belong to.
-static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let mut names = Vec::new();
-    for parameter in Application::all().iter().flat_map(Application::describe) {
-        if !names.contains(&parameter.name) {
-            names.push(parameter.name);
-        }
+/// The parameters of all applications. Those of one name are of one type, whatever application they belong to.
+struct All(Vec<Application>);
+
+impl Default for All {
+    fn default() -> Self {
+        All(Application::all())
     }
-    names
-});
+}
+
+impl Parameters for All {
+    fn fields(&mut self) -> Vec<Field<'_>> {
+        let mut fields: Vec<Field<'_>> = Vec::new();
+        for field in self.0.iter_mut().flat_map(|application| application.parameters().fields()) {
+            if !fields.iter().any(|other| other.name == field.name) {
+                fields.push(field);
+            }
+        }
+        fields
+    }
+}
+
+/// Their names.
+static NAMES: LazyLock<Vec<&'static str>> =
+    LazyLock::new(|| All::default().fields().iter().map(|field| field.name).collect());
 
 /// The parameters of applications that a flow gives.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Keys(Vec<(&'static str, Given)>);
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Keys(GivenParameters);
 
 impl Keys {
     /// Their names.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.0.iter().map(|(name, _)| *name)
+        self.0.names()
     }
 
     /// Sets those of `parameters` that are given.
     pub(super) fn put_into(&self, parameters: &mut dyn Parameters) {
-        for field in parameters.fields() {
-            if let Some((_, given)) = self.0.iter().find(|(name, _)| *name == field.name) {
-                field.value.take(given);
-            }
-        }
-    }
-
-    fn add(&mut self, name: &str, value: &Value) -> Result<(), String> {
-        for mut application in Application::all() {
-            let mut fields = application.parameters().fields();
-            let Some(field) = fields.iter_mut().find(|field| field.name == name) else { continue };
-            let given = component::given(value);
-            if !field.value.take(&given) {
-                return Err(format!("`{name}` is {given}; allowed: {}", field.value.kind()));
-            }
-            // As it is written from now on: "0.5s" is "500ms".
-            self.0.extend(field.value.given().map(|given| (field.name, given)));
-            return Ok(());
-        }
-        Err(format!("no application has a parameter `{name}`"))
-    }
-}
-
-impl Serialize for Keys {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, given)| (name, component::value(given.clone()))))
+        self.0.put_into(parameters);
     }
 }
 
@@ -81,15 +72,11 @@ impl<'de> Visitor<'de> for Reader {
         f.write_str("parameters of an application")
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Keys, A::Error> {
-        let mut keys = Keys::default();
+        let mut table = Map::new();
         while let Some((name, value)) = map.next_entry::<String, Value>()? {
-            if !value.is_null() {
-                keys.add(&name, &value).map_err(A::Error::custom)?;
-            }
+            table.insert(name, value);
         }
-        let place = |name: &str| NAMES.iter().position(|other| *other == name);
-        keys.0.sort_by_key(|(name, _)| place(name));
-        Ok(keys)
+        GivenParameters::read(&mut All::default(), &table).map(Keys).map_err(A::Error::custom)
     }
 }
 

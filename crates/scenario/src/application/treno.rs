@@ -32,7 +32,7 @@ impl Pattern for Treno {
         for name in self.tcp.useless_to_treno() {
             let message = format!("app = \"treno\" has no use for `tcp.{name}`");
             let help = format!("it takes {}", TcpOptions::OF_TRENO.join(", "));
-            check.error(&entry("flow", number, &["tcp", &name]), message, help);
+            check.error(&entry("flow", number, &["tcp", name]), message, help);
         }
     }
 }

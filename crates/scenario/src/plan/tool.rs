@@ -1,14 +1,13 @@
 //! The measuring tool of a flow with `app = "cap"` or `"treno"`.
 
 use warpline_capacity::{CapOptions, HEADERS, MAX_DURATION, TrenoOptions};
-use warpline_core::TimeDelta;
+use warpline_core::{Bytes, TimeDelta};
 use warpline_transport::cc::Algorithm;
-use warpline_transport::tcp::TcpConfig;
+use warpline_transport::tcp::{TcpConfig, Window};
 
 use super::Fault;
-use super::tcp::tcp_config;
 use crate::expand::FlowSpec;
-use crate::{App, Application, Cc, TcpOptions, Time, Window};
+use crate::{App, Application, Cc, TcpOptions};
 
 /// A measuring tool and its options.
 #[derive(Clone, Debug)]
@@ -33,9 +32,7 @@ pub fn tool(flow: &FlowSpec) -> Result<Option<Tool>, Fault> {
                     return Err(fail(App::Cap, error));
                 }
             };
-            let mut options = cap_options(&tcp_config(&flow.tcp_from), algorithm);
-            // Cap draws the phase itself, at random.
-            options.heartbeat = flow.tcp_from.heartbeat == Some(true);
+            let options = cap_options(&flow.tcp_from, algorithm);
             options.validate().map_err(|error| fail(App::Cap, error.to_string()))?;
             Some(Tool::Cap(Box::new(options)))
         }
@@ -55,8 +52,8 @@ fn cap_options(config: &TcpConfig, cc: Algorithm) -> CapOptions {
         duration: MAX_DURATION,
         cc,
         recovery: config.recovery,
-        segment: config.mss.saturating_add(HEADERS),
-        window: config.receive_buffer,
+        segment: packet(config.mss),
+        window: config.receive_buffer.0,
         initial_window: (config.cc_config().initial_window / config.payload()).min(1000) as u32,
         timestamps: config.timestamps,
         ecn: config.ecn,
@@ -65,8 +62,10 @@ fn cap_options(config: &TcpConfig, cc: Algorithm) -> CapOptions {
         initial_rto: config.initial_rto,
         min_rto: config.min_rto,
         max_rto: config.max_rto,
-        granularity: config.rto_granularity,
-        delayed_ack: config.delayed_ack,
+        granularity: config.tick,
+        // Cap draws the phase itself, at random.
+        heartbeat: config.heartbeat,
+        delayed_ack: delay(config.delayed_ack),
         quick_acks: config.quick_acks,
         max_rate: config.max_rate,
         ..default
@@ -76,20 +75,40 @@ fn cap_options(config: &TcpConfig, cc: Algorithm) -> CapOptions {
 /// The options of `treno`: its defaults, unless the flow sets them.
 fn treno_options(tcp: &TcpOptions) -> TrenoOptions {
     let default = TrenoOptions::default();
-    let time = |time: Option<Time>, default: TimeDelta| time.map_or(default, |time| time.0);
-    let mss = tcp.mss.map_or(u64::from(default.mtu - HEADERS), |size| size.0.0);
-    let segments = |window: Window| window.bytes(mss) / mss.max(1);
+    let mut config = TcpConfig {
+        mss: Bytes(u64::from(default.mtu - HEADERS)),
+        receive_buffer: Bytes(default.max_window),
+        initial_window: Window::Segments(f64::from(default.initial_window)),
+        dupack_threshold: default.dupacks,
+        delayed_ack: default.delayed_ack.unwrap_or_default(),
+        initial_rto: default.initial_rto,
+        min_rto: default.min_rto,
+        max_rto: default.max_rto,
+        ..TcpConfig::default()
+    };
+    tcp.put_into(&mut config);
+    let segment = config.mss.0.max(1);
     TrenoOptions {
         duration: MAX_DURATION,
         patience: MAX_DURATION,
-        mtu: mss.saturating_add(u64::from(HEADERS)).min(u64::from(u32::MAX)) as u32,
-        max_window: tcp.receive_buffer.map_or(default.max_window, |size| size.0.0),
-        initial_window: tcp.initial_window.map_or(default.initial_window, |w| segments(w).min(1000) as u32),
-        dupacks: tcp.dupack_threshold.unwrap_or(default.dupacks),
-        delayed_ack: tcp.delayed_ack.map(|time| time.0).filter(|time| !time.is_zero()),
-        initial_rto: time(tcp.initial_rto, default.initial_rto),
-        min_rto: time(tcp.min_rto, default.min_rto),
-        max_rto: time(tcp.max_rto, default.max_rto),
+        mtu: packet(config.mss),
+        max_window: config.receive_buffer.0,
+        initial_window: (config.initial_window.bytes(segment) / segment).min(1000) as u32,
+        dupacks: config.dupack_threshold,
+        delayed_ack: delay(config.delayed_ack),
+        initial_rto: config.initial_rto,
+        min_rto: config.min_rto,
+        max_rto: config.max_rto,
         ..default
     }
+}
+
+/// Bytes of a full packet.
+fn packet(mss: Bytes) -> u32 {
+    mss.0.saturating_add(u64::from(HEADERS)).min(u64::from(u32::MAX)) as u32
+}
+
+/// As the tools have it: none for zero.
+fn delay(delayed_ack: TimeDelta) -> Option<TimeDelta> {
+    Some(delayed_ack).filter(|delay| !delay.is_zero())
 }

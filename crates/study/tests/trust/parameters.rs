@@ -221,7 +221,7 @@ fn documented_default(schema: &Value) -> Option<Value> {
 #[test]
 fn the_defaults_are_as_documented() {
     let mut count = 0;
-    for parameter in parameters().into_iter().filter(|parameter| parameter.holder != "tcp") {
+    for parameter in parameters() {
         let Some(default) = documented_default(&parameter.schema) else { continue };
         let built = |value: Option<&Value>| {
             let json = with(&parameter, value);
@@ -229,14 +229,15 @@ fn the_defaults_are_as_documented() {
                 .unwrap_or_else(|error| panic!("{:?} {}: {error}", parameter.table, parameter.name));
             let expanded = scenario.expand();
             let algorithm = expanded.flows[0].cc.as_ref().unwrap();
+            let tcp = &expanded.flows[0].tcp_from;
             let Ok((link, _)) = link_config(&expanded.links[0], &scenario) else { panic!("no link") };
-            format!("{algorithm:?} {:?} {:?} {:?}", link.qdisc, link.loss, link.jitter)
+            format!("{algorithm:?} {tcp:?} {:?} {:?} {:?}", link.qdisc, link.loss, link.jitter)
         };
         let (given, left_out) = (built(Some(&default)), built(None));
         assert_eq!(given, left_out, "{:?}: {} is documented as {default}", parameter.table, parameter.name);
         count += 1;
     }
-    assert!(count > 50, "{count}");
+    assert!(count > 85, "{count}");
 }
 
 #[test]

@@ -38,7 +38,8 @@ pub(super) struct Handshake {
 
 impl Handshake {
     pub(super) fn new(config: Arc<TcpConfig>) -> Self {
-        Handshake { mss: config.mss, config, sent: false, agreed: None }
+        let mss = config.mss.0.min(u64::from(u32::MAX)) as u32;
+        Handshake { mss, config, sent: false, agreed: None }
     }
 
     pub(super) fn config(&self) -> &TcpConfig {
@@ -102,5 +103,5 @@ fn payload(mss: u32, timestamps: bool) -> u64 {
 
 /// Window scale to offer for this buffer (RFC 7323 section 2.2).
 fn wanted_scale(config: &TcpConfig) -> u8 {
-    (0..14).find(|&shift| config.receive_buffer >> shift <= 65_535).unwrap_or(14)
+    (0..14).find(|&shift| config.receive_buffer.0 >> shift <= 65_535).unwrap_or(14)
 }

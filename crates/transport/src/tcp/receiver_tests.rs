@@ -1,10 +1,12 @@
 //! The receiver by hand: what it reports, acknowledges, offers and forgets.
 
+use warpline_core::Bytes;
+
 use super::super::reassembly::MAX_RANGES;
 use super::*;
 
 fn receiver() -> Receiver {
-    let mut r = Receiver::new(&TcpConfig { receive_buffer: 100_000, ..TcpConfig::default() });
+    let mut r = Receiver::new(&TcpConfig { receive_buffer: Bytes(100_000), ..TcpConfig::default() });
     r.set_scale(1);
     r.nxt = 1;
     r.acknowledge(false);

@@ -56,8 +56,8 @@ impl Rtt {
             linux: config.rto_variance == RtoVariance::Linux,
             min_rto: config.min_rto.as_nanos(),
             max_rto: config.max_rto.as_nanos(),
-            granularity: config.rto_granularity.as_nanos(),
-            heartbeat: config.heartbeat.map(TimeDelta::as_nanos),
+            granularity: config.tick.as_nanos(),
+            heartbeat: config.heartbeat.then_some(config.heartbeat_phase.as_nanos()),
         };
         rtt.rto = rtt.rounded(config.initial_rto.as_nanos());
         rtt
@@ -258,8 +258,9 @@ mod tests {
     #[test]
     fn a_heartbeat_takes_the_rest_of_the_present_tick_for_the_first() {
         let mut rtt = Rtt::new(&TcpConfig {
-            rto_granularity: millis(500),
-            heartbeat: Some(millis(200)),
+            tick: millis(500),
+            heartbeat: true,
+            heartbeat_phase: millis(200),
             initial_rto: millis(3000),
             rto_variance: RtoVariance::Rfc6298,
             ..TcpConfig::default()
@@ -277,7 +278,7 @@ mod tests {
     #[test]
     fn granularity_rounds_up() {
         let mut rtt = Rtt::new(&TcpConfig {
-            rto_granularity: millis(500),
+            tick: millis(500),
             rto_variance: RtoVariance::Rfc6298,
             ..TcpConfig::default()
         });

@@ -239,7 +239,7 @@ impl<C: CongestionControl> Sender<C> {
     /// Bound of the congestion window.
     #[inline]
     pub(super) fn window_bound(&self) -> u64 {
-        self.ramp.min(self.config.max_window_clamp.unwrap_or(u64::MAX))
+        self.ramp.min(self.max_window)
     }
 
     /// The window that is in force now.

@@ -19,9 +19,9 @@ mod undo;
 use std::sync::Arc;
 
 use warpline_core::record::TcpEvent;
-use warpline_core::{Segment, Timestamp};
+use warpline_core::{Bytes, Segment, Timestamp};
 
-use super::config::{LossRecovery, TcpConfig};
+use super::config::{Recovery, TcpConfig};
 use super::handshake::Agreed;
 use super::log::Log;
 use super::receiver::Receiver;
@@ -146,6 +146,8 @@ pub(super) struct Sender<C> {
     pacer: Pacer,
 
     tail_probe: Option<TailProbe>,
+    /// Upper bound of the congestion window in bytes.
+    max_window: u64,
     cc: C,
 }
 
@@ -186,6 +188,7 @@ impl<C: CongestionControl> Sender<C> {
             episode: Episode::OPEN,
             pacer: Pacer::default(),
             tail_probe: None,
+            max_window: config.max_window.map_or(u64::MAX, |window| window.bytes(config.payload())),
             cc,
             config,
         };
@@ -201,7 +204,7 @@ impl<C: CongestionControl> Sender<C> {
             return 0;
         }
         let room = match self.config.send_buffer {
-            Some(buffer) => buffer.saturating_sub(self.app_end - self.una.max(1).min(self.app_end)),
+            Some(Bytes(buffer)) => buffer.saturating_sub(self.app_end - self.una.max(1).min(self.app_end)),
             None => UNLIMITED - self.app_end,
         };
         let accepted = bytes.min(room);
@@ -259,7 +262,7 @@ impl<C: CongestionControl> Sender<C> {
 
     /// Takes the options that the handshake has settled.
     pub(super) fn agree(&mut self, agreed: &Agreed) {
-        let sack = agreed.sack && self.config.recovery == LossRecovery::Sack;
+        let sack = agreed.sack && self.config.recovery == Recovery::Sack;
         self.uses = Uses {
             timestamps: agreed.timestamps,
             sack,

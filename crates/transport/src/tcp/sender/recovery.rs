@@ -3,7 +3,7 @@
 use warpline_core::record::{LossTrigger, TcpEvent};
 use warpline_core::{Flags, Segment, Timestamp};
 
-use super::super::config::LossRecovery;
+use super::super::config::Recovery;
 use super::ack::Delivery;
 use super::episode::{Episode, Signs};
 use super::prr::Prr;
@@ -67,7 +67,7 @@ impl<C: CongestionControl> Sender<C> {
         let over = match self.episode {
             Episode::Open(_) | Episode::Disorder(_) => false,
             Episode::Cwr { end, .. } => self.una > end,
-            Episode::Recovery(_) if self.config.recovery == LossRecovery::Reno => advanced,
+            Episode::Recovery(_) if self.config.recovery == Recovery::Reno => advanced,
             Episode::Recovery(_) | Episode::Loss { .. } => self.una >= self.recover,
         };
         if over {
@@ -78,7 +78,7 @@ impl<C: CongestionControl> Sender<C> {
             Episode::Recovery(_) | Episode::Loss { .. } => {}
             _ if self.board.has_waiting() => {
                 let trigger = if self.uses.rack { LossTrigger::Rack } else { LossTrigger::DupAcks };
-                if self.config.recovery == LossRecovery::Tahoe {
+                if self.config.recovery == Recovery::Tahoe {
                     log.stats.recoveries += 1;
                     self.enter_loss(now, log, LossTrigger::DupAcks);
                 } else {
@@ -194,7 +194,7 @@ impl<C: CongestionControl> Sender<C> {
     /// RFC 9937 section 6.1: RecoverFS is what is outstanding and will still be delivered or lost in the episode.
     fn begin_reduction(&self, delivered: u64) -> Option<Prr> {
         let flight = (self.nxt - self.una + delivered).saturating_sub(self.board.sacked);
-        let proportional = self.config.prr && self.config.recovery != LossRecovery::Tahoe;
+        let proportional = self.config.prr && self.config.recovery != Recovery::Tahoe;
         proportional.then(|| Prr::begin(self.cc.cwnd(), flight, self.in_flight()))
     }
 
