@@ -104,7 +104,7 @@ fn scenario() -> impl Strategy<Value = Random> {
     (links, flows, warmup, any::<u32>()).prop_map(|(links, flows, warmup, seed)| {
         // A tree: each node is connected to one before it.
         let nodes = links.len() + 1;
-        let mut text = format!("duration = \"3000s\"\nwarmup = \"{warmup}\"\nseed = {seed}\nsample_interval = \"10s\"\n");
+        let mut text = format!("duration = \"30000s\"\nwarmup = \"{warmup}\"\nseed = {seed}\nsample_interval = \"100s\"\n");
         for (i, (link, parent)) in links.iter().enumerate() {
             text += &format!("[[link]]\nbetween = [\"n{}\", \"n{}\"]\n{}\n", parent.index(i + 1), i + 1, lines(link));
         }
@@ -161,7 +161,8 @@ proptest! {
         let transfers: Vec<TransferRow> = outcome.transfers();
         for flow in &outcome.summary.flows {
             // It has stopped, everything sent is delivered, and the sender knows it.
-            prop_assert!(flow.end_s.is_some_and(|end| end < 3000.0), "{:?}", flow);
+            // With a queue of one packet, 4.3BSD's time-outs of up to 64 s make three transfers of 95 kB take 51 minutes.
+            prop_assert!(flow.end_s.is_some_and(|end| end < 30_000.0), "{:?}", flow);
             // Not faster than the fastest link since its start. Over the time after the warm-up it may look faster, since
             // data that arrived out of order before counts when the hole is filled.
             let lived = flow.end_s.unwrap() - flow.start_s;
