@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import signal
 from collections.abc import Generator, Iterator
 
 import matplotlib
@@ -12,6 +13,9 @@ import pytest
 import warpline
 
 matplotlib.use("Agg")
+
+# A job in the background of a shell ignores this signal, and so would its children: tests send it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: Features whose absence may skip a test even with CI=true; the tests in Rust use the same list.
 MAY_SKIP = frozenset(
