@@ -24,7 +24,6 @@ fn run(
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too long for Miri")]
 fn alone_on_a_link_each_uses_it() {
     // 1000 packets/s and 50 ms: a pipe of 50 packets, and a queue as long.
     for (name, least) in [
@@ -44,7 +43,6 @@ fn alone_on_a_link_each_uses_it() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too long for Miri")]
 fn two_of_a_kind_share() {
     // Vegas and Nice are content anywhere between alpha and beta, and the later of two takes the other's queue for path.
     let kinds =
@@ -58,7 +56,6 @@ fn two_of_a_kind_share() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too long for Miri")]
 fn vegas_keeps_a_short_queue_and_reno_fills_it() {
     let vegas = run(&["vegas"], 1000, 50, 100, 10, 60);
     assert!((1.0..6.0).contains(&vegas.queue), "{}", vegas.queue);
@@ -68,7 +65,6 @@ fn vegas_keeps_a_short_queue_and_reno_fills_it() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too long for Miri")]
 fn ledbat_keeps_its_target() {
     // 100 ms at 1000 packets/s are 100 packets; the queue has room for 300.
     let outcome = run(&["ledbat"], 1000, 50, 300, 20, 80);
@@ -94,7 +90,6 @@ fn hystart_loses_less_in_the_first_slow_start() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too long for Miri")]
 fn background_flows_yield_to_reno() {
     // LEDBAT++ needs a queue that can hold more than its target of 60 ms.
     for (name, limit) in [("nice", 50), ("ledbat++", 200)] {
@@ -108,7 +103,6 @@ fn background_flows_yield_to_reno() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too long for Miri")]
 fn many_nice_flows_go_below_one_segment() {
     // 40 flows on a pipe of ten packets, starting one after the other: a segment each would be a standing queue.
     let run = |params: NiceParams| {
@@ -127,7 +121,6 @@ fn many_nice_flows_go_below_one_segment() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too long for Miri")]
 fn westwood_shrugs_off_losses_that_are_not_congestion() {
     // One packet in 200 is lost at random on a pipe of 50: Reno's window averages 17 segments.
     let share = |name: &str| {
@@ -141,7 +134,6 @@ fn westwood_shrugs_off_losses_that_are_not_congestion() {
 
 /// Windows of one flow on a link of 500 packets/s, 60 ms and a queue of 30, twice a second.
 #[test]
-#[cfg_attr(miri, ignore = "too long for Miri")]
 fn windows_over_time() {
     let mut table = String::from("   s");
     let names = Algorithm::KINDS;

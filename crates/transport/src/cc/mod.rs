@@ -32,7 +32,8 @@ mod slow_start;
 mod train;
 mod window;
 
-#[cfg(test)]
+// Long simulations: too long for Miri.
+#[cfg(all(test, not(miri)))]
 mod behaviour;
 #[cfg(test)]
 mod properties;
