@@ -33,7 +33,8 @@ mod train;
 mod window;
 
 // Long simulations: too long for Miri.
-#[cfg(all(test, not(miri)))]
+#[cfg(test)]
+#[cfg(not(miri))]
 mod behaviour;
 #[cfg(test)]
 mod properties;
