@@ -9,9 +9,6 @@ use warpline_core::parameter::Choice;
 use warpline_transport::cc::Algorithm;
 
 use super::component;
-use super::diagnostics::{Collector, spelling_help};
-use super::document::{Node, entry};
-use super::endpoint::{Endpoint, Traffic};
 use super::short;
 
 /// The kind of a congestion control that is not built in.
@@ -40,44 +37,6 @@ impl Cc {
     }
 }
 
-/// Checks the congestion controls that flows name. Flows from a guest may name any of Linux; all others need a built-in one.
-pub(super) fn check_names(root: &Node, errors: &mut Collector) {
-    let value = root.to_json();
-    let list = |key: &str| value[key].as_array().cloned().unwrap_or_default();
-    let hosts = list("host");
-    let has_kernel = |endpoint: &Value| {
-        endpoint.as_str().and_then(Endpoint::named).is_some_and(|about| about.traffic == Traffic::Kernel)
-    };
-    let is_guest = |from: &str| {
-        let guests = hosts.iter().filter(|host| has_kernel(&host["endpoint"]));
-        let names = guests.filter_map(|host| host["name"].as_str());
-        // The node itself, or a node of a group of the topology.
-        names
-            .into_iter()
-            .any(|name| name.strip_prefix(from).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
-    };
-    for (i, flow) in list("flow").iter().enumerate() {
-        let Some(name) = flow["cc"].as_str().filter(|name| !Algorithm::KINDS.contains(name)) else {
-            continue;
-        };
-        let from = flow["from"].as_str().unwrap_or_default();
-        if is_guest(from) {
-            continue;
-        }
-        let mut help = spelling_help(name, Algorithm::KINDS);
-        if name.contains(':') {
-            // The checks have found its short form to be unreadable.
-            help.extend(short::read(short::CC, name).and_then(Result::err));
-        }
-        help.push("or a table".to_owned());
-        let kernels = Endpoint::list(|about| about.traffic == Traffic::Kernel);
-        help.push(format!(
-            "a flow from a guest can name any that Linux has: a [[host]] for `from` with endpoint = {kernels}"
-        ));
-        errors.about(root, &entry("flow", i, &["cc"]), format!("`cc` cannot be {name:?}"), help);
-    }
-}
-
 impl Default for Cc {
     fn default() -> Self {
         Cc::BuiltIn(Algorithm::default())
@@ -100,7 +59,7 @@ impl Serialize for Cc {
 impl<'de> Deserialize<'de> for Cc {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
-            // Names of Linux's congestion controls are allowed for guests; `check_names` checks that.
+            // Names of Linux's congestion controls are allowed for guests; `cc_names` checks that.
             Value::String(name) => Ok(Algorithm::of_kind(&name).map_or(Cc::Custom { name }, Cc::BuiltIn)),
             Value::Object(table) if table.get("kind").is_some_and(|kind| kind == CUSTOM) => {
                 let name = table.get("name").and_then(Value::as_str);

@@ -45,6 +45,7 @@ pub mod addresses;
 pub mod application;
 mod base_rtt;
 pub mod cc;
+mod cc_names;
 pub mod changes;
 mod check;
 mod checker;

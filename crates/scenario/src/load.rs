@@ -8,7 +8,7 @@ use super::diagnostics::{Collector, Diagnostics, Sources};
 use super::document::{Data, Entry, Node, Place, Step, Table};
 use super::schema::json_schema;
 use super::short::Renamed;
-use super::{Scenario, cc, check, files, semantics, set, short};
+use super::{Scenario, cc_names, check, files, semantics, set, short};
 
 impl Scenario {
     /// Reads a scenario from TOML text. `name` is its name in errors; paths in it are relative to the current directory.
@@ -132,7 +132,7 @@ fn finish(
     });
     name_after_file(&mut node, stem);
     check::check(schema, &node, &mut errors);
-    cc::check_names(&node, &mut errors);
+    cc_names::check(&node, &mut errors);
     let wrong = errors.paths();
     let read = serde_json::from_value::<Scenario>(pruned(&node, &wrong).to_json());
     match read {
