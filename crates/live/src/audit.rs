@@ -72,7 +72,7 @@ pub struct PortAudit {
 /// How well the emulator kept up during a live run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Audit {
-    /// What results say of it.
+    /// What the results of a run keep of it: how late packets left, how many were lost, and the time that it took.
     #[serde(flatten)]
     pub summary: AuditSummary,
     /// The ports.

@@ -86,7 +86,7 @@ impl JsonSchema for Cc {
                 {
                     "type": "string",
                     "format": short::CC,
-                    "pattern": format!("^\\s*({}):.+$", Algorithm::KINDS.join("|")),
+                    "pattern": format!("^\\s*({}):.+$", Algorithm::KINDS.join("|").replace('+', "\\+")),
                     "description": "A name with parameters.",
                     "examples": ["nice:threshold=0.1"],
                 },

@@ -268,6 +268,9 @@ mod tests {
         let short = read("\"nice:threshold=0.1,burst=3\"").unwrap();
         let table = read("{ kind = \"nice\", threshold = 0.1, burst = 3 }").unwrap();
         assert_eq!((&short.flow, short.scenario_hash()), (&table.flow, table.scenario_hash()));
+        // "ledbat++" in an editor's pattern: plus signs stand for themselves.
+        let schema = super::super::json_schema()["$defs"]["CongestionControl"].to_string();
+        assert!(schema.contains(r"ledbat\\+\\+|") && read("\"ledbat++:target=60ms\"").is_ok(), "{schema}");
         for (cc, part) in [
             ("nice:treshold=0.1", "did you mean `threshold`?"),
             ("nice:threshold=2", "`threshold` is out of range: 2"),

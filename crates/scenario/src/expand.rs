@@ -10,6 +10,7 @@ use warpline_core::parameter::Choice;
 use warpline_core::{LinkId, NodeId, Rate, TimeDelta};
 use warpline_net::qdisc::{QdiscConfig, QueueLimit};
 use warpline_net::routing::{Graph, Metric, Router};
+use warpline_transport::tcp::TcpConfig;
 
 use super::application::Application;
 use super::base_rtt;
@@ -20,7 +21,6 @@ use super::quantity::StartTime;
 use super::tcp::TcpOptions;
 use super::topology;
 use super::{Cc, Scenario};
-use warpline_transport::tcp::TcpConfig;
 
 /// A scenario spelt out.
 #[derive(Clone, Debug, Default)]

@@ -7,9 +7,9 @@ use warpline_live::emulator::{Emulator, EmulatorConfig, EmulatorError, Ended};
 use warpline_net::{Control, Network};
 use warpline_results::{LiveHost, LiveSummary};
 
-use super::audit::live_host;
 use super::course::Account;
 use super::endpoints::{Attached, Ending, Named, Planned};
+use super::live_host::live_host;
 use super::pacer::Pacer;
 use super::routers::{LiveWorld, TurnFrames};
 use super::session::{Advance, Party, Session, Stop};

@@ -12,9 +12,9 @@ use warpline_live::port::PortId;
 use warpline_live::stepper::{Stepper, StepperCounters};
 use warpline_net::{Control, Network};
 
-use super::audit::live_host;
 use super::course::Account;
 use super::guests::{GuestResults, Guests, HASTE};
+use super::live_host::live_host;
 use super::routers::{LiveWorld, TurnFrames};
 use super::session::{Advance, Party, Session, Stop};
 use super::stage::Stage;

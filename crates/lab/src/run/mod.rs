@@ -11,8 +11,6 @@ mod session;
 mod simulation;
 mod sinks;
 
-#[cfg(target_os = "linux")]
-mod audit;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod dilate;
 #[cfg(target_os = "linux")]
@@ -23,6 +21,8 @@ mod endpoints;
 mod guests;
 #[cfg(target_os = "linux")]
 mod live;
+#[cfg(target_os = "linux")]
+mod live_host;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod lockstep;
 #[cfg(target_os = "linux")]
