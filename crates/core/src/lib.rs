@@ -74,7 +74,9 @@
 extern crate self as warpline_core;
 
 mod address;
+pub mod counter;
 pub mod dilation;
+mod empirical;
 pub mod float;
 pub mod packet;
 pub mod parameter;
@@ -84,9 +86,10 @@ pub mod record;
 pub mod time;
 
 pub use dilation::{Pace, Tdf};
+pub use empirical::Empirical;
 pub use packet::{
     Body, Datagram, Ecn, EndpointId, Flags, FlowId, Frame, LinkId, NodeId, Packet, SackBlocks, Segment,
-    SynOptions,
+    SynOptions, TimerId,
 };
 pub use quantity::{Bytes, ParseQuantityError, Rate};
 pub use random::{Stream, Streams};

@@ -2,12 +2,14 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::time::Timestamp;
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
         pub struct $name(pub u32);
         impl $name {
             /// The id as an index.
@@ -22,8 +24,12 @@ id!(
     FlowId
 );
 id!(
-    /// One end of a flow: where a packet is delivered and whose timer fires.
+    /// One end of a flow, to which packets are addressed. Hosts number them as they like.
     EndpointId
+);
+id!(
+    /// A timer of a host. Hosts number them as they like.
+    TimerId
 );
 id!(
     /// A host or router.
@@ -35,7 +41,7 @@ id!(
 );
 
 /// The ECN field of the IP header (RFC 3168 section 5).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Ecn {
     /// Not ECN-capable: congestion is signalled by dropping.
@@ -50,7 +56,7 @@ pub enum Ecn {
 }
 
 /// TCP flags, in the order of the wire (RFC 9293 section 3.1, RFC 3168 section 6.1).
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Flags(pub u8);
 
 impl Flags {
@@ -103,7 +109,7 @@ impl fmt::Debug for Flags {
 /// Up to four SACK blocks (RFC 2018 section 3), the first of which may be a D-SACK (RFC 2883).
 ///
 /// A block is an offset from the segment's `ack` and a length: a D-SACK below `ack` has a negative offset.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SackBlocks {
     len: u8,
     blocks: [(i32, u32); 4],
@@ -149,7 +155,7 @@ impl fmt::Debug for SackBlocks {
 }
 
 /// The options of a SYN (RFC 9293 section 3.7.1, RFC 7323 section 2, RFC 2018 section 2).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SynOptions {
     /// Largest segment that its sender can receive, in payload bytes.
     pub mss: u16,
@@ -163,7 +169,7 @@ pub struct SynOptions {
 ///
 /// Sequence numbers are 64-bit stream positions counted from the SYN (which is byte 0): they never wrap here, and are
 /// folded onto the 32 bits of the wire, plus an initial sequence number, where wire bytes are made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[repr(C)]
 pub struct Segment {
     /// Position of the first byte (of the SYN or FIN if there is no payload).
@@ -185,7 +191,7 @@ pub struct Segment {
 }
 
 /// A UDP datagram of an application.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Datagram {
     /// Sequence number within the flow, from 0.
     pub seq: u64,
@@ -199,14 +205,14 @@ pub struct Datagram {
 ///
 /// The network does not read the bytes. Its size, ECN field and flow are those of the [`Packet`] around it, taken from the IP
 /// header at the port; a mark is written back into the header where the packet leaves.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Frame {
     /// Number of the bytes in the pool of the ports. The last user of the packet gives it back.
     pub handle: u32,
 }
 
 /// What a packet carries.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Body {
     /// A TCP segment.
     Tcp(Segment),
@@ -227,7 +233,7 @@ impl Body {
 }
 
 /// A packet in the network. Laid out so that the fields that every hop needs come first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[repr(C)]
 pub struct Packet {
     /// The flow it belongs to.
@@ -248,6 +254,7 @@ pub struct Packet {
 
 impl Packet {
     /// A TCP segment of a flow on its way to an endpoint, as large as over IPv4 and in the first traffic class. The network numbers it.
+    #[inline]
     pub fn tcp(flow: FlowId, to: EndpointId, segment: Segment, ecn: Ecn) -> Self {
         Packet { flow, to, size: segment.wire_size(), ecn, class: 0, id: 0, body: Body::Tcp(segment) }
     }
@@ -268,6 +275,7 @@ pub const UDP_HEADER: u32 = 8;
 
 impl Segment {
     /// Bytes of TCP options, padded to words as stacks lay them out (RFC 7323 appendix A).
+    #[inline]
     pub fn options_len(&self) -> u32 {
         let mut len = 0;
         if self.flags.contains(Flags::SYN) {
@@ -280,6 +288,7 @@ impl Segment {
         len + if self.sack.is_empty() { 0 } else { 4 + 8 * self.sack.len() as u32 }
     }
     /// Bytes on the wire from the IPv4 header on.
+    #[inline]
     pub fn wire_size(&self) -> u32 {
         IPV4_HEADER + TCP_HEADER + self.options_len() + self.len
     }

@@ -5,6 +5,26 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::float;
 
+/// The increment of SplitMix64: 2^64 over the golden ratio, odd.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The hash of a name (FNV-1a, 64 bits), the same on every machine and for ever.
+pub const fn hash(name: &str) -> u64 {
+    let (bytes, mut hash, mut at) = (name.as_bytes(), 0xcbf2_9ce4_8422_2325u64, 0);
+    while at < bytes.len() {
+        hash = (hash ^ bytes[at] as u64).wrapping_mul(0x0000_0100_0000_01b3);
+        at += 1;
+    }
+    hash
+}
+
+/// A number in which every bit depends on every bit of `z`: the output function of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+pub const fn mix(z: u64) -> u64 {
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
 /// The source of a run's streams: the seed of the scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Streams {
@@ -20,19 +40,12 @@ impl Streams {
     /// The stream called `name` ("link.r1>r2.loss"). The same seed and name give the same stream, whatever else the run
     /// contains.
     pub fn stream(&self, name: &str) -> Stream {
-        // FNV-1a over the name, then SplitMix64 over seed and hash: both fixed for ever, unlike std's hasher.
-        let mut hash = 0xcbf2_9ce4_8422_2325u64;
-        for byte in name.bytes() {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-        let mut state = hash ^ self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // The hash of the name, then SplitMix64 over seed and hash: both fixed for ever, unlike std's hasher.
+        let mut state = hash(name) ^ self.seed.wrapping_mul(GOLDEN);
         let mut seed = [0u8; 32];
         for word in seed.chunks_exact_mut(8) {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            word.copy_from_slice(&(z ^ (z >> 31)).to_le_bytes());
+            state = state.wrapping_add(GOLDEN);
+            word.copy_from_slice(&mix(state).to_le_bytes());
         }
         Stream { rng: Xoshiro256PlusPlus::from_seed(seed) }
     }
@@ -61,6 +74,13 @@ impl Stream {
     /// Uniform integer in [0, bound); 0 for an empty range. The bias is below bound / 2^64.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+    /// Puts `items` in a random order, each as likely as any other (Fisher and Yates; Durstenfeld, CACM 7(7), 1964).
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            let other = self.below(last as u64 + 1) as usize;
+            items.swap(last, other);
+        }
     }
     /// True with the given probability.
     pub fn chance(&mut self, probability: f64) -> bool {

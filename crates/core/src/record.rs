@@ -2,11 +2,13 @@
 //!
 //! Records are plain values in buffers that the driver drains; a record that was not requested costs nothing.
 
+use serde::{Deserialize, Serialize};
+
 use crate::packet::{EndpointId, FlowId, LinkId, Packet};
 use crate::time::{TimeDelta, Timestamp};
 
 /// Why a packet was lost in the network.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum DropReason {
     /// The queue was full.
     Overflow,
@@ -31,7 +33,7 @@ impl DropReason {
 }
 
 /// What happened to a packet on a link.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum LinkEvent {
     /// Taken into the queue (or straight into transmission).
     Enqueue,
@@ -50,7 +52,7 @@ pub enum LinkEvent {
 
 /// One packet event on a recorded link. `backlog` counts packets and bytes that wait after the event, without the packet
 /// in transmission.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct LinkRecord {
     /// When it happened.
     pub time: Timestamp,
@@ -66,8 +68,15 @@ pub struct LinkRecord {
     pub packet: Packet,
 }
 
+impl LinkRecord {
+    /// The order of records: that of time and, within an instant, of links. Those of one link keep the order in which they were made.
+    pub fn order(&self) -> (Timestamp, LinkId) {
+        (self.time, self.link)
+    }
+}
+
 /// Why a segment was declared lost or the window was reduced.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum LossTrigger {
     /// Three duplicate ACKs or the SACK rule of RFC 6675.
     DupAcks,
@@ -91,8 +100,38 @@ impl LossTrigger {
     }
 }
 
+/// Congestion state of the connection, as in Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum Phase {
+    /// Nothing wrong.
+    #[default]
+    Open,
+    /// Duplicate ACKs or SACKs seen, nothing declared lost yet. Growth goes on.
+    Disorder,
+    /// Reduced because of an ECN echo; not growing until the window's end is acknowledged.
+    Cwr,
+    /// Fast recovery; not growing.
+    Recovery,
+    /// After a retransmission time-out; slow start goes on.
+    Loss,
+}
+
+impl Phase {
+    /// Its name in Linux, which tables and qlog use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Phase::Open => "open",
+            Phase::Disorder => "disorder",
+            Phase::Cwr => "cwr",
+            Phase::Recovery => "recovery",
+            Phase::Loss => "loss",
+        }
+    }
+}
+
 /// What a TCP endpoint did or saw. Positions are stream bytes counted from the SYN, which is byte 0.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub enum TcpEvent {
     /// A segment with payload, SYN or FIN was sent.
     Sent {
@@ -147,10 +186,10 @@ pub enum TcpEvent {
         /// The evidence.
         trigger: LossTrigger,
     },
-    /// The congestion state changed (names as in Linux: open, disorder, cwr, recovery, loss).
+    /// The congestion state changed.
     State {
         /// The new state.
-        state: &'static str,
+        state: Phase,
     },
     /// A reduction was undone because the retransmission proved spurious.
     Undo,
@@ -164,7 +203,7 @@ pub enum TcpEvent {
 }
 
 /// One event of a recorded TCP endpoint.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct TcpRecord {
     /// When it happened.
     pub time: Timestamp,
@@ -174,4 +213,11 @@ pub struct TcpRecord {
     pub endpoint: EndpointId,
     /// The event.
     pub event: TcpEvent,
+}
+
+impl TcpRecord {
+    /// The order of records: that of time and, within an instant, of flows and ends. Those of one end keep the order in which they were made.
+    pub fn order(&self) -> (Timestamp, FlowId, EndpointId) {
+        (self.time, self.flow, self.endpoint)
+    }
 }

@@ -3,17 +3,19 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub};
 
+use serde::{Deserialize, Serialize};
+
 /// An instant, in nanoseconds since the run's start.
 ///
 /// 64 bits reach 584 years. [`Timestamp::NEVER`] stands for "no deadline" and sorts after every real instant.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Timestamp(u64);
 
 /// A span of time, in nanoseconds; never negative.
 ///
 /// A plain 64-bit integer: `std::time::Duration` is two fields with carries between them, which the event path would pay
 /// for on every addition.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct TimeDelta(u64);
 
 impl Timestamp {

@@ -23,6 +23,9 @@ impl CongestionControl for Steady {
             self.cwnd += (ack.mss * ack.acked / self.cwnd).max(1);
         }
     }
+    fn reads_delivery_rate(&self) -> bool {
+        false
+    }
     fn on_congestion_event(&mut self, _: &CongestionEvent) {
         self.cwnd = self.cwnd * 9 / 10;
     }

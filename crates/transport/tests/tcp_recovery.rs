@@ -355,7 +355,7 @@ fn records_tell_the_story_in_order() {
     assert!(events.windows(2).all(|w| w[0].0 <= w[1].0));
     let lost = TcpEvent::Lost { seq: 1 + 5 * MSS, len: MSS as u32, trigger: LossTrigger::Rack };
     assert!(has_event(&events, |e| *e == lost));
-    assert!(has_event(&events, |e| *e == TcpEvent::State { state: "recovery" }));
+    assert!(has_event(&events, |e| *e == TcpEvent::State { state: Phase::Recovery }));
     assert!(has_event(&events, |e| *e == TcpEvent::Established));
     assert!(has_event(
         &events,

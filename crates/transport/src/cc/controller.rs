@@ -37,6 +37,14 @@ impl CongestionControl for Controller {
     fn on_ack(&mut self, ack: &AckSample) {
         each!(self, algorithm => algorithm.on_ack(ack));
     }
+    #[inline(always)]
+    fn cwnd_after(&mut self, ack: &AckSample) -> u64 {
+        each!(self, algorithm => algorithm.cwnd_after(ack))
+    }
+    /// No built-in algorithm does so far.
+    fn reads_delivery_rate(&self) -> bool {
+        matches!(self, Controller::Boxed(algorithm) if algorithm.reads_delivery_rate())
+    }
     #[inline]
     fn on_congestion_event(&mut self, event: &CongestionEvent) {
         each!(self, algorithm => algorithm.on_congestion_event(event));

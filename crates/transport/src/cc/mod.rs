@@ -43,6 +43,7 @@ mod testbed;
 
 use warpline_core::parameter::Choice;
 use warpline_core::record::LossTrigger;
+pub use warpline_core::record::Phase;
 use warpline_core::{Rate, TimeDelta, Timestamp};
 
 pub use controller::BuiltIn;
@@ -68,7 +69,8 @@ pub struct AckSample {
     /// One-way delay from the sender's to the receiver's timestamp, with an unknown constant offset, if timestamps are in use
     /// (what RFC 6817 needs).
     pub one_way_delay: Option<TimeDelta>,
-    /// Delivery rate sample (draft-cheng-iccrg-delivery-rate-estimation).
+    /// Delivery rate sample (draft-cheng-iccrg-delivery-rate-estimation), for an algorithm that
+    /// [reads](CongestionControl::reads_delivery_rate) it.
     pub delivery_rate: Option<Rate>,
     /// Bytes delivered over the connection so far.
     pub delivered: u64,
@@ -91,23 +93,6 @@ pub struct AckSample {
     /// The connection's congestion state. In [`Phase::Cwr`] and [`Phase::Recovery`] the window must not grow. After a
     /// time-out ([`Phase::Loss`]), slow start goes on.
     pub phase: Phase,
-}
-
-/// Congestion state of the connection, as in Linux.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
-#[repr(u8)]
-pub enum Phase {
-    /// Nothing wrong.
-    #[default]
-    Open,
-    /// Duplicate ACKs or SACKs seen, nothing declared lost yet. Growth goes on.
-    Disorder,
-    /// Reduced because of an ECN echo; not growing until the window's end is acknowledged.
-    Cwr,
-    /// Fast recovery; not growing.
-    Recovery,
-    /// After a retransmission time-out; slow start goes on.
-    Loss,
 }
 
 /// A reason to reduce.
@@ -135,6 +120,16 @@ pub trait CongestionControl: std::fmt::Debug + Send {
     }
     /// An acknowledgement of new data (cumulative or selective) was processed.
     fn on_ack(&mut self, ack: &AckSample);
+    /// [`on_ack`](Self::on_ack), and [`cwnd`](Self::cwnd) after it: what every acknowledgement asks for, in one call.
+    #[inline]
+    fn cwnd_after(&mut self, ack: &AckSample) -> u64 {
+        self.on_ack(ack);
+        self.cwnd()
+    }
+    /// Whether it reads [`AckSample::delivery_rate`]. If not, the connection gives none.
+    fn reads_delivery_rate(&self) -> bool {
+        true
+    }
     /// Losses or ECN echoes begin a new congestion episode: reduce `cwnd` and `ssthresh`. Called once per episode.
     /// Keep the state before for [`undo`](Self::undo).
     fn on_congestion_event(&mut self, event: &CongestionEvent);

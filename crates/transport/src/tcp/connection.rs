@@ -11,7 +11,7 @@ use super::config::TcpConfig;
 use super::handshake::Handshake;
 use super::log::Log;
 use super::receiver::Receiver;
-use super::sender::{Expired, Sender};
+use super::sender::{Expired, Next, Sender};
 use super::state::{Outcome, State};
 use super::stats::Stats;
 use crate::cc::{CongestionControl, Phase};
@@ -31,6 +31,12 @@ enum Control {
 struct ResetAt {
     seq: u64,
     ack: u64,
+}
+
+/// Takes the segments that a connection sends.
+pub trait Transmit {
+    /// Takes the next segment, with the ECN field of its IP header.
+    fn transmit(&mut self, segment: &Segment, ecn: Ecn);
 }
 
 /// One end of a TCP connection, generic over its congestion control so that a built-in choice is dispatched statically.
@@ -78,6 +84,13 @@ impl<C: CongestionControl> Connection<C> {
             handshake: Handshake::new(config.clone()),
             sender: Sender::new(config, cc),
         }
+    }
+
+    /// Takes the path that is for every case from now on; `acks`: for acknowledgements, too.
+    #[cfg(test)]
+    pub(super) fn take_slow_paths(&mut self, acks: bool) {
+        self.sender.slow = true;
+        self.sender.slow_acks = acks;
     }
 
     // ---- The application's side ----
@@ -314,7 +327,7 @@ impl<C: CongestionControl> Connection<C> {
     #[inline(always)]
     fn on_payload(&mut self, now: Timestamp, segment: &Segment) {
         let end = segment.seq + u64::from(segment.len);
-        if self.receiver.is_simple(segment.seq, end) {
+        if self.receiver.is_simple(segment.seq, end) && self.sender.takes_fast_paths() {
             self.receiver.on_in_order(now, segment.len);
         } else {
             let segment = *segment;
@@ -363,6 +376,40 @@ impl<C: CongestionControl> Connection<C> {
     /// The next segment to send, with its ECN field. Call it until it returns `None`.
     #[inline]
     pub fn poll_transmit(&mut self, now: Timestamp) -> Option<(Segment, Ecn)> {
+        match (self.sender.next(), self.receiver.is_ack_due()) {
+            (Next::None, false) => None,
+            (Next::None, true) if self.state.is_synchronised() => Some(self.make_ack(now)),
+            (Next::Full, false) => Some(self.sender.emit_full(now, &mut self.receiver, &mut self.log)),
+            _ => self.poll_all(now),
+        }
+    }
+
+    /// Sends every segment that may leave now to `to`: those that [`poll_transmit`](Self::poll_transmit) would return until it returns `None`.
+    // For simulations: a segment on one of the two common paths is written where it is to lie, and nowhere before.
+    #[inline(always)]
+    pub fn transmit_to(&mut self, now: Timestamp, to: &mut impl Transmit) {
+        loop {
+            match (self.sender.next(), self.receiver.is_ack_due()) {
+                (Next::None, false) => return,
+                (Next::None, true) if self.state.is_synchronised() && !self.receiver.has_sack() => {
+                    let (segment, ecn) = self.make_plain_ack(now);
+                    to.transmit(&segment, ecn);
+                }
+                (Next::Full, false) => {
+                    let (segment, ecn) = self.sender.emit_full(now, &mut self.receiver, &mut self.log);
+                    to.transmit(&segment, ecn);
+                }
+                _ => match self.poll_all(now) {
+                    Some((segment, ecn)) => to.transmit(&segment, ecn),
+                    None => return,
+                },
+            }
+        }
+    }
+
+    /// The next segment to send, whatever it is.
+    #[inline(never)]
+    fn poll_all(&mut self, now: Timestamp) -> Option<(Segment, Ecn)> {
         if (!matches!(self.control, Control::None) || self.sender.has_special())
             && let Some(out) = self.poll_special(now)
         {
@@ -384,11 +431,28 @@ impl<C: CongestionControl> Connection<C> {
         if self.sender.may_speculate() {
             return self.sender.poll_speculative(now, &mut self.receiver, &mut self.log);
         }
+        self.sender.note_quiet();
         None
     }
 
     #[inline]
     fn make_ack(&mut self, now: Timestamp) -> (Segment, Ecn) {
+        if self.receiver.has_sack() {
+            return self.make_ack_with_sack(now);
+        }
+        self.make_plain_ack(now)
+    }
+
+    /// An acknowledgement without SACK blocks.
+    #[inline(always)]
+    fn make_plain_ack(&mut self, now: Timestamp) -> (Segment, Ecn) {
+        let segment = self.receiver.header(now, self.sender.nxt());
+        self.log.count_sent(&segment);
+        (segment, Ecn::NotEct)
+    }
+
+    #[inline(never)]
+    fn make_ack_with_sack(&mut self, now: Timestamp) -> (Segment, Ecn) {
         let segment = self.receiver.make_ack(now, self.sender.nxt());
         self.log.count_sent(&segment);
         (segment, Ecn::NotEct)
@@ -421,6 +485,7 @@ impl<C: CongestionControl> Connection<C> {
     /// A SYN or SYN/ACK is to be sent, unless a reset is.
     fn request_syn(&mut self) {
         if matches!(self.control, Control::None) {
+            self.sender.forget_outlook();
             self.control = Control::Syn;
         }
     }

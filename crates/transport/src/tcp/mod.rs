@@ -7,6 +7,8 @@
 mod config;
 mod connection;
 mod ecn;
+#[cfg(test)]
+mod fast_path_tests;
 mod handshake;
 mod log;
 mod preset;
@@ -19,7 +21,7 @@ mod stats;
 mod window;
 
 pub use config::{Recovery, RtoVariance, TcpConfig};
-pub use connection::Connection;
+pub use connection::{Connection, Transmit};
 pub use preset::TcpPreset;
 pub use rtt::Rtt;
 pub use state::{Outcome, State};

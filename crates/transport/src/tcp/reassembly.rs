@@ -63,6 +63,21 @@ impl Ahead {
 
     /// Adds a range. Returns how much of it had arrived before.
     pub(super) fn insert(&mut self, start: u64, end: u64) -> Overlap {
+        // Mostly it extends the range that changed last, and nothing is beyond that.
+        if let Some(last) = self.ranges.last_mut()
+            && last.1 == start
+            && self.recent_len > 0
+            && *last == self.recent[0]
+        {
+            last.1 = end;
+            self.recent[0].1 = end;
+            return Overlap::default();
+        }
+        self.insert_anywhere(start, end)
+    }
+
+    #[inline(never)]
+    fn insert_anywhere(&mut self, start: u64, end: u64) -> Overlap {
         let first = self.ranges.partition_point(|&(_, e)| e < start);
         let last = first + self.ranges[first..].partition_point(|&(s, _)| s <= end);
         let mut merged = (start, end);
@@ -117,5 +132,37 @@ impl Ahead {
             }
         }
         self.recent_len = n as u8;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// The short way to extend a range against the way for every case.
+        #[test]
+        fn a_range_is_extended_as_if_inserted(
+            pieces in prop::collection::vec((0u64..40, 1u64..6, prop::bool::weighted(0.7)), 1..120),
+        ) {
+            let (mut short, mut long) = (Ahead::default(), Ahead::default());
+            let (mut nxt, mut end) = (0, 10);
+            for (start, len, on) in pieces {
+                // Mostly behind the last piece.
+                let start = (if on { end } else { nxt + 1 + start }).max(nxt + 1);
+                end = start + len;
+                prop_assert_eq!(short.insert(start, end), long.insert_anywhere(start, end));
+                if len == 5 && !on {
+                    let to = nxt + 20;
+                    let joined = short.join(to, u64::MAX);
+                    prop_assert_eq!(joined, long.join(to, u64::MAX));
+                    nxt = joined.0;
+                }
+                prop_assert_eq!(short.ranges(), long.ranges());
+                prop_assert_eq!(short.recent(), long.recent());
+            }
+        }
     }
 }

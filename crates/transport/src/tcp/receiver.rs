@@ -22,8 +22,8 @@ pub(super) struct Receiver {
     last_ack_sent: u64,
     /// When a delayed acknowledgement is due.
     delayed_until: Timestamp,
-    /// Position of the FIN, if one arrived. It counts once everything before it has arrived.
-    fin_at: Option<NonZeroU64>,
+    /// Position of the FIN, if one arrived, else [`NO_FIN`]. It counts once everything before it has arrived.
+    fin_at: u64,
     /// A duplicate to report (RFC 2883): its first byte, and one past its last.
     dsack: Option<(u64, NonZeroU64)>,
     /// What arrived out of order: allocated when something does, and then kept.
@@ -31,13 +31,16 @@ pub(super) struct Receiver {
     buffer: u64,
     /// Next byte the application takes; follows `nxt` when `auto_read`.
     read: u64,
-    delay: Option<TimeDelta>,
+    /// Longest delay of an acknowledgement; zero for none.
+    delay: TimeDelta,
     /// Timestamp to echo (RFC 7323 TS.Recent).
     ts_recent: u32,
     /// Largest payload seen: a full segment.
     full: u32,
     unacked: u32,
     ack_after: u32,
+    /// Unacknowledged bytes at which an acknowledgement is due: `ack_after` full segments.
+    ack_at: u32,
     /// Segments that are still acknowledged one by one.
     quick: u32,
     echo: Echo,
@@ -55,6 +58,9 @@ pub(super) struct Receiver {
     scale: u8,
 }
 
+/// The position of no FIN.
+const NO_FIN: u64 = u64::MAX;
+
 /// What a segment's payload did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Arrived {
@@ -69,16 +75,17 @@ impl Receiver {
             edge: 0,
             last_ack_sent: 0,
             delayed_until: Timestamp::NEVER,
-            fin_at: None,
+            fin_at: NO_FIN,
             dsack: None,
             ahead: None,
             buffer: config.receive_buffer.0,
             read: 1,
-            delay: Some(config.delayed_ack).filter(|delay| !delay.is_zero()),
+            delay: config.delayed_ack,
             ts_recent: 0,
             full: 0,
             unacked: 0,
             ack_after: config.delayed_ack_segments,
+            ack_at: 0,
             quick: config.quick_acks,
             echo: Echo::default(),
             ack_now: false,
@@ -150,7 +157,7 @@ impl Receiver {
     }
 
     /// Timestamps and ECN of any segment. Returns whether it brought a congestion mark.
-    #[inline]
+    #[inline(always)]
     pub(super) fn on_header(&mut self, segment: &Segment, ce: bool) -> bool {
         if let Some((value, _)) = segment.timestamps
             && segment.seq <= self.last_ack_sent
@@ -192,7 +199,6 @@ impl Receiver {
     }
 
     /// A pure acknowledgement, with SACK blocks if there are any.
-    #[inline]
     pub(super) fn make_ack(&mut self, now: Timestamp, seq: u64) -> Segment {
         let mut segment = self.header(now, seq);
         if self.has_sack() {
@@ -250,7 +256,6 @@ impl Receiver {
 
     /// Right edge to offer: never less than offered, and not moved by less than a segment or half the buffer unless all is
     /// free (receiver side of silly window avoidance, RFC 1122 section 4.2.3.3).
-    #[inline]
     fn right_edge(&self) -> u64 {
         if self.auto_read {
             return self.edge.max(self.nxt + self.buffer);
@@ -270,43 +275,64 @@ impl Receiver {
         self.unacked = 0;
         self.delayed_until = Timestamp::NEVER;
         self.last_ack_sent = self.nxt;
-        let window = if syn {
-            // Windows of SYN segments are not scaled (RFC 7323 section 2.2).
-            self.buffer.min(65_535)
+        let whole = self.nxt + self.buffer;
+        let window = if self.auto_read && whole >= self.edge && !syn {
+            // The usual case. The buffer is a multiple of the scale that windows can express.
+            debug_assert_eq!(self.buffer, self.partial_window(false));
+            self.buffer
         } else {
-            let window = self.right_edge() - self.nxt;
-            let unit = (1u64 << self.scale) - 1;
-            ((window + unit) & !unit).min(65_535 << self.scale)
+            self.partial_window(syn)
         };
         self.edge = self.edge.max(self.nxt + window);
         window as u32
     }
 
+    #[inline(never)]
+    fn partial_window(&self, syn: bool) -> u64 {
+        if syn {
+            // Windows of SYN segments are not scaled (RFC 7323 section 2.2).
+            return self.buffer.min(65_535);
+        }
+        let window = self.right_edge() - self.nxt;
+        let unit = (1u64 << self.scale) - 1;
+        ((window + unit) & !unit).min(65_535 << self.scale)
+    }
+
     /// `len` bytes of payload arrived in order, and nothing is missing: the common case.
-    #[inline]
+    #[inline(always)]
     pub(super) fn on_in_order(&mut self, now: Timestamp, len: u32) {
         self.nxt += u64::from(len);
-        self.full = self.full.max(len);
+        if len > self.full {
+            self.note_full(len);
+        }
         self.unacked = self.unacked.saturating_add(len);
         self.schedule(now, false);
     }
 
     /// Whether [`on_in_order`](Self::on_in_order) applies to `start..end`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_simple(&self, start: u64, end: u64) -> bool {
-        start == self.nxt && !self.gap && end <= self.edge && self.unread() == 0 && self.fin_at.is_none()
+        start == self.nxt && !self.gap && end <= self.edge && self.fin_at == NO_FIN && self.unread() == 0
     }
 
-    #[inline]
+    /// A segment with `len` bytes of payload arrived.
+    #[inline(never)]
+    fn note_full(&mut self, len: u32) {
+        self.full = self.full.max(len);
+        self.ack_at = self.ack_after.saturating_mul(self.full);
+    }
+
+    #[inline(always)]
     fn schedule(&mut self, now: Timestamp, at_once: bool) {
         // Linux and RFC 5681 alike: at least every second full-sized segment.
-        if at_once || self.quick > 0 || self.unacked >= self.ack_after.saturating_mul(self.full) {
+        if at_once || self.quick > 0 || self.unacked >= self.ack_at {
             self.quick = self.quick.saturating_sub(1);
             self.ack_now = true;
         } else if !self.delayed_until.is_set() {
-            match self.delay {
-                Some(delay) => self.delayed_until = now + delay,
-                None => self.ack_now = true,
+            if self.delay.is_zero() {
+                self.ack_now = true;
+            } else {
+                self.delayed_until = now + self.delay;
             }
         }
     }
@@ -326,7 +352,10 @@ impl Receiver {
             self.ack_now = true;
             return Arrived::default();
         }
-        self.full = self.full.max((payload_end - start).min(u64::from(u32::MAX)) as u32);
+        let len = (payload_end - start).min(u64::from(u32::MAX)) as u32;
+        if len > self.full {
+            self.note_full(len);
+        }
         if end <= self.nxt {
             self.report_duplicate(start, end);
             return Arrived { duplicate: end - start };
@@ -341,9 +370,9 @@ impl Receiver {
             let had_gap = self.gap;
             self.nxt = end;
             if fin {
-                self.fin_at = NonZeroU64::new(end - 1);
-            } else if self.fin_at.is_some_and(|at| at.get() < end) {
-                self.fin_at = None;
+                self.fin_at = end - 1;
+            } else if self.fin_at < end {
+                self.fin_at = NO_FIN;
             }
             if had_gap {
                 duplicate += self.join_ahead();
@@ -356,8 +385,7 @@ impl Receiver {
             self.gap = true;
             duplicate += self.report_overlap(overlap);
             if fin {
-                let first = self.fin_at.map_or(end - 1, |at| at.get().min(end - 1));
-                self.fin_at = NonZeroU64::new(first);
+                self.fin_at = self.fin_at.min(end - 1);
             }
             self.ack_now = true;
         }
@@ -367,7 +395,7 @@ impl Receiver {
     /// Ranges that the data in order reaches become part of it, up to the FIN. Returns how much had arrived before.
     fn join_ahead(&mut self) -> u64 {
         let Some(ahead) = &mut self.ahead else { return 0 };
-        let last = self.fin_at.map_or(u64::MAX, |at| at.get() + 1);
+        let last = self.fin_at.saturating_add(1);
         let (nxt, overlap) = ahead.join(self.nxt, last);
         if nxt == last {
             ahead.clear();
@@ -395,7 +423,7 @@ impl Receiver {
     /// Whether the other side's FIN has been received, with everything before it.
     #[inline]
     pub(super) fn fin_received(&self) -> bool {
-        self.fin_at.is_some_and(|fin| self.nxt > fin.get())
+        self.nxt > self.fin_at
     }
 
     /// The blocks for an acknowledgement, at most `room`: the D-SACK first (RFC 2883 section 4), then the ranges that

@@ -35,10 +35,13 @@ pub struct Rtt {
     linux: bool,
     max_rto: u64,
     granularity: u64,
-    /// Phase of the heartbeat that time-outs wait for, where there is one.
-    heartbeat: Option<u64>,
+    /// Phase of the heartbeat that time-outs wait for; [`NO_HEARTBEAT`] where there is none.
+    heartbeat: u64,
     min_rto: u64,
 }
+
+/// No phase.
+const NO_HEARTBEAT: u64 = u64::MAX;
 
 impl Rtt {
     /// Before the first sample: the time-out is `config.initial_rto`. The bounds, the granularity and the kind of variance are the
@@ -57,7 +60,7 @@ impl Rtt {
             min_rto: config.min_rto.as_nanos(),
             max_rto: config.max_rto.as_nanos(),
             granularity: config.tick.as_nanos(),
-            heartbeat: config.heartbeat.then_some(config.heartbeat_phase.as_nanos()),
+            heartbeat: if config.heartbeat { config.heartbeat_phase.as_nanos() } else { NO_HEARTBEAT },
         };
         rtt.rto = rtt.rounded(config.initial_rto.as_nanos());
         rtt
@@ -70,36 +73,47 @@ impl Rtt {
     /// sample per acknowledgement, RTTVAR would only show how much neighbouring samples differ, and the time-out
     /// would be hardly above the RTT. So the other samples of a round trip are left out. Linux's estimator takes all
     /// of them.
-    #[inline]
+    #[inline(always)]
     pub fn sample(&mut self, rtt: TimeDelta, una: u64, nxt: u64) {
         let r = rtt.as_nanos().max(1);
         self.backoff = 0;
         if self.srtt == 0 {
-            self.srtt = r;
-            self.rttvar = r / 2;
-            self.mdev = r / 2;
-            self.round_end = nxt;
-            if self.linux {
-                self.rttvar = self.rttvar.max(self.min_rto / 4);
-                self.mdev_max = self.rttvar;
-            }
-        } else if !self.linux && una < self.round_end {
-            return;
-        } else {
+            self.begin(r, nxt);
+        } else if self.linux {
             let error = r as i64 - self.srtt as i64;
             self.srtt = (self.srtt as i64 + (error >> 3)).max(1) as u64;
-            if self.linux {
-                self.linux_variance(error, una, nxt);
-            } else {
-                let deviation = error.unsigned_abs() as i64 - self.rttvar as i64;
-                self.rttvar = (self.rttvar as i64 + (deviation >> 2)) as u64;
-                self.round_end = nxt;
-            }
+            self.linux_variance(error, una, nxt);
+        } else if una < self.round_end {
+            return;
+        } else {
+            self.rfc_6298(r, nxt);
         }
         let variance = (self.rttvar * 4).max(self.granularity);
         let rto = self.srtt + variance;
         let rto = if self.linux { rto } else { rto.max(self.min_rto) };
         self.rto = if self.granularity == 0 { rto.min(self.max_rto) } else { self.rounded(rto) };
+    }
+
+    /// The first sample.
+    #[inline(never)]
+    fn begin(&mut self, r: u64, nxt: u64) {
+        self.srtt = r;
+        self.rttvar = r / 2;
+        self.mdev = r / 2;
+        self.round_end = nxt;
+        if self.linux {
+            self.rttvar = self.rttvar.max(self.min_rto / 4);
+            self.mdev_max = self.rttvar;
+        }
+    }
+
+    #[inline(never)]
+    fn rfc_6298(&mut self, r: u64, nxt: u64) {
+        let error = r as i64 - self.srtt as i64;
+        self.srtt = (self.srtt as i64 + (error >> 3)).max(1) as u64;
+        let deviation = error.unsigned_abs() as i64 - self.rttvar as i64;
+        self.rttvar = (self.rttvar as i64 + (deviation >> 2)) as u64;
+        self.round_end = nxt;
     }
 
     /// Takes the RTT of a segment that was sent once for the smallest RTT of the path.
@@ -130,6 +144,7 @@ impl Rtt {
         }
     }
 
+    #[inline(never)]
     fn rounded(&self, rto: u64) -> u64 {
         let rto = if self.granularity > 0 {
             rto.div_ceil(self.granularity).saturating_mul(self.granularity)
@@ -176,8 +191,8 @@ impl Rtt {
     #[inline]
     pub fn deadline(&self, now: Timestamp) -> Timestamp {
         match self.heartbeat {
-            None => now + self.rto(),
-            Some(phase) => self.beat(now, phase),
+            NO_HEARTBEAT => now + self.rto(),
+            phase => self.beat(now, phase),
         }
     }
     #[cold]

@@ -95,9 +95,8 @@ impl<C: CongestionControl> Sender<C> {
         } else if plain
             && segment.ack > self.una
             && segment.ack <= self.nxt
-            && self.episode.is_open()
-            && self.board.is_clean()
-            && self.tail_probe.is_none()
+            && self.is_calm()
+            && self.takes_plain_acks()
             && self.board.front().is_some_and(|first| first.end() <= segment.ack)
         {
             self.on_plain_ack(now, log, AckFields::of(segment));
@@ -118,19 +117,16 @@ impl<C: CongestionControl> Sender<C> {
         }
     }
 
-    /// New data is acknowledged, one whole segment at least, and nothing is wrong.
+    /// New data is acknowledged, one whole segment at least, [nothing is wrong](Self::is_calm), and there are neither SACK blocks nor an ECN
+    /// echo. Losses are not looked for: what RACK could find, sent before a retransmission that has arrived or marked before an undo, is left to
+    /// the next acknowledgement that is not plain, and to the timers.
     #[inline(never)]
     fn on_plain_ack(&mut self, now: Timestamp, log: &mut Log, fields: AckFields) {
         let prior_in_flight = self.nxt - self.una;
         let acked = fields.ack - self.una;
         self.offered.end = self.offered.end.max(fields.edge);
-        let Some(first) = self.board.pop_clean(fields.ack) else { return };
-        log.note_latency(now, first.first_sent_at);
-        let mut newest = first;
-        while let Some(sent) = self.board.pop_clean(fields.ack) {
-            log.note_latency(now, sent.first_sent_at);
-            newest = sent;
-        }
+        let taken = self.board.take_clean(fields.ack, |sent| log.note_latency(now, sent.first_sent_at));
+        let Some((&first, &newest)) = taken else { return };
         if newest.end() != fields.ack {
             self.board.trim(fields.ack);
         }
@@ -150,8 +146,9 @@ impl<C: CongestionControl> Sender<C> {
         if self.uses.rack {
             self.rack.on_delivered(now, &newest, fields.echo(), self.rtt.min());
         }
-        self.report(now, fields, acked, Some(&newest), sample, prior_in_flight, true);
-        self.rearm(now);
+        self.report::<true>(now, fields, acked, Some(&newest), sample, prior_in_flight, true);
+        self.rearm_in::<true>(now);
+        self.look_ahead::<true>();
         if log.is_recording() {
             self.record_ack(now, log, fields, acked, sample);
         }
@@ -174,10 +171,10 @@ impl<C: CongestionControl> Sender<C> {
         Some(rtt)
     }
 
-    /// Reports to congestion control, and takes over its window.
-    #[inline]
+    /// Reports to congestion control, and takes over its window. `CALM`: [nothing is wrong](Self::is_calm).
+    #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "inlined twice; a struct would say no more")]
-    fn report(
+    fn report<const CALM: bool>(
         &mut self,
         now: Timestamp,
         fields: AckFields,
@@ -195,12 +192,9 @@ impl<C: CongestionControl> Sender<C> {
                 (None, self.rate.delivered - acked)
             }
         };
-        let cwnd = self.cc.cwnd();
-        let slow_start = cwnd < self.cc.ssthresh();
-        // Linux tcp_is_cwnd_limited: in slow start it is enough that half the window was used.
         let limited = !self.config.cwnd_validation
             || fields.ack <= self.limited_until
-            || (slow_start && cwnd < prior_in_flight * 2);
+            || self.is_doubling(prior_in_flight);
         let sample = AckSample {
             now,
             acked,
@@ -218,22 +212,29 @@ impl<C: CongestionControl> Sender<C> {
             delivered: self.rate.delivered,
             prior_delivered,
             prior_in_flight,
-            in_flight: self.in_flight(),
+            in_flight: if CALM { self.nxt - self.una } else { self.in_flight() },
             next_seq: self.nxt,
             ack: self.una,
-            ce: if fields.ece && self.uses.ecn { acked } else { 0 },
+            ce: if !CALM && fields.ece && self.uses.ecn { acked } else { 0 },
             // Nothing grows on duplicates (RFC 3042 section 2; Linux tcp_may_raise_cwnd).
             cwnd_limited: limited && advanced && self.ramp == u64::MAX,
-            phase: self.episode.phase(),
+            phase: if CALM { Phase::Open } else { self.episode.phase() },
         };
-        self.cc.on_ack(&sample);
+        let cwnd = self.cc.cwnd_after(&sample);
         if self.ramp != u64::MAX {
             self.ramp += acked.min(2 * self.mss);
-            if self.ramp >= self.cc.cwnd() {
+            if self.ramp >= cwnd {
                 self.ramp = u64::MAX;
             }
         }
-        self.refresh_window();
+        self.use_window::<CALM>(cwnd);
+    }
+
+    /// Linux tcp_is_cwnd_limited: in slow start it is enough that half the window was used.
+    #[inline]
+    fn is_doubling(&self, prior_in_flight: u64) -> bool {
+        let cwnd = self.cc.cwnd();
+        cwnd < prior_in_flight * 2 && cwnd < self.cc.ssthresh()
     }
 
     /// Bound of the congestion window.
@@ -245,20 +246,33 @@ impl<C: CongestionControl> Sender<C> {
     /// The window that is in force now.
     #[inline]
     pub(super) fn refresh_window(&mut self) {
+        self.use_window::<false>(self.cc.cwnd());
+    }
+
+    /// Takes over `cwnd`, which is congestion control's window. `CALM`: [nothing is wrong](Self::is_calm).
+    #[inline(always)]
+    fn use_window<const CALM: bool>(&mut self, cwnd: u64) {
         let clamp = self.window_bound();
-        let cwnd = self.cc.cwnd().min(clamp);
+        let cwnd = cwnd.min(clamp);
         self.small_window = cwnd < self.burst_bytes;
-        if self.small_window && self.pacer.next > Timestamp::ZERO {
-            let burst = self.small_window_burst();
-            self.pacer.rewait(burst_interval(burst, self.mss, cwnd, self.rtt.srtt()));
+        if self.small_window {
+            self.rewait_for_burst(cwnd);
         }
         self.window = if self.small_window {
             self.burst_bytes
-        } else if let Some(prr) = self.episode.prr() {
+        } else if !CALM && let Some(prr) = self.episode.prr() {
             prr.cwnd.min(clamp)
         } else {
             cwnd
         };
+    }
+
+    #[cold]
+    fn rewait_for_burst(&mut self, cwnd: u64) {
+        if self.pacer.next > Timestamp::ZERO {
+            let burst = self.small_window_burst();
+            self.pacer.rewait(burst_interval(burst, self.mss, cwnd, self.rtt.srtt()));
+        }
     }
 
     #[cold]
@@ -286,6 +300,7 @@ impl<C: CongestionControl> Sender<C> {
         if segment.ack > self.nxt {
             return false;
         }
+        self.forget_outlook();
         let fields = AckFields::of(segment);
         let window_grew = fields.edge > self.offered.end;
         self.offered.end = self.offered.end.max(fields.edge);
@@ -325,7 +340,7 @@ impl<C: CongestionControl> Sender<C> {
             prr.on_ack(delivery.bytes, advanced && !newly_lost, in_flight, self.mss);
         }
         if delivery.bytes > 0 {
-            self.report(
+            self.report::<false>(
                 now,
                 fields,
                 delivery.bytes,
@@ -341,6 +356,7 @@ impl<C: CongestionControl> Sender<C> {
             self.rearm_unless_impatient(now);
         }
         self.rearm_reordering();
+        self.look_ahead::<false>();
         if log.is_recording() {
             self.record_ack(now, log, fields, delivery.bytes, sample);
         }
@@ -392,33 +408,20 @@ impl<C: CongestionControl> Sender<C> {
         forward: u64,
         delivery: &mut Delivery,
     ) -> bool {
-        let mut blocks = [(0, 0); 4];
-        let mut count = 0;
-        let mut dsack = false;
-        let first_two = {
-            let mut it = segment.sack.iter(segment.ack);
-            (it.next(), it.next())
-        };
-        for (i, (start, end)) in segment.sack.iter(segment.ack).enumerate() {
-            // RFC 2883 section 4: below the cumulative acknowledgement, or within the second block.
-            let within_second = matches!(first_two.1, Some((s, e)) if s <= start && end <= e);
-            if i == 0 && (start < segment.ack || within_second) {
-                dsack = true;
-                log.stats.dsacks_received += 1;
-                if let Some(undo) = &mut self.undo {
-                    undo.on_dsack(end);
-                }
-                if self.uses.rack {
-                    self.rack.on_dsack(self.una, self.nxt);
-                }
-                continue;
+        let mut reported = segment.sack.iter(segment.ack);
+        let dsack = reports_duplicate(segment);
+        if dsack && let Some((_, end)) = reported.next() {
+            log.stats.dsacks_received += 1;
+            if let Some(undo) = &mut self.undo {
+                undo.on_dsack(end);
             }
-            if start >= self.una && start < end && end <= self.nxt {
-                blocks[count] = (start, end);
-                count += 1;
+            if self.uses.rack {
+                self.rack.on_dsack(self.una, self.nxt);
             }
         }
-        self.board.sack(&blocks[..count], |sent| {
+        let (una, nxt) = (self.una, self.nxt);
+        let blocks = reported.filter(|&(start, end)| start >= una && start < end && end <= nxt);
+        self.board.sack(blocks, |sent| {
             log.note_latency(now, sent.first_sent_at);
             log.record(now, TcpEvent::Sacked { start: sent.seq, end: sent.end() });
             delivery.note(sent, forward);
@@ -475,4 +478,11 @@ impl<C: CongestionControl> Sender<C> {
         }
         sample
     }
+}
+
+/// Whether the first SACK block reports a duplicate: it is below the cumulative acknowledgement, or within the second block (RFC 2883 section 4).
+fn reports_duplicate(segment: &Segment) -> bool {
+    let mut blocks = segment.sack.iter(segment.ack);
+    let Some((start, end)) = blocks.next() else { return false };
+    start < segment.ack || blocks.next().is_some_and(|(from, to)| from <= start && end <= to)
 }

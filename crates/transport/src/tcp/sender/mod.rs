@@ -5,11 +5,13 @@
 
 mod ack;
 mod episode;
+mod outlook;
 mod pacing;
 mod prr;
 mod rack;
 mod rate;
 mod recovery;
+mod ring;
 mod scoreboard;
 mod sent;
 mod timers;
@@ -29,6 +31,8 @@ use super::rtt::Rtt;
 use crate::cc::{CongestionControl, Phase};
 use ack::AckFields;
 use episode::Episode;
+pub(super) use outlook::Next;
+use outlook::Outlook;
 use pacing::Pacer;
 use rack::Rack;
 use rate::DeliveryRate;
@@ -82,8 +86,8 @@ struct Offered {
 }
 
 /// The sending side of one connection.
-// Laid out by hand (see `Connection`): the first two lines are for every segment, the third and the sixth for those that acknowledge or carry
-// data. Then come the samples of acknowledgements, what losses touch, and congestion control.
+// Laid out by hand (see `Connection`): the first two lines are for every segment, the next four for those that acknowledge or carry data.
+// Then come the samples of acknowledgements, what losses touch, and congestion control.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Sender<C> {
@@ -101,17 +105,42 @@ pub(super) struct Sender<C> {
     window_probes: u8,
     /// Time-outs without progress.
     retries: u32,
-    timers: Timers,
     /// Oldest byte not acknowledged.
     una: u64,
-
     /// Next byte to send.
     nxt: u64,
+    /// Payload of a full segment.
+    mss: u64,
+    outlook: Outlook,
+
+    timers: Timers,
     /// One past what may be sent now, FIN included; zero until established.
     send_end: u64,
     offered: Offered,
-    // Its counts end the second line; the third is its ring.
+
+    // Its counts and its ring are a line.
     board: Scoreboard,
+
+    /// Bytes that may be in flight now.
+    window: u64,
+    /// A window below one segment, or a pair, is sent in bursts.
+    burst_bytes: u64,
+    /// A window below the algorithm's, after the loss of a SYN (RFC 5681 section 3.1): it grows as in slow start until it
+    /// reaches the algorithm's. `u64::MAX` when there is none.
+    ramp: u64,
+    /// Upper bound of the congestion window in bytes.
+    max_window: u64,
+    /// One past the data that the application wrote.
+    app_end: u64,
+    /// The window limited sending while this was the next byte: acknowledgements up to it may let the window grow.
+    limited_until: u64,
+    last_sent_at: Timestamp,
+    config: Arc<TcpConfig>,
+
+    rtt: Rtt,
+    rate: DeliveryRate,
+
+    rack: Rack,
     /// When RACK's reordering window ends for the next segment that waits in it.
     rack_wake: Timestamp,
     /// RFC 6582's `recover`: the last recovery or loss ends when this is acknowledged. Without SACK, duplicate acknowledgements of
@@ -119,36 +148,18 @@ pub(super) struct Sender<C> {
     recover: u64,
     /// End of the last segment sent that was not full (for Nagle's rule).
     small_end: u64,
-
-    config: Arc<TcpConfig>,
-    /// Bytes that may be in flight now.
-    window: u64,
-    /// Payload of a full segment.
-    mss: u64,
-    /// A window below one segment, or a pair, is sent in bursts.
-    burst_bytes: u64,
-    /// A window below the algorithm's, after the loss of a SYN (RFC 5681 section 3.1): it grows as in slow start until it
-    /// reaches the algorithm's. `u64::MAX` when there is none.
-    ramp: u64,
-    /// One past the data that the application wrote.
-    app_end: u64,
-    /// The window limited sending while this was the next byte: acknowledgements up to it may let the window grow.
-    limited_until: u64,
-    last_sent_at: Timestamp,
-
-    rtt: Rtt,
-    rate: DeliveryRate,
-
-    rack: Rack,
+    tail_probe: Option<TailProbe>,
     /// What may prove the last reduction spurious.
     undo: Option<Undo>,
     episode: Episode,
     pacer: Pacer,
 
-    tail_probe: Option<TailProbe>,
-    /// Upper bound of the congestion window in bytes.
-    max_window: u64,
     cc: C,
+    /// Everything takes the path that is for every case, and so do acknowledgements.
+    #[cfg(test)]
+    pub slow: bool,
+    #[cfg(test)]
+    pub slow_acks: bool,
 }
 
 impl<C: CongestionControl> Sender<C> {
@@ -166,6 +177,7 @@ impl<C: CongestionControl> Sender<C> {
             window_probes: 0,
             retries: 0,
             timers: Timers::default(),
+            outlook: Outlook::Unknown,
             una: 0,
             nxt: 0,
             send_end: 0,
@@ -182,7 +194,7 @@ impl<C: CongestionControl> Sender<C> {
             limited_until: 0,
             last_sent_at: Timestamp::ZERO,
             rtt: Rtt::new(&config),
-            rate: DeliveryRate::default(),
+            rate: DeliveryRate::new(cc.reads_delivery_rate()),
             rack: Rack::new(),
             undo: None,
             episode: Episode::OPEN,
@@ -191,6 +203,10 @@ impl<C: CongestionControl> Sender<C> {
             max_window: config.max_window.map_or(u64::MAX, |window| window.bytes(config.payload())),
             cc,
             config,
+            #[cfg(test)]
+            slow: false,
+            #[cfg(test)]
+            slow_acks: false,
         };
         sender.refresh_window();
         sender
@@ -233,6 +249,7 @@ impl<C: CongestionControl> Sender<C> {
 
     /// Recomputes how far may be sent.
     fn update_send_end(&mut self) {
+        self.forget_outlook();
         if self.established {
             self.send_end = self.app_end + u64::from(self.fin_requested);
         }
@@ -242,6 +259,7 @@ impl<C: CongestionControl> Sender<C> {
 
     /// A SYN or SYN/ACK is to be sent: sequence number zero.
     pub(super) fn push_syn(&mut self, now: Timestamp) {
+        self.forget_outlook();
         self.board.push(Sent {
             len: 1,
             flags: Sent::SYN,
@@ -274,6 +292,7 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     fn set_payload(&mut self, payload: u64) {
+        self.forget_outlook();
         self.mss = payload;
         self.burst_bytes = u64::from(self.small_window_burst()) * payload;
     }
@@ -317,6 +336,7 @@ impl<C: CongestionControl> Sender<C> {
 
     /// The connection has ended: nothing is sent any more, and nothing is in flight.
     pub(super) fn stop(&mut self) {
+        self.forget_outlook();
         self.established = false;
         self.send_end = 0;
         self.episode = Episode::OPEN;
@@ -328,6 +348,7 @@ impl<C: CongestionControl> Sender<C> {
 
     /// No probe is sent now.
     pub(super) fn cancel_probes(&mut self) {
+        self.forget_outlook();
         self.probe = Probe::None;
     }
 
@@ -360,6 +381,22 @@ impl<C: CongestionControl> Sender<C> {
 
     // ---- State ----
 
+    /// Whether the shorter paths for common cases are taken. They are, but in a test that compares them with the long ones.
+    #[inline(always)]
+    pub(super) fn takes_fast_paths(&self) -> bool {
+        #[cfg(test)]
+        return !self.slow;
+        #[cfg(not(test))]
+        true
+    }
+    /// The same of acknowledgements.
+    #[inline(always)]
+    fn takes_plain_acks(&self) -> bool {
+        #[cfg(test)]
+        return !self.slow_acks;
+        #[cfg(not(test))]
+        true
+    }
     /// Whether a retransmission or a probe is to be sent.
     #[inline]
     pub(super) fn has_special(&self) -> bool {
@@ -446,8 +483,9 @@ mod layout {
     fn groups_begin_with_a_cache_line() {
         type S = Sender<Controller>;
         let places = [
-            ("nxt", offset_of!(S, nxt)),
-            ("config", offset_of!(S, config)),
+            ("timers", offset_of!(S, timers)),
+            ("board", offset_of!(S, board)),
+            ("window", offset_of!(S, window)),
             ("rtt", offset_of!(S, rtt)),
             ("rack", offset_of!(S, rack)),
         ];

@@ -25,9 +25,7 @@ impl Prr {
     pub(super) fn on_ack(&mut self, delivered: u64, safe: bool, in_flight: u64, mss: u64) {
         self.delivered += delivered;
         let allowance = if in_flight > self.target {
-            let due =
-                (u128::from(self.delivered) * u128::from(self.target)).div_ceil(u128::from(self.flight));
-            (due as u64).saturating_sub(self.sent)
+            self.due().saturating_sub(self.sent)
         } else {
             let mut grant = self.delivered.saturating_sub(self.sent).max(delivered);
             if safe {
@@ -39,6 +37,18 @@ impl Prr {
         // acknowledgements to clock anything out.
         let forced = self.sent == 0 || in_flight == 0;
         self.cwnd = in_flight + if forced { allowance.max(mss) } else { allowance };
+    }
+
+    /// What is to have been sent by now for the window to fall in proportion: `delivered * target / flight`, rounded up.
+    fn due(&self) -> u64 {
+        match self.delivered.checked_mul(self.target) {
+            // Almost always: a division of 128 bits takes much longer.
+            Some(product) => product.div_ceil(self.flight),
+            None => {
+                let product = u128::from(self.delivered) * u128::from(self.target);
+                product.div_ceil(u128::from(self.flight)) as u64
+            }
+        }
     }
 
     /// `bytes` were sent.

@@ -9,12 +9,14 @@ use warpline_core::{Rate, TimeDelta, Timestamp};
 use super::sent::Sent;
 
 /// Connection-wide state (the draft's `C`).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct DeliveryRate {
     /// Bytes delivered so far.
     pub delivered: u64,
     delivered_at: Timestamp,
     first_sent_at: Timestamp,
+    /// Whether anyone reads the samples. Without that, only bytes are counted.
+    sampled: bool,
 }
 
 /// What a segment remembers of the connection's state when it was sent (the draft's `P`).
@@ -34,9 +36,17 @@ fn span(now: Timestamp, then: Timestamp) -> u32 {
 }
 
 impl DeliveryRate {
+    /// Before anything is sent. Samples are only taken if `sampled`.
+    pub(super) fn new(sampled: bool) -> Self {
+        DeliveryRate { delivered: 0, delivered_at: Timestamp::ZERO, first_sent_at: Timestamp::ZERO, sampled }
+    }
+
     /// A segment is sent; `idle` when nothing was in flight.
     #[inline]
     pub(super) fn on_send(&mut self, now: Timestamp, idle: bool) -> SendState {
+        if !self.sampled {
+            return SendState { delivered: self.delivered, send_span: 0, ack_span: 0 };
+        }
         if idle {
             self.first_sent_at = now;
             self.delivered_at = now;
@@ -59,6 +69,11 @@ impl DeliveryRate {
         min_rtt: TimeDelta,
     ) -> Option<Rate> {
         self.delivered += bytes;
+        if self.sampled { self.sample(now, newest, min_rtt) } else { None }
+    }
+
+    #[inline(never)]
+    fn sample(&mut self, now: Timestamp, newest: &Sent, min_rtt: TimeDelta) -> Option<Rate> {
         self.delivered_at = now;
         self.first_sent_at = newest.sent_at;
         if newest.send_span == u32::MAX || newest.ack_span == u32::MAX {

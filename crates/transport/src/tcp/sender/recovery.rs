@@ -20,14 +20,7 @@ impl<C: CongestionControl> Sender<C> {
         let (before, phase) = (self.episode.phase(), episode.phase());
         self.episode = episode;
         if before != phase && log.is_recording() {
-            let state = match phase {
-                Phase::Open => "open",
-                Phase::Disorder => "disorder",
-                Phase::Cwr => "cwr",
-                Phase::Recovery => "recovery",
-                Phase::Loss => "loss",
-            };
-            log.record(now, TcpEvent::State { state });
+            log.record(now, TcpEvent::State { state: phase });
         }
     }
 

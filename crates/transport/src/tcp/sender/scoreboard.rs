@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use warpline_core::Timestamp;
 
 use super::rack::Rack;
+use super::ring::Ring;
 use super::sent::Sent;
 
 /// The segments in flight of one connection.
@@ -27,9 +28,7 @@ pub(super) struct Scoreboard {
     pub lost: u64,
     /// Bytes of retransmissions in flight.
     pub retrans: u64,
-    segments: VecDeque<Sent>,
-    /// Absolute position of the first.
-    base: u64,
+    segments: Ring,
     /// No lost segment that waits is before.
     retransmit_cursor: u64,
     /// Every segment before is sacked, lost, or retransmitted.
@@ -61,7 +60,7 @@ impl Scoreboard {
     }
     /// Segments outstanding.
     #[inline]
-    pub(super) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> u64 {
         self.segments.len()
     }
     #[inline]
@@ -69,37 +68,41 @@ impl Scoreboard {
         self.segments.front()
     }
     pub(super) fn last_position(&self) -> Option<u64> {
-        (!self.segments.is_empty()).then(|| self.base + self.segments.len() as u64 - 1)
+        (!self.segments.is_empty()).then(|| self.segments.end() - 1)
     }
+    #[inline]
     pub(super) fn at(&self, position: u64) -> Option<&Sent> {
-        self.segments.get(position.checked_sub(self.base)? as usize)
+        self.segments.at(position)
     }
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Sent> {
-        self.segments.iter()
+        self.segments.iter().map(|(_, sent)| sent)
     }
 
     /// A new segment was sent.
     #[inline]
     pub(super) fn push(&mut self, sent: Sent) {
-        self.segments.push_back(sent);
+        self.segments.push(sent);
     }
 
-    /// Takes the first segment off if it ends at or before `ack`, without a look at marks: only for a clean board.
+    /// Takes off the segments that end at or before `ack`, which must be one at least, and hands each to `each`. Returns the first and the
+    /// last of them. For a clean board only: it does not look at marks.
     #[inline]
-    pub(super) fn pop_clean(&mut self, ack: u64) -> Option<Sent> {
-        match self.segments.front() {
-            Some(front) if front.end() <= ack => {
-                self.base += 1;
-                self.segments.pop_front()
+    pub(super) fn take_clean(&mut self, ack: u64, mut each: impl FnMut(&Sent)) -> Option<(&Sent, &Sent)> {
+        debug_assert!(self.is_clean());
+        self.segments.take_while(|sent| {
+            let taken = sent.end() <= ack;
+            if taken {
+                each(sent);
             }
-            _ => None,
-        }
+            taken
+        })
     }
 
     /// Takes the first segment off if it ends at or before `ack`, and its marks out of the counts.
     pub(super) fn pop(&mut self, ack: u64) -> Option<Sent> {
-        let sent = self.pop_clean(ack)?;
+        let sent = *self.segments.front().filter(|front| front.end() <= ack)?;
+        self.segments.pop();
         let len = u64::from(sent.len);
         if sent.flags & Sent::SACKED != 0 {
             self.sacked -= len;
@@ -112,7 +115,7 @@ impl Scoreboard {
 
     /// The bytes before `ack` of the first segment, if it lies across, are acknowledged. Returns how many.
     pub(super) fn trim(&mut self, ack: u64) -> u64 {
-        let Some(front) = self.segments.front_mut() else { return 0 };
+        let Some(front) = self.segments.at_mut(self.segments.first()) else { return 0 };
         let bytes = ack.saturating_sub(front.seq).min(u64::from(front.len));
         if bytes == 0 {
             return 0;
@@ -146,22 +149,18 @@ impl Scoreboard {
     /// Marks what `blocks` (at most four, none below `una`) newly cover and hands each newly sacked segment, as it was, to
     /// `each`.
     #[inline]
-    pub(super) fn sack(&mut self, blocks: &[(u64, u64)], mut each: impl FnMut(&Sent)) {
+    pub(super) fn sack(&mut self, blocks: impl Iterator<Item = (u64, u64)>, mut each: impl FnMut(&Sent)) {
         let mut marked = [(0, 0); 4];
-        for (&(start, end), marked) in blocks.iter().zip(&mut marked) {
+        for ((start, end), marked) in blocks.zip(&mut marked) {
             *marked = (start, end);
             // Blocks mostly repeat the last acknowledgement's, or extend one of them.
-            let mut from = start;
-            for &(known_start, known_end) in &self.known_blocks {
-                if known_start <= from && from < known_end {
-                    from = known_end;
-                }
-            }
+            let known = self.known_blocks.iter().find(|known| known.0 <= start && start < known.1);
+            let from = known.map_or(start, |known| known.1);
             if from >= end {
                 continue;
             }
-            let mut i = self.segments.partition_point(|sent| sent.seq < from);
-            while let Some(sent) = self.segments.get_mut(i) {
+            let mut position = self.first_from(from);
+            while let Some(sent) = self.segments.at_mut(position) {
                 if sent.end() > end {
                     // Not all of it: it is still to be looked at when the block grows.
                     marked.1 = marked.1.min(sent.seq);
@@ -173,19 +172,30 @@ impl Scoreboard {
                     self.unmark(&was);
                     self.sacked += u64::from(was.len);
                     self.sacked_segments += 1;
-                    self.sacked_top = self.sacked_top.max(self.base + i as u64 + 1);
+                    self.sacked_top = self.sacked_top.max(position + 1);
                     self.sacked_end = self.sacked_end.max(was.end());
                     each(&was);
                 }
-                i += 1;
+                position += 1;
             }
         }
         self.known_blocks = marked;
     }
 
+    /// Position of the first segment that does not begin before `seq`.
+    #[inline]
+    fn first_from(&self, seq: u64) -> u64 {
+        // Mostly it is the one above all that is sacked.
+        if seq == self.sacked_end && self.sacked_top > self.segments.first() {
+            self.sacked_top
+        } else {
+            self.segments.first_from(seq)
+        }
+    }
+
     /// Declares the segment at `position` lost, or its retransmission if one is in flight. Returns it if that is news.
     pub(super) fn mark_lost(&mut self, position: u64) -> Option<Sent> {
-        let sent = self.segments.get_mut(position.checked_sub(self.base)? as usize)?;
+        let sent = self.segments.at_mut(position)?;
         let len = u64::from(sent.len);
         let flags = sent.flags;
         if flags & Sent::SACKED != 0 || flags & (Sent::LOST | Sent::RETRANS) == Sent::LOST {
@@ -205,17 +215,17 @@ impl Scoreboard {
 
     /// Declares the first segment lost.
     pub(super) fn mark_first_lost(&mut self) -> Option<Sent> {
-        self.mark_lost(self.base)
+        self.mark_lost(self.segments.first())
     }
 
     /// Declares everything that is not sacked lost (a time-out).
     pub(super) fn mark_all_lost(&mut self, mut each: impl FnMut(&Sent)) {
-        for position in self.base..self.base + self.segments.len() as u64 {
+        for position in self.segments.first()..self.segments.end() {
             if let Some(sent) = self.mark_lost(position) {
                 each(&sent);
             }
         }
-        self.mark_cursor = self.base + self.segments.len() as u64;
+        self.mark_cursor = self.segments.end();
         self.retransmissions.clear();
     }
 
@@ -225,7 +235,7 @@ impl Scoreboard {
         let limit = u64::from(threshold.saturating_sub(1)) * mss;
         let (mut bytes, mut runs, mut in_run) = (0u64, 0u32, false);
         let mut position = self.sacked_top;
-        while position > self.mark_cursor.max(self.base) {
+        while position > self.mark_cursor.max(self.segments.first()) {
             position -= 1;
             let Some(sent) = self.at(position) else { continue };
             let sacked = sent.flags & Sent::SACKED != 0;
@@ -241,7 +251,7 @@ impl Scoreboard {
         if bytes <= limit && runs < threshold {
             return;
         }
-        for p in self.mark_cursor.max(self.base)..position {
+        for p in self.mark_cursor.max(self.segments.first())..position {
             let fresh = self.at(p).is_some_and(|sent| sent.flags & Sent::RETRANS == 0);
             if fresh && let Some(sent) = self.mark_lost(p) {
                 each(&sent);
@@ -262,13 +272,13 @@ impl Scoreboard {
         let mut wake = None;
         // Segments sent once are in the order of sending. (After an undo there may be others among them, which then wait
         // for a segment sent after them.)
-        self.mark_cursor = self.mark_cursor.max(self.base);
-        while let Some(&sent) = self.at(self.mark_cursor) {
+        self.mark_cursor = self.mark_cursor.max(self.segments.first());
+        while let Some(sent) = self.at(self.mark_cursor) {
             if sent.flags & (Sent::SACKED | Sent::LOST | Sent::RETRANS) == 0 {
-                if !rack.sent_before(&sent) {
+                if !rack.sent_before(sent) {
                     break;
                 }
-                let due = rack.lost_at(&sent);
+                let due = rack.lost_at(sent);
                 if due > now {
                     wake = Some(due);
                     break;
@@ -281,14 +291,14 @@ impl Scoreboard {
         }
         // So are retransmissions among themselves.
         while let Some(&(position, at)) = self.retransmissions.front() {
-            if let Some(&sent) = self.at(position)
+            if let Some(sent) = self.at(position)
                 && sent.flags & (Sent::SACKED | Sent::RETRANS) == Sent::RETRANS
                 && sent.sent_at == at
             {
-                if !rack.sent_before(&sent) {
+                if !rack.sent_before(sent) {
                     break;
                 }
-                let due = rack.lost_at(&sent);
+                let due = rack.lost_at(sent);
                 if due > now {
                     wake = Some(wake.map_or(due, |w: Timestamp| w.min(due)));
                     break;
@@ -307,7 +317,7 @@ impl Scoreboard {
         if self.lost_waiting == 0 {
             return None;
         }
-        self.retransmit_cursor = self.retransmit_cursor.max(self.base);
+        self.retransmit_cursor = self.retransmit_cursor.max(self.segments.first());
         while let Some(sent) = self.at(self.retransmit_cursor) {
             if sent.flags & (Sent::SACKED | Sent::LOST | Sent::RETRANS) == Sent::LOST {
                 return Some(self.retransmit_cursor);
@@ -320,7 +330,7 @@ impl Scoreboard {
     /// Position of the first segment below the highest sacked one that is neither sacked, lost, nor retransmitted (RFC 6675
     /// `NextSeg` rule 3).
     pub(super) fn next_unsacked_below_top(&self) -> Option<u64> {
-        let from = self.mark_cursor.max(self.base);
+        let from = self.mark_cursor.max(self.segments.first());
         (from..self.sacked_top).find(|&p| {
             self.at(p).is_some_and(|s| s.flags & (Sent::SACKED | Sent::LOST | Sent::RETRANSMITTED) == 0)
         })
@@ -334,7 +344,7 @@ impl Scoreboard {
         state: super::rate::SendState,
         in_time_order: bool,
     ) -> Option<Sent> {
-        let sent = self.segments.get_mut(position.checked_sub(self.base)? as usize)?;
+        let sent = self.segments.at_mut(position)?;
         if sent.flags & (Sent::LOST | Sent::RETRANS) == Sent::LOST {
             self.lost_waiting -= 1;
         }
@@ -357,13 +367,14 @@ impl Scoreboard {
     /// they did not get through. Returns whether there was one.
     pub(super) fn split(&mut self, limit: u32) -> bool {
         let too_large = |sent: &Sent| sent.payload() > limit && sent.flags & Sent::SACKED == 0;
-        if limit == 0 || !self.segments.iter().any(too_large) {
+        if limit == 0 || !self.segments.iter().any(|(_, sent)| too_large(sent)) {
             return false;
         }
-        let whole = std::mem::take(&mut self.segments);
-        for sent in whole {
+        let first = self.segments.first();
+        let whole = std::mem::replace(&mut self.segments, Ring::starting_at(first));
+        for (_, &sent) in whole.iter() {
             if !too_large(&sent) {
-                self.segments.push_back(sent);
+                self.segments.push(sent);
                 continue;
             }
             self.unmark(&sent);
@@ -374,20 +385,20 @@ impl Scoreboard {
                 let len = if last { (end - seq) as u32 } else { limit };
                 let fin = if last { 0 } else { Sent::FIN };
                 let flags = (sent.flags | Sent::LOST) & !(Sent::RETRANS | fin);
-                self.segments.push_back(Sent { seq, len, flags, ..sent });
+                self.segments.push(Sent { seq, len, flags, ..sent });
                 self.lost_waiting += 1;
                 seq += u64::from(len);
             }
         }
         // Positions have moved: everything that is found by them is found anew.
-        self.retransmit_cursor = self.base;
-        self.mark_cursor = self.base;
-        let sacked = self.segments.iter().rposition(|sent| sent.flags & Sent::SACKED != 0);
-        self.sacked_top = sacked.map_or(0, |index| self.base + index as u64 + 1);
-        let under_way = |(sent, position): (&Sent, u64)| {
+        self.retransmit_cursor = first;
+        self.mark_cursor = first;
+        let sacked = self.segments.iter().rfind(|(_, sent)| sent.flags & Sent::SACKED != 0);
+        self.sacked_top = sacked.map_or(0, |(position, _)| position + 1);
+        let under_way = |(position, sent): (u64, &Sent)| {
             (sent.flags & Sent::RETRANS != 0).then_some((position, sent.sent_at))
         };
-        let mut again: Vec<_> = self.segments.iter().zip(self.base..).filter_map(under_way).collect();
+        let mut again: Vec<_> = self.segments.iter().filter_map(under_way).collect();
         again.sort_by_key(|&(position, at)| (at, position));
         self.retransmissions = again.into();
         true
@@ -395,24 +406,20 @@ impl Scoreboard {
 
     /// Forgets all loss marks: the losses were none.
     pub(super) fn clear_lost(&mut self) {
-        for sent in &mut self.segments {
-            sent.flags &= !Sent::LOST;
-        }
+        self.segments.for_each_mut(|sent| sent.flags &= !Sent::LOST);
         self.lost = 0;
         self.lost_waiting = 0;
-        self.mark_cursor = self.base;
+        self.mark_cursor = self.segments.first();
     }
 
     /// Forgets all selective acknowledgements (RFC 2018 section 8: the receiver may renege).
     pub(super) fn clear_sacked(&mut self) {
-        for sent in &mut self.segments {
-            sent.flags &= !Sent::SACKED;
-        }
+        self.segments.for_each_mut(|sent| sent.flags &= !Sent::SACKED);
         self.sacked = 0;
         self.sacked_segments = 0;
         self.sacked_top = 0;
         self.known_blocks = [(0, 0); 4];
-        self.mark_cursor = self.base;
+        self.mark_cursor = self.segments.first();
     }
 }
 

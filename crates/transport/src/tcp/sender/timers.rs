@@ -118,6 +118,7 @@ impl<C: CongestionControl> Sender<C> {
 
     #[inline(never)]
     fn on_auxiliary(&mut self, now: Timestamp, log: &mut Log) {
+        self.forget_outlook();
         self.timers.auxiliary.stop();
         match self.timers.auxiliary.purpose() {
             Auxiliary::Reordering => self.on_reordering_timeout(now, log),
@@ -131,6 +132,7 @@ impl<C: CongestionControl> Sender<C> {
 
     #[inline(never)]
     fn on_alarm(&mut self, now: Timestamp, log: &mut Log, opening: bool) -> Expired {
+        self.forget_outlook();
         self.timers.alarm.stop();
         match self.timers.alarm.purpose() {
             Alarm::Persist if self.retries > self.config.data_retries => return Expired::GiveUp,
@@ -166,22 +168,26 @@ impl<C: CongestionControl> Sender<C> {
     /// 5, RFC 8985 section 7.2).
     #[inline]
     pub(super) fn rearm(&mut self, now: Timestamp) {
+        self.rearm_in::<false>(now);
+    }
+
+    /// [`rearm`](Self::rearm); `CALM`: nothing is wrong (see [`is_calm`](Self::is_calm)).
+    #[inline(always)]
+    pub(super) fn rearm_in<const CALM: bool>(&mut self, now: Timestamp) {
         if self.una == self.nxt {
             self.timers.alarm.stop();
             self.timers.auxiliary.stop();
             return;
         }
         self.timers.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
-        self.rearm_probe(now);
+        self.rearm_probe::<CALM>(now);
     }
 
-    #[inline]
-    pub(super) fn rearm_probe(&mut self, now: Timestamp) {
-        if self.uses.tail_probes
-            && self.episode.is_open()
-            && self.tail_probe.is_none()
-            && self.board.sacked == 0
-        {
+    #[inline(always)]
+    pub(super) fn rearm_probe<const CALM: bool>(&mut self, now: Timestamp) {
+        debug_assert!(!CALM || self.is_calm());
+        let expected = CALM || self.episode.is_open() && self.tail_probe.is_none() && self.board.sacked == 0;
+        if self.uses.tail_probes && expected {
             let srtt = self.rtt.srtt();
             let mut wait = if srtt.is_zero() { TimeDelta::from_secs(1) } else { srtt * 2 };
             if self.board.len() == 1 {

@@ -19,6 +19,7 @@ impl<C: CongestionControl> Sender<C> {
         rx: &mut Receiver,
         log: &mut Log,
     ) -> Option<(Segment, Ecn)> {
+        self.forget_outlook();
         let available = self.app_end.saturating_sub(self.nxt);
         let room = self.offered.end.saturating_sub(self.nxt);
         let len = self.mss.min(available).min(room);
@@ -36,7 +37,20 @@ impl<C: CongestionControl> Sender<C> {
             self.timers.pace_at = self.pacer.next;
             return None;
         }
-        Some(self.emit(now, rx, log, len as u32, fin))
+        let out = self.emit::<false>(now, rx, log, len as u32, fin);
+        self.look_ahead::<false>();
+        Some(out)
+    }
+
+    /// A full segment of new data, which [`next`](Self::next) has found free to leave.
+    #[inline]
+    pub(in crate::tcp) fn emit_full(
+        &mut self,
+        now: Timestamp,
+        rx: &mut Receiver,
+        log: &mut Log,
+    ) -> (Segment, Ecn) {
+        self.emit::<true>(now, rx, log, self.mss as u32, false)
     }
 
     /// Without limited transmit (RFC 3042), duplicate acknowledgements release no new segments before recovery.
@@ -100,9 +114,10 @@ impl<C: CongestionControl> Sender<C> {
         enough
     }
 
-    /// Sends `len` bytes of new data, with the FIN after them if `fin`.
+    /// Sends `len` bytes of new data, with the FIN after them if `fin`. `STREAM`: the segment is of a [stream](super::outlook::Outlook::Stream),
+    /// so what cannot be the case then is not asked for.
     #[inline]
-    fn emit(
+    fn emit<const STREAM: bool>(
         &mut self,
         now: Timestamp,
         rx: &mut Receiver,
@@ -110,7 +125,7 @@ impl<C: CongestionControl> Sender<C> {
         len: u32,
         fin: bool,
     ) -> (Segment, Ecn) {
-        let idle = self.una == self.nxt;
+        let idle = !STREAM && self.una == self.nxt;
         if idle {
             self.on_first_in_flight(now);
         }
@@ -121,18 +136,14 @@ impl<C: CongestionControl> Sender<C> {
             segment.flags = segment.flags.with(Flags::FIN);
             marks = Sent::FIN;
         }
-        if self.nxt + u64::from(len) >= self.app_end {
+        if !STREAM && self.nxt + u64::from(len) >= self.app_end {
             segment.flags = segment.flags.with(Flags::PSH);
         }
-        let ecn = if self.uses.ecn && len > 0 {
-            if self.cwr_pending {
-                segment.flags = segment.flags.with(Flags::CWR);
-                self.cwr_pending = false;
-            }
-            Ecn::Ect0
-        } else {
-            Ecn::NotEct
-        };
+        let ecn = if self.uses.ecn && (STREAM || len > 0) { Ecn::Ect0 } else { Ecn::NotEct };
+        if !STREAM && self.cwr_pending && ecn == Ecn::Ect0 {
+            segment.flags = segment.flags.with(Flags::CWR);
+            self.cwr_pending = false;
+        }
         let state = self.rate.on_send(now, idle);
         let seq_len = len + u32::from(fin);
         self.board.push(Sent {
@@ -146,15 +157,15 @@ impl<C: CongestionControl> Sender<C> {
             flags: marks,
         });
         self.nxt += u64::from(seq_len);
-        if u64::from(len) < self.mss {
+        if !STREAM && u64::from(len) < self.mss {
             self.small_end = self.nxt;
         }
         log.stats.data_segments_sent += 1;
-        self.after_sending(now, log, &segment);
-        if idle || !self.timers.alarm.is_set_for(Alarm::Retransmit) {
+        self.after_sending::<STREAM>(now, log, &segment);
+        if !STREAM && (idle || !self.timers.alarm.is_set_for(Alarm::Retransmit)) {
             self.rearm(now);
         } else if self.timers.auxiliary.is_set() || self.board.len() == 2 {
-            self.rearm_tail(now);
+            self.rearm_tail::<STREAM>(now);
         }
         if log.is_recording() {
             let event = TcpEvent::Sent { seq: segment.seq, len, retransmit: false, probe: false };
@@ -165,9 +176,9 @@ impl<C: CongestionControl> Sender<C> {
 
     /// A probe of the tail waits for the newest segment (RFC 8985 section 7.2).
     #[inline]
-    fn rearm_tail(&mut self, now: Timestamp) {
+    fn rearm_tail<const CALM: bool>(&mut self, now: Timestamp) {
         if self.timers.auxiliary.purpose() == Auxiliary::TailProbe {
-            self.rearm_probe(now);
+            self.rearm_probe::<CALM>(now);
         }
     }
 
@@ -185,17 +196,19 @@ impl<C: CongestionControl> Sender<C> {
         }
     }
 
-    /// What every segment that takes up window needs when it is sent: congestion control, pacing, counters.
+    /// What every segment that takes up window needs when it is sent: congestion control, pacing, counters. `STREAM` as in [`emit`](Self::emit).
     #[inline]
-    fn after_sending(&mut self, now: Timestamp, log: &mut Log, segment: &Segment) {
+    fn after_sending<const STREAM: bool>(&mut self, now: Timestamp, log: &mut Log, segment: &Segment) {
         let bytes = u64::from(segment.len);
         self.last_sent_at = now;
         self.cc.on_sent(now, bytes, self.in_flight());
-        if let Some(prr) = self.episode.prr() {
-            prr.on_sent(bytes);
-        }
-        if self.paced || self.small_window {
-            self.pace(now, segment);
+        if !STREAM {
+            if let Some(prr) = self.episode.prr() {
+                prr.on_sent(bytes);
+            }
+            if self.paced || self.small_window {
+                self.pace(now, segment);
+            }
         }
         log.count_sent(segment);
     }
@@ -236,6 +249,7 @@ impl<C: CongestionControl> Sender<C> {
         rx: &mut Receiver,
         log: &mut Log,
     ) -> Option<(Segment, Ecn)> {
+        self.forget_outlook();
         if let Some(position) = self.board.next_waiting() {
             return self.poll_retransmission(now, rx, log, position);
         }
@@ -291,7 +305,7 @@ impl<C: CongestionControl> Sender<C> {
         log.stats.retransmitted_segments += 1;
         log.stats.retransmitted_bytes += u64::from(segment.len);
         log.stats.data_segments_sent += 1;
-        self.after_sending(now, log, &segment);
+        self.after_sending::<false>(now, log, &segment);
         if sent.seq == self.una && !self.episode.is_impatient() || !self.timers.alarm.is_set() {
             self.timers.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
         }
@@ -321,7 +335,7 @@ impl<C: CongestionControl> Sender<C> {
         let out = if again {
             self.retransmit(now, rx, log, self.board.last_position()?, true)?
         } else {
-            self.emit(now, rx, log, len as u32, fin)
+            self.emit::<false>(now, rx, log, len as u32, fin)
         };
         self.tail_probe = Some(TailProbe { end: self.nxt, again });
         self.timers.auxiliary.stop();
@@ -343,7 +357,13 @@ impl<C: CongestionControl> Sender<C> {
         let available = self.app_end.saturating_sub(self.nxt);
         let len = self.mss.min(available).min(self.offered.end.saturating_sub(self.nxt));
         if len > 0 {
-            return Some(self.emit(now, rx, log, len as u32, self.fin_requested && len == available));
+            return Some(self.emit::<false>(
+                now,
+                rx,
+                log,
+                len as u32,
+                self.fin_requested && len == available,
+            ));
         }
         log.stats.window_probes += 1;
         let segment = rx.header(now, self.una - 1);
