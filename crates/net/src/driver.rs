@@ -2,7 +2,8 @@
 
 use warpline_core::{Clock, Timestamp};
 
-use crate::network::{Hosts, Network, Pause};
+use crate::hosts::{Hosts, Pause};
+use crate::network::Network;
 
 /// An observer's decision between two batches of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +66,7 @@ impl<C: Clock> Driver<C> {
 mod tests {
     use super::*;
     use warpline_core::{
-        Body, Datagram, Ecn, EndpointId, FlowId, NodeId, Packet, Rate, Streams, TimeDelta, Wake,
+        Body, Datagram, Ecn, EndpointId, FlowId, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Wake,
     };
 
     use crate::{LinkConfig, Port, RateConfig, RouteId};
@@ -125,9 +126,9 @@ mod tests {
             let back = 1 - received.to.0;
             port.send(self.routes[back as usize], packet(back));
         }
-        fn handle_timeout(&mut self, now: Timestamp, endpoint: EndpointId, port: &mut Port<'_>) {
+        fn handle_timeout(&mut self, now: Timestamp, timer: TimerId, port: &mut Port<'_>) {
             self.log.push((now.as_nanos(), u64::MAX));
-            port.set_timer(endpoint, now + TimeDelta::from_millis(1));
+            port.set_timer(timer, now + TimeDelta::from_millis(1));
         }
     }
 
@@ -151,7 +152,7 @@ mod tests {
         let routes = [route(1), to_one];
         let mut port = network.port(Timestamp::ZERO);
         port.send(to_one, packet(1));
-        port.set_timer(EndpointId(2), Timestamp::from_millis(1));
+        port.set_timer(TimerId(2), Timestamp::from_millis(1));
         (network, Pair { routes, log: Vec::new() })
     }
 

@@ -1,5 +1,5 @@
-//! The event queue: a four-ary heap of 16-byte keys, ordered by (time, class, index), and beside it a wheel for near
-//! events ([`Near`]).
+//! The event queue: a four-ary heap of 16-byte keys, ordered by (time, class, index), and beside it a wheel for what is
+//! near ([`Near`]).
 //!
 //! Every component has at most one meaningful event of a class pending, so the key alone identifies the event and
 //! no sequence number is needed: the order is total and the same in every run. Sources of in-order events (a link's pipe)
@@ -7,29 +7,9 @@
 
 use warpline_core::Timestamp;
 
+use crate::item::Item;
+pub(crate) use crate::item::{Class, MAX_INDEX};
 use crate::near::{First, Near};
-
-/// The class of an event, in the order in which events of one instant are handled.
-///
-/// Control first, so that a link that goes down at t drops what arrives at t. Departures precede arrivals, so that a packet
-/// that leaves a queue at t makes room for one that arrives at t. Timers come last, so that they know of arrivals at t.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u32)]
-pub(crate) enum Class {
-    /// A link goes down or up.
-    Control = 0,
-    /// A link finished sending a packet.
-    Departure = 1,
-    /// The packet at the head of a link's pipe arrives.
-    Arrival = 2,
-    /// An endpoint's timer.
-    Timer = 3,
-}
-
-const INDEX_BITS: u32 = 30;
-
-/// Largest number of links or endpoints, limited by the bits of a key.
-pub(crate) const MAX_INDEX: usize = (1 << INDEX_BITS) - 1;
 
 /// Time, class and index of an event; compares in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -39,8 +19,16 @@ impl Key {
     /// The key of an event.
     #[inline]
     pub(crate) fn new(time: Timestamp, class: Class, index: u32) -> Self {
-        debug_assert!(index as usize <= MAX_INDEX);
-        Key((u128::from(time.as_nanos()) << 64) | u128::from((class as u32) << INDEX_BITS | index))
+        Key::of(time, Item::new(class, index))
+    }
+    #[inline]
+    fn of(time: Timestamp, item: Item) -> Self {
+        Key((u128::from(time.as_nanos()) << 64) | u128::from(item.bits()))
+    }
+    /// Its class and index.
+    #[inline]
+    pub(crate) fn item(self) -> Item {
+        Item::of(self.0 as u32)
     }
     /// The time.
     #[inline]
@@ -50,17 +38,12 @@ impl Key {
     /// The class.
     #[inline]
     pub(crate) fn class(self) -> Class {
-        match (self.0 as u32) >> INDEX_BITS {
-            0 => Class::Control,
-            1 => Class::Departure,
-            2 => Class::Arrival,
-            _ => Class::Timer,
-        }
+        self.item().class()
     }
-    /// The index of the link or endpoint.
+    /// The index of the link or timer.
     #[inline]
     pub(crate) fn index(self) -> u32 {
-        self.0 as u32 & MAX_INDEX as u32
+        self.item().index()
     }
 }
 
@@ -90,20 +73,29 @@ impl EventQueue {
         }
     }
 
-    /// Adds space for the arrivals of a link.
-    pub(crate) fn add_link(&mut self, index: u32) {
-        self.near.add_index(index);
+    /// Adds space for near events of an item and of those with smaller numbers.
+    pub(crate) fn add(&mut self, class: Class, index: u32) {
+        self.near.add(Item::new(class, index));
     }
 
     /// Adds the next arrival of a link that has none pending.
     #[inline]
     pub(crate) fn push_arrival(&mut self, time: Timestamp, index: u32) {
-        if !self.near.insert(time, index) {
+        if !self.near.insert(time, Item::new(Class::Arrival, index)) {
             self.push(Key::new(time, Class::Arrival, index));
         }
     }
 
-    /// The earliest event if it is an arrival in the wheel, as nearly all are.
+    /// Adds an event of a class other than [`Class::Control`]. Others of the same class and index may be pending.
+    #[inline]
+    pub(crate) fn push_near(&mut self, time: Timestamp, class: Class, index: u32) {
+        let item = Item::new(class, index);
+        if self.near.has(item) || !self.near.insert(time, item) {
+            self.push(Key::of(time, item));
+        }
+    }
+
+    /// The earliest event if it is in the wheel, as nearly all are.
     #[inline(always)]
     pub(crate) fn first_near(&mut self) -> Option<First> {
         let far = self.peek_far().map_or(Timestamp::NEVER, Key::time);
@@ -124,7 +116,7 @@ impl EventQueue {
     #[inline(never)]
     pub(crate) fn peek(&mut self) -> Option<Key> {
         let far = self.peek_far();
-        let near = self.near.first().map(|first| Key::new(first.time, Class::Arrival, first.index));
+        let near = self.near.first().map(|first| Key::of(first.time, first.item));
         [near, far].into_iter().flatten().min()
     }
 
@@ -143,7 +135,7 @@ impl EventQueue {
     /// Removes `top`, the earliest event, which [`peek`](Self::peek) has just returned.
     pub(crate) fn take_top(&mut self, top: Key) {
         let first = self.near.first();
-        match first.filter(|first| Key::new(first.time, Class::Arrival, first.index) == top) {
+        match first.filter(|first| Key::of(first.time, first.item) == top) {
             Some(first) => self.near.take(first),
             None => {
                 debug_assert!(!self.vacant && self.heap.first() == Some(&top));
@@ -160,7 +152,7 @@ impl EventQueue {
     #[inline(never)]
     fn adapt(&mut self, now: Timestamp) {
         let mut left = Vec::new();
-        self.near.adapt(now, |time, index| left.push(Key::new(time, Class::Arrival, index)));
+        self.near.adapt(now, |time, item| left.push(Key::of(time, item)));
         left.into_iter().for_each(|key| self.push(key));
     }
 
@@ -249,7 +241,9 @@ mod tests {
             ops in prop::collection::vec((0u64..50, 0u32..8, any::<bool>(), any::<bool>()), 1..400),
         ) {
             let mut queue = EventQueue::default();
-            (0..8).for_each(|link| queue.add_link(link));
+            for class in [Class::Departure, Class::Arrival, Class::Timer] {
+                queue.add(class, 7);
+            }
             let mut model: Vec<Key> = Vec::new();
             let mut now = 0;
             for (distance, index, take, arrival) in ops {
@@ -263,8 +257,11 @@ mod tests {
                 // Nothing happens in the past; a link has one arrival pending, all else may be there more than once.
                 let time = now + (distance << scale);
                 let pending = model.iter().any(|key| key.class() == Class::Arrival && key.index() == index);
-                if !arrival {
-                    queue.push(key(time, Class::Timer, index));
+                if !arrival && distance % 2 == 0 {
+                    queue.push_near(Timestamp::from_nanos(time), Class::Departure, index);
+                    model.push(key(time, Class::Departure, index));
+                } else if !arrival {
+                    queue.push_near(Timestamp::from_nanos(time), Class::Timer, index);
                     model.push(key(time, Class::Timer, index));
                 } else if !pending {
                     queue.push_arrival(Timestamp::from_nanos(time), index);

@@ -4,6 +4,7 @@
 use warpline_core::{Rate, TimeDelta, Timestamp};
 
 use crate::arena::{Arena, SlotId};
+use crate::far::Far;
 use crate::ledger::{Entry, Ledger, Load};
 use crate::loss::LossModel;
 use crate::qdisc::Limit;
@@ -22,8 +23,7 @@ pub(crate) struct Fifo {
     framing: u32,
     /// Whether it has a rate: without one, packets take no time and nothing ever waits.
     limited: bool,
-    /// Whether packets put onto its wire are noted.
-    watched: bool,
+    far: Far,
     lossy: bool,
     wire: Wire,
     limit: Limit,
@@ -54,7 +54,7 @@ impl Fifo {
             delay,
             framing,
             limited: rate.is_some(),
-            watched: false,
+            far: Far::Near,
             lossy: loss.is_some(),
             wire: Wire::default(),
             limit: if rate.is_some() { limit } else { Limit::NONE },
@@ -71,14 +71,19 @@ impl Fifo {
     pub(crate) fn delay(&self) -> TimeDelta {
         self.delay
     }
-    /// From now on, notes packets put onto its wire.
-    pub(crate) fn watch(&mut self) {
-        self.watched = true;
-    }
-    /// Whether packets put onto its wire are noted.
+    /// What its far end is.
     #[inline]
-    pub(crate) fn is_watched(&self) -> bool {
-        self.watched
+    pub(crate) fn far(&self) -> Far {
+        self.far
+    }
+    /// Sets what its far end is.
+    pub(crate) fn set_far(&mut self, far: Far) {
+        self.far = far;
+    }
+    /// Packets offered so far, if no feeder offers them ahead of time.
+    #[inline]
+    pub(crate) fn offered(&self) -> u64 {
+        self.ledger.entered()
     }
     #[inline]
     pub(crate) fn wire(&mut self) -> &mut Wire {

@@ -2,19 +2,18 @@
 //!
 //! Every departure is an event, so the discipline sees each packet leave, and records are created in order of time.
 
-use std::collections::BTreeMap;
-
 use warpline_core::record::{DropReason, LinkEvent, LinkRecord};
 use warpline_core::{Ecn, LinkId, Rate, TimeDelta, Timestamp};
 
 use crate::arena::{Arena, OnWire, SlotId};
+use crate::far::{Far, Noted};
 use crate::jitter::JitterModel;
 use crate::loss::LossModel;
 use crate::qdisc::{AnyQdisc, Dropped, Qdisc, Queued, Verdict};
 use crate::schedule::Steps;
 use crate::serialise::Serialiser;
 use crate::stats::LinkStats;
-use crate::wire::Wire;
+use crate::wire::{Unordered, Wire};
 
 /// The parts of a link.
 #[derive(Debug)]
@@ -57,15 +56,13 @@ pub(crate) struct General {
     delay: TimeDelta,
     framing: u32,
     loss: Option<LossModel>,
-    /// Whether packets put onto its wire are noted.
-    watched: bool,
+    far: Far,
     /// Packets on a wire that keeps their order.
     wire: Wire,
-    /// Packets on a wire that reorders, by (arrival, order of departure).
-    reordered: BTreeMap<(Timestamp, u64), OnWire>,
-    departures: u64,
-    /// Earliest arrival announced for a wire that reorders.
-    announced: Timestamp,
+    /// Latest arrival on that wire.
+    last_arrival: Timestamp,
+    /// Packets on a wire that reorders.
+    reordered: Unordered,
     down: bool,
     /// Future and current outages, as (from, until), earliest last.
     outages: Vec<(Timestamp, Timestamp)>,
@@ -90,11 +87,13 @@ pub(crate) struct Announce {
 /// The parts of the network that a link needs for one step.
 pub(crate) struct Step<'a> {
     pub(crate) id: LinkId,
+    /// The link's number in its part.
+    pub(crate) index: u32,
     pub(crate) now: Timestamp,
     pub(crate) arena: &'a mut Arena,
     pub(crate) records: &'a mut Vec<LinkRecord>,
-    /// Notes the packets put onto the wire of a watched link.
-    pub(crate) settled: &'a mut Vec<OnWire>,
+    /// Notes the packets put onto the wire of a link whose far end is not like others.
+    pub(crate) noted: &'a mut Vec<Noted>,
 }
 
 /// Sorted and separate outages: empty ones are left out, and those that meet or overlap become one.
@@ -126,11 +125,10 @@ impl General {
             delay,
             framing,
             loss,
-            watched: false,
+            far: Far::Near,
             wire: Wire::default(),
-            reordered: BTreeMap::new(),
-            departures: 0,
-            announced: Timestamp::NEVER,
+            last_arrival: Timestamp::ZERO,
+            reordered: Unordered::default(),
             // A packet sent at the run's start, before the first event, must find the link down.
             down: outages.last().is_some_and(|&(from, _)| from == Timestamp::ZERO),
             outages,
@@ -152,15 +150,55 @@ impl General {
     pub(crate) fn delay(&self) -> TimeDelta {
         self.delay
     }
-    /// From now on, notes packets put onto its wire.
-    pub(crate) fn watch(&mut self) {
-        self.watched = true;
+    /// What its far end is.
+    pub(crate) fn far(&self) -> Far {
+        self.far
+    }
+    /// Sets what its far end is.
+    pub(crate) fn set_far(&mut self, far: Far) {
+        self.far = far;
+    }
+    /// Packets offered so far.
+    pub(crate) fn offered(&self) -> u64 {
+        self.stats.arrivals
+    }
+    /// Packets on its wire that are also in another part.
+    pub(crate) fn copies(&self) -> usize {
+        if self.far == Far::Elsewhere { self.wire.len() + self.reordered.len() } else { 0 }
+    }
+    /// Whether every packet event is recorded.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.record
     }
 
     /// When the link goes down or comes up next, if ever.
     pub(crate) fn next_switch(&self) -> Option<Timestamp> {
         let &(from, until) = self.outages.last()?;
         Some(if self.down { until } else { from }).filter(|at| at.is_set())
+    }
+
+    /// When it changes next as planned: its rate, its delay, or whether it is up.
+    pub(crate) fn next_change(&self, now: Timestamp) -> Timestamp {
+        let rate = self.serialiser.as_ref().map_or(Timestamp::NEVER, |rate| rate.next_change(now));
+        let delay = self.detour.as_ref().map_or(Timestamp::NEVER, |steps| steps.next_change(now));
+        rate.min(delay).min(self.next_switch().unwrap_or(Timestamp::NEVER))
+    }
+
+    /// Lets everything that is planned happen `span` earlier. What is in the queue and on the wire stays as it is. Nothing may be planned for
+    /// that span. Returns when the link goes down or comes up next.
+    pub(crate) fn skip(&mut self, span: TimeDelta) -> Option<Timestamp> {
+        let earlier = |at: Timestamp| if at.is_set() { at.saturating_sub(span) } else { at };
+        for (from, until) in &mut self.outages {
+            (*from, *until) = (earlier(*from), earlier(*until));
+        }
+        self.rate_until = earlier(self.rate_until);
+        if let Some(serialiser) = &mut self.serialiser {
+            serialiser.skip(span);
+        }
+        if let Some(steps) = &mut self.detour {
+            steps.skip(span);
+        }
+        self.next_switch()
     }
 
     /// Passes the rate to the qdisc if it has changed.
@@ -196,7 +234,7 @@ impl General {
     }
 
     /// Whether its wire reorders.
-    fn reorders(&self) -> bool {
+    pub(crate) fn reorders(&self) -> bool {
         self.jitter.as_ref().is_some_and(JitterModel::reorders)
     }
 
@@ -344,27 +382,24 @@ impl General {
         let (hop, size) = (step.arena.hop(slot), size - self.framing);
         let mut arrival = step.now + (self.delay + extra).saturating_sub(late);
         if !reorders {
-            arrival = arrival.max(self.wire.last_arrival().unwrap_or(Timestamp::ZERO));
+            arrival = arrival.max(self.last_arrival);
+            self.last_arrival = arrival;
         }
         let packet = OnWire { arrival, slot, hop, size };
-        if self.watched {
-            step.settled.push(packet);
+        if self.far != Far::Near {
+            step.noted.push(Noted { index: step.index, packet });
+            // The arrival is the other part's event, but what is recorded of this link is recorded here.
+            if self.far == Far::Elsewhere && !self.record {
+                return None;
+            }
         }
-        let announce = if reorders {
-            self.reordered.insert((arrival, self.departures), packet);
-            self.departures += 1;
-            let first = arrival < self.announced;
-            self.announced = self.announced.min(arrival);
-            first
-        } else {
-            self.wire.append(packet)
-        };
+        let announce = if reorders { self.reordered.insert(packet) } else { self.wire.append(packet) };
         announce.then_some(arrival)
     }
 
     /// Takes the packet that arrives now, if there is one, and returns when the next one does.
     pub(crate) fn take(&mut self, step: Step<'_>) -> (Option<OnWire>, Option<Timestamp>) {
-        let (packet, next) = if self.reorders() { self.take_reordered(step.now) } else { self.wire.take() };
+        let (packet, next) = if self.reorders() { self.reordered.take(step.now) } else { self.wire.take() };
         if let Some(packet) = packet {
             self.note(step.id, step.now, packet.slot, LinkEvent::Deliver, step.arena, step.records);
         }
@@ -374,6 +409,10 @@ impl General {
     /// The link goes down, which empties its queue, or comes up again. A packet in transmission is finished, and what is on
     /// the wire arrives.
     pub(crate) fn switch(&mut self, mut step: Step<'_>) -> Announce {
+        // An announcement that a skip has superseded.
+        if self.next_switch() != Some(step.now) {
+            return Announce::default();
+        }
         if !self.down {
             self.down = true;
             while let Some(packet) = self.qdisc.dequeue(step.now, &mut self.dropped) {
@@ -391,19 +430,6 @@ impl General {
             self.outages.pop();
         }
         Announce { control: self.next_switch(), ..Announce::default() }
-    }
-
-    /// Takes the packet that arrives now from a wire that reorders. If an earlier announcement has already delivered it,
-    /// there is nothing to take.
-    fn take_reordered(&mut self, now: Timestamp) -> (Option<OnWire>, Option<Timestamp>) {
-        let due =
-            self.reordered.first_entry().filter(|entry| entry.key().0 <= now).map(|entry| entry.remove());
-        if now < self.announced {
-            return (due, None);
-        }
-        let next = self.reordered.first_key_value().map(|(&(arrival, _), _)| arrival);
-        self.announced = next.unwrap_or(Timestamp::NEVER);
-        (due, next)
     }
 }
 

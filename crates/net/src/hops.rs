@@ -1,9 +1,10 @@
-//! The routes of a network, in one table: each is a sequence of hops with an end marker.
+//! The routes of a network, in one table: each is a sequence of hops with an end marker. A hop names a link by its place in its part.
 
+use serde::{Deserialize, Serialize};
 use warpline_core::LinkId;
 
 /// The next hop of a route: an index into the table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HopId(u32);
 
 impl HopId {
@@ -21,8 +22,10 @@ pub(crate) struct Hop(u32);
 impl Hop {
     /// Marks a hop onto a link that only the previous link feeds.
     const EXPRESS: u32 = 1 << 31;
+    /// Marks a hop that would be an express hop if the network were not cut before it.
+    const ENTRY: u32 = 1 << 30;
     /// The end of a route; not an express hop.
-    const END: Hop = Hop(Hop::EXPRESS - 1);
+    const END: Hop = Hop(Hop::ENTRY - 1);
 
     /// Whether the route ends here.
     #[inline]
@@ -34,10 +37,15 @@ impl Hop {
     pub(crate) fn is_express(self) -> bool {
         self.0 & Hop::EXPRESS != 0
     }
-    /// Its link, unless the route ends here.
+    /// The place of its link in its part, unless the route ends here.
     #[inline]
     pub(crate) fn link(self) -> LinkId {
-        LinkId(self.0 & !Hop::EXPRESS)
+        LinkId(self.0 & !(Hop::EXPRESS | Hop::ENTRY))
+    }
+    /// Whether it would be an express hop if the network were not cut before it.
+    #[inline]
+    pub(crate) fn is_entry(self) -> bool {
+        self.0 & Hop::ENTRY != 0
     }
 }
 
@@ -50,10 +58,10 @@ pub(crate) struct Hops {
 }
 
 impl Hops {
-    /// Adds a route, and returns where it begins.
-    pub(crate) fn add(&mut self, links: &[LinkId]) -> HopId {
+    /// Adds a route over the links at these places, and returns where it begins.
+    pub(crate) fn add(&mut self, places: &[u32]) -> HopId {
         let first = HopId(self.table.len() as u32);
-        self.table.extend(links.iter().map(|link| Hop(link.0)));
+        self.table.extend(places.iter().map(|&place| Hop(place)));
         self.table.push(Hop::END);
         first
     }
@@ -62,6 +70,26 @@ impl Hops {
     #[inline]
     pub(crate) fn at(&self, id: HopId) -> Hop {
         self.table[id.0 as usize]
+    }
+
+    /// The same routes for a part of the network. `number` gives the place that the link at a place of the whole network has there, if its
+    /// queue is there; `leaves` says whether that link leads from one part to another.
+    pub(crate) fn of_part(&self, number: impl Fn(u32) -> Option<u32>, leaves: impl Fn(u32) -> bool) -> Hops {
+        let mut cut = false;
+        let table = self.table.iter().map(|&hop| {
+            let place = hop.link().0;
+            let after_cut = std::mem::replace(&mut cut, !hop.is_end() && leaves(place));
+            match number(place) {
+                Some(number) if !hop.is_end() => match (hop.is_express(), after_cut) {
+                    (true, false) => Hop(number | Hop::EXPRESS),
+                    (true, true) => Hop(number | Hop::ENTRY),
+                    (false, _) => Hop(number),
+                },
+                // The end; or the business of another part.
+                _ => Hop::END,
+            }
+        });
+        Hops { table: table.collect(), marked: self.marked }
     }
 
     /// Whether routes were added since the express hops were marked.

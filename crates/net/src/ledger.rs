@@ -1,12 +1,10 @@
 //! The ledger of a constant-rate FIFO: when packets arrive and leave, for as long as that can still matter.
 //!
 //! Such a queue needs no list of waiting packets, only their departure times, which are known on arrival. Entries are made
-//! in the order of arrival, possibly ahead of time (see `Core::forward` in `network` on express hops). The sums count every
+//! in the order of arrival, possibly ahead of time (see `Part::forward` on express hops). The sums count every
 //! packet on entry; a reading subtracts what has not happened by then, so the counters are exact at every instant.
 
-use std::collections::VecDeque;
-
-use warpline_core::Timestamp;
+use warpline_core::{TimeDelta, Timestamp};
 
 use crate::ring::Ring;
 
@@ -48,9 +46,9 @@ impl Entry {
     fn queued(&self) -> u64 {
         (self.start - self.arrival).as_nanos()
     }
-    /// The same; 0 for a transmission that began by `interval`.
-    fn queued_in(&self, interval: Option<Timestamp>) -> u64 {
-        if interval.is_some_and(|interval| self.start <= interval) { 0 } else { self.queued() }
+    /// The same; 0 for a transmission that began before `interval`.
+    fn queued_in(&self, interval: Timestamp) -> u64 {
+        if self.start < interval { 0 } else { self.queued() }
     }
 }
 
@@ -85,10 +83,10 @@ pub(crate) struct Ledger {
     /// Bytes of all entries.
     held: u64,
     sums: Sums,
-    /// Transmissions that began by then do not belong to the present interval of `queued_max`; `None` before the first.
-    interval: Option<Timestamp>,
+    /// When the present interval of `queued_max` begins: transmissions that began before do not belong to it.
+    interval: Timestamp,
     /// Arrivals that found no room and may lie in the future.
-    overflows: VecDeque<Timestamp>,
+    overflows: Ring<Timestamp>,
 }
 
 impl Ledger {
@@ -112,20 +110,26 @@ impl Ledger {
         self.entries.push_within(entry);
     }
 
+    /// Packets entered so far, and arrivals until now that found the queue full.
+    #[inline]
+    pub(crate) fn entered(&self) -> u64 {
+        self.sums.packets + self.sums.overflows
+    }
+
     /// Enters an arrival that found the queue full.
     pub(crate) fn enter_overflow(&mut self, now: Timestamp, arrival: Timestamp) {
         self.count_overflows(now);
         if arrival <= now {
             self.sums.overflows += 1;
         } else {
-            self.overflows.push_back(arrival);
+            self.overflows.push(arrival);
         }
     }
 
     fn count_overflows(&mut self, now: Timestamp) {
-        while self.overflows.front().is_some_and(|&arrival| arrival <= now) {
+        while self.overflows.front().is_some_and(|arrival| arrival <= now) {
             self.sums.overflows += 1;
-            self.overflows.pop_front();
+            self.overflows.pop();
         }
     }
 
@@ -203,14 +207,14 @@ impl Ledger {
     /// Entered packets that will be lost only after `now`, on the wire or for lack of room.
     pub(crate) fn doomed(&self, now: Timestamp) -> usize {
         let lost = self.entries.iter().filter(|entry| entry.load.is_lost() && entry.departure > now).count();
-        lost + self.overflows.iter().filter(|&&arrival| arrival > now).count()
+        lost + self.overflows.iter().filter(|&arrival| arrival > now).count()
     }
 
     /// Starts a new interval for `queued_max`.
     pub(crate) fn reset_queued_max(&mut self, now: Timestamp) {
         self.forget(now);
         self.sums.queued_max = 0;
-        self.interval = Some(now);
+        self.interval = now + TimeDelta::from_nanos(1);
     }
 }
 

@@ -4,7 +4,7 @@
 //! they send through the [`Port`] that they are given. Here a sender hands two packets over, and the receiver notes when they arrive:
 //!
 //! ```
-//! use warpline_core::{Datagram, EndpointId, FlowId, NodeId, Packet, Rate, Streams, TimeDelta, Timestamp};
+//! use warpline_core::{Datagram, EndpointId, FlowId, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp};
 //! use warpline_net::{Hosts, LinkConfig, Network, Port, RateConfig};
 //!
 //! #[derive(Default)]
@@ -14,7 +14,7 @@
 //!     fn handle_packet(&mut self, now: Timestamp, _packet: &Packet, _port: &mut Port<'_>) {
 //!         self.0.push(now);
 //!     }
-//!     fn handle_timeout(&mut self, _now: Timestamp, _endpoint: EndpointId, _port: &mut Port<'_>) {}
+//!     fn handle_timeout(&mut self, _now: Timestamp, _timer: TimerId, _port: &mut Port<'_>) {}
 //! }
 //!
 //! let mut network = Network::new();
@@ -49,20 +49,29 @@
 #[macro_use]
 pub mod model;
 
+pub mod apart;
 mod arena;
+pub mod cut;
 pub mod driver;
 mod events;
+mod far;
 mod fifo;
 mod general;
 mod hops;
+mod hosts;
+mod incoming;
+mod item;
 pub mod jitter;
 mod ledger;
 pub mod link;
 pub mod loss;
 pub mod mahimahi;
+mod meeting;
 mod near;
 pub mod network;
+pub mod parallel;
 pub mod parameter;
+mod part;
 pub mod qdisc;
 mod ring;
 pub mod routing;
@@ -71,6 +80,10 @@ pub mod serialise;
 mod stats;
 mod wire;
 
+pub use apart::{MeetError, Processes};
+pub use cut::Cut;
 pub use driver::{Control, Driver};
+pub use hosts::{Hosts, Pause, RouteId, Settled};
 pub use link::{Link, LinkConfig, LinkStats, RateConfig};
-pub use network::{Hosts, Network, Pause, Port, RouteError, RouteId, Settled};
+pub use network::{CutError, Network, Port, RouteError};
+pub use parallel::{PartHosts, Workers};

@@ -7,10 +7,12 @@
 
 use std::sync::Arc;
 
-use warpline_core::{NodeId, Rate, TimeDelta, Timestamp};
+use warpline_core::{LinkId, NodeId, Rate, TimeDelta, Timestamp};
 
+use crate::far::Far;
 use crate::fifo::Fifo;
 use crate::general::General;
+use crate::incoming::Incoming;
 use crate::jitter::JitterKind;
 use crate::loss::LossConfig;
 use crate::mahimahi::{Trace, TraceLink};
@@ -102,25 +104,51 @@ impl LinkConfig {
 }
 
 /// One direction of a link: its name, its ends, and its kind.
+// The kind comes first: what every packet touches fills whole cache lines from there on.
 #[derive(Debug)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub struct Link {
     pub(crate) kind: Kind,
+    /// Its number in the network, whatever its number in a part.
+    pub(crate) id: LinkId,
     ends: (NodeId, NodeId),
     name: Box<str>,
 }
 
-/// The two kinds of links.
+// Large networks have millions of them.
+const _: () = assert!(size_of::<Link>() <= 256);
+
+/// The kinds of links.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "the large one is the common one, and every packet touches it")]
 pub(crate) enum Kind {
     Fifo(Fifo),
     General(Box<General>),
+    /// The far end of a link of another part.
+    Incoming(Box<Incoming>),
 }
 
 impl Link {
-    pub(crate) fn new(name: String, ends: (NodeId, NodeId), kind: Kind) -> Self {
-        Link { kind, ends, name: name.into_boxed_str() }
+    pub(crate) fn new(id: LinkId, name: String, ends: (NodeId, NodeId), kind: Kind) -> Self {
+        Link { kind, id, ends, name: name.into_boxed_str() }
+    }
+
+    /// The far end of this link, for the part that it leads to.
+    pub(crate) fn far_end(&self) -> Link {
+        let reorders = matches!(&self.kind, Kind::General(general) if general.reorders());
+        let kind = Kind::Incoming(Box::new(Incoming::new(reorders)));
+        Link { kind, id: self.id, ends: self.ends, name: Box::default() }
+    }
+
+    /// A number for the packet that a host sends over it now. With a `step` of at least the number of links, no other packet has it.
+    #[inline]
+    pub(crate) fn number(&self, step: u64) -> u64 {
+        let offered = match &self.kind {
+            Kind::Fifo(fifo) => fifo.offered(),
+            Kind::General(general) => general.offered(),
+            Kind::Incoming(_) => 0,
+        };
+        offered * step + u64::from(self.id.0)
     }
 
     /// Its name, "from>to".
@@ -140,6 +168,7 @@ impl Link {
         match &self.kind {
             Kind::Fifo(fifo) => fifo.rate(),
             Kind::General(general) => general.rate(),
+            Kind::Incoming(_) => None,
         }
     }
     /// Propagation delay, without jitter.
@@ -147,17 +176,46 @@ impl Link {
         match &self.kind {
             Kind::Fifo(fifo) => fifo.delay(),
             Kind::General(general) => general.delay(),
+            Kind::Incoming(_) => TimeDelta::ZERO,
         }
     }
-    /// Whether its departures are events.
-    pub(crate) fn is_general(&self) -> bool {
+    /// Whether its departures are events: it has active queue management, a rate that changes, jitter, outages or records.
+    pub fn has_departures(&self) -> bool {
         matches!(self.kind, Kind::General(_))
     }
-    /// From now on, notes packets put onto its wire.
-    pub(crate) fn watch(&mut self) {
+    /// What its far end is.
+    pub(crate) fn far(&self) -> Far {
+        match &self.kind {
+            Kind::Fifo(fifo) => fifo.far(),
+            Kind::General(general) => general.far(),
+            Kind::Incoming(_) => Far::Near,
+        }
+    }
+    /// Sets what its far end is.
+    pub(crate) fn set_far(&mut self, far: Far) {
         match &mut self.kind {
-            Kind::Fifo(fifo) => fifo.watch(),
-            Kind::General(general) => general.watch(),
+            Kind::Fifo(fifo) => fifo.set_far(far),
+            Kind::General(general) => general.set_far(far),
+            Kind::Incoming(_) => {}
+        }
+    }
+    /// Whether every packet event is recorded.
+    pub(crate) fn is_recorded(&self) -> bool {
+        matches!(&self.kind, Kind::General(general) if general.is_recorded())
+    }
+
+    /// When it changes next as planned.
+    pub(crate) fn next_change(&self, now: Timestamp) -> Timestamp {
+        match &self.kind {
+            Kind::General(general) => general.next_change(now),
+            Kind::Fifo(_) | Kind::Incoming(_) => Timestamp::NEVER,
+        }
+    }
+    /// Lets everything that is planned happen `span` earlier. Returns when it goes down or comes up next.
+    pub(crate) fn skip(&mut self, span: TimeDelta) -> Option<Timestamp> {
+        match &mut self.kind {
+            Kind::General(general) => general.skip(span),
+            Kind::Fifo(_) | Kind::Incoming(_) => None,
         }
     }
 
@@ -166,13 +224,21 @@ impl Link {
         match &mut self.kind {
             Kind::Fifo(fifo) => fifo.stats(now),
             Kind::General(general) => general.stats(),
+            Kind::Incoming(_) => LinkStats::default(),
         }
     }
     /// Packets already given up that will be lost only after `now`.
     pub(crate) fn doomed(&self, now: Timestamp) -> usize {
         match &self.kind {
             Kind::Fifo(fifo) => fifo.doomed(now),
-            Kind::General(_) => 0,
+            Kind::General(_) | Kind::Incoming(_) => 0,
+        }
+    }
+    /// Packets on its wire that are also in another part.
+    pub(crate) fn copies(&self) -> usize {
+        match &self.kind {
+            Kind::General(general) => general.copies(),
+            Kind::Fifo(_) | Kind::Incoming(_) => 0,
         }
     }
     /// Starts a new interval for `queued_max`.
@@ -180,6 +246,7 @@ impl Link {
         match &mut self.kind {
             Kind::Fifo(fifo) => fifo.reset_queued_max(now),
             Kind::General(general) => general.reset_queued_max(),
+            Kind::Incoming(_) => {}
         }
     }
 }

@@ -1,341 +1,56 @@
 //! The network: packets hop from link to link along their routes, and hosts are called when something arrives for them.
 //!
 //! The network knows endpoints only by number. The hosts are behind [`Hosts`], which gets the network's [`Port`] to send
-//! packets and set timers with.
+//! packets and set timers with. It consists of one part, or of several after [`Network::cut`].
 
 use thiserror::Error;
 use warpline_core::record::LinkRecord;
-use warpline_core::{EndpointId, LinkId, Packet, Stream, Streams, TimeDelta, Timestamp};
+use warpline_core::{LinkId, NodeId, Stream, Streams, TimeDelta, Timestamp};
 
-use crate::arena::{Arena, OnWire, SlotId};
-use crate::events::{Class, EventQueue, Key, MAX_INDEX};
+use crate::events::MAX_INDEX;
+use crate::far::Far;
 use crate::fifo::Fifo;
-use crate::general::{self, Announce, General, Step};
-use crate::hops::{HopId, Hops};
+use crate::general::{self, General};
+use crate::hosts::{Hosts, Pause, RouteId, Settled};
 use crate::link::{Kind, Link, LinkConfig, LinkStats, RateConfig};
-use crate::near::First;
+use crate::part::Part;
+pub use crate::part::Port;
 use crate::qdisc::{AnyQdisc, DropTail, Limit, OwnQueue, QdiscConfig};
-
-/// The hosts: called when a packet arrives or a timer fires.
-pub trait Hosts {
-    /// A packet has arrived at the endpoint it is addressed to.
-    fn handle_packet(&mut self, now: Timestamp, packet: &Packet, port: &mut Port<'_>);
-    /// The endpoint's timer has fired. It may be early: a deadline that moved later is not removed from the queue, so the
-    /// endpoint must check its own deadline and set the timer again.
-    fn handle_timeout(&mut self, now: Timestamp, endpoint: EndpointId, port: &mut Port<'_>);
-}
-
-/// A sequence of links from one node to another. Made by [`Network::add_route`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RouteId(HopId);
-
-/// The last possible instant.
-const LAST: Timestamp = Timestamp::from_nanos(u64::MAX - 1);
-
-/// Everything but the hosts: links, packets, events, timers.
-#[derive(Debug)]
-struct Core {
-    arena: Arena,
-    events: EventQueue,
-    links: Vec<Link>,
-    hops: Hops,
-    /// Earliest pending timer event of each endpoint.
-    timers: Vec<Timestamp>,
-    records: Vec<LinkRecord>,
-    /// Packets put onto the wires of watched links since they were last taken.
-    settled: Vec<OnWire>,
-    next_packet: u64,
-    delivered: u64,
-}
-
-/// A packet whose arrival at its endpoint is certain.
-#[derive(Clone, Copy, Debug)]
-pub struct Settled {
-    /// When it will be passed to [`Hosts::handle_packet`].
-    pub arrival: Timestamp,
-    /// The packet as it will be then.
-    pub packet: Packet,
-}
 
 /// The network.
 #[derive(Debug)]
 pub struct Network {
-    core: Core,
-    now: Timestamp,
-    handled: u64,
+    /// At least one.
+    pub(crate) parts: Vec<Part>,
+    /// How many links there are, idle ones included.
+    link_count: u32,
+    /// Where the links are that are not idle, in the order of their numbers.
+    places: Vec<Place>,
+    /// How it is cut. Empty while there is only one part.
+    pub(crate) cut: Placed,
+    /// See [`Network::critical_events`].
+    pub(crate) critical: u64,
 }
 
-/// Why [`Network::run_until`] returned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pause {
-    /// Everything up to the limit has been handled.
-    Reached,
-    /// The event budget is used up; there is more to do before the limit.
-    Budget,
+/// Where a link is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    link: LinkId,
+    /// The part of its queue.
+    part: u32,
+    /// Its number there.
+    index: u32,
 }
 
-/// A host's access to the network during a call.
-#[derive(Debug)]
-pub struct Port<'a> {
-    core: &'a mut Core,
-    now: Timestamp,
-}
-
-impl Port<'_> {
-    /// Sends a packet now. The network numbers it.
-    #[inline]
-    pub fn send(&mut self, route: RouteId, packet: Packet) {
-        self.core.send(self.now, route, packet);
-    }
-
-    /// Sends a packet that was due at `due`: now, if that is the current time. If `due` has passed (a packet from outside that was
-    /// seen late), the packet travels as if it had come in time, as far as later events allow: it is behind all packets
-    /// sent before, and is admitted to the queue of its first link as that is now, but its transmission there begins
-    /// when it could have begun then. The time since then is subtracted from its time on the wire.
-    ///
-    /// Returns by how much it will still leave that link later, as far as that is known at once: a link with random
-    /// delays, a varying rate or the like is assumed to make up for everything.
-    #[inline]
-    pub fn send_at(&mut self, due: Timestamp, route: RouteId, packet: Packet) -> TimeDelta {
-        if due >= self.now {
-            self.core.send(self.now, route, packet);
-            TimeDelta::ZERO
-        } else {
-            self.core.send_late(self.now, due, route, packet)
-        }
-    }
-
-    /// Requests a call of [`Hosts::handle_timeout`] at `deadline`, or earlier if an earlier one was requested before. Endpoints should be
-    /// numbered from 0 on: each number below the largest takes memory.
-    ///
-    /// # Panics
-    /// If the endpoint's number is 2^30 or more.
-    #[inline]
-    pub fn set_timer(&mut self, endpoint: EndpointId, deadline: Timestamp) {
-        self.core.set_timer(self.now, endpoint, deadline);
-    }
-}
-
-impl Core {
-    #[inline]
-    fn send(&mut self, now: Timestamp, route: RouteId, mut packet: Packet) {
-        packet.id = self.next_packet;
-        self.next_packet += 1;
-        let size = packet.size;
-        let slot = self.arena.insert(&packet);
-        self.forward(now, slot, route.0, size);
-    }
-
-    /// Sends a packet that was due before `now`. Only the first link can make up for it.
-    #[cold]
-    #[inline(never)]
-    fn send_late(&mut self, now: Timestamp, due: Timestamp, route: RouteId, mut packet: Packet) -> TimeDelta {
-        packet.id = self.next_packet;
-        self.next_packet += 1;
-        let slot = self.arena.insert(&packet);
-        let (id, hop, size) = (self.hops.at(route.0).link(), route.0.next(), packet.size);
-        let fifo = match &mut self.links[id.index()].kind {
-            Kind::Fifo(fifo) => fifo,
-            Kind::General(_) => {
-                self.arena.set_hop(slot, hop);
-                self.offer_general(now, due, slot, id);
-                return TimeDelta::ZERO;
-            }
-        };
-        let at = fifo.in_order(due);
-        let accepted = match fifo.offer(now, at, (slot, size), &self.arena) {
-            Some(accepted) if !accepted.lost => accepted,
-            _ => {
-                self.arena.drop_packet(slot);
-                return TimeDelta::ZERO;
-            }
-        };
-        let on_wire = fifo.wire().last_arrival().unwrap_or(now);
-        let arrival = accepted.arrival.max(now).max(on_wire);
-        let left = now.saturating_since(accepted.arrival);
-        if self.hops.at(hop).is_express() {
-            self.forward_from(now, arrival, slot, hop, size);
-            return left;
-        }
-        if fifo.wire().append(OnWire { arrival, slot, hop, size }) {
-            self.events.push_arrival(arrival, id.0);
-        }
-        left
-    }
-
-    #[inline]
-    fn set_timer(&mut self, now: Timestamp, endpoint: EndpointId, deadline: Timestamp) {
-        let index = endpoint.index();
-        if index >= self.timers.len() {
-            assert!(index <= MAX_INDEX, "endpoint {index}: the largest number is {MAX_INDEX}");
-            self.timers.resize(index + 1, Timestamp::NEVER);
-        }
-        if deadline < self.timers[index] {
-            let deadline = deadline.max(now);
-            self.timers[index] = deadline;
-            self.events.push(Key::new(deadline, Class::Timer, endpoint.0));
-        }
-    }
-
-    /// Moves the packet of `slot` along its route, from the link at `hop` on, until it is on a wire whose arrival is an event.
-    ///
-    /// A link that is fed by only one link takes its packets in the order in which that one sends them, so the path over
-    /// both can be computed at once: an *express* hop, without an event. Only where flows can meet is an event needed.
-    #[inline]
-    fn forward(&mut self, now: Timestamp, slot: SlotId, hop: HopId, size: u32) {
-        self.forward_from(now, now, slot, hop, size);
-    }
-
-    /// The same for a packet that is at the start of that link at `at`, which may be ahead of the current time.
-    // One copy for all callers, with `offer` inside it: a call for each packet sent or arrived, not for each hop.
-    #[inline(never)]
-    fn forward_from(&mut self, now: Timestamp, mut at: Timestamp, slot: SlotId, mut hop: HopId, size: u32) {
-        let mut this = self.hops.at(hop);
-        loop {
-            let id = this.link();
-            hop = hop.next();
-            let fifo = match &mut self.links[id.index()].kind {
-                Kind::Fifo(fifo) => fifo,
-                Kind::General(_) => {
-                    self.arena.set_hop(slot, hop);
-                    return self.offer_general(now, now, slot, id);
-                }
-            };
-            let accepted = match fifo.offer(now, at, (slot, size), &self.arena) {
-                Some(accepted) if !accepted.lost => accepted,
-                _ => return self.arena.drop_packet(slot),
-            };
-            this = self.hops.at(hop);
-            if !this.is_express() {
-                let packet = OnWire { arrival: accepted.arrival, slot, hop, size };
-                if fifo.is_watched() {
-                    self.settled.push(packet);
-                }
-                if fifo.wire().append(packet) {
-                    self.events.push_arrival(accepted.arrival, id.0);
-                }
-                return;
-            }
-            at = accepted.arrival;
-        }
-    }
-
-    /// Lets the link `id` take a step, if it is a general one.
-    #[inline]
-    fn step_general<T>(
-        &mut self,
-        now: Timestamp,
-        id: LinkId,
-        take: impl FnOnce(&mut General, Step<'_>) -> T,
-    ) -> Option<T> {
-        let Kind::General(general) = &mut self.links[id.index()].kind else { return None };
-        let (arena, records, settled) = (&mut self.arena, &mut self.records, &mut self.settled);
-        Some(take(general, Step { id, now, arena, records, settled }))
-    }
-
-    #[inline(never)]
-    fn offer_general(&mut self, now: Timestamp, due: Timestamp, slot: SlotId, id: LinkId) {
-        let announce = self.step_general(now, id, |general, step| general.offer(step, due, slot));
-        self.announce(announce.unwrap_or_default(), id.0);
-    }
-
-    fn announce(&mut self, announce: Announce, index: u32) {
-        let events = [
-            (announce.control, Class::Control),
-            (announce.departure, Class::Departure),
-            (announce.arrival, Class::Arrival),
-        ];
-        for (time, class) in events {
-            if let Some(time) = time {
-                self.events.push(Key::new(time, class, index));
-            }
-        }
-    }
-
-    /// The packet at the head of a wire has arrived, on the fast path: takes it out, and announces the one behind it.
-    #[inline(always)]
-    fn take_near(&mut self, first: First) -> Option<OnWire> {
-        let (packet, next) = match &mut self.links[first.index as usize].kind {
-            Kind::Fifo(fifo) => fifo.wire().take(),
-            // Its arrivals are not in the wheel of near events.
-            Kind::General(_) => (None, None),
-        };
-        self.events.take_near(first);
-        if let Some(time) = next {
-            self.events.push_arrival(time, first.index);
-        }
-        packet
-    }
-
-    /// The same for every kind of link.
-    fn take_arrival(&mut self, now: Timestamp, top: Key) -> Option<OnWire> {
-        let index = top.index();
-        let Kind::Fifo(fifo) = &mut self.links[index as usize].kind else {
-            return self.take_arrival_general(now, top);
-        };
-        let (packet, next) = fifo.wire().take();
-        self.events.take_top(top);
-        if let Some(time) = next {
-            self.events.push_arrival(time, index);
-        }
-        packet
-    }
-
-    /// Moves a packet that has come over a link to the next one, or to the endpoint.
-    #[inline(always)]
-    fn arrive<H: Hosts>(&mut self, now: Timestamp, arrived: Option<OnWire>, hosts: &mut H) {
-        let Some(arrived) = arrived else { return };
-        if !self.hops.at(arrived.hop).is_end() {
-            return self.forward(now, arrived.slot, arrived.hop, arrived.size);
-        }
-        // Copied out, as the answer is likely to reuse its slot first.
-        let Some(packet) = self.arena.plain(arrived.slot) else {
-            return self.deliver(now, arrived.slot, hosts);
-        };
-        self.arena.free(arrived.slot);
-        self.delivered += 1;
-        hosts.handle_packet(now, &packet, &mut Port { core: self, now });
-    }
-
-    /// The same, kept out of the common path.
-    #[inline(never)]
-    fn arrive_from_afar<H: Hosts>(&mut self, now: Timestamp, arrived: Option<OnWire>, hosts: &mut H) {
-        let Some(arrived) = arrived else { return };
-        if !self.hops.at(arrived.hop).is_end() {
-            return self.forward(now, arrived.slot, arrived.hop, arrived.size);
-        }
-        self.deliver(now, arrived.slot, hosts);
-    }
-
-    #[inline(never)]
-    fn take_arrival_general(&mut self, now: Timestamp, top: Key) -> Option<OnWire> {
-        let index = top.index();
-        self.events.take_top(top);
-        let (packet, next) = self.step_general(now, LinkId(index), General::take)?;
-        if let Some(time) = next {
-            self.events.push(Key::new(time, Class::Arrival, index));
-        }
-        packet
-    }
-
-    /// Delivers a packet of any kind.
-    #[inline(never)]
-    fn deliver<H: Hosts>(&mut self, now: Timestamp, slot: SlotId, hosts: &mut H) {
-        let packet = self.arena.packet(slot);
-        self.arena.free(slot);
-        self.delivered += 1;
-        hosts.handle_packet(now, &packet, &mut Port { core: self, now });
-    }
-
-    #[inline(never)]
-    fn general_event(&mut self, now: Timestamp, top: Key) {
-        let (class, index) = (top.class(), top.index());
-        self.events.take_top(top);
-        let announce = self.step_general(now, LinkId(index), |general, step| {
-            if class == Class::Departure { general.depart(step) } else { general.switch(step) }
-        });
-        self.announce(announce.unwrap_or_default(), index);
-    }
+/// How a network is cut.
+#[derive(Debug, Default)]
+pub(crate) struct Placed {
+    /// The part of each node.
+    pub(crate) nodes: Vec<u32>,
+    /// The number of the first of the parts that are here; the others are in other processes.
+    first: u32,
+    /// The shortest delay of a link from one part to another: a part may be ahead of the others by so much.
+    pub(crate) lookahead: TimeDelta,
 }
 
 /// Why a route cannot be added.
@@ -348,6 +63,9 @@ pub enum RouteError {
     /// A link is not of this network.
     #[error("there is no link {0} in this network")]
     Unknown(u32),
+    /// A link was added without state ([`Network::add_idle_link`]).
+    #[error("link {0} is idle: no route can cross it; add it with `add_link`")]
+    Idle(u32),
     /// A link does not start where the one before ends.
     #[error("the link {after} does not start where {before} ends")]
     Gap {
@@ -356,10 +74,31 @@ pub enum RouteError {
         /// The link after it.
         after: String,
     },
-    /// A packet has been sent already, perhaps on a path that the route would change.
-    #[error("a packet has been sent already; add all routes before the first one")]
+    /// A packet has been sent already, perhaps on a path that the route would change, or the network has been cut.
+    #[error("a packet has been sent or the network cut already; add all routes before")]
     Late,
 }
+
+/// Why a network cannot be cut.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum CutError {
+    /// A part without nodes.
+    #[error("part {0} has no node")]
+    Empty(u32),
+    /// A link whose ends are not both in a part.
+    #[error("link {0}: both ends need a part")]
+    Homeless(String),
+    /// A link without delay between two parts: they could not be apart in time.
+    #[error("link {0} has no delay, so its ends must be in the same part")]
+    NoDelay(String),
+    /// A packet has been sent, a timer set, a link watched, or the network cut.
+    #[error("the network is in use already; cut it before the first packet is sent and the first timer set")]
+    Late,
+}
+
+/// Whoever names a link has its number from this network.
+const NO_LINK: &str = "a link of this network that is not idle";
 
 impl Default for Network {
     fn default() -> Self {
@@ -371,28 +110,29 @@ impl Network {
     /// An empty network at the run's start.
     pub fn new() -> Self {
         Network {
-            core: Core {
-                arena: Arena::default(),
-                events: EventQueue::default(),
-                links: Vec::new(),
-                hops: Hops::default(),
-                timers: Vec::new(),
-                records: Vec::new(),
-                settled: Vec::new(),
-                next_packet: 0,
-                delivered: 0,
-            },
-            now: Timestamp::ZERO,
-            handled: 0,
+            parts: vec![Part::default()],
+            link_count: 0,
+            places: Vec::new(),
+            cut: Placed::default(),
+            critical: 0,
         }
+    }
+
+    /// Adds a link that nothing will ever cross: it takes a number, but no memory. So the other links of a large network keep the numbers that
+    /// its description gives them. No route can cross it, it has no counters, and it is not among [`links`](Self::links).
+    pub fn add_idle_link(&mut self) -> LinkId {
+        let id = LinkId(self.link_count);
+        // So many take more memory than there is.
+        debug_assert!(id.index() < MAX_INDEX);
+        self.link_count += 1;
+        id
     }
 
     /// Adds a link; its random models draw from streams of `streams` named after it.
     pub fn add_link(&mut self, config: LinkConfig, streams: &Streams) -> LinkId {
-        let id = self.core.links.len() as u32;
-        // So many take more memory than there is.
-        debug_assert!((id as usize) < MAX_INDEX);
-        self.core.events.add_link(id);
+        let id = self.add_idle_link();
+        let part = &mut self.parts[0];
+        self.places.push(Place { link: id, part: 0, index: part.links.len() as u32 });
         let stream = |what: &str| -> Stream { streams.stream(&format!("link.{}.{what}", config.name)) };
         let (simple_rate, rate) = match &config.rate {
             RateConfig::Unlimited => (true, None),
@@ -432,209 +172,338 @@ impl Network {
                     outages: config.outages,
                     record: config.record,
                 });
-                if let Some(at) = general.next_switch() {
-                    self.core.events.push(Key::new(at, Class::Control, id));
-                }
                 Kind::General(Box::new(general))
             }
         };
-        self.core.links.push(Link::new(config.name, (config.from, config.to), kind));
-        LinkId(id)
+        part.add_link(Link::new(id, config.name, (config.from, config.to), kind));
+        id
     }
 
     /// Adds a route over `links`, at least one, each of which starts where the one before ends. All routes must exist
     /// before the first packet is sent: they determine where flows can meet.
     ///
     /// # Errors
-    /// If there is no link, a link is not of this network, the links do not meet, or a packet has been sent already.
+    /// If there is no link, a link is not of this network or idle, the links do not meet, or a packet has been sent or the network cut already.
     pub fn add_route(&mut self, links: &[LinkId]) -> Result<RouteId, RouteError> {
         if links.is_empty() {
             return Err(RouteError::Empty);
         }
-        if let Some(unknown) = links.iter().find(|link| link.index() >= self.core.links.len()) {
-            return Err(RouteError::Unknown(unknown.0));
-        }
+        let place = |link: &LinkId| match self.place(*link) {
+            Some((_, index)) => Ok(index as u32),
+            None if link.0 < self.link_count => Err(RouteError::Idle(link.0)),
+            None => Err(RouteError::Unknown(link.0)),
+        };
+        let places = links.iter().map(place).collect::<Result<Vec<u32>, _>>()?;
         if let Some(pair) = links.windows(2).find(|pair| self.link(pair[0]).to() != self.link(pair[1]).from())
         {
             let name = |id: LinkId| self.link(id).name().to_owned();
             return Err(RouteError::Gap { before: name(pair[0]), after: name(pair[1]) });
         }
-        if self.core.next_packet > 0 {
-            return Err(RouteError::Late);
+        match &mut self.parts[..] {
+            [part] if part.sent() == 0 => Ok(RouteId(part.hops.add(&places))),
+            _ => Err(RouteError::Late),
         }
-        Ok(RouteId(self.core.hops.add(links)))
     }
 
     #[inline]
-    fn prepare(&mut self) {
-        if self.core.hops.are_new() {
+    pub(crate) fn prepare(&mut self) {
+        if self.parts[0].hops.are_new() {
             self.mark_express_hops();
         }
     }
 
-    /// Marks the hops that need no event (see `Core::forward`). Called before the first event is handled.
+    /// Marks the hops that need no event (see `Part::forward`). Called before the first event is handled.
     fn mark_express_hops(&mut self) {
-        let Core { hops, links, .. } = &mut self.core;
+        let Part { hops, links, numbers, .. } = &mut self.parts[0];
+        // Odd, so that the low bits of the numbers do not repeat early: captures have only 16.
+        *numbers = u64::from(self.link_count) | 1;
         hops.mark_express(links.len(), |before, link| {
             let (before, link) = (&links[before.index()], &links[link.index()]);
             // A hop that takes no time would change the order of events of one instant.
-            !link.delay().is_zero() && !link.is_general() && !before.is_general()
+            !link.delay().is_zero() && !link.has_departures() && !before.has_departures()
         });
+    }
+
+    /// Cuts the network into parts that [`run_parts`](Self::run_parts) runs at the same time; `part_of` gives the part of each node, counted
+    /// from 0. What happens in the network does not depend on it. To be called once, after the routes have been added and before the first
+    /// packet is sent or timer set. One part leaves the network as it is.
+    ///
+    /// # Errors
+    /// If a link without delay leads from one part to another, a node has no part, a part has no node, or the network is in use already.
+    pub fn cut(&mut self, part_of: &[u32]) -> Result<(), CutError> {
+        self.cut_keeping(part_of, None)
+    }
+
+    /// As [`cut`](Self::cut), for a network whose parts are in several processes ([`run_apart`](Self::run_apart)): only the part `own` stays
+    /// here, and nothing if there is no such part. Links elsewhere have a number here, but nothing can be read of them.
+    ///
+    /// # Errors
+    /// As those of `cut`.
+    pub fn cut_apart(&mut self, part_of: &[u32], own: usize) -> Result<(), CutError> {
+        self.cut_keeping(part_of, Some(own))
+    }
+
+    /// Cuts the network. Keeps one part only, if one is named.
+    fn cut_keeping(&mut self, part_of: &[u32], own: Option<usize>) -> Result<(), CutError> {
+        let count = part_of.iter().max().map_or(0, |&last| last as usize + 1);
+        if let Some(empty) = (0..count as u32).find(|part| !part_of.contains(part)) {
+            return Err(CutError::Empty(empty));
+        }
+        if count < 2 && own.is_none_or(|own| own < count) {
+            return Ok(());
+        }
+        self.prepare();
+        let whole = match &mut self.parts[..] {
+            [whole] if whole.is_new() => std::mem::take(whole),
+            _ => return Err(CutError::Late),
+        };
+        let ends = |link: &Link| -> Option<(u32, u32)> {
+            Some((*part_of.get(link.from().index())?, *part_of.get(link.to().index())?))
+        };
+        let mut lookahead = TimeDelta::MAX;
+        let mut refused = None;
+        for link in &whole.links {
+            match ends(link) {
+                None => refused = refused.or(Some(CutError::Homeless(link.name().to_owned()))),
+                Some((from, to)) if from != to => {
+                    if link.delay().is_zero() {
+                        refused = refused.or(Some(CutError::NoDelay(link.name().to_owned())));
+                    }
+                    lookahead = lookahead.min(link.delay());
+                }
+                Some(_) => {}
+            }
+        }
+        if let Some(error) = refused {
+            self.parts[0] = whole;
+            return Err(error);
+        }
+        // The parts that stay here. A process more than there are parts has an empty one.
+        let kept = own.map_or(0..count, |own| own..own + 1);
+        let mut parts: Vec<Part> = kept.clone().map(|_| Part::default()).collect();
+        let first = kept.start as u32;
+        // How many links each part has so far.
+        let mut numbers = vec![0u32; count];
+        let mut places = Vec::with_capacity(whole.links.len());
+        let mut leaves = vec![false; whole.links.len()];
+        for (place, mut link) in whole.links.into_iter().enumerate() {
+            // It has been found above.
+            let (from, to) = ends(&link).unwrap_or_default();
+            let (here, there) = (numbers[from as usize], numbers[to as usize]);
+            places.push(Place { link: link.id, part: from, index: here });
+            let mut exit = (0, 0);
+            if from != to {
+                leaves[place] = true;
+                exit = (to, there);
+                link.set_far(Far::Elsewhere);
+                numbers[to as usize] += 1;
+                if let Some(part) = parts.get_mut(to.wrapping_sub(first) as usize) {
+                    part.add_link(link.far_end());
+                    part.exits.push((0, 0));
+                }
+            }
+            numbers[from as usize] += 1;
+            if let Some(part) = parts.get_mut(from.wrapping_sub(first) as usize) {
+                part.exits.push(exit);
+                part.add_link(link);
+            }
+        }
+        for (number, part) in (first..).zip(&mut parts) {
+            let owned = |place: u32| {
+                let place = places.get(place as usize).filter(|place| place.part == number);
+                place.map(|place| place.index)
+            };
+            part.numbers = whole.numbers;
+            part.hops = whole.hops.of_part(owned, |place| leaves[place as usize]);
+        }
+        (self.parts, self.places) = (parts, places);
+        self.cut = Placed { nodes: part_of.to_vec(), first, lookahead };
+        Ok(())
+    }
+
+    /// How many parts of it are here.
+    pub fn part_count(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// The part of a node.
+    pub fn part_of(&self, node: NodeId) -> usize {
+        self.cut.nodes.get(node.index()).map_or(0, |&part| part as usize)
+    }
+
+    /// The shortest delay of a link from one part to another: a part may be ahead of the others by so much. `None` if it is not cut.
+    pub fn lookahead(&self) -> Option<TimeDelta> {
+        (!self.cut.lookahead.is_zero()).then_some(self.cut.lookahead)
+    }
+
+    /// Where in this process a link is: its part, counted from the first one here, and its number there; `None` if it is idle, in another process or not
+    /// of this network.
+    fn place(&self, id: LinkId) -> Option<(usize, usize)> {
+        // Without idle links before it, its place is its number.
+        let direct = self.places.get(id.index()).filter(|place| place.link == id);
+        let search = || self.places.binary_search_by_key(&id, |place| place.link).ok();
+        let place = direct.or_else(|| self.places.get(search()?))?;
+        let part = place.part.wrapping_sub(self.cut.first) as usize;
+        (part < self.parts.len()).then_some((part, place.index as usize))
+    }
+
+    /// Whether a link has a queue in this process: it is not idle, nor in another one ([`cut_apart`](Self::cut_apart)).
+    pub fn has_link(&self, id: LinkId) -> bool {
+        self.place(id).is_some()
+    }
+
+    fn link_mut(&mut self, id: LinkId) -> (Timestamp, &mut Link) {
+        let (part, index) = self.place(id).expect(NO_LINK);
+        let part = &mut self.parts[part];
+        (part.now, &mut part.links[index])
     }
 
     /// From now on, notes packets put onto a link's wire for [`take_settled`](Self::take_settled).
     pub fn watch(&mut self, id: LinkId) {
-        self.core.links[id.index()].watch();
+        debug_assert!(self.parts.len() == 1, "a network that is cut cannot be watched");
+        self.link_mut(id).1.set_far(Far::Watched);
     }
 
     /// Packets on the wires of watched links that are for the endpoint there and have not arrived yet, each returned once, in the order in
     /// which they were put onto the wires. Nothing can happen to them any more: any other packet on such a link has yet to be put
     /// onto its wire, and arrives no earlier than the link's delay after the next event.
     pub fn take_settled(&mut self) -> impl Iterator<Item = Settled> + '_ {
-        let Core { settled, hops, arena, .. } = &mut self.core;
-        let (now, hops, arena) = (self.now, &*hops, &*arena);
-        let ours = move |packet: &OnWire| packet.arrival > now && hops.at(packet.hop).is_end();
-        settled
-            .drain(..)
-            .filter(ours)
-            .map(move |packet| Settled { arrival: packet.arrival, packet: arena.packet(packet.slot) })
+        self.parts[0].take_settled()
     }
 
-    /// Handles events in order until the next one is later than `limit`, or `budget` of them have been handled.
+    /// Handles events in order until the next one is later than `limit`, or `budget` of them have been handled. It never stops between two
+    /// events of one instant. Only for a network that is not cut.
     pub fn run_until<H: Hosts>(&mut self, limit: Timestamp, hosts: &mut H, budget: u64) -> Pause {
+        debug_assert!(self.parts.len() == 1, "a network that is cut needs hosts for each part");
         self.prepare();
-        // Events at `NEVER` are not handled at the end of time either.
-        let limit = limit.min(LAST);
-        let mut left = budget;
-        let pause = loop {
-            // Nearly all events are arrivals over links on the fast path, in the near future.
-            if let Some(first) = self.core.events.first_near() {
-                if first.time > limit {
-                    break Pause::Reached;
-                }
-                if left == 0 {
-                    break Pause::Budget;
-                }
-                left -= 1;
-                self.now = first.time;
-                let arrived = self.core.take_near(first);
-                self.core.arrive(first.time, arrived, hosts);
-                continue;
-            }
-            let Some(key) = self.core.events.peek() else { break Pause::Reached };
-            let now = key.time();
-            if now > limit {
-                break Pause::Reached;
-            }
-            if left == 0 {
-                break Pause::Budget;
-            }
-            left -= 1;
-            debug_assert!(now >= self.now, "an event in the past");
-            self.now = now;
-            match key.class() {
-                Class::Arrival => {
-                    let arrived = self.core.take_arrival(now, key);
-                    self.core.arrive_from_afar(now, arrived, hosts);
-                }
-                Class::Timer => {
-                    self.core.events.take_top(key);
-                    let endpoint = EndpointId(key.index());
-                    // A superseded event: an earlier timer has replaced it.
-                    if self.core.timers[endpoint.index()] != now {
-                        continue;
-                    }
-                    self.core.timers[endpoint.index()] = Timestamp::NEVER;
-                    hosts.handle_timeout(now, endpoint, &mut Port { core: &mut self.core, now });
-                }
-                Class::Control | Class::Departure => self.core.general_event(now, key),
-            }
-        };
-        self.handled += budget - left;
-        if pause == Pause::Reached {
-            self.now = self.now.max(limit);
-        }
-        pause
+        self.parts[0].run_until(limit, hosts, budget)
     }
 
     /// Time of the next event, if any.
     pub fn next_event(&mut self) -> Option<Timestamp> {
-        self.core.events.peek().map(Key::time)
+        self.parts.iter_mut().filter_map(Part::next_event).min()
+    }
+
+    /// When a link changes next as planned: its rate, its delay, or whether it is up; [`Timestamp::NEVER`] if none does. A link that follows a
+    /// trace changes all the time: then this is the present.
+    pub fn next_change(&self) -> Timestamp {
+        self.parts.iter().map(Part::next_change).min().unwrap_or(Timestamp::NEVER)
+    }
+
+    /// Cuts `span` out of what is to come, as one cuts a film: every planned change of a link happens that much earlier. Packets, queues and
+    /// timers stay as they are, and the present is the same. For a caller that knows what happens in such a span without going through
+    /// it. No change may be planned within it ([`next_change`](Self::next_change)).
+    pub fn skip(&mut self, span: TimeDelta) {
+        debug_assert!(self.next_change() >= self.now() + span, "a link changes in what is skipped");
+        self.parts.iter_mut().for_each(|part| part.skip(span));
     }
 
     /// The time up to which events have been handled.
     pub fn now(&self) -> Timestamp {
-        self.now
+        // Between two runs, all parts are at the same time.
+        self.parts[0].now
     }
 
     /// A port to send and set timers with from outside of a call, at time `now`. Events before that must have been handled
-    /// ([`run_until`](Self::run_until) `now`); it must not lie before the current time. A debug build panics otherwise.
+    /// ([`run_until`](Self::run_until) `now`); it must not lie before the current time. A debug build panics otherwise. It is that of the
+    /// first part; [`port_of`](Self::port_of) is for the others.
     pub fn port(&mut self, now: Timestamp) -> Port<'_> {
-        debug_assert!(now >= self.now, "{now} is past, the present is {}", self.now);
-        debug_assert!(self.next_event().is_none_or(|next| next >= now), "events before {now} are pending");
-        self.prepare();
-        // Packets sent now count as sent for the next reader of a counter.
-        self.now = self.now.max(now);
-        Port { core: &mut self.core, now }
+        self.port_of(0, now)
     }
 
-    /// The links, by number.
-    pub fn links(&self) -> &[Link] {
-        &self.core.links
+    /// As [`port`](Self::port), for the nodes of a part.
+    ///
+    /// # Panics
+    /// If there is no such part.
+    pub fn port_of(&mut self, part: usize, now: Timestamp) -> Port<'_> {
+        debug_assert!(now >= self.now(), "{now} is past, the present is {}", self.now());
+        debug_assert!(self.next_event().is_none_or(|next| next >= now), "events before {now} are pending");
+        self.prepare();
+        let part = &mut self.parts[part];
+        // Packets sent now count as sent for the next reader of a counter.
+        part.now = part.now.max(now);
+        Port { part, now }
+    }
+
+    /// Number of links, idle ones included; their numbers count from 0.
+    pub fn link_count(&self) -> usize {
+        self.link_count as usize
+    }
+
+    /// The numbers of the links that are not idle, in their order.
+    pub fn links(&self) -> impl ExactSizeIterator<Item = LinkId> + '_ {
+        self.places.iter().map(|place| place.link)
     }
 
     /// One link.
     ///
     /// # Panics
-    /// If the link is not of this network, here and wherever else one is named but in a route.
+    /// If the link is idle, in another process or not of this network, here and wherever else one is named but in a route.
     pub fn link(&self, id: LinkId) -> &Link {
-        &self.core.links[id.index()]
+        let (part, index) = self.place(id).expect(NO_LINK);
+        &self.parts[part].links[index]
+    }
+
+    /// The counters of all links that are not idle at the current time, in the order of their numbers. Those of links in other processes are zero.
+    pub fn all_link_stats(&mut self) -> impl ExactSizeIterator<Item = (LinkId, LinkStats)> + '_ {
+        let Network { parts, places, cut, .. } = self;
+        places.iter().map(|place| {
+            let part = parts.get_mut(place.part.wrapping_sub(cut.first) as usize);
+            let stats = part.map(|part| part.links[place.index as usize].stats(part.now));
+            (place.link, stats.unwrap_or_default())
+        })
     }
 
     /// A link's counters at the current time.
     pub fn link_stats(&mut self, id: LinkId) -> LinkStats {
-        let now = self.now;
-        self.core.links[id.index()].stats(now)
+        let (now, link) = self.link_mut(id);
+        link.stats(now)
     }
 
     /// Starts a new interval for the longest queueing time of a link.
     pub fn reset_queued_max(&mut self, id: LinkId) {
-        let now = self.now;
-        self.core.links[id.index()].reset_queued_max(now);
+        let (now, link) = self.link_mut(id);
+        link.reset_queued_max(now);
+    }
+
+    /// The same for all links.
+    pub fn reset_all_queued_max(&mut self) {
+        for part in &mut self.parts {
+            part.links.iter_mut().for_each(|link| link.reset_queued_max(part.now));
+        }
     }
 
     /// Handles of the frames ([`warpline_core::Frame`]) that the network has lost since the last call, for whatever reason:
     /// their bytes are no longer needed. The receiver is responsible for delivered frames.
     pub fn take_released(&mut self) -> impl Iterator<Item = u32> + '_ {
-        self.core.arena.released()
+        self.parts.iter_mut().flat_map(Part::take_released)
     }
 
-    /// The records made since the last call, in order of time.
+    /// The records made since the last call, in order of time and, within an instant, of links.
     pub fn take_records(&mut self) -> Vec<LinkRecord> {
-        std::mem::take(&mut self.core.records)
+        let mut records: Vec<LinkRecord> = self.parts.iter_mut().flat_map(Part::take_records).collect();
+        records.sort_by_key(LinkRecord::order);
+        records
     }
 
     /// Number of records not taken yet.
     pub fn pending_records(&self) -> usize {
-        self.core.records.len()
+        self.parts.iter().map(Part::pending_records).sum()
     }
 
     /// Links crossed by packets so far: transmissions completed.
     pub fn packet_hops(&mut self) -> u64 {
-        let now = self.now;
-        self.core.links.iter_mut().map(|link| link.stats(now).sent_packets).sum()
+        self.parts.iter_mut().map(Part::packet_hops).sum()
     }
 
-    /// Events handled so far.
+    /// Events handled so far. They do not depend on how the network is cut.
     pub fn events(&self) -> u64 {
-        self.handled
+        self.parts.iter().map(Part::events).sum()
     }
 
     /// Packets sent, delivered to an endpoint, and in the network now. Those sent are delivered, in the network, or dropped by links.
     pub fn packets(&self) -> (u64, u64, u64) {
-        // A link on the fast path gives up a packet as soon as its loss is certain, which may be ahead of time.
-        let doomed: usize = self.core.links.iter().map(|link| link.doomed(self.now)).sum();
-        let live = self.core.arena.live() as u64;
-        (self.core.next_packet, self.core.delivered, live + doomed as u64)
+        let sum = |count: fn(&Part) -> u64| self.parts.iter().map(count).sum();
+        (sum(Part::sent), sum(Part::delivered), sum(Part::under_way))
     }
 }

@@ -87,6 +87,24 @@ impl<T: Copy + PartialEq> Steps<T> {
     }
 }
 
+impl<T: Copy + PartialEq> Steps<T> {
+    /// Lets everything happen `span` earlier: the value at an instant is the one that was to be there `span` later.
+    pub(crate) fn skip(&mut self, span: TimeDelta) {
+        let (first, base) = self.locate(Timestamp::ZERO + span);
+        let passed = span.as_nanos() - base;
+        let rest = |&(at, value): &(u64, T)| Some((at.checked_sub(passed)?, value));
+        let mut steps = vec![(0, self.steps[first].1)];
+        steps.extend(self.steps[first + 1..].iter().filter_map(rest));
+        if self.period != u64::MAX && passed > 0 {
+            // What has passed of this repetition is the end of each from now on.
+            let again = self.steps[..=first].iter().map(|&(at, value)| (at + (self.period - passed), value));
+            steps.extend(again.filter(|&(at, _)| at < self.period));
+        }
+        steps.dedup_by(|later, earlier| later.1 == earlier.1);
+        self.steps = steps;
+    }
+}
+
 /// Whether a link is up, over time.
 pub type UpSchedule = Steps<bool>;
 
@@ -120,6 +138,14 @@ impl RateSchedule {
     /// The first instant after `at` at which the rate changes; [`Timestamp::NEVER`] if it stays.
     pub fn next_change(&self, at: Timestamp) -> Timestamp {
         self.steps.next_change(at)
+    }
+
+    /// Lets everything happen `span` earlier, except for the packet that was sent last.
+    pub(crate) fn skip(&mut self, span: TimeDelta) {
+        self.steps.skip(span);
+        if self.end.is_set() {
+            self.cursor = self.steps.locate(self.end);
+        }
     }
 
     /// The work (bits times 10^9) between two offsets of one repetition.
@@ -225,6 +251,47 @@ mod tests {
     }
     const fn mbit(rate: u64) -> Rate {
         Rate::from_bps(rate * 1_000_000)
+    }
+
+    proptest! {
+        /// After a skip, everything happens that much earlier.
+        #[test]
+        fn a_skip_moves_every_step(
+            gaps in prop::collection::vec((1u64..50, 0u8..4), 0..6),
+            rest in prop::option::of(1u64..30),
+            span in 0u64..400,
+            again in 0u64..200,
+        ) {
+            let mut time = 0;
+            let steps: Vec<_> = gaps.iter().map(|&(gap, value)| { time += gap; (ms(time), value) }).collect();
+            let plain = Steps::new(9, &steps, rest.map(|rest| ms(time + rest))).unwrap();
+            let mut moved = plain.clone();
+            for part in [span, again] {
+                moved.skip(ms(part));
+            }
+            for t in 0..400 {
+                prop_assert_eq!(moved.at(at(t)), plain.at(at(t + span + again)), "{}", t);
+                let (change, expected) = (moved.next_change(at(t)), plain.next_change(at(t + span + again)));
+                prop_assert_eq!(change.is_set(), expected.is_set());
+                if change.is_set() {
+                    prop_assert_eq!(change + ms(span + again), expected, "{}", t);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_skip_leaves_a_rate_and_the_fraction_that_a_packet_left() {
+        let steps = |at| Steps::new(mbit(3), &[(ms(at), mbit(6))], None).unwrap();
+        let (mut moved, mut plain) = (RateSchedule::new(steps(1_000)), RateSchedule::new(steps(100)));
+        let mut ends = [Timestamp::ZERO; 2];
+        for turn in 0..1_000 {
+            if turn == 20 {
+                moved.skip(ms(900));
+            }
+            ends = [moved.finish_of(ends[0], 1_001), plain.finish_of(ends[1], 1_001)];
+            assert_eq!(ends[0], ends[1], "packet {turn}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! 29.2. The fraction is carried to the next packet as long as the link stays busy, so that n packets back to back end
 //! within a nanosecond of the exact quotient, however large n is.
 
-use warpline_core::{Rate, Timestamp};
+use warpline_core::{Rate, TimeDelta, Timestamp};
 
 use crate::mahimahi::TraceLink;
 use crate::schedule::RateSchedule;
@@ -112,6 +112,20 @@ impl Serialiser {
             Serialiser::Constant(link) => link.rate(),
             Serialiser::Scheduled(link) => link.rate_at(at),
             Serialiser::Trace(link) => link.trace().mean_rate(),
+        }
+    }
+    /// The first instant after `now` at which the rate changes; [`Timestamp::NEVER`] if it stays. On a trace it changes all the time.
+    pub(crate) fn next_change(&self, now: Timestamp) -> Timestamp {
+        match self {
+            Serialiser::Constant(_) => Timestamp::NEVER,
+            Serialiser::Scheduled(link) => link.next_change(now),
+            Serialiser::Trace(_) => now,
+        }
+    }
+    /// Lets every change of the rate happen `span` earlier. A trace stays as it is.
+    pub(crate) fn skip(&mut self, span: TimeDelta) {
+        if let Serialiser::Scheduled(link) = self {
+            link.skip(span);
         }
     }
 }

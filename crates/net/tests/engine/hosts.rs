@@ -1,6 +1,6 @@
 //! Hosts that send packets by a script, answer some of them, and record what arrives.
 
-use warpline_core::{Body, Datagram, Ecn, EndpointId, FlowId, Packet, Timestamp};
+use warpline_core::{Body, Datagram, Ecn, EndpointId, FlowId, Packet, TimerId, Timestamp};
 use warpline_net::{Hosts, Port, RouteId};
 
 /// Packets sent back to back.
@@ -12,7 +12,7 @@ pub(crate) struct Burst {
     pub(crate) size: u32,
     pub(crate) class: u8,
     pub(crate) ecn: Ecn,
-    /// Whether each packet is answered when it arrives, on the next route.
+    /// Whether each packet is answered when it arrives, on the next route that begins where it ends.
     pub(crate) answered: bool,
 }
 
@@ -30,6 +30,8 @@ pub(crate) struct Delivery {
 #[derive(Debug)]
 pub(crate) struct Scripted {
     routes: Vec<RouteId>,
+    /// For each route, where answers to its packets are sent.
+    answers: Vec<Option<usize>>,
     /// For each route, latest first.
     bursts: Vec<Vec<Burst>>,
     pub(crate) deliveries: Vec<Delivery>,
@@ -54,7 +56,8 @@ pub(crate) fn packet(routes: usize, route: usize, burst: &Burst) -> Packet {
 }
 
 impl Scripted {
-    pub(crate) fn new(routes: Vec<RouteId>, bursts: &[Burst]) -> Self {
+    /// `answers` is, for each route, the one on which its packets are answered.
+    pub(crate) fn new(routes: Vec<RouteId>, answers: Vec<Option<usize>>, bursts: &[Burst]) -> Self {
         let mut of_route = vec![Vec::new(); routes.len()];
         for burst in bursts {
             of_route[burst.route].push(*burst);
@@ -62,14 +65,14 @@ impl Scripted {
         for bursts in &mut of_route {
             bursts.sort_by_key(|burst| std::cmp::Reverse(burst.at));
         }
-        Scripted { routes, bursts: of_route, deliveries: Vec::new(), last_call: Timestamp::ZERO }
+        Scripted { routes, answers, bursts: of_route, deliveries: Vec::new(), last_call: Timestamp::ZERO }
     }
 
     /// Sets the senders' first timers.
     pub(crate) fn start(&self, port: &mut Port<'_>) {
         for (route, bursts) in self.bursts.iter().enumerate() {
             if let Some(burst) = bursts.last() {
-                port.set_timer(EndpointId(route as u32), Timestamp::from_nanos(burst.at));
+                port.set_timer(TimerId(route as u32), Timestamp::from_nanos(burst.at));
             }
         }
     }
@@ -86,8 +89,9 @@ impl Hosts for Scripted {
         let Packet { id, size, ecn, to, .. } = *packet;
         self.deliveries.push(Delivery { time: now, id, to: to.0, size, ecn });
         let Body::Udp(datagram) = packet.body else { return };
-        if datagram.seq > 0 {
-            let route = (packet.flow.index() + 1) % self.routes.len();
+        if datagram.seq > 0
+            && let Some(route) = self.answers[packet.flow.index()]
+        {
             let answer = Packet {
                 flow: FlowId(route as u32),
                 to: EndpointId((self.routes.len() + route) as u32),
@@ -98,12 +102,12 @@ impl Hosts for Scripted {
         }
     }
 
-    fn handle_timeout(&mut self, now: Timestamp, endpoint: EndpointId, port: &mut Port<'_>) {
+    fn handle_timeout(&mut self, now: Timestamp, timer: TimerId, port: &mut Port<'_>) {
         self.called(now);
-        let route = endpoint.index();
+        let route = timer.index();
         while let Some(burst) = self.bursts[route].last().copied() {
             if burst.at > now.as_nanos() {
-                port.set_timer(endpoint, Timestamp::from_nanos(burst.at));
+                port.set_timer(timer, Timestamp::from_nanos(burst.at));
                 break;
             }
             assert_eq!(burst.at, now.as_nanos(), "a timer was late");

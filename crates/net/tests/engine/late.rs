@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use warpline_core::{
-    Body, Ecn, EndpointId, FlowId, Frame, LinkId, NodeId, Packet, Rate, Streams, TimeDelta, Timestamp,
+    Body, Ecn, EndpointId, FlowId, Frame, LinkId, NodeId, Packet, Rate, Streams, TimeDelta, TimerId,
+    Timestamp,
 };
 use warpline_net::loss::{EveryParams, LossConfig, LossKind};
 use warpline_net::mahimahi::Trace;
@@ -21,7 +22,7 @@ impl Hosts for Sink {
         let Body::Frame(frame) = packet.body else { panic!("{packet:?}") };
         self.0.push((now.as_nanos() / US, frame.handle, packet.ecn));
     }
-    fn handle_timeout(&mut self, _: Timestamp, _: EndpointId, _: &mut Port<'_>) {}
+    fn handle_timeout(&mut self, _: Timestamp, _: TimerId, _: &mut Port<'_>) {}
 }
 
 fn frame(handle: u32) -> Packet {

@@ -45,6 +45,14 @@ proptest! {
     }
 
     #[test]
+    fn links_that_no_route_crosses_may_be_idle(world in world(), record in prop::collection::vec(prop::bool::weighted(0.2), 9)) {
+        let whole = world.run(&Manner { record: record.clone(), ..Manner::default() });
+        let idle = world.run(&Manner { record, idle: true, ..Manner::default() });
+        same(&whole, &idle)?;
+        prop_assert_eq!(format!("{:?}", whole.records), format!("{:?}", idle.records));
+    }
+
+    #[test]
     fn pauses_budgets_and_reading_counters_change_nothing(
         world in world(),
         pauses in prop::collection::vec((0u64..70_000_000, 1u64..50, any::<bool>()), 0..30),

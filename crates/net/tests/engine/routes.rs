@@ -1,6 +1,6 @@
 //! Routes that cannot be: each is refused with what is wrong.
 
-use warpline_core::{Datagram, EndpointId, FlowId, LinkId, NodeId, Packet, Streams, Timestamp};
+use warpline_core::{Datagram, EndpointId, FlowId, LinkId, NodeId, Packet, Streams, TimerId, Timestamp};
 use warpline_net::{LinkConfig, Network, RouteError};
 
 /// Two links in a row, "a>b" and "b>c".
@@ -32,7 +32,7 @@ fn a_route_comes_before_the_first_packet() {
 }
 
 #[test]
-#[should_panic(expected = "endpoint 1073741824")]
+#[should_panic(expected = "timer 1073741824")]
 fn an_endpoint_that_no_timer_can_tell_is_refused() {
-    network().0.port(Timestamp::ZERO).set_timer(EndpointId(1 << 30), Timestamp::from_secs(1));
+    network().0.port(Timestamp::ZERO).set_timer(TimerId(1 << 30), Timestamp::from_secs(1));
 }

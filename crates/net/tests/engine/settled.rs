@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use warpline_core::{
-    Body, Ecn, EndpointId, FlowId, Frame, NodeId, Packet, Rate, Streams, TimeDelta, Timestamp,
+    Body, Ecn, EndpointId, FlowId, Frame, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp,
 };
 use warpline_net::jitter::{Exponential, JitterKind, Order};
 use warpline_net::loss::{Bernoulli, LossKind};
@@ -21,7 +21,7 @@ impl Hosts for Ends {
             assert!(self.0.insert(handle, now).is_none());
         }
     }
-    fn handle_timeout(&mut self, _: Timestamp, _: EndpointId, _: &mut Port<'_>) {}
+    fn handle_timeout(&mut self, _: Timestamp, _: TimerId, _: &mut Port<'_>) {}
 }
 
 fn link(name: &str, from: u32, reorders: bool, random: bool) -> LinkConfig {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use warpline_core::{Ecn, EndpointId, NodeId, Packet, Rate, Streams, TimeDelta, Timestamp};
+use warpline_core::{Ecn, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp};
 use warpline_net::jitter::{JitterKind, Order, Uniform};
 use warpline_net::loss::{EveryParams, LossKind};
 use warpline_net::mahimahi::Trace;
@@ -54,7 +54,12 @@ fn run(links: Vec<LinkConfig>, bursts: &[Burst]) -> (Vec<(u64, u64)>, Vec<LinkSt
         network.run_until(Timestamp::from_secs(3600), &mut hosts, u64::MAX);
         let stats = counters(&mut network);
         conserved(&stats, network.packets());
-        (hosts.deliveries.iter().map(|d| (d.time.as_nanos(), d.id)).collect::<Vec<_>>(), stats)
+        // Packets that enter at the same link have every so manieth number.
+        let number = |id: u64| id / (stats.len() as u64 | 1);
+        (
+            hosts.deliveries.iter().map(|d| (d.time.as_nanos(), number(d.id))).collect::<Vec<_>>(),
+            stats.clone(),
+        )
     });
     assert_eq!(outcomes[0], outcomes[1]);
     std::mem::take(&mut outcomes[0])
@@ -215,7 +220,7 @@ fn a_hop_that_takes_no_time_keeps_the_order_within_an_instant() {
         World { links, routes, bursts: vec![burst(0, 1, 1000), Burst { route: 1, ..burst(0, 1, 1000) }] };
     for no_express in [false, true] {
         let outcome = world.run(&crate::world::Manner { no_express, ..Default::default() });
-        assert_eq!(outcome.deliveries.iter().map(|d| d.id).collect::<Vec<_>>(), [1, 0]);
+        assert_eq!(outcome.deliveries.iter().map(|d| d.id).collect::<Vec<_>>(), [1, 2]);
     }
 }
 
@@ -248,7 +253,11 @@ fn outages_may_begin_at_once_overlap_and_last_for_ever() {
 fn an_invalid_or_late_route_is_refused() {
     let mut network = Network::new();
     let ids = [0, 1, 2].map(|n| network.add_link(link(n), &Streams::new(1)));
+    let idle = network.add_idle_link();
     assert_eq!(network.add_route(&[]), Err(RouteError::Empty));
+    assert_eq!(network.add_route(&[idle]), Err(RouteError::Idle(3)));
+    assert_eq!(network.add_route(&[warpline_core::LinkId(4)]), Err(RouteError::Unknown(4)));
+    assert_eq!((network.link_count(), network.links().collect::<Vec<_>>()), (4, ids.to_vec()));
     let gap = network.add_route(&[ids[0], ids[2]]).unwrap_err();
     assert!(gap.to_string().contains(network.link(ids[2]).name()), "{gap}");
     let route = network.add_route(&[ids[0], ids[1]]).unwrap();
@@ -362,7 +371,7 @@ fn extreme_rates_and_sizes_neither_overflow_nor_end_time() {
         let mut network = Network::new();
         let id = network.add_link(slow, &Streams::new(1));
         let route = network.add_route(&[id]).unwrap();
-        let mut hosts = Scripted::new(vec![route], &[burst(0, 20, u32::MAX)]);
+        let mut hosts = Scripted::new(vec![route], vec![None], &[burst(0, 20, u32::MAX)]);
         hosts.start(&mut network.port(Timestamp::ZERO));
         assert_eq!(network.run_until(Timestamp::NEVER, &mut hosts, u64::MAX), Pause::Reached);
         let stats = network.link_stats(id);
@@ -378,7 +387,8 @@ fn the_longest_wait_counts_in_the_interval_in_which_it_ended() {
         let mut network = Network::new();
         let id = network.add_link(LinkConfig { record, ..link(0) }, &Streams::new(1));
         let route = network.add_route(&[id]).unwrap();
-        let mut hosts = Scripted::new(vec![route], &[burst(0, 4, 1000), burst(3_500_000, 1, 1000)]);
+        let mut hosts =
+            Scripted::new(vec![route], vec![None], &[burst(0, 4, 1000), burst(3_500_000, 1, 1000)]);
         hosts.start(&mut network.port(Timestamp::ZERO));
         let mut longest = |at| {
             network.run_until(Timestamp::from_nanos(at), &mut hosts, u64::MAX);
@@ -402,10 +412,10 @@ struct Alarm {
 
 impl Hosts for Alarm {
     fn handle_packet(&mut self, _: Timestamp, _: &Packet, _: &mut Port<'_>) {}
-    fn handle_timeout(&mut self, now: Timestamp, endpoint: EndpointId, port: &mut Port<'_>) {
+    fn handle_timeout(&mut self, now: Timestamp, timer: TimerId, port: &mut Port<'_>) {
         self.calls.push(now.as_nanos());
         if let Some(next) = self.again.pop() {
-            port.set_timer(endpoint, Timestamp::from_nanos(next));
+            port.set_timer(timer, Timestamp::from_nanos(next));
         }
     }
 }
@@ -416,7 +426,7 @@ fn the_earliest_deadline_counts_and_superseded_timers_do_not_fire() {
     let mut alarm = Alarm { calls: vec![], again: vec![10, 3] };
     let mut port = network.port(Timestamp::ZERO);
     for deadline in [u64::MAX, 10, 5, 7] {
-        port.set_timer(EndpointId(3), Timestamp::from_nanos(deadline));
+        port.set_timer(TimerId(3), Timestamp::from_nanos(deadline));
     }
     // Set again for the past, which means now, and for an instant at which a superseded event is pending.
     network.run_until(Timestamp::NEVER, &mut alarm, u64::MAX);
@@ -424,11 +434,31 @@ fn the_earliest_deadline_counts_and_superseded_timers_do_not_fire() {
 }
 
 #[test]
+fn a_timer_that_is_reset_fires_at_its_last_deadline_only() {
+    let mut network = Network::new();
+    let mut alarm = Alarm { calls: vec![], again: vec![] };
+    let mut port = network.port(Timestamp::ZERO);
+    for (timer, deadlines) in [(0, &[10, 20, u64::MAX][..]), (1, &[10, 30][..]), (2, &[30, 5, 40][..])] {
+        for &deadline in deadlines {
+            port.reset_timer(TimerId(timer), Timestamp::from_nanos(deadline));
+        }
+    }
+    network.run_until(Timestamp::from_nanos(25), &mut alarm, u64::MAX);
+    assert_eq!(alarm.calls, [0; 0]);
+    // Stopped, it starts anew; an earlier request counts against a later one of `set_timer`.
+    let mut port = network.port(Timestamp::from_nanos(25));
+    port.reset_timer(TimerId(0), Timestamp::from_nanos(26));
+    port.set_timer(TimerId(0), Timestamp::from_nanos(27));
+    network.run_until(Timestamp::NEVER, &mut alarm, u64::MAX);
+    assert_eq!(alarm.calls, [26, 30, 40]);
+}
+
+#[test]
 fn packets_from_outside_count_at_the_instant_of_sending() {
     let mut network = Network::new();
     let id = network.add_link(link(0), &Streams::new(1));
     let route = network.add_route(&[id]).unwrap();
-    let mut hosts = Scripted::new(vec![route], &[]);
+    let mut hosts = Scripted::new(vec![route], vec![None], &[]);
     let packet = crate::hosts::packet(1, 0, &burst(0, 1, 1000));
     for at in [3, 9] {
         network.run_until(ms(at), &mut hosts, u64::MAX);

@@ -29,6 +29,8 @@ pub(crate) struct Manner {
     pub(crate) record: Vec<bool>,
     /// Every link gets a second feeder that is never used, so that no hop is express.
     pub(crate) no_express: bool,
+    /// Links that no route crosses are added as idle ones.
+    pub(crate) idle: bool,
     /// Pauses at these instants (rising), with this budget of events at a time, and whether counters are read there.
     pub(crate) pauses: Vec<(u64, u64, bool)>,
 }
@@ -48,16 +50,46 @@ pub(crate) fn sampled() -> impl Iterator<Item = u64> {
 }
 
 pub(crate) fn counters(network: &mut Network) -> Vec<LinkStats> {
-    (0..network.links().len()).map(|link| network.link_stats(LinkId(link as u32))).collect()
+    let mut counters = vec![LinkStats::default(); network.link_count()];
+    network.all_link_stats().for_each(|(link, stats)| counters[link.index()] = stats);
+    counters
+}
+
+/// Begins a new interval for the longest waits of every second link.
+pub(crate) fn reset_some(network: &mut Network) {
+    let links: Vec<LinkId> = network.links().filter(|link| link.0 % 2 == 0).collect();
+    links.into_iter().for_each(|link| network.reset_queued_max(link));
 }
 
 impl World {
-    pub(crate) fn build(&self, manner: &Manner) -> (Network, Scripted) {
+    /// For each route, the next one that begins where it ends.
+    pub(crate) fn answers(&self) -> Vec<Option<usize>> {
+        let end = |route: &[LinkId]| route.last().map(|link| self.links[link.index()].to);
+        let start = |route: &[LinkId]| route.first().map(|link| self.links[link.index()].from);
+        let count = self.routes.len();
+        let next = |route: usize| {
+            let end = end(&self.routes[route]);
+            (1..=count).map(|step| (route + step) % count).find(|&other| start(&self.routes[other]) == end)
+        };
+        (0..count).map(next).collect()
+    }
+
+    /// The network without routes.
+    pub(crate) fn network(&self, manner: &Manner) -> Network {
         let mut network = Network::new();
         for (index, link) in self.links.iter().enumerate() {
             let record = manner.record.get(index).copied().unwrap_or(false);
-            network.add_link(LinkConfig { record, ..link.clone() }, &Streams::new(7));
+            let id = match manner.idle && !self.routes.iter().flatten().any(|used| used.index() == index) {
+                true => network.add_idle_link(),
+                false => network.add_link(LinkConfig { record, ..link.clone() }, &Streams::new(7)),
+            };
+            assert_eq!(id.index(), index);
         }
+        network
+    }
+
+    pub(crate) fn build(&self, manner: &Manner) -> (Network, Scripted) {
+        let mut network = self.network(manner);
         let routes = self
             .routes
             .iter()
@@ -68,7 +100,7 @@ impl World {
                 network.add_route(&[LinkId(link as u32)]).expect("a route of one link");
             }
         }
-        let hosts = Scripted::new(routes, &self.bursts);
+        let hosts = Scripted::new(routes, self.answers(), &self.bursts);
         hosts.start(&mut network.port(Timestamp::ZERO));
         (network, hosts)
     }
@@ -93,9 +125,7 @@ impl World {
             assert_eq!(network.now(), at);
             samples.push((counters(&mut network), network.packets()));
             // A new interval, so that the longest waits of intervals are compared as well.
-            for link in (0..self.links.len() as u32).step_by(2) {
-                network.reset_queued_max(LinkId(link));
-            }
+            reset_some(&mut network);
         }
         Outcome { deliveries: hosts.deliveries, samples, records: network.take_records() }
     }
