@@ -37,7 +37,7 @@ pub struct EndpointAddress {
 /// open: no two share a pair of sockets.
 #[derive(Clone, Debug, Default)]
 pub struct AddressBook {
-    endpoints: BTreeMap<EndpointId, EndpointAddress>,
+    endpoints: BTreeMap<(FlowId, EndpointId), EndpointAddress>,
 }
 
 impl AddressBook {
@@ -64,36 +64,36 @@ impl AddressBook {
                 side: side as u8,
                 local: SocketAddrV4::new(own.1.ipv4(), ports[side]),
                 peer: peer.0,
-                isn: initial_sequence_number(own.0),
+                isn: initial_sequence_number(flow, own.0),
                 window_scale: None,
             };
-            self.endpoints.insert(own.0, address);
+            self.endpoints.insert((flow, own.0), address);
         }
     }
 
-    /// States the window scale shift that an endpoint's window fields carry after the handshake (0 where window scaling was
-    /// not agreed). Where it is not stated, captures learn it from the SYNs that they see.
-    pub fn set_window_scale(&mut self, endpoint: EndpointId, shift: u8) {
-        if let Some(address) = self.endpoints.get_mut(&endpoint) {
+    /// States the window scale shift that the window fields of an endpoint of a flow carry after the handshake (0 where window scaling
+    /// was not agreed). Where it is not stated, captures learn it from the SYNs that they see.
+    pub fn set_window_scale(&mut self, flow: FlowId, endpoint: EndpointId, shift: u8) {
+        if let Some(address) = self.endpoints.get_mut(&(flow, endpoint)) {
             address.window_scale = Some(shift.min(14));
         }
     }
 
-    /// The address of an endpoint, if it was added.
-    pub fn endpoint(&self, endpoint: EndpointId) -> Option<&EndpointAddress> {
-        self.endpoints.get(&endpoint)
+    /// The address of an endpoint of a flow, if it was added.
+    pub fn endpoint(&self, flow: FlowId, endpoint: EndpointId) -> Option<&EndpointAddress> {
+        self.endpoints.get(&(flow, endpoint))
     }
 
-    /// 0 for the opener of a flow, 1 for the other end; 0 for an endpoint that was not added.
-    pub fn side(&self, endpoint: EndpointId) -> u8 {
-        self.endpoints.get(&endpoint).map_or(0, |address| address.side)
+    /// 0 for the opener of a flow's connection, 1 for the other end; 0 for an endpoint that was not added.
+    pub fn side(&self, flow: FlowId, endpoint: EndpointId) -> u8 {
+        self.endpoints.get(&(flow, endpoint)).map_or(0, |address| address.side)
     }
 }
 
 /// The initial sequence number of an endpoint: fixed, so that a capture is the same every time, and spread over the
 /// 32 bits so that captures exercise wrapping.
-fn initial_sequence_number(endpoint: EndpointId) -> u32 {
-    Streams::new(0).stream(&format!("capture.isn.{}", endpoint.0)).next_u64() as u32
+fn initial_sequence_number(flow: FlowId, endpoint: EndpointId) -> u32 {
+    Streams::new(0).stream(&format!("capture.isn.{}.{}", flow.0, endpoint.0)).next_u64() as u32
 }
 
 #[cfg(test)]
@@ -108,7 +108,7 @@ mod tests {
         for flow in 0..40_000 {
             let (a, b) = (EndpointId(2 * flow), EndpointId(2 * flow + 1));
             book.add_connection(FlowId(flow), (a, NodeId(0)), (b, NodeId(1)));
-            let (a, b) = (book.endpoint(a).unwrap(), book.endpoint(b).unwrap());
+            let (a, b) = (book.endpoint(FlowId(flow), a).unwrap(), book.endpoint(FlowId(flow), b).unwrap());
             assert_eq!((a.side, b.side), (0, 1));
             assert_eq!((a.peer, b.peer), (EndpointId(2 * flow + 1), EndpointId(2 * flow)));
             assert!(pairs.insert((a.local, b.local)), "flow {flow}");
@@ -117,7 +117,8 @@ mod tests {
 
     #[test]
     fn sequence_numbers_start_all_over_the_place() {
-        let numbers: Vec<u32> = (0..1000).map(|i| initial_sequence_number(EndpointId(i))).collect();
+        let numbers: Vec<u32> =
+            (0..1000).map(|i| initial_sequence_number(FlowId(i / 2), EndpointId(i % 2))).collect();
         let upper = numbers.iter().filter(|&&n| n > u32::MAX / 2).count();
         assert!((400..600).contains(&upper), "{upper}");
         assert_eq!(numbers.iter().collect::<BTreeSet<_>>().len(), 1000);

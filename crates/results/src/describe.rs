@@ -33,7 +33,7 @@ fn column(column: &ColumnInfo) -> Value {
     })
 }
 
-/// All tables: those with files, and what only the summary has (`run`, `totals`, `groups`, `inputs`).
+/// All tables: those with files, and what only the summary has (`run`, `totals`, `groups`, `sizes`, `inputs`).
 pub fn tables_json() -> Value {
     let table = |kind: TableKind, file: Option<String>| {
         json!({

@@ -24,7 +24,7 @@ table! {
         packet: u64 ["" key],
         /// Flow it belongs to.
         flow: u32 ["" key],
-        /// Endpoint it is for.
+        /// The end of the flow that it is for: twice the number of the connection in its flow, plus 1 for the receiver of the data.
         to: u32 ["" key],
         /// Bytes on the wire from the IP header on.
         size: u32 ["B"],
@@ -151,7 +151,7 @@ impl TcpRow {
         let mut row = TcpRow {
             time_ns: record.time.as_nanos(),
             flow: record.flow.0,
-            side: book.side(record.endpoint),
+            side: book.side(record.flow, record.endpoint),
             ..TcpRow::default()
         };
         let event = match record.event {
@@ -185,7 +185,7 @@ impl TcpRow {
                 "lost"
             }
             TcpEvent::State { state } => {
-                row.state = Some(state.into());
+                row.state = Some(state.name().into());
                 "state"
             }
             TcpEvent::Undo => "undo",

@@ -3,7 +3,7 @@
 use warpline_core::packet::{
     Body, Datagram, Ecn, EndpointId, Flags, FlowId, LinkId, NodeId, Packet, SackBlocks, Segment, SynOptions,
 };
-use warpline_core::record::{DropReason, LinkEvent, LinkRecord, LossTrigger, TcpEvent, TcpRecord};
+use warpline_core::record::{DropReason, LinkEvent, LinkRecord, LossTrigger, Phase, TcpEvent, TcpRecord};
 use warpline_core::time::{TimeDelta, Timestamp};
 
 use crate::{AddressBook, FlowRow, FlowSample, LinkRow, LinkSample, RunInfo, Summary, TransferRow};
@@ -133,7 +133,7 @@ pub(crate) fn tcp_records() -> Vec<TcpRecord> {
         },
         TcpEvent::Acked { ack: 1, window_end: 65_537, newly_acked: 0, rtt: None },
         TcpEvent::Sacked { start: 2897, end: 4345 },
-        TcpEvent::State { state: "recovery" },
+        TcpEvent::State { state: Phase::Recovery },
         TcpEvent::Lost { seq: 1, len: 1448, trigger: LossTrigger::Rack },
         TcpEvent::Sent { seq: 1, len: 1448, retransmit: true, probe: false },
         TcpEvent::Sent { seq: 4345, len: 1448, retransmit: false, probe: true },
@@ -147,7 +147,7 @@ pub(crate) fn tcp_records() -> Vec<TcpRecord> {
             rto: ms(240),
         },
         TcpEvent::Undo,
-        TcpEvent::State { state: "open" },
+        TcpEvent::State { state: Phase::Open },
         TcpEvent::Closed { complete: true },
     ];
     let mut records = Vec::new();
@@ -200,13 +200,24 @@ pub(crate) fn transfers() -> Vec<TransferRow> {
         transfer: 0,
         flow: 0,
         name: "bulk.0".to_owned(),
+        to: "right.0".to_owned(),
         bytes: 1_000_000,
         start_s: 1.0,
         end_s: Some(3.5),
         completion_s: Some(2.5),
         complete: true,
+        ideal_s: Some(1.25),
+        slowdown: Some(2.0),
     };
-    vec![done.clone(), TransferRow { transfer: 1, end_s: None, completion_s: None, complete: false, ..done }]
+    let open = TransferRow {
+        transfer: 1,
+        end_s: None,
+        completion_s: None,
+        complete: false,
+        slowdown: None,
+        ..done.clone()
+    };
+    vec![done, open]
 }
 
 /// A sample per second and flow.

@@ -6,9 +6,11 @@ use crate::column::Row;
 use crate::declaration::ColumnInfo;
 use crate::error::ResultError;
 use crate::events::{PacketRow, TcpRow};
+use crate::fast_forward::{AuditedMeasure, FastForwardSummary, Stretch};
 use crate::live::DilationStep;
 use crate::rows::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow};
 use crate::run::Run;
+use crate::sizes::SizeSummary;
 use crate::summary::{GroupSummary, InputFile, RunInfo, Totals, folded_columns};
 use crate::tables::Table;
 
@@ -92,7 +94,16 @@ impl TableKind {
     pub fn of_summary() -> Vec<TableKind> {
         let mut groups = Self::of::<GroupSummary>();
         groups.columns.extend(folded_columns().filter_map(|(column, _)| column.info.folded()));
-        vec![Self::of::<RunInfo>(), Self::of::<Totals>(), groups, Self::of::<InputFile>()]
+        vec![
+            Self::of::<RunInfo>(),
+            Self::of::<Totals>(),
+            groups,
+            Self::of::<SizeSummary>(),
+            Self::of::<InputFile>(),
+            Self::of::<FastForwardSummary>(),
+            Self::of::<Stretch>(),
+            Self::of::<AuditedMeasure>(),
+        ]
     }
 
     /// The table of this name, be it in a file or in the summary.

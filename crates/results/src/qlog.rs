@@ -129,6 +129,7 @@ impl<W: Write> QlogWriter<W> {
                 ("recovery:packet_lost", json!({ "header": header(seq), "trigger": trigger, "tcp": tcp }))
             }
             TcpEvent::State { state } => {
+                let state = state.name();
                 let old = std::mem::replace(&mut self.state, state);
                 ("recovery:congestion_state_updated", json!({ "old": old, "new": state }))
             }

@@ -9,7 +9,7 @@ use crate::summary::Summary;
 use crate::text_table::TextTable;
 use crate::units::{Unit, grouped};
 
-/// More flows than this are shown by group, of more links that tell something the busiest only.
+/// More flows than this are shown by group, more transfers by size, of more links that tell something the busiest only.
 pub(crate) const MANY: usize = 20;
 
 /// The summary as lines of at most `width` characters, as far as names allow; columns that do not fit are left out, the least
@@ -26,6 +26,13 @@ pub fn render(summary: &Summary, width: usize) -> String {
     } else if !summary.flows.is_empty() {
         let _ = write!(text, "\nFlows\n{}", table(&summary.flows.iter().collect::<Vec<_>>()).render(width));
     }
+    if summary.sizes.iter().map(|range| range.transfers).sum::<u64>() > MANY as u64 {
+        let _ = write!(
+            text,
+            "\nTransfers, by size\n{}",
+            table(&summary.sizes.iter().collect::<Vec<_>>()).render(width)
+        );
+    }
     if !summary.links.is_empty() {
         let (shown, title, rest) = shown_links(&summary.links);
         let _ = write!(text, "\n{title}\n{}", table(&shown).render(width));
@@ -35,6 +42,10 @@ pub fn render(summary: &Summary, width: usize) -> String {
     }
     text.push('\n');
     text.push_str(&totals(summary, width));
+    let skipping = summary.skipping();
+    if !skipping.is_empty() {
+        let _ = writeln!(text, "{}", skipping.join("\n  "));
+    }
     if let Some(live) = &summary.live {
         let _ = write!(text, "\n{}", live.render(width));
     }

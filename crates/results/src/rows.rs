@@ -108,6 +108,8 @@ table! {
         flow: u32 ["" key],
         /// Name: the flow's, and what was moved.
         name: String [""],
+        /// Host that receives it.
+        to: String [""],
         /// Application bytes to move.
         bytes: u64 ["B"],
         /// When it was asked for.
@@ -118,11 +120,27 @@ table! {
         completion_s: Option<f64> ["s" mean called("Completion time")],
         /// Whether every byte was delivered.
         complete: bool [""],
+        /// The completion time that it is compared with, of a path with nobody else on it: propagation delays there and back, and the time
+        /// in which the slowest link sends its bytes with their headers. The handshake, slow start, store and forward, and framing are not counted;
+        /// absent where the rate is not known.
+        ideal_s: Option<f64> ["s"],
+        /// Completion time as a multiple of the ideal one.
+        slowdown: Option<f64> ["index" mean],
+    }
+}
+
+impl TransferRow {
+    /// With the slowdown that follows from the other columns.
+    pub fn with_slowdown(self) -> Self {
+        let ideal = self.ideal_s.filter(|ideal| *ideal > 0.0);
+        let slowdown = self.completion_s.zip(ideal).map(|(time, ideal)| time / ideal);
+        TransferRow { slowdown, ..self }
     }
 }
 
 table! {
-    /// A row per direction of a link (`links.parquet`).
+    /// A row per direction of a link (`links.parquet`). In a simulated run, a direction has no row if no path of a flow uses it and it is not
+    /// recorded.
     pub struct LinkRow: "links" #[serde(default)] {
         /// Number of the link direction within the run.
         link: u32 ["" key called("№")],

@@ -1,10 +1,12 @@
 //! Reading a run back: its summary and its tables.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use arrow_schema::SchemaRef;
-use warpline_disk::Directory;
+use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
+use warpline_disk::{Directory, Open};
 
 use crate::column::Row;
 use crate::error::ResultError;
@@ -20,27 +22,55 @@ pub struct Run {
 
 /// Whether the directory holds a run: a summary that says it is ours. Its version does not matter.
 pub(crate) fn is_run(at: &impl Directory, directory: &Path) -> bool {
-    at.read(&directory.join(SUMMARY_FILE))
+    at.open(&directory.join(SUMMARY_FILE), Open::Read)
         .ok()
-        .and_then(|text| serde_json::from_slice::<Head>(&text).ok())
-        .is_some_and(|head| head.warpline.is_some() && head.format.is_some())
+        .and_then(|file| Head::read(BufReader::new(file)).ok())
+        .is_some_and(|head| head.is_whole())
 }
 
-/// What a summary says of itself; anything else in it is passed over.
-#[derive(serde::Deserialize)]
+/// What a summary says of itself.
+#[derive(Default)]
 struct Head {
-    #[serde(default, deserialize_with = "lenient")]
     warpline: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
     format: Option<u64>,
 }
 
-/// A value of the type that is expected; none where it is of another.
-fn lenient<'de, D: serde::Deserializer<'de>, T: serde::de::DeserializeOwned>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    let value = <serde_json::Value as serde::Deserialize>::deserialize(deserializer)?;
-    Ok(serde_json::from_value(value).ok())
+impl Head {
+    /// Reads the head of a summary. It comes first in what we write: what follows may be long, and is left unread.
+    fn read(from: impl Read) -> serde_json::Result<Head> {
+        let mut head = Head::default();
+        // Not to have come to the end is an error, too.
+        match serde_json::Deserializer::from_reader(from).deserialize_map(&mut head) {
+            Err(error) if !head.is_whole() => Err(error),
+            _ => Ok(head),
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.warpline.is_some() && self.format.is_some()
+    }
+}
+
+impl<'de> Visitor<'de> for &mut Head {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while !self.is_whole()
+            && let Some(key) = map.next_key::<String>()?
+        {
+            // None where a value is not of the type that is expected.
+            match key.as_str() {
+                "warpline" => self.warpline = serde_json::from_value(map.next_value()?).ok(),
+                "format" => self.format = serde_json::from_value(map.next_value()?).ok(),
+                _ => _ = map.next_value::<IgnoredAny>()?,
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Run {
@@ -60,11 +90,14 @@ impl Run {
         if !path.exists() {
             return Err(not_a_run("it has no summary.json"));
         }
-        let text = fs::read_to_string(&path).map_err(|error| ResultError::io("read", &path, error))?;
-        let damaged =
-            |error: serde_json::Error| ResultError::Damaged { path: path.clone(), why: error.to_string() };
-        // The head first: what a newer version writes must be told from what is damaged. Of a large file it takes no time worth naming.
-        let head: Head = serde_json::from_str(&text).map_err(damaged)?;
+        let unreadable = |error| ResultError::io("read", &path, error);
+        let damaged = |error: serde_json::Error| match error.io_error_kind() {
+            Some(kind) => unreadable(kind.into()),
+            None => ResultError::Damaged { path: path.clone(), why: error.to_string() },
+        };
+        let mut file = File::open(&path).map_err(unreadable)?;
+        // The head first: what a newer version writes must be told from what is damaged.
+        let head = Head::read(BufReader::new(&file)).map_err(damaged)?;
         let (Some(writer), Some(format)) = (head.warpline, head.format) else {
             return Err(not_a_run("its summary.json was not written by Warpline"));
         };
@@ -76,7 +109,9 @@ impl Run {
                 writer,
             });
         }
-        let summary = serde_json::from_str(&text).map_err(damaged)?;
+        file.rewind().map_err(unreadable)?;
+        // Of a large network, the text is longer than all that it says.
+        let summary = serde_json::from_reader(BufReader::with_capacity(1 << 16, file)).map_err(damaged)?;
         Ok(Run { path: directory.to_owned(), summary })
     }
 

@@ -3,16 +3,19 @@
 //! Nothing in that of a simulated run depends on wall-clock time: the same scenario and seed give the same bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::column::{Row, table};
 use crate::declaration::{Column, Fold, Scalar};
+use crate::fast_forward::{AuditedMeasure, FastForwardSummary, Stretch};
 use crate::guests::GuestSummary;
 use crate::live::{DilationStep, LiveSummary};
 use crate::metrics::{jain, mean, weighted_mean};
 use crate::rows::{FlowRow, LinkRow};
+use crate::sizes::SizeSummary;
 
 /// Version of the run directory's format. A reader refuses a newer one.
 pub const FORMAT: u64 = 1;
@@ -154,6 +157,9 @@ pub struct Summary {
     pub totals: Totals,
     /// Per group of flows, in the order of their first flow.
     pub groups: Vec<GroupSummary>,
+    /// Per group and range of sizes of its transfers, where there are any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<SizeSummary>,
     /// Per flow.
     pub flows: Vec<FlowRow>,
     /// Per link direction.
@@ -161,6 +167,15 @@ pub struct Summary {
     /// The files that the scenario reads, as the run directory holds them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<InputFile>,
+    /// What a run with `fast_forward` skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fast_forward: Option<FastForwardSummary>,
+    /// The stretches that it skipped or could have skipped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stretches: Vec<Stretch>,
+    /// What those of them say that were run after all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub audits: Vec<AuditedMeasure>,
     /// What only a live run has: its audit, its hosts and programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveSummary>,
@@ -199,9 +214,13 @@ impl Summary {
             info,
             totals,
             groups,
+            sizes: Vec::new(),
             flows,
             links,
             inputs: Vec::new(),
+            fast_forward: None,
+            stretches: Vec::new(),
+            audits: Vec::new(),
             live: None,
             guests: None,
         }
@@ -209,10 +228,19 @@ impl Summary {
 
     /// The text of `summary.json`: indented, floats in their shortest form that reads back as the same number.
     pub fn to_json(&self) -> String {
+        let mut text = Vec::new();
         // Strings, numbers and sequences only: there is nothing that could fail to be written.
-        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
-        text.push('\n');
-        text
+        let _ = self.write_json(&mut text);
+        String::from_utf8(text).unwrap_or_default()
+    }
+
+    /// Writes this text.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_json(&self, mut out: impl io::Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut out, self)?;
+        out.write_all(b"\n")
     }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use etherparse::{IpEcn, IpNumber, Ipv4Header, TcpHeader, UdpHeader};
-use warpline_core::packet::{Body, Datagram, EndpointId, Flags, Packet, Segment};
+use warpline_core::packet::{Body, Datagram, EndpointId, Flags, FlowId, Packet, Segment};
 use warpline_core::record::LinkRecord;
 
 use crate::address::{AddressBook, EndpointAddress};
@@ -42,7 +42,7 @@ impl Frames for NoFrames {
 #[derive(Debug, Default)]
 pub struct WireFormat {
     /// What the SYN of an endpoint offered.
-    offers: BTreeMap<EndpointId, Option<u8>>,
+    offers: BTreeMap<(FlowId, EndpointId), Option<u8>>,
 }
 
 /// Bytes of a packet as captured.
@@ -64,9 +64,9 @@ impl WireFormat {
     pub fn learn(&mut self, book: &AddressBook, packet: &Packet) {
         if let Body::Tcp(segment) = &packet.body
             && segment.flags.contains(Flags::SYN)
-            && let Some(receiver) = book.endpoint(packet.to)
+            && let Some(receiver) = book.endpoint(packet.flow, packet.to)
         {
-            self.offers.insert(receiver.peer, segment.syn.window_scale);
+            self.offers.insert((packet.flow, receiver.peer), segment.syn.window_scale);
         }
     }
 
@@ -77,7 +77,7 @@ impl WireFormat {
             return shift;
         }
         let fitting = (window >> 16).checked_ilog2().map_or(0, |bits| bits as u8 + 1);
-        match (self.offers.get(&sender), self.offers.get(&address.peer)) {
+        match (self.offers.get(&(address.flow, sender)), self.offers.get(&(address.flow, address.peer))) {
             (_, Some(None)) | (Some(None), _) => 0,
             (Some(Some(shift)), _) => *shift,
             (None, _) => fitting,
@@ -98,10 +98,12 @@ impl WireFormat {
         snap_length: Option<u32>,
     ) -> Result<WireBytes, String> {
         self.learn(book, packet);
-        let unknown =
-            |endpoint: EndpointId| format!("endpoint {} has no address in the address book", endpoint.0);
-        let receiver = book.endpoint(packet.to).ok_or_else(|| unknown(packet.to))?;
-        let sender = book.endpoint(receiver.peer).ok_or_else(|| unknown(receiver.peer))?;
+        let flow = packet.flow;
+        let unknown = |endpoint: EndpointId| {
+            format!("endpoint {} of flow {} has no address in the address book", endpoint.0, flow.0)
+        };
+        let receiver = book.endpoint(flow, packet.to).ok_or_else(|| unknown(packet.to))?;
+        let sender = book.endpoint(flow, receiver.peer).ok_or_else(|| unknown(receiver.peer))?;
         let mut ip = Ipv4Header {
             // Both tables give the field its two bits of RFC 3168 section 5.
             ecn: IpEcn::try_new(packet.ecn as u8).unwrap_or(IpEcn::ZERO),

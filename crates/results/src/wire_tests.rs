@@ -94,7 +94,7 @@ fn windows_are_scaled_when_both_sides_offered_it() {
     assert_eq!(tcp(&book, &mut WireFormat::new(), 1, data).window_size, 1 << 15);
     assert_eq!(tcp(&book, &mut WireFormat::new(), 1, Segment { window: 65_535, ..data }).window_size, 65_535);
     let mut stated = example::book();
-    stated.set_window_scale(EndpointId(0), 10);
+    stated.set_window_scale(FlowId(0), EndpointId(0), 10);
     assert_eq!(tcp(&stated, &mut WireFormat::new(), 1, data).window_size, 1 << 10);
 }
 
@@ -142,13 +142,14 @@ proptest! {
     #[test]
     fn what_a_segment_says_is_what_the_bytes_say(segment in segment(), ecn in 0usize..4, to in 0u32..2) {
         let mut book = example::book();
-        book.set_window_scale(EndpointId(1 - to), 14);
+        book.set_window_scale(FlowId(0), EndpointId(1 - to), 14);
         let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][ecn];
         let wire = WireFormat::new().bytes(&book, &packet(to, ecn, Body::Tcp(segment)), None).unwrap();
         prop_assert_eq!(wire.original_len, segment.wire_size());
         let (ip, transport, payload) = parse(&wire.bytes);
         let TransportHeader::Tcp(tcp) = transport else { panic!("not TCP") };
-        let (from, to) = (book.endpoint(EndpointId(1 - to)).unwrap(), book.endpoint(EndpointId(to)).unwrap());
+        let end = |end| *book.endpoint(FlowId(0), EndpointId(end)).unwrap();
+        let (from, to) = (end(1 - to), end(to));
         prop_assert_eq!((ip.source, ip.destination), (from.local.ip().octets(), to.local.ip().octets()));
         prop_assert_eq!((tcp.source_port, tcp.destination_port), (from.local.port(), to.local.port()));
         prop_assert_eq!((ip.ecn.value(), ip.identification, ip.dont_fragment), (ecn as u8, 70_000u32 as u16, true));

@@ -131,7 +131,10 @@ impl MemoryRecorder {
 
 impl Recorder for MemoryRecorder {
     fn connection_opened(&mut self, flow: FlowId, opener: (EndpointId, NodeId), other: (EndpointId, NodeId)) {
-        self.streams.book.add_connection(flow, opener, other);
+        // Nothing else tells the ends apart.
+        if !self.streams.tcp_flows.is_empty() {
+            self.streams.book.add_connection(flow, opener, other);
+        }
     }
     fn live_records(&mut self, records: &[LinkRecord], _: &dyn Frames) -> Result<(), ResultError> {
         self.streams.packets(records)
@@ -318,7 +321,10 @@ impl<D: Directory> RunWriter<D> {
         if !summary.dilation_steps().is_empty() {
             write_table(&at, &path, summary.dilation_steps())?;
         }
-        self.add_file(SUMMARY_FILE, summary.to_json().as_bytes())?;
+        // Piece by piece: of a large network the text is longer than all the rest.
+        let (place, mut file) = self.new_file(SUMMARY_FILE)?;
+        summary.write_json(&mut file).map_err(|error| ResultError::io("write", &place, error))?;
+        finish_file(&place, file)?;
         self.streams.flows.close()?;
         self.streams.links.close()?;
         self.streams.tcp.close()?;
@@ -343,7 +349,10 @@ impl<D: Directory> RunWriter<D> {
 
 impl<D: Directory> Recorder for RunWriter<D> {
     fn connection_opened(&mut self, flow: FlowId, opener: (EndpointId, NodeId), other: (EndpointId, NodeId)) {
-        self.streams.book.add_connection(flow, opener, other);
+        // All or none: the ports count the connections.
+        if !self.captures.is_empty() || !self.qlogs.is_empty() || !self.streams.tcp_flows.is_empty() {
+            self.streams.book.add_connection(flow, opener, other);
+        }
     }
     fn live_records(&mut self, records: &[LinkRecord], frames: &dyn Frames) -> Result<(), ResultError> {
         if !self.captures.is_empty() {
@@ -359,7 +368,7 @@ impl<D: Directory> Recorder for RunWriter<D> {
     }
     fn tcp_records(&mut self, records: &[TcpRecord]) -> Result<(), ResultError> {
         for record in records {
-            let side = usize::from(self.streams.book.side(record.endpoint));
+            let side = usize::from(self.streams.book.side(record.flow, record.endpoint));
             if self.qlogs.get(&record.flow).is_some_and(|qlog| qlog.sides[side].is_none()) {
                 self.open_qlog(record.flow, side)?;
             }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use warpline_core::NodeId;
+use warpline_net::routing::Names;
 
 use crate::{Expanded, Scenario};
 
@@ -30,7 +31,7 @@ pub(crate) fn names_in_braces(word: &str) -> Vec<&str> {
 /// The addresses of all nodes of a scenario.
 #[derive(Clone, Debug, Default)]
 pub struct AddressPlan {
-    names: Vec<String>,
+    names: Names,
     nodes: Vec<(Ipv4Addr, Ipv6Addr)>,
     owners: BTreeMap<IpAddr, u32>,
 }
@@ -39,8 +40,8 @@ impl AddressPlan {
     /// The plan of an expanded scenario.
     pub fn new(scenario: &Scenario, expanded: &Expanded) -> Self {
         let mut plan = AddressPlan { names: expanded.nodes.clone(), ..AddressPlan::default() };
-        for (node, name) in (0u32..).zip(&expanded.nodes) {
-            let host = scenario.host.iter().find(|host| host.name == *name);
+        for (node, name) in (0u32..).zip(expanded.nodes.iter()) {
+            let host = scenario.host.iter().find(|host| host.name == name);
             let host = host.and_then(|host| host.endpoint.real());
             let v4 = host.and_then(|host| host.address).map_or(NodeId(node).ipv4(), |address| address.0);
             let v6 = host.and_then(|host| host.address6).map_or(NodeId(node).ipv6(), |address| address.0);
@@ -66,7 +67,7 @@ impl AddressPlan {
     pub fn environment(&self, node: usize) -> Vec<(String, String)> {
         let (v4, v6) = self.nodes[node];
         let mut all = vec![
-            ("WARPLINE_HOST".to_owned(), self.names[node].clone()),
+            ("WARPLINE_HOST".to_owned(), self.names[node].to_owned()),
             ("WARPLINE_ADDRESS".to_owned(), v4.to_string()),
             ("WARPLINE_ADDRESS6".to_owned(), v6.to_string()),
         ];
@@ -90,7 +91,7 @@ impl AddressPlan {
             let found =
                 from[1..].split_once('}').filter(|_| !before.ends_with('$')).and_then(|(name, behind)| {
                     let (name, six) = name.strip_suffix(":6").map_or((name, false), |name| (name, true));
-                    let node = self.names.iter().position(|known| known == name)?;
+                    let node = self.names.find(name)? as usize;
                     let (v4, v6) = self.nodes[node];
                     Some((if six { v6.to_string() } else { v4.to_string() }, behind))
                 });

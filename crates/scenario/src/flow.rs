@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::application::{App, Application, Keys, WebTable};
 use super::cc::Cc;
+use super::is_false;
+use super::pattern::Pattern;
 use super::quantity::{BitRate, StartTime, Time, Window};
 use super::tcp::TcpOptions;
 
@@ -28,7 +30,10 @@ pub struct Flow {
     /// The node that receives, or a host group of the topology such as "right".
     #[schemars(example = &"server")]
     pub to: String,
-    /// How many such flows. Default 1.
+    /// Which hosts of two groups send to each other. Default: "all-to-all" for arrivals, "turns" for the others.
+    #[schemars(example = &"permutation")]
+    pub pattern: Option<Pattern>,
+    /// How many such flows, as `pattern` counts them. Default 1.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 100000), example = 4)]
     pub count: u32,
@@ -85,10 +90,6 @@ fn one() -> u32 {
     1
 }
 
-fn is_false(value: &bool) -> bool {
-    !value
-}
-
 /// What carries a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -115,6 +116,11 @@ impl Flow {
     /// What carries the flow.
     pub fn transport(&self) -> Transport {
         self.transport.unwrap_or_else(|| self.app.carriers()[0])
+    }
+
+    /// Which hosts of two groups send to each other.
+    pub fn pattern(&self) -> Pattern {
+        self.pattern.unwrap_or(if self.app == App::Arrivals { Pattern::AllToAll } else { Pattern::Turns })
     }
 
     /// What the flow sends, with defaults filled in.

@@ -28,8 +28,8 @@
 //! let scenario = Scenario::from_toml("two.toml", text, &[])?;
 //! let expanded = scenario.expand();
 //! assert_eq!(expanded.flows.len(), 2);
-//! let bottleneck = expanded.links.iter().find(|link| link.name == "r1>r2").expect("a dumbbell has it");
-//! let (config, _) = warpline_scenario::plan::link_config(bottleneck, &scenario).expect("it has been checked");
+//! let bottleneck = expanded.links.iter().find(|link| expanded.link_name(link) == "r1>r2").expect("a dumbbell has it");
+//! let (config, _) = warpline_scenario::plan::link_config(&bottleneck, "r1>r2".to_owned(), &scenario).expect("it has been checked");
 //! assert_eq!(config.delay.as_millis(), 20);
 //!
 //! let errors = Scenario::from_toml("two.toml", text, &["flow.0.cc.threshold=2".to_owned()]).unwrap_err().to_string();
@@ -60,13 +60,16 @@ mod given;
 pub mod host;
 pub mod link;
 mod load;
+pub mod pattern;
 pub mod plan;
 pub mod program;
 mod programs;
 pub mod quantity;
 mod ready;
+pub mod routing;
 pub mod schema;
 mod semantics;
+mod semantics_fast_forward;
 mod semantics_flow;
 mod semantics_host;
 mod semantics_program;
@@ -88,16 +91,18 @@ pub use changes::changed_keys;
 pub use component::Written;
 pub use diagnostics::{Diagnostic, Diagnostics, Location};
 pub use endpoint::{Endpoint, Traffic};
-pub use expand::{Expanded, FlowSpec, LinkSpec, Speed};
+pub use expand::{Arrival, Expanded, FlowSpec, LinkKind, LinkSpec, Links, RouteSet, Speed};
 pub use flow::{Flow, FlowRecordKind, Transport};
 pub use host::Host;
 pub use link::{
     DelayStep, Down, DuplexOptions, Jitter, Link, LinkOptions, LinkRecordKind, Loss, Queue, RateStep,
 };
+pub use pattern::Pattern;
 pub use program::{Expect, Program, ProgramCommand, StopSignal};
 pub use programs::Named;
 pub use quantity::{BitRate, Size, StartTime, Tdf, Time, Window};
 pub use ready::{PATIENCE, Readiness, Ready, Until};
+pub use routing::{Routing, RoutingKind};
 pub use schema::json_schema;
 pub use source::{STANDARD_INPUT, Source};
 pub use tcp::TcpOptions;
@@ -138,6 +143,10 @@ pub struct Scenario {
     #[serde(default)]
     #[schemars(example = &"38B")]
     pub framing: Size,
+    /// Whether stretches in which every flow repeats itself are skipped, with what was measured before counted for them. A tenth of them is
+    /// run after all, to see how far off that is; the summary says so. For simulations. Default false.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub fast_forward: bool,
     /// How time passes. Default virtual.
     #[serde(default)]
     pub clock: Clock,
@@ -148,6 +157,9 @@ pub struct Scenario {
     pub tcp: TcpOptions,
     /// A network built from a few parameters.
     pub topology: Option<Topology>,
+    /// How flows choose among routes that are as good as each other. Default: "ecmp" in fat-tree, leaf-spine and clos, "first" elsewhere.
+    /// What real programs send takes the first.
+    pub routing: Option<Routing>,
     /// Links, one by one.
     #[serde(default)]
     pub link: Vec<Link>,
@@ -164,6 +176,10 @@ pub struct Scenario {
     /// scenario's text or hash.
     #[serde(skip)]
     pub notes: Vec<String>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn default_seed() -> u64 {
@@ -236,6 +252,12 @@ impl Scenario {
     /// What generates the traffic of flows at a node.
     pub fn traffic(&self, node: &str) -> Traffic {
         self.host.iter().find(|host| host.name == node).map(Host::traffic).unwrap_or_default()
+    }
+
+    /// How flows choose among routes that are as good as each other.
+    pub fn routing(&self) -> RoutingKind {
+        let usual = || self.topology.as_ref().map(|topology| topology.layout().routing());
+        self.routing.as_ref().map(|routing| routing.0).or_else(usual).unwrap_or_default()
     }
 
     /// Whether everything is simulated: virtual clock, no real programs.

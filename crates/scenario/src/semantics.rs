@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use warpline_core::LinkId;
 use warpline_core::parameter::Choice as _;
 
 use super::checker::Check;
@@ -14,7 +15,7 @@ use super::expand::Problem;
 use super::link::{DuplexOptions, LinkOptions};
 use super::topology::{self, Part};
 use super::{ClockMode, Scenario, Tdf, files};
-use super::{semantics_flow, semantics_host, semantics_program};
+use super::{semantics_fast_forward, semantics_flow, semantics_host, semantics_program};
 
 /// Checks `scenario`, which was read from `root`.
 pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) {
@@ -28,6 +29,7 @@ pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) {
     check.links_once(&expanded);
     semantics_host::check(&mut check, &expanded);
     semantics_program::check(&mut check);
+    semantics_fast_forward::check(&mut check);
     if check.errors.paths().is_empty() && problems.is_empty() {
         for (path, message) in crate::plan::faults(scenario, &expanded) {
             check.error(&path, message, "");
@@ -220,14 +222,22 @@ impl Check<'_> {
 
     /// Two links from the same node to the same node have the same name in every table.
     fn links_once(&mut self, expanded: &super::Expanded) {
-        let mut seen: BTreeMap<&str, &[Step]> = BTreeMap::new();
+        let ends = |&link: &LinkId| {
+            let link = expanded.links.at(link);
+            (link.from, link.to)
+        };
+        let mut links: Vec<LinkId> = (0..expanded.links.len() as u32).map(LinkId).collect();
+        links.sort_by_key(ends);
+        let mut again: Vec<LinkId> =
+            links.windows(2).filter(|pair| ends(&pair[0]) == ends(&pair[1])).map(|pair| pair[1]).collect();
+        again.sort_unstable();
         let mut told: Vec<&[Step]> = Vec::new();
-        for link in &expanded.links {
-            let again = seen.insert(&link.name, &link.origin).is_some();
-            if again && link.from != link.to && !told.contains(&link.origin.as_slice()) {
-                told.push(&link.origin);
-                let message = format!("there is already a link `{}`", link.name);
-                self.error(&link.origin, message, "two nodes have at most one link in each direction");
+        for link in again.into_iter().map(|link| expanded.links.at(link)) {
+            let origin = &link.kind.origin;
+            if link.from != link.to && !told.contains(&origin.as_slice()) {
+                told.push(origin);
+                let message = format!("there is already a link `{}`", expanded.link_name(&link));
+                self.error(origin, message, "two nodes have at most one link in each direction");
             }
         }
     }

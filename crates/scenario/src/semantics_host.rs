@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use warpline_core::NodeId;
 
@@ -22,8 +23,8 @@ use crate::addresses::names_in_braces;
 pub(super) fn check(check: &mut Check<'_>, expanded: &Expanded) {
     let scenario = check.scenario;
     for (i, host) in scenario.host.iter().enumerate() {
-        if !expanded.nodes.contains(&host.name) {
-            let known: Vec<&str> = expanded.nodes.iter().map(String::as_str).collect();
+        if expanded.nodes.find(&host.name).is_none() {
+            let known: Vec<&str> = expanded.nodes.iter().collect();
             let help = spelling_help(&host.name, &known);
             let message = format!("there is no node `{}`", host.name);
             check.errors.about(check.root, &entry("host", i, &["name"]), message, help);
@@ -90,7 +91,7 @@ fn program(check: &mut Check<'_>, at: &[Step], program: &Program) {
 
 /// Names in braces must be names of nodes.
 fn names(check: &mut Check<'_>, at: &[Step], program: &Program, expanded: &Expanded) {
-    let known: Vec<&str> = expanded.nodes.iter().map(String::as_str).collect();
+    let known: Vec<&str> = expanded.nodes.iter().collect();
     let words = program.command.words();
     let command = words.iter().map(|word| ("command", word));
     for (key_name, word) in command.chain(program.environment.values().map(|value| ("environment", value))) {
@@ -116,9 +117,14 @@ fn addresses(check: &mut Check<'_>, expanded: &Expanded) {
     let scenario = check.scenario;
     let hosts: BTreeMap<&str, usize> =
         scenario.host.iter().enumerate().map(|(i, host)| (host.name.as_str(), i)).collect();
+    let is_given =
+        |host: &Host| host.endpoint.real().is_some_and(|own| own.address.is_some() || own.address6.is_some());
+    if !scenario.host.iter().any(is_given) {
+        return;
+    }
     let mut owners: BTreeMap<IpAddr, usize> = BTreeMap::new();
     let own = |node: usize| {
-        let host = hosts.get(expanded.nodes[node].as_str());
+        let host = hosts.get(&expanded.nodes[node]);
         let host = host.and_then(|&i| Some((i, scenario.host[i].endpoint.real()?)));
         let v4 = host.and_then(|(i, host)| Some((i, "address", host.address?.0.into())));
         let v6 = host.and_then(|(i, host)| Some((i, "address6", host.address6?.0.into())));
@@ -144,7 +150,7 @@ fn addresses(check: &mut Check<'_>, expanded: &Expanded) {
                     "for example 192.0.2.1 or 2001:db8::1",
                 );
             } else if let Some(other) = owners.insert(address, node) {
-                let message = format!("{address} is already the address of `{}`", expanded.nodes[other]);
+                let message = format!("{address} is already the address of `{}`", &expanded.nodes[other]);
                 check.error(&path, message, "leave it out for a default address, or give another");
             }
         }
@@ -156,7 +162,7 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
     let scenario = check.scenario;
     let live = |node: usize| scenario.traffic(&expanded.nodes[node]).has_programs();
     let mut reported: BTreeSet<usize> = BTreeSet::new();
-    let mut services: BTreeMap<(usize, u16), String> = BTreeMap::new();
+    let mut services: BTreeMap<(usize, u16), Arc<str>> = BTreeMap::new();
     for spec in &expanded.flows {
         let flow = &scenario.flow[spec.entry];
         let (from, to) = (&expanded.nodes[spec.from], &expanded.nodes[spec.to]);
@@ -223,7 +229,7 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
         };
         let problem = problem.or_else(|| {
             let number = flow.port.filter(|_| live(spec.from))?;
-            let other = services.insert((spec.to, number), spec.group.clone())?;
+            let other = services.insert((spec.to, number), Arc::clone(&spec.group))?;
             Some((
                 if flow.count > 1 { "count" } else { "port" },
                 format!("port {number} of `{to}` already has the service `{other}`"),

@@ -1,4 +1,4 @@
-//! Short forms: `queue = "250p"`, `loss = "1%"`, `jitter = "uniform,max=5ms"`, `cc = "nice:threshold=0.1"`, in scenarios, `--set`, Python and on the command line.
+//! Short forms: `queue = "250p"`, `loss = "1%"`, `jitter = "uniform,max=5ms"`, `routing = "spray,routes=16"`, `cc = "nice:threshold=0.1"`, in scenarios, `--set`, Python and on the command line.
 //!
 //! A short form is a text where the schema has a table (or a number) and a format of this file. It is put in the full form before
 //! anything is checked, so that all that follows knows one form only.
@@ -27,7 +27,7 @@ struct Form {
 }
 
 /// All types with a short form that is a table in full.
-const FORMS: [Form; 3] = [
+const FORMS: [Form; 4] = [
     Form {
         definition: "Queue",
         format: "queue",
@@ -52,6 +52,14 @@ const FORMS: [Form; 3] = [
         examples: &["uniform,max=5ms", "normal,mean=5ms,stddev=1ms", "none"],
         own: || "none".to_owned(),
         read: jitter,
+    },
+    Form {
+        definition: "Routing",
+        format: "routing",
+        description: "A kind by name, with parameters after commas.",
+        examples: &["ecmp", "spray", "spray,routes=16"],
+        own: || "first".to_owned(),
+        read: routing,
     },
 ];
 
@@ -269,6 +277,13 @@ fn jitter(text: &str) -> Result<Value, String> {
         ));
     }
     table(word, "uniform,max=5ms")
+}
+
+fn routing(text: &str) -> Result<Value, String> {
+    match text.trim() {
+        "" => Err("an empty text is no routing; write for example `ecmp`".to_owned()),
+        word => table(word, "spray,routes=16"),
+    }
 }
 
 /// A congestion control with parameters: "nice:threshold=0.1,fraction=0.5". A name alone is not for here.

@@ -2,7 +2,7 @@
 
 use warpline_core::parameter::Parameters;
 
-use super::Pattern;
+use super::{Pattern, Skipping};
 
 /// As much as it can, from start to stop.
 #[derive(Clone, Debug, PartialEq, Parameters)]
@@ -10,6 +10,9 @@ use super::Pattern;
 pub struct Bulk {}
 
 impl Pattern for Bulk {
+    fn skipping(&self) -> Skipping {
+        Skipping::Within
+    }
     fn is_for_kernels(&self) -> bool {
         true
     }

@@ -2,11 +2,15 @@
 
 use warpline_core::parameter::Parameters;
 
-use super::Pattern;
+use super::{Pattern, Skipping};
 
 /// A test with `cap` from start to stop: its report is btc-NAME.json.
 #[derive(Clone, Debug, PartialEq, Parameters)]
 #[component("cap")]
 pub struct Cap {}
 
-impl Pattern for Cap {}
+impl Pattern for Cap {
+    fn skipping(&self) -> Skipping {
+        Skipping::Refused
+    }
+}

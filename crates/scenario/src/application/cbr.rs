@@ -5,7 +5,7 @@ use warpline_core::{Bytes, Rate};
 
 use super::super::flow::Transport;
 
-use super::Pattern;
+use super::{Pattern, Skipping};
 
 /// Packets at a constant rate.
 #[derive(Clone, Debug, PartialEq, Parameters)]
@@ -20,6 +20,9 @@ pub struct Cbr {
 }
 
 impl Pattern for Cbr {
+    fn skipping(&self) -> Skipping {
+        Skipping::Within
+    }
     fn carriers(&self) -> &'static [Transport] {
         &[Transport::Udp, Transport::Tcp]
     }

@@ -53,6 +53,7 @@ applications! {
     onoff::{Onoff},
     cap::{Cap},
     treno::{Treno},
+    arrivals::{Arrivals},
     web::{Web},
     request::{Request},
     service::{Discard, Echo, Source, Http},
@@ -85,6 +86,10 @@ trait Pattern {
     fn is_for_kernels(&self) -> bool {
         false
     }
+    /// What it is to a run that skips stretches of time.
+    fn skipping(&self) -> Skipping {
+        Skipping::Around
+    }
     /// Takes from its flow what is none of its parameters.
     fn complete(&mut self, flow: &Flow) {
         let _ = flow;
@@ -95,7 +100,23 @@ trait Pattern {
     }
 }
 
+/// What an application is to a run that skips stretches of time (`fast_forward`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skipping {
+    /// It goes on in the same way from its start to its stop, so that a stretch of it can be skipped.
+    Within,
+    /// It is run exactly from its start to its end: nothing is skipped while it is there.
+    Around,
+    /// Its results are moments on the clock that skipping would falsify.
+    Refused,
+}
+
 impl App {
+    /// What it is to a run that skips stretches of time.
+    pub fn skipping(self) -> Skipping {
+        self.plain().pattern().skipping()
+    }
+
     /// The word scenarios use.
     pub fn name(self) -> &'static str {
         self.plain().kind()

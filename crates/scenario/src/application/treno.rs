@@ -7,7 +7,7 @@ use super::super::document::entry;
 use super::super::flow::{Flow, Transport};
 use super::super::tcp::TcpOptions;
 
-use super::Pattern;
+use super::{Pattern, Skipping};
 
 /// A test with `treno` from start to stop, whose probes `to` echoes: its report is btc-NAME.json. Of the TCP options it takes `mss`,
 /// `receive_buffer`, `initial_window`, `dupack_threshold`, `delayed_ack`, `initial_rto`, `min_rto` and `max_rto`, from the flow alone.
@@ -20,6 +20,9 @@ pub struct Treno {
 }
 
 impl Pattern for Treno {
+    fn skipping(&self) -> Skipping {
+        Skipping::Refused
+    }
     fn carriers(&self) -> &'static [Transport] {
         &[Transport::Udp]
     }

@@ -20,11 +20,11 @@ pub(crate) fn faults(scenario: &Scenario, expanded: &Expanded) -> Vec<(Vec<Step>
             found.push((path, fault.message));
         }
     };
-    for link in &expanded.links {
-        if let Err(fault) = link_config(link, scenario)
+    for link in expanded.links.iter() {
+        if let Err(fault) = link_config(&link, String::new(), scenario)
             && fault.key != [TRACE]
         {
-            note(link.origin.clone(), fault);
+            note(link.kind.origin.clone(), fault);
         }
     }
     for (number, flow) in expanded.flows.iter().enumerate() {

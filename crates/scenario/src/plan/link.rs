@@ -10,7 +10,7 @@ use warpline_net::schedule::{RateSchedule, Steps};
 use warpline_net::{LinkConfig, RateConfig};
 
 use super::Fault;
-use crate::expand::{LinkSpec, Speed};
+use crate::expand::{LinkKind, LinkSpec, Speed};
 use crate::{Scenario, files};
 
 /// The key of a link's trace file.
@@ -22,7 +22,7 @@ pub enum Capacity {
     /// A constant rate.
     Constant(Rate),
     /// A rate that changes at given times.
-    Scheduled(RateSchedule),
+    Scheduled(Arc<RateSchedule>),
     /// The transmission opportunities of a trace.
     Trace(Arc<Trace>),
 }
@@ -46,8 +46,13 @@ impl Capacity {
     }
 }
 
-/// The configuration of a link in the network, and its capacity.
-pub fn link_config(spec: &LinkSpec, scenario: &Scenario) -> Result<(LinkConfig, Capacity), Fault> {
+/// The configuration of a link in the network, which is to be called `name`, and its capacity.
+pub fn link_config(
+    link: &LinkSpec<'_>,
+    name: String,
+    scenario: &Scenario,
+) -> Result<(LinkConfig, Capacity), Fault> {
+    let spec = link.kind;
     let (rate, capacity) = speed(spec, scenario)?;
     // The link's delay is the smallest one, since the engine's look-ahead relies on it.
     let delay = spec.delays.iter().fold(spec.delay, |least, step| least.min(step.delay.0));
@@ -55,15 +60,15 @@ pub fn link_config(spec: &LinkSpec, scenario: &Scenario) -> Result<(LinkConfig, 
     let steps: Vec<_> = spec.delays.iter().map(|step| (step.at.0, more(step.delay.0))).collect();
     let detour = (!steps.is_empty()).then(|| Steps::new(more(spec.delay), &steps, None)).transpose();
     let config = LinkConfig {
-        name: spec.name.clone(),
-        from: NodeId(spec.from as u32),
-        to: NodeId(spec.to as u32),
+        name,
+        from: NodeId(link.from as u32),
+        to: NodeId(link.to as u32),
         rate,
         delay,
         detour: detour.map_err(|error| Fault::new(&["delays"], format!("delays: {error}")))?,
         qdisc: spec.queue.0.clone(),
         own_queue: None,
-        sizing: sizing(spec, &capacity, scenario),
+        sizing: sizing(link, &capacity, scenario),
         loss: spec.loss.0.clone().into(),
         jitter: spec.jitter.0.clone(),
         outages: outages(spec),
@@ -84,14 +89,14 @@ pub fn link_config(spec: &LinkSpec, scenario: &Scenario) -> Result<(LinkConfig, 
 }
 
 /// The rate of a link, as configuration and as capacity.
-fn speed(spec: &LinkSpec, scenario: &Scenario) -> Result<(RateConfig, Capacity), Fault> {
+fn speed(spec: &LinkKind, scenario: &Scenario) -> Result<(RateConfig, Capacity), Fault> {
     match &spec.speed {
         Speed::Constant(rate) => Ok((RateConfig::Constant(*rate), Capacity::Constant(*rate))),
         Speed::Schedule { initial, steps, repeat } => {
             let steps =
                 Steps::new(*initial, steps, *repeat).map_err(|error| Fault::new(&["schedule"], error))?;
             let schedule = RateSchedule::new(steps);
-            Ok((RateConfig::Scheduled(schedule.clone()), Capacity::Scheduled(schedule)))
+            Ok((RateConfig::Scheduled(schedule.clone()), Capacity::Scheduled(Arc::new(schedule))))
         }
         Speed::Trace(path) => {
             // Shown relative to the scenario file, as its author wrote it, wherever the program runs.
@@ -104,7 +109,7 @@ fn speed(spec: &LinkSpec, scenario: &Scenario) -> Result<(RateConfig, Capacity),
     }
 }
 
-fn outages(spec: &LinkSpec) -> Vec<(Timestamp, Timestamp)> {
+fn outages(spec: &LinkKind) -> Vec<(Timestamp, Timestamp)> {
     let mut outages: Vec<_> = spec
         .down
         .iter()
@@ -124,11 +129,11 @@ fn outages(spec: &LinkSpec) -> Vec<(Timestamp, Timestamp)> {
 }
 
 /// The values that size a link's queue. Full packets include this link's framing, as the queue counts it.
-fn sizing(spec: &LinkSpec, capacity: &Capacity, scenario: &Scenario) -> Sizing {
+fn sizing(spec: &LinkSpec<'_>, capacity: &Capacity, scenario: &Scenario) -> Sizing {
     let plain = Sizing::default();
     Sizing {
         rate: capacity.mean(Timestamp::ZERO + scenario.duration.0),
         base_rtt: spec.base_rtt,
-        packet: plain.packet.saturating_add(spec.framing as u32),
+        packet: plain.packet.saturating_add(spec.kind.framing as u32),
     }
 }

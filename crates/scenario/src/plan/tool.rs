@@ -21,7 +21,7 @@ pub enum Tool {
 /// The measuring tool of a flow, if the flow is a measurement.
 pub fn tool(flow: &FlowSpec) -> Result<Option<Tool>, Fault> {
     let fail = |app: App, error: String| Fault::new(&["app"], format!("app = \"{}\": {error}", app.name()));
-    Ok(match &flow.application {
+    Ok(match &*flow.application {
         Application::Cap(_) => {
             let cc = flow.cc.clone().unwrap_or_default();
             let algorithm = match &cc {

@@ -1,5 +1,7 @@
 //! The chain: nodes in a row.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +29,8 @@ impl Layout for Chain {
         vec![Part::of("hop", &mut self.hop)]
     }
 
-    fn links(&self, _scenario: &Scenario) -> Vec<Edge> {
-        (0..self.hops).map(|i| Edge::new(format!("n{i}"), format!("n{}", i + 1), "hop", &self.hop)).collect()
+    fn links(&self, _scenario: &Scenario, add: &mut dyn FnMut(Edge)) {
+        let hop = Arc::new(self.hop.clone());
+        (0..self.hops).for_each(|i| add(Edge::new(format!("n{i}"), format!("n{}", i + 1), "hop", &hop)));
     }
 }

@@ -1,5 +1,7 @@
 //! The dumbbell: many hosts on either side of one bottleneck.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -58,18 +60,19 @@ impl Layout for Dumbbell {
         vec![Part::of("bottleneck", &mut self.bottleneck), Part::access(&mut self.access)]
     }
 
-    fn links(&self, scenario: &Scenario) -> Vec<Edge> {
-        let mut bottleneck = Edge::new("r1", "r2", "bottleneck", &self.bottleneck);
+    fn links(&self, scenario: &Scenario, add: &mut dyn FnMut(Edge)) {
+        let mut bottleneck = self.bottleneck.clone();
         if let Some(rtt) = self.rtt {
-            bottleneck.options.options.delay = Some(Time((rtt.0 / 2).saturating_sub(self.edges() / 2)));
+            bottleneck.options.delay = Some(Time((rtt.0 / 2).saturating_sub(self.edges() / 2)));
         }
-        let mut links = vec![bottleneck];
+        add(Edge::new("r1", "r2", "bottleneck", &Arc::new(bottleneck)));
+        let kinds = self.access_delays.as_ref().map_or(1, |delays| delays.len().max(1));
+        let kinds: Vec<_> = (0..kinds).map(|pair| Arc::new(self.access(pair))).collect();
         for pair in 0..pairs_or_flows(self.pairs, scenario) as usize {
             for (side, router) in [("left", "r1"), ("right", "r2")] {
-                links.push(Edge::new(format!("{side}.{pair}"), router, "access", &self.access(pair)));
+                add(Edge::new(format!("{side}.{pair}"), router, "access", &kinds[pair % kinds.len()]));
             }
         }
-        links
     }
 
     fn check(&self, check: &mut Check<'_>) {

@@ -10,12 +10,13 @@ macro_rules! topologies {
 
         /// A network built from a few parameters, written `[topology]`. Further `[[link]]`s may be attached to its nodes.
         ///
-        /// Its host groups ("left", "right") may be the `from` and `to` of a flow: the flow's instances then take the group's hosts in
+        /// Its host groups ("left" and "right", "host") may be the `from` and `to` of a flow: the flow's instances then take the group's hosts in
         /// turn. Turns are counted over all flows between the same two groups in the order of the file, and start again after the
         /// last host.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(tag = "kind", rename_all = "kebab-case")]
         #[allow(missing_docs, reason = "the schema takes a variant's text from its struct")]
+        #[allow(clippy::large_enum_variant, reason = "a scenario has one of them")]
         pub enum Topology {
             $( $name($name), )+
         }
@@ -37,7 +38,16 @@ topologies! {
     parking_lot::ParkingLot,
     chain::Chain,
     star::Star,
+    fat_tree::FatTree,
+    leaf_spine::LeafSpine,
+    clos::Clos,
 }
+
+mod fabric;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,6 +58,7 @@ use super::checker::Check;
 use super::document::{Step, key};
 use super::link::DuplexOptions;
 use super::quantity::{BitRate, Time};
+use super::routing::RoutingKind;
 
 /// What there is to know of a topology.
 pub(super) trait Layout {
@@ -55,8 +66,12 @@ pub(super) trait Layout {
     fn groups(&self) -> &'static [&'static str];
     /// What its links are like.
     fn parts(&mut self) -> Vec<Part<'_>>;
-    /// Its links in the order in which they are built.
-    fn links(&self, scenario: &Scenario) -> Vec<Edge>;
+    /// Adds its links in the order in which they are built.
+    fn links(&self, scenario: &Scenario, add: &mut dyn FnMut(Edge));
+    /// How flows choose among routes that are as good, where the scenario does not say.
+    fn routing(&self) -> RoutingKind {
+        RoutingKind::default()
+    }
     /// Notes what is wrong with its own keys.
     fn check(&self, check: &mut Check<'_>) {
         let _ = check;
@@ -76,9 +91,13 @@ impl<'a> Part<'a> {
     fn of(key: &'static str, options: &'a mut DuplexOptions) -> Self {
         Part { key, options, rate_needed: true }
     }
-    /// Access links, which have a rate where none is given.
+    /// Links that have a rate where none is given.
+    fn rated(key: &'static str, options: &'a mut DuplexOptions) -> Self {
+        Part { key, options, rate_needed: false }
+    }
+    /// Access links.
     fn access(options: &'a mut DuplexOptions) -> Self {
-        Part { key: "access", options, rate_needed: false }
+        Part::rated("access", options)
     }
 }
 
@@ -88,7 +107,8 @@ pub(super) struct Edge {
     pub(super) to: String,
     /// The key that its options come from.
     pub(super) key: &'static str,
-    pub(super) options: DuplexOptions,
+    /// What it is like; links of one kind share it.
+    pub(super) options: Arc<DuplexOptions>,
 }
 
 impl Edge {
@@ -96,9 +116,9 @@ impl Edge {
         from: impl Into<String>,
         to: impl Into<String>,
         key: &'static str,
-        options: &DuplexOptions,
+        options: &Arc<DuplexOptions>,
     ) -> Self {
-        Edge { from: from.into(), to: to.into(), key, options: options.clone() }
+        Edge { from: from.into(), to: to.into(), key, options: Arc::clone(options) }
     }
 }
 
@@ -131,44 +151,4 @@ fn access_with_defaults(access: &DuplexOptions, bottleneck: &DuplexOptions) -> D
     }
     options.delay.get_or_insert(Time(TimeDelta::from_millis(1)));
     access
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_links_are_those_written_by_hand() {
-        let (dumbbell, hop) = ("bottleneck = { rate = \"1Mbit/s\" }", "hop = { rate = \"1Mbit/s\" }");
-        for (topology, links) in [
-            (
-                format!("kind = \"dumbbell\", pairs = 2, {dumbbell}"),
-                "r1>r2 left.0>r1 right.0>r2 left.1>r1 right.1>r2",
-            ),
-            (
-                format!("kind = \"parking-lot\", hops = 2, pairs = 1, {hop}"),
-                "r0>r1 r1>r2 left.0>r0 right.0>r2 in.0>r0 out.0>r1 in.1>r1 out.1>r2",
-            ),
-            (format!("kind = \"chain\", hops = 3, {hop}"), "n0>n1 n1>n2 n2>n3"),
-            (
-                "kind = \"star\", leaves = 2, leaf = { rate = \"1Mbit/s\" }".to_owned(),
-                "leaf.0>hub leaf.1>hub",
-            ),
-        ] {
-            let text = format!("duration = \"1s\"\ntopology = {{ {topology} }}\n");
-            let expanded = toml::from_str::<Scenario>(&text).unwrap().expand();
-            // The forward directions.
-            let names: Vec<&str> = expanded.links.iter().step_by(2).map(|link| link.name.as_str()).collect();
-            assert_eq!(names.join(" "), links);
-        }
-    }
-
-    #[test]
-    fn access_delays_are_taken_in_turn() {
-        let text = "duration = \"1s\"\n[topology]\nkind = \"dumbbell\"\npairs = 3\naccess_delays = [\"2ms\", \"5ms\"]\nrtt = \"50ms\"\n\
-                    bottleneck = { rate = \"1Mbit/s\" }\n";
-        let expanded = toml::from_str::<Scenario>(text).unwrap().expand();
-        let delays: Vec<u64> = expanded.links.iter().map(|link| link.delay.as_nanos() / 1_000_000).collect();
-        assert_eq!(delays, [21, 21, 2, 2, 2, 2, 5, 5, 5, 5, 2, 2, 2, 2]);
-    }
 }

@@ -1,5 +1,7 @@
 //! The parking lot: some flows cross all bottlenecks of a row, others one each.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,19 +37,22 @@ impl Layout for ParkingLot {
         vec![Part::of("hop", &mut self.hop), Part::access(&mut self.access)]
     }
 
-    fn links(&self, scenario: &Scenario) -> Vec<Edge> {
-        let options = access_with_defaults(&self.access, &self.hop);
+    fn links(&self, scenario: &Scenario, add: &mut dyn FnMut(Edge)) {
+        let options = Arc::new(access_with_defaults(&self.access, &self.hop));
         let access = |host: &str, i: u32, router: u32| {
             Edge::new(format!("{host}.{i}"), format!("r{router}"), "access", &options)
         };
-        let hop = |i: u32| Edge::new(format!("r{i}"), format!("r{}", i + 1), "hop", &self.hop);
-        let mut links: Vec<Edge> = (0..self.hops).map(hop).collect();
+        let hop = Arc::new(self.hop.clone());
+        for i in 0..self.hops {
+            add(Edge::new(format!("r{i}"), format!("r{}", i + 1), "hop", &hop));
+        }
         for pair in 0..pairs_or_flows(self.pairs, scenario) {
-            links.extend([access("left", pair, 0), access("right", pair, self.hops)]);
+            add(access("left", pair, 0));
+            add(access("right", pair, self.hops));
         }
         for i in 0..self.hops {
-            links.extend([access("in", i, i), access("out", i, i + 1)]);
+            add(access("in", i, i));
+            add(access("out", i, i + 1));
         }
-        links
     }
 }

@@ -1,5 +1,7 @@
 //! The star: hosts around one node.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +29,8 @@ impl Layout for Star {
         vec![Part::of("leaf", &mut self.leaf)]
     }
 
-    fn links(&self, _scenario: &Scenario) -> Vec<Edge> {
-        (0..self.leaves).map(|i| Edge::new(format!("leaf.{i}"), "hub", "leaf", &self.leaf)).collect()
+    fn links(&self, _scenario: &Scenario, add: &mut dyn FnMut(Edge)) {
+        let leaf = Arc::new(self.leaf.clone());
+        (0..self.leaves).for_each(|i| add(Edge::new(format!("leaf.{i}"), "hub", "leaf", &leaf)));
     }
 }

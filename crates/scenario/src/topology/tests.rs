@@ -1,0 +1,169 @@
+//! Topologies are the links that one would write by hand.
+
+use std::collections::BTreeSet;
+
+use super::super::{Expanded, RouteSet, Speed};
+use super::*;
+
+#[test]
+fn the_links_are_those_written_by_hand() {
+    let (dumbbell, hop) = ("bottleneck = { rate = \"1Mbit/s\" }", "hop = { rate = \"1Mbit/s\" }");
+    for (topology, links) in [
+        (
+            format!("kind = \"dumbbell\", pairs = 2, {dumbbell}"),
+            "r1>r2 left.0>r1 right.0>r2 left.1>r1 right.1>r2",
+        ),
+        (
+            format!("kind = \"parking-lot\", hops = 2, pairs = 1, {hop}"),
+            "r0>r1 r1>r2 left.0>r0 right.0>r2 in.0>r0 out.0>r1 in.1>r1 out.1>r2",
+        ),
+        (format!("kind = \"chain\", hops = 3, {hop}"), "n0>n1 n1>n2 n2>n3"),
+        (
+            "kind = \"star\", leaves = 2, leaf = { rate = \"1Mbit/s\" }".to_owned(),
+            "leaf.0>hub leaf.1>hub",
+        ),
+        (
+            "kind = \"fat-tree\", k = 2, host = { rate = \"1Mbit/s\" }".to_owned(),
+            "host.0>edge.0.0 host.1>edge.1.0 edge.0.0>agg.0.0 agg.0.0>core.0 edge.1.0>agg.1.0 agg.1.0>core.0",
+        ),
+        (
+            "kind = \"leaf-spine\", leaves = 2, spines = 2, hosts = 1, host = { rate = \"1Mbit/s\" }".to_owned(),
+            "host.0>leaf.0 host.1>leaf.1 leaf.0>spine.0 leaf.0>spine.1 leaf.1>spine.0 leaf.1>spine.1",
+        ),
+        (
+            "kind = \"clos\", pods = 1, edges = 1, aggregations = 2, cores = 4, hosts = 2, host = { rate = \"1Mbit/s\" }"
+                .to_owned(),
+            "host.0>edge.0.0 host.1>edge.0.0 edge.0.0>agg.0.0 edge.0.0>agg.0.1 agg.0.0>core.0 agg.0.0>core.1 \
+             agg.0.1>core.2 agg.0.1>core.3",
+        ),
+    ] {
+        let text = format!("duration = \"1s\"\ntopology = {{ {topology} }}\n");
+        let expanded = toml::from_str::<Scenario>(&text).unwrap().expand();
+        // The forward directions.
+        let names: Vec<String> =
+            expanded.links.iter().step_by(2).map(|link| expanded.link_name(&link)).collect();
+        assert_eq!(names.join(" "), links);
+    }
+}
+
+#[test]
+fn access_delays_are_taken_in_turn() {
+    let text = "duration = \"1s\"\n[topology]\nkind = \"dumbbell\"\npairs = 3\naccess_delays = [\"2ms\", \"5ms\"]\nrtt = \"50ms\"\n\
+                bottleneck = { rate = \"1Mbit/s\" }\n";
+    let expanded = toml::from_str::<Scenario>(text).unwrap().expand();
+    let delays: Vec<u64> = expanded.links.iter().map(|link| link.kind.delay.as_nanos() / 1_000_000).collect();
+    assert_eq!(delays, [21, 21, 2, 2, 2, 2, 5, 5, 5, 5, 2, 2, 2, 2]);
+}
+
+fn expand(topology: &str, flows: &str) -> Expanded {
+    let text = format!("duration = \"1s\"\ntopology = {{ {topology} }}\nflow = [{flows}]\n");
+    Scenario::from_toml("test.toml", &text, &[]).unwrap_or_else(|error| panic!("{error}")).expand()
+}
+
+#[test]
+fn a_fat_tree_has_the_published_counts_and_its_routes_spread() {
+    let flows = "{ from = \"host\", to = \"host\", pattern = \"permutation\" }";
+    let expanded =
+        expand("kind = \"fat-tree\", k = 8, host = { rate = \"400Gbit/s\", delay = \"1us\" }", flows);
+    let of = |kind: &str| expanded.nodes.iter().filter(|name| name.starts_with(kind)).count();
+    assert_eq!(["host.", "edge.", "agg.", "core."].map(of), [128, 32, 32, 16]);
+    // Every switch has k ports.
+    for (node, name) in expanded.nodes.iter().enumerate().filter(|(_, name)| !name.starts_with("host.")) {
+        assert_eq!(expanded.links.iter().filter(|link| link.from == node).count(), 8, "{name}");
+    }
+    assert!(
+        expanded.links.iter().all(|link| link.kind.speed == Speed::Constant(Rate::from_bps(400_000_000_000)))
+    );
+    assert_eq!(expanded.flows.len(), 128);
+    let cores = |set: RouteSet| {
+        let route = expanded.routes.links(set.first).iter();
+        let ends = route.map(|link| &expanded.nodes[expanded.links.at(*link).to]);
+        ends.filter(|name| name.starts_with("core.")).map(str::to_owned).next()
+    };
+    let there: BTreeSet<_> = expanded.flows.iter().filter_map(|flow| cores(flow.forward)).collect();
+    assert!(there.len() > 12, "{there:?}");
+    // Data and acknowledgements have hashes of their own.
+    assert!(expanded.flows.iter().any(|flow| cores(flow.forward) != cores(flow.reverse)));
+}
+
+#[test]
+fn oversubscription_sets_the_rate_of_the_fabric() {
+    for (topology, link, rate) in [
+        (
+            "kind = \"leaf-spine\", leaves = 2, spines = 4, hosts = 16, oversubscription = 4",
+            "leaf.0>spine.0",
+            10,
+        ),
+        (
+            "kind = \"clos\", pods = 2, edges = 2, aggregations = 2, cores = 4, hosts = 8, oversubscription = 2",
+            "edge.0.0>agg.0.0",
+            20,
+        ),
+        (
+            "kind = \"clos\", pods = 2, edges = 2, aggregations = 2, cores = 4, hosts = 8, oversubscription = 2",
+            "agg.0.0>core.0",
+            20,
+        ),
+        ("kind = \"fat-tree\", k = 4, fabric = { rate = \"40Gbit/s\" }", "agg.0.0>core.0", 40),
+    ] {
+        let topology = format!("{topology}, host = {{ rate = \"10Gbit/s\" }}");
+        let expanded = expand(&topology, "{ from = \"host\", to = \"host.0\", pattern = \"incast\" }");
+        let found = expanded.links.iter().find(|own| expanded.link_name(own) == link).unwrap();
+        assert_eq!(found.kind.speed, Speed::Constant(Rate::from_bps(rate * 1_000_000_000)), "{topology}");
+    }
+}
+
+#[test]
+fn what_the_fabric_does_not_say_is_as_from_a_switch_to_a_host() {
+    let expanded = expand(
+        "kind = \"leaf-spine\", leaves = 1, spines = 1, hosts = 2, \
+         host = { rate = \"1Gbit/s\", queue = \"7p\", loss = \"1%\", reverse = { queue = \"9p\" } }",
+        "{ from = \"host.0\", to = \"host.1\" }",
+    );
+    let queue = |name: &str| {
+        expanded.links.iter().find(|link| expanded.link_name(link) == name).unwrap().kind.queue.clone()
+    };
+    let (up, down) = (queue("host.0>leaf.0"), queue("leaf.0>host.0"));
+    assert_ne!(up, down);
+    assert_eq!((queue("leaf.0>spine.0"), queue("spine.0>leaf.0")), (down.clone(), down));
+    assert!(
+        !expanded
+            .links
+            .iter()
+            .any(|link| link.kind.loss.is_some() && expanded.link_name(&link).contains("spine"))
+    );
+}
+
+#[test]
+fn what_is_wrong_is_told_at_its_key() {
+    for (topology, place, message) in [
+        ("kind = \"fat-tree\", k = 5", "topology.k", "`k` is odd: 5"),
+        ("kind = \"fat-tree\", k = 0", "topology.k", "out of range: 0"),
+        (
+            "kind = \"clos\", pods = 1, edges = 1, aggregations = 2, cores = 3, hosts = 2",
+            "topology.cores",
+            "cannot be shared out",
+        ),
+        (
+            "kind = \"leaf-spine\", leaves = 1, spines = 1, hosts = 2, oversubscription = 0",
+            "topology.oversubscription",
+            "out of range",
+        ),
+        (
+            "kind = \"leaf-spine\", leaves = 1, spines = 1, hosts = 2, oversubscription = 2, fabric = { rate = \"1Gbit/s\" }",
+            "topology.oversubscription",
+            "exclude each other",
+        ),
+    ] {
+        let text = format!(
+            "duration = \"1s\"\ntopology = {{ {topology}, host = {{ rate = \"1Gbit/s\" }} }}\nflow = [{{ from = \"host.0\", to = \"host.1\" }}]\n"
+        );
+        let errors = Scenario::from_toml("test.toml", &text, &[]).unwrap_err();
+        let errors: Vec<String> =
+            errors.errors.iter().map(|error| format!("{} {}", error.path, error.message)).collect();
+        assert!(
+            errors.iter().any(|error| error.contains(place) && error.contains(message)),
+            "{topology}: {errors:?}"
+        );
+    }
+}
