@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use warpline_core::{Rate, Stream, TimeDelta, Timestamp};
 use warpline_scenario::plan::Tool;
 
@@ -13,7 +14,7 @@ use super::counters::Messages;
 use super::web::{Sessions, WebRequest};
 
 /// What the two ends of a connection exchange.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Exchange {
     /// Size of the request with which the data's receiver opens the connection; 0 if the data's sender opens it.
     pub(crate) request: u64,
@@ -21,8 +22,8 @@ pub(crate) struct Exchange {
     pub(crate) response: Option<u64>,
     /// Whether the sender closes after the data.
     pub(crate) close: bool,
-    /// Whether its completion is measured; then its number in the table of transfers, once that is known.
-    pub(crate) transfer: Option<u32>,
+    /// Whether it is a transfer, whose completion is measured.
+    pub(crate) transfer: bool,
     /// A tag for the application's own use.
     pub(crate) tag: u32,
 }
@@ -30,11 +31,11 @@ pub(crate) struct Exchange {
 impl Exchange {
     /// A connection that stays open, for an application that writes to it.
     pub(super) const STREAM: Exchange =
-        Exchange { request: 0, response: Some(0), close: false, transfer: None, tag: 0 };
+        Exchange { request: 0, response: Some(0), close: false, transfer: false, tag: 0 };
 
     /// `bytes` on a new connection.
     fn transfer(bytes: u64, request: u64, tag: u32) -> Exchange {
-        Exchange { request, response: Some(bytes), close: true, transfer: Some(u32::MAX), tag }
+        Exchange { request, response: Some(bytes), close: true, transfer: true, tag }
     }
 }
 
@@ -233,8 +234,9 @@ impl App {
                 if now < start + at {
                     return Action::Wait(start + at);
                 }
+                let tag = *next as u32;
                 *next += 1;
-                Action::Open { exchange: Exchange::transfer(bytes, *request, 0) }
+                Action::Open { exchange: Exchange::transfer(bytes, *request, tag) }
             }
             App::Web(sessions) => match sessions.poll(now, stream) {
                 WebRequest::Wait(until) => Action::Wait(until),
@@ -266,7 +268,7 @@ impl App {
         self.next_watch()
     }
 
-    /// The transfer with the tag `tag` has been delivered. Returns when the application wants to be polled.
+    /// The transfer with the tag `tag` has ended. Returns when the application wants to be polled.
     pub(crate) fn on_transfer_done(&mut self, now: Timestamp, tag: u32, stream: &mut Stream) -> Timestamp {
         match self {
             App::Transfer { left, pause, next, .. } => {
@@ -275,6 +277,37 @@ impl App {
             }
             App::Web(sessions) => sessions.on_done(now, tag, stream),
             _ => Timestamp::NEVER,
+        }
+    }
+
+    /// Whether it runs on the host that receives the data: that one asks for it.
+    pub(crate) fn is_at_receiver(&self) -> bool {
+        match self {
+            App::Web(_) => true,
+            App::Log { request, .. } => *request > 0,
+            _ => false,
+        }
+    }
+
+    /// Whether it goes on when a transfer has ended.
+    pub(crate) fn waits_for_transfers(&self) -> bool {
+        match self {
+            App::Web(_) => true,
+            App::Transfer { left, .. } => *left > 0,
+            _ => false,
+        }
+    }
+
+    /// Whether it needs to know at once what happens on the other host. Then both hosts must be in the same part of a network that is cut.
+    pub(crate) fn needs_both_ends(&self) -> bool {
+        match self {
+            // The next one begins when this one has been delivered.
+            App::Transfer { left, .. } => *left > 1,
+            // When a message was written is noted where it is delivered.
+            App::Messages { carrier, .. } => *carrier != Carrier::Udp,
+            // The datagrams' bytes are kept in one place.
+            App::Measure { .. } | App::Service { .. } => true,
+            App::Bulk { .. } | App::Rate { .. } | App::Log { .. } | App::Web(_) | App::Stopped => false,
         }
     }
 

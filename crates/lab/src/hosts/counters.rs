@@ -1,11 +1,13 @@
 //! The counters of a flow: sums over its connections, and delays with their extremes and, if recorded, their distribution.
 
 use hdrhistogram::Histogram;
-use warpline_core::TimeDelta;
+use serde::{Deserialize, Serialize};
+use warpline_core::counter::{Counter, Ratio};
+use warpline_core::{TimeDelta, counters};
 use warpline_transport::tcp::Stats;
 
 /// Count, sum and maximum of a kind of delay, with its distribution if that is recorded.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Delays {
     pub(crate) count: u64,
     /// Sum in nanoseconds: 64 bits hold 1e9 packets of 18 s each.
@@ -19,11 +21,6 @@ impl Delays {
         self.count += 1;
         self.sum = self.sum.saturating_add(delay.as_nanos());
         self.max = self.max.max(delay);
-    }
-    pub(crate) fn merge(&mut self, other: &Delays) {
-        self.count += other.count;
-        self.sum = self.sum.saturating_add(other.sum);
-        self.max = self.max.max(other.max);
     }
     pub(crate) fn reset_extremes(&mut self) {
         self.max = TimeDelta::ZERO;
@@ -39,22 +36,65 @@ impl Delays {
     }
 }
 
+impl Counter for Delays {
+    fn growth(&self, before: &Delays, ratio: Ratio) -> Delays {
+        let (count, sum) = (self.count.growth(&before.count, ratio), self.sum.growth(&before.sum, ratio));
+        Delays { count, sum, max: TimeDelta::ZERO }
+    }
+    fn merge(&mut self, more: &Delays) {
+        self.count += more.count;
+        self.sum = self.sum.saturating_add(more.sum);
+        self.max = self.max.max(more.max);
+    }
+}
+
 /// A distribution of delays from a microsecond up, accurate to 1 % (two significant digits). The histogram grows as needed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Recorded", into = "Recorded")]
 pub(crate) struct Distribution {
-    histogram: Option<Histogram<u32>>,
+    /// Made with the first sample: most flows have none.
+    histogram: Option<Box<Histogram<u32>>>,
+}
+
+/// A distribution as a message: values that stand for what has been recorded, and how often each.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Recorded(Vec<(u64, u32)>);
+
+impl From<Distribution> for Recorded {
+    fn from(distribution: Distribution) -> Self {
+        let Some(histogram) = distribution.histogram else { return Recorded::default() };
+        let counts = histogram.iter_recorded();
+        Recorded(counts.map(|step| (step.value_iterated_to(), step.count_at_value())).collect())
+    }
+}
+
+impl From<Recorded> for Distribution {
+    fn from(Recorded(counts): Recorded) -> Self {
+        let mut distribution = Distribution::default();
+        for (value, count) in counts {
+            distribution.record_n(value, count);
+        }
+        distribution
+    }
 }
 
 impl Distribution {
     pub(crate) fn record(&mut self, delay: TimeDelta) {
+        self.record_n(delay.as_micros().max(1), 1);
+    }
+    /// Records a value in microseconds several times.
+    fn record_n(&mut self, micros: u64, count: u32) {
         if self.histogram.is_none() {
-            self.histogram = Histogram::new(2).ok();
+            self.histogram = Histogram::new(2).ok().map(Box::new);
         }
         if let Some(histogram) = &mut self.histogram {
             histogram.auto(true);
             // Not `saturating_record`, which clamps to the current range instead of growing. Growing fails only if memory
             // runs out; then the sample is left out.
-            let _ = histogram.record(delay.as_micros().max(1));
+            let _ = match count {
+                1 => histogram.record(micros),
+                many => histogram.record_n(micros, many),
+            };
         }
     }
     /// The delay below which a share `q` of all samples lies, in milliseconds.
@@ -64,8 +104,33 @@ impl Distribution {
     }
 }
 
+impl Counter for Distribution {
+    fn growth(&self, before: &Distribution, ratio: Ratio) -> Distribution {
+        let mut grown = Distribution::default();
+        let Some(present) = &self.histogram else { return grown };
+        for step in present.iter_recorded() {
+            let value = step.value_iterated_to();
+            let earlier = before.histogram.as_ref().map_or(0, |before| before.count_at(value));
+            let count = ratio.scale(u64::from(step.count_at_value().saturating_sub(earlier)));
+            grown.record_n(value, u32::try_from(count).unwrap_or(u32::MAX));
+        }
+        grown
+    }
+    fn merge(&mut self, more: &Distribution) {
+        match (&mut self.histogram, &more.histogram) {
+            (_, None) => {}
+            (Some(own), Some(more)) if !own.is_empty() => {
+                own.auto(true);
+                // Fails only if memory runs out, as above.
+                let _ = own.add(&**more);
+            }
+            (own, Some(more)) => *own = Some(more.clone()),
+        }
+    }
+}
+
 /// Delays with their distribution.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Messages {
     pub(crate) delays: Delays,
     pub(crate) distribution: Distribution,
@@ -78,22 +143,27 @@ impl Messages {
     }
 }
 
-/// Sums over the connections of a flow.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct FlowTotals {
-    pub(crate) sent_packets: u64,
-    pub(crate) sent_bytes: u64,
-    pub(crate) retransmitted_packets: u64,
-    pub(crate) delivered_bytes: u64,
-    pub(crate) lost_packets: u64,
-    pub(crate) rtos: u64,
-    pub(crate) recoveries: u64,
-    pub(crate) undos: u64,
-    pub(crate) ce_marks: u64,
-    pub(crate) rtt: Delays,
-    pub(crate) rtt_min: Option<TimeDelta>,
-    pub(crate) latency: Delays,
-    pub(crate) latencies: Distribution,
+counters! {
+    /// Sums over the connections of a flow.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+    pub(crate) struct FlowTotals {
+        counts {
+            pub(crate) sent_packets: u64,
+            pub(crate) sent_bytes: u64,
+            pub(crate) retransmitted_packets: u64,
+            pub(crate) delivered_bytes: u64,
+            pub(crate) lost_packets: u64,
+            pub(crate) rtos: u64,
+            pub(crate) recoveries: u64,
+            pub(crate) undos: u64,
+            pub(crate) ce_marks: u64,
+            pub(crate) rtt: Delays,
+            pub(crate) rtt_min: Option<TimeDelta>,
+            pub(crate) latency: Delays,
+            pub(crate) latencies: Distribution,
+        }
+        state {}
+    }
 }
 
 impl FlowTotals {
@@ -126,21 +196,6 @@ impl FlowTotals {
     pub(crate) fn add_receiver(&mut self, stats: &Stats, delivered: u64) {
         self.delivered_bytes += delivered;
         self.ce_marks += stats.ce_marks;
-    }
-    /// Adds other sums. Distributions are kept elsewhere.
-    pub(crate) fn merge(&mut self, other: &FlowTotals) {
-        self.sent_packets += other.sent_packets;
-        self.sent_bytes += other.sent_bytes;
-        self.retransmitted_packets += other.retransmitted_packets;
-        self.delivered_bytes += other.delivered_bytes;
-        self.lost_packets += other.lost_packets;
-        self.rtos += other.rtos;
-        self.recoveries += other.recoveries;
-        self.undos += other.undos;
-        self.ce_marks += other.ce_marks;
-        self.rtt.merge(&other.rtt);
-        self.rtt_min = self.rtt_min.into_iter().chain(other.rtt_min).min();
-        self.latency.merge(&other.latency);
     }
     pub(crate) fn reset_extremes(&mut self) {
         self.rtt.reset_extremes();
@@ -178,5 +233,18 @@ mod tests {
         close(0.5, 500.0);
         close(0.95, 950.0);
         assert_eq!(Distribution::default().quantile_ms(0.5), None);
+    }
+
+    #[test]
+    fn a_distribution_sent_and_received_has_the_same_quantiles() {
+        for most in [0u64, 1, 3, 1_000, 100_000_000] {
+            let mut sent = Distribution::default();
+            (0..most.min(1_000)).for_each(|n| sent.record(TimeDelta::from_micros(n * most / 1_000 + n)));
+            let bytes = postcard::to_allocvec(&sent).unwrap();
+            let received: Distribution = postcard::from_bytes(&bytes).unwrap();
+            for q in [0.0, 0.01, 0.5, 0.95, 0.99, 1.0] {
+                assert_eq!(received.quantile_ms(q), sent.quantile_ms(q));
+            }
+        }
     }
 }

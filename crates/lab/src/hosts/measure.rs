@@ -9,11 +9,12 @@ use warpline_capacity::{
     CapClient, CapServer, HostResults, Identity, Outcome, ProbeReply, ServerLimits, Treno, TrenoOutcome,
 };
 use warpline_core::packet::{IPV4_HEADER, UDP_HEADER};
-use warpline_core::{Body, Datagram, Ecn, EndpointId, FlowId, Packet, Timestamp};
+use warpline_core::{Body, Datagram, Ecn, EndpointId, FlowId, Packet, TimerId, Timestamp};
 use warpline_net::{Port, RouteId};
 use warpline_scenario::plan::Tool;
 
 use super::counters::FlowTotals;
+use super::tcp::End;
 use crate::btc::{CapInput, CapReport, Ends, TrenoInput, TrenoReport};
 
 /// Bytes of IPv4 and UDP headers.
@@ -79,7 +80,6 @@ fn client_address() -> SocketAddr {
 pub(crate) fn ends(
     tool: &Tool,
     (there, back): (RouteId, RouteId),
-    (from, to): (EndpointId, EndpointId),
     (flow, class): (FlowId, u8),
     mut random: impl FnMut() -> u64,
 ) -> (MeasureEnd, MeasureEnd) {
@@ -115,12 +115,17 @@ pub(crate) fn ends(
     };
     let options = Some(tool.clone());
     (
-        MeasureEnd { role: near, route: there, peer: to, flow, class, options },
-        MeasureEnd { role: far, route: back, peer: from, flow, class, options: None },
+        MeasureEnd { role: near, route: there, peer: End::receiver(0).id(), flow, class, options },
+        MeasureEnd { role: far, route: back, peer: End::sender(0).id(), flow, class, options: None },
     )
 }
 
 impl MeasureEnd {
+    /// Its flow.
+    pub(super) fn flow(&self) -> FlowId {
+        self.flow
+    }
+
     fn send(&self, port: &mut Port<'_>, now: Timestamp, seq: u64, len: u32, ecn: Ecn) {
         let packet = Packet {
             flow: self.flow,
@@ -138,7 +143,7 @@ impl MeasureEnd {
     pub(crate) fn handle(
         &mut self,
         now: Timestamp,
-        id: EndpointId,
+        timer: TimerId,
         (datagram, ce): (&Datagram, bool),
         letters: &mut Letters,
         port: &mut Port<'_>,
@@ -159,14 +164,14 @@ impl MeasureEnd {
             }
             Role::Echo => return self.send(port, now, datagram.seq, datagram.len, Ecn::NotEct),
         }
-        self.pump(now, id, letters, port);
+        self.pump(now, timer, letters, port);
     }
 
     /// Handles timers, sends all that may be sent, and sets the next timer.
     pub(crate) fn pump(
         &mut self,
         now: Timestamp,
-        id: EndpointId,
+        timer: TimerId,
         letters: &mut Letters,
         port: &mut Port<'_>,
     ) {
@@ -210,7 +215,7 @@ impl MeasureEnd {
             Role::Echo => Timestamp::NEVER,
         };
         if deadline.is_set() {
-            port.set_timer(id, deadline.max(now));
+            port.set_timer(timer, deadline.max(now));
         }
     }
 

@@ -1,160 +1,43 @@
 //! What runs on the simulated hosts: TCP and UDP endpoints, the applications that drive them, and their counters.
 //!
-//! [`ModelHosts`] implements the network's [`Hosts`]. An endpoint is one end of a connection, a datagram sink, or the timer of a flow's
-//! application. Endpoints are never reused, so a late packet of a closed connection finds none.
+//! [`ModelHosts`] implements the network's [`Hosts`] for one part of a network. An endpoint is one end of a connection, a datagram sink, or the
+//! timer of a flow's application. Endpoints are never reused, so a late packet of a closed connection finds none.
+//!
+//! Nothing here knows at once what happens on another host: the end that a connection is opened to is made when the first packet arrives. So the
+//! two hosts of a flow can be in different parts, and what happens does not depend on that.
 
 pub(crate) mod app;
 pub(crate) mod counters;
+pub(crate) mod flow;
 pub(crate) mod measure;
+mod parts;
+pub(crate) mod reading;
+pub(crate) mod routes;
+pub(crate) mod skip;
 pub(crate) mod tcp;
 pub(crate) mod udp;
 pub(crate) mod web;
 pub(crate) mod wire;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use warpline_core::record::TcpRecord;
-use warpline_core::{Body, Datagram, Ecn, EndpointId, FlowId, NodeId, Packet, Stream, TimeDelta, Timestamp};
-use warpline_net::{Hosts, Port, RouteId};
+use warpline_core::{Body, Datagram, Ecn, Flags, FlowId, Packet, Stream, TimerId, Timestamp};
+use warpline_net::{Hosts, Port};
 use warpline_scenario::plan::Tool;
-use warpline_transport::cc::Controller;
-use warpline_transport::tcp::{Connection, Outcome, State, TcpConfig};
+use warpline_transport::tcp::{Connection, Outcome};
 
 use app::{App, Exchange};
-use counters::FlowTotals;
+use flow::{Flow, Opened, Running, Transfer, TransferEnd};
+pub(crate) use flow::{FlowPlan, MakeController, Window};
 use measure::{Letters, MeasureEnd};
-use tcp::{Event, TcpEndpoint};
+pub(crate) use parts::Opening;
+use parts::Parts;
+use tcp::{End, Event, TcpEndpoint};
 use udp::UdpSink;
-use wire::{OpenConnections, Order, Wire, WireEndpoint};
+use wire::{Order, WireEndpoint};
 
-/// Makes the congestion control of one end of a connection.
-pub(crate) type MakeController = Arc<dyn Fn(&TcpConfig) -> Controller + Send + Sync>;
-
-/// The constant facts about a flow.
-pub(crate) struct FlowPlan {
-    /// Name of the instance, "bulk.0".
-    pub(crate) name: String,
-    /// Name of the entry in the scenario.
-    pub(crate) group: String,
-    /// Name of the application.
-    pub(crate) app: &'static str,
-    /// Whether it runs over TCP.
-    pub(crate) tcp: bool,
-    /// Name of the congestion control; empty for UDP.
-    pub(crate) cc: String,
-    /// Sender of the data and its node's name.
-    pub(crate) from: (NodeId, String),
-    /// Receiver of the data and its node's name.
-    pub(crate) to: (NodeId, String),
-    /// Routes of the data and of the opposite direction.
-    pub(crate) routes: (RouteId, RouteId),
-    /// TCP configurations of the data's sender and receiver.
-    pub(crate) config: (Arc<TcpConfig>, Arc<TcpConfig>),
-    /// Makes the congestion control of each end.
-    pub(crate) controller: MakeController,
-    /// Traffic class for priority queues.
-    pub(crate) class: u8,
-    /// When it starts.
-    pub(crate) start: Timestamp,
-    /// When it stops sending.
-    pub(crate) stop: Timestamp,
-    /// Whether its TCP endpoints are recorded.
-    pub(crate) record_tcp: bool,
-    /// Whether the distribution of its packet latency is recorded.
-    pub(crate) record_latency: bool,
-    /// Its port for programs, if one of its ends is a live host.
-    pub(crate) wire: Option<Wire>,
-}
-
-impl std::fmt::Debug for FlowPlan {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FlowPlan").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-/// A flow with its state.
-#[derive(Debug)]
-pub(crate) struct Flow {
-    pub(crate) spec: FlowPlan,
-    app: App,
-    /// The random numbers of its application.
-    stream: Stream,
-    /// The endpoint of its application's timer.
-    timer: EndpointId,
-    /// Counters of connections that are closed.
-    closed: FlowTotals,
-    /// Open connections, oldest first: the ends of the data's sender and receiver.
-    live: BTreeMap<EndpointId, EndpointId>,
-    /// Both ends of the measurement, if it is a measuring tool that has started.
-    measure: Option<(EndpointId, EndpointId)>,
-    /// For UDP: the sink of its datagrams.
-    sink: Option<EndpointId>,
-    /// For UDP: what has been sent so far.
-    datagrams: udp::Sent,
-    /// When its last transfer ended, or it was stopped.
-    ended: Option<Timestamp>,
-    /// Transfers that have begun and are neither delivered nor given up.
-    open_transfers: u32,
-    /// Time from a message's creation to its delivery.
-    pub(crate) messages: counters::Messages,
-    /// The failure of one of its connections, if one failed.
-    outcome: Option<&'static str>,
-    /// The counters of its open connections with programs.
-    reading: OpenConnections,
-    /// Whether it still waits for a program.
-    held: bool,
-}
-
-/// The windows of a flow's connections. Windows are summed; the RTT is that of the oldest connection.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Window {
-    /// Congestion window, in bytes.
-    pub(crate) cwnd: Option<u64>,
-    /// Slow-start threshold, in bytes.
-    pub(crate) ssthresh: Option<u64>,
-    /// Bytes in flight.
-    pub(crate) in_flight: Option<u64>,
-    /// Smoothed RTT.
-    pub(crate) srtt: Option<TimeDelta>,
-}
-
-impl Window {
-    /// Adds the window of a sender that has not finished sending.
-    pub(crate) fn add(&mut self, connection: &Connection<Controller>) {
-        if matches!(connection.state(), State::FinWait2 | State::TimeWait | State::Closed) {
-            return;
-        }
-        *self.cwnd.get_or_insert(0) += connection.cwnd();
-        *self.in_flight.get_or_insert(0) += connection.in_flight();
-        if connection.ssthresh() != u64::MAX {
-            *self.ssthresh.get_or_insert(0) += connection.ssthresh();
-        }
-        if self.srtt.is_none() {
-            self.srtt = Some(connection.srtt()).filter(|srtt| !srtt.is_zero());
-        }
-    }
-}
-
-impl Flow {
-    /// Whether it sends messages, whose latency is measured.
-    pub(crate) fn sends_messages(&self) -> bool {
-        self.app.sends_messages()
-    }
-}
-
-/// A transfer of a known size.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Transfer {
-    pub(crate) flow: FlowId,
-    pub(crate) bytes: u64,
-    pub(crate) start: Timestamp,
-    pub(crate) end: Option<Timestamp>,
-    /// Whether it is finished: delivered, or its connection has failed.
-    over: bool,
-}
-
-/// An endpoint in the network.
+/// An endpoint.
 #[derive(Debug)]
 enum Endpoint {
     /// A closed connection.
@@ -168,65 +51,85 @@ enum Endpoint {
     Wire(WireEndpoint),
 }
 
-/// A connection that was opened; for assigning addresses.
+/// The newest end of a flow's connections on one side, and its timer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Opened {
-    pub(crate) flow: FlowId,
-    pub(crate) opener: (EndpointId, NodeId),
-    pub(crate) other: (EndpointId, NodeId),
+struct Newest {
+    end: End,
+    timer: TimerId,
 }
 
-/// All simulated hosts.
+impl Newest {
+    /// There is none yet.
+    const NONE: Newest = Newest { end: End::of(warpline_core::EndpointId(u32::MAX)), timer: TimerId(0) };
+}
+
+/// The simulated hosts of one part of the network.
 #[derive(Debug, Default)]
 pub(crate) struct ModelHosts {
+    /// By timer: an endpoint has the number of its timer.
     endpoints: Vec<Endpoint>,
+    /// By flow and side: where nearly all packets go.
+    newest: Vec<[Newest; 2]>,
     pub(crate) flows: Vec<Flow>,
-    pub(crate) transfers: Vec<Transfer>,
+    /// Transfers of the applications that run here, in the order in which they began.
+    transfers: Vec<Transfer>,
+    /// Ends of transfers seen here.
+    transfer_ends: Vec<TransferEnd>,
     opened: Vec<Opened>,
-    /// Datagrams of measuring tools in the network.
-    letters: Letters,
     /// Endpoints whose connections are recorded.
-    traced: BTreeSet<EndpointId>,
+    traced: BTreeSet<TimerId>,
     records: Vec<TcpRecord>,
     /// What is to be done with connections to programs.
     orders: Vec<Order>,
+    parts: Parts,
 }
 
 impl ModelHosts {
-    /// Adds a flow. Its application starts at `spec.start`.
+    /// Adds a flow whose hosts are both here. Its application starts at `spec.start`.
     pub(crate) fn add_flow(&mut self, spec: FlowPlan, app: App, stream: Stream) -> FlowId {
-        let id = FlowId(self.flows.len() as u32);
+        let flow = self.add(Flow::new(spec.into(), app.sends_messages()));
+        self.add_running(flow, app, stream);
+        self.add_sink(flow);
+        flow
+    }
+
+    fn add(&mut self, flow: Flow) -> FlowId {
+        self.flows.push(flow);
+        self.newest.push([Newest::NONE; 2]);
+        FlowId(self.flows.len() as u32 - 1)
+    }
+
+    /// Adds the application of a flow.
+    fn add_running(&mut self, id: FlowId, app: App, stream: Stream) {
         let timer = self.add_endpoint(Endpoint::App(id));
-        let keep = spec.record_latency || app.sends_messages();
-        let sink = (!spec.tcp).then(|| self.add_endpoint(Endpoint::Udp(Box::new(UdpSink::new(keep)))));
-        if let Some(sink) = sink {
-            let (opener, other) = ((timer, spec.from.0), (sink, spec.to.0));
-            self.opened.push(Opened { flow: id, opener, other });
+        let flow = &mut self.flows[id.index()];
+        let datagrams = udp::Sent::default();
+        let routes = flow.spec.routes.0.clone();
+        let running = Running { app, stream, timer, opened: 0, routes, datagrams, awaited: Vec::new() };
+        flow.running = Some(Box::new(running));
+        if !flow.spec.tcp {
+            self.note_opened(Timestamp::ZERO, id, End::sender(0), 0);
         }
-        self.flows.push(Flow {
-            spec,
-            app,
-            stream,
-            timer,
-            closed: FlowTotals::default(),
-            live: BTreeMap::new(),
-            measure: None,
-            sink,
-            datagrams: udp::Sent::default(),
-            ended: None,
-            open_transfers: 0,
-            messages: counters::Messages::default(),
-            outcome: None,
-            reading: OpenConnections::default(),
-            held: false,
-        });
-        id
+    }
+
+    /// Adds the sink of a flow's datagrams, if it is one of datagrams.
+    fn add_sink(&mut self, id: FlowId) {
+        let flow = &self.flows[id.index()];
+        if flow.spec.tcp {
+            return;
+        }
+        let keep = flow.spec.record_latency || flow.sends_messages;
+        let sink = self.add_endpoint(Endpoint::Udp(Box::new(UdpSink::new(keep))));
+        self.flows[id.index()].sink = Some(sink);
+        self.newest[id.index()][1] = Newest { end: End::receiver(0), timer: sink };
     }
 
     /// Sets the timers that start all flows that are not held back.
     pub(crate) fn start(&self, port: &mut Port<'_>) {
         for flow in self.flows.iter().filter(|flow| !flow.held) {
-            port.set_timer(flow.timer, flow.spec.start);
+            if let Some(running) = &flow.running {
+                port.set_timer(running.timer, flow.start);
+            }
         }
     }
 
@@ -235,21 +138,30 @@ impl ModelHosts {
         let index = self.flows.iter().position(|flow| flow.spec.name == name)?;
         let flow = &mut self.flows[index];
         flow.held = true;
-        Some((FlowId(index as u32), flow.spec.start))
+        Some((FlowId(index as u32), flow.start))
     }
 
     /// Releases a flow that was held back. It starts at its start time, or now if that has passed.
     pub(crate) fn release(&mut self, now: Timestamp, flow: FlowId, port: &mut Port<'_>) {
         let flow = &mut self.flows[flow.index()];
         if std::mem::take(&mut flow.held) {
-            flow.spec.start = flow.spec.start.max(now);
-            port.set_timer(flow.timer, flow.spec.start);
+            flow.start = flow.start.max(now);
+            if let Some(running) = &flow.running {
+                port.set_timer(running.timer, flow.start);
+            }
         }
     }
 
-    fn add_endpoint(&mut self, endpoint: Endpoint) -> EndpointId {
+    fn add_endpoint(&mut self, endpoint: Endpoint) -> TimerId {
         self.endpoints.push(endpoint);
-        EndpointId(self.endpoints.len() as u32 - 1)
+        TimerId(self.endpoints.len() as u32 - 1)
+    }
+
+    /// Notes that a connection has been opened by one of its ends.
+    fn note_opened(&mut self, at: Timestamp, flow: FlowId, opener: End, tag: u32) {
+        let state = &self.flows[flow.index()];
+        let with_node = |end: End| (end, state.node(end, tag));
+        self.opened.push(Opened { at, flow, opener: with_node(opener), other: with_node(opener.other()) });
     }
 
     /// Connections opened since the last call.
@@ -259,67 +171,103 @@ impl ModelHosts {
 
     /// Opens a connection for an exchange.
     fn connect(&mut self, now: Timestamp, flow: FlowId, exchange: Exchange, port: &mut Port<'_>) {
-        let next = self.endpoints.len() as u32;
-        let (sender, receiver) = (EndpointId(next), EndpointId(next + 1));
         let state = &mut self.flows[flow.index()];
-        let spec = &state.spec;
+        let Some(running) = &mut state.running else { return };
+        let connection = running.opened;
+        running.opened += 1;
+        if exchange.transfer {
+            let bytes = exchange.response.unwrap_or(0);
+            self.begin_transfer(Transfer { flow, connection, tag: exchange.tag, bytes, start: now });
+        }
+        let state = &mut self.flows[flow.index()];
         // The data's receiver opens if it has a request to make.
-        let asks = exchange.request > 0;
-        let end = |sends: bool| {
-            let config = if sends { &spec.config.0 } else { &spec.config.1 };
-            let controller = (spec.controller)(config);
-            let mut connection = if sends == asks {
-                Connection::server(config.clone(), controller)
-            } else {
-                Connection::client(config.clone(), controller)
-            };
-            connection.set_recording(spec.record_tcp);
-            connection.set_latency_log(sends && spec.record_latency);
-            let way = if sends { (spec.routes.0, receiver) } else { (spec.routes.1, sender) };
-            Box::new(TcpEndpoint::new(connection, way, (flow, spec.class), sends, exchange))
-        };
-        let (mut from, mut to) = (end(true), end(false));
-        if exchange.transfer.is_some() {
-            to.watch = exchange.response.unwrap_or(u64::MAX);
-        }
-        let ends = ((sender, spec.from.0), (receiver, spec.to.0));
-        let (opener, other) = if asks { (ends.1, ends.0) } else { ends };
-        if asks {
-            to.connection.open(now);
-            to.write(exchange.request);
-            from.watch = exchange.request;
+        let end = if exchange.request > 0 { End::receiver(connection) } else { End::sender(connection) };
+        let there = state.node(end.other(), exchange.tag);
+        if let Some(part) = self.parts.elsewhere(there) {
+            self.parts.post(part, Opening { flow, connection, exchange });
         } else {
-            from.connection.open(now);
-            from.begin_sending();
+            state.expected.insert(connection, exchange);
         }
-        self.opened.push(Opened { flow, opener, other });
-        if spec.record_tcp {
-            self.traced.extend([sender, receiver]);
-        }
-        state.live.insert(sender, receiver);
-        self.endpoints.push(Endpoint::Tcp(from));
-        self.endpoints.push(Endpoint::Tcp(to));
-        self.serve(now, opener.0, port);
+        let timer = self.add_end(flow, end, exchange, |endpoint| {
+            endpoint.connection.open(now);
+            match end.sends() {
+                true => endpoint.begin_sending(),
+                false => endpoint.write(exchange.request),
+            }
+        });
+        self.note_opened(now, flow, end, exchange.tag);
+        self.serve(now, timer, port);
     }
 
-    fn with_measure(&mut self, id: EndpointId, f: impl FnOnce(&mut MeasureEnd, &mut Letters)) {
-        if let Some(Endpoint::Measure(end)) = self.endpoints.get_mut(id.index()) {
-            f(end, &mut self.letters);
+    /// The first packet of a connection has arrived: makes this end of it. `None` if no connection is expected.
+    #[cold]
+    #[inline(never)]
+    fn accept_connection(&mut self, flow: FlowId, end: End) -> Option<TimerId> {
+        let state = &mut self.flows[flow.index()];
+        let exchange = state.expected.remove(&end.connection())?;
+        state.accepted = true;
+        let watch = state.running.as_ref().map_or(u64::MAX, |running| running.app.next_watch());
+        Some(self.add_end(flow, end, exchange, |endpoint| {
+            // The data's sender waits for the request; the receiver perhaps for a message that was sent before this end was made.
+            endpoint.watch = endpoint.watch.min(if end.sends() { exchange.request } else { watch });
+        }))
+    }
+
+    /// Adds an end of a connection. It opens the connection if it sends and no request is needed, or if it makes the request.
+    fn add_end(
+        &mut self,
+        flow: FlowId,
+        end: End,
+        exchange: Exchange,
+        begin: impl FnOnce(&mut TcpEndpoint),
+    ) -> TimerId {
+        let state = &self.flows[flow.index()];
+        let (spec, routes) = (&state.spec, state.routes(end, exchange.tag).clone());
+        let config = if end.sends() { &spec.config.0 } else { &spec.config.1 };
+        let controller = (spec.controller)(config);
+        let opens = end.sends() != (exchange.request > 0);
+        let mut connection = match opens {
+            true => Connection::client(config.clone(), controller),
+            false => Connection::server(config.clone(), controller),
+        };
+        connection.set_recording(spec.record_tcp);
+        connection.set_latency_log(end.sends() && spec.record_latency);
+        let record = spec.record_tcp;
+        let mut endpoint = Box::new(TcpEndpoint::new(connection, routes, end, (flow, spec.class), exchange));
+        if !end.sends() && exchange.transfer {
+            endpoint.watch = exchange.response.unwrap_or(u64::MAX);
+        }
+        begin(&mut endpoint);
+        let timer = self.add_endpoint(Endpoint::Tcp(endpoint));
+        if record {
+            self.traced.insert(timer);
+        }
+        self.flows[flow.index()].open.insert(end, timer);
+        self.newest[flow.index()][end.side()] = Newest { end, timer };
+        timer
+    }
+
+    fn with_measure(&mut self, id: TimerId, f: impl FnOnce(&mut MeasureEnd, &mut Letters)) {
+        if let Some(Endpoint::Measure(end)) = self.endpoints.get_mut(id.index())
+            && let Some(flow) = self.flows.get_mut(end.flow().index())
+        {
+            f(end, &mut flow.letters);
         }
     }
 
     /// Starts a measurement.
     #[cold]
     fn measure(&mut self, now: Timestamp, flow: FlowId, tool: &Tool, port: &mut Port<'_>) {
-        let next = self.endpoints.len() as u32;
-        let (near, far) = (EndpointId(next), EndpointId(next + 1));
         let state = &mut self.flows[flow.index()];
-        let (spec, stream) = (&state.spec, &mut state.stream);
-        let ends = measure::ends(tool, spec.routes, (near, far), (flow, spec.class), || stream.next_u64());
-        self.opened.push(Opened { flow, opener: (near, spec.from.0), other: (far, spec.to.0) });
-        state.measure = Some((near, far));
-        self.endpoints.push(Endpoint::Measure(Box::new(ends.0)));
-        self.endpoints.push(Endpoint::Measure(Box::new(ends.1)));
+        let (spec, Some(running)) = (&state.spec, &mut state.running) else { return };
+        let routes = (spec.routes.0.first(), spec.routes.1.first());
+        let ends = measure::ends(tool, routes, (flow, spec.class), || running.stream.next_u64());
+        let near = self.add_endpoint(Endpoint::Measure(Box::new(ends.0)));
+        let far = self.add_endpoint(Endpoint::Measure(Box::new(ends.1)));
+        self.newest[flow.index()] =
+            [Newest { end: End::sender(0), timer: near }, Newest { end: End::receiver(0), timer: far }];
+        self.flows[flow.index()].measure = Some((near, far));
+        self.note_opened(now, flow, End::sender(0), 0);
         self.with_measure(near, |end, letters| end.pump(now, near, letters, port));
     }
 
@@ -329,11 +277,11 @@ impl ModelHosts {
         for flow in &self.flows {
             let Some((near, far)) = flow.measure else { continue };
             let ends = crate::btc::Ends {
-                sender: flow.spec.from.1.clone(),
-                receiver: flow.spec.to.1.clone(),
+                sender: flow.spec.from.1.to_string(),
+                receiver: flow.spec.to.1.to_string(),
                 ipv6: false,
             };
-            let [near, far] = [near, far].map(EndpointId::index);
+            let [near, far] = [near, far].map(TimerId::index);
             let Some((head, tail)) = self.endpoints.split_at_mut_checked(far) else { continue };
             let other = match tail.first() {
                 Some(Endpoint::Measure(other)) => Some(&**other),
@@ -350,7 +298,7 @@ impl ModelHosts {
 
     /// Lets an endpoint send all that it may, passes on its event, and sets its timer.
     #[inline]
-    fn serve(&mut self, now: Timestamp, id: EndpointId, port: &mut Port<'_>) {
+    fn serve(&mut self, now: Timestamp, id: TimerId, port: &mut Port<'_>) {
         let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(id.index()) else { return };
         let event = endpoint.pump(now, id, port);
         if event != Event::Nothing {
@@ -361,106 +309,104 @@ impl ModelHosts {
     /// Passes an event of an endpoint on to its application.
     #[cold]
     #[inline(never)]
-    fn handle_event(&mut self, now: Timestamp, id: EndpointId, event: Event, port: &mut Port<'_>) {
+    fn handle_event(&mut self, now: Timestamp, id: TimerId, event: Event, port: &mut Port<'_>) {
         let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(id.index()) else { return };
-        let (flow, peer) = (endpoint.flow, endpoint.peer);
+        let (flow, end, exchange) = (endpoint.flow, endpoint.end, endpoint.exchange);
         match event {
             Event::Nothing => {}
             Event::Delivered => {
                 endpoint.watch = u64::MAX;
-                let exchange = endpoint.exchange;
-                if endpoint.sends {
+                if end.sends() {
                     // The request has arrived: answer it.
                     endpoint.begin_sending();
                 } else {
                     let delivered = endpoint.connection.bytes_delivered();
                     let state = &mut self.flows[flow.index()];
-                    endpoint.watch = state.app.on_delivered(now, delivered, &mut state.messages);
-                    if let Some(transfer) = exchange.transfer {
+                    if let Some(running) = &mut state.running {
+                        endpoint.watch = running.app.on_delivered(now, delivered, &mut state.messages);
+                    }
+                    if exchange.transfer {
                         // The receiver of a transfer has nothing more to send.
                         endpoint.close();
-                        self.finish_transfer(now, transfer, exchange.tag, true, port);
+                        endpoint.noted = true;
+                        self.end_transfer(now, (flow, end), exchange.tag, false, port);
                     }
                 }
                 self.serve(now, id, port);
             }
             Event::Closed => {
                 let outcome = endpoint.connection.outcome();
-                let failed = outcome != Some(Outcome::Complete);
-                let exchange = endpoint.exchange;
                 if outcome == Some(Outcome::TimedOut) {
                     self.flows[flow.index()].outcome = Some("timed out");
                 }
-                if failed && let Some(transfer) = exchange.transfer {
-                    self.finish_transfer(now, transfer, exchange.tag, false, port);
+                let failed = outcome != Some(Outcome::Complete);
+                if failed && exchange.transfer && !std::mem::replace(&mut endpoint.noted, true) {
+                    self.end_transfer(now, (flow, end), exchange.tag, true, port);
                 }
-                // Forget the connection when both ends are closed. If it failed, an end that never heard of
-                // it does not count.
-                let over = match self.endpoints.get(peer.index()) {
-                    Some(Endpoint::Tcp(other)) => {
-                        let state = other.connection.state();
-                        state == State::Closed || (failed && state == State::Listen)
-                    }
-                    _ => true,
-                };
-                if over {
-                    self.forget(flow, id, peer);
-                }
+                self.forget(id);
             }
         }
     }
 
-    /// Ends a transfer that was delivered in full or whose connection has failed. Its application continues.
-    fn finish_transfer(
+    /// Notes a transfer that begins.
+    fn begin_transfer(&mut self, transfer: Transfer) {
+        if let Some(running) = &mut self.flows[transfer.flow.index()].running
+            && running.app.waits_for_transfers()
+        {
+            running.awaited.push(transfer.connection);
+        }
+        self.transfers.push(transfer);
+    }
+
+    /// One end of a transfer has seen it delivered in full, or its connection fail. If its application waits for that, it continues.
+    fn end_transfer(
         &mut self,
         now: Timestamp,
-        transfer: u32,
+        (flow, end): (FlowId, End),
         tag: u32,
-        delivered: bool,
+        failed: bool,
         port: &mut Port<'_>,
     ) {
-        let Some(done) = self.transfers.get_mut(transfer as usize).filter(|done| !done.over) else { return };
-        done.over = true;
-        done.end = delivered.then_some(now);
-        let state = &mut self.flows[done.flow.index()];
-        state.open_transfers -= 1;
-        state.ended = Some(now);
-        let next = state.app.on_transfer_done(now, tag, &mut state.stream);
+        let connection = end.connection();
+        self.transfer_ends.push(TransferEnd { flow, connection, at: now, failed });
+        let Some(running) = &mut self.flows[flow.index()].running else { return };
+        // An application hears of its own end only, unless it needs both.
+        if running.app.is_at_receiver() == end.sends() && !matches!(running.app, App::Transfer { .. }) {
+            return;
+        }
+        let Some(place) = running.awaited.iter().position(|&awaited| awaited == connection) else { return };
+        running.awaited.swap_remove(place);
+        let next = running.app.on_transfer_done(now, tag, &mut running.stream);
         if next.is_set() {
-            port.set_timer(state.timer, next);
+            port.set_timer(running.timer, next);
         }
     }
 
-    /// Removes a connection whose ends are both closed: adds its counters to the flow and frees its memory.
-    fn forget(&mut self, flow: FlowId, a: EndpointId, b: EndpointId) {
-        for id in [a, b] {
-            if let Endpoint::Tcp(mut endpoint) =
-                std::mem::replace(&mut self.endpoints[id.index()], Endpoint::Gone)
-            {
-                let state = &mut self.flows[flow.index()];
-                endpoint.add_to(&mut state.closed);
-                endpoint.drain_latencies(&mut state.closed);
-                endpoint.drain_records(id, &mut self.records);
-                if endpoint.is_stream() {
-                    state.ended = state.ended.max(endpoint.finished);
-                }
-            }
+    /// Removes a closed end of a connection: adds its counters to the flow and frees its memory.
+    fn forget(&mut self, id: TimerId) {
+        let Some(place) = self.endpoints.get_mut(id.index()) else { return };
+        let Endpoint::Tcp(mut endpoint) = std::mem::replace(place, Endpoint::Gone) else { return };
+        let state = &mut self.flows[endpoint.flow.index()];
+        endpoint.add_to(&mut state.closed);
+        endpoint.drain_latencies(&mut state.closed);
+        endpoint.drain_records(&mut self.records);
+        if endpoint.is_stream() {
+            state.ended = state.ended.max(endpoint.finished);
         }
-        for id in [a, b] {
-            self.flows[flow.index()].live.remove(&id);
-            self.traced.remove(&id);
-        }
+        state.open.remove(&endpoint.end);
+        self.traced.remove(&id);
     }
 
     /// Handles the timer of a flow's application.
     fn run_app(&mut self, now: Timestamp, flow: FlowId, port: &mut Port<'_>) {
         loop {
             let state = &mut self.flows[flow.index()];
-            if now >= state.spec.stop {
-                if !state.app.is_through() {
+            let Some(running) = &mut state.running else { return };
+            if now >= state.stop {
+                if !running.app.is_through() {
                     state.ended = state.ended.max(Some(now));
                 }
-                state.app.stop();
+                running.app.stop();
                 if let Some((near, _)) = state.measure {
                     self.with_measure(near, |end, letters| {
                         end.stop(now);
@@ -470,10 +416,12 @@ impl ModelHosts {
                 if self.flows[flow.index()].spec.wire.is_some_and(|wire| wire.service.is_some()) {
                     self.orders.push(Order::Shut { flow });
                 }
-                let live: Vec<_> = self.flows[flow.index()].live.keys().copied().collect();
-                for sender in live {
+                let open = &self.flows[flow.index()].open;
+                // The ends where the application runs.
+                let own: Vec<TimerId> = open.iter().map(|(_, &timer)| timer).collect();
+                for sender in own {
                     if let Some(Endpoint::Wire(end)) = self.endpoints.get_mut(sender.index())
-                        && end.exchange.transfer.is_none()
+                        && !end.exchange.transfer
                     {
                         end.closing = true;
                         self.orders.push(Order::Close { endpoint: sender });
@@ -481,7 +429,8 @@ impl ModelHosts {
                     // Let open transfers finish: they close by themselves, and one whose request is still in
                     // flight must not be answered with a FIN.
                     if let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(sender.index())
-                        && endpoint.exchange.transfer.is_none()
+                        && endpoint.end.sends()
+                        && !endpoint.exchange.transfer
                     {
                         endpoint.close();
                         self.serve(now, sender, port);
@@ -489,53 +438,46 @@ impl ModelHosts {
                 }
                 return;
             }
-            match state.app.poll(now, &mut state.stream) {
+            match running.app.poll(now, &mut running.stream) {
                 app::Action::Wait(until) => {
-                    let until = until.min(state.spec.stop);
+                    let until = until.min(state.stop);
                     if until.is_set() {
-                        port.set_timer(state.timer, until);
+                        port.set_timer(running.timer, until);
                     }
                     return;
                 }
                 app::Action::Datagram { bytes } => {
-                    let Some(sink) = state.sink else { continue };
                     let len = bytes.saturating_sub(
                         warpline_core::packet::IPV4_HEADER + warpline_core::packet::UDP_HEADER,
                     );
-                    let datagram = Datagram { seq: state.datagrams.packets, created: now, len };
-                    state.datagrams.packets += 1;
-                    state.datagrams.bytes += u64::from(bytes);
+                    let datagram = Datagram { seq: running.datagrams.packets, created: now, len };
+                    running.datagrams.packets += 1;
+                    running.datagrams.bytes += u64::from(bytes);
                     let packet = Packet {
                         flow,
-                        to: sink,
+                        to: End::receiver(0).id(),
                         size: bytes,
                         ecn: Ecn::NotEct,
                         class: state.spec.class,
                         id: 0,
                         body: Body::Udp(datagram),
                     };
-                    port.send(state.spec.routes.0, packet);
+                    port.send(running.routes.next(), packet);
                 }
-                app::Action::Open { mut exchange } => {
-                    if exchange.transfer.is_some() {
-                        exchange.transfer = Some(self.transfers.len() as u32);
-                        let bytes = exchange.response.unwrap_or(0);
-                        state.open_transfers += 1;
-                        self.transfers.push(Transfer { flow, bytes, start: now, end: None, over: false });
-                    }
-                    match self.flows[flow.index()].spec.wire {
-                        Some(_) => self.order_connection(flow, exchange),
-                        None => self.connect(now, flow, exchange, port),
-                    }
-                }
+                app::Action::Open { exchange } => match state.spec.wire {
+                    Some(_) => self.order_connection(now, flow, exchange),
+                    None => self.connect(now, flow, exchange, port),
+                },
                 app::Action::Measure { tool } => self.measure(now, flow, &tool, port),
                 app::Action::Listen => self.orders.push(Order::Listen { flow }),
                 app::Action::Write { bytes } => {
-                    let Some((&sender, &receiver)) = state.live.first_key_value() else { continue };
-                    let watch = state.app.next_watch();
-                    if let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(receiver.index()) {
+                    let watch = running.app.next_watch();
+                    if let Some(receiver) = state.open.get(&End::receiver(0))
+                        && let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(receiver.index())
+                    {
                         endpoint.watch = endpoint.watch.min(watch);
                     }
+                    let Some(&sender) = state.open.get(&End::sender(0)) else { continue };
                     match self.endpoints.get_mut(sender.index()) {
                         Some(Endpoint::Tcp(endpoint)) => {
                             endpoint.write(bytes);
@@ -550,72 +492,6 @@ impl ModelHosts {
                 }
             }
         }
-    }
-
-    /// The open connections of a flow: data's sender and receiver.
-    pub(crate) fn connections(&self, flow: &Flow) -> impl Iterator<Item = (&TcpEndpoint, &TcpEndpoint)> {
-        flow.live.iter().filter_map(|(sender, receiver)| {
-            match (&self.endpoints[sender.index()], &self.endpoints[receiver.index()]) {
-                (Endpoint::Tcp(sender), Endpoint::Tcp(receiver)) => Some((&**sender, &**receiver)),
-                _ => None,
-            }
-        })
-    }
-
-    /// When a flow ended: its last data was delivered, or it stopped with nothing left to deliver. None if it has not ended
-    /// at `now`.
-    pub(crate) fn ended(&self, flow: &Flow, now: Timestamp) -> Option<Timestamp> {
-        let stopped = now >= flow.spec.stop || flow.app.is_through();
-        if !stopped || flow.open_transfers > 0 {
-            return None;
-        }
-        let mut ended = flow.ended;
-        for end in flow.live.keys() {
-            if let Endpoint::Wire(end) = &self.endpoints[end.index()] {
-                ended = ended.max(Some(end.finished?));
-            }
-        }
-        for (_, receiver) in self.connections(flow).filter(|(_, receiver)| receiver.is_stream()) {
-            if receiver.finished.is_none() && !receiver.connection.is_closed() {
-                return None;
-            }
-            ended = ended.max(receiver.finished);
-        }
-        if let Some(Endpoint::Udp(sink)) = flow.sink.map(|sink| &self.endpoints[sink.index()]) {
-            ended = ended.max(sink.last_arrival());
-        }
-        ended
-    }
-
-    /// All counters of a flow so far.
-    pub(crate) fn totals(&self, flow: &Flow) -> FlowTotals {
-        let mut totals = flow.closed.clone();
-        totals.merge(&flow.reading.totals);
-        for (sender, receiver) in self.connections(flow) {
-            sender.add_to(&mut totals);
-            receiver.add_to(&mut totals);
-        }
-        if let Some(Endpoint::Measure(end)) = flow.measure.map(|(near, _)| &self.endpoints[near.index()]) {
-            end.add_to(&mut totals);
-        }
-        if let Some(Endpoint::Udp(sink)) = flow.sink.map(|sink| &self.endpoints[sink.index()]) {
-            sink.add_to(&flow.datagrams, &mut totals);
-        }
-        totals
-    }
-
-    /// The windows of a flow's connections.
-    pub(crate) fn window(&self, flow: &Flow) -> Window {
-        let mut window = flow.reading.window;
-        for (sender, _) in self.connections(flow) {
-            window.add(&sender.connection);
-        }
-        window
-    }
-
-    /// What failed in a flow's connections, if anything did.
-    pub(crate) fn outcome(&self, flow: &Flow) -> Option<&'static str> {
-        flow.outcome.or(flow.reading.unanswered.then_some("no answer"))
     }
 
     /// Begins the measured part of the run: resets extremes. (Sums are measured as differences.)
@@ -640,7 +516,7 @@ impl ModelHosts {
             if !flow.spec.record_latency {
                 continue;
             }
-            for sender in flow.live.keys() {
+            for sender in flow.open.values() {
                 if let Endpoint::Tcp(endpoint) = &mut self.endpoints[sender.index()] {
                     endpoint.drain_latencies(&mut flow.closed);
                 }
@@ -648,15 +524,29 @@ impl ModelHosts {
         }
     }
 
-    /// The records since the last call, ordered by time and, within an instant, by endpoint.
+    /// The records since the last call, in no certain order.
     pub(crate) fn take_records(&mut self) -> Vec<TcpRecord> {
         for &id in &self.traced {
             if let Endpoint::Tcp(endpoint) = &mut self.endpoints[id.index()] {
-                endpoint.drain_records(id, &mut self.records);
+                endpoint.drain_records(&mut self.records);
             }
         }
-        self.records.sort_by_key(|record| (record.time, record.endpoint));
         std::mem::take(&mut self.records)
+    }
+}
+
+impl ModelHosts {
+    /// The endpoint of a packet that is not for the newest end of its flow.
+    #[cold]
+    #[inline(never)]
+    fn find(&mut self, packet: &Packet, end: End) -> Option<TimerId> {
+        let known = self.flows.get(packet.flow.index())?.open.get(&end).copied();
+        match &packet.body {
+            Body::Tcp(segment) if known.is_none() && segment.flags.contains(Flags::SYN) => {
+                self.accept_connection(packet.flow, end)
+            }
+            _ => known,
+        }
     }
 }
 
@@ -664,17 +554,27 @@ impl Hosts for ModelHosts {
     // Always inline, so that the packet is not copied from its place in the network.
     #[inline(always)]
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, port: &mut Port<'_>) {
-        match (self.endpoints.get_mut(packet.to.index()), &packet.body) {
+        let end = End::of(packet.to);
+        let newest = self.newest[packet.flow.index()][end.side()];
+        let timer = match newest.end == end {
+            true => newest.timer,
+            false => match self.find(packet, end) {
+                Some(timer) => timer,
+                None => return,
+            },
+        };
+        match (self.endpoints.get_mut(timer.index()), &packet.body) {
             (Some(Endpoint::Tcp(endpoint)), Body::Tcp(segment)) => {
                 endpoint.connection.handle_segment(now, segment, packet.ecn == Ecn::Ce);
-                self.serve(now, packet.to, port);
+                self.serve(now, timer, port);
             }
             (Some(Endpoint::Udp(sink)), Body::Udp(datagram)) => {
                 sink.handle_datagram(now, datagram, packet.ecn == Ecn::Ce);
             }
             (Some(Endpoint::Measure(end)), Body::Udp(datagram)) => {
                 let came = (datagram, packet.ecn == Ecn::Ce);
-                end.handle(now, packet.to, came, &mut self.letters, port);
+                let letters = &mut self.flows[packet.flow.index()].letters;
+                end.handle(now, timer, came, letters, port);
             }
             // A packet for a closed connection. A real host would answer with RST, which no one would receive here.
             _ => {}
@@ -682,13 +582,15 @@ impl Hosts for ModelHosts {
     }
 
     #[inline]
-    fn handle_timeout(&mut self, now: Timestamp, id: EndpointId, port: &mut Port<'_>) {
+    fn handle_timeout(&mut self, now: Timestamp, id: TimerId, port: &mut Port<'_>) {
         match self.endpoints.get_mut(id.index()) {
             Some(Endpoint::Tcp(endpoint)) => {
                 endpoint.connection.handle_timeout(now);
                 self.serve(now, id, port);
             }
-            Some(Endpoint::Measure(end)) => end.pump(now, id, &mut self.letters, port),
+            Some(Endpoint::Measure(_)) => {
+                self.with_measure(id, |end, letters| end.pump(now, id, letters, port))
+            }
             Some(Endpoint::App(flow)) => {
                 let flow = *flow;
                 self.run_app(now, flow, port);

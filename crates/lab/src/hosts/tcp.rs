@@ -1,25 +1,68 @@
 //! One end of a simulated TCP connection: the sans-IO connection and what ties it to the network.
 
+use serde::{Deserialize, Serialize};
 use warpline_core::record::TcpRecord;
-use warpline_core::{Body, EndpointId, FlowId, Packet, Timestamp};
-use warpline_net::{Port, RouteId};
+use warpline_core::{Ecn, EndpointId, FlowId, Packet, Segment, TimerId, Timestamp};
+use warpline_net::Port;
 use warpline_transport::cc::Controller;
-use warpline_transport::tcp::Connection;
+use warpline_transport::tcp::{Connection, Transmit};
 
 use super::app::Exchange;
 use super::counters::FlowTotals;
+use super::routes::Routes;
+
+/// One end of one of a flow's connections: twice the number of the connection, plus 1 for the receiver of the data. So it does not depend on
+/// what other flows do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct End(u32);
+
+impl End {
+    /// The end that sends the flow's data on a connection.
+    pub(crate) const fn sender(connection: u32) -> End {
+        End(connection << 1)
+    }
+    /// The end that receives it.
+    pub(crate) const fn receiver(connection: u32) -> End {
+        End(connection << 1 | 1)
+    }
+    /// The end to which a packet is addressed.
+    pub(crate) const fn of(endpoint: EndpointId) -> End {
+        End(endpoint.0)
+    }
+    /// What packets for it are addressed to.
+    pub(crate) const fn id(self) -> EndpointId {
+        EndpointId(self.0)
+    }
+    /// The connection.
+    pub(crate) const fn connection(self) -> u32 {
+        self.0 >> 1
+    }
+    /// The other end of the connection.
+    pub(crate) const fn other(self) -> End {
+        End(self.0 ^ 1)
+    }
+    /// Whether it sends the flow's data.
+    pub(crate) const fn sends(self) -> bool {
+        self.0 & 1 == 0
+    }
+    /// 0 for the sender, 1 for the receiver.
+    pub(crate) const fn side(self) -> usize {
+        (self.0 & 1) as usize
+    }
+}
 
 /// One end of a connection.
 #[derive(Debug)]
 pub(crate) struct TcpEndpoint {
     pub(crate) connection: Connection<Controller>,
-    /// Route to the other end.
-    pub(crate) route: RouteId,
-    pub(crate) peer: EndpointId,
+    /// Routes to the other end.
+    routes: Routes,
+    /// The end that this one is of its flow's connections.
+    pub(crate) end: End,
     pub(crate) flow: FlowId,
     pub(crate) class: u8,
-    /// Whether this end sends the flow's data.
-    pub(crate) sends: bool,
+    /// Whether the end of its transfer has been noted.
+    pub(crate) noted: bool,
     /// The application waits until this many bytes have been delivered here.
     pub(crate) watch: u64,
     /// Bytes that the application has written but the send buffer has not taken yet.
@@ -31,6 +74,24 @@ pub(crate) struct TcpEndpoint {
     /// When everything from the other end, including its FIN, had arrived.
     pub(crate) finished: Option<Timestamp>,
     pub(crate) exchange: Exchange,
+}
+
+/// Where the segments of an endpoint go.
+struct ToNetwork<'a, 'b> {
+    flow: FlowId,
+    to: EndpointId,
+    class: u8,
+    routes: &'a mut Routes,
+    port: &'a mut Port<'b>,
+}
+
+impl Transmit for ToNetwork<'_, '_> {
+    // Always inlined, so that the segment exists nowhere but in its slot in the network.
+    #[inline(always)]
+    fn transmit(&mut self, &segment: &Segment, ecn: Ecn) {
+        let packet = Packet { class: self.class, ..Packet::tcp(self.flow, self.to, segment, ecn) };
+        self.port.send(self.routes.next(), packet);
+    }
 }
 
 /// An event for the application.
@@ -46,18 +107,18 @@ pub(crate) enum Event {
 impl TcpEndpoint {
     pub(crate) fn new(
         connection: Connection<Controller>,
-        (route, peer): (RouteId, EndpointId),
+        routes: Routes,
+        end: End,
         (flow, class): (FlowId, u8),
-        sends: bool,
         exchange: Exchange,
     ) -> Self {
         TcpEndpoint {
             connection,
-            route,
-            peer,
+            routes,
+            end,
             flow,
             class,
-            sends,
+            noted: false,
             watch: u64::MAX,
             unwritten: 0,
             closing: false,
@@ -69,7 +130,7 @@ impl TcpEndpoint {
 
     /// Whether this end receives data without a known size.
     pub(crate) fn is_stream(&self) -> bool {
-        !self.sends && self.exchange.transfer.is_none()
+        !self.end.sends() && !self.exchange.transfer
     }
 
     /// Writes bytes. What the send buffer does not take now is written as it drains.
@@ -113,7 +174,7 @@ impl TcpEndpoint {
 
     /// Sends everything that may be sent now, and sets the timer.
     #[inline]
-    pub(crate) fn pump(&mut self, now: Timestamp, id: EndpointId, port: &mut Port<'_>) -> Event {
+    pub(crate) fn pump(&mut self, now: Timestamp, timer: TimerId, port: &mut Port<'_>) -> Event {
         if self.unwritten > 0 {
             self.write_on();
         }
@@ -124,22 +185,12 @@ impl TcpEndpoint {
                 self.close();
             }
         }
-        while let Some((segment, ecn)) = self.connection.poll_transmit(now) {
-            let packet = Packet {
-                flow: self.flow,
-                to: self.peer,
-                size: segment.wire_size(),
-                ecn,
-                class: self.class,
-                id: 0,
-                body: Body::Tcp(segment),
-            };
-            port.send(self.route, packet);
-        }
-        let deadline = self.connection.poll_timeout();
-        if deadline.is_set() {
-            port.set_timer(id, deadline);
-        }
+        let to = self.end.other().id();
+        self.connection.transmit_to(
+            now,
+            &mut ToNetwork { flow: self.flow, to, class: self.class, routes: &mut self.routes, port },
+        );
+        port.reset_timer(timer, self.connection.poll_timeout());
         if self.connection.bytes_delivered() >= self.watch {
             Event::Delivered
         } else if self.connection.is_closed() {
@@ -152,7 +203,7 @@ impl TcpEndpoint {
     /// Adds this end's counters to those of its flow.
     pub(crate) fn add_to(&self, totals: &mut FlowTotals) {
         let stats = self.connection.stats();
-        if self.sends {
+        if self.end.sends() {
             totals.add_sender(stats);
         } else {
             totals.add_receiver(stats, self.connection.bytes_delivered());
@@ -167,9 +218,9 @@ impl TcpEndpoint {
     }
 
     /// Moves the connection's records to `records`.
-    pub(crate) fn drain_records(&mut self, id: EndpointId, records: &mut Vec<TcpRecord>) {
-        let flow = self.flow;
+    pub(crate) fn drain_records(&mut self, records: &mut Vec<TcpRecord>) {
+        let (flow, endpoint) = (self.flow, self.end.id());
         let events = self.connection.drain_records();
-        records.extend(events.map(|(time, event)| TcpRecord { time, flow, endpoint: id, event }));
+        records.extend(events.map(|(time, event)| TcpRecord { time, flow, endpoint, event }));
     }
 }

@@ -1,5 +1,6 @@
 //! The receiving end of a datagram flow: what arrived, what is missing, and the delays.
 
+use warpline_core::counter::Counter as _;
 use warpline_core::{Datagram, Timestamp};
 
 use super::counters::{Delays, Distribution, FlowTotals};
@@ -10,6 +11,14 @@ pub(crate) struct Sent {
     pub(crate) packets: u64,
     /// Bytes on the wire, from the IP header on.
     pub(crate) bytes: u64,
+}
+
+impl Sent {
+    /// Adds the sender's counters to those of its flow.
+    pub(crate) fn add_to(&self, totals: &mut FlowTotals) {
+        totals.sent_packets += self.packets;
+        totals.sent_bytes += self.bytes;
+    }
 }
 
 /// A datagram sink.
@@ -56,9 +65,7 @@ impl UdpSink {
     }
 
     /// Adds the sink's counters to those of its flow. Gaps in the sequence numbers count as losses (RFC 7680).
-    pub(crate) fn add_to(&self, sent: &Sent, totals: &mut FlowTotals) {
-        totals.sent_packets += sent.packets;
-        totals.sent_bytes += sent.bytes;
+    pub(crate) fn add_to(&self, totals: &mut FlowTotals) {
         totals.delivered_bytes += self.payload;
         totals.lost_packets += self.next.saturating_sub(self.packets);
         totals.ce_marks += self.ce;

@@ -3,7 +3,7 @@
 //! Their applications run here as those of all flows; their connections, which have one end only, are carried by somebody else
 //! (`run::real`), who takes [`Order`]s, and tells what has happened to each and, before every reading, what all have done.
 
-use warpline_core::{EndpointId, FlowId, Timestamp};
+use warpline_core::{FlowId, TimerId, Timestamp};
 use warpline_net::Port;
 use warpline_scenario::App as Service;
 use warpline_transport::cc::Controller;
@@ -11,7 +11,9 @@ use warpline_transport::tcp::{Connection, Outcome, State};
 
 use super::app::{App, Exchange};
 use super::counters::FlowTotals;
-use super::{Endpoint, ModelHosts, Opened, Window};
+use super::flow::Transfer;
+use super::tcp::End;
+use super::{Endpoint, ModelHosts, Newest, Window};
 
 /// Where a flow meets programs.
 #[derive(Clone, Copy, Debug)]
@@ -28,11 +30,11 @@ pub(crate) struct Wire {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Order {
     /// Connect.
-    Open { flow: FlowId, endpoint: EndpointId, exchange: Exchange },
+    Open { flow: FlowId, endpoint: TimerId, exchange: Exchange },
     /// Send so many bytes more.
-    Write { endpoint: EndpointId, bytes: u64 },
+    Write { endpoint: TimerId, bytes: u64 },
     /// Send no more, and close.
-    Close { endpoint: EndpointId },
+    Close { endpoint: TimerId },
     /// Take connections of programs.
     Listen { flow: FlowId },
     /// Take none any more.
@@ -43,7 +45,10 @@ pub(crate) enum Order {
 #[derive(Debug)]
 pub(crate) struct WireEndpoint {
     pub(super) flow: FlowId,
+    pub(super) end: End,
     pub(super) exchange: Exchange,
+    /// Whether the end of its transfer has been noted.
+    pub(super) noted: bool,
     /// The application wants to know when so many bytes have been acknowledged.
     pub(super) watch: u64,
     /// Its end was ordered.
@@ -102,38 +107,44 @@ impl ModelHosts {
     }
 
     /// An endpoint for somebody else's timer.
-    pub(crate) fn add_timer(&mut self) -> EndpointId {
+    pub(crate) fn add_timer(&mut self) -> TimerId {
         self.add_endpoint(Endpoint::Gone)
     }
 
     /// A connection of a flow with a program has begun: one that a program has opened, or one that is to be.
-    fn add_wire(&mut self, flow: FlowId, exchange: Exchange) -> EndpointId {
-        let end = WireEndpoint { flow, exchange, watch: u64::MAX, closing: false, finished: None };
-        let own = self.add_endpoint(Endpoint::Wire(end));
-        let program = self.add_endpoint(Endpoint::Gone);
+    fn add_wire(&mut self, now: Timestamp, flow: FlowId, exchange: Exchange) -> TimerId {
         let state = &mut self.flows[flow.index()];
-        let spec = &state.spec;
-        let (opener, other) = match spec.wire.is_some_and(|wire| wire.service.is_some()) {
-            true => ((program, spec.from.0), (own, spec.to.0)),
-            false => ((own, spec.from.0), (program, spec.to.0)),
-        };
-        state.live.insert(own, program);
-        self.opened.push(Opened { flow, opener, other });
+        let connection = state.running.as_mut().map_or(0, |running| {
+            running.opened += 1;
+            running.opened - 1
+        });
+        // A program is where the flow begins if it uses a service, and where it ends otherwise; either way it begins there.
+        let opener = End::sender(connection);
+        let serves = state.spec.wire.is_some_and(|wire| wire.service.is_some());
+        let end = if serves { opener.other() } else { opener };
+        let (watch, noted, closing) = (u64::MAX, false, false);
+        let wire = WireEndpoint { flow, end, exchange, noted, watch, closing, finished: None };
+        let own = self.add_endpoint(Endpoint::Wire(wire));
+        self.flows[flow.index()].open.insert(end, own);
+        self.newest[flow.index()][end.side()] = Newest { end, timer: own };
+        self.note_opened(now, flow, opener, exchange.tag);
         own
     }
 
     /// A program has opened a connection to a service.
-    pub(crate) fn accept(&mut self, flow: FlowId) -> EndpointId {
-        self.add_wire(flow, Exchange::STREAM)
+    pub(crate) fn accept(&mut self, now: Timestamp, flow: FlowId) -> TimerId {
+        self.add_wire(now, flow, Exchange::STREAM)
     }
 
     /// Asks for a connection to a flow's program.
-    pub(super) fn order_connection(&mut self, flow: FlowId, exchange: Exchange) {
-        let endpoint = self.add_wire(flow, exchange);
+    pub(super) fn order_connection(&mut self, now: Timestamp, flow: FlowId, exchange: Exchange) {
+        let endpoint = self.add_wire(now, flow, exchange);
         if let (Some(bytes), Endpoint::Wire(end)) = (exchange.response, &mut self.endpoints[endpoint.index()])
-            && exchange.transfer.is_some()
+            && exchange.transfer
         {
             end.watch = bytes;
+            let connection = end.end.connection();
+            self.begin_transfer(Transfer { flow, connection, tag: exchange.tag, bytes, start: now });
         }
         self.orders.push(Order::Open { flow, endpoint, exchange });
     }
@@ -142,7 +153,7 @@ impl ModelHosts {
     pub(crate) fn on_progress(
         &mut self,
         now: Timestamp,
-        endpoint: EndpointId,
+        endpoint: TimerId,
         connection: &Connection<Controller>,
         port: &mut Port<'_>,
     ) {
@@ -151,16 +162,18 @@ impl ModelHosts {
         if matches!(connection.state(), State::FinWait2 | State::TimeWait) {
             end.finished.get_or_insert(now);
         }
-        let (flow, exchange) = (end.flow, end.exchange);
+        let (flow, exchange, place) = (end.flow, end.exchange, end.end);
         if acked >= end.watch {
             let state = &mut self.flows[flow.index()];
-            end.watch = state.app.on_delivered(now, acked, &mut state.messages);
-            if let Some(transfer) = exchange.transfer {
-                self.finish_transfer(now, transfer, exchange.tag, true, port);
+            if let Some(running) = &mut state.running {
+                end.watch = running.app.on_delivered(now, acked, &mut state.messages);
+            }
+            if exchange.transfer && !std::mem::replace(&mut end.noted, true) {
+                self.end_transfer(now, (flow, place), exchange.tag, false, port);
             }
         }
         let service = self.flows[flow.index()].spec.wire.is_some_and(|wire| wire.service.is_some());
-        if left && !service && exchange.transfer.is_none() {
+        if left && !service && !exchange.transfer {
             // It wants no more: a program that reads does not close before its writer.
             if let Some(Endpoint::Wire(end)) = self.endpoints.get_mut(endpoint.index())
                 && !std::mem::replace(&mut end.closing, true)
@@ -175,13 +188,14 @@ impl ModelHosts {
     pub(crate) fn on_wire_closed(
         &mut self,
         now: Timestamp,
-        endpoint: EndpointId,
+        endpoint: TimerId,
         connection: Option<&mut Connection<Controller>>,
         established: bool,
         port: &mut Port<'_>,
     ) {
         let Some(Endpoint::Wire(end)) = self.endpoints.get_mut(endpoint.index()) else { return };
-        let (flow, exchange, finished) = (end.flow, end.exchange, end.finished);
+        let (flow, exchange, finished, place) = (end.flow, end.exchange, end.finished, end.end);
+        let unfinished = exchange.transfer && !end.noted;
         let outcome = connection.as_ref().map(|connection| connection.outcome());
         if let Some(connection) = connection {
             self.drain_wire(endpoint, connection);
@@ -191,7 +205,7 @@ impl ModelHosts {
         }
         self.endpoints[endpoint.index()] = Endpoint::Gone;
         let state = &mut self.flows[flow.index()];
-        state.live.remove(&endpoint);
+        state.open.remove(&place);
         state.ended = state.ended.max(finished.or(Some(now)));
         let failure = match outcome {
             None => Some("no port left"),
@@ -203,13 +217,13 @@ impl ModelHosts {
             Some(Some(Outcome::Aborted) | None) => Some("aborted"),
         };
         if let Some(failure) = failure {
-            match exchange.transfer.is_none() && state.spec.wire.is_some_and(|wire| wire.service.is_none()) {
+            match !exchange.transfer && state.spec.wire.is_some_and(|wire| wire.service.is_none()) {
                 true => self.give_up(now, flow, failure),
                 false => state.outcome = Some(failure),
             }
         }
-        if let Some(transfer) = exchange.transfer {
-            self.finish_transfer(now, transfer, exchange.tag, false, port);
+        if unfinished {
+            self.end_transfer(now, (flow, place), exchange.tag, true, port);
         }
     }
 
@@ -218,20 +232,22 @@ impl ModelHosts {
         let state = &mut self.flows[flow.index()];
         state.outcome.get_or_insert(why);
         state.ended = state.ended.max(Some(now));
-        state.app = App::Stopped;
+        if let Some(running) = &mut state.running {
+            running.app = App::Stopped;
+        }
     }
 
     /// Moves the records and latencies of a connection here.
-    pub(crate) fn drain_wire(&mut self, endpoint: EndpointId, connection: &mut Connection<Controller>) {
+    pub(crate) fn drain_wire(&mut self, endpoint: TimerId, connection: &mut Connection<Controller>) {
         let Some(Endpoint::Wire(end)) = self.endpoints.get(endpoint.index()) else { return };
-        let flow = end.flow;
+        let (flow, endpoint) = (end.flow, end.end.id());
         let totals = &mut self.flows[flow.index()].closed;
         connection.drain_latencies().for_each(|latency| totals.latencies.record(latency));
         let record = |(time, event)| warpline_core::record::TcpRecord { time, flow, endpoint, event };
         self.records.extend(connection.drain_records().map(record));
     }
 
-    /// What a flow's open connections say now; to be told before every reading of [`ModelHosts::totals`] and [`ModelHosts::window`].
+    /// What a flow's open connections say now; to be told before every [`Reading`](super::reading::Reading).
     pub(crate) fn set_reading(&mut self, flow: FlowId, reading: OpenConnections) {
         self.flows[flow.index()].reading = reading;
     }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use warpline_core::{FlowId, LinkId, NodeId, Streams, Timestamp};
-use warpline_net::{Network, RouteId};
+use warpline_net::Network;
+use warpline_net::routing;
 use warpline_results::{capture_file, qlog_file};
-use warpline_scenario::expand::FlowSpec;
+use warpline_scenario::expand::{Expanded, FlowSpec};
 use warpline_scenario::plan::{endpoints, link_config, tool};
 use warpline_scenario::{
     self as scenario, Application, Cc, FlowRecordKind, LinkRecordKind, Scenario, Traffic, Transport, files,
@@ -14,6 +15,9 @@ use warpline_scenario::{
 use warpline_transport::cc::Controller;
 
 use super::measure::LinkInfo;
+use super::parts::{self, Cores, Parts};
+use super::used::Used;
+use super::ways::Ways;
 use super::{CustomCc, RunError};
 use crate::hosts::app::{App, Bursts, Carrier};
 use crate::hosts::web::Sessions;
@@ -29,6 +33,9 @@ pub(super) struct Built {
     pub(super) world: ModelHosts,
     pub(super) links: Vec<LinkInfo>,
     pub(super) records: Records,
+    pub(super) parts: Parts,
+    /// Number of nodes.
+    pub(super) nodes: usize,
 }
 
 /// What is recorded: the number and name of each flow and link, and in which form.
@@ -39,26 +46,32 @@ pub(super) struct Records {
 }
 
 /// Builds the network and hosts of a scenario.
-pub(super) fn build(scenario: &Scenario, custom: &CustomCc) -> Result<Built, RunError> {
+pub(super) fn build(scenario: &Scenario, custom: &CustomCc, cores: Cores) -> Result<Built, RunError> {
     let expanded = scenario.expand();
     let streams = Streams::new(scenario.seed);
     let mut network = Network::new();
-    let mut links = Vec::with_capacity(expanded.links.len());
+    let mut links = Vec::new();
     let mut records = Records::default();
-    for spec in &expanded.links {
-        let (config, capacity) =
-            link_config(spec, scenario).map_err(|fault| fault_of("link", &spec.name, &fault.message))?;
-        let id = network.add_link(config, &streams);
-        if !spec.record.is_empty() {
-            records.links.push((id, spec.name.clone(), spec.record.clone()));
+    let mut names = Names::default();
+    let used = Used::new(&expanded, scenario);
+    for link in (0..expanded.links.len() as u32).map(LinkId) {
+        if !used.contains(link) {
+            network.add_idle_link();
+            continue;
         }
-        links.push(LinkInfo {
-            from: expanded.nodes[spec.from].clone(),
-            to: expanded.nodes[spec.to].clone(),
-            capacity,
-        });
+        let spec = expanded.links.at(link);
+        let name = expanded.link_name(&spec);
+        let (config, capacity) = link_config(&spec, name.clone(), scenario)
+            .map_err(|fault| fault_of("link", &name, &fault.message))?;
+        let [from, to] = [spec.from, spec.to].map(|node| names.of(&expanded, node));
+        links.push(LinkInfo { link, from, to, name: name.clone(), delay: config.delay, capacity });
+        let id = network.add_link(config, &streams);
+        if !spec.kind.record.is_empty() {
+            records.links.push((id, name, spec.kind.record.clone()));
+        }
     }
 
+    let ways = Ways::new(&expanded, (&names, &used), &links, scenario, &mut network)?;
     let mut world = ModelHosts::default();
     for (number, flow) in expanded.flows.iter().enumerate() {
         let kernel = |node: usize| scenario.traffic(&expanded.nodes[node]) == Traffic::Kernel;
@@ -66,7 +79,7 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc) -> Result<Built, Run
         if kernel(flow.from) && kernel(flow.to) {
             continue;
         }
-        let spec = flow_spec((number, flow), &expanded.nodes, scenario, custom, &streams, &mut network)?;
+        let spec = flow_spec((number, flow), &expanded.nodes, scenario, custom, &streams, &ways)?;
         let app = if kernel(flow.from) {
             // A kernel generates the traffic; it is received here.
             App::Service { listening: false }
@@ -80,7 +93,24 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc) -> Result<Built, Run
         }
     }
     file_names(&records)?;
-    Ok(Built { network, world, links, records })
+    let parts = parts::choose(cores, scenario, (&expanded, &used), (&network, &world, &links));
+    Ok(Built { network, world, links, records, parts, nodes: expanded.nodes.len() })
+}
+
+/// Names of nodes, which rows share.
+#[derive(Default)]
+pub(super) struct Names(BTreeMap<usize, Arc<str>>);
+
+impl Names {
+    /// The name of a node.
+    fn of(&mut self, expanded: &Expanded, node: usize) -> Arc<str> {
+        Arc::clone(self.0.entry(node).or_insert_with(|| expanded.nodes[node].into()))
+    }
+
+    /// The name of a node that a link in use leads to.
+    pub(super) fn known(&self, node: usize) -> Arc<str> {
+        self.0.get(&node).cloned().unwrap_or_default()
+    }
 }
 
 /// The error for a link or a flow that cannot be built.
@@ -108,40 +138,42 @@ fn file_names(records: &Records) -> Result<(), RunError> {
 /// The specification of a flow.
 fn flow_spec(
     (number, flow): (usize, &FlowSpec),
-    nodes: &[String],
+    nodes: &routing::Names,
     scenario: &Scenario,
     custom: &CustomCc,
     streams: &Streams,
-    network: &mut Network,
+    ways: &Ways<'_>,
 ) -> Result<FlowPlan, RunError> {
-    let mut route = |links: &[usize]| -> Result<RouteId, RunError> {
-        let links: Vec<_> = links.iter().map(|&link| LinkId(link as u32)).collect();
-        network.add_route(&links).map_err(|error| fault_of("flow", &flow.name, &error))
-    };
-    let routes = (route(&flow.forward)?, route(&flow.reverse)?);
+    let entry = &scenario.flow[flow.entry];
     let cc = flow.cc.clone().unwrap_or_default();
     let cc_name = cc.name().to_owned();
     // A sending kernel has its own congestion control.
     let cc = if scenario.traffic(&nodes[flow.from]) == Traffic::Kernel { Cc::default() } else { cc };
-    let start = flow.start.pick(streams.stream(&format!("flow.{}.start", flow.name)).uniform());
+    let start = flow.begin(streams);
     let end = Timestamp::ZERO + scenario.duration.0;
     let controller = controller(&cc, custom, &flow.name)?;
     let tcp = flow.transport == Transport::Tcp;
     let configs = endpoints(flow, streams).map_err(|fault| fault_of("flow", &flow.name, &fault.message))?;
     Ok(FlowPlan {
         name: flow.name.clone(),
-        group: flow.group.clone(),
-        app: scenario.flow[flow.entry].app.name(),
+        group: Arc::clone(&flow.group),
+        app: entry.app.name(),
         tcp,
         cc: cc_name,
-        from: (NodeId(flow.from as u32), nodes[flow.from].clone()),
-        to: (NodeId(flow.to as u32), nodes[flow.to].clone()),
-        routes,
-        config: (configs.0.into(), configs.1.into()),
+        from: (NodeId(flow.from as u32), ways.name(flow.from)),
+        to: (
+            NodeId(flow.to as u32),
+            if flow.several { entry.to.as_str().into() } else { ways.name(flow.to) },
+        ),
+        routes: ways.routes(flow.forward, flow.reverse),
+        idle: ways.idle(flow.forward, flow.reverse),
+        ways: flow.arrivals.iter().map(|arrival| ways.of(arrival)).collect(),
+        config: configs,
         controller,
         class: flow.class,
         start,
         stop: flow.stop.map_or(Timestamp::NEVER, |stop| (Timestamp::ZERO + stop).min(end)),
+        skipping: entry.app.skipping(),
         record_tcp: flow.record.iter().any(|kind| matches!(kind, FlowRecordKind::Tcp | FlowRecordKind::Qlog)),
         record_latency: flow.record.contains(&FlowRecordKind::Latency),
         wire: wire(number, flow, nodes, scenario),
@@ -149,10 +181,10 @@ fn flow_spec(
 }
 
 /// The port of a flow for programs, if it has one.
-fn wire(number: usize, flow: &FlowSpec, nodes: &[String], scenario: &Scenario) -> Option<Wire> {
+fn wire(number: usize, flow: &FlowSpec, nodes: &routing::Names, scenario: &Scenario) -> Option<Wire> {
     let meets = |node: usize| scenario.traffic(&nodes[node]).has_programs();
     let entry = &scenario.flow[flow.entry];
-    let service = match &flow.application {
+    let service = match &*flow.application {
         Application::Source(source) => Some((entry.app, source.size.map(|size| size.0))),
         Application::Http(http) => Some((entry.app, http.size.map(|size| size.0))),
         _ if entry.app.is_service() => Some((entry.app, None)),
@@ -237,6 +269,10 @@ fn application(app: &Application, flow: &FlowSpec, scenario: &Scenario) -> Resul
                 written: 0,
                 under_way: Default::default(),
             }
+        }
+        Application::Arrivals(_) => {
+            let entries = flow.arrivals.iter().map(|arrival| (arrival.at, arrival.size.0)).collect();
+            App::Log { entries, start: None, next: 0, request: 0 }
         }
         Application::Web(own) => match &own.table.access_log {
             Some(path) => {

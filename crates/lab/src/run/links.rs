@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
+use warpline_core::LinkId;
 use warpline_net::{LinkConfig, RateConfig};
 use warpline_scenario::diagnostics::Diagnostic;
 use warpline_scenario::plan::{Capacity, link_config};
@@ -130,16 +131,17 @@ pub fn duplex(forward: &LinkWords, reverse: &LinkWords) -> Result<Duplex, LinkWo
     let scenario = Scenario::from_json(text, &[], Path::new(""))
         .map_err(|errors| by_option(errors, [forward, reverse]))?;
     let expanded = scenario.expand();
-    let config = |spec: &LinkSpec, words: &LinkWords| {
-        let (mut config, capacity) =
-            link_config(spec, &scenario).map_err(|fault| fault_of("link", &spec.name, &fault.message))?;
+    let config = |spec: LinkSpec<'_>, words: &LinkWords| {
+        let (mut config, capacity) = link_config(&spec, expanded.link_name(&spec), &scenario)
+            .map_err(|fault| fault_of("link", &expanded.link_name(&spec), &fault.message))?;
         let unlimited = words.rate.is_none() && words.trace.is_none();
         if unlimited {
             config.rate = RateConfig::Unlimited;
         }
-        Ok::<_, RunError>((config, spec.describe(&scenario.directory, !unlimited), capacity, unlimited))
+        Ok::<_, RunError>((config, spec.kind.describe(&scenario.directory, !unlimited), capacity, unlimited))
     };
-    let (there, back) = (config(&expanded.links[0], forward)?, config(&expanded.links[1], reverse)?);
+    let (there, back) =
+        (config(expanded.links.at(LinkId(0)), forward)?, config(expanded.links.at(LinkId(1)), reverse)?);
     Ok(Duplex {
         links: [there.0, back.0],
         said: [there.1, back.1],

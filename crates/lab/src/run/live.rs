@@ -22,9 +22,9 @@ pub(super) struct LivePlan {
 
 impl LivePlan {
     pub(super) fn new(scenario: &Scenario, expanded: &Expanded) -> Self {
-        let node = |name: &str| expanded.nodes.iter().position(|node| node == name);
+        let node = |name: &str| expanded.nodes.find(name);
         let live = scenario.host.iter().filter(|host| matches!(host.endpoint, Endpoint::Live(_)));
-        let hosts = live.filter_map(|host| Some((host.name.clone(), node(&host.name)? as u32)));
+        let hosts = live.filter_map(|host| Some((host.name.clone(), node(&host.name)?)));
         LivePlan { hosts: hosts.collect() }
     }
 }

@@ -101,10 +101,8 @@ impl LockStepRun {
         // Anything that happens in the network must cross a link to a guest before the guest can notice.
         let nodes: BTreeSet<u32> = guests.hosts().iter().map(|(_, node)| *node).collect();
         let network = &mut stage.network;
-        let last: Vec<LinkId> = (0..network.links().len() as u32)
-            .map(LinkId)
-            .filter(|&id| nodes.contains(&network.link(id).to().0))
-            .collect();
+        let last: Vec<LinkId> =
+            network.links().filter(|&id| nodes.contains(&network.link(id).to().0)).collect();
         let lookahead = last.iter().map(|&id| network.link(id).delay()).min().unwrap_or(TimeDelta::ZERO);
         for link in last {
             network.watch(link);

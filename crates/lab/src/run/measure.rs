@@ -1,12 +1,20 @@
 //! Measuring a run: counters read at the warm-up's end, at every sample and at the end, and the rows made of differences.
 
-use warpline_core::{LinkId, TimeDelta, Timestamp};
+use std::sync::Arc;
+
+use warpline_core::{FlowId, LinkId, TimeDelta, Timestamp};
+use warpline_net::apart::MeetError;
 use warpline_net::{LinkStats, Network};
 use warpline_results::{FlowRow, FlowSample, LinkRow, LinkSample, TransferRow};
 use warpline_scenario::plan::Capacity;
 
+use super::counters::Counters;
+use super::skipped::Skipped;
+use super::team::Team;
 use crate::hosts::ModelHosts;
-use crate::hosts::counters::{Delays, FlowTotals};
+use crate::hosts::counters::{Delays, FlowTotals, Messages};
+use crate::hosts::flow::Flow;
+use crate::hosts::reading::{Ended, Ending};
 
 /// Bits per second of `bytes` in `span`; zero in no time.
 fn bps(bytes: u64, span: TimeDelta) -> f64 {
@@ -17,70 +25,58 @@ fn ms(span: TimeDelta) -> f64 {
     span.as_nanos() as f64 / 1e6
 }
 
-/// What counters said at some instant.
-#[derive(Debug)]
-struct Counters {
-    at: Timestamp,
-    flows: Vec<FlowTotals>,
-    links: Vec<LinkStats>,
-}
-
-impl Counters {
-    fn take(network: &mut Network, world: &ModelHosts) -> Counters {
-        let links = (0..network.links().len() as u32).map(LinkId).collect::<Vec<_>>();
-        Counters {
-            at: network.now(),
-            flows: world.flows.iter().map(|flow| world.totals(flow)).collect(),
-            links: links.into_iter().map(|id| network.link_stats(id)).collect(),
-        }
-    }
-}
-
-/// What is kept of a link's nature for its row.
+/// What is kept of the nature of a link for its row. There is one for each link of the network that is not idle, in their order.
 #[derive(Debug)]
 pub(super) struct LinkInfo {
-    pub(super) from: String,
-    pub(super) to: String,
+    pub(super) link: LinkId,
+    pub(super) from: Arc<str>,
+    pub(super) to: Arc<str>,
+    pub(super) name: String,
+    pub(super) delay: TimeDelta,
     pub(super) capacity: Capacity,
 }
 
 /// Turns counters into samples and rows.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Meter {
     /// At the end of the warm-up; before that there is nothing to subtract.
     start: Option<Counters>,
     last: Option<Counters>,
+    /// What the run has skipped, which is counted as if it had been run.
+    pub(super) skipped: Skipped,
 }
 
 impl Meter {
-    pub(super) fn new() -> Self {
-        Meter { start: None, last: None }
-    }
-
     /// The measured part begins.
-    pub(super) fn end_warmup(&mut self, network: &mut Network, world: &mut ModelHosts) {
-        self.start = Some(Counters::take(network, world));
-        world.end_warmup();
-        for id in 0..network.links().len() as u32 {
-            network.reset_queued_max(LinkId(id));
-        }
+    ///
+    /// # Errors
+    /// If a process has ended.
+    pub(super) fn end_warmup(
+        &mut self,
+        network: &mut Network,
+        world: &mut [ModelHosts],
+        team: &mut Team<'_>,
+    ) -> Result<(), MeetError> {
+        self.start = self.skipped.with_credit(Counters::take(network, world)).together(team)?;
+        self.skipped.end_warmup();
+        world.iter_mut().for_each(ModelHosts::end_warmup);
+        network.reset_all_queued_max();
+        Ok(())
     }
 
     /// The state of every flow and link, and what they did since the last sample.
     pub(super) fn sample(
         &mut self,
-        network: &mut Network,
-        world: &ModelHosts,
+        present: Counters,
         infos: &[LinkInfo],
     ) -> (Vec<FlowSample>, Vec<LinkSample>) {
-        let present = Counters::take(network, world);
-        let empty = Counters { at: Timestamp::ZERO, flows: Vec::new(), links: Vec::new() };
+        let empty = Counters::default();
         let last = self.last.as_ref().unwrap_or(&empty);
         let span = present.at - last.at;
         let time_s = present.at.as_secs_f64();
         let none = FlowTotals::default();
         let mut flows = Vec::with_capacity(present.flows.len());
-        for (index, (flow, totals)) in world.flows.iter().zip(&present.flows).enumerate() {
+        for (index, (totals, window)) in present.flows.iter().zip(&present.windows).enumerate() {
             let before = last.flows.get(index).unwrap_or(&none);
             let mut sample = FlowSample {
                 time_s,
@@ -91,7 +87,6 @@ impl Meter {
                 latency_ms: totals.latency.mean_ms_since(&before.latency),
                 ..FlowSample::default()
             };
-            let window = world.window(flow);
             sample.cwnd_bytes = window.cwnd;
             sample.in_flight_bytes = window.in_flight;
             sample.ssthresh_bytes = window.ssthresh;
@@ -106,7 +101,7 @@ impl Meter {
             let queued = stats.queued_time.saturating_sub(before.queued_time);
             links.push(LinkSample {
                 time_s,
-                link: index as u32,
+                link: info.link.0,
                 throughput_bps: bps(stats.sent_bytes - before.sent_bytes, span),
                 capacity_bps: Some(info.capacity.rate_between(last.at, present.at).as_bps() as f64),
                 backlog_packets: stats.backlog_packets,
@@ -120,77 +115,95 @@ impl Meter {
         (flows, links)
     }
 
+    /// Begins a sample anew, without a row for the time since the last one.
+    pub(super) fn restart_sample(&mut self, present: Counters) {
+        self.last = Some(present);
+    }
+
     /// The rows of flows, transfers and links at the end.
     pub(super) fn finish(
         &self,
-        network: &mut Network,
-        world: &ModelHosts,
+        end: Counters,
+        ending: &Ending,
+        plans: &[Flow],
         links: &[LinkInfo],
     ) -> (Vec<FlowRow>, Vec<TransferRow>, Vec<LinkRow>) {
-        let end = Counters::take(network, world);
+        let in_run = |at| self.skipped.in_run(at);
         let begin = self.start.as_ref().map_or(Timestamp::ZERO, |start| start.at);
-        let transfers = world
-            .transfers
+        let ended = ending.transfers();
+        let transfers = ended
             .iter()
             .enumerate()
-            .map(|(number, transfer)| {
-                let completion = transfer.end.map(|at| at - transfer.start);
+            .map(|(number, &Ended { transfer, at, complete })| {
+                let (start, end) = (in_run(transfer.start), at.filter(|_| complete).map(in_run));
+                let spec = &plans[transfer.flow.index()].spec;
+                let way = spec.ways.get(transfer.tag as usize);
+                let ideal = way.map_or(&spec.idle, |way| &way.idle).ideal(transfer.bytes, &spec.config.0);
                 TransferRow {
                     transfer: number as u64,
                     flow: transfer.flow.0,
-                    name: world.flows[transfer.flow.index()].spec.name.clone(),
+                    name: spec.name.clone(),
+                    to: way.map_or(&*spec.to.1, |way| &*way.to.1).to_owned(),
                     bytes: transfer.bytes,
-                    start_s: transfer.start.as_secs_f64(),
-                    end_s: transfer.end.map(Timestamp::as_secs_f64),
-                    completion_s: completion.map(TimeDelta::as_secs_f64),
-                    complete: transfer.end.is_some(),
+                    start_s: start.as_secs_f64(),
+                    end_s: end.map(Timestamp::as_secs_f64),
+                    completion_s: end.map(|at| (at - start).as_secs_f64()),
+                    complete,
+                    ideal_s: ideal.map(TimeDelta::as_secs_f64),
+                    slowdown: None,
                 }
+                .with_slowdown()
             })
             .collect();
-        // The transfers of each flow in one pass: (begun, completed, sum of completion times).
-        // As every other sum, without those that began during the warm-up.
-        let mut done = vec![(0u64, 0u64, 0.0f64); world.flows.len()];
-        for transfer in world.transfers.iter().filter(|transfer| transfer.start >= begin) {
-            let (begun, completed, sum) = &mut done[transfer.flow.index()];
-            *begun += 1;
-            if let Some(at) = transfer.end {
-                *completed += 1;
-                *sum += (at - transfer.start).as_secs_f64();
-            }
-        }
+        // By flow, each in the order of time.
+        let mut ended = ended;
+        ended.sort_by_key(|ended| ended.transfer.flow);
         let none = FlowTotals::default();
         let mut flows = Vec::with_capacity(end.flows.len());
-        for (index, (flow, totals)) in world.flows.iter().zip(&end.flows).enumerate() {
-            let spec = &flow.spec;
+        for (index, (totals, plan)) in end.flows.iter().zip(plans).enumerate() {
+            let id = FlowId(index as u32);
+            let flow = ending.flow(id);
+            let (start, messages) = flow.run.clone().unwrap_or_else(|| (plan.start, Messages::default()));
+            let spec = &plan.spec;
+            let own = ended.partition_point(|ended| ended.transfer.flow < id)
+                ..ended.partition_point(|ended| ended.transfer.flow <= id);
+            let own = &ended[own];
             let before = self.start.as_ref().map_or(&none, |start| &start.flows[index]);
             // A flow is measured while it is there: from its start or the warm-up's end to its own or the run's end.
-            let from = begin.max(spec.start.min(end.at));
-            let ended = world.ended(flow, end.at);
-            let until = ended.unwrap_or(end.at).max(from);
+            let start = in_run(start);
+            let from = begin.max(start.min(end.at));
+            let flow_end = flow.time(own).map(in_run);
+            let until = flow_end.unwrap_or(end.at).max(from);
             let span = until - from;
             let delivered = totals.delivered_bytes - before.delivered_bytes;
             let sent = totals.sent_bytes - before.sent_bytes;
             let quantile = |q| totals.latencies.quantile_ms(q).filter(|_| spec.record_latency);
             // A datagram is a message.
-            let datagrams = (!spec.tcp && flow.sends_messages()).then_some(totals);
+            let datagrams = (!spec.tcp && plan.sends_messages).then_some(totals);
             let none_yet = Delays::default();
             let (messages, messages_before, distribution) = match datagrams {
                 Some(totals) => (&totals.latency, &before.latency, &totals.latencies),
-                None => (&flow.messages.delays, &none_yet, &flow.messages.distribution),
+                None => (&messages.delays, &none_yet, &messages.distribution),
             };
-            let (begun, completed, sum) = done[index];
+            // As every other sum, without those that began during the warm-up.
+            let measured = || own.iter().filter(|ended| in_run(ended.transfer.start) >= begin);
+            let times = measured()
+                .filter(|ended| ended.complete)
+                .filter_map(|ended| Some((in_run(ended.at?) - in_run(ended.transfer.start)).as_secs_f64()));
+            let (completed, sum) = times.fold((0u64, 0.0), |(count, sum), time| (count + 1, sum + time));
+            let begun = measured().count() as u64;
             flows.push(FlowRow {
                 flow: index as u32,
                 name: spec.name.clone(),
-                group: spec.group.clone(),
-                from: spec.from.1.clone(),
-                to: spec.to.1.clone(),
+                group: spec.group.to_string(),
+                from: spec.from.1.to_string(),
+                to: spec.to.1.to_string(),
                 app: spec.app.to_owned(),
                 transport: if spec.tcp { "tcp" } else { "udp" }.to_owned(),
                 cc: spec.tcp.then(|| spec.cc.clone()),
-                start_s: spec.start.as_secs_f64(),
-                end_s: ended.map(Timestamp::as_secs_f64),
-                outcome: world.outcome(flow).map(str::to_owned),
+                start_s: start.as_secs_f64(),
+                end_s: flow_end.map(Timestamp::as_secs_f64),
+                outcome: flow.outcome,
                 sent_packets: totals.sent_packets - before.sent_packets,
                 sent_bytes: sent,
                 retransmitted_packets: totals.retransmitted_packets - before.retransmitted_packets,
@@ -223,19 +236,18 @@ impl Meter {
         let mut rows = Vec::with_capacity(links.len());
         for (index, (info, stats)) in links.iter().zip(&end.links).enumerate() {
             let before = self.start.as_ref().map_or(&none, |start| &start.links[index]);
-            let link = network.link(LinkId(index as u32));
             let sent_bytes = stats.sent_bytes - before.sent_bytes;
             let served = stats.queued_packets - before.queued_packets;
             let queued = stats.queued_time.saturating_sub(before.queued_time);
             let rate = info.capacity.rate_between(begin, end.at).as_bps() as f64;
             let throughput = bps(sent_bytes, span);
             rows.push(LinkRow {
-                link: index as u32,
-                name: link.name().to_owned(),
-                from: info.from.clone(),
-                to: info.to.clone(),
+                link: info.link.0,
+                name: info.name.clone(),
+                from: info.from.to_string(),
+                to: info.to.to_string(),
                 rate_bps: Some(rate),
-                delay_s: link.delay().as_secs_f64(),
+                delay_s: info.delay.as_secs_f64(),
                 sent_packets: stats.sent_packets - before.sent_packets,
                 sent_bytes,
                 throughput_bps: throughput,

@@ -4,12 +4,19 @@
 //! progress and may stop it; the results until then are kept.
 
 mod build;
+mod counters;
 mod course;
+mod fast_forward;
 pub mod links;
 mod measure;
+pub mod parts;
 mod session;
 mod simulation;
 mod sinks;
+mod skipped;
+mod team;
+mod used;
+mod ways;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod dilate;
@@ -42,14 +49,19 @@ use std::sync::Arc;
 
 use warpline_core::TimeDelta;
 use warpline_net::Control;
+use warpline_net::apart::{MeetError, Processes};
 use warpline_report::ReportError;
 use warpline_results::{ResultError, Summary, Tables};
 use warpline_scenario::{ClockMode, Scenario};
 use warpline_transport::cc::{CcConfig, CongestionControl};
 
 use build::{Built, build};
+use measure::LinkInfo;
+use parts::{Cores, Parts};
 use session::Session;
 use simulation::Simulation;
+use sinks::Sinks;
+use team::Team;
 
 /// Makes a congestion control of the caller for one end of a connection.
 pub type CcFactory = Arc<dyn Fn(&CcConfig) -> Box<dyn CongestionControl> + Send + Sync>;
@@ -77,6 +89,8 @@ pub struct RunOptions {
     pub tables: bool,
     /// The caller's own congestion controls.
     pub custom_cc: CustomCc,
+    /// How many cores it may use, if it is a simulation.
+    pub cores: Cores,
 }
 
 /// The progress of a run.
@@ -107,6 +121,11 @@ pub struct RunOutcome {
     pub packet_hops: u64,
     /// Events handled.
     pub events: u64,
+    /// Into which parts it was cut to use several cores.
+    pub parts: Parts,
+    /// Events that had to be handled one after another with these parts: with as many cores as parts, and meetings that take no time, it would be
+    /// `events / critical_events` times as fast as on one core, if all events took equally long.
+    pub critical_events: u64,
     /// Programs that failed: which, how, and the last lines of their output.
     pub failures: Vec<String>,
     /// Why a run with real programs could not continue: it lagged too much, an interface has gone, or a guest died.
@@ -140,6 +159,17 @@ pub enum RunError {
     /// The report could not be written.
     #[error(transparent)]
     Report(#[from] ReportError),
+    /// Another process of the run has ended.
+    #[error(transparent)]
+    Meet(#[from] MeetError),
+    /// Another process of the run could not begin.
+    #[error("process {process}: {message}")]
+    Elsewhere {
+        /// Its number.
+        process: usize,
+        /// Why.
+        message: String,
+    },
 }
 
 /// Builds all that [`run`] would build before it asks the system for anything, and drops it. If this succeeds, `run` does not
@@ -148,7 +178,7 @@ pub enum RunError {
 /// # Errors
 /// The same as those of `run`.
 pub fn check(scenario: &Scenario, custom: &CustomCc) -> Result<(), RunError> {
-    let built = build(scenario, custom)?;
+    let built = build(scenario, custom, Cores::One)?;
     if scenario.is_simulated() { Ok(()) } else { check_real(scenario, built) }
 }
 
@@ -163,12 +193,76 @@ pub fn run(
     options: &RunOptions,
     observe: &mut dyn FnMut(&Progress) -> Control,
 ) -> Result<RunOutcome, RunError> {
-    let built = build(scenario, &options.custom_cc)?;
+    let built = build(scenario, &options.custom_cc, options.cores)?;
     if !scenario.is_simulated() {
         return run_real(scenario, options, observe, built);
     }
-    let session = Session::open(scenario, options, observe, built.links, &built.records)?;
-    session.run(Simulation::new(built.network, built.world))
+    let team = Team::alone();
+    let sinks = Sinks::open(scenario, options, &built.records, &team)?;
+    let session = Session::new(scenario, options, observe, built.links, sinks, team);
+    let simulation = Simulation::new(built.network, built.world, &built.parts)?;
+    Ok(RunOutcome { parts: built.parts, ..only(session.run(simulation))? })
+}
+
+/// The outcome of a run in one process.
+fn only(outcome: Result<Option<RunOutcome>, RunError>) -> Result<RunOutcome, RunError> {
+    outcome?.ok_or(RunError::Meet(MeetError::Ended(0)))
+}
+
+/// Why a run in several processes has no results.
+#[derive(Debug, thiserror::Error)]
+pub enum ApartError {
+    /// It could not begin. All processes return this.
+    #[error(transparent)]
+    Begin(RunError),
+    /// It failed in this process. The others do not know of that yet, and have to be ended.
+    #[error(transparent)]
+    Run(RunError),
+}
+
+/// Runs a scenario in several processes, each of which calls this with the same scenario and options. Each runs one part of the network, and
+/// the first one writes the results: the same bytes as those of [`run`]. The outcome is nothing in the others. If there are fewer parts than
+/// processes ([`RunOutcome::parts`]), the last processes have nothing to do.
+///
+/// # Errors
+/// As those of [`run`]; and if the scenario is no simulation, or the processes have different scenarios, seeds or versions.
+pub fn run_apart(
+    scenario: &Scenario,
+    options: &RunOptions,
+    observe: &mut dyn FnMut(&Progress) -> Control,
+    processes: &mut dyn Processes,
+) -> Result<Option<RunOutcome>, ApartError> {
+    let mut team = Team::new(scenario, processes).map_err(ApartError::Begin)?;
+    let begun = begin_apart(scenario, options, &mut team);
+    let (links, sinks, simulation, parts) = team.agree(begun).map_err(ApartError::Begin)?;
+    let outcome = Session::new(scenario, options, observe, links, sinks, team).run(simulation);
+    let with_parts = |outcome: RunOutcome| RunOutcome { parts, ..outcome };
+    outcome.map(|outcome| outcome.map(with_parts)).map_err(ApartError::Run)
+}
+
+/// Builds the part of a process, and opens the outputs.
+fn begin_apart(
+    scenario: &Scenario,
+    options: &RunOptions,
+    team: &mut Team<'_>,
+) -> Result<(Vec<LinkInfo>, Sinks, Simulation, Parts), RunError> {
+    if !scenario.is_simulated() {
+        return Err(RunError::Build(
+            "a run with live hosts or guests has to be in one process; start it without mpirun".to_owned(),
+        ));
+    }
+    if scenario.fast_forward {
+        return Err(RunError::Build(
+            "a run with `fast_forward` has to be in one process; start it without mpirun, or set it to false"
+                .to_owned(),
+        ));
+    }
+    let (own, count) = team.places();
+    let Built { network, world, links, records, parts, nodes } =
+        build(scenario, &options.custom_cc, Cores::Exactly(count))?;
+    let sinks = Sinks::open(scenario, options, &records, team)?;
+    let simulation = Simulation::apart(network, world, &parts, nodes, own)?;
+    Ok((links, sinks, simulation, parts))
 }
 
 /// As [`check`], for scenarios with real programs.
@@ -185,21 +279,23 @@ fn run_real(
     observe: &mut dyn FnMut(&Progress) -> Control,
     built: Built,
 ) -> Result<RunOutcome, RunError> {
-    let Built { network, world, links, records } = built;
+    let Built { network, world, links, records, .. } = built;
     // Report errors in the scenario first, whatever this machine has.
     let plan = stage::Plan::new(scenario, world)?;
     let (stage, hosts) = plan.set(network);
-    let mut session = Session::open(scenario, options, observe, links, &records)?;
+    let team = Team::alone();
+    let sinks = Sinks::open(scenario, options, &records, &team)?;
+    let mut session = Session::new(scenario, options, observe, links, sinks, team);
     #[cfg(target_arch = "x86_64")]
     if scenario.clock.mode == ClockMode::Virtual {
         let guests = hosts.into_iter().find_map(|kind| kind.into_guests());
         let guests =
             guests.ok_or_else(|| RunError::Build("live hosts cannot follow the virtual clock".to_owned()))?;
         let party = lockstep::LockStepRun::new(stage, guests, &mut session)?;
-        return session.run(party);
+        return only(session.run(party));
     }
     let party = emulation::Emulation::new(stage, hosts, &mut session)?;
-    session.run(party)
+    only(session.run(party))
 }
 
 #[cfg(not(target_os = "linux"))]

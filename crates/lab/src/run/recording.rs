@@ -14,9 +14,10 @@ use warpline_live::router;
 use warpline_net::{LinkStats, Network};
 
 use super::RunError;
+use super::counters::Counters;
 use super::links::Duplex;
 use super::measure::{LinkInfo, Meter};
-use crate::hosts::ModelHosts;
+use crate::hosts::reading::Ending;
 use crate::report::write_report;
 use warpline_results::{
     AddressBook, CaptureOptions, CaptureWriter, Frames, LiveSummary, Recorder, ResultError, RunInfo,
@@ -101,7 +102,6 @@ pub struct Recording {
     capture: Option<Capture>,
     writer: Option<RunWriter>,
     meter: Meter,
-    world: ModelHosts,
     links: [LinkInfo; 2],
     unlimited: [bool; 2],
     next: Timestamp,
@@ -137,15 +137,17 @@ impl Recording {
         };
         let ends = [("inside", "outside"), ("outside", "inside")];
         let links = [0, 1].map(|index| LinkInfo {
-            from: ends[index].0.to_owned(),
-            to: ends[index].1.to_owned(),
+            link: warpline_core::LinkId(index as u32),
+            from: ends[index].0.into(),
+            to: ends[index].1.into(),
+            name: duplex.links[index].name.clone(),
+            delay: duplex.links[index].delay,
             capacity: duplex.capacities[index].clone(),
         });
         Ok(Recording {
             capture,
             writer,
-            meter: Meter::new(),
-            world: ModelHosts::default(),
+            meter: Meter::default(),
             links,
             unlimited: duplex.unlimited,
             next: Timestamp::ZERO + INTERVAL,
@@ -169,7 +171,7 @@ impl Recording {
             self.next = network.now() + INTERVAL;
             taken = taken.and_then(|()| self.capture.as_mut().map_or(Ok(()), Capture::write));
             if let Some(writer) = &mut self.writer {
-                let (_, mut samples) = self.meter.sample(network, &self.world, &self.links);
+                let (_, mut samples) = self.meter.sample(Counters::take(network, &[]), &self.links);
                 for (sample, _) in samples.iter_mut().zip(self.unlimited).filter(|(_, unlimited)| *unlimited)
                 {
                     sample.capacity_bps = None;
@@ -192,7 +194,8 @@ impl Recording {
             capture.write()?;
         }
         let Some(writer) = self.writer else { return Ok(None) };
-        let (_, _, mut rows) = self.meter.finish(network, &self.world, &self.links);
+        let end = Counters::take(network, &[]);
+        let (_, _, mut rows) = self.meter.finish(end, &Ending::default(), &[], &self.links);
         for (row, _) in rows.iter_mut().zip(self.unlimited).filter(|(_, unlimited)| *unlimited) {
             (row.rate_bps, row.utilisation) = (None, None);
         }

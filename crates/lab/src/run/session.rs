@@ -6,12 +6,15 @@
 use warpline_core::{TimeDelta, Timestamp};
 use warpline_net::{Control, Network};
 
-use super::build::Records;
 use super::course::{Account, Course, Measured, run_info};
+use super::fast_forward::FastForward;
 use super::measure::LinkInfo;
+use super::parts::Parts;
 use super::sinks::Sinks;
+use super::team::Team;
 use super::{Broken, Progress, RunError, RunOptions, RunOutcome};
-use warpline_results::{Frames, NoFrames, ResultError, Summary};
+use crate::hosts::reading::Reading;
+use warpline_results::{Frames, NoFrames, Summary};
 use warpline_scenario::Scenario;
 
 /// What a run consists of, with its clock: a simulation, guests in lock-step with one, or an emulator with all that is at its
@@ -102,28 +105,29 @@ pub(super) struct Session<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) options: &'a RunOptions,
     pub(super) sinks: Sinks,
+    pub(super) team: Team<'a>,
     observe: &'a mut dyn FnMut(&Progress) -> Control,
     links: Vec<LinkInfo>,
     course: Course,
-    /// An error in writing, with which the run ends.
-    failure: Option<ResultError>,
+    /// What skips time, if the scenario asks for it.
+    fast_forward: Option<FastForward>,
+    /// An error in writing, or in meeting the other processes, with which the run ends.
+    failure: Option<RunError>,
 }
 
 impl<'a> Session<'a> {
-    /// Opens the outputs of `options`.
-    ///
-    /// # Errors
-    /// If a file that the scenario reads cannot be read, or the results cannot be written.
-    pub(super) fn open(
+    /// A run whose outputs are open.
+    pub(super) fn new(
         scenario: &'a Scenario,
         options: &'a RunOptions,
         observe: &'a mut dyn FnMut(&Progress) -> Control,
         links: Vec<LinkInfo>,
-        records: &Records,
-    ) -> Result<Self, RunError> {
-        let sinks = Sinks::open(scenario, options, records)?;
+        sinks: Sinks,
+        team: Team<'a>,
+    ) -> Self {
         let course = Course::new(scenario);
-        Ok(Session { scenario, options, sinks, observe, links, course, failure: None })
+        let fast_forward = scenario.fast_forward.then(|| FastForward::new(scenario, &links));
+        Session { scenario, options, sinks, team, observe, links, course, fast_forward, failure: None }
     }
 
     /// The duration of the whole run.
@@ -137,10 +141,10 @@ impl<'a> Session<'a> {
         (self.observe)(&none) == Control::Continue
     }
 
-    /// Reports how far the run has come.
+    /// Reports how far the run has come, to `now` on the network's clock.
     pub(super) fn report_progress(&mut self, now: Timestamp, network: &mut Network) -> Control {
         (self.observe)(&Progress {
-            simulated: now - Timestamp::ZERO,
+            simulated: now - Timestamp::ZERO + self.course.skipped().span(),
             duration: self.course.duration,
             packet_hops: network.packet_hops(),
             events: network.events(),
@@ -154,7 +158,7 @@ impl<'a> Session<'a> {
         world: &mut impl Measured,
         frames: &dyn Frames,
     ) -> Control {
-        let drained = self.sinks.drain(network, world.hosts(), frames);
+        let drained = self.sinks.drain(network, world.hosts(), frames, &mut self.team);
         self.note(drained)
     }
 
@@ -166,7 +170,7 @@ impl<'a> Session<'a> {
         frames: &dyn Frames,
     ) -> Control {
         let drained = self.sinks.drain_links(network, world.hosts(), frames);
-        self.note(drained)
+        self.note(drained.map_err(RunError::from))
     }
 
     /// Whether a record could not be written.
@@ -176,10 +180,10 @@ impl<'a> Session<'a> {
 
     /// Fails if a record could not be written.
     fn check_written(&mut self) -> Result<(), RunError> {
-        self.failure.take().map_or(Ok(()), |error| Err(error.into()))
+        self.failure.take().map_or(Ok(()), Err)
     }
 
-    fn note(&mut self, drained: Result<(), ResultError>) -> Control {
+    fn note(&mut self, drained: Result<(), RunError>) -> Control {
         match drained {
             Ok(()) => Control::Continue,
             Err(error) => {
@@ -189,52 +193,70 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Takes `party` through the run, and publishes the results.
+    /// Takes `party` through the run, and publishes the results. Returns nothing in processes other than the first.
     ///
     /// # Errors
     /// Those of the party; and if the results cannot be written. No incomplete files are left.
-    pub(super) fn run(mut self, mut party: impl Party) -> Result<RunOutcome, RunError> {
+    pub(super) fn run(mut self, mut party: impl Party) -> Result<Option<RunOutcome>, RunError> {
         let stop = self.carry(&mut party)?;
         party.end(stop.as_ref(), &mut self)?;
         self.check_written()?;
         let (network, world) = party.parts();
-        self.sinks.drain(network, world.hosts(), &NoFrames)?;
-        self.sinks.reports(network, world.hosts())?;
-        let mut account = self.course.finish(network, world, &self.links);
+        let team = &mut self.team;
+        self.sinks.drain(network, world.hosts(), &NoFrames, team)?;
+        self.sinks.reports(network, world.hosts(), team)?;
+        let account = self.course.finish(network, world, &self.links, team)?;
+        let now = self.course.skipped().now(network);
+        let info = run_info(self.scenario, network, now, stop.as_ref().map(Stop::reason), team)?;
+        let critical_events = network.critical_events();
+        let Some(mut account) = account else { return Ok(None) };
         party.account(stop.as_ref(), &mut self, &mut account)?;
 
-        let (network, _) = party.parts();
-        let info = run_info(self.scenario, network, stop.as_ref().map(Stop::reason));
         let (packet_hops, events) = (info.packet_hops, info.events);
         let mut summary = Summary::new(info, account.flows, account.links);
+        summary.add_transfers(&account.transfers);
         (summary.live, summary.guests) = (account.live, account.guests);
+        if let Some(fast_forward) = self.fast_forward {
+            let (skipped, stretches, audits) =
+                fast_forward.account(now, &self.course, &summary.flows, &self.links);
+            (summary.fast_forward, summary.stretches, summary.audits) = (Some(skipped), stretches, audits);
+        }
         let (directory, tables) =
             self.sinks.publish(self.scenario, self.options, &mut summary, &account.transfers)?;
-        Ok(RunOutcome {
+        Ok(Some(RunOutcome {
             summary,
             directory,
             tables,
             complete: stop.is_none(),
             packet_hops,
             events,
+            parts: Parts::one("programs are at its ports"),
+            critical_events,
             failures: account.failures,
             broken: match stop {
                 Some(Stop::Broken(broken)) => Some(broken),
                 _ => None,
             },
-        })
+        }))
     }
 
     /// Goes from stop to stop until the end. If the run ended early, returns why.
     fn carry(&mut self, party: &mut impl Party) -> Result<Option<Stop>, RunError> {
         let (network, world) = party.parts();
-        self.course.begin(network, world);
+        self.course.begin(network, world, &mut self.team)?;
+        if let Some(fast_forward) = &mut self.fast_forward {
+            fast_forward.begin(Reading(world.hosts()));
+        }
         if let Some(stop) = party.begin()? {
             return Ok(Some(stop));
         }
         loop {
-            let until = self.course.next_stop(party.parts().0.now(), &self.sinks);
-            let advance = party.advance(until, self);
+            let now = self.course.skipped().now(party.parts().0);
+            let mut until = self.course.next_stop(now, &self.sinks);
+            if let Some(fast_forward) = &self.fast_forward {
+                until = until.min(fast_forward.next_stop(self.course.skipped()));
+            }
+            let advance = party.advance(self.course.skipped().on_network(until), self);
             self.check_written()?;
             match advance? {
                 Advance::Reached => {}
@@ -242,8 +264,11 @@ impl<'a> Session<'a> {
                 Advance::Stopped(stop) => return Ok(Some(stop)),
             }
             let (network, world) = party.parts();
-            if self.course.arrive(until, network, world, &self.links, &mut self.sinks)? {
+            if self.course.arrive(until, network, world, &self.links, &mut self.sinks, &mut self.team)? {
                 return Ok(None);
+            }
+            if let Some(fast_forward) = &mut self.fast_forward {
+                fast_forward.arrive(network, world.hosts(), &mut self.course);
             }
         }
     }
@@ -253,15 +278,18 @@ impl<'a> Session<'a> {
 mod tests {
     use std::path::Path;
 
+    use warpline_results::ResultError;
+
+    use super::super::build::Records;
     use super::*;
     use crate::hosts::ModelHosts;
 
     /// A party whose last records cannot be written.
-    struct Late(Network, ModelHosts);
+    struct Late(Network, Vec<ModelHosts>);
 
     impl Party for Late {
-        type World = ModelHosts;
-        fn parts(&mut self) -> (&mut Network, &mut ModelHosts) {
+        type World = Vec<ModelHosts>;
+        fn parts(&mut self) -> (&mut Network, &mut Vec<ModelHosts>) {
             (&mut self.0, &mut self.1)
         }
         fn advance(&mut self, _: Timestamp, _: &mut Session<'_>) -> Result<Advance, RunError> {
@@ -269,7 +297,7 @@ mod tests {
         }
         fn end(&mut self, _: Option<&Stop>, session: &mut Session<'_>) -> Result<(), RunError> {
             let full = std::io::ErrorKind::StorageFull.into();
-            session.note(Err(ResultError::io("write", Path::new("packets.parquet"), full)));
+            session.note(Err(ResultError::io("write", Path::new("packets.parquet"), full).into()));
             Ok(())
         }
     }
@@ -280,8 +308,10 @@ mod tests {
         let scenario = Scenario::from_toml("test.toml", text, &[]).unwrap();
         let options = RunOptions::default();
         let observe = &mut |_: &Progress| Control::Continue;
-        let session = Session::open(&scenario, &options, observe, Vec::new(), &Records::default()).unwrap();
-        let outcome = session.run(Late(Network::new(), ModelHosts::default()));
+        let team = Team::alone();
+        let sinks = Sinks::open(&scenario, &options, &Records::default(), &team).unwrap();
+        let session = Session::new(&scenario, &options, observe, Vec::new(), sinks, team);
+        let outcome = session.run(Late(Network::new(), vec![ModelHosts::default()]));
         assert!(matches!(outcome, Err(RunError::Results(_))), "{outcome:?}");
     }
 }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+use warpline_core::record::{LinkRecord, TcpRecord};
 use warpline_net::Network;
 use warpline_results::set::SCENARIO_FILE;
 use warpline_results::{
@@ -12,12 +14,55 @@ use warpline_scenario::files::{Copy, Inputs};
 use warpline_scenario::{FlowRecordKind, LinkRecordKind, Scenario};
 
 use super::build::Records;
+use super::team::Team;
 use super::{RunError, RunOptions};
 use crate::hosts::ModelHosts;
+use crate::hosts::flow::Opened;
+use crate::hosts::reading::merge;
 use crate::report::write_report;
 
-/// The run directory, the tables in memory, or both.
+/// What has been recorded in some parts since it was last taken, in the order of time.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Recorded {
+    opened: Vec<Opened>,
+    links: Vec<LinkRecord>,
+    tcp: Vec<TcpRecord>,
+}
+
+impl Recorded {
+    /// What has been recorded of links, and the connections that have been opened.
+    fn of_links(network: &mut Network, world: &mut [ModelHosts]) -> Recorded {
+        let opened = merge(world.iter_mut().map(ModelHosts::take_opened).collect(), Opened::order);
+        Recorded { opened, links: network.take_records(), tcp: Vec::new() }
+    }
+
+    /// What has been recorded of TCP.
+    fn tcp(world: &mut [ModelHosts]) -> Vec<TcpRecord> {
+        let mut records: Vec<TcpRecord> = world.iter_mut().flat_map(ModelHosts::take_records).collect();
+        records.sort_by_key(TcpRecord::order);
+        records
+    }
+
+    /// All of these.
+    fn together(all: Vec<Recorded>) -> Recorded {
+        let (mut opened, mut links, mut tcp) = (Vec::new(), Vec::new(), Vec::new());
+        for one in all {
+            opened.push(one.opened);
+            links.push(one.links);
+            tcp.push(one.tcp);
+        }
+        Recorded {
+            opened: merge(opened, Opened::order),
+            links: merge(links, LinkRecord::order),
+            tcp: merge(tcp, TcpRecord::order),
+        }
+    }
+}
+
+/// The run directory, the tables in memory, or both. Only the first process of a run has them.
 pub(super) struct Sinks {
+    /// Whether some process has any.
+    wanted: bool,
     writer: Option<RunWriter>,
     memory: Option<MemoryRecorder>,
     /// The files that the scenario reads, as they were at the start of the run.
@@ -30,9 +75,15 @@ impl Sinks {
         scenario: &Scenario,
         options: &RunOptions,
         records: &Records,
+        team: &Team<'_>,
     ) -> Result<Sinks, ResultError> {
+        let wanted = options.out.is_some() || options.tables;
+        if !team.is_first() {
+            return Ok(Sinks { wanted, writer: None, memory: None, inputs: Inputs::default() });
+        }
         let unreadable = |(path, error): (PathBuf, _)| ResultError::io("read", &path, error);
         let mut sinks = Sinks {
+            wanted,
             inputs: Inputs::read(scenario).map_err(unreadable)?,
             writer: match &options.out {
                 Some(out) => Some(RunWriter::create(out, options.force, AddressBook::new())?),
@@ -88,7 +139,7 @@ impl Sinks {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.writer.is_none() && self.memory.is_none()
+        !self.wanted
     }
 
     /// The directory that is being written, if there is one.
@@ -97,39 +148,54 @@ impl Sinks {
         self.writer.as_ref().map(RunWriter::path)
     }
 
-    /// Passes on everything recorded since the last call.
+    /// Passes on everything recorded since the last call, in all processes.
     pub(super) fn drain(
         &mut self,
         network: &mut Network,
-        world: &mut ModelHosts,
+        world: &mut [ModelHosts],
         frames: &dyn Frames,
-    ) -> Result<(), ResultError> {
-        self.drain_links(network, world, frames)?;
-        let tcp = world.take_records();
-        world.drain_latencies();
-        self.each(|sink| sink.tcp_records(&tcp))
+        team: &mut Team<'_>,
+    ) -> Result<(), RunError> {
+        world.iter_mut().for_each(ModelHosts::drain_latencies);
+        let own = Recorded { tcp: Recorded::tcp(world), ..Recorded::of_links(network, world) };
+        if let Some(all) = team.gather(own)? {
+            self.write(all, frames)?;
+        }
+        Ok(())
     }
 
     /// Passes on the records of links. Those of live packets must be taken at once.
     pub(super) fn drain_links(
         &mut self,
         network: &mut Network,
-        world: &mut ModelHosts,
+        world: &mut [ModelHosts],
         frames: &dyn Frames,
     ) -> Result<(), ResultError> {
-        for opened in world.take_opened() {
-            self.each(|sink| {
-                sink.connection_opened(opened.flow, opened.opener, opened.other);
-                Ok(())
-            })?;
-        }
-        let links = network.take_records();
-        if links.is_empty() { Ok(()) } else { self.each(|sink| sink.live_records(&links, frames)) }
+        self.write(vec![Recorded::of_links(network, world)], frames)
+    }
+
+    fn write(&mut self, all: Vec<Recorded>, frames: &dyn Frames) -> Result<(), ResultError> {
+        let Recorded { opened, links, tcp } = Recorded::together(all);
+        self.each(|sink| {
+            for Opened { flow, opener, other, .. } in &opened {
+                sink.connection_opened(*flow, (opener.0.id(), opener.1), (other.0.id(), other.1));
+            }
+            if !links.is_empty() {
+                sink.live_records(&links, frames)?;
+            }
+            if tcp.is_empty() { Ok(()) } else { sink.tcp_records(&tcp) }
+        })
     }
 
     /// Writes the reports of measuring tools: `btc-FLOW.json`.
-    pub(super) fn reports(&mut self, network: &Network, world: &mut ModelHosts) -> Result<(), ResultError> {
-        for (name, text) in world.reports(network.now()) {
+    pub(super) fn reports(
+        &mut self,
+        network: &Network,
+        world: &mut [ModelHosts],
+        team: &mut Team<'_>,
+    ) -> Result<(), RunError> {
+        let own: Vec<_> = world.iter_mut().flat_map(|hosts| hosts.reports(network.now())).collect();
+        for (name, text) in team.gather(own)?.into_iter().flatten().flatten() {
             if let Some(writer) = &mut self.writer {
                 writer.add_file(&name, text.as_bytes())?;
             }

@@ -2,6 +2,7 @@
 //! conditions that programs wait for.
 
 use warpline_net::Network;
+use warpline_net::routing::Names;
 use warpline_results::ProgramRow;
 use warpline_scenario::addresses::AddressPlan;
 use warpline_scenario::{Expanded, Scenario};
@@ -18,7 +19,7 @@ use crate::hosts::ModelHosts;
 /// The MTU of a host's interface: that of its narrowest link.
 fn interface_mtu(expanded: &Expanded, node: u32) -> u32 {
     let own = expanded.links.iter().filter(|link| link.from == node as usize);
-    own.filter_map(|link| link.mtu).min().unwrap_or(ETHERNET_MTU)
+    own.filter_map(|link| link.kind.mtu).min().unwrap_or(ETHERNET_MTU)
 }
 
 /// All hosts of a scenario that are not models, by kind. A new kind is one line here. `mtu` gives the MTU of a node's interface.
@@ -109,7 +110,7 @@ pub(super) struct Stage {
     pub(super) mtu: Vec<u32>,
     /// The largest of these.
     pub(super) largest: u32,
-    nodes: Vec<String>,
+    nodes: Names,
 }
 
 impl Stage {

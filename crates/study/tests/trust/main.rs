@@ -7,13 +7,18 @@
 mod agreement;
 mod apps;
 mod capture;
+mod data_centre;
 mod determinism;
 mod examples;
+mod fast_forward;
 mod guests;
 mod interruption;
 mod links;
 mod metrics;
+#[cfg(target_os = "linux")]
+mod mpi;
 mod parameters;
+mod parts;
 mod properties;
 mod support;
 mod tcp_options;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
+use warpline_core::LinkId;
 use warpline_lab::run::{Progress, RunOptions, run};
 use warpline_net::Control;
 use warpline_scenario::plan::link_config;
@@ -230,7 +231,9 @@ fn the_defaults_are_as_documented() {
             let expanded = scenario.expand();
             let algorithm = expanded.flows[0].cc.as_ref().unwrap();
             let tcp = &expanded.flows[0].tcp_from;
-            let Ok((link, _)) = link_config(&expanded.links[0], &scenario) else { panic!("no link") };
+            let Ok((link, _)) = link_config(&expanded.links.at(LinkId(0)), String::new(), &scenario) else {
+                panic!("no link")
+            };
             format!("{algorithm:?} {tcp:?} {:?} {:?} {:?}", link.qdisc, link.loss, link.jitter)
         };
         let (given, left_out) = (built(Some(&default)), built(None));
@@ -250,7 +253,10 @@ fn full_packets_include_the_framing_of_the_link() {
             "flow": [{ "from": "a", "to": "b" }],
         });
         let scenario = Scenario::from_json(scenario, &[], Path::new("")).unwrap();
-        let Ok((link, _)) = link_config(&scenario.expand().links[0], &scenario) else { panic!("no link") };
+        let Ok((link, _)) = link_config(&scenario.expand().links.at(LinkId(0)), String::new(), &scenario)
+        else {
+            panic!("no link")
+        };
         link.sizing.packet
     };
     assert_eq!(queue("0B"), 1500);

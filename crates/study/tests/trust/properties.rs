@@ -89,11 +89,12 @@ fn flow() -> impl Strategy<Value = String> {
 }
 
 #[derive(Clone, Debug)]
-struct Random {
-    text: String,
+pub(crate) struct Random {
+    pub(crate) text: String,
 }
 
-fn scenario() -> impl Strategy<Value = Random> {
+/// A tree of links of all kinds, and flows of all kinds over it.
+pub(crate) fn scenario() -> impl Strategy<Value = Random> {
     let link = (300u32..20_000, 0u32..60, queue(), hazards()).prop_map(|(rate, delay, queue, hazards)| {
         format!("rate = \"{rate}kbit/s\", delay = \"{delay}ms\", queue = {queue}{hazards}")
     });

@@ -110,12 +110,19 @@ impl Guests {
                 ..Order::default()
             };
             for (host, guest) in hosts_of(scenario, name) {
-                let Some(node) = expanded.nodes.iter().position(|node| *node == host.name) else { continue };
+                let Some(node) = expanded.nodes.find(&host.name) else { continue };
                 let number = order.hosts.len() as u32;
-                places.insert(node as u32, (index, number));
-                guests.hosts.push((host.name.clone(), node as u32));
-                order.hosts.push(host_order((host, guest), number, plan.of(node), mtu(node as u32)));
-                guests.add_programs(scenario, host, (index, number), node, (plan, readiness), &mut order);
+                places.insert(node, (index, number));
+                guests.hosts.push((host.name.clone(), node));
+                order.hosts.push(host_order((host, guest), number, plan.of(node as usize), mtu(node)));
+                guests.add_programs(
+                    scenario,
+                    host,
+                    (index, number),
+                    node as usize,
+                    (plan, readiness),
+                    &mut order,
+                );
                 add_conditions(host, number, readiness, &mut order);
             }
             guests.machines.push(MachineConfig {
@@ -207,7 +214,7 @@ impl Guests {
             };
             let cc = entry.cc.as_ref().map(|cc| cc.name().to_owned());
             // If the sender listens, it does so from the beginning, and the side that sends requests starts.
-            let (sends, takes) = match &flow.application {
+            let (sends, takes) = match &*flow.application {
                 Application::Request(own) => {
                     let ask = Role::Request {
                         to: address(flow.from),
@@ -243,7 +250,7 @@ impl Guests {
             let Some(sender) = order(sender, sends, cc) else { continue };
             let key = StreamKey { from, to, port, sends: asks };
             if taken.is_some() {
-                let (name, group, app) = (flow.name.clone(), flow.group.clone(), entry.app.name());
+                let (name, group, app) = (flow.name.clone(), flow.group.to_string(), entry.app.name());
                 self.known.push((key, Some(Known { name, group, app, sampled: !asks })));
             }
             if asks {
@@ -255,7 +262,7 @@ impl Guests {
                 number: number as u32,
                 sender,
                 asker: taken.filter(|_| asks),
-                answer: match &flow.application {
+                answer: match &*flow.application {
                     Application::Request(own) => own.size.0,
                     _ => 0,
                 },

@@ -202,7 +202,7 @@ impl Readiness {
                 Some(condition) => condition,
                 None => {
                     self.conditions.push(Condition {
-                        host: to.clone(),
+                        host: to.to_owned(),
                         check,
                         subject: Subject::Flow(flow.name.clone()),
                         start,

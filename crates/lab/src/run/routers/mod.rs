@@ -16,7 +16,7 @@ mod traffic;
 use std::collections::BTreeMap;
 
 use warpline_core::record::LinkRecord;
-use warpline_core::{Body, Ecn, EndpointId, FlowId, Frame, Packet, TimeDelta, Timestamp};
+use warpline_core::{Body, Ecn, EndpointId, FlowId, Frame, Packet, TimeDelta, TimerId, Timestamp};
 use warpline_live::datagram::Header;
 use warpline_live::emulator::{Gate, World};
 use warpline_live::icmp::{self, Problem};
@@ -401,8 +401,8 @@ impl LiveWorld {
 }
 
 impl Measured for LiveWorld {
-    fn hosts(&mut self) -> &mut ModelHosts {
-        &mut self.hosts
+    fn hosts(&mut self) -> &mut [ModelHosts] {
+        std::slice::from_mut(&mut self.hosts)
     }
     fn before_reading(&mut self) {
         let traffic = &self.routers.traffic;
@@ -440,9 +440,9 @@ impl World for LiveWorld {
         }
     }
     #[inline]
-    fn handle_timeout(&mut self, now: Timestamp, endpoint: EndpointId, gate: &mut Gate, port: &mut Port<'_>) {
-        if !self.models.handle_timeout(now, endpoint) {
-            self.hosts.handle_timeout(now, endpoint, port);
+    fn handle_timeout(&mut self, now: Timestamp, timer: TimerId, gate: &mut Gate, port: &mut Port<'_>) {
+        if !self.models.handle_timeout(now, timer) {
+            self.hosts.handle_timeout(now, timer, port);
         }
         self.settle(now, gate, port);
     }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-use warpline_core::{EndpointId, FlowId, Streams, Timestamp};
+use warpline_core::{FlowId, Streams, TimerId, Timestamp};
 use warpline_live::wire::{ConnectionId, HostConfig, HostError, HostEvent, ModelHost, Service, Stack};
 use warpline_net::Port;
 use warpline_scenario::App;
@@ -22,7 +22,7 @@ use crate::run::RunError;
 struct Model {
     node: u32,
     host: ModelHost,
-    timer: EndpointId,
+    timer: TimerId,
     connections: BTreeMap<ConnectionId, Session>,
     /// The flow behind each port that programs connect to.
     services: BTreeMap<u16, FlowId>,
@@ -33,7 +33,7 @@ struct Model {
 /// A connection of a flow.
 #[derive(Clone, Copy, Debug)]
 struct Session {
-    endpoint: EndpointId,
+    endpoint: TimerId,
     flow: FlowId,
     local: SocketAddr,
     established: bool,
@@ -62,8 +62,8 @@ pub(in crate::run) type Send<'a> = dyn FnMut(&Models, u32, &[u8], &mut Port<'_>)
 pub(in crate::run) struct Models {
     models: Vec<Model>,
     by_node: BTreeMap<u32, usize>,
-    by_timer: BTreeMap<EndpointId, usize>,
-    by_endpoint: BTreeMap<EndpointId, (usize, ConnectionId)>,
+    by_timer: BTreeMap<TimerId, usize>,
+    by_endpoint: BTreeMap<TimerId, (usize, ConnectionId)>,
     meetings: BTreeMap<FlowId, Meeting>,
     /// Whose packets those from and to an address and port here are, and their class.
     sockets: BTreeMap<SocketAddr, (FlowId, u8)>,
@@ -201,8 +201,8 @@ impl Models {
     }
 
     /// A timer has fired. Returns whether it was one of theirs.
-    pub(in crate::run) fn handle_timeout(&mut self, now: Timestamp, endpoint: EndpointId) -> bool {
-        let Some(&index) = self.by_timer.get(&endpoint) else { return false };
+    pub(in crate::run) fn handle_timeout(&mut self, now: Timestamp, timer: TimerId) -> bool {
+        let Some(&index) = self.by_timer.get(&timer) else { return false };
         self.models[index].host.handle_timeout(now);
         self.models[index].awake = true;
         true
@@ -288,7 +288,7 @@ impl Models {
         }
     }
 
-    fn drive(&mut self, endpoint: EndpointId, action: impl FnOnce(&mut Connection<Controller>)) {
+    fn drive(&mut self, endpoint: TimerId, action: impl FnOnce(&mut Connection<Controller>)) {
         if let Some(&(model, id)) = self.by_endpoint.get(&endpoint) {
             self.models[model].host.drive(id, action);
             self.models[model].awake = true;
@@ -309,7 +309,7 @@ impl Models {
                 if let Some(session) = model.connections.get_mut(&id) {
                     session.established = true;
                 } else if let Some(&flow) = model.services.get(&local.port()) {
-                    let endpoint = world.accept(flow);
+                    let endpoint = world.accept(now, flow);
                     let session = Session { endpoint, flow, local, established: true };
                     model.connections.insert(id, session);
                     self.by_endpoint.insert(endpoint, (index, id));

@@ -69,11 +69,11 @@ impl Paths {
     /// ends.
     pub(in crate::run) fn find(expanded: &Expanded, ends: &[u32], network: &mut Network) -> Self {
         let mut graph = Graph::new();
-        for name in &expanded.nodes {
+        for name in expanded.nodes.iter() {
             graph.node(name);
         }
-        for link in &expanded.links {
-            graph.link(&expanded.nodes[link.from], &expanded.nodes[link.to], link.delay);
+        for link in expanded.links.iter() {
+            graph.link(&expanded.nodes[link.from], &expanded.nodes[link.to], link.kind.delay);
         }
         let mut router = Router::new(graph, Metric::Delay);
         let nodes = expanded.nodes.len();
@@ -138,9 +138,9 @@ impl Paths {
 
 fn path(expanded: &Expanded, links: Vec<LinkId>, network: &mut Network, leads: bool) -> Path {
     let mtu: Vec<u32> =
-        links.iter().map(|link| expanded.links[link.index()].mtu.unwrap_or(u32::MAX)).collect();
-    let mut nodes = vec![expanded.links[links[0].index()].from as u32];
-    nodes.extend(links.iter().map(|link| expanded.links[link.index()].to as u32));
+        links.iter().map(|link| expanded.links.at(*link).kind.mtu.unwrap_or(u32::MAX)).collect();
+    let mut nodes = vec![expanded.links.at(links[0]).from as u32];
+    nodes.extend(links.iter().map(|link| expanded.links.at(*link).to as u32));
     let mut parts = BTreeMap::new();
     let mut narrowest = u32::MAX;
     for from in 0..links.len() {

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use warpline_core::{Ecn, TimeDelta, Timestamp};
 use warpline_live::datagram::Header;
 use warpline_live::ip::{self, ICMP, ICMPV6, TCP, UDP};
+use warpline_net::routing::Names;
 use warpline_results::summary::PROGRAM;
 use warpline_results::{FlowRow, FlowSample};
 
@@ -321,7 +322,7 @@ impl Traffic {
     }
 
     /// The rows at the end, in the order in which the flows began. `names` are the names of the nodes.
-    pub(in crate::run) fn finish(&mut self, names: &[String]) -> Vec<FlowRow> {
+    pub(in crate::run) fn finish(&mut self, names: &Names) -> Vec<FlowRow> {
         let warmup = self.warmup;
         let known = std::mem::take(&mut self.known);
         let mut rows: Vec<FlowRow> = Vec::new();
@@ -332,9 +333,7 @@ impl Traffic {
             let delivered = counts.delivered_bytes - before.delivered_bytes;
             let sent = counts.sent_bytes - before.sent_bytes;
             let name = |node: Option<u32>| {
-                node.and_then(|node| names.get(node as usize))
-                    .cloned()
-                    .unwrap_or_else(|| "nowhere".to_owned())
+                node.and_then(|node| names.get(node as usize)).unwrap_or("nowhere").to_owned()
             };
             let known = match stream.keys().find_map(|key| known.get(&key)) {
                 Some(None) => continue,

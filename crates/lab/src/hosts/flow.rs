@@ -1,0 +1,236 @@
+//! A flow and what is known of it on the hosts of one part of the network.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use warpline_core::{FlowId, NodeId, Stream, TimeDelta, TimerId, Timestamp};
+use warpline_scenario::application::Skipping;
+use warpline_transport::cc::Controller;
+use warpline_transport::tcp::{Connection, State, TcpConfig};
+
+use super::app::{App, Exchange};
+use super::counters::{FlowTotals, Messages};
+use super::measure::Letters;
+use super::routes::{IdlePath, Routes, Way};
+use super::tcp::End;
+use super::udp;
+use super::wire::{OpenConnections, Wire};
+
+/// Makes the congestion control of one end of a connection.
+pub(crate) type MakeController = Arc<dyn Fn(&TcpConfig) -> Controller + Send + Sync>;
+
+/// The constant facts about a flow.
+pub(crate) struct FlowPlan {
+    /// Name of the instance, "bulk.0".
+    pub(crate) name: String,
+    /// Name of the entry in the scenario.
+    pub(crate) group: Arc<str>,
+    /// Name of the application.
+    pub(crate) app: &'static str,
+    /// Whether it runs over TCP.
+    pub(crate) tcp: bool,
+    /// Name of the congestion control; empty for UDP.
+    pub(crate) cc: String,
+    /// Sender of the data and its node's name.
+    pub(crate) from: (NodeId, Arc<str>),
+    /// Receiver of the data and its node's name.
+    pub(crate) to: (NodeId, Arc<str>),
+    /// Routes of the data and of the opposite direction.
+    pub(crate) routes: (Routes, Routes),
+    /// What its path does with nobody else there.
+    pub(crate) idle: IdlePath,
+    /// Where each of its transfers goes, by its tag, if they have ways of their own.
+    pub(crate) ways: Vec<Way>,
+    /// TCP configurations of the data's sender and receiver.
+    pub(crate) config: (Arc<TcpConfig>, Arc<TcpConfig>),
+    /// Makes the congestion control of each end.
+    pub(crate) controller: MakeController,
+    /// Traffic class for priority queues.
+    pub(crate) class: u8,
+    /// When it starts.
+    pub(crate) start: Timestamp,
+    /// When it stops sending.
+    pub(crate) stop: Timestamp,
+    /// What it is to skipping time.
+    pub(crate) skipping: Skipping,
+    /// Whether its TCP endpoints are recorded.
+    pub(crate) record_tcp: bool,
+    /// Whether the distribution of its packet latency is recorded.
+    pub(crate) record_latency: bool,
+    /// Its port for programs, if one of its ends is a live host.
+    pub(crate) wire: Option<Wire>,
+}
+
+impl std::fmt::Debug for FlowPlan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FlowPlan").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// The application of a flow, where it runs.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) app: App,
+    /// The random numbers of the application.
+    pub(super) stream: Stream,
+    /// The timer of the application.
+    pub(super) timer: TimerId,
+    /// Connections that it has opened.
+    pub(super) opened: u32,
+    /// For UDP: the routes of its datagrams.
+    pub(super) routes: Routes,
+    /// For UDP: what has been sent so far.
+    pub(super) datagrams: udp::Sent,
+    /// Connections whose transfers it waits for.
+    pub(super) awaited: Vec<u32>,
+}
+
+/// A flow with its state in one part of the network. In a part with neither of its hosts, nothing happens to it.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    pub(crate) spec: Arc<FlowPlan>,
+    /// When it starts: as planned, or later if it waits for a program. On the hosts' own clock, as all that happens to it.
+    pub(crate) start: Timestamp,
+    /// When it stops sending.
+    pub(crate) stop: Timestamp,
+    /// Whether it sends messages, whose latency is measured.
+    pub(crate) sends_messages: bool,
+    /// Its application, if it runs here.
+    pub(crate) running: Option<Box<Running>>,
+    /// Counters of connections that are closed.
+    pub(super) closed: FlowTotals,
+    /// The ends of connections that are open here.
+    pub(super) open: BTreeMap<End, TimerId>,
+    /// Connections that have been opened elsewhere and whose first packet has not arrived here.
+    pub(super) expected: BTreeMap<u32, Exchange>,
+    /// Whether a connection opened by the other host has been accepted here.
+    pub(super) accepted: bool,
+    /// Both ends of the measurement, if it is a measuring tool that has started.
+    pub(super) measure: Option<(TimerId, TimerId)>,
+    /// The datagrams of a measuring tool in the network.
+    pub(super) letters: Letters,
+    /// For UDP: the sink of its datagrams, if it is here.
+    pub(super) sink: Option<TimerId>,
+    /// When it ended here, or was stopped.
+    pub(super) ended: Option<Timestamp>,
+    /// Time from a message's creation to its delivery.
+    pub(crate) messages: Messages,
+    /// The failure of one of its connections, if one failed.
+    pub(super) outcome: Option<&'static str>,
+    /// The counters of its open connections with programs.
+    pub(super) reading: OpenConnections,
+    /// Whether it still waits for a program.
+    pub(super) held: bool,
+}
+
+impl Flow {
+    /// A flow before its start, with nothing here.
+    pub(super) fn new(spec: Arc<FlowPlan>, sends_messages: bool) -> Self {
+        Flow {
+            start: spec.start,
+            stop: spec.stop,
+            spec,
+            sends_messages,
+            running: None,
+            closed: FlowTotals::default(),
+            open: BTreeMap::new(),
+            expected: BTreeMap::new(),
+            accepted: false,
+            measure: None,
+            letters: Letters::default(),
+            sink: None,
+            ended: None,
+            messages: Messages::default(),
+            outcome: None,
+            reading: OpenConnections::default(),
+            held: false,
+        }
+    }
+
+    /// The node at an end of the connection of an exchange with this tag.
+    pub(super) fn node(&self, end: End, tag: u32) -> NodeId {
+        let way = self.spec.ways.get(tag as usize);
+        if end.sends() { self.spec.from.0 } else { way.map_or(self.spec.to.0, |way| way.to.0) }
+    }
+
+    /// The routes from an end of such a connection.
+    pub(super) fn routes(&self, end: End, tag: u32) -> &Routes {
+        let routes = self.spec.ways.get(tag as usize).map_or(&self.spec.routes, |way| &way.routes);
+        if end.sends() { &routes.0 } else { &routes.1 }
+    }
+}
+
+/// The windows of a flow's connections. Windows are summed; the RTT is that of the oldest connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Window {
+    /// Congestion window, in bytes.
+    pub(crate) cwnd: Option<u64>,
+    /// Slow-start threshold, in bytes.
+    pub(crate) ssthresh: Option<u64>,
+    /// Bytes in flight.
+    pub(crate) in_flight: Option<u64>,
+    /// Smoothed RTT.
+    pub(crate) srtt: Option<TimeDelta>,
+}
+
+impl Window {
+    /// Takes over what another part says, unless something is known: the data's senders are all in one part.
+    pub(crate) fn or(&mut self, other: Window) {
+        if self.cwnd.is_none() && other.cwnd.is_some() {
+            *self = other;
+        }
+    }
+
+    /// Adds the window of a sender that has not finished sending.
+    pub(crate) fn add(&mut self, connection: &Connection<Controller>) {
+        if matches!(connection.state(), State::FinWait2 | State::TimeWait | State::Closed) {
+            return;
+        }
+        *self.cwnd.get_or_insert(0) += connection.cwnd();
+        *self.in_flight.get_or_insert(0) += connection.in_flight();
+        if connection.ssthresh() != u64::MAX {
+            *self.ssthresh.get_or_insert(0) += connection.ssthresh();
+        }
+        if self.srtt.is_none() {
+            self.srtt = Some(connection.srtt()).filter(|srtt| !srtt.is_zero());
+        }
+    }
+}
+
+/// A transfer of a known size.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Transfer {
+    pub(crate) flow: FlowId,
+    pub(crate) connection: u32,
+    /// The tag that its application gave it.
+    pub(crate) tag: u32,
+    pub(crate) bytes: u64,
+    pub(crate) start: Timestamp,
+}
+
+/// The end of a transfer as one host sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct TransferEnd {
+    pub(crate) flow: FlowId,
+    pub(crate) connection: u32,
+    pub(crate) at: Timestamp,
+    /// Whether its connection failed before everything was delivered; a delivery at the same instant counts.
+    pub(crate) failed: bool,
+}
+
+/// A connection that was opened; for assigning addresses.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Opened {
+    pub(crate) at: Timestamp,
+    pub(crate) flow: FlowId,
+    pub(crate) opener: (End, NodeId),
+    pub(crate) other: (End, NodeId),
+}
+
+impl Opened {
+    /// The order in which addresses are assigned: that of time and, within an instant, of flows and connections.
+    pub(crate) fn order(&self) -> (Timestamp, FlowId, End) {
+        (self.at, self.flow, self.opener.0)
+    }
+}
