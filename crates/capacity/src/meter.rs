@@ -1,7 +1,7 @@
 //! The sender's results, from the records of its connection: times and bytes by phase, losses and how they cluster, and
 //! the state of the acknowledgement clock (RFC 3148 section 3).
 
-use warpline_core::record::{LossTrigger, TcpEvent};
+use warpline_core::record::{LossTrigger, Phase, TcpEvent};
 use warpline_core::{TimeDelta, Timestamp};
 
 use super::results::SenderResults;
@@ -209,12 +209,12 @@ impl Meter {
             self.cwnd >= offered && matches!(self.doing, Doing::SlowStart | Doing::Avoidance);
     }
 
-    fn on_state(&mut self, now: Timestamp, state: &'static str) {
+    fn on_state(&mut self, now: Timestamp, state: Phase) {
         let open = if self.cwnd < self.ssthresh { Doing::SlowStart } else { Doing::Avoidance };
         let doing = match state {
-            "recovery" | "cwr" => Doing::Recovery,
-            "loss" => Doing::Timeout,
-            _ => open,
+            Phase::Recovery | Phase::Cwr => Doing::Recovery,
+            Phase::Loss => Doing::Timeout,
+            Phase::Open | Phase::Disorder => open,
         };
         self.turn(now, doing);
         match doing {
@@ -232,7 +232,7 @@ impl Meter {
                     } else {
                         self.results.lost_opportunities += 1;
                     }
-                } else if state == "recovery" {
+                } else if state == Phase::Recovery {
                     self.results.recoveries += 1;
                 } else {
                     self.results.ecn_reductions += 1;
@@ -334,7 +334,7 @@ mod tests {
     fn lost(seq: u64, trigger: LossTrigger) -> TcpEvent {
         TcpEvent::Lost { seq, len: MSS as u32, trigger }
     }
-    fn state(state: &'static str) -> TcpEvent {
+    fn state(state: Phase) -> TcpEvent {
         TcpEvent::State { state }
     }
     fn measured(events: &[(u64, TcpEvent)], end: u64) -> SenderResults {
@@ -397,12 +397,12 @@ mod tests {
         let mut events: Vec<_> = (0..10).map(|i| (0, sent(1 + i * MSS))).collect();
         events.push((1, metrics(10_000, 10_000)));
         events.extend((0..6).map(|i| (100, lost(1 + i * MSS, LossTrigger::Rack))));
-        events.push((100, state("recovery")));
+        events.push((100, state(Phase::Recovery)));
         events.push((100, metrics(5000, 5000)));
         events.push((101, again(1)));
         events.push((102, again(1001)));
         events.push((200, acked(10_001, 10_000)));
-        events.push((200, state("open")));
+        events.push((200, state(Phase::Open)));
         let r = measured(&events, 300);
         assert_eq!((r.recoveries, r.max_cluster, r.loss_episodes), (1, 6, 1));
         assert_eq!(r.heroic_recoveries, 1, "six of ten were lost and no time-out came");
@@ -419,9 +419,9 @@ mod tests {
                 (0, sent(1001)),
                 (1000, lost(1, LossTrigger::Rto)),
                 (1000, lost(1001, LossTrigger::Rto)),
-                (1000, state("loss")),
+                (1000, state(Phase::Loss)),
                 (1100, acked(2001, 2000)),
-                (1100, state("open")),
+                (1100, state(Phase::Open)),
             ],
             2000,
         );
@@ -432,9 +432,9 @@ mod tests {
                 (0, sent(1001)),
                 (90, TcpEvent::Sacked { start: 1001, end: 2001 }),
                 (90, lost(1, LossTrigger::Rack)),
-                (90, state("recovery")),
+                (90, state(Phase::Recovery)),
                 (1000, lost(1, LossTrigger::Rto)),
-                (1000, state("loss")),
+                (1000, state(Phase::Loss)),
                 (1001, TcpEvent::Undo),
             ],
             2000,
@@ -445,7 +445,7 @@ mod tests {
     #[test]
     fn the_last_event_before_a_time_out_says_whether_an_opportunity_or_a_window_was_lost() {
         let probe = TcpEvent::Sent { seq: 3001, len: MSS as u32, retransmit: false, probe: true };
-        let timeout = [(1000, lost(1001, LossTrigger::Rto)), (1000, state("loss"))];
+        let timeout = [(1000, lost(1001, LossTrigger::Rto)), (1000, state(Phase::Loss))];
         let counted = |before: &[(u64, TcpEvent)]| {
             let r = measured(&[before, &timeout].concat(), 2000);
             (r.lost_opportunities, r.entire_windows)
@@ -478,7 +478,7 @@ mod tests {
                 (0, sent(1)),
                 (100, acked(1001, 1000)),
                 (100, metrics(2000, 1000)),
-                (400, state("loss")),
+                (400, state(Phase::Loss)),
                 (900, lost(1001, LossTrigger::Rto)),
                 (900, acked(1001, 0)),
             ],

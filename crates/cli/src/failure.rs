@@ -1,6 +1,6 @@
 //! How a command ends: its exit code, and the message of a failure.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::process::ExitCode;
 #[cfg(target_os = "linux")]
 use std::{io::ErrorKind, os::unix::process::ExitStatusExt, process::ExitStatus};
@@ -89,6 +89,12 @@ impl From<Code> for ExitCode {
 pub(crate) struct Failure {
     code: Code,
     message: String,
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
 }
 
 impl Failure {

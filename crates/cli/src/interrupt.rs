@@ -65,6 +65,22 @@ pub(crate) fn listen(unfinished: Vec<PathBuf>) -> Result<(), Failure> {
     handle(asked).map_err(|error| Failure::run(format!("cannot listen for Ctrl-C: {error}")))
 }
 
+/// Handles signals from now on, in one of several processes of a run: the first ends it at once, without results. What starts them, `mpirun`,
+/// gives them a second at most. `unfinished` is the run directory to be written, if this process writes it.
+///
+/// # Errors
+/// If the system does not allow a handler.
+pub(crate) fn listen_together(unfinished: Option<PathBuf>) -> Result<(), Failure> {
+    let asked = move || {
+        if let Some(target) = &unfinished {
+            warpline_results::discard_unfinished(target);
+            output::note("ended by a signal; nothing is kept of a run in several processes");
+        }
+        process::exit(i32::from(Code::Interrupted.number()));
+    };
+    handle(asked).map_err(|error| Failure::run(format!("cannot listen for Ctrl-C: {error}")))
+}
+
 /// Handles signals from now on, for a command that leaves nothing behind: the first request is followed silently, the second ends the
 /// process at once.
 ///

@@ -11,12 +11,15 @@ mod output;
 mod reference;
 mod stopwatch;
 mod suggestion;
+mod together;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::commands::{Command, EXIT_CODES};
+use crate::failure::Code;
+use crate::together::Together;
 
 /// Network experiments at any speed of time.
 ///
@@ -52,12 +55,35 @@ fn with_signs(command: clap::Command) -> clap::Command {
 }
 
 fn main() -> ExitCode {
-    let given = with_signs(Cli::command()).get_matches();
-    let cli = Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit());
-    match cli.command.execute() {
-        Ok(code) => code.into(),
+    let mut together = match Together::join() {
+        Ok(together) => together,
+        // The other processes say the same.
+        Err(_) if warpline_mpi::place().is_some_and(|place| place.own > 0) => return Code::Success.into(),
         Err(failure) => {
             output::error(failure.message());
+            return failure.code().into();
+        }
+    };
+    let given = with_signs(Cli::command()).try_get_matches();
+    let cli = match given.and_then(|given| Cli::from_arg_matches(&given)) {
+        Ok(cli) => cli,
+        Err(error) => {
+            if together.count() == 1 {
+                error.exit();
+            }
+            if together.speaks() {
+                let _ = error.print();
+            }
+            together.wait();
+            return if error.use_stderr() { Code::Usage } else { Code::Success }.into();
+        }
+    };
+    match cli.command.execute(&mut together) {
+        Ok(code) => code.into(),
+        Err(failure) => {
+            if together.speaks() {
+                output::error(failure.message());
+            }
             failure.code().into()
         }
     }

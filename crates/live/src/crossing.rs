@@ -5,7 +5,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use warpline_core::{EndpointId, LinkId, NodeId, Packet, Streams, TimeDelta, Timestamp};
+use warpline_core::{EndpointId, LinkId, NodeId, Packet, Streams, TimeDelta, TimerId, Timestamp};
 use warpline_net::{Control, LinkConfig, LinkStats, Network, Port, RouteId};
 
 use crate::audit::Audit;
@@ -47,7 +47,7 @@ impl World for Crossing {
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, gate: &mut Gate, _: &mut Port<'_>) {
         gate.transmit(now, packet, PortId(packet.to.0));
     }
-    fn handle_timeout(&mut self, _: Timestamp, _: EndpointId, _: &mut Gate, _: &mut Port<'_>) {}
+    fn handle_timeout(&mut self, _: Timestamp, _: TimerId, _: &mut Gate, _: &mut Port<'_>) {}
 }
 
 /// A link with two directions, and the emulator that moves packets across it.

@@ -17,7 +17,7 @@ use std::os::fd::BorrowedFd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 use warpline_core::dilation::Tdf;
-use warpline_core::{Body, Ecn, EndpointId, Frame, Packet, TimeDelta, Timestamp};
+use warpline_core::{Body, Ecn, EndpointId, Frame, Packet, TimeDelta, TimerId, Timestamp};
 use warpline_net::{Control, Hosts, Network, Port};
 use warpline_results::live::AuditSummary;
 
@@ -97,8 +97,8 @@ pub trait World {
     /// A packet has left the network at the endpoint that it is addressed to. The world must send a frame to a port with
     /// [`Gate::transmit`], or give it back with [`Gate::release`].
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, gate: &mut Gate, port: &mut Port<'_>);
-    /// An endpoint's timer has fired, as in [`Hosts::handle_timeout`].
-    fn handle_timeout(&mut self, now: Timestamp, endpoint: EndpointId, gate: &mut Gate, port: &mut Port<'_>);
+    /// A timer has fired, as in [`Hosts::handle_timeout`].
+    fn handle_timeout(&mut self, now: Timestamp, timer: TimerId, gate: &mut Gate, port: &mut Port<'_>);
     /// A link has lost the packet with this frame, which is released after the call.
     fn handle_loss(&mut self, handle: u32) {
         let _ = handle;
@@ -193,8 +193,8 @@ impl<W: World> Hosts for Adapter<'_, W> {
         self.world.handle_packet(now, packet, self.gate, port);
     }
     #[inline]
-    fn handle_timeout(&mut self, now: Timestamp, endpoint: EndpointId, port: &mut Port<'_>) {
-        self.world.handle_timeout(now, endpoint, self.gate, port);
+    fn handle_timeout(&mut self, now: Timestamp, timer: TimerId, port: &mut Port<'_>) {
+        self.world.handle_timeout(now, timer, self.gate, port);
     }
 }
 

@@ -6,7 +6,7 @@
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use nix::libc;
-use warpline_core::{EndpointId, NodeId, Packet, Rate, Streams, TimeDelta, Timestamp};
+use warpline_core::{EndpointId, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp};
 use warpline_live::clock::LagPolicy;
 use warpline_live::emulator::{Emulator, EmulatorConfig, EmulatorError, Ended, Gate, World};
 use warpline_live::netlink::{Netlink, VethEnd};
@@ -109,7 +109,7 @@ impl World for Crossing {
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, gate: &mut Gate, _: &mut Port<'_>) {
         gate.transmit(now, packet, PortId(packet.to.0));
     }
-    fn handle_timeout(&mut self, _: Timestamp, _: EndpointId, _: &mut Gate, _: &mut Port<'_>) {}
+    fn handle_timeout(&mut self, _: Timestamp, _: TimerId, _: &mut Gate, _: &mut Port<'_>) {}
 }
 
 fn network(delay: TimeDelta, rate: Option<u64>) -> (Network, Crossing) {

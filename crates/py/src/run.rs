@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use parquet::arrow::ArrowWriter;
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 use warpline_lab::report::write_report;
+use warpline_lab::run::parts::Cores;
 use warpline_lab::run::{self, CcFactory, CustomCc, RunOptions};
 use warpline_net::Control;
 use warpline_results::{self as results, Summary, TableKind, Tables};
@@ -256,7 +258,7 @@ fn observe(observer: Option<&Py<PyAny>>, progress: &run::Progress, failure: &Fai
 
 /// Runs a scenario and returns the run, with the exception that stopped it if one did.
 #[pyfunction]
-#[pyo3(signature = (scenario, *, seed = None, out = None, force = false, report = false, observer = None, cc = BTreeMap::new()))]
+#[pyo3(signature = (scenario, *, seed = None, out = None, force = false, report = false, observer = None, cc = BTreeMap::new(), cores = None))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
 pub(crate) fn run_scenario<'py>(
     py: Python<'py>,
@@ -267,11 +269,19 @@ pub(crate) fn run_scenario<'py>(
     report: bool,
     observer: Option<Py<PyAny>>,
     cc: BTreeMap<String, Py<PyAny>>,
+    cores: Option<NonZero<usize>>,
 ) -> PyResult<(Run, Option<Bound<'py, PyAny>>)> {
     let failure = Failure::default();
     let mut inner = scenario.0.clone();
     inner.seed = seed.unwrap_or(inner.seed);
-    let options = RunOptions { tables: out.is_none(), out, force, report, custom_cc: custom(cc, &failure) };
+    let options = RunOptions {
+        tables: out.is_none(),
+        out,
+        force,
+        report,
+        custom_cc: custom(cc, &failure),
+        cores: Cores::asked(cores),
+    };
     let outcome = py.detach(|| {
         let outcome =
             run::run(&inner, &options, &mut |progress| observe(observer.as_ref(), progress, &failure))?;

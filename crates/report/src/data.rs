@@ -52,7 +52,7 @@ pub struct BandData {
 pub struct RunData {
     /// What tells it from the other runs of the page: scenario, seed, or the directory's name where those are the same.
     pub label: String,
-    /// `summary.json` without its tables (`flows`, `links`, `groups`). Empty when the file is missing.
+    /// `summary.json` without its tables (`flows`, `links`, `groups`, `sizes`). Empty when the file is missing.
     pub summary: Map<String, Value>,
     /// What the reader should know before believing the plots: interrupted, missing, thinned.
     pub notes: Vec<Note>,
@@ -93,7 +93,7 @@ pub struct Note {
 /// A table with typed cells.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// Which table: "flows", "links", "transfers", "groups".
+    /// Which table: "flows", "links", "transfers", "groups", "sizes".
     pub id: String,
     /// The columns' names as in the Parquet files: their endings (`_bps`, `_ms`, `_bytes`, `_s`) tell the unit.
     pub columns: Vec<String>,

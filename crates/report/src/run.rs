@@ -1,9 +1,13 @@
 //! One run directory as report data: summary, tables, series, and the notes on what is missing.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
 use std::path::Path;
 
+use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
+use warpline_results::{AuditedMeasure, Row, Stretch, Summary};
 
 use super::ReportError;
 use super::data::{Distribution, Note, NoteLevel, RunData, Table};
@@ -44,6 +48,7 @@ pub(super) fn read(dir: &Path, runs: usize, read_capacity: ReadCapacity) -> Resu
     completeness(object, &mut run);
     live(object, &mut run);
     guests(object, &mut run);
+    fast_forward(object, &mut run);
     capacity(dir, &mut run, read_capacity);
 
     for (id, missing) in [
@@ -51,6 +56,7 @@ pub(super) fn read(dir: &Path, runs: usize, read_capacity: ReadCapacity) -> Resu
         ("links", "links.parquet is missing"),
         ("transfers", ""),
         ("groups", ""),
+        ("sizes", ""),
     ] {
         let listed = object.remove(id).and_then(|rows| rows_to_table(id, &rows));
         match tables::read_table(dir, id)?.or(listed) {
@@ -142,15 +148,42 @@ impl RunData {
 
 fn read_summary(dir: &Path) -> Result<Option<Map<String, Value>>, ReportError> {
     let path = dir.join("summary.json");
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
+    let file = match File::open(&path) {
+        Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(ReportError::Read { path, source }),
     };
-    match serde_json::from_str(&text) {
-        Ok(Value::Object(object)) => Ok(Some(object)),
-        Ok(_) => Err(ReportError::Malformed { path, reason: "it does not hold a JSON object".to_owned() }),
-        Err(error) => Err(ReportError::Malformed { path, reason: error.to_string() }),
+    let file = BufReader::with_capacity(1 << 16, file);
+    let mut deserializer = serde_json::Deserializer::from_reader(file);
+    let read = deserializer.deserialize_any(WithoutTables(dir));
+    read.and_then(|object| deserializer.end().map(|()| Some(object))).map_err(|error| {
+        match error.io_error_kind() {
+            Some(kind) => ReportError::Read { path, source: kind.into() },
+            None => ReportError::Malformed { path, reason: error.to_string() },
+        }
+    })
+}
+
+/// Reads a summary without the rows that its directory has as tables, too: there may be very many.
+struct WithoutTables<'a>(&'a Path);
+
+impl<'de> Visitor<'de> for WithoutTables<'_> {
+    type Value = Map<String, Value>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(key) = map.next_key::<String>()? {
+            if self.0.join(format!("{key}.parquet")).is_file() {
+                map.next_value::<IgnoredAny>()?;
+            } else {
+                object.insert(key, map.next_value()?);
+            }
+        }
+        Ok(object)
     }
 }
 
@@ -204,6 +237,20 @@ fn live(summary: &mut Map<String, Value>, run: &mut RunData) {
         run.tables.extend(dilation.remove("steps").and_then(|rows| rows_to_table("dilation", &rows)));
     }
     programs(live, run);
+}
+
+/// What only a run that skips time has: how much it skipped, and how far off its results are for that.
+fn fast_forward(summary: &mut Map<String, Value>, run: &mut RunData) {
+    if !summary.contains_key("fast_forward") {
+        return;
+    }
+    if let Ok(read) = serde_json::from_value::<Summary>(Value::Object(summary.clone())) {
+        run.info(&read.skipping().join(" "));
+    }
+    summary.remove("fast_forward");
+    for id in [Stretch::TABLE, AuditedMeasure::TABLE] {
+        run.tables.extend(summary.remove(id).and_then(|rows| rows_to_table(id, &rows)));
+    }
 }
 
 /// What only a run with guests has: whether it can be repeated, and its machines, hosts and programs as tables.

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use warpline_lab::run::parts::Cores;
 use warpline_lab::run::{RunOptions, run};
 use warpline_net::Control;
 use warpline_study::bench::{Workload, workloads};
@@ -26,6 +27,7 @@ is its own (Linux only).
 Examples:
   warpline bench
   warpline bench --only dumbbell-100 --repeat 5
+  warpline bench --only dumbbell-1000 --cores 2
   warpline bench --json > bench.json
 
 `make bench` also measures ns-2 and ns-3.";
@@ -45,6 +47,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeat: u16,
 
+    /// Cores that a workload uses, if it can be cut into so many parts
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    cores: u16,
+
     /// Print JSON, for programs
     #[arg(long)]
     json: bool,
@@ -60,6 +66,8 @@ struct Measurement {
     wall_s: f64,
     packet_hops: u64,
     events: u64,
+    /// Those that had to be handled one after another.
+    critical_events: u64,
     /// Peak resident memory of the process, if the system reports it.
     peak_memory_bytes: Option<u64>,
 }
@@ -77,7 +85,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     let all = workloads();
     if let Some(name) = &args.measure {
         let workload = all.iter().find(|workload| workload.name == name);
-        let measurement = measure(workload.ok_or_else(|| unknown(name, &all))?)?;
+        let measurement = measure(workload.ok_or_else(|| unknown(name, &all))?, args.cores)?;
         output::print(&format!("{}\n", json!(measurement)))?;
         return Ok(Code::Success);
     }
@@ -93,7 +101,8 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     }
     let mut rows = Vec::new();
     for workload in chosen {
-        let mut runs = (0..args.repeat).map(|_| in_child(workload)).collect::<Result<Vec<_>, _>>()?;
+        let mut runs =
+            (0..args.repeat).map(|_| in_child(workload, args.cores)).collect::<Result<Vec<_>, _>>()?;
         runs.sort_by(|a, b| a.packet_hops_per_s().total_cmp(&b.packet_hops_per_s()));
         let median = &runs[runs.len() / 2];
         if args.json {
@@ -105,6 +114,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
                 "wall_s": median.wall_s,
                 "packet_hops": median.packet_hops,
                 "events": median.events,
+                "critical_events": median.critical_events,
                 "peak_memory_bytes": median.peak_memory_bytes,
                 "runs": runs,
             }));
@@ -128,8 +138,8 @@ fn unknown(name: &str, all: &[Workload]) -> Failure {
     Failure::usage(format!("no workload has \"{name}\" in its name; there are {}", names.join(", ")))
 }
 
-fn measure(workload: &Workload) -> Result<Measurement, Failure> {
-    let options = RunOptions { report: false, ..RunOptions::default() };
+fn measure(workload: &Workload, cores: u16) -> Result<Measurement, Failure> {
+    let options = RunOptions { cores: Cores::Exactly(cores.into()), ..RunOptions::default() };
     let scenario = workload.scenario().map_err(Failure::run)?;
     let stopwatch = Stopwatch::start();
     let outcome = run(&scenario, &options, &mut |_| Control::Continue).map_err(Failure::run)?;
@@ -137,6 +147,7 @@ fn measure(workload: &Workload) -> Result<Measurement, Failure> {
         wall_s: stopwatch.seconds(),
         packet_hops: outcome.packet_hops,
         events: outcome.events,
+        critical_events: outcome.critical_events,
         peak_memory_bytes: peak_memory(),
     })
 }
@@ -149,12 +160,12 @@ fn peak_memory() -> Option<u64> {
 }
 
 /// Measures in a fresh process.
-fn in_child(workload: &Workload) -> Result<Measurement, Failure> {
+fn in_child(workload: &Workload, cores: u16) -> Result<Measurement, Failure> {
     let failed =
         |why: &str| Failure::run(format!("the workload {} could not be measured: {why}", workload.name));
     let program = env::current_exe().map_err(|error| failed(&error.to_string()))?;
     let child = Command::new(program)
-        .args(["bench", "--measure", workload.name])
+        .args(["bench", "--measure", workload.name, "--cores", &cores.to_string()])
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()

@@ -78,10 +78,11 @@ fn checked(path: &Path, sets: &[String]) -> Result<Scenario, Failure> {
 /// A line for each direction of each link, and how to limit loss or a trace to one direction if `between` gives it to both.
 fn links(scenario: &Scenario) -> String {
     let expanded = scenario.expand();
-    let width = expanded.links.iter().map(|link| link.name.chars().count()).max().unwrap_or(0);
+    let names: Vec<String> = expanded.links.iter().map(|link| expanded.link_name(&link)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
-    for link in &expanded.links {
-        let _ = writeln!(text, "  {:width$}  {}", link.name, link.describe(&scenario.directory, true));
+    for (name, link) in names.iter().zip(expanded.links.iter()) {
+        let _ = writeln!(text, "  {name:width$}  {}", link.kind.describe(&scenario.directory, true));
     }
     if let Some(what) = scenario.both_ways() {
         let _ = writeln!(

@@ -41,6 +41,7 @@ mod treno;
 use clap::Subcommand;
 
 use crate::failure::{Code, Failure};
+use crate::together::Together;
 
 /// The exit codes, for the help of `warpline` itself.
 pub(crate) const EXIT_CODES: &str = "\
@@ -104,9 +105,14 @@ impl Command {
     ///
     /// # Errors
     /// If it fails; the failure carries the exit code.
-    pub(crate) fn execute(self) -> Result<Code, Failure> {
+    pub(crate) fn execute(self, together: &mut Together) -> Result<Code, Failure> {
+        if together.count() > 1 && !matches!(self, Command::Run(_)) {
+            return Err(Failure::usage(
+                "only `warpline run` runs in several processes; start this without mpirun",
+            ));
+        }
         match self {
-            Command::Run(args) => run::execute(args),
+            Command::Run(args) => run::execute(args, together),
             #[cfg(target_os = "linux")]
             Command::Shell(args) => shell::execute(*args),
             #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -1,12 +1,16 @@
 //! `warpline run`: runs a scenario and writes its results and report.
 
 use std::fmt::Write as _;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::ValueHint;
 use serde_json::json;
-use warpline_lab::run::{Broken, CustomCc, Progress, RunError, RunOptions, RunOutcome, check, prepare, run};
+use warpline_lab::run::parts::Cores;
+use warpline_lab::run::{
+    ApartError, Broken, CustomCc, Progress, RunError, RunOptions, RunOutcome, check, prepare, run, run_apart,
+};
 use warpline_net::Control;
 use warpline_results::render;
 use warpline_scenario::{ClockMode, Scenario};
@@ -18,6 +22,7 @@ use crate::destination::Destination;
 use crate::failure::{Code, Failure};
 use crate::mishaps::Mishaps;
 use crate::stopwatch::Stopwatch;
+use crate::together::Together;
 use crate::{interrupt, junit, output, suggestion};
 
 const EXAMPLES: &str = "\
@@ -30,6 +35,9 @@ Examples:
     warpline run scenarios/dumbbell.toml --seeds 1..20
   A scenario that another program makes:
     ./make-scenario | warpline run -
+  On one core, and how many it would use:
+    warpline run scenarios/dumbbell.toml --cores 1
+    warpline run scenarios/dumbbell.toml --verbose
   For programs:
     warpline run scenarios/dumbbell.toml --json | jq .summary.totals.goodput_bps
 
@@ -100,12 +108,22 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
 
+    /// Cores for one simulated run [default: as many as make it faster]
+    ///
+    /// The results are the same bytes for any number.
+    #[arg(short, long, value_name = "N", value_parser = cores)]
+    cores: Option<NonZero<u16>>,
+
+    /// Say into which parts a simulated run is cut, and why
+    #[arg(short, long, conflicts_with = "quiet", hide_short_help = true)]
+    verbose: bool,
+
     /// Leave out report.html
     #[arg(long)]
     no_report: bool,
 
     /// Write what passed and what failed as JUnit XML, for CI: for each seed, a test case for each program and one for the run
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, hide_short_help = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     junit: Option<PathBuf>,
 
     /// Print JSON on standard output, for programs
@@ -115,6 +133,11 @@ pub(crate) struct Args {
     /// Print only the path of the report, or of the run directory with --no-report
     #[arg(short, long)]
     quiet: bool,
+}
+
+/// Reads a number of cores.
+fn cores(text: &str) -> Result<NonZero<u16>, String> {
+    text.parse().map_err(|_| format!("\"{text}\" is not a number of cores; write 1 or more"))
 }
 
 /// A list of seeds on the command line.
@@ -175,26 +198,45 @@ struct Plan {
     _claimed: Option<Destination>,
 }
 
-pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
+pub(crate) fn execute(args: Args, together: &mut Together) -> Result<Code, Failure> {
     let name = if args.file == Path::new("-") { None } else { args.file.file_stem() };
     let name = name.map_or("standard input".into(), |stem| stem.to_string_lossy());
-    let plan = plan(&args).map_err(|failure| refused(&args, &name, failure))?;
+    let plan = plan(&args, together);
+    let plan = together.agree(plan).map_err(|failure| refused(&args, &name, failure, together))?;
     if let [_] = plan.seeds[..] {
-        one(&args, &plan.scenario, &plan.options)
+        one(&args, &plan.scenario, &plan.options, together)
     } else {
-        several(&args, &plan.scenario, &plan.seeds, &plan.options)
+        several(&args, &plan.scenario, &plan.seeds, &plan.options, together)
     }
 }
 
 /// Tells CI, too, that there was no run.
-fn refused(args: &Args, scenario: &str, failure: Failure) -> Failure {
-    if let Err(unwritten) = junit::write_error(args.junit.as_deref(), scenario, failure.message()) {
+fn refused(args: &Args, scenario: &str, failure: Failure, together: &Together) -> Failure {
+    if together.speaks()
+        && let Err(unwritten) = junit::write_error(args.junit.as_deref(), scenario, failure.message())
+    {
         output::error(unwritten.message());
     }
     failure
 }
 
-fn plan(args: &Args) -> Result<Plan, Failure> {
+/// What cannot be asked of several processes.
+fn allowed_together(args: &Args) -> Result<(), Failure> {
+    let (what, instead) = if args.file == Path::new("-") {
+        ("standard input, which only one of them would get", "name a file that all of them can read")
+    } else if args.cores.is_some() {
+        ("--cores", "each process runs one part, so start as many processes as there are cores")
+    } else {
+        return Ok(());
+    };
+    Err(Failure::usage(format!("a run in several processes does not take {what}: {instead}")))
+}
+
+fn plan(args: &Args, together: &Together) -> Result<Plan, Failure> {
+    let several = together.count() > 1;
+    if several {
+        allowed_together(args)?;
+    }
     let source = suggestion::scenario(&args.file)?;
     let mut sets = args.sets.clone();
     if let Some(mode) = args.clock.as_deref().or(args.tdf.is_some().then_some("dilated")) {
@@ -206,9 +248,14 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         sets.extend(args.tdf.as_ref().map(|tdf| format!("clock.tdf={tdf}")));
     }
     let mut scenario = source.load(&sets).map_err(Failure::usage)?;
-    scenario.notes.iter().for_each(|note| output::note(note));
-    check(&scenario, &CustomCc::default()).map_err(failure)?;
-    if scenario.needs_namespaces() {
+    if together.speaks() {
+        scenario.notes.iter().for_each(|note| output::note(note));
+    }
+    // Several processes find that out together, when each builds its part.
+    if !several {
+        check(&scenario, &CustomCc::default()).map_err(failure)?;
+    }
+    if scenario.needs_namespaces() && !several {
         #[cfg(target_os = "linux")]
         super::clean::before();
         // Before any other thread exists.
@@ -218,6 +265,11 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         scenario.seed = seed;
     }
     let seeds = args.seeds(&scenario);
+    if several && seeds.len() > 1 {
+        return Err(Failure::usage(
+            "several seeds are several runs; start them without mpirun, or one after the other with --seed",
+        ));
+    }
     if let [seed] = seeds[..] {
         scenario.seed = seed;
     }
@@ -225,7 +277,8 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         [seed] => format!("{}-{seed}", scenario.name),
         _ => format!("{}-{}-seeds", scenario.name, seeds.len()),
     };
-    let claimed = args.out.is_none().then(|| Destination::claim(&stem)).transpose()?;
+    let claims = args.out.is_none() && together.speaks();
+    let claimed = claims.then(|| Destination::claim(&stem)).transpose()?;
     let target = match (&args.out, &claimed) {
         (Some(out), _) => out.clone(),
         (None, Some(destination)) => destination.path().to_owned(),
@@ -235,9 +288,20 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         [_] => vec![target.clone()],
         _ => seeds.iter().map(|&seed| seed_directory(&target, seed)).collect(),
     };
-    interrupt::listen(unfinished)?;
-    let options =
-        RunOptions { out: Some(target), force: args.force, report: !args.no_report, ..RunOptions::default() };
+    match several {
+        true => interrupt::listen_together(together.speaks().then(|| target.clone()))?,
+        false => interrupt::listen(unfinished)?,
+    }
+    // Several runs at the same time use all cores already.
+    let asked = args.cores.is_some() || seeds.len() == 1;
+    let cores = if asked { Cores::asked(args.cores.map(Into::into)) } else { Cores::One };
+    let options = RunOptions {
+        out: Some(target),
+        force: args.force,
+        report: !args.no_report,
+        cores,
+        ..RunOptions::default()
+    };
     Ok(Plan { scenario, seeds, options, _claimed: claimed })
 }
 
@@ -246,18 +310,46 @@ fn control() -> Control {
     if interrupt::requested() { Control::Stop } else { Control::Continue }
 }
 
-fn one(args: &Args, scenario: &Scenario, options: &RunOptions) -> Result<Code, Failure> {
+fn one(
+    args: &Args,
+    scenario: &Scenario,
+    options: &RunOptions,
+    together: &mut Together,
+) -> Result<Code, Failure> {
     let stopwatch = Stopwatch::start();
-    let bar = Bar::new(&scenario.name, 1, scenario.duration.0.as_nanos(), args.quiet || args.json);
-    let outcome = run(scenario, options, &mut |progress: &Progress| {
+    let machines = together.machines()?;
+    let hidden = args.quiet || args.json || !together.speaks();
+    let bar = Bar::new(&scenario.name, 1, scenario.duration.0.as_nanos(), hidden);
+    let mut observe = |progress: &Progress| {
         bar.update(0, progress);
         control()
-    });
+    };
+    let outcome = match together.world() {
+        None => run(scenario, options, &mut observe).map(Some),
+        Some(world) => match run_apart(scenario, options, &mut observe, world) {
+            Ok(outcome) => Ok(outcome),
+            Err(ApartError::Begin(error)) => Err(error),
+            Err(ApartError::Run(error)) => {
+                let failure = refused(args, &scenario.name, failure(error), together);
+                together.abort(&failure);
+                return Err(failure);
+            }
+        },
+    };
     bar.clear();
     let outcome = match outcome {
-        Ok(outcome) => outcome,
-        Err(error) => return Err(refused(args, &scenario.name, failure(error))),
+        Ok(Some(outcome)) => outcome,
+        // Another process writes the results.
+        Ok(None) => return Ok(Code::Success),
+        // The first process reports the error. A failure of this one, too, could give `mpirun` another exit code.
+        Err(RunError::Elsewhere { .. }) if !together.speaks() => return Ok(Code::Success),
+        Err(error) => return Err(refused(args, &scenario.name, failure(error), together)),
     };
+    let idle = together.count().saturating_sub(outcome.parts.count());
+    if machines.is_some() && idle > 0 {
+        let doing = if idle == 1 { "process has" } else { "processes have" };
+        output::note(&format!("{idle} of {} {doing} nothing to do: {}", together.count(), outcome.parts));
+    }
     junit::write(args.junit.as_deref(), &scenario.name, std::slice::from_ref(&outcome), &[])?;
     let seconds = stopwatch.seconds();
     let directory = outcome.directory.as_deref();
@@ -281,6 +373,10 @@ fn one(args: &Args, scenario: &Scenario, options: &RunOptions) -> Result<Code, F
             output::short(outcome.summary.info.simulated_s / seconds),
             output::short(outcome.packet_hops as f64 / seconds),
         );
+        if args.verbose {
+            let machines = machines.map(|machines| format!("{machines}; ")).unwrap_or_default();
+            let _ = writeln!(text, "Cores: {machines}{}{}", outcome.parts, at_best(&outcome));
+        }
         text + &places(directory, report.as_deref())
     };
     if let Some(code) = judged(&outcome, &text)? {
@@ -292,6 +388,15 @@ fn one(args: &Args, scenario: &Scenario, options: &RunOptions) -> Result<Code, F
         if outcome.summary.live.is_some() { "real" } else { "simulated" },
     );
     finish(&text, outcome.complete, &stopped)
+}
+
+/// How much faster the parts of a run could make it, for people; nothing about a single part.
+fn at_best(outcome: &RunOutcome) -> String {
+    if outcome.parts.count() < 2 || outcome.critical_events == 0 {
+        return String::new();
+    }
+    let share = outcome.events as f64 / outcome.critical_events as f64;
+    format!("; as their events were shared out, at best {share:.2} times as fast as one")
 }
 
 /// If a run failed, prints its results and the failure and returns the exit code; otherwise `None`.
@@ -335,7 +440,13 @@ fn broken_code(outcomes: &[RunOutcome]) -> Code {
     }
 }
 
-fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions) -> Result<Code, Failure> {
+fn several(
+    args: &Args,
+    scenario: &Scenario,
+    seeds: &[u64],
+    options: &RunOptions,
+    together: &Together,
+) -> Result<Code, Failure> {
     let stopwatch = Stopwatch::start();
     // Live runs need the machine for themselves.
     let live = scenario.clock.mode != ClockMode::Virtual;
@@ -348,7 +459,7 @@ fn several(args: &Args, scenario: &Scenario, seeds: &[u64], options: &RunOptions
     bar.clear();
     let replication = match replication {
         Ok(replication) => replication,
-        Err(error) => return Err(refused(args, &scenario.name, failure(error))),
+        Err(error) => return Err(refused(args, &scenario.name, failure(error), together)),
     };
     junit::write(args.junit.as_deref(), &scenario.name, &replication.runs, &replication.errors)?;
     let mishaps = mishaps(&replication);
@@ -433,7 +544,7 @@ fn places(directory: Option<&Path>, report: Option<&Path>) -> String {
 pub(super) fn failure(error: RunError) -> Failure {
     match error {
         RunError::Build(_) => Failure::usage(error),
-        RunError::Live(_) => Failure::run(error),
+        RunError::Live(_) | RunError::Meet(_) | RunError::Elsewhere { .. } => Failure::run(error),
         RunError::Results(_) | RunError::Report(_) => Failure::output(error),
     }
 }

@@ -177,3 +177,24 @@ fn junit_has_an_error_if_there_was_no_run() {
         std::fs::remove_file(desk.path().join("junit.xml")).unwrap();
     }
 }
+
+#[cfg(not(feature = "mpi"))]
+#[test]
+fn a_build_without_mpi_refuses_to_be_one_of_several_processes() {
+    let desk = Desk::new();
+    let one_of_two = |number: &str| {
+        let mut program = desk.program(&["run", "small.toml"]);
+        program.env("OMPI_COMM_WORLD_SIZE", "2").env("OMPI_COMM_WORLD_RANK", number);
+        crate::support::Answer::from(program.output().unwrap())
+    };
+    let first = one_of_two("0");
+    assert!(
+        first.stderr.starts_with("error: started in 2 processes, but this build has no MPI"),
+        "{first:?}"
+    );
+    assert_eq!((first.code, first.stdout.as_str()), (Some(2), ""));
+    // It is said once.
+    let second = one_of_two("1");
+    assert_eq!((second.code, second.stdout.as_str(), second.stderr.as_str()), (Some(0), "", ""));
+    assert_eq!(desk.names("."), ["small.toml"], "nothing was run");
+}

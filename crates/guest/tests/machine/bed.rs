@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 
 use warpline_core::{
-    Body, Ecn, EndpointId, FlowId, Frame, NodeId, Packet, Rate, Streams, TimeDelta, Timestamp,
+    Body, Ecn, EndpointId, FlowId, Frame, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp,
 };
 use warpline_guest::machine::Timing;
 use warpline_guest::order::{FlowOrder, HostOrder, Order, ProgramOrder, Role};
@@ -121,7 +121,7 @@ impl Hosts for Ends {
             self.arrived.push_back((packet.to.0, handle));
         }
     }
-    fn handle_timeout(&mut self, _: Timestamp, _: EndpointId, _: &mut Port<'_>) {}
+    fn handle_timeout(&mut self, _: Timestamp, _: TimerId, _: &mut Port<'_>) {}
 }
 
 impl Bed {

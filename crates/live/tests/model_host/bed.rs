@@ -4,7 +4,7 @@ use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::{Child, Command, Stdio};
 
-use warpline_core::{Ecn, EndpointId, LinkId, NodeId, Packet, Rate, Streams, TimeDelta, Timestamp};
+use warpline_core::{Ecn, EndpointId, LinkId, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp};
 use warpline_live::datagram;
 use warpline_live::emulator::{Emulator, EmulatorConfig, Gate, World};
 use warpline_live::netlink::Netlink;
@@ -29,6 +29,7 @@ const PATIENCE: u64 = 60;
 
 /// The host's endpoint, and that of the port.
 const HOST: EndpointId = EndpointId(0);
+const TIMER: TimerId = TimerId(0);
 const LINUX: EndpointId = EndpointId(1);
 
 /// The links: the same loss each way, 5 ms each way.
@@ -58,7 +59,7 @@ impl ModelWorld {
         }
         let deadline = self.host.poll_timeout();
         if deadline.is_set() {
-            port.set_timer(HOST, deadline);
+            port.set_timer(TIMER, deadline);
         }
         while let Some(event) = self.host.poll_event() {
             self.events.push(event);
@@ -84,7 +85,7 @@ impl World for ModelWorld {
         gate.release(frame.handle);
         self.pump(now, gate, port);
     }
-    fn handle_timeout(&mut self, now: Timestamp, _: EndpointId, gate: &mut Gate, port: &mut Port<'_>) {
+    fn handle_timeout(&mut self, now: Timestamp, _: TimerId, gate: &mut Gate, port: &mut Port<'_>) {
         self.host.handle_timeout(now);
         self.pump(now, gate, port);
     }
@@ -183,7 +184,7 @@ impl Bed {
         while self.now() < end {
             // Sends what the application has done since.
             let present = self.network.now();
-            self.network.port(present).set_timer(HOST, present);
+            self.network.port(present).set_timer(TIMER, present);
             let until = self.now() + TimeDelta::from_millis(20);
             self.emulator.run(&mut self.network, &mut self.world, until, &[], |_| Control::Continue).unwrap();
             if done(&mut self.world) {

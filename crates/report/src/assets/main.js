@@ -29,7 +29,7 @@
     if (W.dilation(run)) view.append(part("Time", [], ...add(W.dilationPlot(run))));
     if (run.distributions.length) view.append(part("Distributions", [], ...add(...run.distributions.map(W.distributionPlot))));
     if (run.shares?.length) view.append(part("Keeping pace", [], ...add(...run.shares.map(W.sharesPlot))));
-    const order = ["capacity", "programs", "groups", "flows", "links", "transfers", "hosts", "machines", "dilation"];
+    const order = ["capacity", "programs", "groups", "sizes", "flows", "links", "transfers", "hosts", "machines", "dilation", "stretches", "audits"];
     const tables = run.tables.filter((t) => t !== result && t.cells[0]?.length).sort((a, b) => order.indexOf(a.id) - order.indexOf(b.id));
     if (tables.length) view.append(part("Tables", [], ...tables.map((t) => W.table(t))));
     return { view, destroy: () => plots.forEach((plot) => plot.destroy()) };
