@@ -25,8 +25,8 @@ endif
 
 FUZZ_SECONDS ?= 30
 
-.PHONY: help run test bench bench-live fuzz docs schema python clean setup-run setup-test setup-bench \
-	format lint deny test-rust test-examples test-template test-release test-docs test-scenarios test-python golden miri memory
+.PHONY: help run test bench bench-live fuzz docs schema python clean setup-run setup-test setup-mpi setup-bench \
+	format lint deny test-rust test-examples test-template test-release test-docs test-scenarios test-python test-mpi golden miri memory model threads
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,12 @@ golden: ## Check that debug and release builds give the same bytes (not part of 
 
 miri: ## The tests of core, net, transport and capacity under Miri (needs nightly Rust with Miri; says what is missing)
 	@scripts/miri.sh
+
+model: ## Check the meeting of a network's parts in all orders of events (with loom)
+	RUSTFLAGS="--cfg loom" $(CARGO) test --locked --release --target-dir $(TARGET)/model --package warpline-net --lib meeting
+
+threads: ## The tests of a network in parts under the thread sanitiser (needs nightly Rust with its source; says what is missing)
+	@scripts/threads.sh
 
 memory: ## The tests of the crates with unsafe code under the address sanitiser
 	@scripts/memory.sh
@@ -89,6 +95,9 @@ setup-run:
 
 setup-test:
 	@scripts/setup.sh test
+
+setup-mpi:
+	@scripts/setup.sh mpi
 
 setup-bench:
 	@scripts/setup.sh bench
@@ -146,3 +155,8 @@ test-python: $(VENV)/bin/python ## The Python package
 	$(VENV)/bin/python -m pytest --quiet
 	$(VENV)/bin/python -m mypy
 	$(VENV)/bin/python -m mypy.stubtest --mypy-config-file pyproject.toml warpline._warpline
+
+test-mpi: setup-mpi ## Runs in two and four processes by MPI, built with the feature mpi (not part of make test: it needs an MPI library)
+	$(call say,test-mpi)
+	$(CARGO) build --locked --package warpline-cli --features mpi
+	WARPLINE_MPI=$(abspath $(DEBUG)) $(CARGO) test --locked --package warpline-study --test trust -- mpi::

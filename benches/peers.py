@@ -12,6 +12,7 @@ What differs: Warpline runs its default TCP (SACK, timestamps, RACK-TLP, PRR, de
 ns-2 runs Sack1 with timestamps and delayed ACKs; ns-3 runs NewReno with SACK, timestamps and PRR, and serialises real headers.
 Debian's ns-3 is built with logging, which makes it 1.3 to 1.7 times slower. The wall time of ns-2 and ns-3 is that of
 the run alone, without loading and set-up; Warpline's includes building the network. Memory is the peak of the process.
+ns-2 has no fat-tree; ns-3's runs for fewer milliseconds, because its speed hardly depends on them.
 """
 
 import argparse
@@ -36,7 +37,8 @@ class Workload:
     """A workload of `warpline bench`, and the arguments with which the peers run the same."""
 
     name: str
-    ns2: tuple[str, ...]
+    # None where ns-2 has no counterpart.
+    ns2: tuple[str, ...] | None
     ns3: tuple[str, ...]
 
 
@@ -57,6 +59,8 @@ WORKLOADS = (
     dumbbell("dumbbell-100-fast", 100, 1000, 20, ns3_seconds=5),
     dumbbell("dumbbell-1000", 1000, 100, 100, ns3_seconds=10),
     Workload("chain", ("chain.tcl", "15"), ("chain", "15")),
+    Workload("fat-tree-8", None, ("fat-tree", "8", "0.005")),
+    Workload("fat-tree-16", None, ("fat-tree", "16", "0.001")),
 )
 
 
@@ -123,13 +127,15 @@ def table(results: dict[str, dict[str, Samples]], names: list[str]) -> str:
     head = f"{'million packet-hops/s':<22}" + "".join(f"{name:>12}" for name in names)
     lines.append(head + "".join(f"{'x ' + name:>10}" for name in names[1:]))
     for workload, row in results.items():
-        speeds = [statistics.median(row[name].speeds) for name in names]
-        cells = "".join(f"{speed / 1e6:>12.2f}" for speed in speeds)
-        lines.append(f"{workload:<22}" + cells + "".join(f"{speeds[0] / speed:>10.1f}" for speed in speeds[1:]))
+        speeds = [statistics.median(row[name].speeds) if name in row else None for name in names]
+        cells = "".join(f"{'-':>12}" if speed is None else f"{speed / 1e6:>12.2f}" for speed in speeds)
+        ratios = "".join(f"{'-':>10}" if speed is None else f"{speeds[0] / speed:>10.1f}" for speed in speeds[1:])
+        lines.append(f"{workload:<22}{cells}{ratios}")
     lines.append("")
     lines.append(f"{'peak memory, MB':<22}" + "".join(f"{name:>12}" for name in names))
     for workload, row in results.items():
-        memories = "".join(f"{statistics.median(row[name].memories) / 1e6:>12.1f}" for name in names)
+        present = [statistics.median(row[name].memories) if name in row else None for name in names]
+        memories = "".join(f"{'-':>12}" if memory is None else f"{memory / 1e6:>12.1f}" for memory in present)
         lines.append(f"{workload:<22}{memories}")
     return "\n".join(lines)
 
@@ -159,15 +165,17 @@ def main() -> None:
             if peer not in names and peer not in options.without:
                 print(f"notice: {peer} is not installed and is left out", file=sys.stderr)
 
-        results = {workload.name: {name: Samples() for name in names} for workload in workloads}
+        results: dict[str, dict[str, Samples]] = {
+            workload.name: {name: Samples() for name in names if name != "ns-2" or workload.ns2} for workload in workloads
+        }
         for turn in range(options.rounds):
             for workload in workloads:
-                for name in names:
+                for name in results[workload.name]:
                     print(f"round {turn + 1} of {options.rounds}: {workload.name}, {name}", file=sys.stderr)
                     if name == "warpline":
                         run = measure_warpline(options.warpline, workload)
                     elif name == "ns-2":
-                        run = measure(["ns", *workload.ns2])
+                        run = measure(["ns", *(workload.ns2 or ())])
                     else:
                         run = measure([str(ns3), *workload.ns3])
                     results[workload.name][name].add(run)

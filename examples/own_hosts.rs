@@ -4,7 +4,9 @@
 //! `cargo run --release --package warpline-net --example own_hosts`
 #![allow(clippy::print_stdout, reason = "it is for people")]
 
-use warpline_core::{Ecn, EndpointId, FlowId, LinkId, NodeId, Packet, Rate, Streams, TimeDelta, Timestamp};
+use warpline_core::{
+    Ecn, EndpointId, FlowId, LinkId, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp,
+};
 use warpline_net::{Hosts, LinkConfig, Network, Port, RateConfig, RouteError, RouteId};
 use warpline_transport::cc::{AckSample, Algorithm, CongestionControl, CongestionEvent, Controller};
 use warpline_transport::tcp::{Connection, TcpConfig};
@@ -59,7 +61,7 @@ impl Ends {
             let packet = Packet::tcp(FlowId(end.0 / 2), EndpointId(end.0 ^ 1), segment, ecn);
             port.send(self.routes[end.index()], packet);
         }
-        port.set_timer(end, tcp.poll_timeout());
+        port.set_timer(TimerId(end.0), tcp.poll_timeout());
     }
 }
 
@@ -70,7 +72,8 @@ impl Hosts for Ends {
             self.transmit(now, packet.to, port);
         }
     }
-    fn handle_timeout(&mut self, now: Timestamp, end: EndpointId, port: &mut Port<'_>) {
+    fn handle_timeout(&mut self, now: Timestamp, timer: TimerId, port: &mut Port<'_>) {
+        let end = EndpointId(timer.0);
         self.tcp[end.index()].handle_timeout(now);
         self.transmit(now, end, port);
     }

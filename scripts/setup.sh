@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Checks that everything that `make run`, `make test` or `make bench` needs is installed, and installs missing Debian packages.
+# Checks that everything that `make run`, `make test`, `make test-mpi` or `make bench` needs is installed, and installs missing Debian packages.
 #
-# usage: scripts/setup.sh run|test|bench
+# usage: scripts/setup.sh run|test|mpi|bench
 #
 # Rust and Python must be installed. Debian packages are installed if this runs as root. Otherwise the command that installs them is
 # printed, and the checks that need them are left out; with CI=true a missing package is a failure. `make run` does not install clang and
 # libelf, which are large and which scenarios do not need. Without them the build has no TCP Nice for the running kernel, and says so.
 set -euo pipefail
 
-purpose=${1:?"usage: scripts/setup.sh run|test|bench"}
+purpose=${1:?"usage: scripts/setup.sh run|test|mpi|bench"}
 
 fail() {
     echo "error: $*" >&2
@@ -52,13 +52,19 @@ test)
     # The kernel of guests.
     have linux.uml || packages+=(user-mode-linux)
     ;;
+mpi)
+    # Runs in several processes: the MPI library with its launcher, and libclang, which reads its headers for the bindings.
+    have mpirun || packages+=(openmpi-bin)
+    have mpicc || packages+=(libopenmpi-dev)
+    have clang || packages+=(clang)
+    ;;
 bench)
     have python3 || fail "python3 is missing; install Python 3.10 or later"
     have ns || packages+=(ns2)
     have g++ || packages+=(g++)
     compgen -G '/usr/include/ns3*/ns3/core-module.h' >/dev/null || packages+=(libns3-dev)
     ;;
-*) fail "unknown purpose $purpose; run, test or bench" ;;
+*) fail "unknown purpose $purpose; run, test, mpi or bench" ;;
 esac
 
 if ((${#packages[@]} == 0)); then

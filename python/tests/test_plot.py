@@ -84,7 +84,7 @@ def test_queues(finished: warpline.Run) -> None:
     # Links that never queue are left out.
     assert len(names) < len(finished.links)
     rows = finished.series_links.polars()
-    number = finished.links["name"].index("r1>r2")
+    number = finished.links["link"][finished.links["name"].index("r1>r2")]
     mine = rows.filter(rows["link"] == number)
     assert np.allclose(line(axes, "r1>r2").get_ydata(), mine["backlog_packets"])
     assert axes.get_ylabel() == "Queue (packets)"

@@ -112,10 +112,12 @@ def test_two_runs_at_once_do_not_disturb_each_other(scenario: warpline.Scenario,
 
 def test_the_summary_matches_its_types(finished: warpline.Run) -> None:
     summary = finished.summary
-    assert set(summary) == _summary.Summary.__required_keys__
+    # The fixture has transfers, hence sizes; it reads no files and has no guests.
+    assert set(summary) == _summary.Summary.__required_keys__ | {"sizes"}
     for rows, kind in (
         ([summary["totals"]], _summary.Totals),
         (summary["groups"], _summary.GroupSummary),
+        (summary["sizes"], _summary.SizeSummary),
         (summary["flows"], _summary.FlowRow),
         (summary["links"], _summary.LinkRow),
     ):

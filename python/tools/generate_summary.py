@@ -17,7 +17,7 @@ TARGET = ROOT / "python" / "warpline" / "_summary.py"
 
 TYPES = {"text": "str", "integer": "int", "number": "float", "boolean": "bool"}
 # The mappings, each with the table whose rows it describes.
-CLASSES = {"Totals": "totals", "GroupSummary": "groups", "FlowRow": "flows", "LinkRow": "links", "InputFile": "inputs"}
+CLASSES = {"Totals": "totals", "GroupSummary": "groups", "SizeSummary": "sizes", "FlowRow": "flows", "LinkRow": "links", "InputFile": "inputs", "FastForwardSummary": "fast_forward", "Stretch": "stretches", "AuditedMeasure": "audits"}
 
 HEAD = '''"""The summary of a run as typed mappings: what summary.json holds.
 
@@ -37,10 +37,15 @@ TAIL = '''    totals: Totals
 class Summary(_Always, total=False):
     """What ran, and its metrics in total, per group, per flow and per link direction.
 
-    `inputs` is there where the scenario reads files, `live` and `guests` in live runs and those with guests.
+    `sizes` is there where there are transfers, `inputs` where the scenario reads files, `fast_forward`, `stretches` and
+    `audits` where it skips time, `live` and `guests` in live runs and those with guests.
     """
 
+    sizes: list[SizeSummary]
     inputs: list[InputFile]
+    fast_forward: FastForwardSummary
+    stretches: list[Stretch]
+    audits: list[AuditedMeasure]
     live: dict[str, Any]
     guests: dict[str, Any]
 '''

@@ -30,7 +30,18 @@ from warpline._progress import Observer
 from warpline._run import Run
 from warpline._runs import RunSet
 from warpline._scenario import Scenario, run
-from warpline._summary import FlowRow, GroupSummary, InputFile, LinkRow, Summary, Totals
+from warpline._summary import (
+    AuditedMeasure,
+    FastForwardSummary,
+    FlowRow,
+    GroupSummary,
+    InputFile,
+    LinkRow,
+    SizeSummary,
+    Stretch,
+    Summary,
+    Totals,
+)
 from warpline._sweep import sweep
 from warpline._warpline import (
     AckSample,
@@ -44,6 +55,7 @@ from warpline._warpline import (
 
 __all__ = [
     "AckSample",
+    "AuditedMeasure",
     "CcConfig",
     "CcFactories",
     "CcFactory",
@@ -51,6 +63,7 @@ __all__ = [
     "CongestionControl",
     "CongestionEvent",
     "Diagnostic",
+    "FastForwardSummary",
     "FlowRow",
     "GroupSummary",
     "InputFile",
@@ -64,6 +77,8 @@ __all__ = [
     "RunSet",
     "Scenario",
     "ScenarioError",
+    "SizeSummary",
+    "Stretch",
     "Summary",
     "SweepError",
     "Table",

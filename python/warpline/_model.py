@@ -89,6 +89,41 @@ class Clock(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Clos(Part):
+    """A folded Clos network with three stages of switches: pods of edge and aggregation switches, every edge switch
+    joined to every aggregation switch of its pod, and core switches above all pods. Hosts are "host.0", "host.1", ...,
+    pod by pod and edge switch by edge switch; switches "edge.P.I" and "agg.P.I" in pod P, and "core.J". The cores are
+    shared out among the aggregation switches of a pod: with 8 cores and 4 of these, "agg.P.0" is joined to "core.0" and
+    "core.1", "agg.P.1" to "core.2" and "core.3". Flows are spread by hash unless `routing` says otherwise.
+
+    Attributes:
+        pods: Pods. At least 1 and at most 10000.
+        edges: Edge switches in each pod. At least 1 and at most 10000.
+        aggregations: Aggregation switches in each pod. At least 1 and at most 10000.
+        cores: Core switches in all, a multiple of `aggregations`. At least 1 and at most 100000.
+        hosts: Hosts on each edge switch. At least 1 and at most 10000.
+        host: The links between hosts and edge switches; forward is from the host.
+        fabric: The links between edge and aggregation switches; forward is upwards. What it does not say of rate,
+            delay, queue, framing and MTU is as from an edge switch to a host.
+        upper: The links between aggregation and core switches; forward is upwards. What it does not say is as in
+            `fabric`.
+        oversubscription: How many times more the hosts of an edge switch can send than it can pass on: sets the rate of
+            `fabric`, in place of `fabric.rate`.
+    """
+
+    KIND: ClassVar[str | None] = "clos"
+    pods: int
+    edges: int
+    aggregations: int
+    cores: int
+    hosts: int
+    host: DuplexOptions | Mapping[str, Any]
+    fabric: DuplexOptions | Mapping[str, Any] | None = None
+    upper: DuplexOptions | Mapping[str, Any] | None = None
+    oversubscription: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Codel(Part):
     """Controlled delay (RFC 8289).
 
@@ -279,6 +314,14 @@ class DuplexOptions(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class EcmpRouting(Part):
+    """Equal-cost multipath (RFC 2992): every node hashes the flow and takes the link that the hash says, as switches
+    do. Connections of app = "arrivals" are flows of their own."""
+
+    KIND: ClassVar[str | None] = "ecmp"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class EveryLoss(Part):
     """Every n-th packet is lost: the n-th, the 2n-th, and so on.
 
@@ -317,6 +360,34 @@ class ExponentialJitter(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FatTree(Part):
+    """A three-level fat-tree of switches with k ports each (Al-Fares, Loukissas and Vahdat, SIGCOMM 2008): k pods, each
+    with k/2 edge and k/2 aggregation switches, (k/2)² core switches, and k³/4 hosts. Hosts are "host.0", "host.1", ...,
+    pod by pod and edge switch by edge switch; switches "edge.P.I" and "agg.P.I" in pod P, and "core.J". Aggregation
+    switch I of every pod is joined to the cores I·k/2 to (I+1)·k/2-1. Flows are spread by hash unless `routing` says
+    otherwise.
+
+    Attributes:
+        k: Ports of each switch, an even number: 4 makes 16 hosts, 8 128, 16 1024. At least 2 and at most 128.
+        host: The links between hosts and edge switches; forward is from the host.
+        fabric: The links among switches; forward is upwards. What it does not say of rate, delay, queue, framing and
+            MTU is as from an edge switch to a host.
+    """
+
+    KIND: ClassVar[str | None] = "fat-tree"
+    k: int
+    host: DuplexOptions | Mapping[str, Any]
+    fabric: DuplexOptions | Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FirstRouting(Part):
+    """Every flow takes the same one: at the first node where they differ, the link that is listed first."""
+
+    KIND: ClassVar[str | None] = "first"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Fixed(Part):
     """A constant window: neither losses nor time-outs change it.
 
@@ -340,7 +411,9 @@ class Flow(Part):
             Default: the app's name, with the flow's number where that is taken.
         from_: The node that opens the connection and sends the data, or a host group of the topology such as "left".
         to: The node that receives, or a host group of the topology such as "right".
-        count: How many such flows. Default 1. At least 1 and at most 100000.
+        pattern: Which hosts of two groups send to each other. Default: "all-to-all" for arrivals, "turns" for the
+            others.
+        count: How many such flows, as `pattern` counts them. Default 1. At least 1 and at most 100000.
         app: What the flow sends. Default bulk.
         transport: What carries it. Default: udp for cbr and onoff, tcp for the others.
         port: Where one end is a live host: the TCP port, of the program on `to`, or of the service that `to` offers. At
@@ -348,9 +421,9 @@ class Flow(Part):
         wait: To a program: how long the flow waits at the most, from its start, until a program listens on `port`; then
             the run ends with an error. 0s does not wait. Default 30s.
         ipv6: To a live host or a guest: over IPv6. Services are there for both. Default false.
-        size: transfer: Bytes of each transfer. Above 0B. request: Bytes of an answer. Above 0B. source: Bytes of each
-            connection; without it, as many as the program takes. Above 0B. http: Bytes of every path but `/bytes/N`;
-            without it, none. Above 0B.
+        size: transfer: Bytes of each transfer. Above 0B. arrivals: Bytes of every transfer, in place of `sizes`. Above
+            0B. request: Bytes of an answer. Above 0B. source: Bytes of each connection; without it, as many as the
+            program takes. Above 0B. http: Bytes of every path but `/bytes/N`; without it, none. Above 0B.
         transfers: transfer: How many, one after another, each on a connection of its own; 0 goes on until the end.
             Default 1.
         pause: transfer, request: Pause between the end of one and the start of the next. Default 0s.
@@ -363,6 +436,9 @@ class Flow(Part):
         mean_on: onoff: Mean time on. Above 0s. Default 250ms.
         mean_off: onoff: Mean time off. Default 250ms.
         shape: onoff: Pareto tail index of both times. Default 1.5. Above 1.
+        load: arrivals: Offered load: application bytes that each sender is asked to send, as a share of the rate of its
+            link. Above 0, at most 1.
+        sizes: arrivals: Where the sizes of transfers come from. Default web-search.
         request_size: request: Bytes of a request, which says how long it and the answer are. 16B or more. Default 100B.
         requests: request: How many, one after another; 0 goes on until the end. Default 0.
         web: web: the sessions.
@@ -380,6 +456,7 @@ class Flow(Part):
     from_: str
     to: str
     name: str | None = None
+    pattern: Pattern | None = None
     count: int | None = None
     app: App | None = None
     transport: Transport | None = None
@@ -396,6 +473,8 @@ class Flow(Part):
     mean_on: Time | None = None
     mean_off: Time | None = None
     shape: float | None = None
+    load: Probability | None = None
+    sizes: Sizes | None = None
     request_size: Size | None = None
     requests: int | None = None
     web: Web | Mapping[str, Any] | None = None
@@ -521,6 +600,31 @@ class Htcp(Part):
     adaptive_backoff: bool | None = None
     bandwidth_switch: bool | None = None
     rtt_scaling: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeafSpine(Part):
+    """Hosts on leaf switches, and every leaf switch joined to every spine switch. Hosts are "host.0", "host.1", ...,
+    leaf by leaf; switches "leaf.I" and "spine.J". Flows are spread by hash unless `routing` says otherwise.
+
+    Attributes:
+        leaves: Leaf switches. At least 1 and at most 10000.
+        spines: Spine switches. At least 1 and at most 10000.
+        hosts: Hosts on each leaf switch. At least 1 and at most 10000.
+        host: The links between hosts and leaf switches; forward is from the host.
+        fabric: The links between leaf and spine switches; forward is upwards. What it does not say of rate, delay,
+            queue, framing and MTU is as from a leaf switch to a host.
+        oversubscription: How many times more the hosts of a leaf switch can send than it can pass on: sets the rate of
+            `fabric`, in place of `fabric.rate`.
+    """
+
+    KIND: ClassVar[str | None] = "leaf-spine"
+    leaves: int
+    spines: int
+    hosts: int
+    host: DuplexOptions | Mapping[str, Any]
+    fabric: DuplexOptions | Mapping[str, Any] | None = None
+    oversubscription: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1076,6 +1180,19 @@ class ReplicationPlan(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SprayRouting(Part):
+    """Packet spraying: a sender takes another route for each packet, in turn.
+
+    Attributes:
+        routes: Routes between two hosts, at most; where there are more, each flow draws its own. Default 64. At least 1
+            and at most 1024.
+    """
+
+    KIND: ClassVar[str | None] = "spray"
+    routes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Star(Part):
     """Hosts "leaf.0", "leaf.1", ... around the node "hub".
 
@@ -1352,17 +1469,20 @@ Jitter: TypeAlias = (
     | Mapping[str, Any]
 )
 LinkRecordKind: TypeAlias = Literal["packets", "pcap", "queue"]
-Topology: TypeAlias = Dumbbell | ParkingLot | Chain | Star | Mapping[str, Any]
+Topology: TypeAlias = Dumbbell | ParkingLot | Chain | Star | FatTree | LeafSpine | Clos | Mapping[str, Any]
+Routing: TypeAlias = FirstRouting | EcmpRouting | SprayRouting | str | Mapping[str, Any]
 Ipv4Address: TypeAlias = str
 Ipv6Address: TypeAlias = str
 ProgramCommand: TypeAlias = str | Sequence[str]
 Readiness: TypeAlias = int | str | Ready | Mapping[str, Any]
 Expect: TypeAlias = int | str
 StopSignal: TypeAlias = Literal["TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL"]
+Pattern: TypeAlias = Literal["turns", "permutation", "all-to-all", "incast", "random"]
 App: TypeAlias = (
-    Literal["bulk", "transfer", "cbr", "poisson", "onoff", "cap", "treno", "web", "request", "discard", "echo", "source", "http"]
+    Literal["bulk", "transfer", "cbr", "poisson", "onoff", "cap", "treno", "arrivals", "web", "request", "discard", "echo", "source", "http"]
 )
 Transport: TypeAlias = Literal["tcp", "udp"]
+Sizes: TypeAlias = Literal["web-search", "data-mining"]
 Distribution: TypeAlias = (
     ConstantDistribution
     | UniformDistribution
@@ -1410,10 +1530,12 @@ SCENARIO_KEYS: tuple[str, ...] = (
     "seed",
     "sample_interval",
     "framing",
+    "fast_forward",
     "clock",
     "replications",
     "tcp",
     "topology",
+    "routing",
     "link",
     "host",
     "flow",
@@ -1429,6 +1551,7 @@ __all__ = [
     "Chain",
     "Clock",
     "ClockMode",
+    "Clos",
     "Codel",
     "ConstantDistribution",
     "Cubic",
@@ -1439,10 +1562,13 @@ __all__ = [
     "Droptail",
     "Dumbbell",
     "DuplexOptions",
+    "EcmpRouting",
     "EveryLoss",
     "Expect",
     "ExponentialDistribution",
     "ExponentialJitter",
+    "FatTree",
+    "FirstRouting",
     "Fixed",
     "Flow",
     "FlowRecordKind",
@@ -1454,6 +1580,7 @@ __all__ = [
     "Ipv4Address",
     "Ipv6Address",
     "Jitter",
+    "LeafSpine",
     "Ledbat",
     "LedbatPlusPlus",
     "Link",
@@ -1472,6 +1599,7 @@ __all__ = [
     "ParetoDistribution",
     "ParetoJitter",
     "ParkingLot",
+    "Pattern",
     "Pie",
     "PieDelay",
     "Priority",
@@ -1489,8 +1617,11 @@ __all__ = [
     "ReduceFrom",
     "Reno",
     "ReplicationPlan",
+    "Routing",
     "RtoVariance",
     "Size",
+    "Sizes",
+    "SprayRouting",
     "Star",
     "StartTime",
     "StopSignal",

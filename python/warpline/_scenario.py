@@ -17,6 +17,7 @@ from warpline._model import (
     Host,
     Link,
     ReplicationPlan,
+    Routing,
     Size,
     Tcp,
     Time,
@@ -62,10 +63,12 @@ class Scenario:
         seed: int | None = None,
         sample_interval: Time | None = None,
         framing: Size | None = None,
+        fast_forward: bool | None = None,
         clock: Clock | Mapping[str, Any] | None = None,
         replications: ReplicationPlan | Mapping[str, Any] | None = None,
         tcp: Tcp | Mapping[str, Any] | None = None,
         topology: Topology | None = None,
+        routing: Routing | None = None,
         link: Sequence[Link | Mapping[str, Any]] = (),
         host: Sequence[Host | Mapping[str, Any]] = (),
         flow: Sequence[Flow | Mapping[str, Any]] = (),
@@ -82,10 +85,12 @@ class Scenario:
             seed: Seed of all randomness.
             sample_interval: Interval of the time series.
             framing: Bytes that every link adds to every packet.
+            fast_forward: Whether stretches in which every flow repeats itself are skipped; the summary says how far off that is.
             clock: How time passes.
             replications: Seeds that the command line runs; in Python, name them in `run` or `sweep`.
             tcp: TCP options of every flow that does not set its own.
             topology: A network built from a few parameters.
+            routing: Which of several shortest paths packets take; by default the first.
             link: Links, one by one.
             host: Settings of single hosts; other hosts need no entry.
             flow: The traffic.
@@ -103,10 +108,12 @@ class Scenario:
             "seed": seed,
             "sample_interval": sample_interval,
             "framing": framing,
+            "fast_forward": fast_forward,
             "clock": clock,
             "replications": replications,
             "tcp": tcp,
             "topology": topology,
+            "routing": routing,
             "link": link,
             "host": host,
             "flow": flow,
@@ -190,6 +197,7 @@ class Scenario:
         *,
         seed: int | None = None,
         seeds: None = None,
+        cores: int | None = None,
         jobs: int | None = None,
         out: str | os.PathLike[str] | None = None,
         force: bool = False,
@@ -202,6 +210,7 @@ class Scenario:
         self,
         *,
         seeds: Iterable[int],
+        cores: int | None = None,
         jobs: int | None = None,
         out: str | os.PathLike[str] | None = None,
         force: bool = False,
@@ -214,6 +223,7 @@ class Scenario:
         *,
         seed: int | None = None,
         seeds: Iterable[int] | None = None,
+        cores: int | None = None,
         jobs: int | None = None,
         out: str | os.PathLike[str] | None = None,
         force: bool = False,
@@ -226,6 +236,8 @@ class Scenario:
         Args:
             seed: Replaces the seed of the scenario.
             seeds: Makes one run for each seed. The result is a `RunSet`, whose tables have a column of seeds.
+            cores: How many cores one simulated run uses; the results are the same. By default as many as make it faster, and with
+                `seeds` one.
             jobs: How many of them run at once; by default one per CPU. Only one at a time can be inside a congestion control
                 written in Python.
             out: Run directory to write: tables, captures, summary.json. With `seeds` it gets a run directory for each: "seed-1"
@@ -245,7 +257,7 @@ class Scenario:
         if seeds is not None:
             if seed is not None:
                 raise ValueError("seed and seeds are both given: name one of them")
-            return self._run_seeds(list(seeds), jobs, None if out is None else Path(out), force, report, progress, cc)
+            return self._run_seeds(list(seeds), cores or 1, jobs, None if out is None else Path(out), force, report, progress, cc)
         line = ProgressLine(sys.stderr) if progress is True and wanted() else None
         observer: Observer | None = line if isinstance(progress, bool) else progress
         try:
@@ -257,6 +269,7 @@ class Scenario:
                 report=report,
                 observer=observer,
                 cc=dict(cc or {}),
+                cores=cores,
             )
         finally:
             if line is not None:
@@ -276,6 +289,7 @@ class Scenario:
     def _run_seeds(
         self,
         seeds: list[int],
+        cores: int,
         jobs: int | None,
         out: Path | None,
         force: bool,
@@ -288,7 +302,7 @@ class Scenario:
 
         def one(seed: int, observer: Observer) -> Run:
             place = None if out is None else seed_directory(out, seed)
-            return self.run(seed=seed, out=place, force=force, progress=observer, cc=cc)
+            return self.run(seed=seed, cores=cores, out=place, force=force, progress=observer, cc=cc)
 
         runs = RunSet(run_seeds(seeds, jobs, one, None if isinstance(progress, bool) else progress), out)
         if report and out is not None:

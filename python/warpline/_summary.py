@@ -79,6 +79,33 @@ GroupSummary = TypedDict(
 )
 """Metrics of the flows of one scenario entry."""
 
+SizeSummary = TypedDict(
+    "SizeSummary",
+    {
+        # Name of the group of flows that carried them.
+        "group": str,
+        # The range of sizes; its upper end belongs to it.
+        "sizes": str,
+        # Transfers begun.
+        "transfers": int,
+        # Those of them that completed. What follows is of these.
+        "completed": int,
+        # Mean completion time.
+        "completion_mean_ms": float | None,
+        # Median completion time.
+        "completion_p50_ms": float | None,
+        # 99th percentile of the completion times.
+        "completion_p99_ms": float | None,
+        # Mean slowdown: completion time as a multiple of the ideal one (`ideal_s` of transfers).
+        "slowdown_mean": float | None,
+        # Median slowdown.
+        "slowdown_p50": float | None,
+        # 99th percentile of the slowdowns.
+        "slowdown_p99": float | None,
+    },
+)
+"""The transfers of one scenario entry that have sizes of one range, without those that began during the warm-up."""
+
 FlowRow = TypedDict(
     "FlowRow",
     {
@@ -202,7 +229,8 @@ LinkRow = TypedDict(
         "queue_delay_max_ms": float,
     },
 )
-"""A row per direction of a link (links.parquet)."""
+"""A row per direction of a link (links.parquet). In a simulated run, a direction has no row if no path of a flow uses
+it and it is not recorded."""
 
 InputFile = TypedDict(
     "InputFile",
@@ -216,6 +244,65 @@ InputFile = TypedDict(
     },
 )
 """A file that the scenario reads, a trace or a log."""
+
+FastForwardSummary = TypedDict(
+    "FastForwardSummary",
+    {
+        # Time that was run exactly, in seconds.
+        "exact_s": float,
+        # Time that was skipped, in seconds.
+        "skipped_s": float,
+        # Stretches that were skipped.
+        "skipped": int,
+        # Stretches that were run exactly although they could have been skipped, to see how far off skipping them would
+        # have been.
+        "audited": int,
+        # The total goodput is this close to that of an exact run, as a share of it: half of a 95 % interval, widened if
+        # audits found more; absent if nothing was skipped.
+        "goodput_within": float | None,
+        # The same for the goodput of a flow, on average.
+        "flow_goodput_within_mean": float | None,
+        # The same for the flow for which it is worst.
+        "flow_goodput_within_max": float | None,
+        # Why nothing was skipped; absent if something was.
+        "obstacle": str | None,
+    },
+)
+"""What a run with fast_forward skipped, and how far off its results are for that."""
+
+Stretch = TypedDict(
+    "Stretch",
+    {
+        # Its start, in seconds since the start of the run.
+        "from_s": float,
+        # Its end.
+        "until_s": float,
+        # Whether it was run after all.
+        "audited": bool,
+        # Audited: by what share more bytes would have been counted than all flows together delivered.
+        "goodput_error": float | None,
+        # Audited: the same for the flow for which it is farthest from zero.
+        "flow_goodput_error_max": float | None,
+    },
+)
+"""A stretch of time that a run with fast_forward skipped, or could have skipped and ran to compare."""
+
+AuditedMeasure = TypedDict(
+    "AuditedMeasure",
+    {
+        # What was compared.
+        "measure": str,
+        # By what share more would have been counted than there was, on average.
+        "error": float,
+        # Lower end of its 95 % interval, over the quarters of all audited stretches.
+        "low": float,
+        # Upper end.
+        "high": float,
+        # The error of the stretch, or of the flow in a stretch, for which it is farthest from zero.
+        "worst": float,
+    },
+)
+"""What the audited stretches of a run with fast_forward say of a measure."""
 
 
 class _Always(TypedDict):
@@ -241,9 +328,14 @@ class _Always(TypedDict):
 class Summary(_Always, total=False):
     """What ran, and its metrics in total, per group, per flow and per link direction.
 
-    `inputs` is there where the scenario reads files, `live` and `guests` in live runs and those with guests.
+    `sizes` is there where there are transfers, `inputs` where the scenario reads files, `fast_forward`, `stretches` and
+    `audits` where it skips time, `live` and `guests` in live runs and those with guests.
     """
 
+    sizes: list[SizeSummary]
     inputs: list[InputFile]
+    fast_forward: FastForwardSummary
+    stretches: list[Stretch]
+    audits: list[AuditedMeasure]
     live: dict[str, Any]
     guests: dict[str, Any]

@@ -241,7 +241,9 @@ def _run_packed(data: bytes) -> Outcome:
 def _run_point(point: _Point) -> Outcome:
     """Runs one point, in any process."""
     try:
-        run = point.scenario.set(*point.changes).run(seed=point.seed, out=point.out, progress=False, cc=point.cc)
+        run = point.scenario.set(*point.changes).run(
+            seed=point.seed, cores=1, out=point.out, progress=False, cc=point.cc
+        )
         rows = _rows(run, point.by)
         if point.metrics is not None:
             extra = {name: cell(value) for name, value in point.metrics(run).items()}

@@ -47,6 +47,7 @@ def run_scenario(
     report: bool = False,
     observer: Callable[[Progress], object] | None = None,
     cc: Mapping[str, Callable[[CcConfig], object]] = ...,
+    cores: int | None = None,
 ) -> tuple[NativeRun, BaseException | None]:
     """Runs a scenario and returns the run, with the exception that stopped it if one did."""
 
