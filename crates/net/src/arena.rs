@@ -269,6 +269,11 @@ impl Arena {
         self.slots[index.index()].hop = hop;
     }
 
+    /// A packet's ECN field.
+    pub(crate) fn ecn(&self, index: SlotId) -> Ecn {
+        self.slots[index.index()].ecn
+    }
+
     /// Marks a packet congestion-experienced. Returns false if it was already.
     pub(crate) fn mark(&mut self, index: SlotId) -> bool {
         let ecn = &mut self.slots[index.index()].ecn;

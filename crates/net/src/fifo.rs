@@ -1,18 +1,37 @@
-//! The fast kind of link: a constant rate, a drop-tail queue and a constant delay. It knows when a packet will have left at the moment it
-//! arrives: no event for the departure, and no queue but a `Ledger`.
+//! The fast kind of link: a constant rate, a constant delay, and a first-in first-out queue that drops and marks by what waits. It knows when a
+//! packet will have left at the moment it arrives: no event for the departure, and no queue but a `Ledger`.
 
-use warpline_core::{Rate, TimeDelta, Timestamp};
+use warpline_core::{Ecn, Rate, TimeDelta, Timestamp};
 
 use crate::arena::{Arena, SlotId};
 use crate::far::Far;
-use crate::ledger::{Entry, Ledger, Load};
+use crate::ledger::{Entry, Ledger, Load, Refusal};
 use crate::loss::LossModel;
 use crate::qdisc::Limit;
 use crate::serialise::ConstantRate;
 use crate::stats::LinkStats;
 use crate::wire::Wire;
 
-/// A constant-rate drop-tail link with constant delay.
+/// How a queue decides on a packet by what waits, and by nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Admission {
+    /// How much may wait.
+    pub(crate) limit: Limit,
+    /// A packet that finds at least so many waiting is marked, or dropped if its sender does not know ECN. Less than the limit.
+    pub(crate) mark_from: Option<u32>,
+}
+
+impl Admission {
+    /// Takes everything.
+    pub(crate) const ALL: Admission = Admission::up_to(Limit::NONE);
+
+    /// Takes everything up to `limit`.
+    pub(crate) const fn up_to(limit: Limit) -> Admission {
+        Admission { limit, mark_from: None }
+    }
+}
+
+/// A constant-rate link with constant delay and a simple queue.
 // Laid out by hand: fields that every packet touches come first and fill whole cache lines.
 #[derive(Debug)]
 #[repr(C)]
@@ -25,8 +44,13 @@ pub(crate) struct Fifo {
     limited: bool,
     far: Far,
     lossy: bool,
+    /// Whether packets are marked from `easy` on.
+    marks: bool,
     wire: Wire,
-    limit: Limit,
+    /// While fewer packets wait, each is taken as it is, given that its bytes fit.
+    easy: u32,
+    most_packets: u32,
+    most_bytes: u64,
     ledger: Ledger,
     loss: Option<Box<LossModel>>,
 }
@@ -46,9 +70,11 @@ impl Fifo {
         rate: Option<Rate>,
         delay: TimeDelta,
         framing: u32,
-        limit: Limit,
+        admission: Admission,
         loss: Option<LossModel>,
     ) -> Self {
+        // Without serialisation nothing ever waits.
+        let Admission { limit, mark_from } = if rate.is_some() { admission } else { Admission::ALL };
         Fifo {
             rate: ConstantRate::new(rate.unwrap_or(Rate::from_bps(0))),
             delay,
@@ -56,8 +82,11 @@ impl Fifo {
             limited: rate.is_some(),
             far: Far::Near,
             lossy: loss.is_some(),
+            marks: mark_from.is_some(),
             wire: Wire::default(),
-            limit: if rate.is_some() { limit } else { Limit::NONE },
+            easy: mark_from.map_or(limit.packets, |from| from.min(limit.packets)),
+            most_packets: limit.packets,
+            most_bytes: limit.bytes,
             ledger: Ledger::default(),
             loss: loss.map(Box::new),
         }
@@ -90,7 +119,7 @@ impl Fifo {
         &mut self.wire
     }
 
-    /// Offers a packet of `size` bytes that arrives at `at`; `now` is the current time. `None` if the queue is full.
+    /// Offers a packet of `size` bytes that arrives at `at`; `now` is the current time. `None` if it is dropped.
     ///
     /// Offers must come in the order of their arrival, which may lie ahead of the current time; in the past only for a late
     /// packet (see `in_order`).
@@ -100,18 +129,15 @@ impl Fifo {
         now: Timestamp,
         at: Timestamp,
         (slot, size): (SlotId, u32),
-        arena: &Arena,
+        arena: &mut Arena,
     ) -> Option<Accepted> {
         let size = u64::from(size) + u64::from(self.framing);
         let (held, held_bytes) = self.ledger.held();
-        let roomy = held < self.limit.packets as usize && held_bytes + size <= self.limit.bytes;
-        if !roomy && self.is_full(now, at.max(now), size) {
-            self.ledger.enter_overflow(now, at);
-            return None;
-        }
+        let easy = held < self.easy as usize && held_bytes + size <= self.most_bytes;
+        let marked = !easy && self.judge(now, at, size, slot, arena)?;
         let (start, departure) = if self.limited { self.rate.serve(at, size * 8) } else { (at, at) };
         let lost = self.lossy && self.is_lost(slot, arena);
-        self.ledger.enter(now, Entry { arrival: at, start, departure, load: Load::new(size, lost) });
+        self.ledger.enter(now, Entry { arrival: at, start, departure, load: Load::new(size, lost, marked) });
         Some(Accepted { arrival: departure + self.delay, lost })
     }
 
@@ -125,9 +151,28 @@ impl Fifo {
         self.loss.as_mut().is_some_and(|loss| loss.lose(&arena.packet(slot)))
     }
 
+    /// Whether a packet is marked here, by what waits when it arrives; `None` if it is dropped.
     #[inline(never)]
-    fn is_full(&mut self, now: Timestamp, at: Timestamp, size: u64) -> bool {
-        !self.limit.admits(self.ledger.waiting(now, at), u32::try_from(size).unwrap_or(u32::MAX))
+    fn judge(
+        &mut self,
+        now: Timestamp,
+        at: Timestamp,
+        size: u64,
+        slot: SlotId,
+        arena: &mut Arena,
+    ) -> Option<bool> {
+        let waiting = self.ledger.waiting(now, at.max(now));
+        let limit = Limit { packets: self.most_packets, bytes: self.most_bytes };
+        let signal = self.marks && waiting.0 >= self.easy;
+        let refusal = if signal && arena.ecn(slot) == Ecn::NotEct {
+            Refusal::Early
+        } else if !limit.admits(waiting, u32::try_from(size).unwrap_or(u32::MAX)) {
+            Refusal::Full
+        } else {
+            return Some(signal && arena.mark(slot));
+        };
+        self.ledger.refuse(now, at, refusal);
+        None
     }
 
     /// Packets already given up that will be lost only after `now`.
@@ -142,10 +187,16 @@ impl Fifo {
     pub(crate) fn stats(&mut self, now: Timestamp) -> LinkStats {
         let (sums, backlog) = self.ledger.read(now);
         LinkStats {
-            arrivals: sums.packets + sums.overflows + u64::from(backlog.packets) + u64::from(backlog.busy),
+            arrivals: sums.packets
+                + sums.overflows
+                + sums.early_drops
+                + u64::from(backlog.packets)
+                + u64::from(backlog.busy),
             sent_packets: sums.packets,
             sent_bytes: sums.bytes,
             drops_overflow: sums.overflows,
+            drops_aqm: sums.early_drops,
+            marks: sums.marks,
             drops_loss: sums.lost,
             queued_packets: sums.packets + u64::from(backlog.busy),
             queued_time: TimeDelta::from_nanos(sums.queued_time),

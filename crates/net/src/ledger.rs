@@ -20,25 +20,48 @@ pub(crate) struct Entry {
     pub(crate) load: Load,
 }
 
-/// Bytes on the wire, and whether they will be lost there.
+/// Bytes on the wire, whether they will be lost there, and whether the packet was marked on arrival.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Load(u64);
 
 impl Load {
     const LOST: u64 = 1 << 63;
+    const MARKED: u64 = 1 << 62;
 
     #[inline]
-    pub(crate) fn new(bytes: u64, lost: bool) -> Load {
-        Load(if lost { bytes | Load::LOST } else { bytes })
+    pub(crate) fn new(bytes: u64, lost: bool, marked: bool) -> Load {
+        let flag = |set, bit| if set { bit } else { 0 };
+        Load(bytes | flag(lost, Load::LOST) | flag(marked, Load::MARKED))
     }
     #[inline]
     fn bytes(self) -> u64 {
-        self.0 & !Load::LOST
+        self.0 & !(Load::LOST | Load::MARKED)
     }
     #[inline]
     fn is_lost(self) -> bool {
         self.0 & Load::LOST != 0
     }
+    #[inline]
+    fn is_marked(self) -> bool {
+        self.0 & Load::MARKED != 0
+    }
+}
+
+/// Why a packet was not taken in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The queue was full.
+    #[default]
+    Full,
+    /// It should have been marked, and its sender does not know ECN.
+    Early,
+}
+
+/// A packet that was not taken in.
+#[derive(Clone, Copy, Debug, Default)]
+struct Refused {
+    arrival: Timestamp,
+    why: Refusal,
 }
 
 impl Entry {
@@ -61,7 +84,22 @@ pub(crate) struct Sums {
     pub(crate) queued_time: u64,
     pub(crate) queued_max: u64,
     pub(crate) lost: u64,
+    /// Packets that found the queue full.
     pub(crate) overflows: u64,
+    /// Packets dropped in place of a mark.
+    pub(crate) early_drops: u64,
+    /// Packets marked on arrival.
+    pub(crate) marks: u64,
+}
+
+impl Sums {
+    #[inline]
+    fn count_refusal(&mut self, why: Refusal) {
+        match why {
+            Refusal::Full => self.overflows += 1,
+            Refusal::Early => self.early_drops += 1,
+        }
+    }
 }
 
 /// The queue of a link at some instant.
@@ -85,8 +123,8 @@ pub(crate) struct Ledger {
     sums: Sums,
     /// When the present interval of `queued_max` begins: transmissions that began before do not belong to it.
     interval: Timestamp,
-    /// Arrivals that found no room and may lie in the future.
-    overflows: Ring<Timestamp>,
+    /// Packets that were not taken in and had not arrived yet. Few links have them.
+    refused: Option<Box<Ring<Refused>>>,
 }
 
 impl Ledger {
@@ -103,6 +141,9 @@ impl Ledger {
         if entry.load.is_lost() {
             self.sums.lost += 1;
         }
+        if entry.load.is_marked() {
+            self.sums.marks += 1;
+        }
         if self.entries.is_full() {
             self.make_room(now);
         }
@@ -110,26 +151,29 @@ impl Ledger {
         self.entries.push_within(entry);
     }
 
-    /// Packets entered so far, and arrivals until now that found the queue full.
+    /// Packets entered so far, and arrivals until now that were refused.
     #[inline]
     pub(crate) fn entered(&self) -> u64 {
-        self.sums.packets + self.sums.overflows
+        self.sums.packets + self.sums.overflows + self.sums.early_drops
     }
 
-    /// Enters an arrival that found the queue full.
-    pub(crate) fn enter_overflow(&mut self, now: Timestamp, arrival: Timestamp) {
-        self.count_overflows(now);
+    /// Enters an arrival that was not taken in.
+    pub(crate) fn refuse(&mut self, now: Timestamp, arrival: Timestamp, why: Refusal) {
+        self.count_refused(now);
         if arrival <= now {
-            self.sums.overflows += 1;
+            self.sums.count_refusal(why);
         } else {
-            self.overflows.push(arrival);
+            self.refused.get_or_insert_default().push(Refused { arrival, why });
         }
     }
 
-    fn count_overflows(&mut self, now: Timestamp) {
-        while self.overflows.front().is_some_and(|arrival| arrival <= now) {
-            self.sums.overflows += 1;
-            self.overflows.pop();
+    fn count_refused(&mut self, now: Timestamp) {
+        let Some(ahead) = &mut self.refused else { return };
+        while let Some(refused) = ahead.front()
+            && refused.arrival <= now
+        {
+            self.sums.count_refusal(refused.why);
+            ahead.pop();
         }
     }
 
@@ -184,7 +228,7 @@ impl Ledger {
     /// The sums over packets that have departed by `now`, and the queue at that time.
     pub(crate) fn read(&mut self, now: Timestamp) -> (Sums, Backlog) {
         self.forget(now);
-        self.count_overflows(now);
+        self.count_refused(now);
         let (mut sums, mut backlog) = (self.sums, Backlog::default());
         for entry in self.entries.iter() {
             sums.packets -= 1;
@@ -199,15 +243,18 @@ impl Ledger {
             if entry.arrival <= now {
                 backlog.packets += 1;
                 backlog.bytes += entry.load.bytes();
+            } else {
+                sums.marks -= u64::from(entry.load.is_marked());
             }
         }
         (sums, backlog)
     }
 
-    /// Entered packets that will be lost only after `now`, on the wire or for lack of room.
+    /// Packets that will be lost only after `now`, on the wire or on arrival.
     pub(crate) fn doomed(&self, now: Timestamp) -> usize {
         let lost = self.entries.iter().filter(|entry| entry.load.is_lost() && entry.departure > now).count();
-        lost + self.overflows.iter().filter(|&arrival| arrival > now).count()
+        let refused = self.refused.iter().flat_map(|ahead| ahead.iter());
+        lost + refused.filter(|refused| refused.arrival > now).count()
     }
 
     /// Starts a new interval for `queued_max`.
@@ -226,12 +273,17 @@ mod tests {
         Timestamp::from_nanos(nanos)
     }
     fn entry(arrival: u64, start: u64, departure: u64, lost: bool) -> Entry {
-        Entry { arrival: at(arrival), start: at(start), departure: at(departure), load: Load::new(100, lost) }
+        Entry {
+            arrival: at(arrival),
+            start: at(start),
+            departure: at(departure),
+            load: Load::new(100, lost, false),
+        }
     }
     /// Sent, bytes, waits, longest wait, lost, overflows; waiting, their bytes, in transmission; to be lost later.
     fn read(ledger: &mut Ledger, now: u64) -> ([u64; 6], (u32, u64, bool), usize) {
         let (sums, backlog) = ledger.read(at(now));
-        let Sums { packets, bytes, queued_time, queued_max, lost, overflows } = sums;
+        let Sums { packets, bytes, queued_time, queued_max, lost, overflows, .. } = sums;
         (
             [packets, bytes, queued_time, queued_max, lost, overflows],
             (backlog.packets, backlog.bytes, backlog.busy),
@@ -245,7 +297,7 @@ mod tests {
         ledger.enter(at(0), entry(0, 0, 10, false));
         ledger.enter(at(0), entry(5, 10, 20, true));
         ledger.enter(at(0), entry(12, 20, 30, false));
-        ledger.enter_overflow(at(0), at(13));
+        ledger.refuse(at(0), at(13), Refusal::Full);
         assert_eq!(read(&mut ledger, 0), ([0; 6], (0, 0, true), 2));
         assert_eq!(read(&mut ledger, 9), ([0; 6], (1, 100, true), 2));
         assert_eq!(read(&mut ledger, 10), ([1, 100, 5, 5, 0, 0], (0, 0, true), 2));
@@ -261,7 +313,7 @@ mod tests {
             for n in 0..20 {
                 ledger.enter(at(0), entry(n * 3, n * 7, n * 7 + 7, n % 4 == 1));
                 if n % 5 == 0 {
-                    ledger.enter_overflow(at(0), at(n * 3));
+                    ledger.refuse(at(0), at(n * 3), Refusal::Full);
                 }
             }
             ledger
@@ -289,9 +341,11 @@ mod tests {
         let mut ledger = Ledger::default();
         for n in 0..100_000 {
             ledger.enter(at(n * 10), entry(n * 10, n * 10, n * 10 + 30, false));
-            ledger.enter_overflow(at(n * 10), at(n * 10 + n % 3));
+            ledger.refuse(at(n * 10), at(n * 10 + n % 3), Refusal::Full);
         }
-        assert!(ledger.entries.capacity() <= 64 && ledger.overflows.len() <= 3);
+        assert!(
+            ledger.entries.capacity() <= 64 && ledger.refused.as_ref().is_some_and(|ahead| ahead.len() <= 3)
+        );
         assert_eq!(read(&mut ledger, 2_000_000).0[..2], [100_000, 10_000_000]);
     }
 

@@ -9,13 +9,13 @@ use warpline_core::{LinkId, NodeId, Stream, Streams, TimeDelta, Timestamp};
 
 use crate::events::MAX_INDEX;
 use crate::far::Far;
-use crate::fifo::Fifo;
+use crate::fifo::{Admission, Fifo};
 use crate::general::{self, General};
 use crate::hosts::{Hosts, Pause, RouteId, Settled};
 use crate::link::{Kind, Link, LinkConfig, LinkStats, RateConfig};
 use crate::part::Part;
 pub use crate::part::Port;
-use crate::qdisc::{AnyQdisc, DropTail, Limit, OwnQueue, QdiscConfig};
+use crate::qdisc::{AnyQdisc, DropTail, OwnQueue, QdiscConfig};
 
 /// The network.
 #[derive(Debug)]
@@ -140,26 +140,29 @@ impl Network {
             RateConfig::Constant(rate) => (rate.as_bps() > 0, Some(*rate)),
             RateConfig::Scheduled(_) | RateConfig::Trace(_) => (false, None),
         };
-        let limit = match &config.qdisc {
+        let admission = match &config.qdisc {
             _ if config.own_queue.is_some() => None,
             // Without serialisation nothing ever waits.
-            QdiscConfig::DropTail(_) if matches!(config.rate, RateConfig::Unlimited) => Some(Limit::NONE),
-            QdiscConfig::DropTail(params) => Some(params.limit.resolve(&config.sizing)),
+            QdiscConfig::DropTail(_) if matches!(config.rate, RateConfig::Unlimited) => Some(Admission::ALL),
+            QdiscConfig::DropTail(params) => Some(Admission::up_to(params.limit.resolve(&config.sizing))),
+            QdiscConfig::Red(params) => params.admission(&config.sizing),
             _ => None,
         };
         let jitter = config.jitter.at_work(|| stream("jitter"));
         let simple =
             jitter.is_none() && config.detour.is_none() && config.outages.is_empty() && !config.record;
         let loss = config.loss.build(|| stream("loss"));
-        let kind = match limit {
-            Some(limit) if simple && simple_rate => {
-                Kind::Fifo(Fifo::new(rate, config.delay, config.framing, limit, loss))
+        let kind = match admission {
+            Some(admission) if simple && simple_rate => {
+                Kind::Fifo(Fifo::new(rate, config.delay, config.framing, admission, loss))
             }
             _ => {
-                let qdisc = match (&config.own_queue, limit) {
-                    (Some(OwnQueue(make)), _) => AnyQdisc::Boxed(make(&config.sizing, stream("qdisc"))),
-                    (None, Some(limit)) => AnyQdisc::DropTail(DropTail::up_to(limit)),
-                    (None, None) => config.qdisc.build(&config.sizing, stream("qdisc")),
+                let qdisc = match (&config.own_queue, &config.qdisc, admission) {
+                    (Some(OwnQueue(make)), ..) => AnyQdisc::Boxed(make(&config.sizing, stream("qdisc"))),
+                    (None, QdiscConfig::DropTail(_), Some(Admission { limit, .. })) => {
+                        AnyQdisc::DropTail(DropTail::up_to(limit))
+                    }
+                    (None, qdisc, _) => qdisc.build(&config.sizing, stream("qdisc")),
                 };
                 let general = General::new(general::Parts {
                     qdisc,

@@ -152,7 +152,7 @@ impl Part {
             }
         };
         let at = fifo.in_order(due);
-        let accepted = match fifo.offer(now, at, (slot, size), &self.arena) {
+        let accepted = match fifo.offer(now, at, (slot, size), &mut self.arena) {
             Some(accepted) if !accepted.lost => accepted,
             _ => {
                 self.arena.drop_packet(slot);
@@ -244,7 +244,7 @@ impl Part {
                     return self.offer_general(now, now, slot, id);
                 }
             };
-            let accepted = match fifo.offer(now, at, (slot, size), &self.arena) {
+            let accepted = match fifo.offer(now, at, (slot, size), &mut self.arena) {
                 Some(accepted) if !accepted.lost => accepted,
                 _ => return self.arena.drop_packet(slot),
             };

@@ -22,12 +22,15 @@
 //! - Packets are spaced by the paper's p_a = p_b / (1 - count p_b); ns-2's `wait_` (on by default there), its exception for
 //!   the first packet above `min_threshold`, and its sparing of a queue of one packet are not taken over.
 //! - In byte mode p_b is scaled by size / `mean_packet` as in ns-2 (the paper: by the maximum packet size).
+//! - With a weight of 1 the average is the queue itself, whether the link is idle or not.
 //! - The average above the range (`max_threshold`, or twice that if gentle) drops also ECN-capable packets unless `hard_drop` is
 //!   off, as RFC 3168 advises; the paper marks.
 
 use warpline_core::parameter::{Given, OutOfRange, Parameters};
 use warpline_core::record::DropReason;
 use warpline_core::{Bytes, Rate, Stream, TimeDelta, Timestamp, float};
+
+use crate::fifo::Admission;
 
 use super::fifo::{Fifo, Limit};
 use super::limit::FULL_PACKET;
@@ -158,6 +161,22 @@ impl BuiltIn for Red {
     }
 }
 
+impl RedParams {
+    /// What the queue does if it decides on each packet by what waits, and by nothing else: the average is the queue itself, and the
+    /// probability to mark is 0 below some number of packets and 1 from there on, as in switches for DCTCP (Alizadeh et al., SIGCOMM 2010,
+    /// section 3.4).
+    pub(crate) fn admission(&self, sizing: &Sizing) -> Option<Admission> {
+        let Thresholds { limit, bytes, min, max } = Thresholds::new(self, sizing);
+        let instantaneous = self.weight >= 1.0 && !bytes;
+        // No number of packets is between the thresholds, and at the lower one the probability is 0.
+        let steep = max > min && min.floor() + 1.0 >= max && (!self.gentle || self.max_probability >= 1.0);
+        let marks = self.ecn && !self.hard_drop;
+        let mark_from = max.ceil() as u32;
+        (instantaneous && steep && marks && mark_from < limit.packets)
+            .then_some(Admission { limit, mark_from: Some(mark_from) })
+    }
+}
+
 impl Red {
     /// The average queue in packets, or in bytes in byte mode.
     pub fn average(&self) -> f64 {
@@ -166,6 +185,11 @@ impl Red {
 
     fn update_average(&mut self, now: Timestamp) {
         let (packets, bytes) = self.fifo.backlog();
+        let queue = if self.thresholds.bytes { bytes as f64 } else { f64::from(packets) };
+        if self.params.weight >= 1.0 {
+            self.average = queue;
+            return;
+        }
         if packets == 0
             && let Idle::From(since) | Idle::Since(since) = self.idle
             && since <= now
@@ -179,7 +203,6 @@ impl Red {
             self.idle = Idle::Since(now);
             return;
         }
-        let queue = if self.thresholds.bytes { bytes as f64 } else { f64::from(packets) };
         self.average += self.params.weight * (queue - self.average);
     }
 

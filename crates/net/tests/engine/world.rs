@@ -171,6 +171,22 @@ fn qdisc() -> impl Strategy<Value = QdiscConfig> {
             ..Default::default()
         })
     });
+    // Marks by what waits alone, from one to six packets on.
+    let step = ((1u32..30).prop_map(QueueLimit::Packets), 0u32..6, any::<bool>()).prop_map(
+        |(limit, min, gentle)| {
+            QdiscConfig::Red(RedParams {
+                limit,
+                ecn: true,
+                min_threshold: Some(QueueLimit::Packets(min)),
+                max_threshold: Some(QueueLimit::Packets(min + 1)),
+                max_probability: if gentle { 1.0 } else { 0.1 },
+                weight: 1.0,
+                gentle,
+                hard_drop: false,
+                ..Default::default()
+            })
+        },
+    );
     let codel = (limit(), any::<bool>()).prop_map(|(limit, ecn)| {
         let (target, interval) = (TimeDelta::from_millis(1), TimeDelta::from_millis(5));
         QdiscConfig::Codel(CodelParams { limit, ecn, target, interval })
@@ -178,7 +194,7 @@ fn qdisc() -> impl Strategy<Value = QdiscConfig> {
     let priority = (limit(), 1u8..4, any::<bool>()).prop_map(|(limit, classes, per_class)| {
         QdiscConfig::Priority(PriorityParams { limit, classes, per_class })
     });
-    prop_oneof![12 => limit().prop_map(QdiscConfig::drop_tail), 1 => red, 1 => codel, 1 => priority]
+    prop_oneof![12 => limit().prop_map(QdiscConfig::drop_tail), 1 => red, 3 => step, 1 => codel, 1 => priority]
 }
 
 fn constant() -> impl Strategy<Value = u64> {
