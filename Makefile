@@ -143,7 +143,8 @@ test-docs: ## The API documentation without warnings
 
 test-scenarios: ## Every scenario loads, and the schema and references in docs are up to date
 	$(call say,test-scenarios)
-	$(CARGO) build --locked --package warpline-cli
+	@# With examples and the whole workspace, as test-rust: otherwise other features of dependencies, and most of them anew.
+	$(CARGO) build --locked --workspace --exclude warpline-py --bins --examples
 	$(DEBUG) check scenarios/*.toml
 	@$(DEBUG) schema | diff --unified docs/scenario.schema.json - && $(DEBUG) schema --markdown | diff --unified docs/src/reference.md - \
 	&& $(DEBUG) schema --results | diff --unified docs/results.json - && $(DEBUG) schema --results --markdown | diff --unified docs/src/columns.md - \

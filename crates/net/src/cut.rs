@@ -1,21 +1,26 @@
 //! Where to cut a network, so that its parts can run at the same time.
 //!
-//! Two things make a cut good: the parts have equal work, and the links between them have long delays, because the parts meet once in the
-//! shortest of these. So all cuts are considered that spare the links below some delay: nodes joined by those stay together. What is left is
-//! grouped by heaviest traffic first, to keep it within parts, and the groups are dealt to the parts, the largest first. The estimate of the
-//! running time decides between the delays, and whether a cut pays at all.
+//! Two things make a cut good: the parts have equal work with little traffic between them, and the links between them have long delays,
+//! because the parts meet once in the shortest of these. So all cuts are considered that spare the links below some delay: nodes joined by
+//! those stay together, and what is left is divided as a graph. The estimate of the running time decides between the delays, and whether a cut
+//! pays at all.
 //!
 //! What happens in a network does not depend on how it is cut, so the estimates need not be the same on all machines.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::iter::successors;
 
 use warpline_core::TimeDelta;
 
-/// Costs in nanoseconds of an ordinary machine; only their ratios matter.
-const HOP: f64 = 70.0;
-/// A hop over a link whose departures are events.
-const LONG_HOP: f64 = 280.0;
+use crate::partition::Graph;
+
+/// Costs in nanoseconds of an ordinary machine; only their ratios matter. A packet is put onto a link at its start.
+const OFFER: f64 = 40.0;
+/// It arrives at the link's end.
+const ARRIVAL: f64 = 30.0;
+/// What a departure costs more that is an event.
+const DEPARTURE: f64 = 210.0;
 /// Handing a packet from one part to another, for each of them.
 const CROSSING: f64 = 40.0;
 /// A meeting of two parts with the time for which one waits for the other, and what each further part adds.
@@ -122,17 +127,20 @@ impl Load {
         let mut work = self.hosts.clone();
         work.resize(self.nodes(), 0.0);
         for link in &self.links {
-            work[link.from as usize] += link.packets * if link.departures { LONG_HOP } else { HOP };
+            let departure = if link.departures { DEPARTURE } else { 0.0 };
+            work[link.from as usize] += link.packets * (OFFER + departure);
+            work[link.to as usize] += link.packets * ARRIVAL;
         }
         work
     }
 
-    /// The best cut into at most `cores` parts, or none where that does not pay.
+    /// The best cut into `cores` parts, or half of them, a quarter and so on; none where that does not pay.
     pub fn cut(&self, cores: usize) -> Cut {
         let (nodes, work) = (self.nodes(), self.work());
         let none = Cut::none(nodes);
         let mut best = (WORTH, none);
-        for parts in 2..=cores.min(nodes) {
+        let most = Some(cores.min(nodes));
+        for parts in successors(most, |parts| Some(parts / 2)).take_while(|&parts| parts > 1) {
             for least in self.delays() {
                 if let Some((time, cut)) = self.attempt(&work, least, parts)
                     && time < best.0
@@ -176,13 +184,12 @@ impl Load {
         for &(a, b) in &self.joined {
             groups.join(a, b);
         }
-        let total: f64 = work.iter().sum();
-        self.gather(&mut groups, work, total / (2 * parts) as f64, parts);
-        let part_of = self.deal(&mut groups, work, total / parts as f64, parts);
+        let part_of = self.divide(&mut groups, work, parts);
         let found = part_of.iter().max().map_or(0, |&last| last as usize + 1);
         if found < 2 {
             return None;
         }
+        let total: f64 = work.iter().sum();
         let mut shares = vec![0.0; found];
         work.iter().zip(&part_of).for_each(|(work, &part)| shares[part as usize] += work);
         let cut = |link: &&LoadedLink| part_of[link.from as usize] != part_of[link.to as usize];
@@ -202,66 +209,28 @@ impl Load {
         Some((share, Cut { part_of, parts: found, lookahead, largest, speedup }))
     }
 
-    /// Joins groups with much traffic between them, as long as none has more than `most` of the work, and `parts` are left.
-    fn gather(&self, groups: &mut Groups, work: &[f64], most: f64, parts: usize) {
-        let mut weight = vec![0.0; work.len()];
-        for (node, work) in work.iter().enumerate() {
-            weight[groups.find(node as u32) as usize] += work;
-        }
-        let mut left = (0..work.len() as u32).filter(|&node| groups.find(node) == node).count();
-        let mut links: Vec<&LoadedLink> = self.links.iter().collect();
-        links.sort_by(|a, b| b.packets.total_cmp(&a.packets));
-        for link in links {
-            let (a, b) = (groups.find(link.from), groups.find(link.to));
-            if a != b && left > parts && weight[a as usize] + weight[b as usize] <= most {
-                groups.join(a, b);
-                weight[a.min(b) as usize] += weight[a.max(b) as usize];
-                left -= 1;
-            }
-        }
-    }
-
-    /// Deals the groups to the parts, the one with the most work first: each to the part with which it has most traffic among those with
-    /// room for it, or to the one with the least work. Parts are numbered without gaps.
-    fn deal(&self, groups: &mut Groups, work: &[f64], fair: f64, parts: usize) -> Vec<u32> {
+    /// The part of each node, out of at most `parts`, with each group in one. Parts are numbered without gaps.
+    fn divide(&self, groups: &mut Groups, work: &[f64], parts: usize) -> Vec<u32> {
         let roots: Vec<u32> = (0..work.len() as u32).map(|node| groups.find(node)).collect();
         // Most hosts of a large network may have nothing to do: these stay in the first part.
-        let busy = roots.iter().zip(work).filter(|(_, work)| **work > 0.0);
-        let mut weight: BTreeMap<u32, f64> = BTreeMap::new();
-        busy.for_each(|(&root, work)| *weight.entry(root).or_default() += work);
-        let mut traffic: BTreeMap<u32, Vec<(u32, f64)>> = BTreeMap::new();
-        for link in &self.links {
-            let (a, b) = (roots[link.from as usize], roots[link.to as usize]);
-            if a != b {
-                traffic.entry(a).or_default().push((b, link.packets));
-                traffic.entry(b).or_default().push((a, link.packets));
-            }
-        }
-        let mut order: Vec<(u32, f64)> = weight.into_iter().collect();
-        order.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        let mut loads = vec![0.0f64; parts];
-        let mut dealt: BTreeMap<u32, usize> = BTreeMap::new();
-        for (root, weight) in order {
-            let mut ties = vec![0.0; parts];
-            for (other, packets) in traffic.get(&root).into_iter().flatten() {
-                if let Some(&part) = dealt.get(other) {
-                    ties[part] += packets;
-                }
-            }
-            let least = (0..parts).min_by(|&a, &b| loads[a].total_cmp(&loads[b])).unwrap_or(0);
-            let near = (0..parts)
-                .filter(|&part| loads[part] + weight <= fair * 1.02)
-                .max_by(|&a, &b| ties[a].total_cmp(&ties[b]).then(loads[b].total_cmp(&loads[a])));
-            let part = near.unwrap_or(least);
-            loads[part] += weight;
-            dealt.insert(root, part);
-        }
-        let mut names: BTreeMap<usize, u32> = BTreeMap::new();
-        roots
+        let mut busy = vec![0.0; work.len()];
+        roots.iter().zip(work).for_each(|(&root, work)| busy[root as usize] += work);
+        let named: Vec<u32> = (0..work.len() as u32).filter(|&node| busy[node as usize] > 0.0).collect();
+        let mut number = vec![None; work.len()];
+        named.iter().zip(0u32..).for_each(|(&root, new)| number[root as usize] = Some(new));
+        let of = |node: u32| number[roots[node as usize] as usize];
+        let edges = self
+            .links
             .iter()
-            .map(|root| {
+            .filter_map(|link| Some((of(link.from)?, of(link.to)?, link.packets * CROSSING)));
+        let weights = named.iter().map(|&root| busy[root as usize]).collect();
+        let divided = Graph::new(weights, edges).divide(parts);
+        let mut names: BTreeMap<u32, u32> = BTreeMap::new();
+        let part = |node: u32| of(node).map_or(0, |number| divided[number as usize]);
+        (0..work.len() as u32)
+            .map(|node| {
                 let next = names.len() as u32;
-                *names.entry(dealt.get(root).copied().unwrap_or(0)).or_insert(next)
+                *names.entry(part(node)).or_insert(next)
             })
             .collect()
     }

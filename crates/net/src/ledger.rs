@@ -200,14 +200,17 @@ impl Ledger {
     }
 
     fn forget(&mut self, now: Timestamp) {
+        let (mut held, mut queued_max, interval) = (self.held, self.sums.queued_max, self.interval);
         // One or two have departed since the last packet: a search would cost more.
-        while let Some(entry) = self.entries.front()
-            && entry.departure <= now
-        {
-            self.held -= entry.load.bytes();
-            self.sums.queued_max = self.sums.queued_max.max(entry.queued_in(self.interval));
-            self.entries.pop();
-        }
+        self.entries.pop_while(|entry| {
+            let departed = entry.departure <= now;
+            if departed {
+                held -= entry.load.bytes();
+                queued_max = queued_max.max(entry.queued_in(interval));
+            }
+            departed
+        });
+        (self.held, self.sums.queued_max) = (held, queued_max);
     }
 
     /// Packets and bytes that wait at `at`, without the packet in transmission.

@@ -72,6 +72,7 @@ pub mod network;
 pub mod parallel;
 pub mod parameter;
 mod part;
+mod partition;
 pub mod qdisc;
 mod ring;
 pub mod routing;

@@ -93,6 +93,17 @@ impl<T: Copy + Default> Ring<T> {
         Some(front)
     }
 
+    /// Takes out the oldest entries for as long as `take` accepts them.
+    #[inline]
+    pub(crate) fn pop_while(&mut self, mut take: impl FnMut(&T) -> bool) {
+        let mask = self.slots.len().wrapping_sub(1);
+        let mut head = self.head;
+        while head != self.tail && take(&self.slots[head as usize & mask]) {
+            head = head.wrapping_add(1);
+        }
+        self.head = head;
+    }
+
     /// The entries, oldest first.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = T> + '_ {
         (0..self.len() as u32).map(|n| self.slots[self.place(self.head.wrapping_add(n))])
@@ -120,6 +131,12 @@ mod tests {
             let mut ring = Ring { head: start, tail: start, ..Ring::default() };
             let mut model = VecDeque::new();
             for (n, push) in pushes.into_iter().enumerate() {
+                if n % 16 == 15 {
+                    ring.pop_while(|&entry| entry < n / 2);
+                    while model.front().is_some_and(|&entry| entry < n / 2) {
+                        model.pop_front();
+                    }
+                }
                 if push {
                     ring.push(n);
                     model.push_back(n);

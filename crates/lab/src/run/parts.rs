@@ -64,7 +64,7 @@ impl fmt::Display for Parts {
 }
 
 /// What a host does for a packet of TCP that it sends or receives, and for a datagram, in nanoseconds (see `warpline_net::cut`).
-const SEGMENT: f64 = 130.0;
+const SEGMENT: f64 = 100.0;
 const DATAGRAM: f64 = 40.0;
 /// Packets that one acknowledgement stands for.
 const PER_ACK: f64 = 2.0;

@@ -2,13 +2,13 @@
 
 use proptest::prelude::*;
 use warpline_core::record::LinkRecord;
-use warpline_core::{LinkId, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp};
+use warpline_core::{Ecn, LinkId, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp};
 use warpline_net::apart::{Processes, Threads};
 use warpline_net::{
     CutError, Hosts, LinkConfig, LinkStats, Network, PartHosts, Pause, Port, RateConfig, RouteId, Workers,
 };
 
-use crate::hosts::{Delivery, Scripted};
+use crate::hosts::{Burst, Delivery, Scripted, packet};
 use crate::world::{Manner, World, counters, reset_some, sampled, world};
 
 /// Scripted hosts of one part. They have nothing to tell each other.
@@ -189,7 +189,7 @@ fn a_cut_that_cannot_be_is_refused_and_leaves_the_network_as_it_was() {
     let mut network = Network::new();
     let near = network.add_link(link("near", 0, 1, 0), &Streams::new(1));
     let far = network.add_link(link("far", 1, 2, 3), &Streams::new(1));
-    let route = network.add_route(&[near, far]).unwrap();
+    network.add_route(&[near, far]).unwrap();
     assert_eq!(network.cut(&[0, 1, 1]), Err(CutError::NoDelay("near".to_owned())));
     assert_eq!(network.cut(&[0, 0, 2]), Err(CutError::Empty(1)));
     assert_eq!(network.cut(&[0, 1]), Err(CutError::NoDelay("near".to_owned())));
@@ -205,24 +205,14 @@ fn a_cut_that_cannot_be_is_refused_and_leaves_the_network_as_it_was() {
     let mut used = Network::new();
     let first = used.add_link(link("first", 0, 1, 1), &Streams::new(1));
     let route_of_used = used.add_route(&[first]).unwrap();
-    used.port(Timestamp::ZERO).send(
-        route_of_used,
-        crate::hosts::packet(
-            1,
-            0,
-            &crate::hosts::Burst {
-                at: 0,
-                route: 0,
-                count: 1,
-                size: 100,
-                class: 0,
-                ecn: warpline_core::Ecn::NotEct,
-                answered: false,
-            },
-        ),
-    );
+    used.port(Timestamp::ZERO).send(route_of_used, single());
     assert_eq!(used.cut(&[0, 1]), Err(CutError::Late));
-    let _ = route;
+}
+
+/// One small packet.
+fn single() -> Packet {
+    let (at, route, count, size, class) = (0, 0, 1, 100, 0);
+    packet(1, 0, &Burst { at, route, count, size, class, ecn: Ecn::NotEct, answered: false })
 }
 
 /// A host that panics when a packet arrives.
@@ -250,15 +240,6 @@ fn a_panic_in_one_part_ends_the_run_of_all() {
     let over = network.add_link(link("over", 0, 1, 1), &Streams::new(1));
     let route = network.add_route(&[over]).unwrap();
     network.cut(&[0, 1]).unwrap();
-    let burst = crate::hosts::Burst {
-        at: 0,
-        route: 0,
-        count: 1,
-        size: 100,
-        class: 0,
-        ecn: warpline_core::Ecn::NotEct,
-        answered: false,
-    };
-    network.port_of(0, Timestamp::ZERO).send(route, crate::hosts::packet(1, 0, &burst));
+    network.port_of(0, Timestamp::ZERO).send(route, single());
     network.run_parts(Timestamp::from_secs(1), &mut [Fragile, Fragile], u64::MAX, Workers::Threads);
 }
