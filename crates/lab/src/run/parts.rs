@@ -63,9 +63,10 @@ impl fmt::Display for Parts {
     }
 }
 
-/// What a host does for a packet of TCP that it sends or receives, and for a datagram, in nanoseconds (see `warpline_net::cut`).
-const SEGMENT: f64 = 100.0;
-const DATAGRAM: f64 = 40.0;
+/// What the sender and the receiver do for a segment with data and its share of an acknowledgement, and for a datagram, in nanoseconds (see
+/// `warpline_net::cut`).
+const SEGMENT: (f64, f64) = (220.0, 90.0);
+const DATAGRAM: (f64, f64) = (40.0, 40.0);
 /// Packets that one acknowledgement stands for.
 const PER_ACK: f64 = 2.0;
 /// Bytes of data in a full packet.
@@ -127,9 +128,9 @@ fn load(
             let acks = if tcp { rate / PER_ACK } else { 0.0 };
             spread((expanded, used), there, rate, &mut packets);
             spread((expanded, used), back, acks, &mut packets);
-            for host in [from, to] {
-                hosts[host] += (rate + acks) * if tcp { SEGMENT } else { DATAGRAM };
-            }
+            let (sender, receiver) = if tcp { SEGMENT } else { DATAGRAM };
+            hosts[from] += rate * sender;
+            hosts[to] += rate * receiver;
         };
     for flow in lasting() {
         let first = expanded.routes.links(flow.forward.first);

@@ -14,17 +14,19 @@ use warpline_results::NoFrames;
 /// Events of each part between two reports of progress: some milliseconds of work, so that Ctrl-C and progress feel immediate.
 const BATCH: u64 = 100_000;
 
-/// How long a trial of who runs the parts may take, in nanoseconds, if it goes as the last one.
+/// How long a trial of one thread for all parts takes, in nanoseconds, if its events take as long as before.
 const TRIAL: f64 = 5e6;
 /// Batches between two trials, at first and at most.
 const PAUSES: (u32, u32) = (2, 16);
+/// One thread must be so much faster to be preferred: after a change, what the parts need is in the wrong caches for a while.
+const CLEARLY: f64 = 0.9;
 
 /// Chooses who runs the parts: threads, unless they wait for each other longer than one would take for all, as on a busy machine. Tries
 /// the other way now and then. This changes how long a run takes, and nothing else.
 #[derive(Debug)]
 struct Choice {
-    /// Nanoseconds per event when last used, of threads and of one; 0 before the first time.
-    cost: [f64; 2],
+    /// Nanoseconds per event when last used, of threads and of one.
+    cost: [Option<f64>; 2],
     /// Batches until the next trial, and between that one and the one after it.
     left: u32,
     pause: u32,
@@ -32,30 +34,32 @@ struct Choice {
 
 impl Choice {
     fn new() -> Self {
-        Choice { cost: [0.0; 2], left: PAUSES.0, pause: PAUSES.0 }
+        Choice { cost: [None; 2], left: PAUSES.0, pause: PAUSES.0 }
+    }
+
+    /// Whether one thread is the better choice, as far as is known.
+    fn prefers_one(&self) -> bool {
+        matches!(self.cost, [Some(threads), Some(one)] if one < threads * CLEARLY)
     }
 
     /// Who runs the next batch, and how many events it has.
     fn next(&self, parts: usize) -> (Workers, u64) {
         let batch = BATCH * parts as u64;
-        let better = usize::from(self.cost[1] < self.cost[0]);
-        let (place, trial) = match self.cost.iter().position(|&cost| cost == 0.0) {
-            Some(unknown) => (unknown, true),
-            None if self.left == 0 => (1 - better, true),
-            None => (better, false),
-        };
-        let events = match self.cost[place] {
-            _ if !trial => batch,
-            0.0 => 1_000,
-            cost => ((TRIAL / cost) as u64).clamp(500, batch),
-        };
-        ([Workers::Threads, Workers::Caller][place], events)
+        match (self.prefers_one(), self.left == 0) {
+            // Threads have to be started, and to fetch what they need from another core: that takes its time in a short trial.
+            (false, false) | (true, true) => (Workers::Threads, batch),
+            (true, false) => (Workers::Caller, batch),
+            (false, true) => {
+                let cost = self.cost[0].unwrap_or(100.0).max(1.0);
+                (Workers::Caller, ((TRIAL / cost) as u64).clamp(500, batch))
+            }
+        }
     }
 
     /// A batch took so many nanoseconds.
     fn note(&mut self, workers: Workers, nanos: f64, events: u64) {
         if events > 0 {
-            self.cost[usize::from(workers == Workers::Caller)] = nanos / events as f64;
+            self.cost[usize::from(workers == Workers::Caller)] = Some(nanos / events as f64);
         }
         if self.left == 0 {
             self.pause = (self.pause * 2).min(PAUSES.1);
