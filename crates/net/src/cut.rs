@@ -22,9 +22,9 @@ const ARRIVAL: f64 = 30.0;
 /// What a departure costs more that is an event.
 const DEPARTURE: f64 = 210.0;
 /// Handing a packet from one part to another, for each of them.
-const CROSSING: f64 = 40.0;
+const CROSSING: f64 = 60.0;
 /// A meeting of two parts with the time for which one waits for the other, and what each further part adds.
-const MEETING: (f64, f64) = (30_000.0, 5_000.0);
+const MEETING: (f64, f64) = (10_000.0, 2_000.0);
 /// A cut must save so much of the time to be worth it.
 const WORTH: f64 = 0.85;
 /// Delays that are tried at most.

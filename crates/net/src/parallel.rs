@@ -13,7 +13,7 @@
 //! The parts of one process meet in its memory (`Exchange`); those of several processes by messages (`apart`). Both are `Neighbours`.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -68,12 +68,14 @@ pub(crate) struct Told {
     /// Events handled in the last window: their sum, and the most of one part.
     pub(crate) handled: u64,
     pub(crate) most: u64,
+    /// Whether all are to pause, however much of the budget is left.
+    pub(crate) pause: bool,
 }
 
 impl Told {
     /// What a part tells.
     pub(crate) fn new(next: Timestamp, handled: u64) -> Told {
-        Told { next, handled, most: handled }
+        Told { next, handled, most: handled, pause: false }
     }
 
     /// What all tell together.
@@ -83,6 +85,7 @@ impl Told {
             next: a.next.min(b.next),
             handled: a.handled + b.handled,
             most: a.most.max(b.most),
+            pause: a.pause || b.pause,
         })
     }
 }
@@ -112,6 +115,7 @@ struct State {
     next: AtomicU64,
     /// Events handled in the last window.
     handled: AtomicU64,
+    pause: AtomicBool,
 }
 
 impl<N> Exchange<N> {
@@ -127,6 +131,8 @@ struct Member<'a, N> {
     number: usize,
     exchange: &'a Exchange<N>,
     turn: usize,
+    /// The first part asks whether to pause.
+    enough: &'a (dyn Fn() -> bool + Sync),
 }
 
 impl<N> Neighbours<N> for Member<'_, N> {
@@ -146,6 +152,7 @@ impl<N> Neighbours<N> for Member<'_, N> {
         let state = &states[self.number];
         state.next.store(told.next.as_nanos(), Ordering::Relaxed);
         state.handled.store(told.handled, Ordering::Relaxed);
+        state.pause.store(self.number == 0 && (self.enough)(), Ordering::Relaxed);
         if !meeting.wait() {
             // Another part has panicked; its panic is passed on by its thread.
             return None;
@@ -155,7 +162,8 @@ impl<N> Neighbours<N> for Member<'_, N> {
         }
         Some(Told::together(states.iter().map(|state| {
             let next = Timestamp::from_nanos(state.next.load(Ordering::Relaxed));
-            Told::new(next, state.handled.load(Ordering::Relaxed))
+            let pause = state.pause.load(Ordering::Relaxed);
+            Told { pause, ..Told::new(next, state.handled.load(Ordering::Relaxed)) }
         })))
     }
 }
@@ -209,7 +217,7 @@ pub(crate) fn run_part<H: PartHosts>(
             post.notes.drain(..).for_each(|note| hosts.handle_note(note));
             post.crossings.drain(..).for_each(|crossing| part.enter(&crossing));
         });
-        let Some(Told { next, handled: in_window, most }) = all else {
+        let Some(Told { next, handled: in_window, most, pause }) = all else {
             return Ran { pause: Pause::Budget, critical };
         };
         total += in_window;
@@ -218,7 +226,7 @@ pub(crate) fn run_part<H: PartHosts>(
             part.advance_to(bounds.limit);
             return Ran { pause: Pause::Reached, critical };
         }
-        if total >= bounds.budget {
+        if total >= bounds.budget || (pause && total > 0) {
             return Ran { pause: Pause::Budget, critical };
         }
         if in_window > MANY {
@@ -286,8 +294,9 @@ pub enum Workers {
 }
 
 impl Network {
-    /// Handles events in order until the next one is later than `limit`, or some `budget` of them have been handled; `hosts` are
-    /// those of the parts, in their order. Afterwards all parts are at the same time. What happens does not depend on `workers`.
+    /// Handles events in order until the next one is later than `limit`, some `budget` of them have been handled, or `enough` says so, which
+    /// threads ask whenever they meet; `hosts` are those of the parts, in their order. Afterwards all parts are at the same time. What happens
+    /// depends neither on `workers` nor on when they pause.
     ///
     /// # Panics
     /// If there are not as many hosts as parts, or hosts panic.
@@ -297,6 +306,7 @@ impl Network {
         hosts: &mut [H],
         budget: u64,
         workers: Workers,
+        enough: &(dyn Fn() -> bool + Sync),
     ) -> Pause {
         assert_eq!(hosts.len(), self.parts.len(), "each part needs its hosts");
         if let ([_], [hosts]) = (&self.parts[..], &mut *hosts) {
@@ -313,7 +323,7 @@ impl Network {
         let count = self.parts.len();
         let run = |number: usize, part: &mut Part, hosts: &mut H| {
             let _guard = exchange.meeting.guard();
-            run_part(part, hosts, count, Member { number, exchange: &exchange, turn: 0 }, bounds)
+            run_part(part, hosts, count, Member { number, exchange: &exchange, turn: 0, enough }, bounds)
         };
         let ran = std::thread::scope(|scope| {
             let mut parts = self.parts.iter_mut().zip(hosts).enumerate();

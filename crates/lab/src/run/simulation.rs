@@ -16,8 +16,12 @@ const BATCH: u64 = 100_000;
 
 /// How long a trial of one thread for all parts takes, in nanoseconds, if its events take as long as before.
 const TRIAL: f64 = 5e6;
+/// What threads may take for their first batch, in nanoseconds.
+const FIRST: f64 = 2e7;
+/// How many times longer threads may take for a batch than one thread would, before they are stopped.
+const SLOWER: f64 = 2.0;
 /// Batches between two trials, at first and at most.
-const PAUSES: (u32, u32) = (2, 16);
+const PAUSES: (u32, u32) = (2, 32);
 /// One thread must be so much faster to be preferred: after a change, what the parts need is in the wrong caches for a while.
 const CLEARLY: f64 = 0.9;
 
@@ -26,40 +30,57 @@ const CLEARLY: f64 = 0.9;
 #[derive(Debug)]
 struct Choice {
     /// Nanoseconds per event when last used, of threads and of one.
-    cost: [Option<f64>; 2],
+    threads: Option<f64>,
+    one: Option<f64>,
     /// Batches until the next trial, and between that one and the one after it.
     left: u32,
     pause: u32,
 }
 
+/// A batch of events.
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    workers: Workers,
+    events: u64,
+    /// Nanoseconds after which threads are stopped.
+    patience: f64,
+}
+
 impl Choice {
     fn new() -> Self {
-        Choice { cost: [None; 2], left: PAUSES.0, pause: PAUSES.0 }
+        Choice { threads: None, one: None, left: PAUSES.0, pause: PAUSES.0 }
     }
 
     /// Whether one thread is the better choice, as far as is known.
     fn prefers_one(&self) -> bool {
-        matches!(self.cost, [Some(threads), Some(one)] if one < threads * CLEARLY)
+        matches!((self.threads, self.one), (Some(threads), Some(one)) if one < threads * CLEARLY)
     }
 
-    /// Who runs the next batch, and how many events it has.
-    fn next(&self, parts: usize) -> (Workers, u64) {
-        let batch = BATCH * parts as u64;
+    /// What to do next.
+    fn next(&self, parts: usize) -> Batch {
+        let whole = BATCH * parts as u64;
         match (self.prefers_one(), self.left == 0) {
             // Threads have to be started, and to fetch what they need from another core: that takes its time in a short trial.
-            (false, false) | (true, true) => (Workers::Threads, batch),
-            (true, false) => (Workers::Caller, batch),
+            (false, false) | (true, true) => {
+                let patience = self.one.map_or(FIRST, |one| one * whole as f64 * SLOWER);
+                Batch { workers: Workers::Threads, events: whole, patience }
+            }
+            (true, false) => Batch { workers: Workers::Caller, events: whole, patience: f64::MAX },
             (false, true) => {
-                let cost = self.cost[0].unwrap_or(100.0).max(1.0);
-                (Workers::Caller, ((TRIAL / cost) as u64).clamp(500, batch))
+                let events = (TRIAL / self.threads.unwrap_or(100.0).max(1.0)) as u64;
+                Batch { workers: Workers::Caller, events: events.clamp(500, whole), patience: f64::MAX }
             }
         }
     }
 
     /// A batch took so many nanoseconds.
     fn note(&mut self, workers: Workers, nanos: f64, events: u64) {
+        let cost = match workers {
+            Workers::Threads => &mut self.threads,
+            Workers::Caller => &mut self.one,
+        };
         if events > 0 {
-            self.cost[usize::from(workers == Workers::Caller)] = Some(nanos / events as f64);
+            *cost = Some(nanos / events as f64);
         }
         if self.left == 0 {
             self.pause = (self.pause * 2).min(PAUSES.1);
@@ -140,9 +161,10 @@ impl Party for Simulation {
                     network.run_apart(until, hosts, budget, processes)?
                 }
                 _ => {
-                    let (workers, budget) = choice.next(world.len());
+                    let Batch { workers, events, patience } = choice.next(world.len());
                     let (begun, before) = (now(), network.events());
-                    let pause = network.run_parts(until, world, budget, workers);
+                    let enough = || begun.elapsed().as_nanos() as f64 > patience;
+                    let pause = network.run_parts(until, world, events, workers, &enough);
                     choice.note(workers, begun.elapsed().as_nanos() as f64, network.events() - before);
                     pause
                 }
@@ -161,5 +183,43 @@ impl Party for Simulation {
                 Pause::Budget => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lets a choice go through `batches` of two parts; an event costs so much for threads and for one. Returns those that one thread ran.
+    fn by_one(choice: &mut Choice, batches: usize, (threads, one): (f64, f64)) -> usize {
+        let mut ran = 0;
+        for _ in 0..batches {
+            let Batch { workers, events, patience } = choice.next(2);
+            let cost = if workers == Workers::Threads { threads } else { one };
+            let handled = (patience / cost).ceil().min(events as f64) as u64;
+            choice.note(workers, cost * handled as f64, handled);
+            ran += usize::from(workers == Workers::Caller);
+        }
+        ran
+    }
+
+    #[test]
+    fn threads_run_the_parts_unless_one_is_clearly_faster() {
+        let mut choice = Choice::new();
+        assert!(by_one(&mut choice, 100, (60.0, 100.0)) <= 6);
+        // The machine becomes busy: as soon as a trial shows it, one thread runs all but the trials.
+        by_one(&mut choice, PAUSES.1 as usize + 2, (50_000.0, 100.0));
+        assert!(by_one(&mut choice, 100, (50_000.0, 100.0)) >= 94);
+        // It has nothing else to do again.
+        by_one(&mut choice, PAUSES.1 as usize + 2, (60.0, 100.0));
+        assert!(by_one(&mut choice, 100, (60.0, 100.0)) <= 6);
+    }
+
+    #[test]
+    fn threads_that_wait_for_each_other_are_stopped() {
+        let first = Choice::new().next(2);
+        assert_eq!((first.workers, first.patience), (Workers::Threads, FIRST));
+        let known = Choice { one: Some(100.0), ..Choice::new() }.next(2);
+        assert_eq!(known.patience, 2.0 * BATCH as f64 * 100.0 * SLOWER);
     }
 }

@@ -1,5 +1,7 @@
 //! Networks that are cut: whatever the parts, everything that can be seen is as in the whole.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use proptest::prelude::*;
 use warpline_core::record::LinkRecord;
 use warpline_core::{Ecn, LinkId, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp};
@@ -141,7 +143,10 @@ fn run(world: &World, manner: &Manner, part_of: &[u32], budget: u64) -> Seen {
     for instant in sampled() {
         let at = Timestamp::from_nanos(instant);
         let mut workers = [Workers::Threads, Workers::Caller].into_iter().cycle().skip(samples.len());
-        while network.run_parts(at, &mut hosts, budget, workers.next().unwrap_or(Workers::Caller))
+        // Pauses now and then whatever is left.
+        let asked = AtomicU64::new(0);
+        let enough = || asked.fetch_add(1, Ordering::Relaxed) % 5 == 4;
+        while network.run_parts(at, &mut hosts, budget, workers.next().unwrap_or(Workers::Caller), &enough)
             == Pause::Budget
         {}
         assert_eq!(network.now(), at);
@@ -241,5 +246,6 @@ fn a_panic_in_one_part_ends_the_run_of_all() {
     let route = network.add_route(&[over]).unwrap();
     network.cut(&[0, 1]).unwrap();
     network.port_of(0, Timestamp::ZERO).send(route, single());
-    network.run_parts(Timestamp::from_secs(1), &mut [Fragile, Fragile], u64::MAX, Workers::Threads);
+    network
+        .run_parts(Timestamp::from_secs(1), &mut [Fragile, Fragile], u64::MAX, Workers::Threads, &|| false);
 }
