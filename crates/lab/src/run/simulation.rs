@@ -20,6 +20,8 @@ const TRIAL: f64 = 5e6;
 const FIRST: f64 = 2e7;
 /// How many times longer threads may take for a batch than one thread would, before they are stopped.
 const SLOWER: f64 = 2.0;
+/// A batch of threads that took less, in nanoseconds, tells more of their start than of their work.
+const LITTLE: f64 = 1e6;
 /// Batches between two trials, at first and at most.
 const PAUSES: (u32, u32) = (2, 32);
 /// One thread must be so much faster to be preferred: after a change, what the parts need is in the wrong caches for a while.
@@ -29,9 +31,13 @@ const CLEARLY: f64 = 0.9;
 /// the other way now and then. This changes how long a run takes, and nothing else.
 #[derive(Debug)]
 struct Choice {
+    /// Whether one thread runs the parts.
+    by_one: bool,
     /// Nanoseconds per event when last used, of threads and of one.
     threads: Option<f64>,
     one: Option<f64>,
+    /// Whether the last batch was a trial of one thread, and is compared with the next: what costs how much changes in the course of a run.
+    tried: bool,
     /// Batches until the next trial, and between that one and the one after it.
     left: u32,
     pause: u32,
@@ -48,18 +54,13 @@ struct Batch {
 
 impl Choice {
     fn new() -> Self {
-        Choice { threads: None, one: None, left: PAUSES.0, pause: PAUSES.0 }
-    }
-
-    /// Whether one thread is the better choice, as far as is known.
-    fn prefers_one(&self) -> bool {
-        matches!((self.threads, self.one), (Some(threads), Some(one)) if one < threads * CLEARLY)
+        Choice { by_one: false, threads: None, one: None, tried: false, left: PAUSES.0, pause: PAUSES.0 }
     }
 
     /// What to do next.
     fn next(&self, parts: usize) -> Batch {
         let whole = BATCH * parts as u64;
-        match (self.prefers_one(), self.left == 0) {
+        match (self.by_one, self.left == 0) {
             // Threads have to be started, and to fetch what they need from another core: that takes its time in a short trial.
             (false, false) | (true, true) => {
                 let patience = self.one.map_or(FIRST, |one| one * whole as f64 * SLOWER);
@@ -75,12 +76,20 @@ impl Choice {
 
     /// A batch took so many nanoseconds.
     fn note(&mut self, workers: Workers, nanos: f64, events: u64) {
-        let cost = match workers {
-            Workers::Threads => &mut self.threads,
-            Workers::Caller => &mut self.one,
-        };
+        if workers == Workers::Threads && nanos < LITTLE {
+            return;
+        }
         if events > 0 {
-            *cost = Some(nanos / events as f64);
+            let cost = Some(nanos / events as f64);
+            match workers {
+                Workers::Threads => self.threads = cost,
+                Workers::Caller => self.one = cost,
+            }
+        }
+        let tried = std::mem::replace(&mut self.tried, !self.by_one && workers == Workers::Caller);
+        if workers == Workers::Threads && (tried || self.by_one) {
+            self.by_one =
+                matches!((self.threads, self.one), (Some(threads), Some(one)) if one < threads * CLEARLY);
         }
         if self.left == 0 {
             self.pause = (self.pause * 2).min(PAUSES.1);
@@ -208,7 +217,7 @@ mod tests {
         let mut choice = Choice::new();
         assert!(by_one(&mut choice, 100, (60.0, 100.0)) <= 6);
         // The machine becomes busy: as soon as a trial shows it, one thread runs all but the trials.
-        by_one(&mut choice, PAUSES.1 as usize + 2, (50_000.0, 100.0));
+        by_one(&mut choice, PAUSES.1 as usize + 3, (50_000.0, 100.0));
         assert!(by_one(&mut choice, 100, (50_000.0, 100.0)) >= 94);
         // It has nothing else to do again.
         by_one(&mut choice, PAUSES.1 as usize + 2, (60.0, 100.0));
