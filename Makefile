@@ -143,7 +143,7 @@ test-docs: ## The API documentation without warnings
 
 test-scenarios: ## Every scenario loads, and the schema and references in docs are up to date
 	$(call say,test-scenarios)
-	@# With examples and the whole workspace, as test-rust: otherwise other features of dependencies, and most of them anew.
+	@# The same packages and targets as test-rust. With fewer, cargo turns on other features of dependencies, and compiles most of them again.
 	$(CARGO) build --locked --workspace --exclude warpline-py --bins --examples
 	$(DEBUG) check scenarios/*.toml
 	@$(DEBUG) schema | diff --unified docs/scenario.schema.json - && $(DEBUG) schema --markdown | diff --unified docs/src/reference.md - \

@@ -17,7 +17,7 @@ use crate::wire::Wire;
 pub(crate) struct Admission {
     /// How much may wait.
     pub(crate) limit: Limit,
-    /// A packet that finds at least so many waiting is marked, or dropped if its sender does not know ECN. Less than the limit.
+    /// A packet that finds at least this many packets waiting is marked, or dropped if it is not ECN-capable. Below the limit of packets.
     pub(crate) mark_from: Option<u32>,
 }
 

@@ -53,7 +53,7 @@ pub(crate) enum Refusal {
     /// The queue was full.
     #[default]
     Full,
-    /// It should have been marked, and its sender does not know ECN.
+    /// It should have been marked, but is not ECN-capable.
     Early,
 }
 

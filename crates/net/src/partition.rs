@@ -20,7 +20,8 @@ const PASSES: usize = 8;
 const SLACK: f64 = 0.02;
 /// Moves in a row after which a pass gives up if nothing became better.
 const PATIENCE: usize = 150;
-/// What the weight between the sides counts by itself, beside making each side heavier.
+/// Weight between the sides makes each side heavier. It also counts by itself, by this factor, so that of equal loads the cut with less between
+/// them wins.
 const BETWEEN: f64 = 0.5;
 
 /// Nodes with weights, joined by edges with weights.

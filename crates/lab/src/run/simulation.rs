@@ -20,7 +20,7 @@ const TRIAL: f64 = 5e6;
 const FIRST: f64 = 2e7;
 /// How many times longer threads may take for a batch than one thread would, before they are stopped.
 const SLOWER: f64 = 2.0;
-/// A batch of threads that took less, in nanoseconds, tells more of their start than of their work.
+/// A batch of threads that took less than this, in nanoseconds, is not counted: most of its time was spent on starting them.
 const LITTLE: f64 = 1e6;
 /// Batches between two trials, at first and at most.
 const PAUSES: (u32, u32) = (2, 32);

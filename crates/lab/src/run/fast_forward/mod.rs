@@ -8,7 +8,8 @@
 //! that, so that nothing is said of a future that is longer than the known past. It ends before the next planned change. The first stretch
 //! that could be skipped, and a random tenth of the others, is run exactly and compared ([`audit`]).
 //!
-//! All decisions depend on counters, read at instants of the run's own time, and on a random stream. So they are the same on any number of cores.
+//! What is skipped depends only on counters, which are read at fixed times of the simulation, and on a random stream of its own. So it is the same
+//! on any number of cores.
 
 mod audit;
 mod forecast;
