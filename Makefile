@@ -57,8 +57,8 @@ golden: ## Check that debug and release builds give the same bytes (not part of 
 miri: ## The tests of core, net, transport and capacity under Miri (needs nightly Rust with Miri; says what is missing)
 	@scripts/miri.sh
 
-model: ## Check the meeting of a network's parts in all orders of events (with loom)
-	RUSTFLAGS="--cfg loom" $(CARGO) test --locked --release --target-dir $(TARGET)/model --package warpline-net --lib meeting
+model: ## Check what the threads of a network tell each other, in all orders of their steps (with loom)
+	RUSTFLAGS="--cfg loom" $(CARGO) test --locked --release --target-dir $(TARGET)/model --package warpline-net --lib ::model::
 
 threads: ## The tests of a network in parts under the thread sanitiser (needs nightly Rust with its source; says what is missing)
 	@scripts/threads.sh

@@ -11,7 +11,8 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use crate::hosts::Pause;
 use crate::network::Network;
-use crate::parallel::{Bounds, Neighbours, PartHosts, Post, Told, run_part};
+use crate::parallel::{Bounds, Neighbours, PartHosts, Post, Stretch, Told, run_part};
+use crate::part::Part;
 
 /// What a process tells all others when they meet.
 pub type Words = [u64; 2];
@@ -114,21 +115,23 @@ pub fn agree<T, E: Display>(
 }
 
 /// The parts in other processes.
-struct Apart<'a> {
+struct Apart<'a, N> {
     processes: &'a mut dyn Processes,
+    /// What is to be handed over, by process.
+    out: Vec<Post<N>>,
     /// A place for each process.
     bytes: Vec<Vec<u8>>,
     failure: Option<MeetError>,
 }
 
-impl Apart<'_> {
-    fn try_meet<N: Serialize + DeserializeOwned>(
+impl<N: Serialize + DeserializeOwned> Apart<'_, N> {
+    fn try_meet<H: PartHosts<Note = N>>(
         &mut self,
         told: Told,
-        out: &mut [Post<N>],
-        mut take: impl FnMut(&mut Post<N>),
+        part: &mut Part,
+        hosts: &mut H,
     ) -> Result<Told, MeetError> {
-        for (bytes, post) in self.bytes.iter_mut().zip(out) {
+        for (bytes, post) in self.bytes.iter_mut().zip(&mut self.out) {
             bytes.clear();
             if !post.is_empty() {
                 write(post, bytes)?;
@@ -137,16 +140,28 @@ impl Apart<'_> {
         }
         let words = self.processes.meet([told.next.as_nanos(), told.handled], &mut self.bytes)?;
         for (process, bytes) in self.bytes.iter().enumerate().filter(|(_, bytes)| !bytes.is_empty()) {
-            take(&mut read(process, bytes)?);
+            read::<Post<N>>(process, bytes)?.enter(part, hosts);
         }
         let told = |&[next, handled]: &Words| Told::new(Timestamp::from_nanos(next), handled);
         Ok(Told::together(words.iter().map(told)))
     }
 }
 
-impl<N: Serialize + DeserializeOwned> Neighbours<N> for &mut Apart<'_> {
-    fn meet(&mut self, told: Told, out: &mut [Post<N>], take: impl FnMut(&mut Post<N>)) -> Option<Told> {
-        let met = self.try_meet(told, out, take);
+impl<H: PartHosts> Neighbours<H> for &mut Apart<'_, H::Note> {
+    /// What a part hands over is taken when they meet.
+    const WINDOWS: u64 = 1;
+
+    fn hand_over(&mut self, part: &mut Part, hosts: &mut H, after: Timestamp) -> Timestamp {
+        Post::collect(part, hosts, &mut self.out, after)
+    }
+
+    fn run(&mut self, part: &mut Part, hosts: &mut H, stretch: Stretch) -> Timestamp {
+        part.run_before(stretch.end, hosts, u64::MAX);
+        self.hand_over(part, hosts, stretch.end)
+    }
+
+    fn meet(&mut self, told: Told, part: &mut Part, hosts: &mut H) -> Option<Told> {
+        let met = self.try_meet(told, part, hosts);
         met.map_err(|error| self.failure = Some(error)).ok()
     }
 }
@@ -173,9 +188,10 @@ impl Network {
         // If it is not cut, one process has everything.
         let lookahead = self.lookahead().unwrap_or(TimeDelta::MAX);
         let count = processes.count();
-        let mut apart = Apart { processes, bytes: vec![Vec::new(); count], failure: None };
+        let out = (0..count).map(|_| Post::default()).collect();
+        let mut apart = Apart { processes, out, bytes: vec![Vec::new(); count], failure: None };
         let bounds = Bounds { limit, budget, lookahead };
-        let ran = run_part(&mut self.parts[0], hosts, count, &mut apart, bounds);
+        let ran = run_part(&mut self.parts[0], hosts, &mut apart, bounds);
         self.critical += ran.critical;
         apart.failure.map_or(Ok(ran.pause), Err)
     }

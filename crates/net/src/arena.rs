@@ -5,6 +5,7 @@
 //! Thousands of packets are in flight on a fast path, and they have left the cache by the time they arrive, so rare
 //! fields (SACK blocks, a SYN's options) are stored separately.
 
+use serde::{Deserialize, Serialize};
 use warpline_core::{
     Body, Datagram, Ecn, EndpointId, Flags, FlowId, Frame, Packet, SackBlocks, Segment, SynOptions, Timestamp,
 };
@@ -36,7 +37,7 @@ pub(crate) struct OnWire {
 }
 
 /// The kind of a slot's packet, and which fields it has.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Kind(u8);
 
 impl Kind {
@@ -59,10 +60,14 @@ impl Kind {
     }
 }
 
-/// A packet in its place.
+/// A packet in its place: one cache line.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
-struct Slot {
+struct Slot(Fields);
+
+/// A packet without its rare fields.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Fields {
     seq: u64,
     /// A segment's acknowledgement, or when a datagram was created.
     ack_or_created: u64,
@@ -81,7 +86,16 @@ struct Slot {
     class: u8,
 }
 
-impl Slot {
+impl Fields {
+    /// Whether it also has rare ones.
+    pub(crate) fn has_rare(&self) -> bool {
+        self.kind.has(Kind::RARE)
+    }
+    /// Its bytes on the wire, without framing.
+    pub(crate) fn size(&self) -> u32 {
+        self.size
+    }
+
     /// Its packet, given the contents.
     #[inline(always)]
     fn with(&self, body: Body) -> Packet {
@@ -98,8 +112,8 @@ impl Slot {
 }
 
 /// Fields that few segments have.
-#[derive(Clone, Copy, Debug, Default)]
-struct Rare {
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Rare {
     sack: SackBlocks,
     syn: SynOptions,
 }
@@ -120,7 +134,7 @@ impl Arena {
     // Always inlined: then the caller's packet never exists in memory except in its slot.
     #[inline(always)]
     pub(crate) fn insert(&mut self, packet: &Packet) -> SlotId {
-        let mut slot = Slot {
+        let mut fields = Fields {
             seq: 0,
             ack_or_created: 0,
             id: packet.id,
@@ -139,37 +153,50 @@ impl Arena {
         let mut rare = None;
         match &packet.body {
             Body::Tcp(segment) => {
-                slot.seq = segment.seq;
-                slot.ack_or_created = segment.ack;
-                slot.len = segment.len;
-                slot.window = segment.window;
-                slot.flags = segment.flags;
+                fields.seq = segment.seq;
+                fields.ack_or_created = segment.ack;
+                fields.len = segment.len;
+                fields.window = segment.window;
+                fields.flags = segment.flags;
                 if let Some(timestamps) = segment.timestamps {
-                    slot.timestamps = timestamps;
-                    slot.kind = slot.kind.with(Kind::TIMESTAMPS);
+                    fields.timestamps = timestamps;
+                    fields.kind = fields.kind.with(Kind::TIMESTAMPS);
                 }
                 if !segment.sack.is_empty() || segment.flags.contains(Flags::SYN) {
-                    slot.kind = slot.kind.with(Kind::RARE);
+                    fields.kind = fields.kind.with(Kind::RARE);
                     rare = Some(Rare { sack: segment.sack, syn: segment.syn });
                 }
             }
             Body::Udp(datagram) => {
-                slot.seq = datagram.seq;
-                slot.ack_or_created = datagram.created.as_nanos();
-                slot.len = datagram.len;
-                slot.kind = Kind::UDP;
+                fields.seq = datagram.seq;
+                fields.ack_or_created = datagram.created.as_nanos();
+                fields.len = datagram.len;
+                fields.kind = Kind::UDP;
             }
             Body::Frame(frame) => {
-                slot.seq = u64::from(frame.handle);
-                slot.kind = Kind::UDP.with(Kind::FRAME);
+                fields.seq = u64::from(frame.handle);
+                fields.kind = Kind::UDP.with(Kind::FRAME);
             }
         }
+        self.put(&fields, rare)
+    }
+
+    /// Puts a packet into a free slot.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, fields: &Fields, rare: Option<Rare>) -> SlotId {
         let index = self.free.pop().unwrap_or_else(|| self.grow());
-        self.slots[index.index()] = slot;
+        self.slots[index.index()] = Slot(*fields);
         if let Some(rare) = rare {
             self.keep_rare(index, rare);
         }
         index
+    }
+
+    /// The packet in a slot as [`put`](Self::put) takes it.
+    #[inline]
+    pub(crate) fn fields(&self, index: SlotId) -> (&Fields, Option<&Rare>) {
+        let Slot(fields) = &self.slots[index.index()];
+        (fields, fields.has_rare().then(|| &self.rare[index.index()]))
     }
 
     #[cold]
@@ -192,7 +219,7 @@ impl Arena {
     // Always inlined: then the segment never exists in memory except in its slot.
     #[inline(always)]
     pub(crate) fn plain(&self, index: SlotId) -> Option<Packet> {
-        let slot = &self.slots[index.index()];
+        let Slot(slot) = &self.slots[index.index()];
         if slot.kind.has(Kind::UDP.with(Kind::RARE)) {
             return None;
         }
@@ -211,7 +238,7 @@ impl Arena {
 
     /// The packet in a slot.
     pub(crate) fn packet(&self, index: SlotId) -> Packet {
-        let slot = &self.slots[index.index()];
+        let Slot(slot) = &self.slots[index.index()];
         let body = if !slot.kind.has(Kind::UDP) {
             let rare = if !slot.kind.has(Kind::RARE) { Rare::default() } else { self.rare[index.index()] };
             Body::Tcp(Segment {
@@ -242,7 +269,7 @@ impl Arena {
     /// Frees the slot of a lost packet; if it is a frame, its bytes are no longer needed.
     #[inline]
     pub(crate) fn drop_packet(&mut self, index: SlotId) {
-        let slot = &self.slots[index.index()];
+        let Slot(slot) = &self.slots[index.index()];
         if slot.kind.has(Kind::FRAME) {
             self.released.push(slot.seq as u32);
         }
@@ -261,22 +288,22 @@ impl Arena {
 
     /// The next hop of a waiting packet.
     pub(crate) fn hop(&self, index: SlotId) -> HopId {
-        self.slots[index.index()].hop
+        self.slots[index.index()].0.hop
     }
 
     /// Stores the next hop of a packet that has to wait.
     pub(crate) fn set_hop(&mut self, index: SlotId, hop: HopId) {
-        self.slots[index.index()].hop = hop;
+        self.slots[index.index()].0.hop = hop;
     }
 
     /// A packet's ECN field.
     pub(crate) fn ecn(&self, index: SlotId) -> Ecn {
-        self.slots[index.index()].ecn
+        self.slots[index.index()].0.ecn
     }
 
     /// Marks a packet congestion-experienced. Returns false if it was already.
     pub(crate) fn mark(&mut self, index: SlotId) -> bool {
-        let ecn = &mut self.slots[index.index()].ecn;
+        let ecn = &mut self.slots[index.index()].0.ecn;
         std::mem::replace(ecn, Ecn::Ce) != Ecn::Ce
     }
 }

@@ -92,6 +92,15 @@ impl Hops {
         Hops { table: table.collect(), marked: self.marked }
     }
 
+    /// Which of so many links are reached by express hops.
+    pub(crate) fn express_links(&self, links: usize) -> Vec<bool> {
+        let mut express = vec![false; links];
+        for hop in self.table.iter().filter(|hop| hop.is_express()) {
+            express[hop.link().index()] = true;
+        }
+        express
+    }
+
     /// Whether routes were added since the express hops were marked.
     #[inline]
     pub(crate) fn are_new(&self) -> bool {

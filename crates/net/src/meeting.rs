@@ -59,20 +59,31 @@ impl Meeting {
             self.held.store(held.wrapping_add(1), Ordering::Release);
             return !self.broken.load(Ordering::Acquire);
         }
-        let mut looks = 0;
+        let mut patience = Patience::default();
         while self.held.load(Ordering::Acquire) == held {
-            if self.broken.load(Ordering::Acquire) {
+            if !patience.wait(self) {
                 return false;
-            }
-            looks += 1;
-            if looks < LOOKS {
-                std::hint::spin_loop();
-            } else {
-                // More threads than cores, or a part with much more to do.
-                yield_now();
             }
         }
         !self.broken.load(Ordering::Acquire)
+    }
+}
+
+/// How often a member has looked for what it waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Patience(u32);
+
+impl Patience {
+    /// Waits for a moment. Returns false if a member has panicked, so that there is nothing to wait for.
+    pub(crate) fn wait(&mut self, meeting: &Meeting) -> bool {
+        if self.0 < LOOKS {
+            self.0 += 1;
+            std::hint::spin_loop();
+        } else {
+            // More threads than cores, or a part with much more to do.
+            yield_now();
+        }
+        !meeting.broken.load(Ordering::Acquire)
     }
 }
 

@@ -3,6 +3,8 @@
 //! The network knows endpoints only by number. The hosts are behind [`Hosts`], which gets the network's [`Port`] to send
 //! packets and set timers with. It consists of one part, or of several after [`Network::cut`].
 
+use std::collections::BTreeMap;
+
 use thiserror::Error;
 use warpline_core::record::LinkRecord;
 use warpline_core::{LinkId, NodeId, Stream, Streams, TimeDelta, Timestamp};
@@ -51,6 +53,8 @@ pub(crate) struct Placed {
     first: u32,
     /// The shortest delay of a link from one part to another: a part may be ahead of the others by so much.
     pub(crate) lookahead: TimeDelta,
+    /// For each part, the parts from which links lead into it, with the shortest delay of those links.
+    pub(crate) before: Vec<Vec<(usize, TimeDelta)>>,
 }
 
 /// Why a route cannot be added.
@@ -227,6 +231,13 @@ impl Network {
         });
     }
 
+    /// Of each link that is not idle, in the order of their numbers, whether it takes all its packets from one other link in a way that needs no
+    /// event. To be called before the network is cut.
+    pub fn express_links(&mut self) -> Vec<bool> {
+        self.prepare();
+        self.parts[0].hops.express_links(self.places.len())
+    }
+
     /// Cuts the network into parts that [`run_parts`](Self::run_parts) runs at the same time; `part_of` gives the part of each node, counted
     /// from 0. What happens in the network does not depend on it. To be called once, after the routes have been added and before the first
     /// packet is sent or timer set. One part leaves the network as it is.
@@ -263,7 +274,7 @@ impl Network {
         let ends = |link: &Link| -> Option<(u32, u32)> {
             Some((*part_of.get(link.from().index())?, *part_of.get(link.to().index())?))
         };
-        let mut lookahead = TimeDelta::MAX;
+        let mut before = vec![BTreeMap::new(); count];
         let mut refused = None;
         for link in &whole.links {
             match ends(link) {
@@ -272,7 +283,8 @@ impl Network {
                     if link.delay().is_zero() {
                         refused = refused.or(Some(CutError::NoDelay(link.name().to_owned())));
                     }
-                    lookahead = lookahead.min(link.delay());
+                    let least = before[to as usize].entry(from as usize).or_insert(link.delay());
+                    *least = link.delay().min(*least);
                 }
                 Some(_) => {}
             }
@@ -320,7 +332,10 @@ impl Network {
             part.hops = whole.hops.of_part(owned, |place| leaves[place as usize]);
         }
         (self.parts, self.places) = (parts, places);
-        self.cut = Placed { nodes: part_of.to_vec(), first, lookahead };
+        let before: Vec<Vec<(usize, TimeDelta)>> =
+            before.into_iter().map(|parts| parts.into_iter().collect()).collect();
+        let lookahead = before.iter().flatten().map(|&(_, delay)| delay).min().unwrap_or(TimeDelta::MAX);
+        self.cut = Placed { nodes: part_of.to_vec(), first, lookahead, before };
         Ok(())
     }
 

@@ -3,11 +3,11 @@
 //! A packet that crosses a cut leaves its part when it is put onto the wire: from then on its arrival is certain. It enters the other
 //! part as a [`Crossing`], and waits there on an [`Incoming`](crate::incoming::Incoming) wire.
 
-use serde::{Deserialize, Serialize};
 use warpline_core::record::LinkRecord;
 use warpline_core::{LinkId, Packet, TimeDelta, TimerId, Timestamp};
 
-use crate::arena::{Arena, OnWire, SlotId};
+use crate::arena::{Arena, OnWire, Rare, SlotId};
+use crate::crossing::Crossing;
 use crate::events::{Class, EventQueue, Key, MAX_INDEX};
 use crate::far::{Far, Noted};
 use crate::general::{Announce, General, Step};
@@ -18,16 +18,6 @@ use crate::near::First;
 
 /// The last possible instant.
 const LAST: Timestamp = Timestamp::from_nanos(u64::MAX - 1);
-
-/// A packet on its way from one part to another.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Crossing {
-    /// The link over which it comes, by its number in the part that it enters.
-    index: u32,
-    arrival: Timestamp,
-    hop: HopId,
-    packet: Packet,
-}
 
 /// A timer of a host.
 #[derive(Clone, Copy, Debug)]
@@ -42,8 +32,9 @@ impl Timer {
     const STOPPED: Timer = Timer { deadline: Timestamp::NEVER, pending: Timestamp::NEVER };
 }
 
-/// Links, packets, events and timers.
+/// Links, packets, events and timers. On cache lines of its own, since another thread may run the part that is next to it in memory.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub(crate) struct Part {
     arena: Arena,
     pub(crate) events: EventQueue,
@@ -491,6 +482,11 @@ impl Part {
         pause
     }
 
+    /// As [`run_until`](Self::run_until), with the first instant whose events are not handled.
+    pub(crate) fn run_before<H: Hosts>(&mut self, end: Timestamp, hosts: &mut H, budget: u64) -> Pause {
+        self.run_until(Timestamp::from_nanos(end.as_nanos().saturating_sub(1)), hosts, budget)
+    }
+
     /// Everything up to `now` has been handled.
     pub(crate) fn advance_to(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
@@ -527,34 +523,30 @@ impl Part {
         })
     }
 
-    /// Hands the packets that have left for other parts since the last call to `enter`, with the number of the part. Returns the earliest
-    /// of their arrivals.
-    pub(crate) fn leave(&mut self, mut enter: impl FnMut(usize, Crossing)) -> Timestamp {
-        let mut first = Timestamp::NEVER;
+    /// Hands the packets that have left for other parts since the last call to `enter`, with the number of the part.
+    pub(crate) fn leave(&mut self, mut enter: impl FnMut(usize, Crossing, Option<&Rare>)) {
         for Noted { index, packet: OnWire { arrival, slot, hop, .. } } in self.noted.drain(..) {
             let (part, number) = self.exits[index as usize];
-            let packet = self.arena.packet(slot);
+            let (&fields, rare) = self.arena.fields(slot);
+            enter(part as usize, Crossing { arrival, index: number, hop, fields }, rare);
             // What is recorded at the far end is recorded here.
             if !self.links[index as usize].is_recorded() {
                 self.arena.free(slot);
             }
-            first = first.min(arrival);
-            enter(part as usize, Crossing { index: number, arrival, hop, packet });
         }
-        first
     }
 
     /// A packet comes from another part.
-    pub(crate) fn enter(&mut self, crossing: &Crossing) {
-        let Crossing { index, arrival, hop, packet } = crossing;
-        debug_assert!(*arrival > self.now, "a packet from another part is late");
-        let slot = self.arena.insert(packet);
-        let Kind::Incoming(incoming) = &mut self.links[*index as usize].kind else { return };
+    pub(crate) fn enter(&mut self, crossing: &Crossing, rare: Option<Rare>) {
+        let &Crossing { arrival, index, hop, ref fields } = crossing;
+        debug_assert!(arrival > self.now, "a packet from another part is late");
+        let slot = self.arena.put(fields, rare);
+        let Kind::Incoming(incoming) = &mut self.links[index as usize].kind else { return };
         let ordered = incoming.is_ordered();
-        if incoming.append(OnWire { arrival: *arrival, slot, hop: *hop, size: packet.size }) {
+        if incoming.append(OnWire { arrival, slot, hop, size: fields.size() }) {
             match ordered {
-                true => self.events.push_arrival(*arrival, *index),
-                false => self.events.push_near(*arrival, Class::Arrival, *index),
+                true => self.events.push_arrival(arrival, index),
+                false => self.events.push_near(arrival, Class::Arrival, index),
             }
         }
     }

@@ -63,8 +63,10 @@ impl Newest {
     const NONE: Newest = Newest { end: End::of(warpline_core::EndpointId(u32::MAX)), timer: TimerId(0) };
 }
 
-/// The simulated hosts of one part of the network.
+/// The simulated hosts of one part of the network. On cache lines of their own, since another thread may run the part whose hosts are next to them
+/// in memory.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub(crate) struct ModelHosts {
     /// By timer: an endpoint has the number of its timer.
     endpoints: Vec<Endpoint>,

@@ -93,7 +93,7 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc, cores: Cores) -> Res
         }
     }
     file_names(&records)?;
-    let parts = parts::choose(cores, scenario, (&expanded, &used), (&network, &world, &links));
+    let parts = parts::choose(cores, scenario, (&expanded, &used), (&mut network, &world, &links));
     Ok(Built { network, world, links, records, parts, nodes: expanded.nodes.len() })
 }
 

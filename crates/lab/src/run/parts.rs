@@ -65,8 +65,18 @@ impl fmt::Display for Parts {
 
 /// What the sender and the receiver do for a segment with data and its share of an acknowledgement, and for a datagram, in nanoseconds (see
 /// `warpline_net::cut`).
-const SEGMENT: (f64, f64) = (220.0, 90.0);
-const DATAGRAM: (f64, f64) = (40.0, 40.0);
+const SEGMENT: (f64, f64) = (130.0, 200.0);
+const DATAGRAM: (f64, f64) = (40.0, 70.0);
+/// What they and links do more, as a share of the above, if there are so many flows that what they need is seldom in the processor's cache.
+const MISSES: Misses = Misses { flows: 1_000.0, sender: 3.5, receiver: 0.5, link: 0.5 };
+/// See [`MISSES`].
+struct Misses {
+    flows: f64,
+    sender: f64,
+    receiver: f64,
+    link: f64,
+}
+
 /// Packets that one acknowledgement stands for.
 const PER_ACK: f64 = 2.0;
 /// Bytes of data in a full packet.
@@ -77,7 +87,7 @@ pub(super) fn choose(
     cores: Cores,
     scenario: &Scenario,
     (expanded, used): (&Expanded, &Used),
-    (network, world, infos): (&Network, &ModelHosts, &[LinkInfo]),
+    (network, world, infos): (&mut Network, &ModelHosts, &[LinkInfo]),
 ) -> Parts {
     if !scenario.is_simulated() {
         return Parts::one("programs are at its ports");
@@ -108,7 +118,7 @@ pub(super) fn choose(
 fn load(
     scenario: &Scenario,
     (expanded, used): (&Expanded, &Used),
-    network: &Network,
+    network: &mut Network,
     world: &ModelHosts,
     infos: &[LinkInfo],
 ) -> Load {
@@ -121,6 +131,7 @@ fn load(
     for flow in lasting() {
         spread((expanded, used), flow.forward, 1.0, &mut flows_on);
     }
+    let many = (world.flows.len() as f64 / MISSES.flows).min(1.0);
     let mut packets = vec![0.0; infos.len()];
     let mut hosts = vec![0.0; expanded.nodes.len()];
     let mut carry =
@@ -129,8 +140,8 @@ fn load(
             spread((expanded, used), there, rate, &mut packets);
             spread((expanded, used), back, acks, &mut packets);
             let (sender, receiver) = if tcp { SEGMENT } else { DATAGRAM };
-            hosts[from] += rate * sender;
-            hosts[to] += rate * receiver;
+            hosts[from] += rate * sender * (1.0 + MISSES.sender * many);
+            hosts[to] += rate * receiver * (1.0 + MISSES.receiver * many);
         };
     for flow in lasting() {
         let first = expanded.routes.links(flow.forward.first);
@@ -149,10 +160,8 @@ fn load(
             carry((flow.from, arrival.to as usize), (arrival.forward, arrival.reverse), rate, true);
         }
     }
-    // What many flows need does not stay in the cache: a packet-hop took 66 ns with 100 flows and 160 ns with 1,000.
-    let misses = 1.0 + 1.4 * (world.flows.len() as f64 / 1_000.0).min(1.0);
-    hosts.iter_mut().chain(&mut packets).for_each(|work| *work *= misses);
-    let links = packets.into_iter().zip(infos).map(|(packets, info)| {
+    let express = network.express_links();
+    let links = packets.into_iter().zip(express).zip(infos).map(|((packets, express), info)| {
         let link = network.link(info.link);
         LoadedLink {
             from: link.from().0,
@@ -160,10 +169,12 @@ fn load(
             delay: link.delay(),
             packets,
             departures: link.has_departures(),
+            express,
         }
     });
+    let misses = 1.0 + MISSES.link * many;
     let joined = world.joined().map(|(a, b): (NodeId, NodeId)| (a.0, b.0));
-    Load { hosts, links: links.collect(), joined: joined.collect() }
+    Load { hosts, links: links.collect(), misses, joined: joined.collect() }
 }
 
 /// Adds `rate` to the links of a set of routes, which share it; `links` are those in use.
