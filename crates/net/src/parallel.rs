@@ -8,8 +8,8 @@
 //! class and number, where links keep the order of their numbers in the whole network; and events of one instant in different parts do not
 //! know of each other.
 //!
-//! The parts of one process are run by [`threads`](crate::threads), and those of several processes send messages ([`apart`](crate::apart)).
-//! To each part, the others are its [`Neighbours`].
+//! The parts of one process are run by threads (`threads.rs`), and those of several processes send messages (`apart.rs`).
+//! To each part, the others are its `Neighbours`.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
