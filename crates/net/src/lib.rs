@@ -51,6 +51,7 @@ pub mod model;
 
 pub mod apart;
 mod arena;
+pub mod chance;
 mod crossing;
 pub mod cut;
 pub mod driver;

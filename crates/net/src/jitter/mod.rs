@@ -12,6 +12,7 @@ models! {
     normal::Normal,
     exponential::Exponential,
     pareto::Pareto,
+    overtaking::Overtaking,
 }
 
 use warpline_core::parameter::{Choice, Given, Parameters};
@@ -96,9 +97,12 @@ mod tests {
     #[test]
     fn every_model_says_whether_packets_may_overtake() {
         for kind in JitterKind::all().into_iter().filter(|kind| *kind != JitterKind::default()) {
-            let given: Vec<_> = kind.given().into_iter().chain([("reorder", Given::Flag(true))]).collect();
-            let free = kind.with(&given).unwrap_or_else(|error| panic!("{error}"));
-            assert!(free.reorders() && !kind.reorders(), "{kind}");
+            for reorder in [false, true] {
+                let given: Vec<_> =
+                    kind.given().into_iter().chain([("reorder", Given::Flag(reorder))]).collect();
+                let changed = kind.with(&given).unwrap_or_else(|error| panic!("{error}"));
+                assert_eq!(changed.reorders(), reorder, "{changed}");
+            }
         }
     }
 

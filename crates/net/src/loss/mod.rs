@@ -12,6 +12,8 @@ models! {
     every::Every,
     listed::Listed,
     gilbert_elliott::GilbertElliott,
+    correlated::Correlated,
+    four_state::FourState,
 }
 
 use warpline_core::parameter::Choice;

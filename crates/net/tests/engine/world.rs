@@ -5,8 +5,11 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use warpline_core::record::LinkRecord;
 use warpline_core::{Ecn, LinkId, NodeId, Rate, Streams, TimeDelta, Timestamp};
-use warpline_net::jitter::{JitterKind, Order, Uniform};
-use warpline_net::loss::{Bernoulli, EveryParams, GilbertElliottParams, LossConfig, LossKind};
+use warpline_net::chance::Correlation;
+use warpline_net::jitter::{JitterKind, Order, OvertakingParams, Uniform};
+use warpline_net::loss::{
+    Bernoulli, CorrelatedParams, EveryParams, FourStateParams, GilbertElliottParams, LossConfig, LossKind,
+};
 use warpline_net::mahimahi::Trace;
 use warpline_net::qdisc::{CodelParams, PriorityParams, QdiscConfig, QueueLimit, RedParams};
 use warpline_net::schedule::{RateSchedule, Steps};
@@ -241,6 +244,8 @@ fn loss() -> impl Strategy<Value = LossConfig> {
         6 => Just(LossKind::default()),
         1 => (0.0f64..0.5).prop_map(|probability| LossKind::Bernoulli(Bernoulli { probability })),
         1 => (1u64..6).prop_map(|n| LossKind::Every(EveryParams { n })),
+        1 => Just(LossKind::Correlated(CorrelatedParams { probability: 0.2, correlation: 0.5, form: Correlation::Netem })),
+        1 => Just(LossKind::FourState(FourStateParams { begin: 0.1, end: 0.3, pass: 0.3, lose: 0.5, alone: 0.1 })),
         1 => Just(LossKind::GilbertElliott(GilbertElliottParams { good_to_bad: 0.1, bad_to_good: 0.4, loss_bad: 0.9, loss_good: 0.01 })),
     ];
     (kind, any::<bool>()).prop_map(|(kind, data_only)| LossConfig { kind, data_only })
@@ -251,7 +256,16 @@ fn jitter() -> impl Strategy<Value = JitterKind> {
         let (min, max) = (TimeDelta::from_nanos(low), TimeDelta::from_nanos(low + width));
         JitterKind::Uniform(Uniform { min, max, order: Order { reorder } })
     });
-    prop_oneof![14 => Just(JitterKind::default()), 1 => some]
+    let overtaking = (0u64..3_000_000, 1u64..4).prop_map(|(delay, gap)| {
+        let delay = TimeDelta::from_nanos(delay);
+        JitterKind::Overtaking(OvertakingParams {
+            delay,
+            probability: 0.5,
+            gap,
+            ..OvertakingParams::default()
+        })
+    });
+    prop_oneof![28 => Just(JitterKind::default()), 2 => some, 1 => overtaking]
 }
 
 /// Outages in any order, which may overlap, be empty or last for ever.
