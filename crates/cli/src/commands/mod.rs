@@ -16,6 +16,7 @@ mod completions;
 mod dilate;
 #[cfg(target_os = "linux")]
 mod doctor;
+mod evaluate;
 mod export;
 #[cfg(target_os = "linux")]
 mod link_args;
@@ -85,6 +86,7 @@ pub(crate) enum Command {
     Compare(compare::Args),
     Export(export::Args),
     Schema(schema::Args),
+    Evaluate(evaluate::Args),
     Bench(bench::Args),
     Oracle(oracle::Args),
     #[cfg(target_os = "linux")]
@@ -134,6 +136,7 @@ impl Command {
             Command::Compare(args) => compare::execute(&args),
             Command::Export(args) => export::execute(&args),
             Command::Schema(args) => schema::execute(&args),
+            Command::Evaluate(args) => evaluate::execute(&args),
             Command::Bench(args) => bench::execute(&args),
             Command::Oracle(args) => oracle::execute(&args),
             #[cfg(target_os = "linux")]

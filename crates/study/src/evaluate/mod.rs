@@ -1,0 +1,230 @@
+//! The evaluation of a congestion control that RFC 9743 (Specifying New Congestion Control Algorithms) asks for.
+//!
+//! Each question is a [`Criterion`], a file in `criteria`. It has trials: a scenario with the algorithm, if need be the same with a standard
+//! algorithm in its place, and figures of them with stated bounds. Every trial is run with several seeds; a figure that is above its bound with
+//! some seeds and below with others stays open if the 95 % confidence interval of its mean holds the bound.
+//!
+//! The bounds are ours, as the RFC states none. Where the standard algorithms do badly themselves, the bound is what they do.
+
+mod criteria;
+mod report;
+mod trial;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rayon::prelude::*;
+use warpline_lab::run::{RunError, RunOptions, run};
+use warpline_net::Control;
+use warpline_results::{Estimate, Summary};
+use warpline_scenario::{Diagnostics, Scenario};
+
+pub use criteria::CRITERIA;
+pub use report::{Answer, Evaluation, Judged, Verdict};
+pub use trial::{Bound, Trial};
+
+use trial::Figure;
+
+/// A question of RFC 9743.
+#[derive(Clone, Copy, Debug)]
+pub struct Criterion {
+    /// Its name on command lines and in files: "full-use".
+    pub name: &'static str,
+    /// The RFC's section.
+    pub section: &'static str,
+    /// The question in one sentence.
+    pub question: &'static str,
+    /// The trials that answer it for an algorithm, given as scenarios write it.
+    trials: fn(&str) -> Vec<Trial>,
+}
+
+impl Criterion {
+    /// The trials that answer it for `cc`, an algorithm as scenarios write it in short; only those that differ most if `quick`.
+    pub fn trials(&self, cc: &str, quick: bool) -> Vec<Trial> {
+        (self.trials)(cc).into_iter().filter(|trial| trial.quick || !quick).collect()
+    }
+}
+
+/// What is evaluated, and how thoroughly.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The algorithm, as scenarios write it in short: "bbr", "nice:threshold=0.1".
+    pub cc: String,
+    /// The questions.
+    pub criteria: Vec<Criterion>,
+    /// Whether only those trials are run that differ most.
+    pub quick: bool,
+    /// Each trial is run with the seeds from 1 to this.
+    pub seeds: u32,
+    /// Own congestion controls and the like.
+    pub options: RunOptions,
+}
+
+/// Why an evaluation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum EvaluateError {
+    /// The scenario of a trial is not valid, most likely as the algorithm is not.
+    #[error("{trial}: {source}")]
+    Scenario {
+        /// Name of the trial.
+        trial: String,
+        /// What is wrong with its scenario.
+        source: Diagnostics,
+    },
+    /// A run failed.
+    #[error("{trial}: {source}")]
+    Run {
+        /// Name of the trial.
+        trial: String,
+        /// Why.
+        source: RunError,
+    },
+    /// It was stopped.
+    #[error("stopped before all trials were run")]
+    Stopped,
+}
+
+/// The progress of an evaluation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advance<'a> {
+    /// The trial whose run has just ended; empty before the first.
+    pub trial: &'a str,
+    /// Runs that have ended.
+    pub done: usize,
+    /// All runs.
+    pub of: usize,
+}
+
+/// A scenario of a trial, by name: "coexistence, reno, 1 BDP".
+struct Prepared {
+    name: String,
+    tested: Scenario,
+    baseline: Option<Scenario>,
+    figures: Vec<Figure>,
+}
+
+/// One run to make: the number of its trial, its seed, and whether it is the baseline's.
+type Job = (usize, u64, bool);
+
+/// Evaluates an algorithm, on all cores.
+///
+/// `observe` is called from several threads, before the first run, during and after each; it can stop the evaluation.
+///
+/// # Errors
+/// The first failure of any run, or [`Stopped`](EvaluateError::Stopped).
+pub fn evaluate(
+    plan: &Plan,
+    observe: &(dyn Fn(Advance<'_>) -> Control + Sync),
+) -> Result<Evaluation, EvaluateError> {
+    let mut prepared = Vec::new();
+    let mut sizes = Vec::new();
+    for criterion in &plan.criteria {
+        let trials = criterion.trials(&plan.cc, plan.quick);
+        sizes.push(trials.len());
+        for trial in trials {
+            prepared.push(prepare(criterion, trial)?);
+        }
+    }
+    let seeds = 1..=u64::from(plan.seeds.max(1));
+    let jobs: Vec<Job> = (0..prepared.len())
+        .flat_map(|trial| seeds.clone().map(move |seed| (trial, seed)))
+        .flat_map(|(trial, seed)| [(trial, seed, false), (trial, seed, true)])
+        .filter(|&(trial, _, baseline)| !baseline || prepared[trial].baseline.is_some())
+        .collect();
+    let summaries = run_all(&jobs, &prepared, plan, observe)?;
+    let mut judged = prepared.iter().enumerate().map(|(number, trial)| {
+        let of = |baseline| {
+            jobs.iter()
+                .zip(&summaries)
+                .filter(move |((trial, _, is_baseline), _)| *trial == number && *is_baseline == baseline)
+                .map(|(_, summary)| summary)
+                .collect::<Vec<_>>()
+        };
+        judge(trial, &of(false), &of(true))
+    });
+    let criteria = plan.criteria.iter().zip(sizes).map(|(criterion, trials)| Answer {
+        name: criterion.name,
+        section: criterion.section,
+        question: criterion.question,
+        figures: judged.by_ref().take(trials).flatten().collect(),
+    });
+    Ok(Evaluation {
+        cc: plan.cc.clone(),
+        quick: plan.quick,
+        seeds: plan.seeds.max(1),
+        criteria: criteria.collect(),
+    })
+}
+
+fn prepare(criterion: &Criterion, trial: Trial) -> Result<Prepared, EvaluateError> {
+    let name = trial.name(criterion);
+    let read = |text: &str| {
+        Scenario::from_toml(&name, text, &[])
+            .map_err(|source| EvaluateError::Scenario { trial: name.clone(), source })
+    };
+    let tested = read(&trial.tested)?;
+    let baseline = trial.baseline.as_deref().map(read).transpose()?;
+    Ok(Prepared { name, tested, baseline, figures: trial.figures })
+}
+
+fn run_all(
+    jobs: &[Job],
+    prepared: &[Prepared],
+    plan: &Plan,
+    observe: &(dyn Fn(Advance<'_>) -> Control + Sync),
+) -> Result<Vec<Summary>, EvaluateError> {
+    let of = jobs.len();
+    if observe(Advance { trial: "", done: 0, of }) == Control::Stop {
+        return Err(EvaluateError::Stopped);
+    }
+    let done = AtomicUsize::new(0);
+    let one = |&(trial, seed, baseline): &Job| -> Result<Summary, EvaluateError> {
+        let Prepared { name, tested, baseline: standard, .. } = &prepared[trial];
+        let scenario = if baseline { standard.as_ref().unwrap_or(tested) } else { tested };
+        let scenario = Scenario { seed, ..scenario.clone() };
+        let options = RunOptions { out: None, ..plan.options.clone() };
+        let stop = || observe(Advance { trial: "", done: done.load(Ordering::Relaxed), of });
+        let outcome = run(&scenario, &options, &mut |_| stop())
+            .map_err(|source| EvaluateError::Run { trial: name.clone(), source })?;
+        let count = done.fetch_add(1, Ordering::Relaxed) + 1;
+        let answer = observe(Advance { trial: name, done: count, of });
+        if !outcome.complete || answer == Control::Stop && count < of {
+            return Err(EvaluateError::Stopped);
+        }
+        Ok(outcome.summary)
+    };
+    jobs.par_iter().with_max_len(1).map(one).collect()
+}
+
+/// The mean of values that were all measured.
+fn measured(values: &[f64]) -> Option<Estimate> {
+    Estimate::of(values).filter(|estimate| estimate.mean.is_finite())
+}
+
+/// Holds the figures of a trial against their bounds. The summaries are in the order of the seeds.
+fn judge(trial: &Prepared, tested: &[&Summary], baseline: &[&Summary]) -> Vec<Judged> {
+    let judge = |figure: &Figure| {
+        let value = |summary: &&Summary| (figure.value)(summary).unwrap_or(f64::NAN);
+        let values: Vec<f64> = tested.iter().map(value).collect();
+        let standard: Vec<f64> = baseline.iter().map(value).collect();
+        let margins: Vec<f64> = values
+            .iter()
+            .enumerate()
+            .map(|(seed, value)| figure.bound.margin(*value, standard.get(seed).copied()))
+            .collect();
+        let mean = measured(&values);
+        Judged {
+            trial: trial.name.clone(),
+            figure: figure.what,
+            unit: figure.unit.word(),
+            mean: mean.as_ref().map(|mean| mean.mean),
+            ci95: mean.and_then(|mean| mean.ci95),
+            baseline: measured(&standard).map(|standard| standard.mean),
+            bound: figure.bound,
+            verdict: Verdict::of(&margins),
+        }
+    };
+    trial.figures.iter().map(judge).collect()
+}
+
+#[cfg(test)]
+mod tests;
