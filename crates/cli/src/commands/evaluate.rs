@@ -82,7 +82,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         options: RunOptions::default(),
     };
     interrupt::listen(Vec::new())?;
-    let bar = Steps::new(false);
+    let bar = Steps::new(args.json);
     let evaluated = evaluate(&plan, &|advance| {
         if !advance.trial.is_empty() {
             bar.update(advance.done as f64 / advance.of.max(1) as f64, advance.trial);
