@@ -96,7 +96,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
             output::note("the verdicts are only printed when all trials have run");
             return Ok(Code::Interrupted);
         }
-        Err(error @ EvaluateError::Scenario { .. }) => return Err(Failure::usage(error)),
+        Err(EvaluateError::Scenario(wrong)) => return Err(Failure::usage(wrong)),
         Err(error) => return Err(Failure::run(error)),
     };
     output::print(&if args.json {

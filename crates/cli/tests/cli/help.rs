@@ -27,6 +27,7 @@ fn help_of_every_command() {
         "export",
         "schema",
         "bench",
+        "evaluate",
         "completions",
     ];
     // The list of commands has `dilate` on x86-64 only.

@@ -12,6 +12,7 @@ mod completions;
 #[cfg(target_os = "linux")]
 mod dilate;
 mod docs;
+mod evaluate;
 mod help;
 mod inputs;
 #[cfg(unix)]

@@ -62,14 +62,9 @@ pub struct Plan {
 /// Why an evaluation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum EvaluateError {
-    /// The scenario of a trial is not valid, most likely as the algorithm is not.
-    #[error("{trial}: {source}")]
-    Scenario {
-        /// Name of the trial.
-        trial: String,
-        /// What is wrong with its scenario.
-        source: Diagnostics,
-    },
+    /// The scenario of a trial is not valid, most likely as the algorithm is not. The trial's name stands for the file.
+    #[error(transparent)]
+    Scenario(#[from] Diagnostics),
     /// A run failed.
     #[error("{trial}: {source}")]
     Run {
@@ -157,10 +152,7 @@ pub fn evaluate(
 
 fn prepare(criterion: &Criterion, trial: Trial) -> Result<Prepared, EvaluateError> {
     let name = trial.name(criterion);
-    let read = |text: &str| {
-        Scenario::from_toml(&name, text, &[])
-            .map_err(|source| EvaluateError::Scenario { trial: name.clone(), source })
-    };
+    let read = |text: &str| Scenario::from_toml(&name, text, &[]);
     let tested = read(&trial.tested)?;
     let baseline = trial.baseline.as_deref().map(read).transpose()?;
     Ok(Prepared { name, tested, baseline, figures: trial.figures })
