@@ -19,6 +19,7 @@ algorithms! {
     ledbat_plus_plus::LedbatPlusPlus boxed,
     lp::Lp boxed,
     nice::Nice boxed,
+    bbr::Bbr boxed,
     fixed::Fixed,
 }
 
