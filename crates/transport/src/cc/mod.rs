@@ -20,6 +20,7 @@ algorithms! {
     lp::Lp boxed,
     nice::Nice boxed,
     bbr::Bbr boxed,
+    bbr3::Bbr3 boxed,
     fixed::Fixed,
 }
 

@@ -250,6 +250,7 @@ proptest! {
             Algorithm::Lp(LpParams { threshold: n(0), smoothing: n(1), inference: n(2), ..LpParams::default() }),
             Algorithm::Nice(NiceParams { threshold: n(0), fraction: n(1), decrease: n(2), floor: n(3), burst: count, alpha: n(4), beta: n(5), gamma: n(6), slow_start, ..NiceParams::default() }),
             Algorithm::Bbr(BbrParams { startup_gain: n(0), cwnd_gain: n(1), pacing_margin: n(2), bandwidth_window: count, min_rtt_window: target, quantum: target, ..BbrParams::default() }),
+            Algorithm::Bbr3(Bbr3Params { startup_gain: n(0), cwnd_gain: n(1), pacing_margin: n(2), loss_threshold: n(3), beta: n(4), headroom: n(5), probe_wait_spread: target, quantum: target, ..Bbr3Params::default() }),
             Algorithm::Fixed(FixedParams { segments: n(0) }),
         ] {
             let mut cc = algorithm.build(&config);
