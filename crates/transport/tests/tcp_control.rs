@@ -186,6 +186,106 @@ fn samples_are_true() {
     assert_eq!(wire.client.congestion_control().acked, wire.client.bytes_acked());
 }
 
+/// A client with this control, 20 ms from its server.
+fn wire_of(config: &TcpConfig, cc: TestReno) -> Wire {
+    let client = Connection::client(config.clone(), cc);
+    Wire::new(client, server(config), Channel::clean(20), Channel::clean(20), 1)
+}
+
+#[test]
+fn congestion_control_hears_of_the_handshake_and_of_every_start() {
+    let mut wire = Wire::plain(&TcpConfig::default(), 20);
+    wire.establish();
+    assert_eq!(wire.client.congestion_control().established, Some(TimeDelta::from_millis(40)));
+    for _ in 0..3 {
+        wire.client.write(10 * MSS);
+        wire.run_for(TimeDelta::from_secs(1));
+    }
+    assert_eq!(wire.client.congestion_control().restarts, [3, 0]);
+    // All is lost, and the time-out finds nothing in flight: the application had data.
+    let mut wire = Wire::plain(&TcpConfig { tlp: false, ..TcpConfig::default() }, 20);
+    wire.client.set_unlimited(true);
+    wire.channels[0].drop_data = (0..10).collect();
+    wire.establish();
+    wire.run_for(TimeDelta::from_secs(3));
+    let [paused, other] = wire.client.congestion_control().restarts;
+    assert!(paused == 0 && other > 1, "{paused} and {other}");
+}
+
+#[test]
+fn samples_of_a_time_in_which_too_little_was_sent_are_marked() {
+    let last = |wire: &Wire| wire.client.congestion_control().last.unwrap();
+    let mut wire = Wire::plain(&TcpConfig::default(), 20);
+    wire.channels[0].rate = Some(Rate::from_bps(12_000_000));
+    wire.establish();
+    // The next ten segments are written when the first have left: the application is what limits.
+    for _ in 0..5 {
+        wire.client.write(8 * MSS);
+        wire.run_for(TimeDelta::from_millis(25));
+    }
+    assert!(last(&wire).app_limited && last(&wire).delivery_rate.is_some());
+    wire.client.set_unlimited(true);
+    wire.run_for(TimeDelta::from_millis(45));
+    assert!(last(&wire).app_limited, "what was sent before is still being acknowledged");
+    wire.run_for(TimeDelta::from_secs(1));
+    assert!(!last(&wire).app_limited);
+    let sent_at = last(&wire).sent_at;
+    assert!(wire.data_sent().iter().any(|&(at, ..)| at == sent_at));
+    // So are those of an algorithm that holds back; and none of an application that always has data.
+    for holds in [false, true] {
+        let mut wire = wire_of(&TcpConfig::default(), TestReno { holds, ..TestReno::fixed(20 * MSS) });
+        wire.client.set_unlimited(true);
+        wire.establish();
+        wire.run_for(TimeDelta::from_secs(1));
+        assert_eq!(last(&wire).app_limited, holds);
+    }
+}
+
+#[test]
+fn data_that_waits_is_no_limit_of_the_application() {
+    for (segments, limited) in [(100, false), (1, true)] {
+        let mut wire = wire_of(&TcpConfig::default(), TestReno::fixed(4 * MSS));
+        wire.client.write(6 * MSS);
+        wire.establish();
+        for _ in 0..10 {
+            wire.client.write(segments * MSS);
+            wire.run_for(TimeDelta::from_millis(50));
+        }
+        assert_eq!(wire.client.congestion_control().last.unwrap().app_limited, limited);
+    }
+}
+
+#[test]
+fn an_algorithm_may_govern_recovery_and_hears_of_every_loss() {
+    for governs in [false, true] {
+        let mut wire = wire_of(&TcpConfig::default(), TestReno { governs, ..TestReno::fixed(50 * MSS) });
+        wire.client.set_unlimited(true);
+        wire.channels[0].drop_data = vec![100, 102, 104];
+        wire.establish();
+        let until = wire.now + TimeDelta::from_secs(1);
+        assert!(wire.run_until(until, |wire| wire.client.phase() == Phase::Recovery));
+        assert_eq!(wire.client.window() == 50 * MSS, governs, "{} in recovery", wire.client.window());
+        wire.run_for(TimeDelta::from_secs(1));
+        assert_eq!(wire.client.congestion_control().lost, 3 * MSS);
+        assert_eq!(wire.client.stats().lost_segments, 3);
+    }
+}
+
+#[test]
+fn a_rate_counts_payload_or_what_is_on_the_wire() {
+    let rate = Some(Rate::from_bps(1_200_000));
+    for (payload, expected) in [(false, 12_000_000 / (8 * 1500)), (true, 12_000_000 / (8 * MSS))] {
+        let cc = TestReno { rate, payload, ..TestReno::fixed(50 * MSS) };
+        let mut wire = wire_of(&TcpConfig::default(), cc);
+        wire.client.set_unlimited(true);
+        wire.establish();
+        wire.run_for(TimeDelta::from_secs(10));
+        let sent = wire.data_sent();
+        assert!((sent.len() as u64).abs_diff(expected) <= 5, "{} for {expected}", sent.len());
+        assert!(sent.windows(2).all(|two| two[0].0 < two[1].0), "paced from the first segment on");
+    }
+}
+
 #[test]
 fn a_bulk_transfer_fills_a_bottleneck_whatever_the_recovery() {
     use warpline_transport::tcp::Recovery::{NewReno, Reno, Sack, Tahoe};
@@ -244,6 +344,6 @@ fn an_early_time_out_call_does_nothing() {
 fn a_connection_is_small() {
     let size = size_of::<Connection<TestReno>>() + size_of::<TcpConfig>();
     assert!(size <= 2_000, "{size} bytes with the largest test control");
-    let _ = CcConfig { mss: 1, initial_window: 1, initial_ssthresh: 1 };
+    let _ = CcConfig { mss: 1, initial_window: 1, initial_ssthresh: 1, seed: 0 };
     let _ = Timestamp::ZERO;
 }

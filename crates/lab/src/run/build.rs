@@ -12,7 +12,7 @@ use warpline_scenario::plan::{endpoints, link_config, tool};
 use warpline_scenario::{
     self as scenario, Application, Cc, FlowRecordKind, LinkRecordKind, Scenario, Traffic, Transport, files,
 };
-use warpline_transport::cc::Controller;
+use warpline_transport::cc::{CcConfig, Controller};
 
 use super::measure::LinkInfo;
 use super::parts::{self, Cores, Parts};
@@ -151,7 +151,7 @@ fn flow_spec(
     let cc = if scenario.traffic(&nodes[flow.from]) == Traffic::Kernel { Cc::default() } else { cc };
     let start = flow.begin(streams);
     let end = Timestamp::ZERO + scenario.duration.0;
-    let controller = controller(&cc, custom, &flow.name)?;
+    let controller = controller(&cc, custom, &flow.name, streams)?;
     let tcp = flow.transport == Transport::Tcp;
     let configs = endpoints(flow, streams).map_err(|fault| fault_of("flow", &flow.name, &fault.message))?;
     Ok(FlowPlan {
@@ -207,11 +207,13 @@ pub(super) fn guest_port(number: usize) -> u16 {
 }
 
 /// Makes the congestion controls of a flow's connections.
-fn controller(cc: &Cc, custom: &CustomCc, flow: &str) -> Result<MakeController, RunError> {
+fn controller(cc: &Cc, custom: &CustomCc, flow: &str, streams: &Streams) -> Result<MakeController, RunError> {
+    // Of a stream that only this flow draws from.
+    let seed = streams.stream(&format!("flow.{flow}.cc")).next_u64();
     let name = match cc {
         Cc::BuiltIn(algorithm) => {
             let algorithm = *algorithm;
-            return Ok(Arc::new(move |config| algorithm.build(&config.cc_config())));
+            return Ok(Arc::new(move |config| algorithm.build(&CcConfig { seed, ..config.cc_config() })));
         }
         Cc::Custom { name } => name,
     };
@@ -223,7 +225,7 @@ fn controller(cc: &Cc, custom: &CustomCc, flow: &str) -> Result<MakeController, 
             if known.is_empty() { "none was".to_owned() } else { format!("given: {}", known.join(", ")) }
         )));
     };
-    Ok(Arc::new(move |config| Controller::Boxed(factory(&config.cc_config()))))
+    Ok(Arc::new(move |config| Controller::Boxed(factory(&CcConfig { seed, ..config.cc_config() }))))
 }
 
 /// The application of a flow.

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use warpline_core::record::LossTrigger;
 use warpline_core::{Rate, TimeDelta, Timestamp};
 use warpline_transport::cc::{
-    AckSample, Algorithm, CcConfig, CongestionControl, CongestionEvent, Controller, Phase,
+    AckSample, Algorithm, CcConfig, CongestionControl, CongestionEvent, Controller, LostSegment, Phase,
 };
 
 use super::gate::Gate;
@@ -146,7 +146,8 @@ pub(super) struct State {
 impl State {
     fn new(factory: &Factory, epoch: Instant, mtu: u16) -> Self {
         let mss = u64::from(mtu);
-        let config = CcConfig { mss, initial_window: INITIAL_SEGMENTS * mss, initial_ssthresh: u64::MAX };
+        let config =
+            CcConfig { mss, initial_window: INITIAL_SEGMENTS * mss, initial_ssthresh: u64::MAX, seed: 0 };
         State {
             cc: factory.algorithm.build(&config),
             jitter: factory.jitter,
@@ -290,6 +291,8 @@ impl State {
             min_rtt: self.min_rtt,
             one_way_delay: None,
             delivery_rate: rate,
+            app_limited,
+            sent_at: newest,
             delivered: self.delivered,
             prior_delivered: at.map_or(self.delivered - acked, |sent| sent.delivered),
             prior_in_flight: after.saturating_add(acked),
@@ -320,15 +323,20 @@ impl State {
         let lost = self.counted(lost);
         self.lost = self.lost.saturating_add(lost);
         self.in_flight = in_flight.saturating_sub(lost);
-        let known = self.episode.is_some_and(|(start, _)| sent <= start);
-        if known && !persistent {
-            return;
-        }
         let trigger = match (persistent, lost) {
             (true, _) => LossTrigger::Rto,
             (false, 0) => LossTrigger::Ecn,
             (false, _) => LossTrigger::Rack,
         };
+        if lost > 0 {
+            let (bytes, delivered) = (lost, self.delivered);
+            let segment = LostSegment { now, bytes, sent_at: sent, delivered, app_limited: false, trigger };
+            self.cc.on_lost(&segment);
+        }
+        let known = self.episode.is_some_and(|(start, _)| sent <= start);
+        if known && !persistent {
+            return;
+        }
         let event = CongestionEvent {
             now,
             trigger,

@@ -3,12 +3,17 @@
 use warpline_core::parameter::Component;
 use warpline_core::{Rate, TimeDelta, Timestamp};
 
-use super::{AckSample, Algorithm, CcConfig, CongestionControl, CongestionEvent, Controller, CubicParams};
+use super::{
+    AckSample, Algorithm, CcConfig, CongestionControl, CongestionEvent, Controller, CubicParams, LostSegment,
+};
 
 /// An algorithm of the list in `cc/mod.rs`.
 pub trait BuiltIn: CongestionControl + Sized {
     /// Its parameters.
     type Params: Component;
+
+    /// Whether it reads delivery rates. Connections take none where it does not.
+    const READS_DELIVERY_RATE: bool = false;
 
     /// The congestion control of a new connection. A parameter out of its range counts as the nearest value that
     /// makes sense.
@@ -41,9 +46,28 @@ impl CongestionControl for Controller {
     fn cwnd_after(&mut self, ack: &AckSample) -> u64 {
         each!(self, algorithm => algorithm.cwnd_after(ack))
     }
-    /// No built-in algorithm does so far.
     fn reads_delivery_rate(&self) -> bool {
-        matches!(self, Controller::Boxed(algorithm) if algorithm.reads_delivery_rate())
+        match self {
+            Controller::Boxed(algorithm) => algorithm.reads_delivery_rate(),
+            built_in => built_in.built_in_reads_delivery_rate(),
+        }
+    }
+    fn on_established(&mut self, now: Timestamp, srtt: TimeDelta, min_rtt: TimeDelta) {
+        each!(self, algorithm => algorithm.on_established(now, srtt, min_rtt));
+    }
+    fn on_restart(&mut self, now: Timestamp, app_limited: bool) {
+        each!(self, algorithm => algorithm.on_restart(now, app_limited));
+    }
+    #[inline]
+    fn on_lost(&mut self, lost: &LostSegment) {
+        each!(self, algorithm => algorithm.on_lost(lost));
+    }
+    #[inline]
+    fn holds_back(&self) -> bool {
+        each!(self, algorithm => algorithm.holds_back())
+    }
+    fn governs_recovery(&self) -> bool {
+        each!(self, algorithm => algorithm.governs_recovery())
     }
     #[inline]
     fn on_congestion_event(&mut self, event: &CongestionEvent) {
@@ -76,6 +100,10 @@ impl CongestionControl for Controller {
     #[inline]
     fn pacing_rate(&self) -> Option<Rate> {
         each!(self, algorithm => algorithm.pacing_rate())
+    }
+    #[inline]
+    fn paces_payload(&self) -> bool {
+        each!(self, algorithm => algorithm.paces_payload())
     }
     #[inline]
     fn min_burst(&self) -> u32 {

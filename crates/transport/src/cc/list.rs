@@ -50,6 +50,16 @@ macro_rules! define_algorithms {
             Boxed(Box<dyn CongestionControl>),
         }
 
+        impl Controller {
+            /// Whether a built-in algorithm reads delivery rates; false for any other.
+            fn built_in_reads_delivery_rate(&self) -> bool {
+                match self {
+                    $( Controller::$name(_) => <$name as BuiltIn>::READS_DELIVERY_RATE, )+
+                    Controller::Boxed(_) => false,
+                }
+            }
+        }
+
         /// The same expression for whichever algorithm it is.
         macro_rules! each {
             ($dollar controller:expr, $dollar algorithm:ident => $dollar call:expr) => {

@@ -19,6 +19,8 @@ algorithms! {
     ledbat_plus_plus::LedbatPlusPlus boxed,
     lp::Lp boxed,
     nice::Nice boxed,
+    bbr::Bbr boxed,
+    bbr3::Bbr3 boxed,
     fixed::Fixed,
 }
 
@@ -72,6 +74,11 @@ pub struct AckSample {
     /// Delivery rate sample (draft-cheng-iccrg-delivery-rate-estimation), for an algorithm that
     /// [reads](CongestionControl::reads_delivery_rate) it.
     pub delivery_rate: Option<Rate>,
+    /// Whether that sample may be below what the path carries because the application, or the algorithm on purpose, had sent
+    /// too little. False where there are no samples.
+    pub app_limited: bool,
+    /// When the newest segment acknowledged here was sent; [`Timestamp::NEVER`] if that is not known.
+    pub sent_at: Timestamp,
     /// Bytes delivered over the connection so far.
     pub delivered: u64,
     /// Bytes delivered when the newest segment acknowledged here was sent: a round trip has passed when this reaches the
@@ -112,6 +119,23 @@ pub struct CongestionEvent {
     pub srtt: TimeDelta,
 }
 
+/// A segment that is taken for lost.
+#[derive(Clone, Copy, Debug)]
+pub struct LostSegment {
+    /// When that was found out.
+    pub now: Timestamp,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// When it was last sent.
+    pub sent_at: Timestamp,
+    /// Bytes delivered over the connection when it was last sent.
+    pub delivered: u64,
+    /// Whether too little was being sent then (see [`AckSample::app_limited`]).
+    pub app_limited: bool,
+    /// What showed it.
+    pub trigger: LossTrigger,
+}
+
 /// A congestion-control algorithm: one connection's window.
 pub trait CongestionControl: std::fmt::Debug + Send {
     /// `bytes` were sent (retransmissions included); `in_flight` counts them.
@@ -129,6 +153,30 @@ pub trait CongestionControl: std::fmt::Debug + Send {
     /// Whether it reads [`AckSample::delivery_rate`]. If not, the connection gives none.
     fn reads_delivery_rate(&self) -> bool {
         true
+    }
+    /// The handshake is complete. `srtt` and `min_rtt` are its round-trip time, or zero if that is not known.
+    fn on_established(&mut self, now: Timestamp, srtt: TimeDelta, min_rtt: TimeDelta) {
+        let _ = (now, srtt, min_rtt);
+    }
+    /// Sending begins, or begins anew, with nothing in flight (Linux CA_EVENT_TX_START). `app_limited`: the application had nothing to
+    /// send before. Only for an algorithm that [reads delivery rates](Self::reads_delivery_rate).
+    fn on_restart(&mut self, now: Timestamp, app_limited: bool) {
+        let _ = (now, app_limited);
+    }
+    /// A segment is taken for lost. Of what one moment brings, this comes after [`on_rto`](Self::on_rto), and before
+    /// [`on_congestion_event`](Self::on_congestion_event) and [`on_ack`](Self::on_ack).
+    fn on_lost(&mut self, lost: &LostSegment) {
+        let _ = lost;
+    }
+    /// Whether it now sends less than the path carries on purpose, so that delivery rates of what is sent now count as
+    /// [limited](AckSample::app_limited). Asked after every acknowledgement.
+    fn holds_back(&self) -> bool {
+        false
+    }
+    /// Whether it sets the window in recovery, too (Linux cong_control). Otherwise the connection approaches the algorithm's window there
+    /// (PRR), and the window must not grow.
+    fn governs_recovery(&self) -> bool {
+        false
     }
     /// Losses or ECN echoes begin a new congestion episode: reduce `cwnd` and `ssthresh`. Called once per episode.
     /// Keep the state before for [`undo`](Self::undo).
@@ -151,9 +199,13 @@ pub trait CongestionControl: std::fmt::Debug + Send {
     fn cwnd(&self) -> u64;
     /// Slow-start threshold in bytes; `u64::MAX` while unset.
     fn ssthresh(&self) -> u64;
-    /// The rate to pace at, if the algorithm sets one.
+    /// The rate to pace at, if the algorithm sets one. One that does must give a rate from the beginning.
     fn pacing_rate(&self) -> Option<Rate> {
         None
+    }
+    /// Whether [`pacing_rate`](Self::pacing_rate) counts payload, as delivery rates do, and not bytes on the wire.
+    fn paces_payload(&self) -> bool {
+        false
     }
     /// Segments to send together while the window is below two segments. After such a burst of n segments, the
     /// connection waits for `n * srtt * mss / cwnd`. TCP Nice sends pairs, so that a receiver that delays its
@@ -174,4 +226,6 @@ pub struct CcConfig {
     pub initial_window: u64,
     /// Initial slow-start threshold in bytes; `u64::MAX` for none.
     pub initial_ssthresh: u64,
+    /// What an algorithm that needs random numbers makes them of. Flows should differ in it.
+    pub seed: u64,
 }

@@ -26,6 +26,11 @@ impl Round {
 
     /// Begins a round now.
     pub(super) fn restart(&mut self, ack: &AckSample) {
-        self.end = ack.delivered;
+        self.restart_at(ack.delivered);
+    }
+
+    /// Begins a round now that `delivered` bytes have been delivered.
+    pub(super) fn restart_at(&mut self, delivered: u64) {
+        self.end = delivered;
     }
 }

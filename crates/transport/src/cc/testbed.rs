@@ -5,16 +5,16 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use warpline_core::record::LossTrigger;
-use warpline_core::{TimeDelta, Timestamp};
+use warpline_core::{Rate, TimeDelta, Timestamp};
 
-use super::{AckSample, CcConfig, CongestionControl, CongestionEvent, Controller, Phase};
+use super::{AckSample, CcConfig, CongestionControl, CongestionEvent, Controller, LostSegment, Phase};
 
 /// Payload of a segment in these tests.
 pub(super) const MSS: u64 = 1000;
 
 /// A configuration with an initial window of so many segments.
 pub(super) fn config(segments: u64) -> CcConfig {
-    CcConfig { mss: MSS, initial_window: segments * MSS, initial_ssthresh: u64::MAX }
+    CcConfig { mss: MSS, initial_window: segments * MSS, initial_ssthresh: u64::MAX, seed: 0 }
 }
 
 /// An acknowledgement at `millis` of `acked` bytes, limited by the window, with an RTT of 100 ms.
@@ -29,6 +29,8 @@ pub(super) fn sample(millis: u64, acked: u64) -> AckSample {
         min_rtt: rtt,
         one_way_delay: None,
         delivery_rate: None,
+        app_limited: false,
+        sent_at: Timestamp::NEVER,
         delivered: acked * (millis + 1),
         prior_delivered: 0,
         prior_in_flight: 1 << 30,
@@ -114,11 +116,22 @@ struct Flow {
     phase: Phase,
     srtt: TimeDelta,
     min_rtt: TimeDelta,
-    /// Earliest time of the next packet: of the first one, and when the window is below one segment.
+    /// Earliest time of the next packet: of the first one, when the window is below one segment, and at a pacing rate.
     paced: Timestamp,
+    /// For delivery rates: when something was delivered last, and when that was sent.
+    delivered_at: Timestamp,
+    first_sent: Timestamp,
     /// Whether its start is in the events.
     started: bool,
     losses: u64,
+}
+
+/// A flow's state when a packet was sent, for delivery rates.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+struct Prior {
+    delivered: u64,
+    delivered_at: Timestamp,
+    first_sent: Timestamp,
 }
 
 /// What comes back to a flow, in order of time.
@@ -129,7 +142,8 @@ struct Return {
     flow: usize,
     packet: u64,
     sent: Timestamp,
-    prior_delivered: u64,
+    /// What the flow had seen when it was sent.
+    prior: Prior,
     lost: bool,
     wake: bool,
 }
@@ -178,6 +192,8 @@ impl Bottleneck {
                 srtt: TimeDelta::ZERO,
                 min_rtt: TimeDelta::ZERO,
                 paced: Timestamp::ZERO,
+                delivered_at: Timestamp::ZERO,
+                first_sent: Timestamp::ZERO,
                 started: false,
                 losses: 0,
             })
@@ -238,8 +254,8 @@ impl Bottleneck {
         for flow in 0..self.flows.len() {
             if !std::mem::replace(&mut self.flows[flow].started, true) {
                 let at = self.flows[flow].paced;
-                let (order, packet, sent, prior_delivered) = (0, 0, at, 0);
-                self.push(Return { at, order, flow, packet, sent, prior_delivered, lost: false, wake: true });
+                let (order, packet, sent, prior) = (0, 0, at, Prior::default());
+                self.push(Return { at, order, flow, packet, sent, prior, lost: false, wake: true });
             }
         }
         while self.events.peek().is_some_and(|Reverse(event)| event.at <= end) {
@@ -263,15 +279,24 @@ impl Bottleneck {
         loop {
             let flow = &mut self.flows[index];
             let cwnd = flow.cc.cwnd();
-            let paced = cwnd < MSS;
+            let rate = flow.cc.pacing_rate();
+            let paced = cwnd < MSS || rate.is_some();
             if (flow.in_flight > 0 && flow.in_flight + MSS > cwnd) || (paced && self.now < flow.paced) {
                 return;
             }
             let packet = flow.next;
             flow.next += 1;
+            if flow.in_flight == 0 {
+                (flow.delivered_at, flow.first_sent) = (self.now, self.now);
+            }
             flow.in_flight += MSS;
             flow.cc.on_sent(self.now, MSS, flow.in_flight);
-            let (prior_delivered, recheck) = (flow.delivered, flow.srtt * MSS / cwnd.max(1));
+            let prior = Prior {
+                delivered: flow.delivered,
+                delivered_at: flow.delivered_at,
+                first_sent: flow.first_sent,
+            };
+            let recheck = rate.map_or(flow.srtt * MSS / cwnd.max(1), |rate| rate.time_for(MSS));
             if paced {
                 flow.paced = self.now + recheck;
             }
@@ -286,10 +311,10 @@ impl Bottleneck {
             }
             let at = self.free.max(self.now) + self.rtt;
             let (order, flow, sent) = (0, index, self.now);
-            self.push(Return { at, order, flow, packet, sent, prior_delivered, lost, wake: false });
+            self.push(Return { at, order, flow, packet, sent, prior, lost, wake: false });
             if paced {
                 let at = self.now + recheck;
-                self.push(Return { at, order, flow, packet, sent, prior_delivered, lost: false, wake: true });
+                self.push(Return { at, order, flow, packet, sent, prior, lost: false, wake: true });
                 return;
             }
         }
@@ -304,6 +329,14 @@ impl Bottleneck {
         flow.in_flight -= MSS;
         if event.lost {
             flow.losses += 1;
+            flow.cc.on_lost(&LostSegment {
+                now,
+                bytes: MSS,
+                sent_at: event.sent,
+                delivered: event.prior.delivered,
+                app_limited: false,
+                trigger: LossTrigger::DupAcks,
+            });
             if event.packet >= flow.recover {
                 flow.cc.on_congestion_event(&CongestionEvent {
                     now,
@@ -326,6 +359,11 @@ impl Bottleneck {
         flow.srtt = if flow.srtt.is_zero() { rtt } else { (flow.srtt * 7 + rtt) / 8 };
         flow.min_rtt = if flow.min_rtt.is_zero() { rtt } else { flow.min_rtt.min(rtt) };
         flow.delivered += MSS;
+        (flow.delivered_at, flow.first_sent) = (now, event.sent);
+        let span = now
+            .saturating_since(event.prior.delivered_at)
+            .max(event.sent.saturating_since(event.prior.first_sent));
+        let bits = 8e9 * (flow.delivered - event.prior.delivered) as f64;
         flow.cc.on_ack(&AckSample {
             now,
             acked: MSS,
@@ -334,9 +372,11 @@ impl Bottleneck {
             srtt: flow.srtt,
             min_rtt: flow.min_rtt,
             one_way_delay: Some(rtt.saturating_sub(self.rtt / 2)),
-            delivery_rate: None,
+            delivery_rate: Some(Rate::from_bps((bits / span.as_nanos() as f64) as u64)),
+            app_limited: false,
+            sent_at: event.sent,
             delivered: flow.delivered,
-            prior_delivered: event.prior_delivered,
+            prior_delivered: event.prior.delivered,
             prior_in_flight,
             in_flight: flow.in_flight,
             next_seq: flow.next * MSS,

@@ -192,7 +192,8 @@ mod tests {
     use super::*;
 
     fn window(segments: u64) -> Window {
-        let config = CcConfig { mss: 1000, initial_window: segments * 1000, initial_ssthresh: u64::MAX };
+        let config =
+            CcConfig { mss: 1000, initial_window: segments * 1000, initial_ssthresh: u64::MAX, seed: 0 };
         Window::new(&config, &SlowStartParams::default())
     }
 

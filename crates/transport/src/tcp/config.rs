@@ -165,13 +165,14 @@ impl TcpConfig {
         self.mss.0.saturating_sub(if self.timestamps { 12 } else { 0 }).max(1)
     }
 
-    /// What the congestion control of an endpoint with these options is built from.
+    /// What the congestion control of an endpoint with these options is built from. The seed is zero: give each flow its own.
     pub fn cc_config(&self) -> CcConfig {
         let mss = self.payload();
         CcConfig {
             mss,
             initial_window: self.initial_window.bytes(mss),
             initial_ssthresh: self.initial_ssthresh.map_or(u64::MAX, |window| window.bytes(mss)),
+            seed: 0,
         }
     }
 

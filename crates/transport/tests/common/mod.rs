@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use warpline_core::record::TcpEvent;
 use warpline_core::{Ecn, Flags, Rate, Segment, Stream, Streams, TimeDelta, Timestamp};
-use warpline_transport::cc::{AckSample, CcConfig, CongestionControl, CongestionEvent, Phase};
+use warpline_transport::cc::{AckSample, CcConfig, CongestionControl, CongestionEvent, LostSegment, Phase};
 use warpline_transport::tcp::{Connection, TcpConfig};
 
 /// RFC 5681 in bytes, enough to drive the tests.
@@ -25,6 +25,17 @@ pub struct TestReno {
     pub fixed: bool,
     /// Segments that it asks to be sent together.
     pub burst: u32,
+    /// It sets the window in recovery itself.
+    pub governs: bool,
+    /// It sends too little on purpose.
+    pub holds: bool,
+    /// It paces at this rate, which counts payload or not.
+    pub rate: Option<Rate>,
+    pub payload: bool,
+    /// What it was told: the handshake's RTT, starts after pauses of the application and others, bytes lost.
+    pub established: Option<TimeDelta>,
+    pub restarts: [u32; 2],
+    pub lost: u64,
 }
 
 impl TestReno {
@@ -42,13 +53,20 @@ impl TestReno {
             acked: 0,
             fixed: false,
             burst: 1,
+            governs: false,
+            holds: false,
+            rate: None,
+            payload: false,
+            established: None,
+            restarts: [0; 2],
+            lost: 0,
         }
     }
     /// A window that never moves.
     pub fn fixed(cwnd: u64) -> Self {
         TestReno {
             fixed: true,
-            ..TestReno::new(CcConfig { mss: 1448, initial_window: cwnd, initial_ssthresh: u64::MAX })
+            ..TestReno::new(CcConfig { mss: 1448, initial_window: cwnd, initial_ssthresh: u64::MAX, seed: 0 })
         }
     }
 }
@@ -100,6 +118,29 @@ impl CongestionControl for TestReno {
     }
     fn min_burst(&self) -> u32 {
         self.burst
+    }
+    fn on_established(&mut self, _: Timestamp, srtt: TimeDelta, min_rtt: TimeDelta) {
+        assert_eq!(srtt, min_rtt);
+        self.established = Some(srtt);
+    }
+    fn on_restart(&mut self, _: Timestamp, app_limited: bool) {
+        self.restarts[usize::from(!app_limited)] += 1;
+    }
+    fn on_lost(&mut self, lost: &LostSegment) {
+        assert!(lost.sent_at <= lost.now);
+        self.lost += lost.bytes;
+    }
+    fn holds_back(&self) -> bool {
+        self.holds
+    }
+    fn governs_recovery(&self) -> bool {
+        self.governs
+    }
+    fn pacing_rate(&self) -> Option<Rate> {
+        self.rate
+    }
+    fn paces_payload(&self) -> bool {
+        self.payload
     }
     fn name(&self) -> &'static str {
         "test"

@@ -209,6 +209,8 @@ impl<C: CongestionControl> Sender<C> {
                 _ => None,
             },
             delivery_rate,
+            app_limited: newest.is_some_and(|newest| newest.flags & Sent::APP_LIMITED != 0),
+            sent_at: newest.map_or(Timestamp::NEVER, |newest| newest.sent_at),
             delivered: self.rate.delivered,
             prior_delivered,
             prior_in_flight,
@@ -221,6 +223,9 @@ impl<C: CongestionControl> Sender<C> {
             phase: if CALM { Phase::Open } else { self.episode.phase() },
         };
         let cwnd = self.cc.cwnd_after(&sample);
+        if self.rate.is_sampled() && self.cc.holds_back() {
+            self.rate.mark_limited(sample.in_flight);
+        }
         if self.ramp != u64::MAX {
             self.ramp += acked.min(2 * self.mss);
             if self.ramp >= cwnd {

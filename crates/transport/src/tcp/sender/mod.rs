@@ -224,9 +224,24 @@ impl<C: CongestionControl> Sender<C> {
             None => UNLIMITED - self.app_end,
         };
         let accepted = bytes.min(room);
+        if self.rate.is_sampled() {
+            self.look_for_app_limit();
+        }
         self.app_end += accepted;
         self.update_send_end();
         accepted
+    }
+
+    /// The application is about to write. Had it less than a segment left to send, while the window had room, it limited sending
+    /// (Linux tcp_rate_check_app_limited).
+    fn look_for_app_limit(&mut self) {
+        let in_flight = self.in_flight();
+        if self.app_end.saturating_sub(self.nxt) < self.mss
+            && in_flight < self.window
+            && !self.board.has_waiting()
+        {
+            self.rate.mark_limited(in_flight);
+        }
     }
 
     pub(super) fn set_unlimited(&mut self, on: bool) {
@@ -331,6 +346,7 @@ impl<C: CongestionControl> Sender<C> {
         self.on_peer_window(segment.window);
         self.update_send_end();
         self.rearm(now);
+        self.cc.on_established(now, self.rtt.srtt(), self.rtt.min());
         self.refresh_window();
     }
 

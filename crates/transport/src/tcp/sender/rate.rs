@@ -2,7 +2,7 @@
 //! and the time they took to be acknowledged.
 //!
 //! Departure: the two times of a segment are kept as 32-bit spans before it was sent; if one exceeds 4.29 s, there is
-//! no sample. Application-limited samples are not marked here; `AckSample::cwnd_limited` shows them.
+//! no sample. Whether the application limits sending is looked at when it writes, and nowhere else (as Linux mostly does).
 
 use warpline_core::{Rate, TimeDelta, Timestamp};
 
@@ -15,9 +15,13 @@ pub(super) struct DeliveryRate {
     pub delivered: u64,
     delivered_at: Timestamp,
     first_sent_at: Timestamp,
-    /// Whether anyone reads the samples. Without that, only bytes are counted.
-    sampled: bool,
+    /// What is sent until so many bytes are delivered belongs to a time in which too little was sent (the draft's `C.app_limited`);
+    /// zero if that is over. [`UNSAMPLED`] if nobody reads the samples: then only bytes are counted.
+    limited_until: u64,
 }
+
+/// More bytes than a connection delivers.
+const UNSAMPLED: u64 = u64::MAX;
 
 /// What a segment remembers of the connection's state when it was sent (the draft's `P`).
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,6 +32,8 @@ pub(super) struct SendState {
     pub send_span: u32,
     /// Nanoseconds since the last delivery; `u32::MAX` for too long.
     pub ack_span: u32,
+    /// [`Sent::APP_LIMITED`], or nothing.
+    pub mark: u8,
 }
 
 #[inline]
@@ -38,14 +44,35 @@ fn span(now: Timestamp, then: Timestamp) -> u32 {
 impl DeliveryRate {
     /// Before anything is sent. Samples are only taken if `sampled`.
     pub(super) fn new(sampled: bool) -> Self {
-        DeliveryRate { delivered: 0, delivered_at: Timestamp::ZERO, first_sent_at: Timestamp::ZERO, sampled }
+        DeliveryRate {
+            delivered: 0,
+            delivered_at: Timestamp::ZERO,
+            first_sent_at: Timestamp::ZERO,
+            limited_until: if sampled { 0 } else { UNSAMPLED },
+        }
+    }
+
+    /// Whether samples are taken.
+    #[inline]
+    pub(super) fn is_sampled(&self) -> bool {
+        self.limited_until != UNSAMPLED
+    }
+
+    /// Whether what is sent now is marked as limited. Samples must be taken.
+    pub(super) fn is_limited(&self) -> bool {
+        self.limited_until > 0
+    }
+
+    /// Too little is sent now, with `in_flight` bytes in flight: samples are limited until those are delivered. Samples must be taken.
+    pub(super) fn mark_limited(&mut self, in_flight: u64) {
+        self.limited_until = (self.delivered + in_flight).max(1);
     }
 
     /// A segment is sent; `idle` when nothing was in flight.
     #[inline]
     pub(super) fn on_send(&mut self, now: Timestamp, idle: bool) -> SendState {
-        if !self.sampled {
-            return SendState { delivered: self.delivered, send_span: 0, ack_span: 0 };
+        if !self.is_sampled() {
+            return SendState { delivered: self.delivered, send_span: 0, ack_span: 0, mark: 0 };
         }
         if idle {
             self.first_sent_at = now;
@@ -55,6 +82,7 @@ impl DeliveryRate {
             delivered: self.delivered,
             send_span: span(now, self.first_sent_at),
             ack_span: span(now, self.delivered_at),
+            mark: if self.is_limited() { Sent::APP_LIMITED } else { 0 },
         }
     }
 
@@ -69,13 +97,16 @@ impl DeliveryRate {
         min_rtt: TimeDelta,
     ) -> Option<Rate> {
         self.delivered += bytes;
-        if self.sampled { self.sample(now, newest, min_rtt) } else { None }
+        if self.is_sampled() { self.sample(now, newest, min_rtt) } else { None }
     }
 
     #[inline(never)]
     fn sample(&mut self, now: Timestamp, newest: &Sent, min_rtt: TimeDelta) -> Option<Rate> {
         self.delivered_at = now;
         self.first_sent_at = newest.sent_at;
+        if self.delivered > self.limited_until {
+            self.limited_until = 0;
+        }
         if newest.send_span == u32::MAX || newest.ack_span == u32::MAX {
             return None;
         }

@@ -11,7 +11,7 @@ use super::sent::Sent;
 use super::timers::Auxiliary;
 use super::undo::Undo;
 use super::{Log, Sender, TailProbe};
-use crate::cc::{CongestionControl, CongestionEvent, Phase};
+use crate::cc::{CongestionControl, CongestionEvent, LostSegment, Phase};
 
 impl<C: CongestionControl> Sender<C> {
     /// Begins an episode. The one before ends, and its state goes with it.
@@ -105,13 +105,16 @@ impl<C: CongestionControl> Sender<C> {
             let immediate =
                 self.episode.phase() >= Phase::Recovery || self.board.sacked_segments >= threshold;
             self.rack.update_window(immediate, self.rtt.min(), self.rtt.srtt());
-            let wake =
-                self.board.mark_by_time(&self.rack, now, |sent| note_lost(log, now, sent, LossTrigger::Rack));
+            let cc = &mut self.cc;
+            let wake = self
+                .board
+                .mark_by_time(&self.rack, now, |sent| note_lost(cc, log, now, sent, LossTrigger::Rack));
             self.rack_wake = wake.unwrap_or(Timestamp::NEVER);
         } else if self.uses.sack {
             if self.episode.phase() != Phase::Loss {
+                let cc = &mut self.cc;
                 self.board
-                    .mark_by_sack(threshold, mss, |sent| note_lost(log, now, sent, LossTrigger::DupAcks));
+                    .mark_by_sack(threshold, mss, |sent| note_lost(cc, log, now, sent, LossTrigger::DupAcks));
             }
         } else {
             let first_is_lost = match &self.episode {
@@ -124,7 +127,7 @@ impl<C: CongestionControl> Sender<C> {
                 Episode::Loss { .. } => false,
             };
             if first_is_lost && let Some(sent) = self.board.mark_first_lost() {
-                note_lost(log, now, &sent, LossTrigger::DupAcks);
+                note_lost(&mut self.cc, log, now, &sent, LossTrigger::DupAcks);
                 if let Episode::Recovery(recovery) = &mut self.episode {
                     recovery.force = true;
                 }
@@ -187,7 +190,8 @@ impl<C: CongestionControl> Sender<C> {
     /// RFC 9937 section 6.1: RecoverFS is what is outstanding and will still be delivered or lost in the episode.
     fn begin_reduction(&self, delivered: u64) -> Option<Prr> {
         let flight = (self.nxt - self.una + delivered).saturating_sub(self.board.sacked);
-        let proportional = self.config.prr && self.config.recovery != Recovery::Tahoe;
+        let proportional =
+            self.config.prr && self.config.recovery != Recovery::Tahoe && !self.cc.governs_recovery();
         proportional.then(|| Prr::begin(self.cc.cwnd(), flight, self.in_flight()))
     }
 
@@ -222,7 +226,8 @@ impl<C: CongestionControl> Sender<C> {
         } else if reneged {
             self.board.clear_sacked();
         }
-        self.board.mark_all_lost(|sent| note_lost(log, now, sent, trigger));
+        let cc = &mut self.cc;
+        self.board.mark_all_lost(|sent| note_lost(cc, log, now, sent, trigger));
         self.recover = self.nxt;
         self.forget_tail_probe();
         self.timers.auxiliary.stop();
@@ -306,7 +311,21 @@ impl<C: CongestionControl> Sender<C> {
     }
 }
 
-fn note_lost(log: &mut Log, now: Timestamp, sent: &Sent, trigger: LossTrigger) {
+fn note_lost(
+    cc: &mut impl CongestionControl,
+    log: &mut Log,
+    now: Timestamp,
+    sent: &Sent,
+    trigger: LossTrigger,
+) {
     log.stats.lost_segments += 1;
+    cc.on_lost(&LostSegment {
+        now,
+        bytes: u64::from(sent.len),
+        sent_at: sent.sent_at,
+        delivered: sent.delivered,
+        app_limited: sent.flags & Sent::APP_LIMITED != 0,
+        trigger,
+    });
     log.record(now, TcpEvent::Lost { seq: sent.seq, len: sent.payload(), trigger });
 }

@@ -351,7 +351,7 @@ impl Scoreboard {
         if sent.flags & Sent::RETRANS == 0 {
             self.retrans += u64::from(sent.len);
         }
-        sent.flags |= Sent::RETRANS | Sent::RETRANSMITTED;
+        sent.flags = (sent.flags & !Sent::APP_LIMITED) | Sent::RETRANS | Sent::RETRANSMITTED | state.mark;
         sent.sent_at = now;
         sent.delivered = state.delivered;
         sent.send_span = state.send_span;

@@ -36,6 +36,8 @@ impl Sent {
     pub(super) const SYN: u8 = 16;
     /// Carries the FIN.
     pub(super) const FIN: u8 = 32;
+    /// Too little was being sent at its last transmission for its delivery rate to be the path's.
+    pub(super) const APP_LIMITED: u8 = 64;
 
     /// One past the last byte.
     #[inline]

@@ -134,7 +134,7 @@ impl<C: CongestionControl> Sender<C> {
         let mut marks = 0;
         if fin {
             segment.flags = segment.flags.with(Flags::FIN);
-            marks = Sent::FIN;
+            marks |= Sent::FIN;
         }
         if !STREAM && self.nxt + u64::from(len) >= self.app_end {
             segment.flags = segment.flags.with(Flags::PSH);
@@ -145,6 +145,7 @@ impl<C: CongestionControl> Sender<C> {
             self.cwr_pending = false;
         }
         let state = self.rate.on_send(now, idle);
+        marks |= state.mark;
         let seq_len = len + u32::from(fin);
         self.board.push(Sent {
             seq: self.nxt,
@@ -185,6 +186,7 @@ impl<C: CongestionControl> Sender<C> {
     /// Sending begins anew with nothing in flight.
     fn on_first_in_flight(&mut self, now: Timestamp) {
         self.window_probes = 0;
+        self.note_restart(now);
         if self.config.idle_restart && self.last_sent_at > Timestamp::ZERO {
             // The wait of a window below one segment is the congestion control's own, not the application's.
             let idle_since = self.last_sent_at.max(self.pacer.next);
@@ -193,6 +195,13 @@ impl<C: CongestionControl> Sender<C> {
                 self.cc.on_idle(now, idle, rto);
                 self.refresh_window();
             }
+        }
+    }
+
+    /// Sending begins with nothing in flight.
+    fn note_restart(&mut self, now: Timestamp) {
+        if self.rate.is_sampled() {
+            self.cc.on_restart(now, self.rate.is_limited());
         }
     }
 
@@ -224,6 +233,7 @@ impl<C: CongestionControl> Sender<C> {
         let wire = u64::from(segment.wire_size());
         let own = self.cc.pacing_rate();
         let mut span = match own {
+            Some(rate) if self.cc.paces_payload() => rate.time_for(u64::from(segment.len)),
             Some(rate) => rate.time_for(wire),
             None if self.config.pacing && !srtt.is_zero() && !self.small_window => {
                 let slow_start = self.cc.cwnd() < self.cc.ssthresh() / 2;
@@ -289,7 +299,11 @@ impl<C: CongestionControl> Sender<C> {
         position: u64,
         probe: bool,
     ) -> Option<(Segment, Ecn)> {
-        let state = self.rate.on_send(now, self.in_flight() == 0);
+        let idle = self.in_flight() == 0;
+        if idle {
+            self.note_restart(now);
+        }
+        let state = self.rate.on_send(now, idle);
         let sent = self.board.retransmit(position, now, state, self.uses.rack)?;
         let mut segment = rx.header(now, sent.seq);
         segment.len = sent.payload();
