@@ -14,11 +14,14 @@ queues! {
     codel::Codel boxed,
     fq_codel::FqCodel boxed,
     pie::Pie boxed,
+    dualpi2::DualPi2 boxed,
 }
 
 mod any;
 mod fifo;
+mod flows;
 mod limit;
+mod protection;
 #[cfg(test)]
 mod tests;
 
