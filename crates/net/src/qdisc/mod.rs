@@ -14,6 +14,7 @@ queues! {
     codel::Codel boxed,
     fq_codel::FqCodel boxed,
     pie::Pie boxed,
+    fq_pie::FqPie boxed,
     dualpi2::DualPi2 boxed,
 }
 

@@ -62,6 +62,12 @@ fn any_config() -> impl Strategy<Value = QdiscConfig> {
             ecn,
         })
         .boxed();
+    let fq_pie = (limit(), 1u64..2000, 1u32..8, any::<bool>()).prop_map(|(limit, quantum, flows, ecn)| {
+        let span = TimeDelta::from_millis(1);
+        let pie =
+            PieParams { limit, ecn, target: span, update: span, max_burst: span, ..PieParams::default() };
+        QdiscConfig::FqPie(FqPieParams { pie, quantum: Some(Bytes(quantum)), flows })
+    });
     let dualpi2 = (limit(), 1u64..20, 1.0f64..4.0, 0.0f64..=1.0, any::<[bool; 2]>()).prop_map(
         |(limit, millis, coupling, classic_share, [drop_overload, slope])| {
             let span = TimeDelta::from_millis(millis);
@@ -89,6 +95,7 @@ fn any_config() -> impl Strategy<Value = QdiscConfig> {
             QdiscConfig::Priority(PriorityParams { limit, classes, per_class })
         }),
         1 => red,
+        1 => fq_pie,
         1 => dualpi2,
         1 => codel.clone().prop_map(QdiscConfig::Codel),
         1 => (codel, 1u64..2000, 1u32..8).prop_map(|(codel, quantum, flows)| {
@@ -101,7 +108,7 @@ fn any_config() -> impl Strategy<Value = QdiscConfig> {
 fn lane(config: &QdiscConfig, packet: &Queued) -> u32 {
     match config {
         QdiscConfig::Priority(config) => u32::from(packet.class).min(u32::from(config.classes) - 1),
-        QdiscConfig::FqCodel(_) => packet.flow,
+        QdiscConfig::FqCodel(_) | QdiscConfig::FqPie(_) => packet.flow,
         QdiscConfig::DualPi2(_) => u32::from(matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce)),
         _ => 0,
     }
