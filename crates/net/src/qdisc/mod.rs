@@ -15,6 +15,8 @@ queues! {
     fq_codel::FqCodel boxed,
     pie::Pie boxed,
     fq_pie::FqPie boxed,
+    drr::Drr boxed,
+    sfq::Sfq boxed,
     dualpi2::DualPi2 boxed,
 }
 

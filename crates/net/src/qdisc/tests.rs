@@ -68,6 +68,15 @@ fn any_config() -> impl Strategy<Value = QdiscConfig> {
             PieParams { limit, ecn, target: span, update: span, max_burst: span, ..PieParams::default() };
         QdiscConfig::FqPie(FqPieParams { pie, quantum: Some(Bytes(quantum)), flows })
     });
+    let drr = (limit(), 1u64..2000, 1u32..8).prop_map(|(limit, quantum, flows)| {
+        QdiscConfig::Drr(DrrParams { limit, quantum: Some(Bytes(quantum)), flows })
+    });
+    let sfq = (limit(), 1u64..2000, [1u32..8, 1u32..8, 1u32..20], 0u64..40, any::<bool>()).prop_map(
+        |(limit, quantum, [divisor, flows, depth], perturb, head_drop)| {
+            let (quantum, perturb) = (Some(Bytes(quantum)), TimeDelta::from_millis(perturb));
+            QdiscConfig::Sfq(SfqParams { limit, depth, quantum, divisor, flows, perturb, head_drop })
+        },
+    );
     let dualpi2 = (limit(), 1u64..20, 1.0f64..4.0, 0.0f64..=1.0, any::<[bool; 2]>()).prop_map(
         |(limit, millis, coupling, classic_share, [drop_overload, slope])| {
             let span = TimeDelta::from_millis(millis);
@@ -95,6 +104,8 @@ fn any_config() -> impl Strategy<Value = QdiscConfig> {
             QdiscConfig::Priority(PriorityParams { limit, classes, per_class })
         }),
         1 => red,
+        1 => drr,
+        1 => sfq,
         1 => fq_pie,
         1 => dualpi2,
         1 => codel.clone().prop_map(QdiscConfig::Codel),
@@ -108,7 +119,9 @@ fn any_config() -> impl Strategy<Value = QdiscConfig> {
 fn lane(config: &QdiscConfig, packet: &Queued) -> u32 {
     match config {
         QdiscConfig::Priority(config) => u32::from(packet.class).min(u32::from(config.classes) - 1),
-        QdiscConfig::FqCodel(_) | QdiscConfig::FqPie(_) => packet.flow,
+        QdiscConfig::FqCodel(_) | QdiscConfig::FqPie(_) | QdiscConfig::Drr(_) | QdiscConfig::Sfq(_) => {
+            packet.flow
+        }
         QdiscConfig::DualPi2(_) => u32::from(matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce)),
         _ => 0,
     }
@@ -125,7 +138,8 @@ fn limits_hold(config: &QdiscConfig, lanes: &BTreeMap<u32, (u32, u64)>, total: (
 
 /// Whether the discipline may drop on its own account (and not for want of room).
 fn has_aqm(config: &QdiscConfig) -> bool {
-    !matches!(config, QdiscConfig::DropTail(_) | QdiscConfig::Priority(_))
+    use QdiscConfig::{DropTail, Drr, Priority, Sfq};
+    !matches!(config, DropTail(_) | Priority(_) | Drr(_) | Sfq(_))
 }
 
 fn may_mark(config: &QdiscConfig) -> bool {
