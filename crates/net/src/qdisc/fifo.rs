@@ -53,6 +53,11 @@ impl Fifo {
         self.bytes -= u64::from(packet.size);
         Some(packet)
     }
+    /// The oldest packet.
+    #[inline]
+    pub(crate) fn head(&self) -> Option<&Queued> {
+        self.packets.front()
+    }
     /// Takes the youngest packet.
     pub(crate) fn pop_tail(&mut self) -> Option<Queued> {
         let packet = self.packets.pop_back()?;

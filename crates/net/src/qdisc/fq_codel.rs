@@ -3,14 +3,13 @@
 //! Departures: a full buffer drops from the head of the longest queue one packet at a time, not in batches as
 //! Linux does, and CoDel's "no more than one packet waits" looks at the flow's own queue, where Linux looks at all.
 
-use std::collections::VecDeque;
-
 use warpline_core::parameter::Parameters;
 use warpline_core::record::DropReason;
 use warpline_core::{Bytes, Stream, Timestamp};
 
 use super::codel::{CodelParams, Control, Law};
-use super::fifo::{Fifo, Limit};
+use super::fifo::Limit;
+use super::flows::Flows;
 use super::{BuiltIn, Dropped, Qdisc, QueueLimit, Queued, Sizing, Verdict};
 
 /// Fair queueing with CoDel in each flow's queue (RFC 8290). The limit is over all flows.
@@ -29,29 +28,12 @@ pub struct FqCodelParams {
     pub flows: u32,
 }
 
-#[derive(Debug, Default)]
-struct Flow {
-    fifo: Fifo,
-    control: Control,
-    /// Bytes that it may still send in this round.
-    deficit: i64,
-    /// Whether it is on one of the two lists.
-    listed: bool,
-}
-
 /// An FQ-CoDel queue.
 #[derive(Debug)]
 pub struct FqCodel {
-    flows: Vec<Flow>,
-    new: VecDeque<u32>,
-    old: VecDeque<u32>,
+    flows: Flows<Control>,
     law: Law,
     limit: Limit,
-    quantum: i64,
-    /// Secret of the hash, so that collisions differ from seed to seed.
-    salt: u64,
-    packets: u32,
-    bytes: u64,
 }
 
 impl BuiltIn for FqCodel {
@@ -62,32 +44,10 @@ impl BuiltIn for FqCodel {
         let quantum =
             params.quantum.map_or(sizing.packet, |Bytes(bytes)| bytes.min(u64::from(u32::MAX)) as u32);
         FqCodel {
-            flows: (0..params.flows.max(1)).map(|_| Flow::default()).collect(),
-            new: VecDeque::new(),
-            old: VecDeque::new(),
+            flows: Flows::new(params.flows, quantum, stream.next_u64(), Control::default),
             law: Law::new(&params.codel, sizing),
             limit: params.codel.limit.resolve(sizing),
-            quantum: i64::from(quantum.max(1)),
-            salt: stream.next_u64(),
-            packets: 0,
-            bytes: 0,
         }
-    }
-}
-
-impl FqCodel {
-    /// The queue of a flow: SplitMix64's mixing, folded onto the queues.
-    fn queue_of(&self, flow: u32) -> usize {
-        let mut z = self.salt ^ u64::from(flow).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        ((u128::from(z) * self.flows.len() as u128) >> 64) as usize
-    }
-    /// The queue with the most bytes, the first of equals.
-    fn longest(&self) -> usize {
-        let bytes = |index: &usize| (self.flows[*index].fifo.backlog().1, std::cmp::Reverse(*index));
-        (0..self.flows.len()).max_by_key(bytes).unwrap_or(0)
     }
 }
 
@@ -96,63 +56,27 @@ impl Qdisc for FqCodel {
         if !self.limit.admits((0, 0), packet.size) {
             return Verdict::Dropped(DropReason::Overflow);
         }
-        let own = self.queue_of(packet.flow);
-        self.flows[own].fifo.push(packet);
-        self.packets += 1;
-        self.bytes += u64::from(packet.size);
-        while self.packets > self.limit.packets || self.bytes > self.limit.bytes {
-            let longest = self.longest();
-            let Some(victim) = self.flows[longest].fifo.pop() else { break };
-            self.packets -= 1;
-            self.bytes -= u64::from(victim.size);
-            if longest == own && self.flows[own].fifo.is_empty() {
+        let own = self.flows.queue_of(packet.flow);
+        self.flows.push(own, packet);
+        while self.flows.exceeds(self.limit) {
+            let Some((longest, victim)) = self.flows.pop_longest() else { break };
+            if longest == own && self.flows.flow(own).fifo.is_empty() {
                 // The arriving packet was the only one left there.
                 return Verdict::Dropped(DropReason::Overflow);
             }
             dropped.0.push((victim, DropReason::Overflow));
         }
-        let flow = &mut self.flows[own];
-        if !flow.listed {
-            (flow.listed, flow.deficit) = (true, self.quantum);
-            self.new.push_back(own as u32);
-        }
+        self.flows.list(own);
         Verdict::Queued
     }
 
     fn dequeue(&mut self, now: Timestamp, dropped: &mut Dropped) -> Option<Queued> {
-        loop {
-            let is_new = !self.new.is_empty();
-            let list = if is_new { &mut self.new } else { &mut self.old };
-            let index = *list.front()?;
-            let flow = &mut self.flows[index as usize];
-            if flow.deficit <= 0 {
-                flow.deficit += self.quantum;
-                list.pop_front();
-                self.old.push_back(index);
-                continue;
-            }
-            let (packets, bytes) = flow.fifo.backlog();
-            let packet = flow.control.dequeue(&self.law, now, &mut flow.fifo, dropped);
-            let (packets_left, bytes_left) = flow.fifo.backlog();
-            self.packets -= packets - packets_left;
-            self.bytes -= bytes - bytes_left;
-            let Some(packet) = packet else {
-                // A new flow that ran dry passes through the old ones, or it would starve them by coming back as new.
-                list.pop_front();
-                if is_new {
-                    self.old.push_back(index);
-                } else {
-                    flow.listed = false;
-                }
-                continue;
-            };
-            flow.deficit -= i64::from(packet.size);
-            return Some(packet);
-        }
+        let law = &self.law;
+        self.flows.dequeue(|flow| flow.control.dequeue(law, now, &mut flow.fifo, dropped))
     }
     #[inline]
     fn backlog(&self) -> (u32, u64) {
-        (self.packets, self.bytes)
+        self.flows.backlog()
     }
 }
 
@@ -207,8 +131,8 @@ mod tests {
     fn a_full_packet_counts_what_the_link_adds_to_it() {
         let stream = Streams::new(2).stream("fq");
         let sizing = Sizing { packet: 1514, ..Sizing::default() };
-        assert_eq!(FqCodel::new(&FqCodelParams::default(), &sizing, stream.clone()).quantum, 1514);
+        assert_eq!(FqCodel::new(&FqCodelParams::default(), &sizing, stream.clone()).flows.quantum(), 1514);
         let given = FqCodelParams { quantum: Some(Bytes(300)), ..FqCodelParams::default() };
-        assert_eq!(FqCodel::new(&given, &sizing, stream).quantum, 300);
+        assert_eq!(FqCodel::new(&given, &sizing, stream).flows.quantum(), 300);
     }
 }

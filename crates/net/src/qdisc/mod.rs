@@ -14,11 +14,17 @@ queues! {
     codel::Codel boxed,
     fq_codel::FqCodel boxed,
     pie::Pie boxed,
+    fq_pie::FqPie boxed,
+    drr::Drr boxed,
+    sfq::Sfq boxed,
+    dualpi2::DualPi2 boxed,
 }
 
 mod any;
 mod fifo;
+mod flows;
 mod limit;
+mod protection;
 #[cfg(test)]
 mod tests;
 

@@ -77,15 +77,24 @@ struct Departures {
     bytes: u64,
 }
 
-/// A PIE queue.
-#[derive(Debug)]
-pub struct Pie {
+/// What the control of one queue goes by: the parameters, on a link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PieLaw {
     params: PieParams,
-    fifo: Fifo,
-    limit: Limit,
     /// Nothing is dropped early while no more bytes wait.
     spared: u64,
-    stream: Stream,
+}
+
+impl PieLaw {
+    pub(crate) fn new(params: &PieParams, sizing: &Sizing) -> Self {
+        let update = params.update.max(TimeDelta::from_nanos(1));
+        PieLaw { params: PieParams { update, ..*params }, spared: 2 * u64::from(sizing.packet) }
+    }
+}
+
+/// The control of one queue: its state, without the queue, whose bytes the caller gives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PieControl {
     probability: f64,
     /// Sum of the probabilities since the last drop.
     accumulated: f64,
@@ -99,35 +108,23 @@ pub struct Pie {
     departure_time: f64,
 }
 
-impl BuiltIn for Pie {
-    type Params = PieParams;
-
-    /// Its drops come from `stream`.
-    fn new(params: &PieParams, sizing: &Sizing, stream: Stream) -> Self {
-        let update = params.update.max(TimeDelta::from_nanos(1));
-        Pie {
-            params: PieParams { update, ..*params },
-            fifo: Fifo::default(),
-            limit: params.limit.resolve(sizing),
-            spared: 2 * u64::from(sizing.packet),
-            stream,
+impl PieControl {
+    pub(crate) fn new(law: &PieLaw) -> Self {
+        PieControl {
             probability: 0.0,
             accumulated: 0.0,
             last_delay: TimeDelta::ZERO,
             sojourn: TimeDelta::ZERO,
-            burst_left: params.max_burst,
-            next_update: Timestamp::ZERO + update,
+            burst_left: law.params.max_burst,
+            next_update: Timestamp::ZERO + law.params.update,
             measured: None,
             departure_time: 0.0,
         }
     }
-}
 
-impl Pie {
     /// The delay of the queue as it is known.
-    fn delay(&self) -> TimeDelta {
-        let (_, bytes) = self.fifo.backlog();
-        match self.params.delay {
+    fn delay(&self, law: &PieLaw, bytes: u64) -> TimeDelta {
+        match law.params.delay {
             _ if bytes == 0 => TimeDelta::ZERO,
             PieDelay::Timestamps => self.sojourn,
             PieDelay::DepartureRate => {
@@ -136,23 +133,23 @@ impl Pie {
         }
     }
 
-    /// Makes the updates that are due.
-    fn catch_up(&mut self, now: Timestamp) {
+    /// Makes the updates that are due, before a packet comes or leaves.
+    pub(crate) fn catch_up(&mut self, law: &PieLaw, now: Timestamp, bytes: u64) {
         if now < self.next_update {
             return;
         }
-        let update = self.params.update;
+        let update = law.params.update;
         let due = now.saturating_since(self.next_update).as_nanos() / update.as_nanos() + 1;
         for _ in 0..due.min(MOST_UPDATES) {
-            self.update();
+            self.update(law, bytes);
         }
         self.next_update += update.saturating_mul(due);
     }
 
     /// Sets the drop probability (4.2) and the allowance for bursts (4.4).
-    fn update(&mut self) {
-        let PieParams { target, update, max_burst, alpha, beta, .. } = self.params;
-        let (delay, last) = (self.delay(), self.last_delay);
+    fn update(&mut self, law: &PieLaw, bytes: u64) {
+        let PieParams { target, update, max_burst, alpha, beta, .. } = law.params;
+        let (delay, last) = (self.delay(law, bytes), self.last_delay);
         let seconds = |span: TimeDelta| span.as_secs_f64();
         let mut step = alpha * (seconds(delay) - seconds(target)) + beta * (seconds(delay) - seconds(last));
         step /= divisor(self.probability);
@@ -172,28 +169,55 @@ impl Pie {
     }
 
     /// Whether the arriving packet is to be dropped or marked (4.1, 5.4).
-    fn is_chosen(&mut self) -> bool {
-        let quiet = self.last_delay < self.params.target / 2 && self.probability < 0.2;
-        if !self.burst_left.is_zero() || quiet || self.fifo.backlog().1 <= self.spared {
+    fn is_chosen(&mut self, law: &PieLaw, bytes: u64, stream: &mut Stream) -> bool {
+        let quiet = self.last_delay < law.params.target / 2 && self.probability < 0.2;
+        if !self.burst_left.is_zero() || quiet || bytes <= law.spared {
             return false;
         }
-        if self.params.derandomize {
+        if law.params.derandomize {
             self.accumulated =
                 if self.probability == 0.0 { 0.0 } else { self.accumulated + self.probability };
             if self.accumulated < 0.85 {
                 return false;
             }
         }
-        let chosen =
-            self.params.derandomize && self.accumulated >= 8.5 || self.stream.chance(self.probability);
+        let chosen = law.params.derandomize && self.accumulated >= 8.5 || stream.chance(self.probability);
         if chosen {
             self.accumulated = 0.0;
         }
         chosen
     }
 
+    /// What becomes of an arriving packet for which there is room.
+    pub(crate) fn admit(
+        &mut self,
+        law: &PieLaw,
+        bytes: u64,
+        stream: &mut Stream,
+        packet: &mut Queued,
+    ) -> Verdict {
+        if !self.is_chosen(law, bytes, stream) {
+            return Verdict::Queued;
+        }
+        let may_mark = law.params.ecn && self.probability <= law.params.mark_up_to;
+        if may_mark && packet.mark() { Verdict::Marked } else { Verdict::Dropped(DropReason::Aqm) }
+    }
+
+    /// There was no room for a packet: the next drop is spaced from here.
+    pub(crate) fn overflowed(&mut self) {
+        self.accumulated = 0.0;
+    }
+
+    /// A packet has left, and so many bytes are left.
+    pub(crate) fn left(&mut self, law: &PieLaw, now: Timestamp, packet: &Queued, bytes: u64) {
+        self.sojourn = now.saturating_since(packet.arrived);
+        if law.params.delay == PieDelay::DepartureRate {
+            self.measure(now, packet.size, bytes);
+        }
+    }
+
     /// Measures the rate at which bytes leave (5.2).
-    fn measure(&mut self, now: Timestamp, size: u32) {
+    fn measure(&mut self, now: Timestamp, size: u32, left: u64) {
         if let Some(Departures { since, bytes }) = &mut self.measured {
             *bytes += u64::from(size);
             if *bytes >= RATE_BYTES {
@@ -203,9 +227,30 @@ impl Pie {
                 self.measured = None;
             }
         }
-        if self.measured.is_none() && self.fifo.backlog().1 >= RATE_BYTES {
+        if self.measured.is_none() && left >= RATE_BYTES {
             self.measured = Some(Departures { since: now, bytes: 0 });
         }
+    }
+}
+
+/// A PIE queue.
+#[derive(Debug)]
+pub struct Pie {
+    fifo: Fifo,
+    limit: Limit,
+    law: PieLaw,
+    control: PieControl,
+    stream: Stream,
+}
+
+impl BuiltIn for Pie {
+    type Params = PieParams;
+
+    /// Its drops come from `stream`.
+    fn new(params: &PieParams, sizing: &Sizing, stream: Stream) -> Self {
+        let law = PieLaw::new(params, sizing);
+        let (limit, control) = (params.limit.resolve(sizing), PieControl::new(&law));
+        Pie { fifo: Fifo::default(), limit, law, control, stream }
     }
 }
 
@@ -218,34 +263,34 @@ fn divisor(probability: f64) -> f64 {
 
 impl Qdisc for Pie {
     fn enqueue(&mut self, now: Timestamp, mut packet: Queued, _dropped: &mut Dropped) -> Verdict {
-        self.catch_up(now);
+        let bytes = self.fifo.backlog().1;
+        self.control.catch_up(&self.law, now, bytes);
         if !self.limit.admits(self.fifo.backlog(), packet.size) {
-            self.accumulated = 0.0;
+            self.control.overflowed();
             return Verdict::Dropped(DropReason::Overflow);
         }
-        let mut verdict = Verdict::Queued;
-        if self.is_chosen() {
-            let may_mark = self.params.ecn && self.probability <= self.params.mark_up_to;
-            if !may_mark || !packet.mark() {
-                return Verdict::Dropped(DropReason::Aqm);
-            }
-            verdict = Verdict::Marked;
+        let verdict = self.control.admit(&self.law, bytes, &mut self.stream, &mut packet);
+        if !matches!(verdict, Verdict::Dropped(_)) {
+            self.fifo.push(packet);
         }
-        self.fifo.push(packet);
         verdict
     }
     fn dequeue(&mut self, now: Timestamp, _dropped: &mut Dropped) -> Option<Queued> {
-        self.catch_up(now);
+        self.control.catch_up(&self.law, now, self.fifo.backlog().1);
         let packet = self.fifo.pop()?;
-        self.sojourn = now.saturating_since(packet.arrived);
-        if self.params.delay == PieDelay::DepartureRate {
-            self.measure(now, packet.size);
-        }
+        self.control.left(&self.law, now, &packet, self.fifo.backlog().1);
         Some(packet)
     }
     #[inline]
     fn backlog(&self) -> (u32, u64) {
         self.fifo.backlog()
+    }
+}
+
+#[cfg(test)]
+impl PieControl {
+    pub(crate) fn probability(&self) -> f64 {
+        self.probability
     }
 }
 
@@ -325,10 +370,10 @@ mod tests {
             queue.dequeue(now, &mut none);
         }
         // The allowance is used up, and comes back with an empty queue.
-        assert!(queue.burst_left < TimeDelta::from_millis(20) && queue.probability > 0.0);
+        assert!(queue.control.burst_left < TimeDelta::from_millis(20) && queue.control.probability > 0.0);
         while queue.dequeue(Timestamp::from_millis(200), &mut none).is_some() {}
-        queue.catch_up(Timestamp::from_secs(60));
-        assert_eq!(queue.burst_left, TimeDelta::from_millis(150));
+        queue.control.catch_up(&queue.law, Timestamp::from_secs(60), 0);
+        assert_eq!(queue.control.burst_left, TimeDelta::from_millis(150));
     }
 
     #[test]
@@ -340,8 +385,9 @@ mod tests {
                 queue.fifo.push(packet(slot, 1000));
             }
             // A drop is due for certain.
-            (queue.probability, queue.accumulated) = (probability, 8.5);
-            (queue.last_delay, queue.burst_left) = (TimeDelta::from_millis(15), TimeDelta::ZERO);
+            (queue.control.probability, queue.control.accumulated) = (probability, 8.5);
+            (queue.control.last_delay, queue.control.burst_left) =
+                (TimeDelta::from_millis(15), TimeDelta::ZERO);
             queue.enqueue(Timestamp::ZERO, Queued { ecn, ..packet(10, 1000) }, &mut Dropped::default())
         };
         let dropped = Verdict::Dropped(DropReason::Aqm);
@@ -361,11 +407,11 @@ mod tests {
             for slot in 0..10 {
                 queue.fifo.push(packet(slot, 1000));
             }
-            (queue.probability, queue.last_delay) = (0.05, TimeDelta::from_millis(15));
-            queue.burst_left = TimeDelta::ZERO;
+            (queue.control.probability, queue.control.last_delay) = (0.05, TimeDelta::from_millis(15));
+            queue.control.burst_left = TimeDelta::ZERO;
             let (mut gaps, mut last) = (Vec::new(), 0u32);
             for n in 1..200_000u32 {
-                if queue.is_chosen() {
+                if queue.control.is_chosen(&queue.law, queue.fifo.backlog().1, &mut queue.stream) {
                     gaps.push(n - last);
                     last = n;
                 }
@@ -387,14 +433,18 @@ mod tests {
         );
         let mut queue = pie(PieParams::default());
         queue.fifo.push(packet(0, 1000));
-        (queue.probability, queue.sojourn) = (0.3, TimeDelta::from_secs(1));
-        queue.update();
-        assert!((queue.probability - 0.32).abs() < 1e-12, "2 % at most: {}", queue.probability);
+        (queue.control.probability, queue.control.sojourn) = (0.3, TimeDelta::from_secs(1));
+        queue.control.update(&queue.law, queue.fifo.backlog().1);
+        assert!(
+            (queue.control.probability - 0.32).abs() < 1e-12,
+            "2 % at most: {}",
+            queue.control.probability
+        );
         queue.fifo.pop();
-        queue.update();
-        let after = queue.probability;
-        queue.update();
+        queue.control.update(&queue.law, queue.fifo.backlog().1);
+        let after = queue.control.probability;
+        queue.control.update(&queue.law, queue.fifo.backlog().1);
         // An empty queue: alpha's part, and a fiftieth less.
-        assert!((queue.probability - ((after - 0.125 * 0.015).max(0.0) * 0.98)).abs() < 1e-12);
+        assert!((queue.control.probability - ((after - 0.125 * 0.015).max(0.0) * 0.98)).abs() < 1e-12);
     }
 }

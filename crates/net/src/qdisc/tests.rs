@@ -62,6 +62,36 @@ fn any_config() -> impl Strategy<Value = QdiscConfig> {
             ecn,
         })
         .boxed();
+    let fq_pie = (limit(), 1u64..2000, 1u32..8, any::<bool>()).prop_map(|(limit, quantum, flows, ecn)| {
+        let span = TimeDelta::from_millis(1);
+        let pie =
+            PieParams { limit, ecn, target: span, update: span, max_burst: span, ..PieParams::default() };
+        QdiscConfig::FqPie(FqPieParams { pie, quantum: Some(Bytes(quantum)), flows })
+    });
+    let drr = (limit(), 1u64..2000, 1u32..8).prop_map(|(limit, quantum, flows)| {
+        QdiscConfig::Drr(DrrParams { limit, quantum: Some(Bytes(quantum)), flows })
+    });
+    let sfq = (limit(), 1u64..2000, [1u32..8, 1u32..8, 1u32..20], 0u64..40, any::<bool>()).prop_map(
+        |(limit, quantum, [divisor, flows, depth], perturb, head_drop)| {
+            let (quantum, perturb) = (Some(Bytes(quantum)), TimeDelta::from_millis(perturb));
+            QdiscConfig::Sfq(SfqParams { limit, depth, quantum, divisor, flows, perturb, head_drop })
+        },
+    );
+    let dualpi2 = (limit(), 1u64..20, 1.0f64..4.0, 0.0f64..=1.0, any::<[bool; 2]>()).prop_map(
+        |(limit, millis, coupling, classic_share, [drop_overload, slope])| {
+            let span = TimeDelta::from_millis(millis);
+            QdiscConfig::DualPi2(DualPi2Params {
+                limit,
+                target: span,
+                update: span,
+                coupling,
+                classic_share,
+                drop_overload,
+                ramp: if slope { span } else { TimeDelta::ZERO },
+                ..DualPi2Params::default()
+            })
+        },
+    );
     // Each with its defaults, so that none can be forgotten here.
     let plain = (0..QdiscConfig::KINDS.len(), limit()).prop_map(|(number, limit)| {
         let limit = ("limit", Given::Text(limit.to_string()));
@@ -74,6 +104,10 @@ fn any_config() -> impl Strategy<Value = QdiscConfig> {
             QdiscConfig::Priority(PriorityParams { limit, classes, per_class })
         }),
         1 => red,
+        1 => drr,
+        1 => sfq,
+        1 => fq_pie,
+        1 => dualpi2,
         1 => codel.clone().prop_map(QdiscConfig::Codel),
         1 => (codel, 1u64..2000, 1u32..8).prop_map(|(codel, quantum, flows)| {
             QdiscConfig::FqCodel(FqCodelParams { codel, quantum: Some(Bytes(quantum)), flows })
@@ -85,7 +119,10 @@ fn any_config() -> impl Strategy<Value = QdiscConfig> {
 fn lane(config: &QdiscConfig, packet: &Queued) -> u32 {
     match config {
         QdiscConfig::Priority(config) => u32::from(packet.class).min(u32::from(config.classes) - 1),
-        QdiscConfig::FqCodel(_) => packet.flow,
+        QdiscConfig::FqCodel(_) | QdiscConfig::FqPie(_) | QdiscConfig::Drr(_) | QdiscConfig::Sfq(_) => {
+            packet.flow
+        }
+        QdiscConfig::DualPi2(_) => u32::from(matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce)),
         _ => 0,
     }
 }
@@ -101,10 +138,14 @@ fn limits_hold(config: &QdiscConfig, lanes: &BTreeMap<u32, (u32, u64)>, total: (
 
 /// Whether the discipline may drop on its own account (and not for want of room).
 fn has_aqm(config: &QdiscConfig) -> bool {
-    !matches!(config, QdiscConfig::DropTail(_) | QdiscConfig::Priority(_))
+    use QdiscConfig::{DropTail, Drr, Priority, Sfq};
+    !matches!(config, DropTail(_) | Priority(_) | Drr(_) | Sfq(_))
 }
 
 fn may_mark(config: &QdiscConfig) -> bool {
+    if matches!(config, QdiscConfig::DualPi2(_)) {
+        return true;
+    }
     let mut config = config.clone();
     let ecn = config.parameters().fields().into_iter().find(|field| field.name == "ecn");
     ecn.is_some_and(|field| field.value.given() == Some(Given::Flag(true)))
@@ -165,7 +206,8 @@ proptest! {
                 let known = known.unwrap();
                 prop_assert!((packet.size, packet.arrived) == (known.size, known.arrived));
                 prop_assert!(packet.ecn == known.ecn || (packet.ecn == Ecn::Ce && may_mark(&config)));
-                let own = lane(&config, &packet);
+                // As it came, and not as it was marked here.
+                let own = lane(&config, &known);
                 if let Some(&before) = last_out.get(&own) {
                     prop_assert!(before < packet.slot, "overtaken within its class");
                 }

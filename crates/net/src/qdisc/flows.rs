@@ -1,0 +1,151 @@
+//! What fair queues share: the hash of flows, and the rounds of RFC 8290, by deficit with new flows first.
+
+use std::collections::VecDeque;
+
+use super::Queued;
+use super::fifo::{Fifo, Limit};
+
+/// A flow's hash: SplitMix64's mixing, with a secret so that collisions differ from seed to seed.
+pub(crate) fn hash(salt: u64, flow: u32) -> u64 {
+    let mut z = salt ^ u64::from(flow).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// One of `count` queues, by a flow's hash.
+pub(crate) fn place(salt: u64, flow: u32, count: usize) -> usize {
+    ((u128::from(hash(salt, flow)) * count as u128) >> 64) as usize
+}
+
+/// The queue with the most bytes, the first of equals.
+pub(crate) fn longest<'a>(queues: impl Iterator<Item = &'a Fifo>) -> usize {
+    let bytes = |(index, fifo): &(usize, &Fifo)| (fifo.backlog().1, std::cmp::Reverse(*index));
+    queues.enumerate().max_by_key(bytes).map_or(0, |(index, _)| index)
+}
+
+/// The queue of one flow, or of several whose hashes agree.
+#[derive(Debug)]
+pub(crate) struct Flow<T> {
+    pub(crate) fifo: Fifo,
+    /// The state of its own control.
+    pub(crate) control: T,
+    /// Bytes that it may still send in this round.
+    deficit: i64,
+    /// Whether it is on one of the two lists.
+    listed: bool,
+}
+
+/// The queues of all flows, and whose turn it is (RFC 8290 section 4).
+#[derive(Debug)]
+pub(crate) struct Flows<T> {
+    flows: Vec<Flow<T>>,
+    new: VecDeque<u32>,
+    old: VecDeque<u32>,
+    quantum: i64,
+    salt: u64,
+    packets: u32,
+    bytes: u64,
+}
+
+impl<T> Flows<T> {
+    /// `count` queues, at least one, each of which may send `quantum` bytes per round.
+    pub(crate) fn new(count: u32, quantum: u32, salt: u64, control: impl Fn() -> T) -> Self {
+        let flow = |_| Flow { fifo: Fifo::default(), control: control(), deficit: 0, listed: false };
+        Flows {
+            flows: (0..count.max(1)).map(flow).collect(),
+            new: VecDeque::new(),
+            old: VecDeque::new(),
+            quantum: i64::from(quantum.max(1)),
+            salt,
+            packets: 0,
+            bytes: 0,
+        }
+    }
+
+    /// The number of a flow's queue.
+    pub(crate) fn queue_of(&self, flow: u32) -> usize {
+        place(self.salt, flow, self.flows.len())
+    }
+
+    /// One queue.
+    pub(crate) fn flow(&mut self, index: usize) -> &mut Flow<T> {
+        &mut self.flows[index]
+    }
+
+    /// Packets and bytes in all queues.
+    #[inline]
+    pub(crate) fn backlog(&self) -> (u32, u64) {
+        (self.packets, self.bytes)
+    }
+
+    /// Whether more waits than may.
+    pub(crate) fn exceeds(&self, limit: Limit) -> bool {
+        self.packets > limit.packets || self.bytes > limit.bytes
+    }
+
+    /// Puts a packet into a queue, without giving the queue a turn.
+    pub(crate) fn push(&mut self, index: usize, packet: Queued) {
+        self.flows[index].fifo.push(packet);
+        self.packets += 1;
+        self.bytes += u64::from(packet.size);
+    }
+
+    /// Takes the head of the longest queue, with the queue's number.
+    pub(crate) fn pop_longest(&mut self) -> Option<(usize, Queued)> {
+        let longest = longest(self.flows.iter().map(|flow| &flow.fifo));
+        let packet = self.flows[longest].fifo.pop()?;
+        self.packets -= 1;
+        self.bytes -= u64::from(packet.size);
+        Some((longest, packet))
+    }
+
+    /// Gives a queue a turn if it has none to come: it is a new one then.
+    pub(crate) fn list(&mut self, index: usize) {
+        let flow = &mut self.flows[index];
+        if !flow.listed {
+            (flow.listed, flow.deficit) = (true, self.quantum);
+            self.new.push_back(index as u32);
+        }
+    }
+
+    /// The next packet: `take` takes it out of the queue whose turn it is, and may take others away.
+    pub(crate) fn dequeue(&mut self, mut take: impl FnMut(&mut Flow<T>) -> Option<Queued>) -> Option<Queued> {
+        loop {
+            let is_new = !self.new.is_empty();
+            let list = if is_new { &mut self.new } else { &mut self.old };
+            let index = *list.front()?;
+            let flow = &mut self.flows[index as usize];
+            if flow.deficit <= 0 {
+                flow.deficit += self.quantum;
+                list.pop_front();
+                self.old.push_back(index);
+                continue;
+            }
+            let (packets, bytes) = flow.fifo.backlog();
+            let packet = take(flow);
+            let (packets_left, bytes_left) = flow.fifo.backlog();
+            self.packets -= packets - packets_left;
+            self.bytes -= bytes - bytes_left;
+            let Some(packet) = packet else {
+                // A new flow that ran dry passes through the old ones, or it would starve them by coming back as new.
+                list.pop_front();
+                if is_new {
+                    self.old.push_back(index);
+                } else {
+                    flow.listed = false;
+                }
+                continue;
+            };
+            flow.deficit -= i64::from(packet.size);
+            return Some(packet);
+        }
+    }
+}
+
+#[cfg(test)]
+impl<T> Flows<T> {
+    pub(crate) fn quantum(&self) -> i64 {
+        self.quantum
+    }
+}
