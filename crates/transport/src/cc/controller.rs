@@ -3,7 +3,9 @@
 use warpline_core::parameter::Component;
 use warpline_core::{Rate, TimeDelta, Timestamp};
 
-use super::{AckSample, Algorithm, CcConfig, CongestionControl, CongestionEvent, Controller, CubicParams};
+use super::{
+    AckSample, Algorithm, CcConfig, CongestionControl, CongestionEvent, Controller, CubicParams, EcnNeed,
+};
 
 /// An algorithm of the list in `cc/mod.rs`.
 pub trait BuiltIn: CongestionControl + Sized {
@@ -80,6 +82,10 @@ impl CongestionControl for Controller {
     #[inline]
     fn min_burst(&self) -> u32 {
         each!(self, algorithm => algorithm.min_burst())
+    }
+    #[inline]
+    fn ecn_need(&self) -> EcnNeed {
+        each!(self, algorithm => algorithm.ecn_need())
     }
     #[inline]
     fn name(&self) -> &'static str {

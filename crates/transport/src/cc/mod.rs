@@ -19,6 +19,7 @@ algorithms! {
     ledbat_plus_plus::LedbatPlusPlus boxed,
     lp::Lp boxed,
     nice::Nice boxed,
+    dctcp::Dctcp,
     fixed::Fixed,
 }
 
@@ -112,6 +113,18 @@ pub struct CongestionEvent {
     pub srtt: TimeDelta,
 }
 
+/// What an algorithm needs of explicit congestion notification (ECN).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum EcnNeed {
+    /// Nothing: there is ECN if the options of TCP say so.
+    #[default]
+    Any,
+    /// ECN, and a receiver that echoes every mark as it came (RFC 8257). All packets are ECN-capable then, and a loss counts even right after
+    /// marks.
+    Each,
+}
+
 /// A congestion-control algorithm: one connection's window.
 pub trait CongestionControl: std::fmt::Debug + Send {
     /// `bytes` were sent (retransmissions included); `in_flight` counts them.
@@ -160,6 +173,10 @@ pub trait CongestionControl: std::fmt::Debug + Send {
     /// acknowledgements answers at once, and its delay is not taken for a queue.
     fn min_burst(&self) -> u32 {
         1
+    }
+    /// What it needs of explicit congestion notification. The connection asks once for what it negotiates.
+    fn ecn_need(&self) -> EcnNeed {
+        EcnNeed::Any
     }
     /// Name as scenarios write it.
     fn name(&self) -> &'static str;

@@ -10,12 +10,23 @@ use super::*;
 #[derive(Clone, Debug)]
 enum Call {
     Sent(u64),
-    Ack { acked: u64, rtt: Option<u64>, delay: Option<u64>, limited: bool, phase: Phase, round: bool },
+    Ack {
+        acked: u64,
+        rtt: Option<u64>,
+        delay: Option<u64>,
+        limited: bool,
+        phase: Phase,
+        round: bool,
+        marked: bool,
+    },
     Event(LossTrigger),
     Rto,
     Exit,
     Undo,
-    Idle { idle: u64, rto: u64 },
+    Idle {
+        idle: u64,
+        rto: u64,
+    },
 }
 
 /// Mostly plausible values up to `plausible`, sometimes zero or as large as can be.
@@ -35,8 +46,10 @@ fn call() -> impl Strategy<Value = Call> {
     let rtt = || proptest::option::weighted(0.9, number(300_000_000));
     prop_oneof![
         2 => number(100_000).prop_map(Call::Sent),
-        30 => (number(30_000), rtt(), rtt(), prop::bool::weighted(0.9), phase, prop::bool::weighted(0.2))
-            .prop_map(|(acked, rtt, delay, limited, phase, round)| Call::Ack { acked, rtt, delay, limited, phase, round }),
+        30 => (number(30_000), rtt(), rtt(), prop::bool::weighted(0.9), phase, prop::bool::weighted(0.2), prop::bool::weighted(0.1))
+            .prop_map(|(acked, rtt, delay, limited, phase, round, marked)| {
+                Call::Ack { acked, rtt, delay, limited, phase, round, marked }
+            }),
         2 => trigger.prop_map(Call::Event),
         1 => Just(Call::Rto),
         1 => Just(Call::Exit),
@@ -113,7 +126,7 @@ fn drive(
         };
         match *call {
             Call::Sent(bytes) => cc.on_sent(at, bytes, before),
-            Call::Ack { acked, rtt, delay, limited, phase, round: ends } => {
+            Call::Ack { acked, rtt, delay, limited, phase, round: ends, marked } => {
                 let prior_delivered = if ends { delivered } else { round };
                 round = prior_delivered;
                 delivered = delivered.saturating_add(acked);
@@ -133,7 +146,7 @@ fn drive(
                     in_flight: before.saturating_sub(acked),
                     next_seq: delivered.saturating_add(before),
                     ack: delivered,
-                    ce: 0,
+                    ce: if marked { acked } else { 0 },
                     cwnd_limited: limited,
                     phase,
                 });
@@ -230,6 +243,7 @@ proptest! {
             Algorithm::Lp(LpParams { threshold: n(0), smoothing: n(1), inference: n(2), ..LpParams::default() }),
             Algorithm::Nice(NiceParams { threshold: n(0), fraction: n(1), decrease: n(2), floor: n(3), burst: count, alpha: n(4), beta: n(5), gamma: n(6), slow_start, ..NiceParams::default() }),
             Algorithm::Fixed(FixedParams { segments: n(0) }),
+            Algorithm::Dctcp(DctcpParams { gain: n(0), initial_alpha: n(1), slow_start }),
         ] {
             let mut cc = algorithm.build(&config);
             let mut delivered = 0;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use warpline_core::{Flags, Segment, SynOptions};
+use warpline_core::{Ecn, Flags, Segment, SynOptions};
 
 use super::config::TcpConfig;
+use super::ecn::EcnUse;
 
 /// Flags of a SYN that offers ECN (RFC 3168 section 6.1.1).
 const ECN_OFFER: Flags = Flags(Flags::ECE.0 | Flags::CWR.0);
@@ -21,7 +22,7 @@ pub(super) struct Agreed {
     pub scale: Option<u8>,
     /// Selective acknowledgements.
     pub sack: bool,
-    pub ecn: bool,
+    pub ecn: EcnUse,
     /// Payload of a full segment that we send.
     pub payload: u64,
 }
@@ -30,6 +31,8 @@ pub(super) struct Agreed {
 #[derive(Debug)]
 pub(super) struct Handshake {
     config: Arc<TcpConfig>,
+    /// ECN as we want it.
+    ecn: EcnUse,
     /// Largest segment that we send or ask for: less than was configured if the path takes less.
     mss: u32,
     sent: bool,
@@ -37,13 +40,18 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    pub(super) fn new(config: Arc<TcpConfig>) -> Self {
+    pub(super) fn new(config: Arc<TcpConfig>, ecn: EcnUse) -> Self {
         let mss = config.mss.0.min(u64::from(u32::MAX)) as u32;
-        Handshake { mss, config, sent: false, agreed: None }
+        Handshake { mss, config, ecn, sent: false, agreed: None }
     }
 
     pub(super) fn config(&self) -> &TcpConfig {
         &self.config
+    }
+
+    /// ECN codepoint of the SYN, or of the SYN/ACK if it is an answer.
+    pub(super) fn codepoint(&self, answer: bool) -> Ecn {
+        self.agreed.filter(|_| answer).map_or(self.ecn, |agreed| agreed.ecn).control
     }
 
     /// The SYN, or the SYN/ACK if it is an answer; and whether it was sent before. `header` has the receiver's fields.
@@ -52,9 +60,9 @@ impl Handshake {
         let (ecn, window_scale, sack_permitted) = match self.agreed.filter(|_| answer) {
             // A SYN/ACK has an option only if the SYN had it.
             Some(agreed) => {
-                (if agreed.ecn { Flags::ECE } else { Flags::default() }, agreed.scale, agreed.sack)
+                (if agreed.ecn.is_on() { Flags::ECE } else { Flags::default() }, agreed.scale, agreed.sack)
             }
-            None => (if self.config.ecn { ECN_OFFER } else { Flags::default() }, offered, self.config.sack),
+            None => (if self.ecn.is_on() { ECN_OFFER } else { Flags::default() }, offered, self.config.sack),
         };
         let flags = if answer { Flags::SYN.with(Flags::ACK) } else { Flags::SYN };
         let syn = SynOptions { mss: self.mss.min(65_535) as u16, window_scale, sack_permitted };
@@ -76,7 +84,7 @@ impl Handshake {
             timestamps,
             scale: scaled.then(|| wanted_scale(config)),
             sack: config.sack && segment.syn.sack_permitted,
-            ecn: config.ecn && ecn,
+            ecn: if ecn { self.ecn } else { EcnUse::default() },
             payload: payload(self.mss.min(peer_mss), timestamps),
         };
         self.agreed = Some(agreed);

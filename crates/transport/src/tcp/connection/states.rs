@@ -16,13 +16,14 @@ impl<C: CongestionControl> Connection<C> {
     pub(super) fn make_syn(&mut self, now: Timestamp) -> (Segment, Ecn) {
         let answer = self.state == State::SynReceived;
         let (segment, again) = self.handshake.make(answer, self.receiver.syn_header(now));
+        let codepoint = self.handshake.codepoint(answer);
         if again {
             self.sender.on_syn_again(now);
             self.log.stats.retransmitted_segments += 1;
         }
         self.log.count_sent(&segment);
         self.log.record(now, TcpEvent::Sent { seq: 0, len: 0, retransmit: again, probe: false });
-        (segment, Ecn::NotEct)
+        (segment, codepoint)
     }
 
     /// The other side's SYN.

@@ -215,7 +215,7 @@ impl<C: CongestionControl> Sender<C> {
             in_flight: if CALM { self.nxt - self.una } else { self.in_flight() },
             next_seq: self.nxt,
             ack: self.una,
-            ce: if !CALM && fields.ece && self.uses.ecn { acked } else { 0 },
+            ce: if !CALM && fields.ece && self.uses_ecn() { acked } else { 0 },
             // Nothing grows on duplicates (RFC 3042 section 2; Linux tcp_may_raise_cwnd).
             cwnd_limited: limited && advanced && self.ramp == u64::MAX,
             phase: if CALM { Phase::Open } else { self.episode.phase() },

@@ -21,7 +21,7 @@ mod undo;
 use std::sync::Arc;
 
 use warpline_core::record::TcpEvent;
-use warpline_core::{Bytes, Segment, Timestamp};
+use warpline_core::{Bytes, Ecn, Segment, Timestamp};
 
 use super::config::{Recovery, TcpConfig};
 use super::handshake::Agreed;
@@ -72,7 +72,8 @@ struct Uses {
     sack: bool,
     rack: bool,
     tail_probes: bool,
-    ecn: bool,
+    /// Codepoint of new data; not-ECT where there is no ECN.
+    ect: Ecn,
 }
 
 /// The window that the other side offers.
@@ -164,8 +165,13 @@ pub(super) struct Sender<C> {
 
 impl<C: CongestionControl> Sender<C> {
     pub(super) fn new(config: Arc<TcpConfig>, cc: C) -> Self {
-        let uses =
-            Uses { timestamps: config.timestamps, sack: false, rack: false, tail_probes: false, ecn: false };
+        let uses = Uses {
+            timestamps: config.timestamps,
+            sack: false,
+            rack: false,
+            tail_probes: false,
+            ect: Ecn::NotEct,
+        };
         let mut sender = Sender {
             uses,
             small_window: false,
@@ -286,7 +292,7 @@ impl<C: CongestionControl> Sender<C> {
             sack,
             rack: sack && self.config.rack,
             tail_probes: sack && self.config.tlp,
-            ecn: agreed.ecn,
+            ect: agreed.ecn.data,
         };
         self.set_payload(agreed.payload);
     }
@@ -412,6 +418,11 @@ impl<C: CongestionControl> Sender<C> {
     pub(super) fn may_speculate(&self) -> bool {
         // In this order, since the first two are in a cache line that is at hand.
         self.uses.sack && !self.uses.rack && self.episode.is_recovery()
+    }
+    /// Whether there is ECN.
+    #[inline]
+    fn uses_ecn(&self) -> bool {
+        self.uses.ect != Ecn::NotEct
     }
     /// Next byte to send.
     #[inline]

@@ -11,7 +11,7 @@ use super::sent::Sent;
 use super::timers::Auxiliary;
 use super::undo::Undo;
 use super::{Log, Sender, TailProbe};
-use crate::cc::{CongestionControl, CongestionEvent, Phase};
+use crate::cc::{CongestionControl, CongestionEvent, EcnNeed, Phase};
 
 impl<C: CongestionControl> Sender<C> {
     /// Begins an episode. The one before ends, and its state goes with it.
@@ -80,7 +80,7 @@ impl<C: CongestionControl> Sender<C> {
             }
             Episode::Cwr { .. } => {}
             Episode::Open(signs) | Episode::Disorder(signs) => {
-                if self.uses.ecn
+                if self.uses_ecn()
                     && segment.flags.contains(Flags::ECE)
                     && !segment.flags.contains(Flags::SYN)
                     && self.una < self.nxt
@@ -166,7 +166,10 @@ impl<C: CongestionControl> Sender<C> {
     #[inline(never)]
     fn enter_recovery(&mut self, now: Timestamp, log: &mut Log, trigger: LossTrigger, delivered: u64) {
         log.stats.recoveries += 1;
-        let prr = if let Episode::Cwr { prr, .. } = self.episode {
+        // An algorithm that needs ECN falls by little for marks: losses are more (RFC 8257 section 3.5; Linux dctcp_state).
+        let prr = if let Episode::Cwr { prr, .. } = self.episode
+            && self.cc.ecn_need() == EcnNeed::Any
+        {
             prr
         } else {
             let event = self.congestion_event(now, trigger);
