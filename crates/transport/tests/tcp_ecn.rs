@@ -31,8 +31,7 @@ struct Sent {
 impl Sent {
     /// Segments that it acknowledges, and its echo.
     fn echo(&self) -> (u64, Flags) {
-        let echo = self.segment.flags.0 & (Flags::ECE.0 | Flags::CWR.0);
-        ((self.segment.ack - 1) / MSS, Flags(echo))
+        ((self.segment.ack - 1) / MSS, Flags::default().with_ace(self.segment.flags.ace()))
     }
 }
 
@@ -265,6 +264,64 @@ fn all_of_dctcps_packets_are_ecn_capable_and_only_new_data_of_rfc_3168() {
     }
 }
 
+#[test]
+fn accurate_feedback_counts_marks_and_delayed_acks_lose_none() {
+    let path = |delayed: u64, marked: &[usize]| {
+        let config = TcpConfig { delayed_ack: TimeDelta::from_millis(delayed), ..ecn(EcnFeedback::Accecn) };
+        Path::new(("dctcp", &config), ("dctcp", &config)).marking(marked.iter().copied()).send(8)
+    };
+    let count = |acks: &[(u64, Flags)]| acks.iter().map(|ack| (ack.0, ack.1.ace())).collect::<Vec<_>>();
+    // The first mark of several is acknowledged at once, and so is one while another segment waits.
+    let delayed = path(40, &[3, 4, 6]);
+    assert_eq!(count(&delayed.acks()), [(2, 5), (4, 6), (6, 7), (7, 0), (8, 0)]);
+    let at_once = path(0, &[3, 4, 6]);
+    assert_eq!(count(&at_once.acks()), [(1, 5), (2, 5), (3, 5), (4, 6), (5, 7), (6, 7), (7, 0), (8, 0)]);
+    for path in [&delayed, &at_once] {
+        assert_eq!((path.client.stats().ecn_reductions, path.server.stats().ce_marks), (1, 3));
+        let first = if path.alpha() == delayed.alpha() { 2.0 } else { 1.0 };
+        let before = 15.0 / 16.0;
+        let alpha = before + (3.0 / (8.0 - first) - before) / 16.0;
+        assert!((path.alpha() - alpha).abs() < 1e-12, "{} and {alpha}", path.alpha());
+        let reduced = |s: &&Sent| s.from_client && s.segment.flags.ace() != 5 && s.segment.len > 0;
+        assert_eq!(path.sent.iter().find(reduced).map(|s| s.segment), None, "no CWR: it is a counter");
+    }
+    // The first acknowledgement says that the SYN/ACK came in a packet that was not ECN-capable; data follows.
+    let first = delayed.sent.iter().find(|s| s.from_client && !s.segment.flags.contains(Flags::SYN));
+    assert_eq!(first.map(|s| (s.segment.len, s.segment.flags.ace())), Some((0, 2)));
+}
+
+#[test]
+fn a_lost_acknowledgement_loses_no_marks_and_a_counter_that_went_round_is_taken_for_all() {
+    let config = TcpConfig { delayed_ack: TimeDelta::ZERO, ..ecn(EcnFeedback::Accecn) };
+    let marked = |marked: std::ops::Range<usize>, lost: std::ops::Range<usize>| {
+        let mut path = Path::new(("dctcp:gain=1", &config), ("dctcp", &config)).marking(marked);
+        path.lose_back = lost.collect();
+        let path = path.send(10);
+        assert_eq!(path.client.stats().retransmitted_segments, 0);
+        path.alpha()
+    };
+    // The server's first segment is the SYN/ACK. With a gain of one, alpha is the marked part of the last window: all but the first.
+    assert_eq!(marked(3..5, 0..0), 2.0 / 9.0);
+    assert_eq!(marked(3..5, 3..7), 2.0 / 9.0);
+    // Nine in one acknowledgement, of which eight marked leave the counter as it was.
+    assert_eq!(marked(1..9, 2..10), 8.0 / 9.0);
+    assert_eq!(marked(0..0, 2..10), 8.0 / 9.0, "none and eight look alike");
+    // Eight would not do: seven at most are seen.
+    assert_eq!(marked(1..8, 2..9), 7.0 / 9.0);
+}
+
+#[test]
+fn a_client_that_has_nothing_to_say_but_its_first_acknowledgement_is_understood() {
+    // The server sends. Its first acknowledgement has no counter yet.
+    let config = ecn(EcnFeedback::Accecn);
+    let mut path = Path::new(("dctcp", &config), ("dctcp", &config));
+    path.client.open(path.now);
+    path.server.write(4 * MSS);
+    path.run(TimeDelta::from_secs(1));
+    assert_eq!(path.server.bytes_acked(), 4 * MSS);
+    assert_eq!(path.server.stats().ecn_reductions, 0, "{:?}", path.sent);
+}
+
 /// The flags of SYN and SYN/ACK, the codepoints of data and of acknowledgements, and the echoes of a mark on segment 1 of four, each
 /// acknowledged at once.
 fn negotiated(client: (&str, &TcpConfig), server: (&str, &TcpConfig)) -> String {
@@ -288,6 +345,8 @@ fn every_pair_of_modes_agrees_on_what_both_can() {
         ("rfc3168", "reno", ecn(EcnFeedback::Auto)),
         ("dctcp echo", "reno", ecn(EcnFeedback::Dctcp)),
         ("dctcp", "dctcp", plain()),
+        ("accecn", "reno", ecn(EcnFeedback::Accecn)),
+        ("accdctcp", "dctcp", ecn(EcnFeedback::Accecn)),
     ];
     let mut table = String::new();
     for (left, client_cc, client) in &modes {

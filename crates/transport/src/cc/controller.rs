@@ -87,6 +87,9 @@ impl CongestionControl for Controller {
     fn ecn_need(&self) -> EcnNeed {
         each!(self, algorithm => algorithm.ecn_need())
     }
+    fn on_ecn_agreed(&mut self, accurate: bool) {
+        each!(self, algorithm => algorithm.on_ecn_agreed(accurate));
+    }
     #[inline]
     fn name(&self) -> &'static str {
         each!(self, algorithm => algorithm.name())

@@ -8,7 +8,6 @@ use warpline_core::record::TcpEvent;
 use warpline_core::{Ecn, Flags, Segment, TimeDelta, Timestamp};
 
 use super::config::TcpConfig;
-use super::ecn::EcnUse;
 use super::handshake::Handshake;
 use super::log::Log;
 use super::receiver::Receiver;
@@ -82,7 +81,7 @@ impl<C: CongestionControl> Connection<C> {
             linger: Timestamp::NEVER,
             log: Log::default(),
             receiver: Receiver::new(&config),
-            handshake: Handshake::new(config.clone(), EcnUse::wanted(&config, cc.ecn_need())),
+            handshake: Handshake::new(config.clone(), cc.ecn_need()),
             sender: Sender::new(config, cc),
         }
     }
@@ -296,7 +295,7 @@ impl<C: CongestionControl> Connection<C> {
     // Always inlined: the caller's segment can stay in registers if nothing takes a reference to it.
     #[inline(always)]
     pub fn handle_segment(&mut self, now: Timestamp, segment: &Segment, ce: bool) {
-        const CONTROL: u8 = Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0;
+        const CONTROL: u16 = Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0;
         self.log.stats.segments_received += 1;
         if self.state == State::Established && segment.flags.0 & CONTROL == Flags::ACK.0 {
             self.on_acknowledged(now, segment, ce);

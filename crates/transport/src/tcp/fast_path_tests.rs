@@ -185,7 +185,8 @@ fn config() -> impl Strategy<Value = TcpConfig> {
             rack: on[1],
             tlp: on[2] || on[3],
             ecn: on[4],
-            ecn_feedback: if on[3] { EcnFeedback::Dctcp } else { EcnFeedback::Auto },
+            ecn_feedback: [EcnFeedback::Auto, EcnFeedback::Dctcp, EcnFeedback::Accecn]
+                [usize::from(on[3]) + usize::from(on[7])],
             timestamps: on[5] || on[0],
             prr: on[6] || on[1],
             limited_transmit: on[7] || on[2],

@@ -39,7 +39,7 @@ pub(super) struct Receiver {
     full: u32,
     unacked: u32,
     /// An acknowledgement of what had come before the echo turned is to be sent first, with the echo of then: so far beyond the last one sent;
-    /// zero for none.
+    /// zero for none. From [`HANDSHAKE`] on: the first of all, with this ACE field.
     early: u32,
     /// Unacknowledged bytes at which an acknowledgement is due: `ack_after` full segments.
     ack_at: u32,
@@ -63,6 +63,8 @@ pub(super) struct Receiver {
     scale: u8,
 }
 
+/// See `Receiver::early`: further apart than any two acknowledgements.
+const HANDSHAKE: u32 = u32::MAX - 7;
 /// The position of no FIN.
 const NO_FIN: u64 = u64::MAX;
 
@@ -106,7 +108,7 @@ impl Receiver {
     }
 
     /// The other side's SYN arrived, and the handshake has settled the options.
-    pub(super) fn on_syn(&mut self, segment: &Segment, agreed: &Agreed) {
+    pub(super) fn on_syn(&mut self, segment: &Segment, agreed: &Agreed, ce: bool) {
         self.nxt = 1;
         self.timestamps = agreed.timestamps;
         if let Some((value, _)) = segment.timestamps {
@@ -115,6 +117,11 @@ impl Receiver {
         self.sack = agreed.sack;
         self.echo = Echo::new(agreed.ecn.feedback);
         self.codepoint = agreed.ecn.control;
+        if segment.flags.contains(Flags::ACK)
+            && let Some(ace) = self.echo.on_syn_ack(ce)
+        {
+            self.early = HANDSHAKE + u32::from(ace);
+        }
         self.set_scale(agreed.scale.unwrap_or(0));
     }
 
@@ -181,17 +188,18 @@ impl Receiver {
             // RFC 7323 section 4.3: the earliest unacknowledged segment's value is echoed.
             self.ts_recent = value;
         }
-        let noted = self.echo.on_segment(segment.flags, segment.len > 0, ce);
+        let noted = self.echo.on_segment(segment.flags, segment.len > 0, ce, self.unacked > 0);
         if noted.turned {
             self.on_turn();
         }
+        self.ack_now |= noted.urgent;
         noted.marked
     }
 
     /// The echo has turned: what came before is acknowledged with the echo of then, and the segment at hand at once (RFC 8257 section 3.2).
     #[inline(never)]
     fn on_turn(&mut self) {
-        self.early = (self.nxt - self.last_ack_sent).min(u64::from(u32::MAX)) as u32;
+        self.early = (self.nxt - self.last_ack_sent).min(u64::from(HANDSHAKE - 1)) as u32;
         self.ack_now = true;
     }
 
@@ -236,10 +244,17 @@ impl Receiver {
         segment
     }
 
-    /// The acknowledgement of what had come before the echo turned. That of the rest follows.
+    /// The first acknowledgement, or that of what had come before the echo turned. That of the rest follows.
     fn make_early_ack(&mut self, now: Timestamp, seq: u64) -> Segment {
         let (nxt, echo) = (self.nxt, self.echo);
-        self.nxt = self.last_ack_sent + u64::from(std::mem::take(&mut self.early));
+        let early = std::mem::take(&mut self.early);
+        if early >= HANDSHAKE {
+            self.echo = echo.saying((early - HANDSHAKE) as u8);
+            let segment = self.header(now, seq);
+            self.echo = echo;
+            return segment;
+        }
+        self.nxt = self.last_ack_sent + u64::from(early);
         self.echo = echo.before();
         let segment = self.header(now, seq);
         self.unacked = (nxt - self.nxt).min(u64::from(u32::MAX)) as u32;
@@ -247,7 +262,7 @@ impl Receiver {
         segment
     }
 
-    /// Whether an acknowledgement of what had come before the echo turned is to be sent first.
+    /// Whether an acknowledgement is to be sent before anything else: of what had come before the echo turned, or the first one.
     #[inline]
     pub(super) fn is_early_due(&self) -> bool {
         self.early > 0

@@ -21,9 +21,10 @@ mod undo;
 use std::sync::Arc;
 
 use warpline_core::record::TcpEvent;
-use warpline_core::{Bytes, Ecn, Segment, Timestamp};
+use warpline_core::{Bytes, Segment, Timestamp};
 
 use super::config::{Recovery, TcpConfig};
+use super::ecn::{EcnUse, SenderEcn};
 use super::handshake::Agreed;
 use super::log::Log;
 use super::receiver::Receiver;
@@ -72,8 +73,7 @@ struct Uses {
     sack: bool,
     rack: bool,
     tail_probes: bool,
-    /// Codepoint of new data; not-ECT where there is no ECN.
-    ect: Ecn,
+    ecn: SenderEcn,
 }
 
 /// The window that the other side offers.
@@ -170,7 +170,7 @@ impl<C: CongestionControl> Sender<C> {
             sack: false,
             rack: false,
             tail_probes: false,
-            ect: Ecn::NotEct,
+            ecn: SenderEcn::new(&EcnUse::default()),
         };
         let mut sender = Sender {
             uses,
@@ -292,8 +292,9 @@ impl<C: CongestionControl> Sender<C> {
             sack,
             rack: sack && self.config.rack,
             tail_probes: sack && self.config.tlp,
-            ect: agreed.ecn.data,
+            ecn: SenderEcn::new(&agreed.ecn),
         };
+        self.cc.on_ecn_agreed(agreed.ecn.is_accurate());
         self.set_payload(agreed.payload);
     }
 
@@ -419,10 +420,9 @@ impl<C: CongestionControl> Sender<C> {
         // In this order, since the first two are in a cache line that is at hand.
         self.uses.sack && !self.uses.rack && self.episode.is_recovery()
     }
-    /// Whether there is ECN.
-    #[inline]
-    fn uses_ecn(&self) -> bool {
-        self.uses.ect != Ecn::NotEct
+    /// What it knows of ECN.
+    pub(super) fn ecn(&self) -> SenderEcn {
+        self.uses.ecn
     }
     /// Next byte to send.
     #[inline]

@@ -139,7 +139,7 @@ impl<C: CongestionControl> Sender<C> {
         if !STREAM && self.nxt + u64::from(len) >= self.app_end {
             segment.flags = segment.flags.with(Flags::PSH);
         }
-        let ecn = if STREAM || len > 0 { self.uses.ect } else { rx.codepoint() };
+        let ecn = if STREAM || len > 0 { self.uses.ecn.data() } else { rx.codepoint() };
         if !STREAM && self.cwr_pending && len > 0 {
             segment.flags = segment.flags.with(Flags::CWR);
             self.cwr_pending = false;
