@@ -77,7 +77,7 @@ pub fn run(bytes: &[u8]) {
                         window_scale: Some(sack),
                         sack_permitted: true,
                     },
-                    flags: Flags(flags),
+                    flags: Flags(u16::from(flags)),
                 };
                 tcp.handle_segment(now, &segment, kind & 16 != 0);
             }

@@ -287,7 +287,7 @@ pub(super) fn write_segment(
     let mut head = [0; 24];
     head[0] = VERSION;
     head[1] = SEGMENT;
-    head[2] = segment.flags.0;
+    head[2] = flags_byte(segment.flags);
     head[3] = shape;
     head[4..12].copy_from_slice(&token.to_be_bytes());
     head[12..16].copy_from_slice(&(segment.seq as u32).to_be_bytes());
@@ -321,6 +321,20 @@ pub(super) fn write_segment(
     out.len() - start
 }
 
+/// URG, which nothing here has: AE of Accurate ECN is in its place, where a peer that does not know it takes no notice.
+const AE_BIT: u8 = 0x20;
+
+/// Flags in one byte.
+fn flags_byte(flags: Flags) -> u8 {
+    flags.0 as u8 & !AE_BIT | if flags.contains(Flags::AE) { AE_BIT } else { 0 }
+}
+
+/// Flags of one byte.
+fn flags_of(byte: u8) -> Flags {
+    let flags = Flags(u16::from(byte & !AE_BIT));
+    if byte & AE_BIT != 0 { flags.with(Flags::AE) } else { flags }
+}
+
 /// Reads a segment, and returns where its header ends. `None` for a datagram that is shorter than the payload that it claims to carry.
 #[inline]
 pub(super) fn read_segment(bytes: &[u8]) -> Option<(WireSegment, usize)> {
@@ -331,7 +345,7 @@ pub(super) fn read_segment(bytes: &[u8]) -> Option<(WireSegment, usize)> {
         return None;
     }
     let (token, seq, ack, window) = (from.u64()?, from.u32()?, from.u32()?, from.u32()?);
-    let mut rest = Segment { window, flags: Flags(flags), ..Segment::default() };
+    let mut rest = Segment { window, flags: flags_of(flags), ..Segment::default() };
     let mut len = 24;
     if shape & TIMESTAMPS != 0 {
         rest.timestamps = Some((from.u32()?, from.u32()?));

@@ -55,9 +55,9 @@ pub enum Ecn {
     Ce = 3,
 }
 
-/// TCP flags, in the order of the wire (RFC 9293 section 3.1, RFC 3168 section 6.1).
+/// TCP flags, in the order of the wire (RFC 9293 section 3.1, RFC 3168 section 6.1, RFC 9768 section 3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Flags(pub u8);
+pub struct Flags(pub u16);
 
 impl Flags {
     /// Sender is done.
@@ -74,10 +74,22 @@ impl Flags {
     pub const ECE: Flags = Flags(0x40);
     /// Congestion window reduced.
     pub const CWR: Flags = Flags(0x80);
+    /// Accurate ECN. With CWR and ECE it is the ACE field, a counter of three bits.
+    pub const AE: Flags = Flags(0x100);
 
     /// Whether all of `other` is set.
     pub const fn contains(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
+    }
+    /// The ACE field (RFC 9768 section 3.2.2): AE, CWR and ECE as a number.
+    #[inline]
+    pub const fn ace(self) -> u8 {
+        (self.0 >> 6) as u8 & 7
+    }
+    /// The same flags with another ACE field, of which the three lowest bits count.
+    #[must_use]
+    pub const fn with_ace(self, ace: u8) -> Flags {
+        Flags(self.0 & !0x1c0 | (ace as u16 & 7) << 6)
     }
     /// Both sets together.
     #[must_use]
@@ -94,6 +106,7 @@ impl fmt::Debug for Flags {
             (Flags::FIN, "F"),
             (Flags::RST, "R"),
             (Flags::PSH, "P"),
+            (Flags::AE, "e"),
             (Flags::CWR, "W"),
             (Flags::ECE, "E"),
             (Flags::ACK, "."),
@@ -311,6 +324,14 @@ mod tests {
         assert!(blocks.push(10_000, 11_460, 12_920));
         assert!(!blocks.push(10_000, 10_000 + (1 << 40), (1 << 41) + 1));
         assert_eq!(blocks.iter(10_000).collect::<Vec<_>>(), [(8_000, 9_460), (11_460, 12_920)]);
+    }
+
+    #[test]
+    fn the_ace_field_is_ae_cwr_and_ece() {
+        let flags = Flags::ACK.with(Flags::AE).with(Flags::ECE);
+        assert_eq!((flags.ace(), format!("{flags:?}")), (5, "eE.".to_owned()));
+        assert_eq!(flags.with_ace(10), Flags::ACK.with(Flags::CWR));
+        assert_eq!(Flags(0x3f).ace(), 0);
     }
 
     #[test]

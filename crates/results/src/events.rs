@@ -38,7 +38,7 @@ table! {
         ack: Option<u64> ["B"],
         /// Payload bytes.
         len: u32 ["B"],
-        /// TCP flags in tcpdump's letters: S SYN, F FIN, R RST, P PSH, W CWR, E ECE, "." ACK.
+        /// TCP flags in tcpdump's letters: S SYN, F FIN, R RST, P PSH, e AE, W CWR, E ECE, "." ACK.
         flags: Option<String> [""],
         /// Time spent in the queue, of a transmitted packet.
         queued_ns: Option<u64> ["ns"],

@@ -187,6 +187,7 @@ impl WireFormat {
         header.ack = flags.contains(Flags::ACK);
         header.ece = flags.contains(Flags::ECE);
         header.cwr = flags.contains(Flags::CWR);
+        header.ns = flags.contains(Flags::AE);
         if header.ack {
             header.acknowledgment_number = sequence(receiver.isn, segment.ack);
         }

@@ -118,7 +118,7 @@ prop_compose! {
         window in 0u32..1 << 30,
         timestamps in proptest::option::of((any::<u32>(), any::<u32>())),
         // All flags that there are but URG.
-        flags in any::<u8>().prop_map(|bits| Flags(bits & !0x20)),
+        flags in any::<u16>().prop_map(|bits| Flags(bits & 0x1df)),
         blocks in proptest::collection::vec((-100_000i64..100_000, 1u64..50_000), 0..5),
         syn in (any::<u16>(), proptest::option::of(0u8..15), any::<bool>()),
     ) -> Segment {
@@ -159,8 +159,8 @@ proptest! {
         if flags.contains(Flags::ACK) {
             prop_assert_eq!(tcp.acknowledgment_number.wrapping_sub(to.isn), segment.ack as u32);
         }
-        let bits = [tcp.fin, tcp.syn, tcp.rst, tcp.psh, tcp.ack, tcp.urg, tcp.ece, tcp.cwr];
-        let bits = bits.iter().enumerate().fold(0, |all, (bit, &set)| all | u8::from(set) << bit);
+        let bits = [tcp.fin, tcp.syn, tcp.rst, tcp.psh, tcp.ack, tcp.urg, tcp.ece, tcp.cwr, tcp.ns];
+        let bits = bits.iter().enumerate().fold(0, |all, (bit, &set)| all | u16::from(set) << bit);
         prop_assert_eq!(bits, flags.0);
         let window = if flags.contains(Flags::SYN) { segment.window.min(65_535) } else { segment.window >> 14 };
         prop_assert_eq!(u32::from(tcp.window_size), window.min(65_535));

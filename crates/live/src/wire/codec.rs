@@ -68,7 +68,7 @@ pub struct WireSegment {
     pub seq: u32,
     /// Acknowledgement number; meaningful with [`Flags::ACK`].
     pub ack: u32,
-    /// The eight flags of RFC 3168. URG (0x20) is read and written; the urgent pointer is not read, and written as zero.
+    /// The eight flags of RFC 3168, and AE of RFC 9768. URG (0x20) is read and written; the urgent pointer is not read, and written as zero.
     pub flags: Flags,
     /// Window field.
     pub window: u16,
@@ -207,7 +207,7 @@ pub fn parse<'a>(ip: &IpDatagram<'a>) -> Result<(WireSegment, &'a [u8]), WireErr
         destination_port: half(2),
         seq: word(fixed, 4),
         ack: word(fixed, 8),
-        flags: Flags(fixed[13]),
+        flags: Flags(u16::from_be_bytes([fixed[12] & 1, fixed[13]])),
         window: half(14),
         ..WireSegment::default()
     };
@@ -237,7 +237,8 @@ pub fn write(
     out.extend_from_slice(&segment.destination_port.to_be_bytes());
     out.extend_from_slice(&segment.seq.to_be_bytes());
     out.extend_from_slice(&segment.ack.to_be_bytes());
-    out.extend_from_slice(&[(header_len as u8 / 4) << 4, segment.flags.0]);
+    let [accurate, flags] = (segment.flags.0 & 0x1ff).to_be_bytes();
+    out.extend_from_slice(&[(header_len as u8 / 4) << 4 | accurate, flags]);
     out.extend_from_slice(&segment.window.to_be_bytes());
     out.extend_from_slice(&[0; 4]); // checksum, urgent pointer
     out.extend_from_slice(&options[..options_len]);
@@ -305,7 +306,7 @@ mod tests {
 
     prop_compose! {
         fn any_segment()(
-            ports in any::<(u16, u16)>(), numbers in any::<(u32, u32)>(), flags: u8, window: u16,
+            ports in any::<(u16, u16)>(), numbers in any::<(u32, u32)>(), flags in 0u16..0x200, window: u16,
             mss: Option<u16>, window_scale: Option<u8>, sack_permitted: bool, timestamps: Option<(u32, u32)>,
             blocks in prop::collection::vec(any::<(u32, u32)>(), 0..=4),
         ) -> WireSegment {

@@ -470,7 +470,7 @@ fn attack(stream: &mut Stream, datagram: &[u8]) -> Vec<u8> {
         seq,
         ack,
         flags: match stream.below(3) {
-            0 => Flags(stream.next_u64() as u8),
+            0 => Flags(stream.next_u64() as u16 & 0x1ff),
             _ => Flags::ACK,
         },
         window: stream.next_u64() as u16,

@@ -34,7 +34,7 @@ const PAWS_WINDOW: i32 = 1;
 /// Timestamps older than this are not compared: they may have wrapped (RFC 7323 section 5.5).
 const PAWS_IDLE: TimeDelta = TimeDelta::from_secs(24 * 24 * 3600);
 /// URG: the urgent pointer counts. It is ignored: RFC 6093 advises against its use.
-const URG: u8 = 0x20;
+const URG: u16 = 0x20;
 
 /// What to do with an incoming segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -36,6 +36,7 @@ fn alone_on_a_link_each_uses_it() {
         ("ledbat", 0.95),
         ("ledbat++", 0.75),
         ("nice", 0.85),
+        ("dctcp", 0.97),
     ] {
         let outcome = run(&[name], 1000, 50, 50, 10, 60);
         assert!(outcome.shares[0] > least && outcome.shares[0] <= 1.001, "{name}: {}", outcome.shares[0]);
@@ -45,8 +46,15 @@ fn alone_on_a_link_each_uses_it() {
 #[test]
 fn two_of_a_kind_share() {
     // Vegas and Nice are content anywhere between alpha and beta, and the later of two takes the other's queue for path.
-    let kinds =
-        [("reno", 0.5), ("cubic", 0.5), ("vegas", 0.3), ("bic", 0.35), ("westwood", 0.5), ("nice", 0.3)];
+    let kinds = [
+        ("reno", 0.5),
+        ("cubic", 0.5),
+        ("vegas", 0.3),
+        ("bic", 0.35),
+        ("westwood", 0.5),
+        ("nice", 0.3),
+        ("dctcp", 0.5),
+    ];
     for (name, least) in kinds {
         let outcome = run(&[name, name], 2000, 40, 80, 20, 120);
         let (a, b) = (outcome.shares[0], outcome.shares[1]);

@@ -4,7 +4,7 @@ use warpline_core::parameter::Component;
 use warpline_core::{Rate, TimeDelta, Timestamp};
 
 use super::{
-    AckSample, Algorithm, CcConfig, CongestionControl, CongestionEvent, Controller, CubicParams, LostSegment,
+    AckSample, Algorithm, CcConfig, CongestionControl, CongestionEvent, Controller, CubicParams, EcnNeed, LostSegment,
 };
 
 /// An algorithm of the list in `cc/mod.rs`.
@@ -108,6 +108,13 @@ impl CongestionControl for Controller {
     #[inline]
     fn min_burst(&self) -> u32 {
         each!(self, algorithm => algorithm.min_burst())
+    }
+    #[inline]
+    fn ecn_need(&self) -> EcnNeed {
+        each!(self, algorithm => algorithm.ecn_need())
+    }
+    fn on_ecn_agreed(&mut self, accurate: bool) {
+        each!(self, algorithm => algorithm.on_ecn_agreed(accurate));
     }
     #[inline]
     fn name(&self) -> &'static str {

@@ -21,6 +21,7 @@ algorithms! {
     nice::Nice boxed,
     bbr::Bbr boxed,
     bbr3::Bbr3 boxed,
+    dctcp::Dctcp,
     fixed::Fixed,
 }
 
@@ -136,6 +137,21 @@ pub struct LostSegment {
     pub trigger: LossTrigger,
 }
 
+/// What an algorithm needs of explicit congestion notification (ECN).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum EcnNeed {
+    /// Nothing: there is ECN if the options of TCP say so.
+    #[default]
+    Any,
+    /// ECN, and a receiver that echoes every mark as it came (RFC 8257). All packets are ECN-capable then, and a loss counts even right after
+    /// marks.
+    Each,
+    /// Accurate ECN (RFC 9768), and packets that say that they are of L4S by ECT(1) (RFC 9331). Else as for `Each`; and a reduction for marks is in
+    /// force at once. Where the other side knows no AccECN, marks come as RFC 3168 has it, and packets are ECT(0).
+    L4s,
+}
+
 /// A congestion-control algorithm: one connection's window.
 pub trait CongestionControl: std::fmt::Debug + Send {
     /// `bytes` were sent (retransmissions included); `in_flight` counts them.
@@ -212,6 +228,14 @@ pub trait CongestionControl: std::fmt::Debug + Send {
     /// acknowledgements answers at once, and its delay is not taken for a queue.
     fn min_burst(&self) -> u32 {
         1
+    }
+    /// What it needs of explicit congestion notification. The connection asks once for what it negotiates.
+    fn ecn_need(&self) -> EcnNeed {
+        EcnNeed::Any
+    }
+    /// The handshake has settled ECN. `accurate`: marked packets are counted (RFC 9768).
+    fn on_ecn_agreed(&mut self, accurate: bool) {
+        let _ = accurate;
     }
     /// Name as scenarios write it.
     fn name(&self) -> &'static str;

@@ -10,14 +10,25 @@ use super::*;
 #[derive(Clone, Debug)]
 enum Call {
     Sent(u64),
-    Ack { acked: u64, rtt: Option<u64>, delay: Option<u64>, limited: bool, phase: Phase, round: bool },
+    Ack {
+        acked: u64,
+        rtt: Option<u64>,
+        delay: Option<u64>,
+        limited: bool,
+        phase: Phase,
+        round: bool,
+        marked: bool,
+    },
     Event(LossTrigger),
     Lost(u64),
     Restart(bool),
     Rto,
     Exit,
     Undo,
-    Idle { idle: u64, rto: u64 },
+    Idle {
+        idle: u64,
+        rto: u64,
+    },
 }
 
 /// Mostly plausible values up to `plausible`, sometimes zero or as large as can be.
@@ -37,8 +48,10 @@ fn call() -> impl Strategy<Value = Call> {
     let rtt = || proptest::option::weighted(0.9, number(300_000_000));
     prop_oneof![
         2 => number(100_000).prop_map(Call::Sent),
-        30 => (number(30_000), rtt(), rtt(), prop::bool::weighted(0.9), phase, prop::bool::weighted(0.2))
-            .prop_map(|(acked, rtt, delay, limited, phase, round)| Call::Ack { acked, rtt, delay, limited, phase, round }),
+        30 => (number(30_000), rtt(), rtt(), prop::bool::weighted(0.9), phase, prop::bool::weighted(0.2), prop::bool::weighted(0.1))
+            .prop_map(|(acked, rtt, delay, limited, phase, round, marked)| {
+                Call::Ack { acked, rtt, delay, limited, phase, round, marked }
+            }),
         2 => trigger.prop_map(Call::Event),
         2 => number(3000).prop_map(Call::Lost),
         1 => any::<bool>().prop_map(Call::Restart),
@@ -117,7 +130,7 @@ fn drive(
         };
         match *call {
             Call::Sent(bytes) => cc.on_sent(at, bytes, before),
-            Call::Ack { acked, rtt, delay, limited, phase, round: ends } => {
+            Call::Ack { acked, rtt, delay, limited, phase, round: ends, marked } => {
                 let prior_delivered = if ends { delivered } else { round };
                 round = prior_delivered;
                 delivered = delivered.saturating_add(acked);
@@ -139,7 +152,7 @@ fn drive(
                     in_flight: before.saturating_sub(acked),
                     next_seq: delivered.saturating_add(before),
                     ack: delivered,
-                    ce: 0,
+                    ce: if marked { acked } else { 0 },
                     cwnd_limited: limited,
                     phase,
                 });
@@ -252,6 +265,7 @@ proptest! {
             Algorithm::Bbr(BbrParams { startup_gain: n(0), cwnd_gain: n(1), pacing_margin: n(2), bandwidth_window: count, min_rtt_window: target, quantum: target, ..BbrParams::default() }),
             Algorithm::Bbr3(Bbr3Params { startup_gain: n(0), cwnd_gain: n(1), pacing_margin: n(2), loss_threshold: n(3), beta: n(4), headroom: n(5), probe_wait_spread: target, quantum: target, ..Bbr3Params::default() }),
             Algorithm::Fixed(FixedParams { segments: n(0) }),
+            Algorithm::Dctcp(DctcpParams { gain: n(0), initial_alpha: n(1), slow_start }),
         ] {
             let mut cc = algorithm.build(&config);
             let mut delivered = 0;

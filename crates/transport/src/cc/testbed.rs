@@ -134,6 +134,16 @@ struct Prior {
     first_sent: Timestamp,
 }
 
+impl Flow {
+    /// A congestion episode begins.
+    fn reduce(&mut self, now: Timestamp, trigger: LossTrigger, in_flight: u64) {
+        let (min_rtt, srtt) = (self.min_rtt, self.srtt);
+        self.cc.on_congestion_event(&CongestionEvent { now, trigger, in_flight, mss: MSS, min_rtt, srtt });
+        self.recover = self.next;
+        self.phase = if trigger == LossTrigger::Ecn { Phase::Cwr } else { Phase::Recovery };
+    }
+}
+
 /// What comes back to a flow, in order of time.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Return {
@@ -145,11 +155,30 @@ struct Return {
     /// What the flow had seen when it was sent.
     prior: Prior,
     lost: bool,
+    /// It was marked congestion-experienced.
+    marked: bool,
     wake: bool,
 }
 
-/// Flows of endless data through one drop-tail queue: every packet is acknowledged, and losses are reported a round
-/// trip later.
+impl Return {
+    /// At `at`, flow `flow` looks again whether it may send.
+    fn wake(at: Timestamp, flow: usize) -> Self {
+        Return {
+            at,
+            order: 0,
+            flow,
+            packet: 0,
+            sent: at,
+            prior: Prior::default(),
+            lost: false,
+            marked: false,
+            wake: true,
+        }
+    }
+}
+
+/// Flows of endless data through one drop-tail queue, which marks if asked to: every packet is acknowledged, and losses and marks are
+/// reported a round trip later.
 pub(super) struct Bottleneck {
     flows: Vec<Flow>,
     events: BinaryHeap<Reverse<Return>>,
@@ -161,6 +190,8 @@ pub(super) struct Bottleneck {
     limit: u64,
     /// One in so many packets is lost whatever the queue; 0 for none.
     pub(super) lose_every: u64,
+    /// Packets that find so many in the queue, or more, are marked; `None` for no marks.
+    pub(super) mark_above: Option<u64>,
     /// When the link will be free.
     free: Timestamp,
     queue_sum: f64,
@@ -207,10 +238,16 @@ impl Bottleneck {
             rtt: TimeDelta::from_millis(rtt_ms),
             limit,
             lose_every: 0,
+            mark_above: None,
             free: Timestamp::ZERO,
             queue_sum: 0.0,
             queue_samples: 0.0,
         }
+    }
+
+    /// A flow's congestion control.
+    pub(super) fn controller(&self, flow: usize) -> &Controller {
+        &self.flows[flow].cc
     }
 
     /// A flow's window in bytes.
@@ -253,9 +290,7 @@ impl Bottleneck {
     pub(super) fn run_to(&mut self, end: Timestamp) {
         for flow in 0..self.flows.len() {
             if !std::mem::replace(&mut self.flows[flow].started, true) {
-                let at = self.flows[flow].paced;
-                let (order, packet, sent, prior) = (0, 0, at, Prior::default());
-                self.push(Return { at, order, flow, packet, sent, prior, lost: false, wake: true });
+                self.push(Return::wake(self.flows[flow].paced, flow));
             }
         }
         while self.events.peek().is_some_and(|Reverse(event)| event.at <= end) {
@@ -311,10 +346,10 @@ impl Bottleneck {
             }
             let at = self.free.max(self.now) + self.rtt;
             let (order, flow, sent) = (0, index, self.now);
-            self.push(Return { at, order, flow, packet, sent, prior, lost, wake: false });
+            let marked = self.mark_above.is_some_and(|threshold| queue >= threshold);
+            self.push(Return { at, order, flow, packet, sent, prior, lost, marked, wake: false });
             if paced {
-                let at = self.now + recheck;
-                self.push(Return { at, order, flow, packet, sent, prior, lost: false, wake: true });
+                self.push(Return::wake(self.now + recheck, index));
                 return;
             }
         }
@@ -338,22 +373,16 @@ impl Bottleneck {
                 trigger: LossTrigger::DupAcks,
             });
             if event.packet >= flow.recover {
-                flow.cc.on_congestion_event(&CongestionEvent {
-                    now,
-                    trigger: LossTrigger::DupAcks,
-                    in_flight: prior_in_flight,
-                    mss: MSS,
-                    min_rtt: flow.min_rtt,
-                    srtt: flow.srtt,
-                });
-                flow.recover = flow.next;
-                flow.phase = Phase::Recovery;
+                flow.reduce(now, LossTrigger::DupAcks, prior_in_flight);
             }
             return;
         }
-        if flow.phase == Phase::Recovery && event.packet >= flow.recover {
+        if flow.phase != Phase::Open && event.packet >= flow.recover {
             flow.phase = Phase::Open;
             flow.cc.on_recovery_exit(now);
+        }
+        if event.marked && flow.phase == Phase::Open {
+            flow.reduce(now, LossTrigger::Ecn, prior_in_flight);
         }
         let rtt = now.saturating_since(event.sent);
         flow.srtt = if flow.srtt.is_zero() { rtt } else { (flow.srtt * 7 + rtt) / 8 };
@@ -381,7 +410,7 @@ impl Bottleneck {
             in_flight: flow.in_flight,
             next_seq: flow.next * MSS,
             ack: (event.packet + 1) * MSS,
-            ce: 0,
+            ce: if event.marked { MSS } else { 0 },
             cwnd_limited,
             phase: flow.phase,
         });

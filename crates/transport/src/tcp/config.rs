@@ -5,6 +5,7 @@
 use warpline_core::parameter::{Given, OutOfRange, Parameters, Words};
 use warpline_core::{Bytes, Rate, TimeDelta};
 
+use super::ecn::EcnFeedback;
 use super::window::Window;
 use crate::cc::CcConfig;
 
@@ -52,8 +53,10 @@ pub struct TcpConfig {
     /// Window scaling (RFC 7323); without it no window can exceed 65535 bytes.
     #[parameter(default = true)]
     pub window_scaling: bool,
-    /// Explicit congestion notification (RFC 3168).
+    /// Explicit congestion notification (RFC 3168). A congestion control that needs it, as DCTCP does, has it in any case.
     pub ecn: bool,
+    /// How this end tells the other of marks that it receives.
+    pub ecn_feedback: EcnFeedback,
     /// Time-based loss detection (RACK, RFC 8985 section 6); needs `sack`.
     #[parameter(default = true)]
     pub rack: bool,

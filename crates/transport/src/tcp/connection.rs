@@ -81,7 +81,7 @@ impl<C: CongestionControl> Connection<C> {
             linger: Timestamp::NEVER,
             log: Log::default(),
             receiver: Receiver::new(&config),
-            handshake: Handshake::new(config.clone()),
+            handshake: Handshake::new(config.clone(), cc.ecn_need()),
             sender: Sender::new(config, cc),
         }
     }
@@ -295,7 +295,7 @@ impl<C: CongestionControl> Connection<C> {
     // Always inlined: the caller's segment can stay in registers if nothing takes a reference to it.
     #[inline(always)]
     pub fn handle_segment(&mut self, now: Timestamp, segment: &Segment, ce: bool) {
-        const CONTROL: u8 = Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0;
+        const CONTROL: u16 = Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0;
         self.log.stats.segments_received += 1;
         if self.state == State::Established && segment.flags.0 & CONTROL == Flags::ACK.0 {
             self.on_acknowledged(now, segment, ce);
@@ -391,7 +391,7 @@ impl<C: CongestionControl> Connection<C> {
         loop {
             match (self.sender.next(), self.receiver.is_ack_due()) {
                 (Next::None, false) => return,
-                (Next::None, true) if self.state.is_synchronised() && !self.receiver.has_sack() => {
+                (Next::None, true) if self.state.is_synchronised() && !self.receiver.is_ack_special() => {
                     let (segment, ecn) = self.make_plain_ack(now);
                     to.transmit(&segment, ecn);
                 }
@@ -410,13 +410,17 @@ impl<C: CongestionControl> Connection<C> {
     /// The next segment to send, whatever it is.
     #[inline(never)]
     fn poll_all(&mut self, now: Timestamp) -> Option<(Segment, Ecn)> {
+        // Before anything acknowledges more than it.
+        if self.receiver.is_early_due() && self.state.is_synchronised() {
+            return Some(self.make_ack(now));
+        }
         if (!matches!(self.control, Control::None) || self.sender.has_special())
             && let Some(out) = self.poll_special(now)
         {
             return Some(out);
         }
         // SACK blocks go out without payload: a full segment would not fit beside them.
-        if self.receiver.is_ack_due() && self.receiver.has_sack() && self.state.is_synchronised() {
+        if self.receiver.is_ack_due() && self.receiver.is_ack_special() && self.state.is_synchronised() {
             return Some(self.make_ack(now));
         }
         if self.sender.has_data()
@@ -437,8 +441,8 @@ impl<C: CongestionControl> Connection<C> {
 
     #[inline]
     fn make_ack(&mut self, now: Timestamp) -> (Segment, Ecn) {
-        if self.receiver.has_sack() {
-            return self.make_ack_with_sack(now);
+        if self.receiver.is_ack_special() {
+            return self.make_special_ack(now);
         }
         self.make_plain_ack(now)
     }
@@ -448,14 +452,14 @@ impl<C: CongestionControl> Connection<C> {
     fn make_plain_ack(&mut self, now: Timestamp) -> (Segment, Ecn) {
         let segment = self.receiver.header(now, self.sender.nxt());
         self.log.count_sent(&segment);
-        (segment, Ecn::NotEct)
+        (segment, self.receiver.codepoint())
     }
 
     #[inline(never)]
-    fn make_ack_with_sack(&mut self, now: Timestamp) -> (Segment, Ecn) {
+    fn make_special_ack(&mut self, now: Timestamp) -> (Segment, Ecn) {
         let segment = self.receiver.make_ack(now, self.sender.nxt());
         self.log.count_sent(&segment);
-        (segment, Ecn::NotEct)
+        (segment, self.receiver.codepoint())
     }
 
     /// Resets, SYNs, retransmissions and probes.
@@ -471,7 +475,7 @@ impl<C: CongestionControl> Connection<C> {
                 let flags = Flags::RST.with(Flags::ACK);
                 let segment = Segment { seq, ack, flags, timestamps, ..Segment::default() };
                 self.log.count_sent(&segment);
-                return Some((segment, Ecn::NotEct));
+                return Some((segment, self.receiver.codepoint()));
             }
         }
         if !self.state.is_synchronised() {

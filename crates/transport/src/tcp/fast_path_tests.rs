@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use warpline_core::{Bytes, Ecn, Flags, Segment, TimeDelta, Timestamp};
 
-use super::{Connection, Recovery, TcpConfig, TcpPreset};
+use super::{Connection, EcnFeedback, Recovery, TcpConfig, TcpPreset};
 use crate::cc::{Algorithm, Controller};
 use warpline_core::parameter::Choice;
 
@@ -185,6 +185,8 @@ fn config() -> impl Strategy<Value = TcpConfig> {
             rack: on[1],
             tlp: on[2] || on[3],
             ecn: on[4],
+            ecn_feedback: [EcnFeedback::Auto, EcnFeedback::Dctcp, EcnFeedback::Accecn]
+                [usize::from(on[3]) + usize::from(on[7])],
             timestamps: on[5] || on[0],
             prr: on[6] || on[1],
             limited_transmit: on[7] || on[2],

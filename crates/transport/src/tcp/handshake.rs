@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
-use warpline_core::{Flags, Segment, SynOptions};
+use warpline_core::{Ecn, Flags, Segment, SynOptions};
 
 use super::config::TcpConfig;
+use super::ecn::{EcnUse, seen_on_syn};
+use crate::cc::EcnNeed;
 
 /// Flags of a SYN that offers ECN (RFC 3168 section 6.1.1).
 const ECN_OFFER: Flags = Flags(Flags::ECE.0 | Flags::CWR.0);
+/// Flags of a SYN that offers Accurate ECN (RFC 9768 section 3.1.1).
+const ACCURATE_OFFER: Flags = Flags(ECN_OFFER.0 | Flags::AE.0);
 /// Smallest MSS that is taken from a router, as in Linux (`tcp_min_snd_mss`): less would be a packet for a few bytes.
 const MIN_MSS: u32 = 48;
 /// Bytes of the timestamps option with its padding.
@@ -21,7 +25,7 @@ pub(super) struct Agreed {
     pub scale: Option<u8>,
     /// Selective acknowledgements.
     pub sack: bool,
-    pub ecn: bool,
+    pub ecn: EcnUse,
     /// Payload of a full segment that we send.
     pub payload: u64,
 }
@@ -30,6 +34,10 @@ pub(super) struct Agreed {
 #[derive(Debug)]
 pub(super) struct Handshake {
     config: Arc<TcpConfig>,
+    /// What our congestion control needs of ECN.
+    need: EcnNeed,
+    /// The other side's SYN was marked.
+    marked: bool,
     /// Largest segment that we send or ask for: less than was configured if the path takes less.
     mss: u32,
     sent: bool,
@@ -37,13 +45,24 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    pub(super) fn new(config: Arc<TcpConfig>) -> Self {
+    pub(super) fn new(config: Arc<TcpConfig>, need: EcnNeed) -> Self {
         let mss = config.mss.0.min(u64::from(u32::MAX)) as u32;
-        Handshake { mss, config, sent: false, agreed: None }
+        Handshake { mss, config, need, marked: false, sent: false, agreed: None }
+    }
+
+    /// ECN as we want it.
+    fn wanted(&self) -> EcnUse {
+        EcnUse::wanted(&self.config, self.need)
     }
 
     pub(super) fn config(&self) -> &TcpConfig {
         &self.config
+    }
+
+    /// ECN codepoint of the SYN, or of the SYN/ACK if it is an answer.
+    pub(super) fn codepoint(&self, answer: bool) -> Ecn {
+        let ecn = self.agreed.filter(|_| answer).map_or_else(|| self.wanted(), |agreed| agreed.ecn);
+        if ecn.is_accurate() { Ecn::NotEct } else { ecn.control }
     }
 
     /// The SYN, or the SYN/ACK if it is an answer; and whether it was sent before. `header` has the receiver's fields.
@@ -52,9 +71,23 @@ impl Handshake {
         let (ecn, window_scale, sack_permitted) = match self.agreed.filter(|_| answer) {
             // A SYN/ACK has an option only if the SYN had it.
             Some(agreed) => {
-                (if agreed.ecn { Flags::ECE } else { Flags::default() }, agreed.scale, agreed.sack)
+                let ecn = match agreed.ecn.is_on() {
+                    // What came on the other side's SYN (RFC 9768 table 2).
+                    true if agreed.ecn.is_accurate() => Flags::default().with_ace(seen_on_syn(self.marked)),
+                    true => Flags::ECE,
+                    false => Flags::default(),
+                };
+                (ecn, agreed.scale, agreed.sack)
             }
-            None => (if self.config.ecn { ECN_OFFER } else { Flags::default() }, offered, self.config.sack),
+            None => {
+                let wanted = self.wanted();
+                let ecn = match wanted.is_on() {
+                    true if wanted.is_accurate() => ACCURATE_OFFER,
+                    true => ECN_OFFER,
+                    false => Flags::default(),
+                };
+                (ecn, offered, self.config.sack)
+            }
         };
         let flags = if answer { Flags::SYN.with(Flags::ACK) } else { Flags::SYN };
         let syn = SynOptions { mss: self.mss.min(65_535) as u16, window_scale, sack_permitted };
@@ -62,21 +95,36 @@ impl Handshake {
         (segment, std::mem::replace(&mut self.sent, true))
     }
 
-    /// The other side's SYN: what it offers, and what is agreed.
-    pub(super) fn on_syn(&mut self, segment: &Segment) -> Agreed {
+    /// ECN by the other side's SYN or SYN/ACK.
+    fn agree_on_ecn(&self, flags: Flags) -> EcnUse {
+        let wanted = self.wanted();
+        let classic = if wanted.is_accurate() { EcnUse::classic(self.need) } else { wanted };
+        match (flags.contains(Flags::ACK), flags.ace()) {
+            (_, 0) => EcnUse::default(),
+            // A SYN: all but the two older offers are the newest (RFC 9768 section 3.1.2), and who does not know that sees RFC 3168's two flags
+            // (section 6.1.1).
+            (false, ace) if ace != ECN_OFFER.ace() && wanted.is_accurate() => wanted,
+            (false, _) if flags.contains(ECN_OFFER) => classic,
+            (false, _) => EcnUse::default(),
+            // A SYN/ACK: ECE without CWR is RFC 3168's, all that is left but the offer itself RFC 9768's (table 2).
+            (true, 1 | 5) => classic,
+            (true, 2 | 3 | 4 | 6) if wanted.is_accurate() => wanted,
+            (true, _) => EcnUse::default(),
+        }
+    }
+
+    /// The other side's SYN, whose packet was marked if `ce`: what it offers, and what is agreed.
+    pub(super) fn on_syn(&mut self, segment: &Segment, ce: bool) -> Agreed {
+        self.marked = ce;
         let config = &*self.config;
         let timestamps = config.timestamps && segment.timestamps.is_some();
         let scaled = config.window_scaling && segment.syn.window_scale.is_some();
         let peer_mss = if segment.syn.mss == 0 { 536 } else { u32::from(segment.syn.mss) };
-        // RFC 3168 section 6.1.1: a SYN offers with both flags, a SYN/ACK agrees with ECE alone.
-        let both = segment.flags.contains(ECN_OFFER);
-        let answer = segment.flags.contains(Flags::ACK);
-        let ecn = if answer { segment.flags.contains(Flags::ECE) && !both } else { both };
         let agreed = Agreed {
             timestamps,
             scale: scaled.then(|| wanted_scale(config)),
             sack: config.sack && segment.syn.sack_permitted,
-            ecn: config.ecn && ecn,
+            ecn: self.agree_on_ecn(segment.flags),
             payload: payload(self.mss.min(peer_mss), timestamps),
         };
         self.agreed = Some(agreed);

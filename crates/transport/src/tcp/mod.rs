@@ -22,6 +22,7 @@ mod window;
 
 pub use config::{Recovery, RtoVariance, TcpConfig};
 pub use connection::{Connection, Transmit};
+pub use ecn::EcnFeedback;
 pub use preset::TcpPreset;
 pub use rtt::Rtt;
 pub use state::{Outcome, State};

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use warpline_core::{Flags, SackBlocks, Segment, TimeDelta, Timestamp};
+use warpline_core::{Ecn, Flags, SackBlocks, Segment, TimeDelta, Timestamp};
 
 use super::config::TcpConfig;
 use super::ecn::Echo;
@@ -38,12 +38,17 @@ pub(super) struct Receiver {
     /// Largest payload seen: a full segment.
     full: u32,
     unacked: u32,
-    ack_after: u32,
+    /// An acknowledgement of what had come before the echo turned is to be sent first, with the echo of then: so far beyond the last one sent;
+    /// zero for none. From [`HANDSHAKE`] on: the first of all, with this ACE field.
+    early: u32,
     /// Unacknowledged bytes at which an acknowledgement is due: `ack_after` full segments.
     ack_at: u32,
     /// Segments that are still acknowledged one by one.
     quick: u32,
     echo: Echo,
+    /// ECN codepoint of pure acknowledgements, and of all else that is not new data.
+    codepoint: Ecn,
+    ack_after: u8,
     /// An acknowledgement is due now.
     ack_now: bool,
     /// Timestamps are sent.
@@ -58,6 +63,8 @@ pub(super) struct Receiver {
     scale: u8,
 }
 
+/// See `Receiver::early`: further apart than any two acknowledgements.
+const HANDSHAKE: u32 = u32::MAX - 7;
 /// The position of no FIN.
 const NO_FIN: u64 = u64::MAX;
 
@@ -84,10 +91,12 @@ impl Receiver {
             ts_recent: 0,
             full: 0,
             unacked: 0,
-            ack_after: config.delayed_ack_segments,
+            early: 0,
+            ack_after: config.delayed_ack_segments.min(u32::from(u8::MAX)) as u8,
             ack_at: 0,
             quick: config.quick_acks,
             echo: Echo::default(),
+            codepoint: Ecn::NotEct,
             ack_now: false,
             timestamps: config.timestamps,
             sack: false,
@@ -99,14 +108,20 @@ impl Receiver {
     }
 
     /// The other side's SYN arrived, and the handshake has settled the options.
-    pub(super) fn on_syn(&mut self, segment: &Segment, agreed: &Agreed) {
+    pub(super) fn on_syn(&mut self, segment: &Segment, agreed: &Agreed, ce: bool) {
         self.nxt = 1;
         self.timestamps = agreed.timestamps;
         if let Some((value, _)) = segment.timestamps {
             self.ts_recent = value;
         }
         self.sack = agreed.sack;
-        self.echo = Echo::new(agreed.ecn);
+        self.echo = Echo::new(agreed.ecn.feedback);
+        self.codepoint = agreed.ecn.control;
+        if segment.flags.contains(Flags::ACK)
+            && let Some(ace) = self.echo.on_syn_ack(ce)
+        {
+            self.early = HANDSHAKE + u32::from(ace);
+        }
         self.set_scale(agreed.scale.unwrap_or(0));
     }
 
@@ -114,6 +129,13 @@ impl Receiver {
     pub(super) fn stop(&mut self) {
         self.delayed_until = Timestamp::NEVER;
         self.ack_now = false;
+        self.early = 0;
+    }
+
+    /// ECN codepoint of everything but new data.
+    #[inline]
+    pub(super) fn codepoint(&self) -> Ecn {
+        self.codepoint
     }
 
     /// Windows are multiples of the scale from here on.
@@ -166,7 +188,19 @@ impl Receiver {
             // RFC 7323 section 4.3: the earliest unacknowledged segment's value is echoed.
             self.ts_recent = value;
         }
-        self.echo.on_segment(segment.flags, segment.len > 0, ce)
+        let noted = self.echo.on_segment(segment.flags, segment.len > 0, ce, self.unacked > 0);
+        if noted.turned {
+            self.on_turn();
+        }
+        self.ack_now |= noted.urgent;
+        noted.marked
+    }
+
+    /// The echo has turned: what came before is acknowledged with the echo of then, and the segment at hand at once (RFC 8257 section 3.2).
+    #[inline(never)]
+    fn on_turn(&mut self) {
+        self.early = (self.nxt - self.last_ack_sent).min(u64::from(HANDSHAKE - 1)) as u32;
+        self.ack_now = true;
     }
 
     /// Timestamps option of a segment sent now.
@@ -178,16 +212,12 @@ impl Receiver {
     /// A segment without payload that acknowledges all there is. The acknowledgement counts as sent.
     #[inline]
     pub(super) fn header(&mut self, now: Timestamp, seq: u64) -> Segment {
-        let mut flags = Flags::ACK;
-        if self.echo.is_on() {
-            flags = flags.with(Flags::ECE);
-        }
         Segment {
             seq,
             window: self.acknowledge(false),
             ack: self.nxt,
             timestamps: self.timestamp_option(now),
-            flags,
+            flags: Flags::ACK.with(self.echo.flags()),
             ..Segment::default()
         }
     }
@@ -200,6 +230,9 @@ impl Receiver {
 
     /// A pure acknowledgement, with SACK blocks if there are any.
     pub(super) fn make_ack(&mut self, now: Timestamp, seq: u64) -> Segment {
+        if self.is_early_due() {
+            return self.make_early_ack(now, seq);
+        }
         let mut segment = self.header(now, seq);
         if self.has_sack() {
             // 40 bytes of options hold four blocks, or three beside timestamps (RFC 2018 section 3).
@@ -211,10 +244,38 @@ impl Receiver {
         segment
     }
 
+    /// The first acknowledgement, or that of what had come before the echo turned. That of the rest follows.
+    fn make_early_ack(&mut self, now: Timestamp, seq: u64) -> Segment {
+        let (nxt, echo) = (self.nxt, self.echo);
+        let early = std::mem::take(&mut self.early);
+        if early >= HANDSHAKE {
+            self.echo = echo.saying((early - HANDSHAKE) as u8);
+            let segment = self.header(now, seq);
+            self.echo = echo;
+            return segment;
+        }
+        self.nxt = self.last_ack_sent + u64::from(early);
+        self.echo = echo.before();
+        let segment = self.header(now, seq);
+        self.unacked = (nxt - self.nxt).min(u64::from(u32::MAX)) as u32;
+        (self.nxt, self.echo, self.ack_now) = (nxt, echo, true);
+        segment
+    }
+
+    /// Whether an acknowledgement is to be sent before anything else: of what had come before the echo turned, or the first one.
+    #[inline]
+    pub(super) fn is_early_due(&self) -> bool {
+        self.early > 0
+    }
     /// Whether there are SACK blocks or a D-SACK to send.
     #[inline]
-    pub(super) fn has_sack(&self) -> bool {
+    fn has_sack(&self) -> bool {
         self.gap && !self.recent().is_empty() || self.dsack.is_some()
+    }
+    /// Whether the acknowledgement that is due is more than the state of things: it has SACK blocks, or an earlier one goes first.
+    #[inline]
+    pub(super) fn is_ack_special(&self) -> bool {
+        self.has_sack() || self.is_early_due()
     }
     /// The out-of-order ranges that changed last, most recent first.
     fn recent(&self) -> &[(u64, u64)] {
@@ -319,7 +380,7 @@ impl Receiver {
     #[inline(never)]
     fn note_full(&mut self, len: u32) {
         self.full = self.full.max(len);
-        self.ack_at = self.ack_after.saturating_mul(self.full);
+        self.ack_at = u32::from(self.ack_after).saturating_mul(self.full);
     }
 
     #[inline(always)]

@@ -3,6 +3,7 @@
 use warpline_core::record::TcpEvent;
 use warpline_core::{Ecn, Flags, Segment, Timestamp};
 
+use super::super::ecn::counter_of_first;
 use super::{Connection, Control, Outcome, State};
 use crate::cc::CongestionControl;
 
@@ -16,19 +17,20 @@ impl<C: CongestionControl> Connection<C> {
     pub(super) fn make_syn(&mut self, now: Timestamp) -> (Segment, Ecn) {
         let answer = self.state == State::SynReceived;
         let (segment, again) = self.handshake.make(answer, self.receiver.syn_header(now));
+        let codepoint = self.handshake.codepoint(answer);
         if again {
             self.sender.on_syn_again(now);
             self.log.stats.retransmitted_segments += 1;
         }
         self.log.count_sent(&segment);
         self.log.record(now, TcpEvent::Sent { seq: 0, len: 0, retransmit: again, probe: false });
-        (segment, Ecn::NotEct)
+        (segment, codepoint)
     }
 
     /// The other side's SYN.
-    pub(super) fn on_syn(&mut self, segment: &Segment) {
-        let agreed = self.handshake.on_syn(segment);
-        self.receiver.on_syn(segment, &agreed);
+    pub(super) fn on_syn(&mut self, segment: &Segment, ce: bool) {
+        let agreed = self.handshake.on_syn(segment, ce);
+        self.receiver.on_syn(segment, &agreed, ce);
         self.sender.agree(&agreed);
         self.sender.on_peer_window(segment.window);
     }
@@ -38,8 +40,8 @@ impl<C: CongestionControl> Connection<C> {
     pub(super) fn handle_control(&mut self, now: Timestamp, segment: &Segment, ce: bool) {
         match self.state {
             State::Closed => self.refuse(segment),
-            State::Listen => self.on_listen(now, segment),
-            State::SynSent => self.on_syn_sent(now, segment),
+            State::Listen => self.on_listen(now, segment, ce),
+            State::SynSent => self.on_syn_sent(now, segment, ce),
             _ => self.on_synchronised(now, segment, ce),
         }
     }
@@ -53,7 +55,7 @@ impl<C: CongestionControl> Connection<C> {
         self.send_reset(seq, segment.seq + segment.seq_len());
     }
 
-    fn on_listen(&mut self, now: Timestamp, segment: &Segment) {
+    fn on_listen(&mut self, now: Timestamp, segment: &Segment, ce: bool) {
         if segment.flags.contains(Flags::RST) {
             return;
         }
@@ -61,12 +63,12 @@ impl<C: CongestionControl> Connection<C> {
             self.refuse(segment);
             return;
         }
-        self.on_syn(segment);
+        self.on_syn(segment, ce);
         self.state = State::SynReceived;
         self.start_syn(now);
     }
 
-    fn on_syn_sent(&mut self, now: Timestamp, segment: &Segment) {
+    fn on_syn_sent(&mut self, now: Timestamp, segment: &Segment, ce: bool) {
         let acks = segment.flags.contains(Flags::ACK);
         if acks && segment.ack != self.sender.nxt() {
             self.refuse(segment);
@@ -81,7 +83,7 @@ impl<C: CongestionControl> Connection<C> {
         if !segment.flags.contains(Flags::SYN) {
             return;
         }
-        self.on_syn(segment);
+        self.on_syn(segment, ce);
         if acks {
             self.establish(now, segment);
             self.receiver.request_ack();
@@ -140,8 +142,15 @@ impl<C: CongestionControl> Connection<C> {
                 self.receiver.request_ack();
                 return;
             }
+            if segment.len == 0 && self.sender.ecn().is_accurate() {
+                let flags = counter_of_first(segment.flags);
+                self.on_acknowledged(now, &Segment { flags, ..*segment }, ce);
+            } else {
+                self.on_acknowledged(now, segment, ce);
+            }
+        } else {
+            self.on_acknowledged(now, segment, ce);
         }
-        self.on_acknowledged(now, segment, ce);
         if self.is_closed() {
             return;
         }

@@ -13,8 +13,9 @@ use crate::cc::{AckSample, CongestionControl, Phase};
 /// What one acknowledgement delivered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delivery {
-    /// Bytes delivered, cumulatively or selectively.
+    /// Bytes delivered, cumulatively or selectively, and segments.
     pub bytes: u64,
+    pub segments: u32,
     /// The segment among them that was sent last.
     pub newest: Option<Sent>,
     /// Send times of the oldest and the newest segment among them that was sent once (Karn); `NEVER` for none.
@@ -25,21 +26,26 @@ pub(super) struct Delivery {
     /// A segment sent more than once was acknowledged cumulatively: those with it may have waited for it at the receiver,
     /// so their times say nothing about the path (Karn; Linux FLAG_RETRANS_DATA_ACKED).
     pub ambiguous: bool,
+    /// Marks are reported.
+    pub marked: bool,
 }
 
 impl Delivery {
     const NONE: Delivery = Delivery {
         bytes: 0,
+        segments: 0,
         newest: None,
         oldest_once: Timestamp::NEVER,
         newest_once: Timestamp::NEVER,
         reordered: false,
         ambiguous: false,
+        marked: false,
     };
 
     /// `sent` was delivered; bytes up to `forward` had been delivered before, in part.
     fn note(&mut self, sent: &Sent, forward: u64) {
         self.bytes += u64::from(sent.len);
+        self.segments += 1;
         let newer =
             |other: &Option<Sent>| other.is_none_or(|o| (o.sent_at, o.end()) < (sent.sent_at, sent.end()));
         if newer(&self.newest) {
@@ -62,8 +68,8 @@ pub(in crate::tcp) struct AckFields {
     /// Right edge of the window.
     edge: u64,
     timestamps: Option<(u32, u32)>,
-    /// ECN echo.
-    ece: bool,
+    /// Bytes that it reports as marked, once that is known.
+    ce: u64,
 }
 
 impl AckFields {
@@ -73,7 +79,7 @@ impl AckFields {
             ack: segment.ack,
             edge: segment.ack + u64::from(segment.window),
             timestamps: segment.timestamps,
-            ece: segment.flags.contains(Flags::ECE),
+            ce: 0,
         }
     }
     /// The timestamp that it echoes.
@@ -86,7 +92,7 @@ impl<C: CongestionControl> Sender<C> {
     /// The acknowledgement field of any segment. Returns false if it acknowledges what was never sent.
     #[inline(always)]
     pub(in crate::tcp) fn on_ack(&mut self, now: Timestamp, segment: &Segment, log: &mut Log) -> bool {
-        let plain = segment.sack.is_empty() && !segment.flags.contains(Flags::ECE);
+        let plain = segment.sack.is_empty() && self.uses.ecn.is_quiet(segment.flags);
         self.offered.largest = self.offered.largest.max(u64::from(segment.window));
         if plain && segment.ack == self.una && self.una == self.nxt {
             // Nothing is in flight: the usual case of a receiver.
@@ -97,6 +103,8 @@ impl<C: CongestionControl> Sender<C> {
             && segment.ack <= self.nxt
             && self.is_calm()
             && self.takes_plain_acks()
+            // Of so many packets, marked ones may go round the counter unseen.
+            && (!self.uses.ecn.is_accurate() || segment.ack - self.una < 8 * self.mss)
             && self.board.front().is_some_and(|first| first.end() <= segment.ack)
         {
             self.on_plain_ack(now, log, AckFields::of(segment));
@@ -217,7 +225,7 @@ impl<C: CongestionControl> Sender<C> {
             in_flight: if CALM { self.nxt - self.una } else { self.in_flight() },
             next_seq: self.nxt,
             ack: self.una,
-            ce: if !CALM && fields.ece && self.uses.ecn { acked } else { 0 },
+            ce: if CALM { 0 } else { fields.ce },
             // Nothing grows on duplicates (RFC 3042 section 2; Linux tcp_may_raise_cwnd).
             cwnd_limited: limited && advanced && self.ramp == u64::MAX,
             phase: if CALM { Phase::Open } else { self.episode.phase() },
@@ -306,7 +314,7 @@ impl<C: CongestionControl> Sender<C> {
             return false;
         }
         self.forget_outlook();
-        let fields = AckFields::of(segment);
+        let mut fields = AckFields::of(segment);
         let window_grew = fields.edge > self.offered.end;
         self.offered.end = self.offered.end.max(fields.edge);
         self.settle_window_probes();
@@ -338,6 +346,7 @@ impl<C: CongestionControl> Sender<C> {
             let echo = if advanced { fields.echo() } else { None };
             self.rack.on_delivered(now, newest, echo, self.rtt.min());
         }
+        fields.ce = self.take_marks(segment.flags, &mut delivery);
         self.on_probe_ack(now, log, segment, advanced, dsack);
         let newly_lost = self.on_signs(now, log, segment, advanced, prior_una, &delivery);
         let in_flight = self.in_flight();
@@ -368,6 +377,24 @@ impl<C: CongestionControl> Sender<C> {
         true
     }
 
+    /// What an acknowledgement that delivers this says of marks: returns how many bytes of it were marked.
+    fn take_marks(&mut self, flags: Flags, delivery: &mut Delivery) -> u64 {
+        if !self.uses.ecn.is_accurate() {
+            delivery.marked =
+                self.uses.ecn.is_on() && flags.contains(Flags::ECE) && !flags.contains(Flags::SYN);
+            return if delivery.marked { delivery.bytes } else { 0 };
+        }
+        // One that delivers nothing may be old, and the next one says the same.
+        if delivery.bytes == 0 || flags.contains(Flags::SYN) {
+            return 0;
+        }
+        let packets = delivery.segments.max(1);
+        let marked = self.uses.ecn.count(flags, packets).min(packets);
+        delivery.marked = marked > 0;
+        // Packets were counted: their mean size stands for each.
+        (u128::from(delivery.bytes) * u128::from(marked) / u128::from(packets)) as u64
+    }
+
     fn acknowledge_cumulatively(
         &mut self,
         now: Timestamp,
@@ -396,6 +423,7 @@ impl<C: CongestionControl> Sender<C> {
             // One of the segments acknowledged is the one that was missing (Linux tcp_remove_reno_sacks).
             let explained = acked.saturating_sub(self.mss).min(emulated);
             delivery.bytes = delivery.bytes.saturating_sub(explained);
+            delivery.segments = delivery.segments.saturating_sub((explained / self.mss) as u32);
             if self.episode.is_recovery() {
                 let first = self.board.front().map_or(0, |sent| u64::from(sent.len));
                 let room = (self.nxt - self.una).saturating_sub(first);

@@ -24,6 +24,7 @@ use warpline_core::record::TcpEvent;
 use warpline_core::{Bytes, Segment, Timestamp};
 
 use super::config::{Recovery, TcpConfig};
+use super::ecn::{EcnUse, SenderEcn};
 use super::handshake::Agreed;
 use super::log::Log;
 use super::receiver::Receiver;
@@ -72,7 +73,7 @@ struct Uses {
     sack: bool,
     rack: bool,
     tail_probes: bool,
-    ecn: bool,
+    ecn: SenderEcn,
 }
 
 /// The window that the other side offers.
@@ -164,8 +165,13 @@ pub(super) struct Sender<C> {
 
 impl<C: CongestionControl> Sender<C> {
     pub(super) fn new(config: Arc<TcpConfig>, cc: C) -> Self {
-        let uses =
-            Uses { timestamps: config.timestamps, sack: false, rack: false, tail_probes: false, ecn: false };
+        let uses = Uses {
+            timestamps: config.timestamps,
+            sack: false,
+            rack: false,
+            tail_probes: false,
+            ecn: SenderEcn::new(&EcnUse::default()),
+        };
         let mut sender = Sender {
             uses,
             small_window: false,
@@ -301,8 +307,9 @@ impl<C: CongestionControl> Sender<C> {
             sack,
             rack: sack && self.config.rack,
             tail_probes: sack && self.config.tlp,
-            ecn: agreed.ecn,
+            ecn: SenderEcn::new(&agreed.ecn),
         };
+        self.cc.on_ecn_agreed(agreed.ecn.is_accurate());
         self.set_payload(agreed.payload);
     }
 
@@ -428,6 +435,10 @@ impl<C: CongestionControl> Sender<C> {
     pub(super) fn may_speculate(&self) -> bool {
         // In this order, since the first two are in a cache line that is at hand.
         self.uses.sack && !self.uses.rack && self.episode.is_recovery()
+    }
+    /// What it knows of ECN.
+    pub(super) fn ecn(&self) -> SenderEcn {
+        self.uses.ecn
     }
     /// Next byte to send.
     #[inline]

@@ -1,7 +1,7 @@
 //! Loss: how it is found (duplicate acknowledgements, RFC 6675, RFC 8985, time-outs), the episodes it opens, and their end.
 
 use warpline_core::record::{LossTrigger, TcpEvent};
-use warpline_core::{Flags, Segment, Timestamp};
+use warpline_core::{Segment, Timestamp};
 
 use super::super::config::Recovery;
 use super::ack::Delivery;
@@ -11,7 +11,7 @@ use super::sent::Sent;
 use super::timers::Auxiliary;
 use super::undo::Undo;
 use super::{Log, Sender, TailProbe};
-use crate::cc::{CongestionControl, CongestionEvent, LostSegment, Phase};
+use crate::cc::{CongestionControl, CongestionEvent, EcnNeed, LostSegment, Phase};
 
 impl<C: CongestionControl> Sender<C> {
     /// Begins an episode. The one before ends, and its state goes with it.
@@ -80,11 +80,7 @@ impl<C: CongestionControl> Sender<C> {
             }
             Episode::Cwr { .. } => {}
             Episode::Open(signs) | Episode::Disorder(signs) => {
-                if self.uses.ecn
-                    && segment.flags.contains(Flags::ECE)
-                    && !segment.flags.contains(Flags::SYN)
-                    && self.una < self.nxt
-                {
+                if delivery.marked && self.una < self.nxt {
                     self.enter_cwr(now, log, signs);
                 } else if self.board.sacked > 0 || signs.dupacks > 0 {
                     self.enter(now, log, Episode::Disorder(signs));
@@ -169,7 +165,10 @@ impl<C: CongestionControl> Sender<C> {
     #[inline(never)]
     fn enter_recovery(&mut self, now: Timestamp, log: &mut Log, trigger: LossTrigger, delivered: u64) {
         log.stats.recoveries += 1;
-        let prr = if let Episode::Cwr { prr, .. } = self.episode {
+        // An algorithm that needs ECN falls by little for marks: losses are more (RFC 8257 section 3.5; Linux dctcp_state).
+        let prr = if let Episode::Cwr { prr, .. } = self.episode
+            && self.cc.ecn_need() == EcnNeed::Any
+        {
             prr
         } else {
             let event = self.congestion_event(now, trigger);
@@ -201,8 +200,9 @@ impl<C: CongestionControl> Sender<C> {
         let event = self.congestion_event(now, LossTrigger::Ecn);
         self.undo = None;
         self.cc.on_congestion_event(&event);
-        self.cwr_pending = true;
-        let prr = self.begin_reduction(0);
+        self.cwr_pending = !self.uses.ecn.is_accurate();
+        // A scalable window falls by little, and is to be in force at once (Linux tcp_prague.c does without, too).
+        let prr = if self.cc.ecn_need() == EcnNeed::L4s { None } else { self.begin_reduction(0) };
         self.enter(now, log, Episode::Cwr { end: self.nxt, signs: Signs { flight: 0, ..signs }, prr });
         self.refresh_window();
         self.record_metrics(now, log);

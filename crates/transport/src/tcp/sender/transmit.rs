@@ -139,8 +139,8 @@ impl<C: CongestionControl> Sender<C> {
         if !STREAM && self.nxt + u64::from(len) >= self.app_end {
             segment.flags = segment.flags.with(Flags::PSH);
         }
-        let ecn = if self.uses.ecn && (STREAM || len > 0) { Ecn::Ect0 } else { Ecn::NotEct };
-        if !STREAM && self.cwr_pending && ecn == Ecn::Ect0 {
+        let ecn = if STREAM || len > 0 { self.uses.ecn.data() } else { rx.codepoint() };
+        if !STREAM && self.cwr_pending && len > 0 {
             segment.flags = segment.flags.with(Flags::CWR);
             self.cwr_pending = false;
         }
@@ -325,8 +325,8 @@ impl<C: CongestionControl> Sender<C> {
         }
         let event = TcpEvent::Sent { seq: segment.seq, len: segment.len, retransmit: true, probe };
         log.record(now, event);
-        // Retransmissions are not ECN-capable (RFC 3168 section 6.1.5).
-        Some((segment, Ecn::NotEct))
+        // Retransmissions are not ECN-capable (RFC 3168 section 6.1.5), unless everything is.
+        Some((segment, rx.codepoint()))
     }
 
     /// The probe of RFC 8985 section 7.3: new data, if there is any and the other side's window admits it, else the
@@ -382,6 +382,6 @@ impl<C: CongestionControl> Sender<C> {
         log.stats.window_probes += 1;
         let segment = rx.header(now, self.una - 1);
         log.count_sent(&segment);
-        Some((segment, Ecn::NotEct))
+        Some((segment, rx.codepoint()))
     }
 }

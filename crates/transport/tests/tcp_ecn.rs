@@ -1,0 +1,359 @@
+//! ECN between two ends, segment by segment: what is negotiated, which packets are ECN-capable, and what comes back for marks on chosen packets.
+
+use std::collections::BTreeMap;
+
+use warpline_core::{Bytes, Ecn, Flags, Segment, TimeDelta, Timestamp};
+use warpline_transport::cc::{Algorithm, CongestionControl, Controller};
+use warpline_transport::tcp::{Connection, EcnFeedback, TcpConfig};
+
+/// Payload of a full segment: no timestamps.
+const MSS: u64 = 1000;
+/// One way.
+const DELAY: TimeDelta = TimeDelta::from_millis(10);
+
+/// Options without what is in the way here.
+fn plain() -> TcpConfig {
+    TcpConfig { mss: Bytes(MSS), timestamps: false, tlp: false, ..TcpConfig::default() }
+}
+
+fn ecn(feedback: EcnFeedback) -> TcpConfig {
+    TcpConfig { ecn: true, ecn_feedback: feedback, ..plain() }
+}
+
+/// A segment that was sent.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    from_client: bool,
+    segment: Segment,
+    ecn: Ecn,
+}
+
+impl Sent {
+    /// Segments that it acknowledges, and its echo.
+    fn echo(&self) -> (u64, Flags) {
+        ((self.segment.ack - 1) / MSS, Flags::default().with_ace(self.segment.flags.ace()))
+    }
+}
+
+/// A client that sends data, a server, and a path that marks and drops what it is told to.
+struct Path {
+    client: Connection<Controller>,
+    server: Connection<Controller>,
+    now: Timestamp,
+    flying: BTreeMap<(Timestamp, usize), (bool, Segment, bool)>,
+    sent: Vec<Sent>,
+    /// Numbers of the data segments that are marked, retransmissions included, if they are ECN-capable.
+    mark: Vec<usize>,
+    /// Numbers of the data segments that are lost.
+    lose: Vec<usize>,
+    /// Numbers of the server's segments that are lost.
+    lose_back: Vec<usize>,
+    data: usize,
+    back: usize,
+}
+
+impl Path {
+    fn new((client_cc, client): (&str, &TcpConfig), (server_cc, server): (&str, &TcpConfig)) -> Path {
+        let control = |name: &str, config: &TcpConfig| {
+            name.parse::<Algorithm>().expect("a known name").build(&config.cc_config())
+        };
+        Path {
+            client: Connection::client(client.clone(), control(client_cc, client)),
+            server: Connection::server(server.clone(), control(server_cc, server)),
+            now: Timestamp::ZERO,
+            flying: BTreeMap::new(),
+            sent: Vec::new(),
+            mark: Vec::new(),
+            lose: Vec::new(),
+            lose_back: Vec::new(),
+            data: 0,
+            back: 0,
+        }
+    }
+
+    fn marking(mut self, data: impl IntoIterator<Item = usize>) -> Path {
+        self.mark = data.into_iter().collect();
+        self
+    }
+
+    /// Opens the connection, sends so many full segments, and waits.
+    fn send(mut self, segments: u64) -> Path {
+        self.client.open(self.now);
+        self.client.write(segments * MSS);
+        self.run(TimeDelta::from_secs(3));
+        self
+    }
+
+    fn run(&mut self, span: TimeDelta) {
+        let until = self.now + span;
+        loop {
+            for from_client in [true, false] {
+                let end = if from_client { &mut self.client } else { &mut self.server };
+                while let Some((segment, ecn)) = end.poll_transmit(self.now) {
+                    self.sent.push(Sent { from_client, segment, ecn });
+                    let (mut lost, mut marked) = (false, false);
+                    if from_client && segment.len > 0 {
+                        marked = self.mark.contains(&self.data) && ecn != Ecn::NotEct;
+                        lost = self.lose.contains(&self.data);
+                        self.data += 1;
+                    } else if !from_client {
+                        lost = self.lose_back.contains(&self.back);
+                        self.back += 1;
+                    }
+                    if !lost {
+                        // A microsecond apart, so that there is an order.
+                        let number = self.sent.len();
+                        let at = self.now + DELAY + TimeDelta::from_micros(number as u64);
+                        self.flying.insert((at, number), (from_client, segment, marked));
+                    }
+                }
+            }
+            let arrival = self.flying.keys().next().map_or(Timestamp::NEVER, |&(at, _)| at);
+            let next = arrival.min(self.client.poll_timeout()).min(self.server.poll_timeout());
+            if next > until {
+                self.now = until;
+                return;
+            }
+            self.now = self.now.max(next);
+            if arrival <= self.now
+                && let Some((_, (to_server, segment, ce))) = self.flying.pop_first()
+            {
+                let end = if to_server { &mut self.server } else { &mut self.client };
+                end.handle_segment(self.now, &segment, ce);
+            } else {
+                self.client.handle_timeout(self.now);
+                self.server.handle_timeout(self.now);
+            }
+        }
+    }
+
+    /// What the server's acknowledgements of data say: segments acknowledged, and the echo.
+    fn acks(&self) -> Vec<(u64, Flags)> {
+        self.sent
+            .iter()
+            .filter(|s| !s.from_client && !s.segment.flags.contains(Flags::SYN))
+            .map(Sent::echo)
+            .collect()
+    }
+
+    /// Codepoints of what the client or the server sent, each once, where `of` holds.
+    fn codepoints(&self, of: impl Fn(&Sent) -> bool) -> Vec<Ecn> {
+        let mut seen: Vec<Ecn> = Vec::new();
+        for sent in self.sent.iter().filter(|s| of(s)) {
+            if !seen.contains(&sent.ecn) {
+                seen.push(sent.ecn);
+            }
+        }
+        seen
+    }
+
+    fn alpha(&self) -> f64 {
+        match self.client.congestion_control() {
+            Controller::Dctcp(dctcp) => dctcp.alpha(),
+            other => panic!("{} has no alpha", other.name()),
+        }
+    }
+}
+
+const NO: Flags = Flags(0);
+const ECE: Flags = Flags::ECE;
+
+#[test]
+fn dctcps_receiver_echoes_each_mark_as_it_came_and_delayed_acks_do_not_blur_them() {
+    // Of segments 0 to 7, 3 and 4 come marked.
+    let path = |delayed: u64| {
+        let config = TcpConfig { delayed_ack: TimeDelta::from_millis(delayed), ..plain() };
+        Path::new(("dctcp", &config), ("dctcp", &config)).marking([3, 4]).send(8)
+    };
+    let delayed = path(40);
+    assert_eq!(
+        delayed.acks(),
+        // 2 had come before the mark, and waited; 4 waited when the marks ended.
+        [(2, NO), (3, NO), (4, ECE), (5, ECE), (6, NO), (8, NO)]
+    );
+    let at_once = path(0);
+    assert_eq!(at_once.acks(), [(1, NO), (2, NO), (3, NO), (4, ECE), (5, ECE), (6, NO), (7, NO), (8, NO)]);
+    // Alpha begins at one. The first acknowledgement ends the window of nothing; the next window is the rest.
+    let alpha = |first: f64, marked: f64| {
+        let before: f64 = 15.0 / 16.0;
+        before + (marked / (8.0 - first) - before) / 16.0
+    };
+    assert!((delayed.alpha() - alpha(2.0, 2.0)).abs() < 1e-12, "{}", delayed.alpha());
+    assert!((at_once.alpha() - alpha(1.0, 2.0)).abs() < 1e-12, "{}", at_once.alpha());
+    // Before the mark the window grew to twelve, since more than half of it was in use. It falls by half of alpha, and does not grow until all
+    // that was out then is acknowledged; nothing came after that.
+    for path in [&delayed, &at_once] {
+        assert_eq!(path.client.cwnd(), 12_000 * 17 / 32, "{:?}", path.client.stats());
+        assert_eq!((path.client.stats().ecn_reductions, path.server.stats().ce_marks), (1, 2));
+    }
+}
+
+#[test]
+fn the_latched_echo_of_rfc_3168_is_one_signal_where_dctcp_has_as_many_as_there_are_marks() {
+    let config = ecn(EcnFeedback::Auto);
+    let path = Path::new(("reno", &config), ("reno", &config)).marking([3]).send(20);
+    let acks = path.acks();
+    // Ten at first; then the window is halved, and the first segment after that says so.
+    let echoes = acks.iter().filter(|ack| ack.1 == ECE).count();
+    assert_eq!(acks[..5], [(2, NO), (4, ECE), (6, ECE), (8, ECE), (10, ECE)]);
+    assert!(echoes > 4, "{acks:?}");
+    assert_eq!(acks.last(), Some(&(20, NO)), "{acks:?}");
+    let cwr = path.sent.iter().filter(|s| s.segment.flags.contains(Flags::CWR) && s.segment.len > 0);
+    assert_eq!(cwr.count(), 1);
+    assert_eq!(path.client.stats().ecn_reductions, 1);
+}
+
+#[test]
+fn one_reduction_per_window_of_data_whatever_is_marked() {
+    let config = plain();
+    let path = Path::new(("dctcp", &config), ("dctcp", &config)).marking(0..30).send(30);
+    // Ten segments, then what half a window and less lets out: alpha stays near one.
+    assert!((4..=8).contains(&path.client.stats().ecn_reductions), "{:?}", path.client.stats());
+    assert!(path.alpha() > 0.9, "{}", path.alpha());
+    assert_eq!(path.client.stats().retransmitted_segments, 0);
+    assert!(path.client.cwnd() <= 3000, "{}", path.client.cwnd());
+    // Without marks alpha fades, by a sixteenth per window of data.
+    let path = Path::new(("dctcp", &config), ("dctcp", &config)).send(30);
+    assert!((0.5..0.9).contains(&path.alpha()), "{}", path.alpha());
+}
+
+#[test]
+fn a_loss_halves_dctcps_window_even_right_after_a_mark() {
+    let config = TcpConfig { rack: false, prr: false, ..plain() };
+    let reduced = |marked: &[usize], lost: &[usize]| {
+        let mut path = Path::new(("dctcp:initial_alpha=0.1", &config), ("dctcp", &config));
+        (path.mark, path.lose) = (marked.to_vec(), lost.to_vec());
+        let path = path.send(10);
+        let stats = *path.client.stats();
+        (stats.ecn_reductions, stats.recoveries, path.client.ssthresh())
+    };
+    let (marks, recoveries, after_mark) = reduced(&[1], &[]);
+    assert_eq!((marks, recoveries), (1, 0));
+    assert!(after_mark > 9_000, "{after_mark}");
+    let (marks, recoveries, after_both) = reduced(&[1], &[4]);
+    assert_eq!((marks, recoveries), (1, 1));
+    assert!((after_mark / 2 - 1000..=after_mark / 2).contains(&after_both), "{after_both}");
+}
+
+#[test]
+fn all_of_dctcps_packets_are_ecn_capable_and_only_new_data_of_rfc_3168() {
+    let is_data = |s: &Sent| s.segment.len > 0;
+    let run = |cc: &str, config: &TcpConfig| {
+        let mut path = Path::new((cc, config), (cc, config));
+        path.lose = vec![2];
+        path.client.open(path.now);
+        path.client.write(8 * MSS);
+        path.run(TimeDelta::from_secs(1));
+        path.client.close();
+        path.run(TimeDelta::from_secs(1));
+        path.server.abort(path.now);
+        path.run(TimeDelta::from_secs(1));
+        assert!(path.sent.iter().any(|s| s.segment.flags.contains(Flags::RST)));
+        assert!(path.client.stats().retransmitted_segments > 0);
+        path
+    };
+    let dctcp = run("dctcp", &plain());
+    assert_eq!(dctcp.codepoints(|_| true), [Ecn::Ect0], "{:?}", dctcp.sent);
+    let classic = run("reno", &ecn(EcnFeedback::Auto));
+    assert_eq!(classic.codepoints(|s| !is_data(s)), [Ecn::NotEct]);
+    let mut highest = 0;
+    for sent in classic.sent.iter().filter(|s| is_data(s)) {
+        let again = sent.segment.seq < highest;
+        highest = highest.max(sent.segment.seq + 1);
+        assert_eq!(sent.ecn, if again { Ecn::NotEct } else { Ecn::Ect0 }, "{sent:?}");
+    }
+}
+
+#[test]
+fn accurate_feedback_counts_marks_and_delayed_acks_lose_none() {
+    let path = |delayed: u64, marked: &[usize]| {
+        let config = TcpConfig { delayed_ack: TimeDelta::from_millis(delayed), ..ecn(EcnFeedback::Accecn) };
+        Path::new(("dctcp", &config), ("dctcp", &config)).marking(marked.iter().copied()).send(8)
+    };
+    let count = |acks: &[(u64, Flags)]| acks.iter().map(|ack| (ack.0, ack.1.ace())).collect::<Vec<_>>();
+    // The first mark of several is acknowledged at once, and so is one while another segment waits.
+    let delayed = path(40, &[3, 4, 6]);
+    assert_eq!(count(&delayed.acks()), [(2, 5), (4, 6), (6, 7), (7, 0), (8, 0)]);
+    let at_once = path(0, &[3, 4, 6]);
+    assert_eq!(count(&at_once.acks()), [(1, 5), (2, 5), (3, 5), (4, 6), (5, 7), (6, 7), (7, 0), (8, 0)]);
+    for path in [&delayed, &at_once] {
+        assert_eq!((path.client.stats().ecn_reductions, path.server.stats().ce_marks), (1, 3));
+        let first = if path.alpha() == delayed.alpha() { 2.0 } else { 1.0 };
+        let before = 15.0 / 16.0;
+        let alpha = before + (3.0 / (8.0 - first) - before) / 16.0;
+        assert!((path.alpha() - alpha).abs() < 1e-12, "{} and {alpha}", path.alpha());
+        let reduced = |s: &&Sent| s.from_client && s.segment.flags.ace() != 5 && s.segment.len > 0;
+        assert_eq!(path.sent.iter().find(reduced).map(|s| s.segment), None, "no CWR: it is a counter");
+    }
+    // The first acknowledgement says that the SYN/ACK came in a packet that was not ECN-capable; data follows.
+    let first = delayed.sent.iter().find(|s| s.from_client && !s.segment.flags.contains(Flags::SYN));
+    assert_eq!(first.map(|s| (s.segment.len, s.segment.flags.ace())), Some((0, 2)));
+}
+
+#[test]
+fn a_lost_acknowledgement_loses_no_marks_and_a_counter_that_went_round_is_taken_for_all() {
+    let config = TcpConfig { delayed_ack: TimeDelta::ZERO, ..ecn(EcnFeedback::Accecn) };
+    let marked = |marked: std::ops::Range<usize>, lost: std::ops::Range<usize>| {
+        let mut path = Path::new(("dctcp:gain=1", &config), ("dctcp", &config)).marking(marked);
+        path.lose_back = lost.collect();
+        let path = path.send(10);
+        assert_eq!(path.client.stats().retransmitted_segments, 0);
+        path.alpha()
+    };
+    // The server's first segment is the SYN/ACK. With a gain of one, alpha is the marked part of the last window: all but the first.
+    assert_eq!(marked(3..5, 0..0), 2.0 / 9.0);
+    assert_eq!(marked(3..5, 3..7), 2.0 / 9.0);
+    // Nine in one acknowledgement, of which eight marked leave the counter as it was.
+    assert_eq!(marked(1..9, 2..10), 8.0 / 9.0);
+    assert_eq!(marked(0..0, 2..10), 8.0 / 9.0, "none and eight look alike");
+    // Eight would not do: seven at most are seen.
+    assert_eq!(marked(1..8, 2..9), 7.0 / 9.0);
+}
+
+#[test]
+fn a_client_that_has_nothing_to_say_but_its_first_acknowledgement_is_understood() {
+    // The server sends. Its first acknowledgement has no counter yet.
+    let config = ecn(EcnFeedback::Accecn);
+    let mut path = Path::new(("dctcp", &config), ("dctcp", &config));
+    path.client.open(path.now);
+    path.server.write(4 * MSS);
+    path.run(TimeDelta::from_secs(1));
+    assert_eq!(path.server.bytes_acked(), 4 * MSS);
+    assert_eq!(path.server.stats().ecn_reductions, 0, "{:?}", path.sent);
+}
+
+/// The flags of SYN and SYN/ACK, the codepoints of data and of acknowledgements, and the echoes of a mark on segment 1 of four, each
+/// acknowledged at once.
+fn negotiated(client: (&str, &TcpConfig), server: (&str, &TcpConfig)) -> String {
+    let at_once = |config: &TcpConfig| TcpConfig { delayed_ack: TimeDelta::ZERO, ..config.clone() };
+    let (left, right) = (at_once(client.1), at_once(server.1));
+    let path = Path::new((client.0, &left), (server.0, &right)).marking([1]).send(4);
+    let syn = |from_client: bool| {
+        let mut syns = path.sent.iter().filter(|s| s.segment.flags.contains(Flags::SYN));
+        syns.find(|s| s.from_client == from_client).expect("each side sends one").segment.flags
+    };
+    let data = path.codepoints(|s| s.segment.len > 0);
+    let acks = path.codepoints(|s| s.segment.len == 0 && !s.segment.flags.contains(Flags::SYN));
+    let echoes: Vec<Flags> = path.acks().iter().map(|ack| ack.1).collect();
+    format!("{:?} {:?} data {data:?} acks {acks:?} echoes {echoes:?}", syn(true), syn(false))
+}
+
+#[test]
+fn every_pair_of_modes_agrees_on_what_both_can() {
+    let modes = [
+        ("none", "reno", plain()),
+        ("rfc3168", "reno", ecn(EcnFeedback::Auto)),
+        ("dctcp echo", "reno", ecn(EcnFeedback::Dctcp)),
+        ("dctcp", "dctcp", plain()),
+        ("accecn", "reno", ecn(EcnFeedback::Accecn)),
+        ("accdctcp", "dctcp", ecn(EcnFeedback::Accecn)),
+    ];
+    let mut table = String::new();
+    for (left, client_cc, client) in &modes {
+        for (right, server_cc, server) in &modes {
+            let agreed = negotiated((client_cc, client), (server_cc, server));
+            table += &format!("{left:>10} > {right:<10}: {agreed}\n");
+        }
+    }
+    insta::assert_snapshot!(table);
+}
