@@ -15,6 +15,8 @@ algorithms! {
     bic::Bic,
     htcp::Htcp boxed,
     westwood::Westwood,
+    highspeed::HighSpeed,
+    scalable::Scalable,
     ledbat::Ledbat boxed,
     ledbat_plus_plus::LedbatPlusPlus boxed,
     lp::Lp boxed,
