@@ -1,6 +1,7 @@
 //! Properties that hold for every algorithm under any sequence of calls.
 
 use proptest::prelude::*;
+use warpline_core::parameter::{Given, Kind};
 use warpline_core::record::LossTrigger;
 use warpline_core::{Rate, TimeDelta, Timestamp};
 
@@ -247,26 +248,20 @@ proptest! {
         count in prop_oneof![Just(0u32), Just(u32::MAX), 0u32..100],
         calls in prop::collection::vec(call(), 1..60),
     ) {
-        let n = |i: usize| numbers[i];
-        let target = TimeDelta::from_nanos(u64::from(count));
-        let slow_start = SlowStartParams { limit: count, ..SlowStartParams::default() };
         let config = CcConfig { mss: 1448, initial_window: 0, initial_ssthresh: 0, seed: 0 };
-        for algorithm in [
-            Algorithm::Reno(RenoParams { slow_start, beta: n(0), beta_ecn: n(1), reduce_from: ReduceFrom::Flight }),
-            Algorithm::Cubic(CubicParams { c: n(0), beta: n(1), beta_ecn: n(2), ..CubicParams::default() }),
-            Algorithm::Vegas(VegasParams { alpha: n(0), beta: n(1), gamma: n(2), min_samples: count, ..VegasParams::default() }),
-            Algorithm::Bic(BicParams { beta: n(0), max_increment: count, low_window: count, smooth_part: count, ..BicParams::default() }),
-            Algorithm::Htcp(HtcpParams { beta: n(0), beta_max: n(1), low_speed: target, slow_start, ..HtcpParams::default() }),
-            Algorithm::Westwood(WestwoodParams { min_sample: target, smoothing: n(0), ..WestwoodParams::default() }),
-            Algorithm::Ledbat(LedbatParams { target, gain: n(0), allowed_increase: n(1), floor: n(2), base_history: count, current_filter: count, slow_start: true }),
-            Algorithm::LedbatPlusPlus(LedbatPlusPlusParams { target, decrease: n(0), max_gain_divisor: count, ..LedbatPlusPlusParams::default() }),
-            Algorithm::Lp(LpParams { threshold: n(0), smoothing: n(1), inference: n(2), ..LpParams::default() }),
-            Algorithm::Nice(NiceParams { threshold: n(0), fraction: n(1), decrease: n(2), floor: n(3), burst: count, alpha: n(4), beta: n(5), gamma: n(6), slow_start, ..NiceParams::default() }),
-            Algorithm::Bbr(BbrParams { startup_gain: n(0), cwnd_gain: n(1), pacing_margin: n(2), bandwidth_window: count, min_rtt_window: target, quantum: target, ..BbrParams::default() }),
-            Algorithm::Bbr3(Bbr3Params { startup_gain: n(0), cwnd_gain: n(1), pacing_margin: n(2), loss_threshold: n(3), beta: n(4), headroom: n(5), probe_wait_spread: target, quantum: target, ..Bbr3Params::default() }),
-            Algorithm::Fixed(FixedParams { segments: n(0) }),
-            Algorithm::Dctcp(DctcpParams { gain: n(0), initial_alpha: n(1), slow_start }),
-        ] {
+        for mut algorithm in Algorithm::all() {
+            let fields = algorithm.parameters().fields().into_iter().filter(|field| !field.preset);
+            for (field, number) in fields.zip(numbers.iter().cycle()) {
+                let value = match field.value.kind() {
+                    Kind::Flag => Given::Flag(*number > 0.0),
+                    Kind::Whole(most) => Given::Whole(u64::from(count).min(most)),
+                    Kind::Number => Given::Number(*number),
+                    Kind::Time => Given::Text(format!("{count}ns")),
+                    Kind::Words(vocabulary) => Given::Text(vocabulary.words[count as usize % vocabulary.words.len()].name.to_owned()),
+                    other => panic!("how should {} be set, {other}?", field.name),
+                };
+                prop_assert!(field.value.take(&value), "{} takes no {value}", field.name);
+            }
             let mut cc = algorithm.build(&config);
             let mut delivered = 0;
             for call in &calls {

@@ -80,11 +80,25 @@ impl Window {
     fn step_up(&mut self, ack: &AckSample, counted: u64) -> u64 {
         match self.slow_start.step(self.cwnd, self.mss, ack, counted) {
             Growth::By(bytes) => self.double(bytes),
-            Growth::Ends(rest) => {
-                self.ssthresh = self.cwnd.max(2 * self.mss);
-                rest
-            }
+            Growth::Ends(rest) => self.end_slow_start(rest),
         }
+    }
+
+    /// Slow start by `times` the bytes of an ordinary one, for a window below the threshold. Returns what is left of `counted` where slow start ends
+    /// here; what would go beyond the threshold is lost.
+    pub(super) fn slow_start_times(&mut self, ack: &AckSample, counted: u64, times: f64) -> u64 {
+        match self.slow_start.step(self.cwnd, self.mss, ack, counted) {
+            Growth::By(bytes) => {
+                self.double((bytes as f64 * times) as u64);
+                0
+            }
+            Growth::Ends(rest) => self.end_slow_start(rest),
+        }
+    }
+
+    fn end_slow_start(&mut self, rest: u64) -> u64 {
+        self.ssthresh = self.cwnd.max(2 * self.mss);
+        rest
     }
 
     /// A byte for every byte in `counted`, up to the threshold. Returns the rest.
