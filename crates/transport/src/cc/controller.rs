@@ -4,7 +4,8 @@ use warpline_core::parameter::Component;
 use warpline_core::{Rate, TimeDelta, Timestamp};
 
 use super::{
-    AckSample, Algorithm, CcConfig, CongestionControl, CongestionEvent, Controller, CubicParams, EcnNeed, LostSegment,
+    AckSample, Algorithm, CcConfig, CongestionControl, CongestionEvent, Controller, CubicParams, EcnNeed,
+    LostSegment,
 };
 
 /// An algorithm of the list in `cc/mod.rs`.
