@@ -23,6 +23,7 @@ algorithms! {
     hybla::Hybla,
     cdg::Cdg boxed,
     nv::Nv boxed,
+    compound::Compound boxed,
     ledbat::Ledbat boxed,
     ledbat_plus_plus::LedbatPlusPlus boxed,
     lp::Lp boxed,
