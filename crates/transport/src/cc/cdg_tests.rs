@@ -67,6 +67,7 @@ fn it_backs_off_with_the_probability_of_the_gradient() {
 fn after_a_backoff_it_rests_for_a_round_trip() {
     let mut cdg = avoiding(&CdgParams::default(), 100);
     let mut feeder = Feeder::default();
+    cdg.shadow = 60 * MSS;
     cdg.back_off();
     assert_eq!((cdg.cwnd(), cdg.ssthresh(), cdg.shadow), (70 * MSS, 70 * MSS, 100 * MSS));
     let begin = feeder.mark();

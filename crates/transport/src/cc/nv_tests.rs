@@ -156,6 +156,9 @@ fn a_loss_leaves_four_fifths_and_a_time_out_halves_growth() {
         nv.on_rto(&event(3, 0));
         assert_eq!((nv.cwnd(), nv.ssthresh(), nv.growth), (MSS, 80 * MSS, growth));
     }
+    nv.growth = 3;
+    nv.on_rto(&event(3, 0));
+    assert_eq!(nv.growth, -1);
     // Nine decisions to grow later growth is twice as much; that is not raised above Reno's.
     nv.growth = -1;
     for decision in 1..30 {
