@@ -218,6 +218,13 @@ mod tests {
             let grown = highspeed.cwnd() / MSS - segments;
             assert!((least..=most).contains(&grown), "{segments}: {grown}");
         }
+        // Another window has another growth at once.
+        let mut highspeed = avoiding(118);
+        let mut feeder = Feeder::default();
+        feeder.round(&mut highspeed, 100);
+        highspeed.window.cwnd = 1058 * MSS;
+        feeder.round(&mut highspeed, 100);
+        assert!((8..=9).contains(&(highspeed.cwnd() / MSS - 1058)), "{highspeed:?}");
     }
 
     #[test]

@@ -291,8 +291,10 @@ mod tests {
         let (mut illinois, mut feeder) = avoiding(100);
         feeder.mixed_round(&mut illinois, &[(10, 105)]);
         assert!(illinois.alpha > 4.0 && illinois.beta == 0.125, "{illinois:?}");
+        (illinois.had_queue, illinois.clear_rounds) = (true, 3);
         illinois.on_rto(&event(1, 0));
         assert_eq!((illinois.alpha, illinois.beta), (1.0, 0.5));
+        assert_eq!((illinois.had_queue, illinois.clear_rounds), (false, 0));
         assert_eq!((illinois.cwnd(), illinois.ssthresh()), (MSS, 87 * MSS));
     }
 

@@ -21,6 +21,9 @@ algorithms! {
     veno::Veno,
     yeah::Yeah boxed,
     hybla::Hybla,
+    cdg::Cdg boxed,
+    nv::Nv boxed,
+    compound::Compound boxed,
     ledbat::Ledbat boxed,
     ledbat_plus_plus::LedbatPlusPlus boxed,
     lp::Lp boxed,
@@ -33,6 +36,7 @@ algorithms! {
 
 mod controller;
 mod delay;
+mod draws;
 mod hystart;
 mod hystart_linux;
 mod round;

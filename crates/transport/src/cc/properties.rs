@@ -84,6 +84,18 @@ fn algorithms() -> Vec<Algorithm> {
     }));
     all.push(Algorithm::Nice(NiceParams { floor: 1.0, ..NiceParams::default() }));
     all.push(Algorithm::Lp(LpParams { variant: LpVariant::Linux, ..LpParams::default() }));
+    all.push(Algorithm::Scalable(ScalableParams { legacy_window: 16.0, ..ScalableParams::default() }));
+    all.push(Algorithm::Cdg(CdgParams {
+        loss_tolerance: true,
+        ineffectual: 0,
+        shadow: false,
+        ..CdgParams::default()
+    }));
+    all.push(Algorithm::Nv(NvParams {
+        base_rtt: TimeDelta::from_millis(20),
+        raise_growth: 2,
+        ..NvParams::default()
+    }));
     all.push(Algorithm::Ledbat(LedbatParams { slow_start: true, ..LedbatParams::default() }));
     all
 }

@@ -206,8 +206,9 @@ mod tests {
     fn a_reduction_and_the_first_samples_are_not_judged() {
         let (mut veno, _) = avoiding(30);
         let long = AckSample { rtt: Some(TimeDelta::from_millis(200)), ..sample(1, 1) };
-        veno.on_ack(&AckSample { phase: Phase::Recovery, ..long });
-        veno.on_ack(&AckSample { phase: Phase::Loss, ..long });
+        let short = AckSample { rtt: Some(TimeDelta::from_millis(110)), ..long };
+        veno.on_ack(&AckSample { phase: Phase::Recovery, ..short });
+        veno.on_ack(&AckSample { phase: Phase::Loss, ..short });
         veno.on_ack(&AckSample { cwnd_limited: false, ..long });
         assert_eq!(veno.queued, 0.0);
         veno.on_ack(&long);

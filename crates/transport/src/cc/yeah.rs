@@ -317,10 +317,13 @@ mod tests {
         for _ in 0..5 {
             feeder.mixed_round(&mut yeah, &[(2, 200)]);
         }
+        assert_eq!((yeah.queued, yeah.slow_rounds), (0, 0));
+        let (mut yeah, mut feeder) = avoiding(100);
         let in_recovery = AckSample { phase: Phase::Recovery, ..sample(1, MSS) };
         for _ in 0..10 {
             yeah.on_ack(&AckSample { rtt: Some(TimeDelta::from_millis(200)), ..in_recovery });
         }
+        feeder.mixed_round(&mut yeah, &[(1, 200)]);
         assert_eq!((yeah.queued, yeah.slow_rounds), (0, 0));
     }
 
