@@ -33,8 +33,15 @@ fn said_of<T: Copy>(name: &str, exceptions: &[(&str, T)], otherwise: T) -> T {
 #[test]
 fn alone_on_a_link_each_uses_it() {
     // 1000 packets/s and 50 ms: a pipe of 50 packets, and a queue as long. Those that keep the queue short, or yield, leave some of it.
-    let exceptions =
-        [("bbr3", 0.95), ("cdg", 0.8), ("ledbat", 0.95), ("ledbat++", 0.75), ("nice", 0.85), ("lp", 0.4), ("fixed", 0.19)];
+    let exceptions = [
+        ("bbr3", 0.95),
+        ("cdg", 0.8),
+        ("ledbat", 0.95),
+        ("ledbat++", 0.75),
+        ("nice", 0.85),
+        ("lp", 0.4),
+        ("fixed", 0.19),
+    ];
     let shares = Algorithm::KINDS.iter().map(|&name| (name, run(&[name], 1000, 50, 50, 10, 60).shares[0]));
     let wrong: Vec<_> =
         shares.filter(|&(name, share)| share <= said_of(name, &exceptions, 0.97) || share > 1.001).collect();

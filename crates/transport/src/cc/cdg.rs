@@ -14,13 +14,11 @@
 //!
 //! Departures: times are exact, where Linux has microseconds, and takes 1 / 1000 for the paper's 1 / (8 G). The window falls at once, not by
 //! PRR. Slow start ends by the HyStart that CUBIC has in Linux, where CDG has a variant of it. An acknowledgement is taken for
-//! delayed as in Linux, but where Linux asks whether anything is selectively acknowledged, the connection's state answers. Random numbers are of
-//! `draws.rs`.
+//! delayed as in Linux, but where Linux asks whether anything is selectively acknowledged, the connection's state answers.
 
 use warpline_core::parameter::{Component, Parameters};
-use warpline_core::{TimeDelta, Timestamp, float};
+use warpline_core::{Stream, Streams, TimeDelta, Timestamp, float};
 
-use super::draws::Draws;
 use super::round::Round;
 use super::slow_start::{Hystart, SlowStartParams};
 use super::window::{Window, within};
@@ -57,8 +55,6 @@ pub struct CdgParams {
     pub shadow: bool,
     /// Whether a loss counts only where the gradients say that the queue is full.
     pub loss_tolerance: bool,
-    /// Seed of its random numbers.
-    pub seed: u64,
 }
 
 /// What the gradients say of the queue.
@@ -139,7 +135,7 @@ pub struct Cdg {
     backoffs: u32,
     /// Acknowledgements of single segments that will be taken for delayed.
     delayed: u8,
-    draws: Draws,
+    random: Stream,
 }
 
 impl BuiltIn for Cdg {
@@ -163,7 +159,7 @@ impl BuiltIn for Cdg {
             backing_off: false,
             backoffs: 0,
             delayed: 0,
-            draws: Draws::new(params.seed),
+            random: Streams::new(config.seed).stream("cdg"),
             params,
             window,
         }
@@ -217,7 +213,7 @@ impl Cdg {
             return false;
         }
         let stays = float::exp(-mean / self.params.scale.as_nanos() as f64);
-        if self.draws.uniform(ack.now) <= stays {
+        if self.random.uniform() <= stays {
             return false;
         }
         self.backoffs = self.backoffs.saturating_add(1);

@@ -52,7 +52,8 @@ fn it_backs_off_with_the_probability_of_the_gradient() {
     for (rise, least, most) in [(0, 0, 0), (1, 243, 323), (3, 590, 675), (30, 1000, 1000)] {
         let count = (0..1000)
             .filter(|&seed| {
-                let mut cdg = avoiding(&CdgParams { seed, ..CdgParams::default() }, 100);
+                let config = CcConfig { seed, initial_ssthresh: 100 * MSS, ..config(100) };
+                let mut cdg = Cdg::new(&CdgParams::default(), &config);
                 let rtt = 100_000_000;
                 cdg.former_rtt = Some(Pair { min: rtt, max: rtt });
                 cdg.rtt = Some(Pair { min: rtt + rise * 1_000_000, max: rtt + rise * 1_000_000 });

@@ -36,7 +36,6 @@ algorithms! {
 
 mod controller;
 mod delay;
-mod draws;
 mod hystart;
 mod hystart_linux;
 mod round;

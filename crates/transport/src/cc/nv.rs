@@ -14,13 +14,12 @@
 //!   double it again.
 //!
 //! Departures: what was in flight when the newest segment was sent, which Linux notes with every segment, is what has been delivered since.
-//! A Linux program may set a base RTT by BPF; here it is [`NvParams::base_rtt`]. Rates and RTTs are exact. Random numbers are of
-//! `draws.rs`. Where Linux raises a window below two segments at a decision, it is left, since that is for slow start.
+//! A Linux program may set a base RTT by BPF; here it is [`NvParams::base_rtt`]. Rates and RTTs are exact. Where Linux raises a
+//! window below two segments at a decision, it is left, since that is for slow start.
 
 use warpline_core::parameter::{Component, Parameters};
-use warpline_core::{TimeDelta, Timestamp};
+use warpline_core::{Stream, Streams, TimeDelta, Timestamp};
 
-use super::draws::Draws;
 use super::slow_start::SlowStartParams;
 use super::window::{MAX_WINDOW, Window, within};
 use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
@@ -76,8 +75,6 @@ pub struct NvParams {
     /// The RTT of the path where that is known, from which on there is congestion; 0s for unknown.
     #[parameter(default = TimeDelta::ZERO)]
     pub base_rtt: TimeDelta,
-    /// Seed of its random numbers.
-    pub seed: u64,
 }
 
 /// TCP-NV's congestion control.
@@ -106,7 +103,7 @@ pub struct Nv {
     clear: u32,
     /// Whether a reduction is under way, after which measuring begins anew.
     reduced: bool,
-    draws: Draws,
+    random: Stream,
 }
 
 impl BuiltIn for Nv {
@@ -137,7 +134,7 @@ impl BuiltIn for Nv {
             growth: 0,
             clear: 0,
             reduced: false,
-            draws: Draws::new(params.seed),
+            random: Streams::new(config.seed).stream("nv"),
             params,
         }
     }
@@ -177,7 +174,7 @@ impl Nv {
         } else if ack.now >= self.reset_at {
             self.min_rtt = self.next_min_rtt;
             self.next_min_rtt = f64::INFINITY;
-            let period = self.params.reset_period.mul_f64(0.75 + 0.5 * self.draws.uniform(ack.now));
+            let period = self.params.reset_period.mul_f64(0.75 + 0.5 * self.random.uniform());
             self.reset_at = ack.now + period;
             self.min_round = (self.min_round / 2).max(MIN_ROUND);
         }

@@ -54,7 +54,8 @@ fn a_known_rtt_bounds_the_smallest() {
 fn the_smallest_rtt_is_forgotten_after_a_random_while() {
     let mut periods = Vec::new();
     for seed in 0..200 {
-        let mut nv = avoiding(&NvParams { seed, ..NvParams::default() }, 100);
+        let config = CcConfig { seed, initial_ssthresh: 100 * MSS, ..config(100) };
+        let mut nv = Nv::new(&NvParams::default(), &config);
         nv.measure(&ack(50, 100), TimeDelta::from_millis(100));
         assert_eq!(nv.reset_at, Timestamp::from_millis(2001));
         (nv.min_rtt, nv.next_min_rtt) = (0.05, 0.09);
