@@ -36,6 +36,8 @@ fn alone_on_a_link_each_uses_it() {
         ("ledbat", 0.95),
         ("ledbat++", 0.75),
         ("nice", 0.85),
+        ("bbr", 0.95),
+        ("bbr3", 0.95),
     ] {
         let outcome = run(&[name], 1000, 50, 50, 10, 60);
         assert!(outcome.shares[0] > least && outcome.shares[0] <= 1.001, "{name}: {}", outcome.shares[0]);
@@ -45,8 +47,16 @@ fn alone_on_a_link_each_uses_it() {
 #[test]
 fn two_of_a_kind_share() {
     // Vegas and Nice are content anywhere between alpha and beta, and the later of two takes the other's queue for path.
-    let kinds =
-        [("reno", 0.5), ("cubic", 0.5), ("vegas", 0.3), ("bic", 0.35), ("westwood", 0.5), ("nice", 0.3)];
+    let kinds = [
+        ("reno", 0.5),
+        ("cubic", 0.5),
+        ("vegas", 0.3),
+        ("bic", 0.35),
+        ("westwood", 0.5),
+        ("nice", 0.3),
+        ("bbr", 0.5),
+        ("bbr3", 0.5),
+    ];
     for (name, least) in kinds {
         let outcome = run(&[name, name], 2000, 40, 80, 20, 120);
         let (a, b) = (outcome.shares[0], outcome.shares[1]);
@@ -121,7 +131,7 @@ fn many_nice_flows_go_below_one_segment() {
 }
 
 #[test]
-fn westwood_shrugs_off_losses_that_are_not_congestion() {
+fn westwood_and_bbr_shrug_off_losses_that_are_not_congestion() {
     // One packet in 200 is lost at random on a pipe of 50: Reno's window averages 17 segments.
     let share = |name: &str| {
         let mut link = Bottleneck::new(vec![named(name)], 1000, 50, 30);
@@ -130,6 +140,7 @@ fn westwood_shrugs_off_losses_that_are_not_congestion() {
     };
     assert!(share("reno") < 0.45, "{}", share("reno"));
     assert!(share("westwood") > 1.4 * share("reno"), "{} against {}", share("westwood"), share("reno"));
+    assert!(share("bbr") > 0.95 && share("bbr3") > 0.8, "{} and {}", share("bbr"), share("bbr3"));
 }
 
 /// Windows of one flow on a link of 500 packets/s, 60 ms and a queue of 30, twice a second.
