@@ -4,7 +4,7 @@
 //! Linux tcp_bbr.c, which is followed where they differ, and tcp_rate.c for the samples.
 //!
 //! On each acknowledgement the model of the path is updated: its bandwidth (`max_filter`: the largest delivery rate of ten round trips, unless
-//! `policer` finds one), its smallest RTT of ten seconds, and how much is acknowledged at once (`aggregation`). Then the state follows.
+//! `policer` finds one), its smallest RTT of ten seconds, and how much is acknowledged at once (`aggregation`). Then the state follows (`states`).
 //! STARTUP doubles the rate each round trip, until it stops growing in three of them. DRAIN empties the queue that this made. PROBE_BW sends at
 //! the bandwidth, but for one smallest RTT in eight, in which it sends a quarter more, and one after, in which it sends a quarter less. PROBE_RTT,
 //! where no RTT was as small for ten seconds, has four segments in flight for 200 ms and a round trip. `control` makes the pacing rate and the
@@ -20,6 +20,7 @@ mod aggregation;
 mod control;
 mod max_filter;
 mod policer;
+mod states;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +34,7 @@ use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Lo
 use aggregation::Aggregation;
 pub(super) use max_filter::MaxFilter;
 use policer::{Policer, Report};
+use states::Mode;
 
 /// BBR, version 1 (Cardwell et al. 2016).
 #[derive(Clone, Copy, Debug, PartialEq, Parameters)]
@@ -69,19 +71,6 @@ pub struct BbrParams {
     pub policers: bool,
 }
 
-/// What BBR does at present.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Mode {
-    Startup,
-    Drain,
-    ProbeBw,
-    ProbeRtt,
-}
-
-/// Rates of PROBE_BW's phases as multiples of the bandwidth.
-const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// PROBE_BW begins in any of the phases but the one that drains.
-const FIRST_PHASES: u64 = 7;
 /// Segments in flight in PROBE_RTT, and at least at any other time: two acknowledgements of two segments each are under way.
 const MIN_SEGMENTS: u64 = 4;
 /// Growth of the bandwidth in a round trip of STARTUP that counts, and how many round trips without it end STARTUP.
@@ -265,110 +254,6 @@ impl Bbr {
             self.full = self.full_rounds >= FULL_ROUNDS;
         }
     }
-
-    // ---- The state ----
-
-    fn enter_probe_bw(&mut self, now: Timestamp) {
-        self.mode = Mode::ProbeBw;
-        self.phase = CYCLE.len() - 1 - self.random.below(FIRST_PHASES) as usize;
-        self.advance_phase(now);
-    }
-
-    fn advance_phase(&mut self, now: Timestamp) {
-        self.phase = (self.phase + 1) % CYCLE.len();
-        self.phase_began = now;
-    }
-
-    fn update_phase(&mut self, ack: &AckSample) {
-        if self.mode == Mode::ProbeBw && self.is_phase_over(ack) {
-            self.advance_phase(ack.now);
-        }
-    }
-
-    fn is_phase_over(&self, ack: &AckSample) -> bool {
-        let is_long = ack.now.saturating_since(self.phase_began) > self.min_rtt;
-        let (bandwidth, gain) = (self.bandwidth.get(), self.pacing_gain);
-        if gain > 1.0 {
-            // Until that much is in flight, or does not fit.
-            let reached = || self.soon_in_flight(ack.prior_in_flight) >= self.inflight(bandwidth, gain);
-            is_long && (self.newly_lost > 0 || reached())
-        } else if gain < 1.0 {
-            // Until the queue is empty.
-            is_long || self.soon_in_flight(ack.prior_in_flight) <= self.inflight(bandwidth, 1.0)
-        } else {
-            is_long
-        }
-    }
-
-    fn update_drain(&mut self, ack: &AckSample) {
-        if self.mode == Mode::Startup && self.full {
-            self.mode = Mode::Drain;
-            self.ssthresh = self.inflight(self.bandwidth.get(), 1.0);
-        }
-        if self.mode == Mode::Drain
-            && self.soon_in_flight(ack.in_flight) <= self.inflight(self.bandwidth.get(), 1.0)
-        {
-            self.enter_probe_bw(ack.now);
-        }
-    }
-
-    fn update_min_rtt(&mut self, ack: &AckSample) {
-        let expired = ack.now.saturating_since(self.min_rtt_at) > self.params.min_rtt_window;
-        if let Some(rtt) = ack.rtt
-            && (rtt <= self.min_rtt || expired && !may_be_delayed(ack))
-        {
-            self.min_rtt = rtt;
-            self.min_rtt_at = ack.now;
-        }
-        if expired && !self.restarted && self.mode != Mode::ProbeRtt {
-            self.save_cwnd();
-            self.mode = Mode::ProbeRtt;
-            self.probe_rtt_end = None;
-        }
-        if self.mode == Mode::ProbeRtt {
-            if self.probe_rtt_end.is_some() {
-                self.probe_rtt_round |= self.round_start;
-                if self.probe_rtt_round {
-                    self.leave_probe_rtt(ack.now);
-                }
-            } else if ack.in_flight <= MIN_SEGMENTS * self.mss {
-                self.probe_rtt_end = Some(ack.now + self.params.probe_rtt);
-                self.probe_rtt_round = false;
-                self.round.restart(ack);
-            }
-        }
-        self.restarted = false;
-    }
-
-    /// Ends PROBE_RTT if it has lasted long enough.
-    fn leave_probe_rtt(&mut self, now: Timestamp) {
-        if self.probe_rtt_end.is_none_or(|end| now <= end) {
-            return;
-        }
-        self.min_rtt_at = now;
-        self.cwnd = self.cwnd.max(self.prior_cwnd);
-        if self.full {
-            self.enter_probe_bw(now);
-        } else {
-            self.mode = Mode::Startup;
-        }
-    }
-
-    fn update_gains(&mut self) {
-        let startup = self.params.startup_gain;
-        (self.pacing_gain, self.cwnd_gain) = match self.mode {
-            Mode::Startup => (startup, startup),
-            Mode::Drain => (1.0 / startup, startup),
-            Mode::ProbeBw if self.policer.rate().is_some() => (1.0, self.params.cwnd_gain),
-            Mode::ProbeBw => (CYCLE[self.phase], self.params.cwnd_gain),
-            Mode::ProbeRtt => (1.0, 1.0),
-        };
-    }
-}
-
-/// Whether the acknowledgement may have been delayed: of one segment that was not full and alone in flight.
-fn may_be_delayed(ack: &AckSample) -> bool {
-    ack.acked < ack.mss && ack.prior_in_flight == ack.acked && ack.phase == Phase::Open
 }
 
 impl CongestionControl for Bbr {

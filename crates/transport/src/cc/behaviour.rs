@@ -137,7 +137,7 @@ fn many_nice_flows_go_below_one_segment() {
 }
 
 #[test]
-fn westwood_shrugs_off_losses_that_are_not_congestion() {
+fn westwood_and_bbr_shrug_off_losses_that_are_not_congestion() {
     // One packet in 200 is lost at random on a pipe of 50: Reno's window averages 17 segments.
     let share = |name: &str| {
         let mut link = Bottleneck::new(vec![named(name)], 1000, 50, 30);
@@ -146,6 +146,7 @@ fn westwood_shrugs_off_losses_that_are_not_congestion() {
     };
     assert!(share("reno") < 0.45, "{}", share("reno"));
     assert!(share("westwood") > 1.4 * share("reno"), "{} against {}", share("westwood"), share("reno"));
+    assert!(share("bbr") > 0.95 && share("bbr3") > 0.8, "{} and {}", share("bbr"), share("bbr3"));
 }
 
 /// Windows of one flow on a link of 500 packets/s, 60 ms and a queue of 30, twice a second.

@@ -1,8 +1,9 @@
 //! Congestion control: the interface, the built-in algorithms, and the choice between them.
 //!
 //! An algorithm decides how large the window is. The connection decides when something counts as lost, and how the
-//! window is approached during recovery (PRR, RFC 6937). The terms are those of Linux and quinn. Windows are in bytes
-//! and may be below one segment: the connection then paces single segments at `cwnd / srtt`.
+//! window is approached during recovery (PRR, RFC 6937), unless the algorithm [does](CongestionControl::governs_recovery).
+//! The terms are those of Linux and quinn. Windows are in bytes and may be below one segment: the connection then paces
+//! single segments at `cwnd / srtt`.
 
 #[macro_use]
 mod list;
@@ -107,8 +108,8 @@ pub struct AckSample {
     /// Whether the window, and not the application or the receiver, limited sending (RFC 7661, Linux is_cwnd_limited). The
     /// window must not grow otherwise.
     pub cwnd_limited: bool,
-    /// The connection's congestion state. In [`Phase::Cwr`] and [`Phase::Recovery`] the window must not grow. After a
-    /// time-out ([`Phase::Loss`]), slow start goes on.
+    /// The connection's congestion state. In [`Phase::Cwr`] and [`Phase::Recovery`] the window must not grow, unless the algorithm
+    /// [governs](CongestionControl::governs_recovery) recovery. After a time-out ([`Phase::Loss`]), slow start goes on.
     pub phase: Phase,
 }
 
@@ -175,7 +176,8 @@ pub trait CongestionControl: std::fmt::Debug + Send {
         self.on_ack(ack);
         self.cwnd()
     }
-    /// Whether it reads [`AckSample::delivery_rate`]. If not, the connection gives none.
+    /// Whether it reads [`AckSample::delivery_rate`]. If not, the connection gives none. Built-in algorithms say so with
+    /// [`BuiltIn::READS_DELIVERY_RATE`].
     fn reads_delivery_rate(&self) -> bool {
         true
     }

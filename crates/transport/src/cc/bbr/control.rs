@@ -4,7 +4,8 @@ use warpline_core::TimeDelta;
 
 use super::super::window::MAX_WINDOW;
 use super::super::{AckSample, Phase};
-use super::{Bbr, MIN_SEGMENTS, Mode};
+use super::states::Mode;
+use super::{Bbr, MIN_SEGMENTS};
 
 /// RTT that stands for the path's before there is one.
 const NOMINAL_RTT: TimeDelta = TimeDelta::from_millis(1);

@@ -158,8 +158,8 @@ impl Bbr3 {
 
     fn update_probe_rtt(&mut self, ack: &AckSample) {
         if self.state != State::ProbeRtt && self.probe_rtt_expired && !self.restarted {
-            self.save_cwnd();
             self.state = State::ProbeRtt;
+            self.save_cwnd();
             self.probe_rtt_end = None;
             self.ack_phase = AckPhase::ProbeStopping;
             self.round.restart(ack);

@@ -145,6 +145,16 @@ fn the_states_follow_each_other_with_their_gains() {
 }
 
 #[test]
+fn draining_ends_after_three_round_trips_though_the_queue_is_not_empty() {
+    let mut path = Path::new();
+    path.in_flight = 250 * MSS;
+    path.until(State::Drain);
+    let began = path.bbr.rounds;
+    path.until(State::Down);
+    assert_eq!(path.bbr.rounds - began, 4, "more than three have ended");
+}
+
+#[test]
 fn a_probe_comes_after_two_to_three_seconds_or_as_many_rounds_as_reno_needs() {
     // 100 segments at 100 ms: 2 to 3 s are 20 to 30 round trips, fewer than 63.
     let mut path = Path::new();
