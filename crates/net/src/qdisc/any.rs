@@ -106,6 +106,12 @@ impl Qdisc for AnyQdisc {
     fn dequeue(&mut self, now: Timestamp, dropped: &mut Dropped) -> Option<Queued> {
         each!(self, queue => queue.dequeue(now, dropped))
     }
+    fn next_ready(&self, now: Timestamp) -> Option<Timestamp> {
+        each!(self, queue => queue.next_ready(now))
+    }
+    fn discard(&mut self, now: Timestamp, dropped: &mut Dropped) -> Option<Queued> {
+        each!(self, queue => queue.discard(now, dropped))
+    }
     #[inline]
     fn backlog(&self) -> (u32, u64) {
         each!(self, queue => queue.backlog())

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use warpline_core::parameter::{Choice, Given};
 use warpline_core::record::LinkRecord;
-use warpline_core::{Ecn, LinkId, NodeId, Rate, Streams, TimeDelta, Timestamp};
+use warpline_core::{Bytes, Ecn, LinkId, NodeId, Rate, Streams, TimeDelta, Timestamp};
 use warpline_net::jitter::{JitterKind, Order, Uniform};
 use warpline_net::loss::{Bernoulli, EveryParams, GilbertElliottParams, LossConfig, LossKind};
 use warpline_net::mahimahi::Trace;
-use warpline_net::qdisc::{CodelParams, PriorityParams, QdiscConfig, QueueLimit, RedParams};
+use warpline_net::qdisc::{CodelParams, PriorityParams, QdiscConfig, QueueLimit, RedParams, TbfParams};
 use warpline_net::schedule::{RateSchedule, Steps};
 use warpline_net::{LinkConfig, LinkStats, Network, Pause, RateConfig};
 
@@ -194,7 +195,19 @@ fn qdisc() -> impl Strategy<Value = QdiscConfig> {
     let priority = (limit(), 1u8..4, any::<bool>()).prop_map(|(limit, classes, per_class)| {
         QdiscConfig::Priority(PriorityParams { limit, classes, per_class })
     });
-    prop_oneof![12 => limit().prop_map(QdiscConfig::drop_tail), 1 => red, 3 => step, 1 => codel, 1 => priority]
+    // Each with its defaults, so that none can be forgotten here.
+    let plain = (0..QdiscConfig::KINDS.len(), limit()).prop_map(|(number, limit)| {
+        let limit = ("limit", Given::Text(limit.to_string()));
+        QdiscConfig::all()[number].with(&[limit]).expect("every queue has a limit")
+    });
+    let shaped = (limit(), 500_000u64..20_000_000, 1500u64..20_000).prop_map(|(limit, rate, burst)| {
+        let (rate, burst) = (Some(Rate::from_bps(rate)), Some(Bytes(burst)));
+        QdiscConfig::Tbf(TbfParams { limit, rate, burst, ..Default::default() })
+    });
+    prop_oneof![
+        12 => limit().prop_map(QdiscConfig::drop_tail), 1 => red, 3 => step, 1 => codel, 1 => priority, 1 => plain,
+        1 => shaped,
+    ]
 }
 
 fn constant() -> impl Strategy<Value = u64> {
