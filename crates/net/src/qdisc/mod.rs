@@ -19,6 +19,7 @@ queues! {
     sfq::Sfq boxed,
     tbf::Tbf boxed,
     policer::Policer boxed,
+    step::Step,
     dualpi2::DualPi2 boxed,
 }
 
@@ -32,7 +33,7 @@ mod protection;
 mod tests;
 
 pub use any::{BuiltIn, MakeQueue, OwnQueue};
-pub use fifo::Limit;
+pub use fifo::{Admission, Limit};
 pub use limit::{ParseLimitError, QueueLimit, Sizing};
 
 use warpline_core::parameter::{Choice, OutOfRange};

@@ -9,7 +9,9 @@ use warpline_core::{Bytes, Ecn, LinkId, NodeId, Rate, Streams, TimeDelta, Timest
 use warpline_net::jitter::{JitterKind, Order, Uniform};
 use warpline_net::loss::{Bernoulli, EveryParams, GilbertElliottParams, LossConfig, LossKind};
 use warpline_net::mahimahi::Trace;
-use warpline_net::qdisc::{CodelParams, PriorityParams, QdiscConfig, QueueLimit, RedParams, TbfParams};
+use warpline_net::qdisc::{
+    CodelParams, PriorityParams, QdiscConfig, QueueLimit, RedParams, StepParams, TbfParams,
+};
 use warpline_net::schedule::{RateSchedule, Steps};
 use warpline_net::{LinkConfig, LinkStats, Network, Pause, RateConfig};
 
@@ -172,6 +174,9 @@ fn qdisc() -> impl Strategy<Value = QdiscConfig> {
             ..Default::default()
         })
     });
+    let threshold = prop_oneof![3 => (0u32..8).prop_map(QueueLimit::Packets), 1 => limit()];
+    let plain_step = (limit(), threshold)
+        .prop_map(|(limit, threshold)| QdiscConfig::Step(StepParams { limit, threshold }));
     // Marks by what waits alone, from one to six packets on.
     let step = ((1u32..30).prop_map(QueueLimit::Packets), 0u32..6, any::<bool>()).prop_map(
         |(limit, min, gentle)| {
@@ -206,7 +211,7 @@ fn qdisc() -> impl Strategy<Value = QdiscConfig> {
     });
     prop_oneof![
         12 => limit().prop_map(QdiscConfig::drop_tail), 1 => red, 3 => step, 1 => codel, 1 => priority, 1 => plain,
-        1 => shaped,
+        1 => shaped, 3 => plain_step,
     ]
 }
 
