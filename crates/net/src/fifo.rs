@@ -7,29 +7,10 @@ use crate::arena::{Arena, SlotId};
 use crate::far::Far;
 use crate::ledger::{Entry, Ledger, Load, Refusal};
 use crate::loss::LossModel;
-use crate::qdisc::Limit;
+use crate::qdisc::{Admission, Limit};
 use crate::serialise::ConstantRate;
 use crate::stats::LinkStats;
 use crate::wire::Wire;
-
-/// How a queue decides on a packet by what waits, and by nothing else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Admission {
-    /// How much may wait.
-    pub(crate) limit: Limit,
-    /// A packet that finds at least this many packets waiting is marked, or dropped if it is not ECN-capable. Below the limit of packets.
-    pub(crate) mark_from: Option<u32>,
-}
-
-impl Admission {
-    /// Takes everything.
-    pub(crate) const ALL: Admission = Admission::up_to(Limit::NONE);
-
-    /// Takes everything up to `limit`.
-    pub(crate) const fn up_to(limit: Limit) -> Admission {
-        Admission { limit, mark_from: None }
-    }
-}
 
 /// A constant-rate link with constant delay and a simple queue.
 // Laid out by hand: fields that every packet touches come first and fill whole cache lines.

@@ -36,6 +36,8 @@ struct InService {
     slot: SlotId,
     /// Bytes, framing included.
     size: u32,
+    /// When its last bit leaves.
+    end: Timestamp,
     /// How much later than due it will go onto the wire.
     late: TimeDelta,
 }
@@ -50,6 +52,8 @@ pub(crate) struct General {
     /// Additional delay that changes over time.
     detour: Option<Steps<TimeDelta>>,
     in_service: Option<InService>,
+    /// The earliest time at which it will ask the qdisc again, if that has asked for it; in the past, or [`Timestamp::NEVER`], if not.
+    retry: Timestamp,
     /// When the last transmission ended: the transmitter could have begun another one then.
     idle_since: Timestamp,
     /// Propagation delay.
@@ -121,6 +125,7 @@ impl General {
             jitter,
             detour,
             in_service: None,
+            retry: Timestamp::NEVER,
             idle_since: Timestamp::ZERO,
             delay,
             framing,
@@ -299,7 +304,8 @@ impl General {
             None => begin,
         };
         let late = step.now.saturating_since(departure);
-        self.in_service = Some(InService { slot, size: packet.size, late });
+        let end = departure.max(step.now);
+        self.in_service = Some(InService { slot, size: packet.size, end, late });
         let queued = step.now - packet.arrived;
         self.stats.queued_packets += 1;
         self.stats.queued_time += queued;
@@ -309,7 +315,7 @@ impl General {
         }
         self.note(step.id, step.now, slot, LinkEvent::Transmit { queued }, step.arena, step.records);
         // Under a rate that stays zero it never ends.
-        departure.is_set().then_some(departure.max(step.now))
+        departure.is_set().then_some(end)
     }
 
     /// Offers a packet that was due at `due`: now, or in the past. In the latter case an idle transmitter begins as it would have, as far as it
@@ -355,11 +361,29 @@ impl General {
             let earlier = self.finish(&mut step);
             arrival = earlier.or(arrival);
         }
-        Announce { arrival, ..Announce::default() }
+        Announce { arrival, departure: self.retry(step.now), control: None }
     }
 
-    /// The packet in transmission has left: it goes onto the wire, and the next one starts.
+    /// When to ask the qdisc again, if it has packets that may not leave yet, and no earlier event will.
+    fn retry(&mut self, now: Timestamp) -> Option<Timestamp> {
+        if self.in_service.is_some() || self.down {
+            return None;
+        }
+        let at = self.qdisc.next_ready(now)?;
+        let is_first = self.retry <= now || at < self.retry;
+        // One that is ready now was asked for just now: it would be asked for without end.
+        (is_first && at > now && at.is_set()).then(|| {
+            self.retry = at;
+            at
+        })
+    }
+
+    /// The packet in transmission has left: it goes onto the wire, and the next one starts. Or it is time to ask the qdisc again: then there is
+    /// nothing to do while another packet is in transmission.
     pub(crate) fn depart(&mut self, mut step: Step<'_>) -> Announce {
+        if self.in_service.is_some_and(|packet| packet.end > step.now) {
+            return Announce::default();
+        }
         let (now, arrival) = (step.now, self.finish(&mut step));
         self.transmit(step, now, arrival)
     }
@@ -367,7 +391,7 @@ impl General {
     /// Ends a transmission: counts the packet, and loses it or puts it onto the wire. Returns its arrival if that must be
     /// announced because it is earlier than any announced before.
     fn finish(&mut self, step: &mut Step<'_>) -> Option<Timestamp> {
-        let InService { slot, size, late } = self.in_service.take()?;
+        let InService { slot, size, late, .. } = self.in_service.take()?;
         self.idle_since = step.now.saturating_sub(late);
         self.stats.sent_packets += 1;
         self.stats.sent_bytes += u64::from(size);
@@ -415,7 +439,7 @@ impl General {
         }
         if !self.down {
             self.down = true;
-            while let Some(packet) = self.qdisc.dequeue(step.now, &mut self.dropped) {
+            while let Some(packet) = self.qdisc.discard(step.now, &mut self.dropped) {
                 self.lose(&mut step, SlotId(packet.slot), DropReason::Down);
             }
             // Packets that the qdisc would have dropped on the way out count as lost to the outage.

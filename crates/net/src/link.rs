@@ -1,7 +1,7 @@
 //! One direction of a link: a queue, a transmitter, a wire with delay.
 //!
 //! There are two kinds, with the same outcome to the nanosecond. A constant-rate link with constant delay, and a queue that drops or marks by
-//! what waits (drop-tail, or RED at one threshold, as for DCTCP), is the most common kind. It knows when a packet will have left at the moment
+//! what waits (drop-tail, a step in packets, or RED at one threshold, as for DCTCP), is the most common kind. It knows when a packet will have left at the moment
 //! it arrives (`Fifo`): no event for the departure, and no queue but a `Ledger`. Everything else (other active queue management, priorities,
 //! rate schedules, traces, jitter, outages, or recording) is a `General` link, with an event per departure.
 

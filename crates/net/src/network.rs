@@ -11,13 +11,13 @@ use warpline_core::{LinkId, NodeId, Stream, Streams, TimeDelta, Timestamp};
 
 use crate::events::MAX_INDEX;
 use crate::far::Far;
-use crate::fifo::{Admission, Fifo};
+use crate::fifo::Fifo;
 use crate::general::{self, General};
 use crate::hosts::{Hosts, Pause, RouteId, Settled};
 use crate::link::{Kind, Link, LinkConfig, LinkStats, RateConfig};
 use crate::part::Part;
 pub use crate::part::Port;
-use crate::qdisc::{AnyQdisc, DropTail, OwnQueue, QdiscConfig};
+use crate::qdisc::{Admission, AnyQdisc, DropTail, OwnQueue};
 
 /// The network.
 #[derive(Debug)]
@@ -144,14 +144,13 @@ impl Network {
             RateConfig::Constant(rate) => (rate.as_bps() > 0, Some(*rate)),
             RateConfig::Scheduled(_) | RateConfig::Trace(_) => (false, None),
         };
-        let admission = match &config.qdisc {
-            _ if config.own_queue.is_some() => None,
-            // Without serialisation nothing ever waits.
-            QdiscConfig::DropTail(_) if matches!(config.rate, RateConfig::Unlimited) => Some(Admission::ALL),
-            QdiscConfig::DropTail(params) => Some(Admission::up_to(params.limit.resolve(&config.sizing))),
-            QdiscConfig::Red(params) => params.admission(&config.sizing),
-            _ => None,
+        let admission = match &config.own_queue {
+            Some(_) => None,
+            None => config.qdisc.admission(&config.sizing),
         };
+        // Without serialisation nothing ever waits.
+        let unlimited = matches!(config.rate, RateConfig::Unlimited);
+        let admission = admission.map(|given| if unlimited { Admission::ALL } else { given });
         let jitter = config.jitter.at_work(|| stream("jitter"));
         let simple =
             jitter.is_none() && config.detour.is_none() && config.outages.is_empty() && !config.record;
@@ -163,7 +162,7 @@ impl Network {
             _ => {
                 let qdisc = match (&config.own_queue, &config.qdisc, admission) {
                     (Some(OwnQueue(make)), ..) => AnyQdisc::Boxed(make(&config.sizing, stream("qdisc"))),
-                    (None, QdiscConfig::DropTail(_), Some(Admission { limit, .. })) => {
+                    (None, _, Some(Admission { limit, mark_from: None })) => {
                         AnyQdisc::DropTail(DropTail::up_to(limit))
                     }
                     (None, qdisc, _) => qdisc.build(&config.sizing, stream("qdisc")),

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use warpline_core::parameter::{Choice, Component, OutOfRange};
 use warpline_core::{Rate, Stream, Timestamp};
 
-use super::{AnyQdisc, DropTailParams, Dropped, Qdisc, QdiscConfig, QueueLimit, Queued, Sizing, Verdict};
+use super::{
+    Admission, AnyQdisc, DropTailParams, Dropped, Qdisc, QdiscConfig, QueueLimit, Queued, Sizing, Verdict,
+};
 
 /// A queue of the list in `qdisc/mod.rs`.
 pub trait BuiltIn: Qdisc + Sized {
@@ -19,6 +21,13 @@ pub trait BuiltIn: Qdisc + Sized {
 
     /// What is wrong with the parameters on a link of this kind, beside their ranges.
     fn fault(params: &Self::Params, sizing: &Sizing) -> Option<OutOfRange> {
+        let _ = (params, sizing);
+        None
+    }
+
+    /// How it decides on each packet, if it does by what waits and by nothing else, and gives packets out in the order in which they came. Then
+    /// links may do without it, with the same outcome.
+    fn admission(params: &Self::Params, sizing: &Sizing) -> Option<Admission> {
         let _ = (params, sizing);
         None
     }
@@ -105,6 +114,12 @@ impl Qdisc for AnyQdisc {
     #[inline]
     fn dequeue(&mut self, now: Timestamp, dropped: &mut Dropped) -> Option<Queued> {
         each!(self, queue => queue.dequeue(now, dropped))
+    }
+    fn next_ready(&self, now: Timestamp) -> Option<Timestamp> {
+        each!(self, queue => queue.next_ready(now))
+    }
+    fn discard(&mut self, now: Timestamp, dropped: &mut Dropped) -> Option<Queued> {
+        each!(self, queue => queue.discard(now, dropped))
     }
     #[inline]
     fn backlog(&self) -> (u32, u64) {

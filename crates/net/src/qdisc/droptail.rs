@@ -4,7 +4,7 @@ use warpline_core::parameter::Parameters;
 use warpline_core::record::DropReason;
 use warpline_core::{Stream, Timestamp};
 
-use super::fifo::{Fifo, Limit};
+use super::fifo::{Admission, Fifo, Limit};
 use super::{BuiltIn, Dropped, Qdisc, QueueLimit, Queued, Sizing, Verdict};
 
 /// First in, first out; arrivals at a full queue are dropped.
@@ -28,6 +28,10 @@ impl BuiltIn for DropTail {
 
     fn new(params: &DropTailParams, sizing: &Sizing, _stream: Stream) -> Self {
         DropTail::up_to(params.limit.resolve(sizing))
+    }
+
+    fn admission(params: &DropTailParams, sizing: &Sizing) -> Option<Admission> {
+        Some(Admission::up_to(params.limit.resolve(sizing)))
     }
 }
 

@@ -34,6 +34,25 @@ impl Limit {
     }
 }
 
+/// How a queue decides on a packet by what waits, and by nothing else. A link of constant rate that knows it needs no queue of packets, and no event for a departure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// How much may wait.
+    pub limit: Limit,
+    /// A packet that finds at least this many packets waiting is marked, or dropped if it is not ECN-capable. Below the limit of packets.
+    pub mark_from: Option<u32>,
+}
+
+impl Admission {
+    /// Takes everything.
+    pub const ALL: Admission = Admission::up_to(Limit::NONE);
+
+    /// Takes everything up to `limit`.
+    pub const fn up_to(limit: Limit) -> Admission {
+        Admission { limit, mark_from: None }
+    }
+}
+
 /// Packets in order of arrival, with their bytes counted.
 #[derive(Debug, Default)]
 pub(crate) struct Fifo {

@@ -127,6 +127,11 @@ mod tests {
         assert_eq!([offer(0, 1), offer(1, 1)], [Verdict::Queued; 2]);
         assert_eq!(offer(2, 2), Verdict::Dropped(DropReason::Overflow));
         assert!(dropped.0.is_empty());
+        // The spacing of its flow's drops begins anew.
+        let own = queue.flows.queue_of(1);
+        *queue.flows.flow(own).control.accumulated() = 0.5;
+        queue.enqueue(Timestamp::ZERO, Queued { flow: 1, ..packet(3, 1500) }, &mut dropped);
+        assert_eq!(*queue.flows.flow(own).control.accumulated(), 0.0);
     }
 
     /// Packets of 1000 bytes leave every millisecond; one flow sends twice as many for a minute, another one a fifth. What

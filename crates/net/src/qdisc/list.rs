@@ -39,6 +39,11 @@ macro_rules! define_queues {
                 }
             }
 
+            /// How it decides on each packet, if it does by what waits and by nothing else.
+            pub(crate) fn admission(&self, sizing: &Sizing) -> Option<Admission> {
+                match self { $( QdiscConfig::$name(params) => $name::admission(params, sizing), )+ }
+            }
+
             /// What is wrong with its parameters on a link of this kind. A queue can also be built from these, but does nothing useful.
             pub fn faults_on(&self, sizing: &Sizing) -> Vec<OutOfRange> {
                 let mut faults = self.faults();

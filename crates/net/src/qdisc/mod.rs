@@ -17,10 +17,14 @@ queues! {
     fq_pie::FqPie boxed,
     drr::Drr boxed,
     sfq::Sfq boxed,
+    tbf::Tbf boxed,
+    policer::Policer boxed,
+    step::Step,
     dualpi2::DualPi2 boxed,
 }
 
 mod any;
+mod bucket;
 mod fifo;
 mod flows;
 mod limit;
@@ -29,7 +33,7 @@ mod protection;
 mod tests;
 
 pub use any::{BuiltIn, MakeQueue, OwnQueue};
-pub use fifo::Limit;
+pub use fifo::{Admission, Limit};
 pub use limit::{ParseLimitError, QueueLimit, Sizing};
 
 use warpline_core::parameter::{Choice, OutOfRange};
@@ -83,9 +87,19 @@ pub struct Dropped(pub Vec<(Queued, DropReason)>);
 pub trait Qdisc: std::fmt::Debug + Send {
     /// A packet arrives. Packets pushed out of the queue to make room go to `dropped`; the arriving one does not.
     fn enqueue(&mut self, now: Timestamp, packet: Queued, dropped: &mut Dropped) -> Verdict;
-    /// The next packet to send. Those dropped on the way out (CoDel) go to `dropped`; one marked on the way out has its
+    /// The next packet to send, if one waits and may leave. Those dropped on the way out (CoDel) go to `dropped`; one marked on the way out has its
     /// `ecn` set to [`Ecn::Ce`].
     fn dequeue(&mut self, now: Timestamp, dropped: &mut Dropped) -> Option<Queued>;
+    /// When a packet may leave, if some wait; none for a queue that gives one out whenever it is asked. A link that asked for a packet in vain asks
+    /// again at this time.
+    fn next_ready(&self, now: Timestamp) -> Option<Timestamp> {
+        let _ = now;
+        None
+    }
+    /// Takes any packet out, whether it may leave yet or not, for a link that goes down.
+    fn discard(&mut self, now: Timestamp, dropped: &mut Dropped) -> Option<Queued> {
+        self.dequeue(now, dropped)
+    }
     /// Packets and bytes waiting.
     fn backlog(&self) -> (u32, u64);
     /// The link's rate, told at the start and, after a change, before the next packet; 0 where it is stalled or not known. RED needs it for

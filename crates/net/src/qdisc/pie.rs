@@ -292,6 +292,9 @@ impl PieControl {
     pub(crate) fn probability(&self) -> f64 {
         self.probability
     }
+    pub(crate) fn accumulated(&mut self) -> &mut f64 {
+        &mut self.accumulated
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,12 @@
 //! | `gentle`   | `gentle_`                              | none (never gentle)        |
 //! | `ecn`      | `setbit_`                              | `ecn`                      |
 //! | `hard_drop`| always so                              | `harddrop`                 |
+//! | `adaptive` | `adaptive_`                            | `adaptive`                 |
+//! | `adapt_interval` | `interval_`                      | always 500 ms              |
+//!
+//! Adaptive: Floyd, Gummadi and Shenker, "Adaptive RED: An Algorithm for Increasing the Robustness of RED's Active Queue Management" (2001), first
+//! figure. Every half second `max_probability` rises by 0.01 or a quarter of itself, whichever is less, where the average is above 60 % of the
+//! way from one threshold to the other, up to 0.5; it falls by a tenth where the average is below 40 % of that way, down to 0.01.
 //!
 //! Departures:
 //! - The average decays over idle time with real-valued m rather than a whole number of packets. A packet that finds the
@@ -25,14 +31,14 @@
 //! - With a weight of 1 the average is the queue itself, whether the link is idle or not.
 //! - The average above the range (`max_threshold`, or twice that if gentle) drops also ECN-capable packets unless `hard_drop` is
 //!   off, as RFC 3168 advises; the paper marks.
+//! - Adaptive RED changes `max_probability` only; the paper's choice of the weight and the thresholds by the link's rate is left to the user. The changes
+//!   that are due are made when a packet comes, all by the average before it.
 
 use warpline_core::parameter::{Given, OutOfRange, Parameters};
 use warpline_core::record::DropReason;
 use warpline_core::{Bytes, Rate, Stream, TimeDelta, Timestamp, float};
 
-use crate::fifo::Admission;
-
-use super::fifo::{Fifo, Limit};
+use super::fifo::{Admission, Fifo, Limit};
 use super::limit::FULL_PACKET;
 use super::{BuiltIn, Dropped, Qdisc, QueueLimit, Queued, Sizing, Verdict};
 
@@ -64,7 +70,15 @@ pub struct RedParams {
     /// Whether ECN-capable packets are dropped, too, when the average is beyond the range.
     #[parameter(default = true)]
     pub hard_drop: bool,
+    /// Whether `max_probability` changes over time so that the average comes to the middle of the range (Adaptive RED).
+    pub adaptive: bool,
+    /// How often it changes.
+    #[parameter(default = TimeDelta::from_millis(500), min = TimeDelta::from_micros(10))]
+    pub adapt_interval: TimeDelta,
 }
+
+/// Changes that are made up for at once: by then `max_probability` has come to an end of its range.
+const MOST_ADAPTATIONS: u64 = 1000;
 
 /// Limit and thresholds as one link has them.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +115,10 @@ impl Thresholds {
 /// A RED queue.
 #[derive(Debug)]
 pub struct Red {
+    /// With `max_probability` as it is now.
     params: RedParams,
+    /// When that changes next; never if it is not adaptive.
+    next_adaptation: Timestamp,
     thresholds: Thresholds,
     fifo: Fifo,
     stream: Stream,
@@ -138,8 +155,11 @@ impl BuiltIn for Red {
 
     /// Its drops come from `stream`.
     fn new(params: &RedParams, sizing: &Sizing, stream: Stream) -> Self {
+        let interval = params.adapt_interval.max(TimeDelta::from_nanos(1));
+        let first = Timestamp::ZERO + interval;
         Red {
-            params: *params,
+            params: RedParams { adapt_interval: interval, ..*params },
+            next_adaptation: if params.adaptive { first } else { Timestamp::NEVER },
             thresholds: Thresholds::new(params, sizing),
             fifo: Fifo::default(),
             stream,
@@ -159,18 +179,16 @@ impl BuiltIn for Red {
             OutOfRange { parameter: "max_threshold", value, allowed }
         })
     }
-}
 
-impl RedParams {
-    /// What the queue does if it decides on each packet by what waits, and by nothing else: the average is the queue itself, and the
-    /// probability to mark is 0 below some number of packets and 1 from there on, as in switches for DCTCP (Alizadeh et al., SIGCOMM 2010,
-    /// section 3.4).
-    pub(crate) fn admission(&self, sizing: &Sizing) -> Option<Admission> {
-        let Thresholds { limit, bytes, min, max } = Thresholds::new(self, sizing);
-        let instantaneous = self.weight >= 1.0 && !bytes;
+    /// The average is the queue itself, and the probability to mark is 0 below some number of packets and 1 from there on, as in switches for
+    /// DCTCP (Alizadeh et al., SIGCOMM 2010, section 3.4).
+    fn admission(params: &RedParams, sizing: &Sizing) -> Option<Admission> {
+        let Thresholds { limit, bytes, min, max } = Thresholds::new(params, sizing);
+        let instantaneous = params.weight >= 1.0 && !bytes && !params.adaptive;
         // No number of packets is between the thresholds, and at the lower one the probability is 0.
-        let steep = max > min && min.floor() + 1.0 >= max && (!self.gentle || self.max_probability >= 1.0);
-        let marks = self.ecn && !self.hard_drop;
+        let steep =
+            max > min && min.floor() + 1.0 >= max && (!params.gentle || params.max_probability >= 1.0);
+        let marks = params.ecn && !params.hard_drop;
         let mark_from = max.ceil() as u32;
         (instantaneous && steep && marks && mark_from < limit.packets)
             .then_some(Admission { limit, mark_from: Some(mark_from) })
@@ -181,6 +199,26 @@ impl Red {
     /// The average queue in packets, or in bytes in byte mode.
     pub fn average(&self) -> f64 {
         self.average
+    }
+
+    /// Makes the changes of `max_probability` that are due, by the average as the last arrival left it.
+    fn adapt(&mut self, now: Timestamp) {
+        if now < self.next_adaptation {
+            return;
+        }
+        let interval = self.params.adapt_interval;
+        let due = now.saturating_since(self.next_adaptation).as_nanos() / interval.as_nanos() + 1;
+        self.next_adaptation += interval.saturating_mul(due);
+        let Thresholds { min, max, .. } = self.thresholds;
+        let (low, high) = (min + 0.4 * (max - min), min + 0.6 * (max - min));
+        let max_p = &mut self.params.max_probability;
+        for _ in 0..due.min(MOST_ADAPTATIONS) {
+            if self.average > high && *max_p <= 0.5 {
+                *max_p += (*max_p / 4.0).min(0.01);
+            } else if self.average < low && *max_p >= 0.01 {
+                *max_p *= 0.9;
+            }
+        }
     }
 
     fn update_average(&mut self, now: Timestamp) {
@@ -245,6 +283,7 @@ impl Red {
 
 impl Qdisc for Red {
     fn enqueue(&mut self, now: Timestamp, mut packet: Queued, _dropped: &mut Dropped) -> Verdict {
+        self.adapt(now);
         self.update_average(now);
         let signal = self.decide(packet.size);
         let mut verdict = Verdict::Queued;
@@ -285,175 +324,4 @@ impl Qdisc for Red {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::tests::packet;
-    use super::*;
-    use warpline_core::{Ecn, Streams};
-
-    fn red(params: RedParams) -> Red {
-        Red::new(&params, &Sizing::default(), Streams::new(1).stream("red"))
-    }
-
-    /// The paper's thresholds.
-    fn paper() -> RedParams {
-        RedParams {
-            limit: QueueLimit::Packets(50),
-            min_threshold: Some(QueueLimit::Packets(5)),
-            max_threshold: Some(QueueLimit::Packets(15)),
-            ..RedParams::default()
-        }
-    }
-
-    /// Offers `n` packets with the average held at `average`; returns how many lie between one signal and the next.
-    fn gaps(mut queue: Red, average: f64, n: u32) -> Vec<u32> {
-        let (mut gaps, mut last) = (Vec::new(), 0);
-        for i in 0..n {
-            queue.average = average;
-            if queue.decide(1000) != Signal::None {
-                gaps.push(i - last);
-                last = i;
-            }
-        }
-        gaps
-    }
-
-    /// The paper's second method: with p_a = p_b / (1 - count p_b) the gap between marks is uniform on 1 .. 1/p_b, with mean
-    /// 1/(2 p_b) + 1/2.
-    #[test]
-    #[cfg_attr(miri, ignore = "too long for Miri")]
-    fn gaps_between_marks_are_uniform() {
-        // avg 10 is half way: p_b = 0.02 / 2 = 0.01.
-        let gaps = gaps(red(RedParams { max_probability: 0.02, ..paper() }), 10.0, 500_000);
-        let gaps = &gaps[1..];
-        let n = gaps.len() as f64;
-        let mean = gaps.iter().map(|&g| f64::from(g)).sum::<f64>() / n;
-        // A uniform gap on 1..=100 has standard deviation 28.9.
-        assert!((mean - 50.5).abs() < 4.0 * 28.9 / n.sqrt(), "{mean}");
-        assert!(gaps.iter().all(|&g| (1..=100).contains(&g)));
-        for quarter in 0..4 {
-            let share = gaps.iter().filter(|&&g| (g - 1) / 25 == quarter).count() as f64 / n;
-            assert!((share - 0.25).abs() < 4.0 * (0.25f64 * 0.75 / n).sqrt(), "{quarter}: {share}");
-        }
-    }
-
-    #[test]
-    fn the_average_is_the_paper_s_filter() {
-        // The paper's upper bound for w_q: after L arrivals that make the queue grow from 0 to L packets, the average is
-        // L + 1 + ((1 - w)^(L+1) - 1) / w, so that w = 0.001 lets a burst of L = 100 leave it at 4.88.
-        let config = RedParams {
-            weight: 0.001,
-            limit: QueueLimit::Packets(10_000_000),
-            min_threshold: Some(QueueLimit::Packets(1_000_000)),
-            max_threshold: Some(QueueLimit::Packets(2_000_000)),
-            ..paper()
-        };
-        let mut queue = red(config);
-        queue.idle = Idle::No;
-        for slot in 0..101 {
-            queue.enqueue(Timestamp::ZERO, packet(slot, 1000), &mut Dropped::default());
-        }
-        let expected = 101.0 + (float::powf(0.999, 101.0) - 1.0) / 0.001;
-        assert!((queue.average() - expected).abs() < 1e-9, "{} {expected}", queue.average());
-        assert!((queue.average() - 4.88).abs() < 0.01);
-    }
-
-    #[test]
-    fn the_average_decays_over_idle_time() {
-        let mut queue = red(paper());
-        let mut dropped = Dropped::default();
-        queue.set_rate(Rate::from_bps(8_000_000)); // 1000 bytes take 1 ms
-        queue.average = 4.0;
-        let decayed = |ms: i32| 4.0 * float::powf(0.998, f64::from(ms));
-        // Empty queue, but the link is still busy with the packet given out at 100 ms: a sample of 0.
-        queue.enqueue(Timestamp::from_millis(100), packet(0, 1000), &mut dropped);
-        assert!((queue.average() - decayed(100)).abs() < 1e-9); // idle since the start
-        queue.average = 4.0;
-        queue.dequeue(Timestamp::from_millis(100), &mut dropped);
-        queue.enqueue(Timestamp::from_nanos(100_500_000), packet(1, 1000), &mut dropped);
-        assert!((queue.average() - decayed(1)).abs() < 1e-9);
-        // Idle from 102 ms on, told by an unanswered dequeue; 10 packet times pass.
-        queue.dequeue(Timestamp::from_millis(101), &mut dropped);
-        queue.average = 4.0;
-        assert!(queue.dequeue(Timestamp::from_millis(102), &mut dropped).is_none());
-        queue.enqueue(Timestamp::from_millis(112), packet(2, 1000), &mut dropped);
-        assert!((queue.average() - decayed(10)).abs() < 1e-9);
-        // The same if the link never asks.
-        queue.dequeue(Timestamp::from_millis(112), &mut dropped);
-        queue.average = 4.0;
-        queue.enqueue(Timestamp::from_millis(123), packet(3, 1000), &mut dropped);
-        assert!((queue.average() - decayed(10)).abs() < 1e-9);
-    }
-
-    #[test]
-    fn the_gentle_slope_reaches_one_at_twice_max_th() {
-        let mut queue = red(paper());
-        for (average, p_b) in [(5.0, Some(0.0)), (10.0, Some(0.05)), (15.0, Some(0.1)), (22.5, Some(0.55))] {
-            queue.average = average;
-            assert!((queue.early_probability().unwrap() - p_b.unwrap()).abs() < 1e-12);
-        }
-        queue.average = 30.0;
-        assert_eq!(queue.early_probability(), None);
-        queue.params.gentle = false;
-        queue.average = 15.0;
-        assert_eq!(queue.early_probability(), None);
-    }
-
-    #[test]
-    fn ecn_capable_packets_are_marked_not_dropped_within_the_range() {
-        let config = RedParams { ecn: true, max_probability: 1.0, ..paper() };
-        let mut dropped = Dropped::default();
-        let mut offer = |average: f64, ecn: Ecn, config: &RedParams| {
-            let mut queue = red(*config);
-            queue.idle = Idle::No;
-            queue.average = average;
-            queue.count = 1000;
-            let verdict = queue.enqueue(Timestamp::ZERO, Queued { ecn, ..packet(0, 1000) }, &mut dropped);
-            (verdict, queue.dequeue(Timestamp::ZERO, &mut dropped).map(|p| p.ecn))
-        };
-        let aqm = Verdict::Dropped(DropReason::Aqm);
-        assert_eq!(offer(12.0, Ecn::Ect0, &config), (Verdict::Marked, Some(Ecn::Ce)));
-        assert_eq!(offer(12.0, Ecn::NotEct, &config), (aqm, None));
-        assert_eq!(offer(40.0, Ecn::Ect0, &config), (aqm, None));
-        let soft = RedParams { hard_drop: false, ..config };
-        assert_eq!(offer(40.0, Ecn::Ect1, &soft), (Verdict::Marked, Some(Ecn::Ce)));
-    }
-
-    #[test]
-    #[cfg_attr(miri, ignore = "too long for Miri")]
-    fn byte_mode_spares_small_packets() {
-        let config = RedParams {
-            min_threshold: Some(QueueLimit::Bytes(5000)),
-            max_threshold: Some(QueueLimit::Bytes(15_000)),
-            max_probability: 0.02,
-            limit: QueueLimit::Bytes(1_000_000_000),
-            ..paper()
-        };
-        let mut queue = red(config);
-        let mut hits = [0u32; 2];
-        for i in 0..400_000usize {
-            queue.average = 10e3;
-            hits[i % 2] += u32::from(queue.decide([1000, 100][i % 2]) != Signal::None);
-        }
-        // At least in proportion to the size; more so, as the spacing makes a large one ever more due.
-        assert!(hits[1] > 50 && hits[0] > 10 * hits[1], "{hits:?}");
-    }
-
-    #[test]
-    fn thresholds_count_as_the_limit_does() {
-        let of = |params: &RedParams| {
-            let Thresholds { bytes, min, max, .. } = Thresholds::new(params, &Sizing::default());
-            (bytes, min, max)
-        };
-        assert_eq!(of(&RedParams::default()), (false, 250.0, 750.0));
-        let limit = QueueLimit::Bytes(60_000);
-        assert_eq!(of(&RedParams { limit, ..RedParams::default() }), (true, 15e3, 45e3));
-        let min_threshold = Some(QueueLimit::Packets(5));
-        assert_eq!(of(&RedParams { limit, min_threshold, ..RedParams::default() }), (true, 7500.0, 45e3));
-        let inverted = RedParams { min_threshold: Some(QueueLimit::Packets(800)), ..RedParams::default() };
-        let fault = Red::fault(&inverted, &Sizing::default()).unwrap();
-        assert_eq!(
-            fault.to_string(),
-            "`max_threshold` is 750 packets on this link; allowed: above `min_threshold` (800 packets)"
-        );
-    }
-}
+mod tests;

@@ -7,5 +7,6 @@ mod late;
 mod properties;
 mod routes;
 mod settled;
+mod shaped;
 mod timing;
 mod world;

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use warpline_core::parameter::{Choice, Given};
 use warpline_core::record::LinkRecord;
-use warpline_core::{Ecn, LinkId, NodeId, Rate, Streams, TimeDelta, Timestamp};
+use warpline_core::{Bytes, Ecn, LinkId, NodeId, Rate, Streams, TimeDelta, Timestamp};
 use warpline_net::chance::Correlation;
 use warpline_net::jitter::{JitterKind, Order, OvertakingParams, Uniform};
 use warpline_net::loss::{
     Bernoulli, CorrelatedParams, EveryParams, FourStateParams, GilbertElliottParams, LossConfig, LossKind,
 };
 use warpline_net::mahimahi::Trace;
-use warpline_net::qdisc::{CodelParams, PriorityParams, QdiscConfig, QueueLimit, RedParams};
+use warpline_net::qdisc::{
+    CodelParams, PriorityParams, QdiscConfig, QueueLimit, RedParams, StepParams, TbfParams,
+};
 use warpline_net::schedule::{RateSchedule, Steps};
 use warpline_net::{LinkConfig, LinkStats, Network, Pause, RateConfig};
 
@@ -174,6 +177,9 @@ fn qdisc() -> impl Strategy<Value = QdiscConfig> {
             ..Default::default()
         })
     });
+    let threshold = prop_oneof![3 => (0u32..8).prop_map(QueueLimit::Packets), 1 => limit()];
+    let plain_step = (limit(), threshold)
+        .prop_map(|(limit, threshold)| QdiscConfig::Step(StepParams { limit, threshold }));
     // Marks by what waits alone, from one to six packets on.
     let step = ((1u32..30).prop_map(QueueLimit::Packets), 0u32..6, any::<bool>()).prop_map(
         |(limit, min, gentle)| {
@@ -197,7 +203,19 @@ fn qdisc() -> impl Strategy<Value = QdiscConfig> {
     let priority = (limit(), 1u8..4, any::<bool>()).prop_map(|(limit, classes, per_class)| {
         QdiscConfig::Priority(PriorityParams { limit, classes, per_class })
     });
-    prop_oneof![12 => limit().prop_map(QdiscConfig::drop_tail), 1 => red, 3 => step, 1 => codel, 1 => priority]
+    // Each with its defaults, so that none can be forgotten here.
+    let plain = (0..QdiscConfig::KINDS.len(), limit()).prop_map(|(number, limit)| {
+        let limit = ("limit", Given::Text(limit.to_string()));
+        QdiscConfig::all()[number].with(&[limit]).expect("every queue has a limit")
+    });
+    let shaped = (limit(), 500_000u64..20_000_000, 1500u64..20_000).prop_map(|(limit, rate, burst)| {
+        let (rate, burst) = (Some(Rate::from_bps(rate)), Some(Bytes(burst)));
+        QdiscConfig::Tbf(TbfParams { limit, rate, burst, ..Default::default() })
+    });
+    prop_oneof![
+        12 => limit().prop_map(QdiscConfig::drop_tail), 1 => red, 3 => step, 1 => codel, 1 => priority, 1 => plain,
+        1 => shaped, 3 => plain_step,
+    ]
 }
 
 fn constant() -> impl Strategy<Value = u64> {
