@@ -254,6 +254,10 @@ fn all_of_dctcps_packets_are_ecn_capable_and_only_new_data_of_rfc_3168() {
     };
     let dctcp = run("dctcp", &plain());
     assert_eq!(dctcp.codepoints(|_| true), [Ecn::Ect0], "{:?}", dctcp.sent);
+    let prague = run("prague", &plain());
+    let is_syn = |s: &Sent| s.segment.flags.contains(Flags::SYN);
+    assert_eq!(prague.codepoints(|s| !is_syn(s)), [Ecn::Ect1], "{:?}", prague.sent);
+    assert_eq!(prague.codepoints(is_syn), [Ecn::NotEct]);
     let classic = run("reno", &ecn(EcnFeedback::Auto));
     assert_eq!(classic.codepoints(|s| !is_data(s)), [Ecn::NotEct]);
     let mut highest = 0;
@@ -322,6 +326,34 @@ fn a_client_that_has_nothing_to_say_but_its_first_acknowledgement_is_understood(
     assert_eq!(path.server.stats().ecn_reductions, 0, "{:?}", path.sent);
 }
 
+#[test]
+fn pragues_window_falls_at_once_and_by_how_much_was_marked() {
+    let config = TcpConfig { delayed_ack: TimeDelta::ZERO, ..plain() };
+    let run = |server: &str| {
+        let server = (server, &config);
+        let path = Path::new(("prague", &config), server).marking((100..400).step_by(20)).send(400);
+        let marked: Vec<u64> = path.acks().windows(2).filter(|w| w[0].1 != w[1].1).map(|w| w[1].0).collect();
+        (marked.len(), path.client.stats().ecn_reductions, path.client.cwnd(), path)
+    };
+    // Each mark is an acknowledgement of its own, and the sender saw all: one in twenty leaves most of the window.
+    let (marked, reductions, window, path) = run("prague");
+    assert_eq!(marked, 15);
+    assert!((4..=12).contains(&reductions), "{reductions}");
+    let Controller::Prague(prague) = path.client.congestion_control() else { panic!("it is Prague") };
+    assert!((0.005..0.05).contains(&prague.alpha()), "{}", prague.alpha());
+    assert!(window > 40 * MSS, "{window}");
+    // A server without ECN, and one that knows RFC 3168 alone, whose echoes halve the window.
+    let (.., path) = run("reno");
+    assert_eq!(path.codepoints(|s| s.segment.len > 0), [Ecn::NotEct]);
+    let classic = ecn(EcnFeedback::Rfc3168);
+    let path = Path::new(("prague", &config), ("reno", &classic)).marking((100..400).step_by(20)).send(400);
+    assert_eq!(path.codepoints(|s| s.from_client && s.segment.len > 0), [Ecn::Ect0]);
+    let Controller::Prague(prague) = path.client.congestion_control() else { panic!("it is Prague") };
+    assert_eq!(prague.alpha(), 0.0, "it counts no marks");
+    assert!(path.client.cwnd() < 20 * MSS, "{}", path.client.cwnd());
+    assert!(path.client.stats().ecn_reductions >= 3);
+}
+
 /// The flags of SYN and SYN/ACK, the codepoints of data and of acknowledgements, and the echoes of a mark on segment 1 of four, each
 /// acknowledged at once.
 fn negotiated(client: (&str, &TcpConfig), server: (&str, &TcpConfig)) -> String {
@@ -347,6 +379,7 @@ fn every_pair_of_modes_agrees_on_what_both_can() {
         ("dctcp", "dctcp", plain()),
         ("accecn", "reno", ecn(EcnFeedback::Accecn)),
         ("accdctcp", "dctcp", ecn(EcnFeedback::Accecn)),
+        ("prague", "prague", plain()),
     ];
     let mut table = String::new();
     for (left, client_cc, client) in &modes {

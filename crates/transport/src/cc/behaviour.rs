@@ -54,6 +54,7 @@ fn two_of_a_kind_share() {
         ("westwood", 0.5),
         ("nice", 0.3),
         ("dctcp", 0.5),
+        ("prague", 0.5),
     ];
     for (name, least) in kinds {
         let outcome = run(&[name, name], 2000, 40, 80, 20, 120);

@@ -20,6 +20,7 @@ algorithms! {
     lp::Lp boxed,
     nice::Nice boxed,
     dctcp::Dctcp,
+    prague::Prague boxed,
     fixed::Fixed,
 }
 

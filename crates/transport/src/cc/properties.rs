@@ -150,7 +150,9 @@ fn drive(
                     cwnd_limited: limited,
                     phase,
                 });
-                if !limited || matches!(phase, Phase::Recovery | Phase::Cwr) {
+                // That marks do not hold growth up is what L4S is about.
+                let held = phase == Phase::Recovery || phase == Phase::Cwr && cc.ecn_need() != EcnNeed::L4s;
+                if !limited || held {
                     prop_assert!(cc.cwnd() <= before, "step {step}: grew to {} in {phase:?}", cc.cwnd());
                 }
             }
@@ -243,6 +245,7 @@ proptest! {
             Algorithm::Lp(LpParams { threshold: n(0), smoothing: n(1), inference: n(2), ..LpParams::default() }),
             Algorithm::Nice(NiceParams { threshold: n(0), fraction: n(1), decrease: n(2), floor: n(3), burst: count, alpha: n(4), beta: n(5), gamma: n(6), slow_start, ..NiceParams::default() }),
             Algorithm::Fixed(FixedParams { segments: n(0) }),
+            Algorithm::Prague(PragueParams { gain: n(0), virtual_rtt: target, rtt_transition: count, slow_start }),
             Algorithm::Dctcp(DctcpParams { gain: n(0), initial_alpha: n(1), slow_start }),
         ] {
             let mut cc = algorithm.build(&config);
