@@ -192,6 +192,11 @@ impl Echo {
         let start = if feedback == Feedback::Accurate { ACE_START } else { 0 };
         Echo { feedback, marked_last: false, flags: Flags::default().with_ace(start) }
     }
+    /// Whether there is ECN.
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.feedback != Feedback::Off
+    }
     /// Flags that acknowledgements carry now.
     #[inline]
     pub(super) fn flags(&self) -> Flags {
@@ -221,7 +226,6 @@ impl Echo {
     }
 
     /// A segment arrived: `data` if it carries payload, `ce` if it was marked. `waiting`: data waits to be acknowledged.
-    #[inline]
     pub(super) fn on_segment(&mut self, flags: Flags, data: bool, ce: bool, waiting: bool) -> Noted {
         match self.feedback {
             Feedback::Off => Noted::default(),
