@@ -50,6 +50,11 @@ struct Path {
     lose_back: Vec<usize>,
     data: usize,
     back: usize,
+    /// The client's data goes over a link that takes so long for a packet, and marks those that find so many waiting.
+    link: Option<(TimeDelta, u64)>,
+    /// When it will be free, and the sum of what data segments found waiting there.
+    free: Timestamp,
+    found: u64,
 }
 
 impl Path {
@@ -68,6 +73,9 @@ impl Path {
             lose_back: Vec::new(),
             data: 0,
             back: 0,
+            link: None,
+            free: Timestamp::ZERO,
+            found: 0,
         }
     }
 
@@ -91,19 +99,25 @@ impl Path {
                 let end = if from_client { &mut self.client } else { &mut self.server };
                 while let Some((segment, ecn)) = end.poll_transmit(self.now) {
                     self.sent.push(Sent { from_client, segment, ecn });
-                    let (mut lost, mut marked) = (false, false);
+                    let (mut lost, mut marked, mut leaves) = (false, false, self.now);
                     if from_client && segment.len > 0 {
                         marked = self.mark.contains(&self.data) && ecn != Ecn::NotEct;
                         lost = self.lose.contains(&self.data);
                         self.data += 1;
+                        if let Some((span, threshold)) = self.link {
+                            let waiting = self.free.saturating_since(self.now).as_nanos() / span.as_nanos();
+                            self.found += waiting;
+                            marked |= waiting >= threshold && ecn != Ecn::NotEct;
+                            self.free = self.free.max(self.now) + span;
+                            leaves = self.free;
+                        }
                     } else if !from_client {
                         lost = self.lose_back.contains(&self.back);
                         self.back += 1;
                     }
                     if !lost {
-                        // A microsecond apart, so that there is an order.
                         let number = self.sent.len();
-                        let at = self.now + DELAY + TimeDelta::from_micros(number as u64);
+                        let at = leaves + DELAY;
                         self.flying.insert((at, number), (from_client, segment, marked));
                     }
                 }
@@ -150,6 +164,7 @@ impl Path {
     fn alpha(&self) -> f64 {
         match self.client.congestion_control() {
             Controller::Dctcp(dctcp) => dctcp.alpha(),
+            Controller::Prague(prague) => prague.alpha(),
             other => panic!("{} has no alpha", other.name()),
         }
     }
@@ -254,6 +269,10 @@ fn all_of_dctcps_packets_are_ecn_capable_and_only_new_data_of_rfc_3168() {
     };
     let dctcp = run("dctcp", &plain());
     assert_eq!(dctcp.codepoints(|_| true), [Ecn::Ect0], "{:?}", dctcp.sent);
+    let prague = run("prague", &plain());
+    let is_syn = |s: &Sent| s.segment.flags.contains(Flags::SYN);
+    assert_eq!(prague.codepoints(|s| !is_syn(s)), [Ecn::Ect1], "{:?}", prague.sent);
+    assert_eq!(prague.codepoints(is_syn), [Ecn::NotEct]);
     let classic = run("reno", &ecn(EcnFeedback::Auto));
     assert_eq!(classic.codepoints(|s| !is_data(s)), [Ecn::NotEct]);
     let mut highest = 0;
@@ -322,6 +341,62 @@ fn a_client_that_has_nothing_to_say_but_its_first_acknowledgement_is_understood(
     assert_eq!(path.server.stats().ecn_reductions, 0, "{:?}", path.sent);
 }
 
+#[test]
+fn pragues_window_falls_at_once_and_by_how_much_was_marked() {
+    let config = TcpConfig { delayed_ack: TimeDelta::ZERO, ..plain() };
+    let run = |server: &str| {
+        let server = (server, &config);
+        let path = Path::new(("prague", &config), server).marking((100..400).step_by(20)).send(400);
+        let marked: Vec<u64> = path.acks().windows(2).filter(|w| w[0].1 != w[1].1).map(|w| w[1].0).collect();
+        (marked.len(), path.client.stats().ecn_reductions, path.client.cwnd(), path)
+    };
+    // Each mark is an acknowledgement of its own, and the sender saw all: one in twenty leaves most of the window.
+    let (marked, reductions, window, path) = run("prague");
+    assert_eq!(marked, 15);
+    assert!((4..=12).contains(&reductions), "{reductions}");
+    assert!((0.005..0.05).contains(&path.alpha()), "{}", path.alpha());
+    assert!(window > 40 * MSS, "{window}");
+    // A server without ECN, and one that knows RFC 3168 alone, whose echoes halve the window.
+    let (.., path) = run("reno");
+    assert_eq!(path.codepoints(|s| s.segment.len > 0), [Ecn::NotEct]);
+    let classic = ecn(EcnFeedback::Rfc3168);
+    let path = Path::new(("prague", &config), ("reno", &classic)).marking((100..400).step_by(20)).send(400);
+    assert_eq!(path.codepoints(|s| s.from_client && s.segment.len > 0), [Ecn::Ect0]);
+    assert_eq!(path.alpha(), 0.0, "it counts no marks");
+    assert!(path.client.cwnd() < 20 * MSS, "{}", path.client.cwnd());
+    assert!(path.client.stats().ecn_reductions >= 3);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too long for Miri")]
+fn on_a_link_that_marks_early_the_queue_is_short_and_the_link_full() {
+    // A packet in 0.2 ms and 20 ms both ways: a pipe of 100. Reno needs a queue as long. DCTCP's alpha is below its law's 0.13: the segment that
+    // leaves as the window is reduced is marked, too, and reduces it once more.
+    for (cc, threshold, queue) in [("dctcp", 20, 12.0..20.0), ("prague", 5, 1.0..5.0)] {
+        for delayed in [0, 40] {
+            let config = TcpConfig { delayed_ack: TimeDelta::from_millis(delayed), ..plain() };
+            let mut path = Path::new((cc, &config), (cc, &config));
+            path.link = Some((TimeDelta::from_micros(200), threshold));
+            path.client.set_unlimited(true);
+            path.client.open(path.now);
+            path.run(TimeDelta::from_secs(5));
+            let begin = (path.client.bytes_acked(), path.found, path.data, path.server.stats().ce_marks);
+            path.run(TimeDelta::from_secs(20));
+            let used = (path.client.bytes_acked() - begin.0) as f64 / MSS as f64 / 100_000.0;
+            let data = (path.data - begin.2) as f64;
+            let mean = (path.found - begin.1) as f64 / data;
+            let marked = (path.server.stats().ce_marks - begin.3) as f64 / data;
+            let alpha = path.alpha();
+            let seen =
+                format!("{cc}, {delayed} ms: {used} used, queue {mean}, marked {marked}, alpha {alpha}");
+            assert!(used > 0.98, "{seen}");
+            assert!(queue.contains(&mean), "{seen}");
+            assert!((0.03..0.2).contains(&marked) && (0.6..1.5).contains(&(alpha / marked)), "{seen}");
+            assert_eq!(path.client.stats().retransmitted_segments, 0, "{seen}");
+        }
+    }
+}
+
 /// The flags of SYN and SYN/ACK, the codepoints of data and of acknowledgements, and the echoes of a mark on segment 1 of four, each
 /// acknowledged at once.
 fn negotiated(client: (&str, &TcpConfig), server: (&str, &TcpConfig)) -> String {
@@ -347,6 +422,7 @@ fn every_pair_of_modes_agrees_on_what_both_can() {
         ("dctcp", "dctcp", plain()),
         ("accecn", "reno", ecn(EcnFeedback::Accecn)),
         ("accdctcp", "dctcp", ecn(EcnFeedback::Accecn)),
+        ("prague", "prague", plain()),
     ];
     let mut table = String::new();
     for (left, client_cc, client) in &modes {

@@ -80,6 +80,11 @@ impl MarkedPart {
             let part = self.marked as f64 / self.acked as f64;
             self.alpha = (self.alpha + self.gain * (part - self.alpha)).clamp(0.0, 1.0);
         }
+        self.skip(ack);
+    }
+
+    /// Begins the next window of data, and leaves the average as it is.
+    pub(super) fn skip(&mut self, ack: &AckSample) {
         (self.acked, self.marked, self.end) = (0, 0, ack.next_seq);
     }
 }

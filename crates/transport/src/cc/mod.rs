@@ -32,6 +32,7 @@ algorithms! {
     bbr::Bbr boxed,
     bbr3::Bbr3 boxed,
     dctcp::Dctcp,
+    prague::Prague boxed,
     fixed::Fixed,
 }
 

@@ -169,8 +169,9 @@ fn drive(
                     cwnd_limited: limited,
                     phase,
                 });
-                let held = !limited || matches!(phase, Phase::Recovery | Phase::Cwr);
-                if held && !cc.governs_recovery() {
+                // That marks do not hold growth up is what L4S is about.
+                let held = phase == Phase::Recovery || phase == Phase::Cwr && cc.ecn_need() != EcnNeed::L4s;
+                if (!limited || held) && !cc.governs_recovery() {
                     prop_assert!(cc.cwnd() <= before, "step {step}: grew to {} in {phase:?}", cc.cwnd());
                 }
             }

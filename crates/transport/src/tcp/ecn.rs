@@ -117,12 +117,6 @@ pub(super) fn seen_on_syn(ce: bool) -> u8 {
     if ce { 6 } else { 2 }
 }
 
-/// The ACE field of the server's first acknowledgement, if it is one without payload, as a counter: it says what the client saw on the SYN/ACK
-/// (RFC 9768 section 3.2.2.1).
-pub(super) fn counter_of_first(flags: Flags) -> Flags {
-    flags.with_ace(if flags.ace() == seen_on_syn(true) { ACE_START + 1 } else { ACE_START })
-}
-
 /// What a sender needs of ECN for every segment, in one byte: the codepoint of new data, and the flags by which an acknowledgement says that
 /// nothing new was marked.
 // Bits 0 and 1: the codepoint. 2 to 4: the ACE field seen last; zero where there is none. 5 to 7: those bits of it that say something.
@@ -198,6 +192,11 @@ impl Echo {
         let start = if feedback == Feedback::Accurate { ACE_START } else { 0 };
         Echo { feedback, marked_last: false, flags: Flags::default().with_ace(start) }
     }
+    /// Whether there is ECN.
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.feedback != Feedback::Off
+    }
     /// Flags that acknowledgements carry now.
     #[inline]
     pub(super) fn flags(&self) -> Flags {
@@ -227,7 +226,6 @@ impl Echo {
     }
 
     /// A segment arrived: `data` if it carries payload, `ce` if it was marked. `waiting`: data waits to be acknowledged.
-    #[inline]
     pub(super) fn on_segment(&mut self, flags: Flags, data: bool, ce: bool, waiting: bool) -> Noted {
         match self.feedback {
             Feedback::Off => Noted::default(),
@@ -350,10 +348,6 @@ mod tests {
         let mut echo = Echo::new(Feedback::Accurate);
         assert_eq!((echo.on_syn_ack(true), echo.flags().ace()), (Some(6), 6));
         assert_eq!(Echo::new(Feedback::Latched).on_syn_ack(true), None);
-        assert_eq!(
-            (counter_of_first(Flags(0).with_ace(6)).ace(), counter_of_first(Flags::CWR).ace()),
-            (6, 5)
-        );
     }
 
     #[test]

@@ -188,7 +188,13 @@ impl Receiver {
             // RFC 7323 section 4.3: the earliest unacknowledged segment's value is echoed.
             self.ts_recent = value;
         }
-        let noted = self.echo.on_segment(segment.flags, segment.len > 0, ce, self.unacked > 0);
+        self.echo.is_on() && self.on_ecn(segment.flags, segment.len > 0, ce)
+    }
+
+    /// ECN of any segment. Returns whether it brought a congestion mark.
+    #[inline(never)]
+    fn on_ecn(&mut self, flags: Flags, data: bool, ce: bool) -> bool {
+        let noted = self.echo.on_segment(flags, data, ce, self.unacked > 0);
         if noted.turned {
             self.on_turn();
         }
@@ -197,7 +203,6 @@ impl Receiver {
     }
 
     /// The echo has turned: what came before is acknowledged with the echo of then, and the segment at hand at once (RFC 8257 section 3.2).
-    #[inline(never)]
     fn on_turn(&mut self) {
         self.early = (self.nxt - self.last_ack_sent).min(u64::from(HANDSHAKE - 1)) as u32;
         self.ack_now = true;

@@ -3,7 +3,6 @@
 use warpline_core::record::TcpEvent;
 use warpline_core::{Ecn, Flags, Segment, Timestamp};
 
-use super::super::ecn::counter_of_first;
 use super::{Connection, Control, Outcome, State};
 use crate::cc::CongestionControl;
 
@@ -142,15 +141,8 @@ impl<C: CongestionControl> Connection<C> {
                 self.receiver.request_ack();
                 return;
             }
-            if segment.len == 0 && self.sender.ecn().is_accurate() {
-                let flags = counter_of_first(segment.flags);
-                self.on_acknowledged(now, &Segment { flags, ..*segment }, ce);
-            } else {
-                self.on_acknowledged(now, segment, ce);
-            }
-        } else {
-            self.on_acknowledged(now, segment, ce);
         }
+        self.on_acknowledged(now, segment, ce);
         if self.is_closed() {
             return;
         }

@@ -384,12 +384,15 @@ impl<C: CongestionControl> Sender<C> {
                 self.uses.ecn.is_on() && flags.contains(Flags::ECE) && !flags.contains(Flags::SYN);
             return if delivery.marked { delivery.bytes } else { 0 };
         }
-        // One that delivers nothing may be old, and the next one says the same.
+        // One that delivers nothing may be old, and the next one says the same. It may also be the first one, which has no counter (RFC 9768
+        // section 3.2.2.1).
         if delivery.bytes == 0 || flags.contains(Flags::SYN) {
             return 0;
         }
         let packets = delivery.segments.max(1);
-        let marked = self.uses.ecn.count(flags, packets).min(packets);
+        // As on the plain path: of small segments, more than the counter can tell are not looked for.
+        let most = if delivery.bytes < 8 * self.mss { packets.min(7) } else { packets };
+        let marked = self.uses.ecn.count(flags, most).min(packets);
         delivery.marked = marked > 0;
         // Packets were counted: their mean size stands for each.
         (u128::from(delivery.bytes) * u128::from(marked) / u128::from(packets)) as u64

@@ -436,10 +436,6 @@ impl<C: CongestionControl> Sender<C> {
         // In this order, since the first two are in a cache line that is at hand.
         self.uses.sack && !self.uses.rack && self.episode.is_recovery()
     }
-    /// What it knows of ECN.
-    pub(super) fn ecn(&self) -> SenderEcn {
-        self.uses.ecn
-    }
     /// Next byte to send.
     #[inline]
     pub(super) fn nxt(&self) -> u64 {
