@@ -15,6 +15,76 @@ from warpline._part import Part
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Bbr(Part):
+    """BBR, version 1 (Cardwell et al. 2016).
+
+    Attributes:
+        startup_gain: Rate of STARTUP as a multiple of the bandwidth, and its window as a multiple of the bandwidth-
+            delay product: 2/ln 2. DRAIN sends at its inverse. Default 2.885. Above 1.
+        cwnd_gain: Window of PROBE_BW as a multiple of the bandwidth-delay product. Default 2. At least 1.
+        pacing_margin: Part of the rate that is left unused, so that queues get shorter. Default 0.01. At least 0 and
+            below 1.
+        bandwidth_window: How long a delivery rate counts. Default 10 round trips. At least 1.
+        min_rtt_window: How long an RTT counts; then PROBE_RTT looks for the smallest. Above 0s. Default 10s.
+        probe_rtt: How long PROBE_RTT lasts, and a round trip at least. Above 0s. Default 200ms.
+        quantum: Data that a host with segmentation offload sends at once, as a time at the pacing rate. The window
+            allows for three such bursts, of two segments at least. Default 1ms.
+        aggregation: Whether the window allows for acknowledgements that come together. Default true.
+        policers: Whether it looks for policers, and keeps to their rate. Default true.
+    """
+
+    KIND: ClassVar[str | None] = "bbr"
+    startup_gain: float | None = None
+    cwnd_gain: float | None = None
+    pacing_margin: float | None = None
+    bandwidth_window: int | None = None
+    min_rtt_window: Time | None = None
+    probe_rtt: Time | None = None
+    quantum: Time | None = None
+    aggregation: bool | None = None
+    policers: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bbr3(Part):
+    """BBR, version 3 (draft-ietf-ccwg-bbr).
+
+    Attributes:
+        startup_gain: Rate of STARTUP as a multiple of the bandwidth: 4 ln 2. Default 2.77. Above 1.
+        cwnd_gain: Window as a multiple of the bandwidth-delay product; a quarter more while probing. Default 2. At
+            least 1.
+        pacing_margin: Part of the rate that is left unused, so that queues get shorter. Default 0.01. At least 0 and
+            below 1.
+        loss_threshold: Part of a round trip's data whose loss is too much. Default 0.02. Above 0 and below 1.
+        beta: What remains of the bounds at least after a round trip with too much loss. Default 0.7. Above 0 and below
+            1.
+        headroom: Part of what the path holds that is left free for others between probes. Default 0.15. At least 0 and
+            below 1.
+        min_rtt_window: How long an RTT counts. Above 0s. Default 10s.
+        probe_rtt_interval: How long an RTT puts off PROBE_RTT. Above 0s. Default 5s.
+        probe_rtt: How long PROBE_RTT lasts, and a round trip at least. Above 0s. Default 200ms.
+        probe_wait: Time from a probe to the next at least, where it is not counted in round trips. Default 2s.
+        probe_wait_spread: Up to so much is added to that at random. Default 1s.
+        quantum: Data that a host with segmentation offload sends at once, as a time at the pacing rate. The window
+            holds three such bursts, of two segments at least. Default 1ms.
+    """
+
+    KIND: ClassVar[str | None] = "bbr3"
+    startup_gain: float | None = None
+    cwnd_gain: float | None = None
+    pacing_margin: float | None = None
+    loss_threshold: float | None = None
+    beta: float | None = None
+    headroom: float | None = None
+    min_rtt_window: Time | None = None
+    probe_rtt_interval: Time | None = None
+    probe_rtt: Time | None = None
+    probe_wait: Time | None = None
+    probe_wait_spread: Time | None = None
+    quantum: Time | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BernoulliLoss(Part):
     """Each packet is lost with the same probability, independently.
 
@@ -54,6 +124,38 @@ class Bic(Part):
     low_window: int | None = None
     smooth_part: int | None = None
     ack_ratio: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cdg(Part):
+    """CDG (Hayes and Armitage 2011).
+
+    Attributes:
+        counting: What an acknowledgement counts for when the window grows. Default bytes.
+        limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
+            for no limit, as in Linux. After a time-out a limit is 1. Default 0.
+        hystart: What ends slow start before a loss does. Default linux.
+        rounds: Rounds that a gradient is averaged over. Default 8. At least 1 and at most 256.
+        scale: G: the mean rise of the RTT per round at which the window falls with probability 1 - 1/e. Above 0s.
+            Default 3ms.
+        beta: What remains of the window after a backoff: about the square root of a half. Default 0.707. Above 0 and
+            below 1.
+        ineffectual: Backoffs in a row without effect after which there are none; 0 for no limit, as befits background
+            traffic. Default 5.
+        shadow: Whether there is a shadow window; no, for background traffic. Default true.
+        loss_tolerance: Whether a loss counts only where the gradients say that the queue is full. Default false.
+    """
+
+    KIND: ClassVar[str | None] = "cdg"
+    counting: AckCounting | None = None
+    limit: int | None = None
+    hystart: Hystart | None = None
+    rounds: int | None = None
+    scale: Time | None = None
+    beta: float | None = None
+    ineffectual: int | None = None
+    shadow: bool | None = None
+    loss_tolerance: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,6 +245,38 @@ class Codel(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Compound(Part):
+    """Compound TCP (Tan et al. 2006, draft-sridharan-tcpm-ctcp).
+
+    Attributes:
+        counting: What an acknowledgement counts for when the window grows. Default bytes.
+        limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
+            for no limit, as in Linux. After a time-out a limit is 1. Default 0.
+        hystart: What ends slow start before a loss does. Default no.
+        alpha: Factor of the growth per round trip, alpha win^k. Default 0.125. At least 0.
+        k: Exponent of the growth per round trip. Default 0.75. At least 0 and at most 1.
+        beta: What part of the window a loss takes. Default 0.5. Above 0 and below 1.
+        eta: What part of its queue the connection gives up in a round trip. Default 1. At least 0.
+        gamma: Segments in the queue from which on the window is too large; after tuning, at most. Default 30 segments.
+            Above 0.
+        gamma_min: The same after tuning, at least. Not above `gamma`. Default 5 segments. At least 0.
+        lambda_: Weight of a loss in the tuning of gamma; 0 for none. Default 0.8. At least 0 and at most 1.
+    """
+
+    KIND: ClassVar[str | None] = "compound"
+    counting: AckCounting | None = None
+    limit: int | None = None
+    hystart: Hystart | None = None
+    alpha: float | None = None
+    k: float | None = None
+    beta: float | None = None
+    eta: float | None = None
+    gamma: float | None = None
+    gamma_min: float | None = None
+    lambda_: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ConstantDistribution(Part):
     """Always the same.
 
@@ -152,6 +286,22 @@ class ConstantDistribution(Part):
 
     KIND: ClassVar[str | None] = "constant"
     value: float | Size | Time
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CorrelatedLoss(Part):
+    """Whether a packet is lost is correlated with whether the one before was.
+
+    Attributes:
+        probability: Loss probability. 0 to 1.
+        correlation: Correlation with the packet before; 1: all share the fate of the first. 0 to 1.
+        form: What the correlation means. Default outcomes.
+    """
+
+    KIND: ClassVar[str | None] = "correlated"
+    probability: Probability
+    correlation: Probability
+    form: Correlation | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -200,6 +350,29 @@ class CustomCc(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Dctcp(Part):
+    """DCTCP (RFC 8257), for switches that mark early. It turns ECN on.
+
+    Attributes:
+        counting: What an acknowledgement counts for when the window grows. Default bytes.
+        limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
+            for no limit, as in Linux. After a time-out a limit is 1. Default 0.
+        hystart: What ends slow start before a loss does. Default no.
+        gain: Weight of a window of data in the moving average of the marked part. Default 0.0625. Above 0 and at most
+            1.
+        initial_alpha: The marked part that a new connection assumes: the first marks reduce the window by half of it.
+            Default 1. At least 0 and at most 1.
+    """
+
+    KIND: ClassVar[str | None] = "dctcp"
+    counting: AckCounting | None = None
+    limit: int | None = None
+    hystart: Hystart | None = None
+    gain: float | None = None
+    initial_alpha: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DelayStep(Part):
     """A step of a link's delay.
 
@@ -237,6 +410,74 @@ class Droptail(Part):
 
     KIND: ClassVar[str | None] = "droptail"
     limit: QueueLimit | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Drr(Part):
+    """Deficit round robin (Shreedhar and Varghese 1995).
+
+    Attributes:
+        limit: How much may wait in all queues together. Above 0p. Default 1000p.
+        quantum: Bytes that a turn adds to what a queue may send. Without it a full packet of 1500B with the link's
+            `framing`. Above 0B.
+        flows: Number of queues that flows are hashed to. Default 1024. At least 1 and at most 65536.
+    """
+
+    KIND: ClassVar[str | None] = "drr"
+    limit: QueueLimit | None = None
+    quantum: Size | None = None
+    flows: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dualpi2(Part):
+    """Dual queue coupled AQM with PI2 (RFC 9332).
+
+    Attributes:
+        limit: How much may wait in both queues together. Above 0p. Default 10000p.
+        target: Delay that the classic queue is kept at. Above 0s. Default 15ms.
+        update: How often the base probability is computed. 10us or more. Default 16ms.
+        alpha: Weight of the delay's distance from its target, in base probability per second. Default 0.16. At least 0.
+        beta: Weight of the delay's change from update to update, in base probability per second. Default 3.2. At least
+            0.
+        coupling: Coupling factor: the marking probability of L4S is so many times the base probability. Default 2. At
+            least 1.
+        step: Delay above which an L4S packet is marked by its own queue. Default 1ms.
+        ramp: How far above `step` the probability to be marked comes to 1. Zero: at once. Default 0s.
+        step_packets: L4S packets that must be left in the queue for its own marks. Default 0.
+        classic_share: Share of the rate that classic packets have for certain. 0 to 1. Default 0.1.
+        codepoints: Which packets are for the L4S queue. Default l4s.
+        drop_overload: Whether L4S packets are dropped on overload. Default true.
+        drop_early: Whether the coupled probabilities apply on arrival, and not when packets leave. Default false.
+        protect: Whether packets of flows that build a queue are put into the classic queue (RFC 9957). Default false.
+        critical_delay: Delay of the L4S queue below which no packet is turned away from it. Above 0s. Default 1ms.
+        critical_score: Score from which packets of a flow are turned away at the critical delay; at twice that delay
+            half of it is enough. Above 0s. Default 4ms.
+        aging: Rate at which scores drain: a flow may cause so many bits of marked packets per second. Above 0bit/s.
+            Default 4194.304kbit/s.
+        buckets: Number of buckets for flows; there is another one for flows that find none. Default 32. At least 1 and
+            at most 65536.
+    """
+
+    KIND: ClassVar[str | None] = "dualpi2"
+    limit: QueueLimit | None = None
+    target: Time | None = None
+    update: Time | None = None
+    alpha: float | None = None
+    beta: float | None = None
+    coupling: float | None = None
+    step: Time | None = None
+    ramp: Time | None = None
+    step_packets: int | None = None
+    classic_share: Probability | None = None
+    codepoints: L4sCodepoints | None = None
+    drop_overload: bool | None = None
+    drop_early: bool | None = None
+    protect: bool | None = None
+    critical_delay: Time | None = None
+    critical_score: Time | None = None
+    aging: Rate | None = None
+    buckets: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -489,6 +730,29 @@ class Flow(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FourStateLoss(Part):
+    """Bursts of losses in which some packets pass, and lone losses between bursts.
+
+    Attributes:
+        begin: Probability per packet between bursts that a burst begins, with a loss (netem's p13). 0 to 1.
+        end: Probability after a loss in a burst that the burst ends (netem's p31). 0 to 1.
+        pass_: Probability after a loss in a burst that the next packet passes and the burst goes on (netem's p32). If
+            it and `end` come to more than 1, it counts first. 0 to 1. Default 0.
+        lose: Probability after a packet that passed in a burst that the next one is lost (netem's p23). 0 to 1. Default
+            1.
+        alone: Probability per packet between bursts that it alone is lost (netem's p14). If it and `begin` come to more
+            than 1, it counts first. 0 to 1. Default 0.
+    """
+
+    KIND: ClassVar[str | None] = "four-state"
+    begin: Probability
+    end: Probability
+    pass_: Probability | None = None
+    lose: Probability | None = None
+    alone: Probability | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class FqCodel(Part):
     """Fair queueing with CoDel in each flow's queue (RFC 8290). The limit is over all flows.
 
@@ -513,6 +777,44 @@ class FqCodel(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FqPie(Part):
+    """Fair queueing with PIE in each flow's queue (Linux). The limit is over all flows.
+
+    Attributes:
+        limit: How much may wait. Above 0p. Default 10240p.
+        target: Delay that the queue is kept at (QDELAY_REF). Above 0s. Default 15ms.
+        update: How often the drop probability is computed (T_UPDATE). 10us or more. Default 15ms.
+        max_burst: How long a burst passes without drops (MAX_BURST). Default 150ms.
+        alpha: Weight of the delay's distance from its target, in drop probability per second. Default 0.125. At least
+            0.
+        beta: Weight of the delay's change from update to update, in drop probability per second. Default 1.25. At least
+            0.
+        delay: How the delay is known. Default timestamps.
+        derandomize: Whether drops are spaced, and not each drawn by itself. Default true.
+        ecn: Whether ECN-capable packets are marked instead of dropped, while the probability is not above `mark_up_to`.
+            Default false.
+        mark_up_to: Drop probability up to which packets are marked. 0 to 1. Default 0.1.
+        quantum: Bytes that a queue may send per round. Without it a full packet of 1500B with the link's `framing`.
+            Above 0B.
+        flows: Number of queues that flows are hashed to. Default 1024. At least 1 and at most 65536.
+    """
+
+    KIND: ClassVar[str | None] = "fq_pie"
+    limit: QueueLimit | None = None
+    target: Time | None = None
+    update: Time | None = None
+    max_burst: Time | None = None
+    alpha: float | None = None
+    beta: float | None = None
+    delay: PieDelay | None = None
+    derandomize: bool | None = None
+    ecn: bool | None = None
+    mark_up_to: Probability | None = None
+    quantum: Size | None = None
+    flows: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class GilbertElliottLoss(Part):
     """Two states with a loss probability each; after each packet the state may change (Gilbert 1960, Elliott 1963).
 
@@ -529,6 +831,34 @@ class GilbertElliottLoss(Part):
     bad_to_good: Probability
     loss_good: Probability | None = None
     loss_bad: Probability | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Highspeed(Part):
+    """HighSpeed TCP (RFC 3649).
+
+    Attributes:
+        counting: What an acknowledgement counts for when the window grows. Default bytes.
+        limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
+            for no limit, as in Linux. After a time-out a limit is 1. Default 0.
+        hystart: What ends slow start before a loss does. Default no.
+        low_window: Window up to which it is Reno. Default 38 segments. At least 1.
+        low_window_loss: Loss rate that goes with that window. Default 0.001. Above 0 and at most 1.
+        high_window: A large window. Not below `low_window`. Default 83000 segments. At least 1.
+        high_window_loss: Loss rate that goes with the large window. Not above `low_window_loss`. Default 0.0000001.
+            Above 0 and at most 1.
+        high_window_decrease: What part of the large window a loss takes. Default 0.1. Above 0 and at most 0.5.
+    """
+
+    KIND: ClassVar[str | None] = "highspeed"
+    counting: AckCounting | None = None
+    limit: int | None = None
+    hystart: Hystart | None = None
+    low_window: float | None = None
+    low_window_loss: float | None = None
+    high_window: float | None = None
+    high_window_loss: float | None = None
+    high_window_decrease: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -600,6 +930,58 @@ class Htcp(Part):
     adaptive_backoff: bool | None = None
     bandwidth_switch: bool | None = None
     rtt_scaling: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hybla(Part):
+    """TCP Hybla (Caini and Firrincieli 2004).
+
+    Attributes:
+        counting: What an acknowledgement counts for when the window grows. Default bytes.
+        limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
+            for no limit, as in Linux. After a time-out a limit is 1. Default 0.
+        hystart: What ends slow start before a loss does. Default no.
+        reference: Round trip whose growth a connection with a longer one has (RTT0). Above 0s. Default 25ms.
+        max_window: Largest window: without a threshold, a slow start over a long path has no other end before the first
+            news of a loss. Default 65535 segments. At least 2.
+    """
+
+    KIND: ClassVar[str | None] = "hybla"
+    counting: AckCounting | None = None
+    limit: int | None = None
+    hystart: Hystart | None = None
+    reference: Time | None = None
+    max_window: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Illinois(Part):
+    """TCP-Illinois (Liu, Basar and Srikant 2006).
+
+    Attributes:
+        counting: What an acknowledgement counts for when the window grows. Default bytes.
+        limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
+            for no limit, as in Linux. After a time-out a limit is 1. Default 0.
+        hystart: What ends slow start before a loss does. Default no.
+        alpha_min: Growth per round trip with the longest queue. Default 0.3 segments. Above 0.
+        alpha_max: Growth per round trip without a queue. Not below `alpha_min`. Default 10 segments. Above 0.
+        beta_min: What part of the window a loss takes where the queue was short. Default 0.125. Above 0 and below 1.
+        beta_max: What part of the window a loss takes where the queue was long. Not below `beta_min`. Default 0.5.
+            Above 0 and below 1.
+        low_window: Window below which it is Reno. Default 15 segments.
+        theta: Rounds with hardly a queue until the window grows at its fastest again. Default 5. At least 1.
+    """
+
+    KIND: ClassVar[str | None] = "illinois"
+    counting: AckCounting | None = None
+    limit: int | None = None
+    hystart: Hystart | None = None
+    alpha_min: float | None = None
+    alpha_max: float | None = None
+    beta_min: float | None = None
+    beta_max: float | None = None
+    low_window: int | None = None
+    theta: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -932,6 +1314,68 @@ class NormalJitter(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Nv(Part):
+    """TCP-NV (Brakmo 2010).
+
+    Attributes:
+        counting: What an acknowledgement counts for when the window grows. Default bytes.
+        limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
+            for no limit, as in Linux. After a time-out a limit is 1. Default 0.
+        hystart: What ends slow start before a loss does. Default no.
+        pad: Segments in the queue above which the path counts as congested. Default 10 segments. At least 0.
+        pad_buffer: How far below that the window stops growing. Default 2 segments. At least 0.
+        decrease: What part of the window that is too much goes at once. Default 0.3. Above 0 and at most 1.
+        beta: What remains of the window after a loss. Default 0.8. Above 0 and below 1.
+        smoothing: Weight of a new RTT in the smoothed one. Default 0.5. Above 0 and at most 1.
+        reset_period: How long a smallest RTT counts, by itself and then beside the next; a quarter less or more at
+            random. Above 0s. Default 5s.
+        recover_growth: Decisions to grow that double growth which time-outs have halved; 0 for never. Default 8.
+        raise_growth: Decisions to grow that double growth above Reno's; 0 for never. Default 0.
+        base_rtt: The RTT of the path where that is known, from which on there is congestion; 0s for unknown. Default
+            0s.
+    """
+
+    KIND: ClassVar[str | None] = "nv"
+    counting: AckCounting | None = None
+    limit: int | None = None
+    hystart: Hystart | None = None
+    pad: float | None = None
+    pad_buffer: float | None = None
+    decrease: float | None = None
+    beta: float | None = None
+    smoothing: float | None = None
+    reset_period: Time | None = None
+    recover_growth: int | None = None
+    raise_growth: int | None = None
+    base_rtt: Time | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OvertakingJitter(Part):
+    """All packets are delayed but some, which overtake (netem's `reorder`).
+
+    Attributes:
+        delay: Delay of all packets but those that overtake. How far these get ahead depends on how many packets come in
+            that time.
+        probability: Probability that a packet overtakes. 0 to 1.
+        correlation: Correlation with the candidate before. 0 to 1. Default 0.
+        form: What the correlation means. Default outcomes.
+        gap: How many packets there are from one that overtakes to the next candidate: 5 for every fifth packet, if the
+            probability is 1. Default 1. At least 1.
+        reorder: Whether the packets that are not delayed overtake the others; otherwise they wait for them. Default
+            true.
+    """
+
+    KIND: ClassVar[str | None] = "overtaking"
+    delay: Time
+    probability: Probability
+    correlation: Probability | None = None
+    form: Correlation | None = None
+    gap: int | None = None
+    reorder: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ParetoDistribution(Part):
     """Pareto (heavy-tailed) from its smallest value, mean*(shape-1)/shape, up.
 
@@ -1015,6 +1459,48 @@ class Pie(Part):
     derandomize: bool | None = None
     ecn: bool | None = None
     mark_up_to: Probability | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Policer(Part):
+    """Policer: drops what exceeds a rate and a burst (RFC 2697), in front of a FIFO.
+
+    Attributes:
+        limit: How much may wait. Above 0p. Default 1000p.
+        rate: Rate that is allowed, the link's `framing` included. Without it the link's own. Above 0bit/s.
+        burst: Bytes that may come at once. Without it what the rate gives in 100 ms, and at least a full packet. Above
+            0B.
+        ecn: Whether ECN-capable packets are marked instead of dropped. Default false.
+    """
+
+    KIND: ClassVar[str | None] = "policer"
+    limit: QueueLimit | None = None
+    rate: Rate | None = None
+    burst: Size | None = None
+    ecn: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prague(Part):
+    """Prague (draft-briscoe-iccrg-prague-congestion-control), for paths with L4S (RFC 9330). It turns Accurate ECN on.
+
+    Attributes:
+        counting: What an acknowledgement counts for when the window grows. Default bytes.
+        limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
+            for no limit, as in Linux. After a time-out a limit is 1. Default 0.
+        hystart: What ends slow start before a loss does. Default no.
+        gain: Weight of a round trip in the moving average of the marked part. Default 0.0625. Above 0 and at most 1.
+        virtual_rtt: Flows with a shorter round trip grow as fast as with this one; 0s for none. Default 25ms.
+        rtt_transition: Round trips after slow start from which on that holds. Default 4.
+    """
+
+    KIND: ClassVar[str | None] = "prague"
+    counting: AckCounting | None = None
+    limit: int | None = None
+    hystart: Hystart | None = None
+    gain: float | None = None
+    virtual_rtt: Time | None = None
+    rtt_transition: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1127,6 +1613,9 @@ class Red(Part):
         mean_packet: Mean packet size: the time unit of the average's decay over idle time, and the scale of drops where
             bytes count. Above 0B. Default 1kB.
         hard_drop: Whether ECN-capable packets are dropped, too, when the average is beyond the range. Default true.
+        adaptive: Whether `max_probability` changes over time so that the average comes to the middle of the range
+            (Adaptive RED). Default false.
+        adapt_interval: How often it changes. 10us or more. Default 500ms.
     """
 
     KIND: ClassVar[str | None] = "red"
@@ -1139,6 +1628,8 @@ class Red(Part):
     ecn: bool | None = None
     mean_packet: Size | None = None
     hard_drop: bool | None = None
+    adaptive: bool | None = None
+    adapt_interval: Time | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1180,6 +1671,56 @@ class ReplicationPlan(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Scalable(Part):
+    """Scalable TCP (Kelly 2003).
+
+    Attributes:
+        counting: What an acknowledgement counts for when the window grows. Default bytes.
+        limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
+            for no limit, as in Linux. After a time-out a limit is 1. Default 0.
+        hystart: What ends slow start before a loss does. Default no.
+        increase: Segments of growth per segment acknowledged (the paper's a). Default 0.01 segments. Above 0 and at
+            most 1.
+        decrease: What part of the window a loss takes (the paper's b). Default 0.125. Above 0 and below 1.
+        legacy_window: Window up to which a loss takes half of it: 16 segments in the paper, none in Linux. Default 0
+            segments. At least 0.
+    """
+
+    KIND: ClassVar[str | None] = "scalable"
+    counting: AckCounting | None = None
+    limit: int | None = None
+    hystart: Hystart | None = None
+    increase: float | None = None
+    decrease: float | None = None
+    legacy_window: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sfq(Part):
+    """Stochastic fairness queueing (McKenney 1990, Linux).
+
+    Attributes:
+        limit: How much may wait in all queues together. Above 0p. Default 127p.
+        depth: Packets that may wait in one queue. Default 127. At least 1.
+        quantum: Bytes that a queue may send per round. Without it a full packet of 1500B with the link's `framing`.
+            Above 0B.
+        divisor: Number of queues that flows are hashed to. Default 1024. At least 1 and at most 65536.
+        flows: Queues that may have packets at a time. Default 128. At least 1.
+        perturb: How often the hash changes. Zero: never. Default 0s.
+        head_drop: Whether the oldest packet of a queue is dropped, and not the youngest. Default false.
+    """
+
+    KIND: ClassVar[str | None] = "sfq"
+    limit: QueueLimit | None = None
+    depth: int | None = None
+    quantum: Size | None = None
+    divisor: int | None = None
+    flows: int | None = None
+    perturb: Time | None = None
+    head_drop: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SprayRouting(Part):
     """Packet spraying: a sender takes another route for each packet, in turn.
 
@@ -1207,6 +1748,43 @@ class Star(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Step(Part):
+    """Marking above a threshold of what waits, as for DCTCP (Alizadeh et al. 2010).
+
+    Attributes:
+        limit: How much may wait. Above 0p. Default 1000p.
+        threshold: How much must wait for an arriving packet to be marked (K). Links are simulated fastest where it is
+            in packets. Default 65p.
+    """
+
+    KIND: ClassVar[str | None] = "step"
+    limit: QueueLimit | None = None
+    threshold: QueueLimit | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tbf(Part):
+    """Token bucket filter (Linux): shapes to a rate and a burst.
+
+    Attributes:
+        limit: How much may wait; a time and a BDP are counted at `rate`. Above 0p. Default 1000p.
+        rate: Rate, the link's `framing` included. Without it the link's own. Above 0bit/s.
+        burst: Bytes that may leave at once. Without it what the rate gives in 10 ms, and at least a full packet. Above
+            0B.
+        peak: Rate within a burst. Without it the link's own. Above 0bit/s.
+        peak_burst: Bytes that may leave at once at the peak rate. Without it a full packet of 1500B with the link's
+            `framing`. Above 0B.
+    """
+
+    KIND: ClassVar[str | None] = "tbf"
+    limit: QueueLimit | None = None
+    rate: Rate | None = None
+    burst: Size | None = None
+    peak: Rate | None = None
+    peak_burst: Size | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Tcp(Part):
     """Options of a TCP endpoint. An option that is not given comes from the host, then the scenario's `[tcp]`, then the
     preset "modern". A preset sets many options. Options given beside it override it, and everything given at an inner
@@ -1224,7 +1802,9 @@ class Tcp(Part):
             `1990-reno`, `1999-newreno`, `ns2-sack1`.
         window_scaling: Window scaling (RFC 7323); without it no window can exceed 65535 bytes. Default true; false with
             `1988-tahoe`, `1990-reno`.
-        ecn: Explicit congestion notification (RFC 3168). Default false.
+        ecn: Explicit congestion notification (RFC 3168). A congestion control that needs it, as DCTCP does, has it in
+            any case. Default false.
+        ecn_feedback: How this end tells the other of marks that it receives. Default auto.
         rack: Time-based loss detection (RACK, RFC 8985 section 6); needs `sack`. Default true; false with `1988-tahoe`,
             `1990-reno`, `1999-newreno`, `ns2-sack1`.
         tlp: Tail loss probes (RFC 8985 section 7); needs `sack`. Default true; false with `1988-tahoe`, `1990-reno`,
@@ -1294,6 +1874,7 @@ class Tcp(Part):
     timestamps: bool | None = None
     window_scaling: bool | None = None
     ecn: bool | None = None
+    ecn_feedback: EcnFeedback | None = None
     rack: bool | None = None
     tlp: bool | None = None
     prr: bool | None = None
@@ -1392,6 +1973,28 @@ class Vegas(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Veno(Part):
+    """TCP Veno (Fu and Liew 2003).
+
+    Attributes:
+        counting: What an acknowledgement counts for when the window grows. Default bytes.
+        limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
+            for no limit, as in Linux. After a time-out a limit is 1. Default 0.
+        hystart: What ends slow start before a loss does. Default no.
+        beta: Segments in the queue from which on the path counts as congested. Default 3 segments. At least 0.
+        random_loss: What remains of the window after a loss on a path that is not congested. Default 0.8. Above 0 and
+            below 1.
+    """
+
+    KIND: ClassVar[str | None] = "veno"
+    counting: AckCounting | None = None
+    limit: int | None = None
+    hystart: Hystart | None = None
+    beta: float | None = None
+    random_loss: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Web(Part):
     """Web sessions, from a proxy's log or from distributions. A session opens pages one after another with pauses to
     think; a page is a number of objects, fetched over a few connections at once, each object on a connection of its
@@ -1444,6 +2047,36 @@ class Westwood(Part):
     tick: Time | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Yeah(Part):
+    """YeAH-TCP (Baiocchi, Castellani and Vacirca 2007).
+
+    Attributes:
+        counting: What an acknowledgement counts for when the window grows. Default bytes.
+        limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
+            for no limit, as in Linux. After a time-out a limit is 1. Default 0.
+        hystart: What ends slow start before a loss does. Default no.
+        alpha: Segments in the queue up to which it is fast. Default 80 segments. At least 0.
+        max_delay: Queueing delay up to which it is fast, as a part of the base RTT (1 / phi). Default 0.125. At least
+            0.
+        drain: What part of the window is drained in a round, at most (2^-epsilon). Default 0.5. At least 0 and below 1.
+        decrease: What part of the window a loss takes, at least (2^-delta). Default 0.125. Above 0 and at most 0.5.
+        rho: Rounds of slow mode in a row after which a loss takes half. Default 16.
+        zeta: Rounds of fast mode after which the estimate of Reno's window is forgotten. Default 50.
+    """
+
+    KIND: ClassVar[str | None] = "yeah"
+    counting: AckCounting | None = None
+    limit: int | None = None
+    hystart: Hystart | None = None
+    alpha: float | None = None
+    max_delay: float | None = None
+    drain: float | None = None
+    decrease: float | None = None
+    rho: int | None = None
+    zeta: int | None = None
+
+
 Time: TypeAlias = str | timedelta
 Until: TypeAlias = str | Sequence[str]
 Size: TypeAlias = str
@@ -1451,20 +2084,50 @@ ClockMode: TypeAlias = Literal["virtual", "real", "dilated"]
 Tdf: TypeAlias = str | int | float
 TcpPreset: TypeAlias = Literal["modern", "1988-tahoe", "1990-reno", "1999-newreno", "ns2-sack1"]
 Recovery: TypeAlias = Literal["tahoe", "reno", "newreno", "sack"]
+EcnFeedback: TypeAlias = Literal["auto", "rfc3168", "dctcp", "accecn"]
 RtoVariance: TypeAlias = Literal["rfc6298", "linux"]
 Window: TypeAlias = str | int | float
 Rate: TypeAlias = str
 QueueLimit: TypeAlias = str | timedelta
 Probability: TypeAlias = float | str
 PieDelay: TypeAlias = Literal["timestamps", "departure-rate"]
-Queue: TypeAlias = Droptail | Priority | Red | Codel | FqCodel | Pie | str | Mapping[str, Any]
-Loss: TypeAlias = NoLoss | BernoulliLoss | EveryLoss | ListLoss | GilbertElliottLoss | str | Mapping[str, Any]
+L4sCodepoints: TypeAlias = Literal["l4s", "any-ect"]
+Queue: TypeAlias = (
+    Droptail
+    | Priority
+    | Red
+    | Codel
+    | FqCodel
+    | Pie
+    | FqPie
+    | Drr
+    | Sfq
+    | Tbf
+    | Policer
+    | Step
+    | Dualpi2
+    | str
+    | Mapping[str, Any]
+)
+Correlation: TypeAlias = Literal["outcomes", "netem"]
+Loss: TypeAlias = (
+    NoLoss
+    | BernoulliLoss
+    | EveryLoss
+    | ListLoss
+    | GilbertElliottLoss
+    | CorrelatedLoss
+    | FourStateLoss
+    | str
+    | Mapping[str, Any]
+)
 Jitter: TypeAlias = (
     NoJitter
     | UniformJitter
     | NormalJitter
     | ExponentialJitter
     | ParetoJitter
+    | OvertakingJitter
     | str
     | Mapping[str, Any]
 )
@@ -1504,16 +2167,29 @@ CcKind: TypeAlias = (
     | Bic
     | Htcp
     | Westwood
+    | Highspeed
+    | Scalable
+    | Illinois
+    | Veno
+    | Yeah
+    | Hybla
+    | Cdg
+    | Nv
+    | Compound
     | Ledbat
     | LedbatPlusPlus
     | Lp
     | Nice
+    | Bbr
+    | Bbr3
+    | Dctcp
+    | Prague
     | Fixed
     | CustomCc
     | Mapping[str, Any]
 )
 Cc: TypeAlias = (
-    Literal["reno", "cubic", "vegas", "bic", "htcp", "westwood", "ledbat", "ledbat++", "lp", "nice", "fixed"]
+    Literal["reno", "cubic", "vegas", "bic", "htcp", "westwood", "highspeed", "scalable", "illinois", "veno", "yeah", "hybla", "cdg", "nv", "compound", "ledbat", "ledbat++", "lp", "nice", "bbr", "bbr3", "dctcp", "prague", "fixed"]
     | str
     | CcKind
 )
@@ -1544,25 +2220,35 @@ SCENARIO_KEYS: tuple[str, ...] = (
 __all__ = [
     "AckCounting",
     "App",
+    "Bbr",
+    "Bbr3",
     "BernoulliLoss",
     "Bic",
     "Cc",
     "CcKind",
+    "Cdg",
     "Chain",
     "Clock",
     "ClockMode",
     "Clos",
     "Codel",
+    "Compound",
     "ConstantDistribution",
+    "CorrelatedLoss",
+    "Correlation",
     "Cubic",
     "CustomCc",
+    "Dctcp",
     "DelayStep",
     "Distribution",
     "Down",
     "Droptail",
+    "Drr",
+    "Dualpi2",
     "Dumbbell",
     "DuplexOptions",
     "EcmpRouting",
+    "EcnFeedback",
     "EveryLoss",
     "Expect",
     "ExponentialDistribution",
@@ -1572,14 +2258,20 @@ __all__ = [
     "Fixed",
     "Flow",
     "FlowRecordKind",
+    "FourStateLoss",
     "FqCodel",
+    "FqPie",
     "GilbertElliottLoss",
+    "Highspeed",
     "Host",
     "Htcp",
+    "Hybla",
     "Hystart",
+    "Illinois",
     "Ipv4Address",
     "Ipv6Address",
     "Jitter",
+    "L4sCodepoints",
     "LeafSpine",
     "Ledbat",
     "LedbatPlusPlus",
@@ -1596,12 +2288,16 @@ __all__ = [
     "NoJitter",
     "NoLoss",
     "NormalJitter",
+    "Nv",
+    "OvertakingJitter",
     "ParetoDistribution",
     "ParetoJitter",
     "ParkingLot",
     "Pattern",
     "Pie",
     "PieDelay",
+    "Policer",
+    "Prague",
     "Priority",
     "Probability",
     "Program",
@@ -1619,12 +2315,16 @@ __all__ = [
     "ReplicationPlan",
     "Routing",
     "RtoVariance",
+    "Scalable",
+    "Sfq",
     "Size",
     "Sizes",
     "SprayRouting",
     "Star",
     "StartTime",
+    "Step",
     "StopSignal",
+    "Tbf",
     "Tcp",
     "TcpPreset",
     "Tdf",
@@ -1636,7 +2336,9 @@ __all__ = [
     "Until",
     "Vegas",
     "VegasEstimate",
+    "Veno",
     "Web",
     "Westwood",
     "Window",
+    "Yeah",
 ]
