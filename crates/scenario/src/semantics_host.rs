@@ -363,10 +363,10 @@ link = [{ between = ["a", "r"], rate = "1Mbit/s" }, { between = ["r", "b"], rate
                 "[[host]]\nname = \"a\"\nendpoint = \"guest\"\n[[host]]\nname = \"b\"\nendpoint = \"guest\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = {cc}"
             ))
         };
-        assert!(flow("\"bbr\"").is_ok());
-        let errors = load("[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = \"bbr\"").unwrap_err();
+        assert!(flow("\"brutal\"").is_ok());
+        let errors = load("[[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = \"brutal\"").unwrap_err();
         for part in [
-            "`cc` cannot be \"bbr\"",
+            "`cc` cannot be \"brutal\"",
             "allowed: reno, cubic",
             "a flow from a guest can name any that Linux has",
             "endpoint = \"guest\"",

@@ -17,7 +17,8 @@ use tokio::sync::Notify;
 use warpline_core::record::LossTrigger;
 use warpline_core::{Rate, TimeDelta, Timestamp};
 use warpline_transport::cc::{
-    AckSample, Algorithm, CcConfig, CongestionControl, CongestionEvent, Controller, LostSegment, Phase,
+    AckSample, Algorithm, CcConfig, CongestionControl, CongestionEvent, Controller, EcnNeed, LostSegment,
+    Phase,
 };
 
 use super::gate::Gate;
@@ -325,7 +326,8 @@ impl State {
         self.in_flight = in_flight.saturating_sub(lost);
         let trigger = match (persistent, lost) {
             (true, _) => LossTrigger::Rto,
-            (false, 0) => LossTrigger::Ecn,
+            // quinn does not say how much was marked. An algorithm that goes by that takes a mark for a loss.
+            (false, 0) if self.cc.ecn_need() == EcnNeed::Any => LossTrigger::Ecn,
             (false, _) => LossTrigger::Rack,
         };
         if lost > 0 {
@@ -481,5 +483,26 @@ impl QuinnController for Bridge {
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_algorithm_that_goes_by_the_part_of_marks_takes_a_mark_for_a_loss() {
+        for (name, remains) in
+            [("reno", 0.5), ("cubic", 0.7), ("dctcp:initial_alpha=0", 0.5), ("prague", 0.5)]
+        {
+            let algorithm: Algorithm = name.parse().unwrap_or_else(|error| panic!("{error}"));
+            let factory = Factory { algorithm, jitter: TimeDelta::ZERO };
+            let mut state = State::new(&factory, Instant::now(), 1200);
+            let before = state.cc.cwnd();
+            state.in_flight = before;
+            state.on_congestion_event(Timestamp::from_secs(2), Timestamp::from_secs(1), false, 0);
+            let part = state.cc.cwnd() as f64 / before as f64;
+            assert!((part - remains).abs() < 0.01, "{name}: {part}");
+        }
     }
 }
