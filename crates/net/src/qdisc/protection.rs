@@ -1,6 +1,7 @@
 //! Queue protection: keeps flows that build a queue out of a low-latency queue that all flows share.
 //!
-//! Source: RFC 9957 (the queue protection of DOCSIS), with its constants. Each flow has a bucket with a queueing score: what its packets
+//! Source: RFC 9957 (the queue protection of DOCSIS). Rules and constants were taken from CableLabs' model for ns-3 (queue-protection.cc), and not
+//! compared with the RFC's text. Each flow has a bucket with a queueing score: what its packets
 //! cause in native marking, by their bytes, drains at the rate `aging`. A packet is turned away from the low-latency queue if the delay there is
 //! critical, and the product of delay and score is above that of the critical delay and the critical score. A bucket is found by the flow's
 //! hash, in two attempts, and may be taken by another flow once it is empty; a flow that finds none uses one that is shared.

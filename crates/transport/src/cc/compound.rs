@@ -1,8 +1,8 @@
 //! Compound TCP: Reno's window, and on top of it one that grows fast while the queue is short and melts away when it is not.
 //!
 //! Sources: K. Tan, J. Song, Q. Zhang, M. Sridharan, "A Compound TCP Approach for High-Speed and Long Distance Networks" (INFOCOM 2006);
-//! draft-sridharan-tcpm-ctcp-02. Their constants are those of two implementations: L. Andrew's for Linux (tcp_compound.c, 2008, never merged)
-//! and that for ns-3 by Siddharth V, K. Kalmady and A. Aithal (2017).
+//! draft-sridharan-tcpm-ctcp-02. Rules and constants were taken from two implementations, and not compared with those texts: L. Andrew's for Linux
+//! (tcp_compound.c, 2008, never merged) and that for ns-3 by Siddharth V, K. Kalmady and A. Aithal (2017), whose weight lambda is 0.8 (Linux's patch has 1/2).
 //!
 //! The window is win = cwnd + dwnd. Reno's part, cwnd, grows by a segment per round trip, and halves with a loss. In slow start there is no other. After it,
 //! once per round trip, with diff = win (RTT - base) / RTT, what the connection holds in the queue:
