@@ -8,7 +8,8 @@
 //! * Growth: a segment per round trip, of which every acknowledged byte that was not marked brings its part. Marks do not stop it, as they do
 //!   DCTCP's: an L4S queue marks a few packets in every round trip.
 //! * Round trips below the virtual one, 25 ms: some rounds after slow start, growth is less by the square of how much shorter the round
-//!   trip is, so that the rate grows as with the virtual one; and alpha moves and marks count once per virtual round trip.
+//!   trip is, so that the rate grows as with the virtual one; and alpha moves and marks count once per virtual round trip: the
+//!   first mark after one, where Linux waits for the next episode, which may be a round trip later.
 //! * Segments are paced at a window per round trip, and at two in slow start.
 //! * A loss halves the window, and so does a time-out, after which it is one segment. Nothing grows in recovery.
 //! * It runs with Accurate ECN and ECT(1), which its connection negotiates without being asked to. Where the other side knows no AccECN, it is
@@ -69,6 +70,8 @@ pub struct Prague {
     /// When alpha moved last, and when marks last reduced the window.
     moved: Timestamp,
     reduced: Timestamp,
+    /// The connection's episode began too soon after that to reduce the window.
+    too_soon: bool,
     /// Bytes by which the window has grown beyond the whole ones.
     fraction: f64,
     pacing: Rate,
@@ -88,6 +91,7 @@ impl BuiltIn for Prague {
             rounds: 0,
             moved: Timestamp::ZERO,
             reduced: Timestamp::ZERO,
+            too_soon: false,
             fraction: 0.0,
             pacing: UNPACED,
         }
@@ -164,21 +168,21 @@ impl Prague {
         self.pacing = Rate::from_bps((rate as u64).max(1));
     }
 
-    /// What remains of the window after marks.
-    fn after_marks(&mut self, now: Timestamp) -> u64 {
-        let beta = if !self.marked {
-            BETA
-        } else if self.is_due(now, self.reduced) {
-            1.0 - self.part.alpha / 2.0
-        } else {
-            return self.window.cwnd;
-        };
+    /// Marks came: reduces the window, unless that was done in the last round trip that counts.
+    fn heed_marks(&mut self, now: Timestamp) {
+        self.too_soon = self.marked && !self.is_due(now, self.reduced);
+        if self.too_soon {
+            // An episode that can be undone, without a reduction so far.
+            return self.window.reduce(self.window.cwnd);
+        }
+        let beta = if self.marked { 1.0 - self.part.alpha / 2.0 } else { BETA };
         self.reduced = now;
-        (self.window.cwnd as f64 * beta) as u64
+        let remains = (self.window.cwnd as f64 * beta) as u64;
+        self.window.reduce(remains.max(2 * self.window.mss));
     }
 
     fn lose(&mut self) -> u64 {
-        self.fraction = 0.0;
+        (self.fraction, self.too_soon) = (0.0, false);
         self.window.share(self.window.cwnd, BETA)
     }
 }
@@ -186,6 +190,10 @@ impl Prague {
 impl CongestionControl for Prague {
     fn on_ack(&mut self, ack: &AckSample) {
         if self.accurate {
+            // An episode lasts for a round trip of the path, and the connection tells of no mark within it.
+            if self.too_soon && ack.ce > 0 && ack.phase == Phase::Cwr {
+                self.heed_marks(ack.now);
+            }
             self.measure(ack);
             self.grow(ack);
         } else {
@@ -198,20 +206,26 @@ impl CongestionControl for Prague {
         self.pace(ack);
     }
     fn on_congestion_event(&mut self, event: &CongestionEvent) {
-        let threshold = match event.trigger {
-            LossTrigger::Ecn if self.accurate => self.after_marks(event.now).max(2 * self.window.mss),
-            _ => self.lose(),
-        };
-        self.window.reduce(threshold);
+        if event.trigger == LossTrigger::Ecn && self.accurate {
+            self.heed_marks(event.now);
+        } else {
+            let threshold = self.lose();
+            self.window.reduce(threshold);
+        }
     }
     fn on_rto(&mut self, _event: &CongestionEvent) {
         let threshold = self.lose();
         self.window.collapse(threshold);
     }
+    fn on_recovery_exit(&mut self, _now: Timestamp) {
+        self.too_soon = false;
+    }
     fn undo(&mut self, _now: Timestamp) {
+        self.too_soon = false;
         self.window.undo();
     }
     fn on_idle(&mut self, _now: Timestamp, idle: TimeDelta, rto: TimeDelta) {
+        self.too_soon = false;
         self.window.restart(idle, rto);
     }
     #[inline]
@@ -339,6 +353,32 @@ mod tests {
         assert_eq!(prague.cwnd(), after, "the same virtual round trip");
         prague.on_congestion_event(&marks(now + 25));
         assert!(prague.cwnd() < after);
+    }
+
+    #[test]
+    fn the_first_mark_after_a_virtual_round_trip_counts_within_an_episode_too() {
+        let (mut prague, mut rounds) = avoiding(100);
+        for _ in 0..200 {
+            rounds.round(&mut prague, 20, Some(10), Phase::Open);
+        }
+        // The connection begins an episode after a round trip of 20 ms, which is too soon, and says no more until its end.
+        let mut now = rounds.now.as_millis();
+        prague.on_congestion_event(&marks(now));
+        let first = prague.cwnd();
+        prague.on_congestion_event(&marks(now + 20));
+        assert_eq!(prague.cwnd(), first);
+        let mut mark = |at: u64, ce: u64| {
+            let before = prague.cwnd();
+            let ack = AckSample { now: Timestamp::from_millis(at), phase: Phase::Cwr, ce, ..sample(0, MSS) };
+            prague.on_ack(&ack);
+            prague.cwnd() as f64 / before as f64
+        };
+        now += 24;
+        assert!(mark(now, MSS) > 0.999, "too soon");
+        assert!(mark(now + 1, 0) > 0.999, "no mark");
+        let remains = mark(now + 2, MSS);
+        assert!((remains - 0.95).abs() < 0.005, "{remains}");
+        assert!(mark(now + 3, MSS) > 0.999, "once");
     }
 
     #[test]
