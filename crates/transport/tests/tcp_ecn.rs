@@ -35,7 +35,7 @@ impl Sent {
     }
 }
 
-/// A client that sends data, a server, and a path that marks and drops what it is told to.
+/// A client that sends data, a server, and the path between them, on which a test marks and drops the segments that it names.
 struct Path {
     client: Connection<Controller>,
     server: Connection<Controller>,

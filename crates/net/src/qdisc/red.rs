@@ -115,7 +115,7 @@ impl Thresholds {
 /// A RED queue.
 #[derive(Debug)]
 pub struct Red {
-    /// With `max_probability` as it is now.
+    /// As given, but for `max_probability`: an adaptive queue changes it.
     params: RedParams,
     /// When that changes next; never if it is not adaptive.
     next_adaptation: Timestamp,

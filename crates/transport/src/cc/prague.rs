@@ -17,8 +17,8 @@
 //!
 //! Departures: the window is not below two segments, where Linux paces two small packets more slowly. Linux goes over from a window
 //! to a rate where the window is below four segments, and lets the rate swing by 3 %; here it is always a window. The first window is not paced,
-//! since the algorithm is told no round trip before it. A queue that marks as RFC 3168 does is not told from an L4S one (RFC 9331 section 4.3,
-//! item 3): Linux has that off, too.
+//! since no round trip is known before it. A queue that marks as RFC 3168 says is taken for an L4S queue; Linux can detect such queues (RFC 9331
+//! section 4.3, item 3), but does not by default.
 
 use warpline_core::parameter::{Component, Parameters};
 use warpline_core::record::LossTrigger;
