@@ -84,7 +84,10 @@ pub(crate) fn evaluate(
     let all = || CRITERIA.iter().chain(BY_NAME);
     if let Some(unknown) = only.iter().find(|only| !all().any(|criterion| criterion.name == only.as_str())) {
         let names: Vec<&str> = all().map(|criterion| criterion.name).collect();
-        return Err(PyValueError::new_err(format!("no question {unknown:?}; there are {}", names.join(", "))));
+        return Err(PyValueError::new_err(format!(
+            "no question {unknown:?}; there are {}",
+            names.join(", ")
+        )));
     }
     let named = |criterion: &&Criterion| only.iter().any(|only| only == criterion.name);
     let criteria = if only.is_empty() { CRITERIA.to_vec() } else { all().filter(named).copied().collect() };

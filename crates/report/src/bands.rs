@@ -58,8 +58,7 @@ pub struct Samples {
 
 /// Which table a quantity is in, the column that says whose a row is, and the quantity's own.
 fn place(quantity: Quantity) -> (&'static str, [&'static str; 3]) {
-    let (table, id) =
-        if quantity.link { (LinkSample::TABLE, "link") } else { (FlowSample::TABLE, "flow") };
+    let (table, id) = if quantity.link { (LinkSample::TABLE, "link") } else { (FlowSample::TABLE, "flow") };
     (table, ["time_s", id, quantity.column.name])
 }
 

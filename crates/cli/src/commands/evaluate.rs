@@ -145,7 +145,8 @@ fn write_scenarios(directory: &Path, plan: &Plan) -> Result<Code, Failure> {
     for criterion in &plan.criteria {
         for trial in plan.trials(criterion).map_err(Failure::usage)? {
             for scenario in trial.scenarios(criterion) {
-                write_whole(scenario.text.as_bytes(), &directory.join(scenario.file)).map_err(Failure::output)?;
+                write_whole(scenario.text.as_bytes(), &directory.join(scenario.file))
+                    .map_err(Failure::output)?;
                 count += 1;
             }
         }

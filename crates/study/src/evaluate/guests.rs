@@ -22,10 +22,8 @@ pub(super) fn hosts(standard: &Trial) -> Result<String, Diagnostics> {
     }
     let mut text = String::new();
     for (name, machine) in machines {
-        let _ = write!(
-            text,
-            "\n[[host]]\nname = \"{name}\"\nendpoint = \"guest\"\nmachine = \"{machine}\"\n"
-        );
+        let _ =
+            write!(text, "\n[[host]]\nname = \"{name}\"\nendpoint = \"guest\"\nmachine = \"{machine}\"\n");
     }
     Ok(text)
 }

@@ -79,9 +79,17 @@ impl Plan {
         if !self.guests {
             return Ok(trials);
         }
+        if let Some((kind, _)) = self.cc.split_once(':') {
+            let message = format!("`{}` has parameters, which Linux's own algorithms do not take", self.cc);
+            return Err(Diagnostics::single(message, format!("for guests, name it alone: `{kind}`")));
+        }
         // Their hosts are found with the standard algorithm: scenarios of models may not know the one under test.
         let standard = criterion.trials(STANDARD, self.quick);
-        trials.into_iter().zip(&standard).map(|(trial, standard)| Ok(trial.with_hosts(&guests::hosts(standard)?))).collect()
+        trials
+            .into_iter()
+            .zip(&standard)
+            .map(|(trial, standard)| Ok(trial.with_hosts(&guests::hosts(standard)?)))
+            .collect()
     }
 }
 
@@ -184,16 +192,17 @@ pub fn evaluate(
         trial.shown.plots = plots::figures(&plan.cc, &tested, (&baseline, trial.compared));
         (judge(&trial, &tested, &baseline), trial.shown)
     });
-    let criteria = plan.criteria.iter().zip(sizes).filter(|(_, trials)| *trials > 0).map(|(criterion, trials)| {
-        let (figures, trials): (Vec<_>, Vec<_>) = answered.by_ref().take(trials).unzip();
-        Answer {
-            name: criterion.name,
-            section: criterion.section,
-            question: criterion.question,
-            figures: figures.into_iter().flatten().collect(),
-            trials,
-        }
-    });
+    let criteria =
+        plan.criteria.iter().zip(sizes).filter(|(_, trials)| *trials > 0).map(|(criterion, trials)| {
+            let (figures, trials): (Vec<_>, Vec<_>) = answered.by_ref().take(trials).unzip();
+            Answer {
+                name: criterion.name,
+                section: criterion.section,
+                question: criterion.question,
+                figures: figures.into_iter().flatten().collect(),
+                trials,
+            }
+        });
     Ok(Evaluation {
         cc: plan.cc.clone(),
         quick: plan.quick,
@@ -208,7 +217,8 @@ pub fn evaluate(
 fn prepare(criterion: &Criterion, trial: Trial) -> Result<Prepared, (String, Diagnostics)> {
     let name = trial.name(criterion);
     let read = |text: &str| Scenario::from_toml(&name, text, &[]);
-    let both = read(&trial.tested).and_then(|tested| Ok((tested, trial.baseline.as_deref().map(read).transpose()?)));
+    let both =
+        read(&trial.tested).and_then(|tested| Ok((tested, trial.baseline.as_deref().map(read).transpose()?)));
     match both {
         Ok((tested, baseline)) => {
             let shown = Shown { scenarios: trial.scenarios(criterion), trial: name, plots: Vec::new() };
@@ -242,10 +252,14 @@ fn run_all(
         if let Some(Broken::Guest(why) | Broken::Lag(why) | Broken::Port(why)) = outcome.broken {
             return Err(EvaluateError::Run { trial: name.clone(), source: RunError::Live(why) });
         }
+        if let Some(why) = outcome.failures.into_iter().next() {
+            return Err(EvaluateError::Run { trial: name.clone(), source: RunError::Live(why) });
+        }
         if !outcome.complete || answer == Control::Stop && count < of {
             return Err(EvaluateError::Stopped);
         }
-        let course = outcome.tables.map_or_else(Course::default, |tables| Course::of(&outcome.summary, &tables));
+        let course =
+            outcome.tables.map_or_else(Course::default, |tables| Course::of(&outcome.summary, &tables));
         Ok(Made { summary: outcome.summary, course })
     };
     jobs.par_iter().with_max_len(1).map(one).collect()

@@ -19,7 +19,8 @@ impl Evaluation {
     /// If something cannot be written.
     pub fn write(&self, directory: &Path) -> Result<PathBuf, ReportError> {
         let scenarios = directory.join("scenarios");
-        fs::create_dir_all(&scenarios).map_err(|source| ReportError::Write { path: scenarios.clone(), source })?;
+        fs::create_dir_all(&scenarios)
+            .map_err(|source| ReportError::Write { path: scenarios.clone(), source })?;
         let trials = self.criteria.iter().flat_map(|answer| &answer.trials);
         for scenario in trials.flat_map(|trial| &trial.scenarios) {
             write_whole(scenario.text.as_bytes(), &scenarios.join(&scenario.file))?;

@@ -24,18 +24,16 @@ impl Course {
     /// That of a run whose tables are in memory.
     pub(super) fn of(summary: &Summary, tables: &Tables) -> Course {
         let Some((goodput, delay)) = quantities() else { return Course::default() };
-        let groups = summary.groups.iter().map(|group| {
-            (group.group.clone(), Samples::of(summary, tables, goodput, Some(&group.group)))
-        });
+        let groups = summary
+            .groups
+            .iter()
+            .map(|group| (group.group.clone(), Samples::of(summary, tables, goodput, Some(&group.group))));
         let named = summary.links.iter().find(|link| link.name == BOTTLENECK);
-        let longest = || {
-            summary.links.iter().max_by(|a, b| a.queue_delay_mean_ms.total_cmp(&b.queue_delay_mean_ms))
-        };
+        let longest =
+            || summary.links.iter().max_by(|a, b| a.queue_delay_mean_ms.total_cmp(&b.queue_delay_mean_ms));
         Course {
             goodput: groups.collect(),
-            delay: named
-                .or_else(longest)
-                .map(|link| Samples::of(summary, tables, delay, Some(&link.name))),
+            delay: named.or_else(longest).map(|link| Samples::of(summary, tables, delay, Some(&link.name))),
         }
     }
 }

@@ -163,7 +163,8 @@ impl Evaluation {
             let _ = writeln!(text, "  {verdict:<6}  {figure}: {value}, {bound}{standard}");
         }
         if !self.left_out.is_empty() {
-            let _ = writeln!(text, "\nLeft out, because guests cannot run it\n  {}", self.left_out.join("\n  "));
+            let _ =
+                writeln!(text, "\nLeft out, because guests cannot run it\n  {}", self.left_out.join("\n  "));
         }
         text
     }
@@ -207,7 +208,8 @@ pub(super) fn cells(judged: &Judged) -> [String; 5] {
         Some(half) => format!("{} ± {}", show(judged.mean), unit.show(half)),
         None => show(judged.mean),
     };
-    let words = [judged.figure.to_owned(), value, show(judged.baseline), judged.bound.words(unit, judged.compared)];
+    let words =
+        [judged.figure.to_owned(), value, show(judged.baseline), judged.bound.words(unit, judged.compared)];
     let [figure, value, baseline, bound] = words;
     [figure, value, baseline, bound, judged.verdict.word().to_owned()]
 }

@@ -5,7 +5,11 @@ use std::collections::BTreeSet;
 use super::*;
 
 fn criterion(name: &str) -> Criterion {
-    *CRITERIA.iter().chain(BY_NAME).find(|criterion| criterion.name == name).unwrap_or_else(|| panic!("no {name}"))
+    *CRITERIA
+        .iter()
+        .chain(BY_NAME)
+        .find(|criterion| criterion.name == name)
+        .unwrap_or_else(|| panic!("no {name}"))
 }
 
 fn verdict(name: &str, cc: &str) -> (Verdict, String) {

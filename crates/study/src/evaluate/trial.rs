@@ -33,7 +33,14 @@ impl Trial {
     /// A trial in every evaluation, with a scenario made for an algorithm.
     pub(super) fn new(setting: impl Into<String>, tested: String) -> Trial {
         let setting = setting.into();
-        Trial { setting, tested, baseline: None, compared: Compared::Standard, figures: Vec::new(), quick: true }
+        Trial {
+            setting,
+            tested,
+            baseline: None,
+            compared: Compared::Standard,
+            figures: Vec::new(),
+            quick: true,
+        }
     }
     /// Only in whole evaluations.
     pub(super) fn whole_only(self, whole_only: bool) -> Trial {
@@ -70,7 +77,8 @@ impl Trial {
         let stem = words.collect::<Vec<_>>().join("-");
         let other = self.compared.name().replace(' ', "-");
         let tested = ScenarioFile { file: format!("{stem}.toml"), text: self.tested.clone() };
-        let baseline = self.baseline.clone().map(|text| ScenarioFile { file: format!("{stem}-{other}.toml"), text });
+        let baseline =
+            self.baseline.clone().map(|text| ScenarioFile { file: format!("{stem}-{other}.toml"), text });
         std::iter::once(tested).chain(baseline).collect()
     }
 }
