@@ -127,7 +127,7 @@ test-rust: ## Unit, property, snapshot, command-line and browser tests
 test-examples: ## The Rust examples
 	$(call say,test-examples)
 	$(CARGO) build --locked --workspace --exclude warpline-py --examples
-	@for example in dumbbell own_hosts own_wire; do echo "-- $$example"; $(TARGET)/debug/examples/$$example; done
+	@for example in dumbbell evaluate_own own_hosts own_wire; do echo "-- $$example"; $(TARGET)/debug/examples/$$example; done
 
 test-template: ## What scripts/new_part.py makes compiles and passes its tests
 	$(call say,test-template)
