@@ -452,7 +452,12 @@ impl ModelHosts {
                     let len = bytes.saturating_sub(
                         warpline_core::packet::IPV4_HEADER + warpline_core::packet::UDP_HEADER,
                     );
-                    let datagram = Datagram { seq: running.datagrams.packets, created: now, len };
+                    let datagram = Datagram {
+                        seq: running.datagrams.packets,
+                        created: now,
+                        len,
+                        ..Datagram::default()
+                    };
                     running.datagrams.packets += 1;
                     running.datagrams.bytes += u64::from(bytes);
                     let packet = Packet {
