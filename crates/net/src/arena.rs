@@ -348,7 +348,8 @@ mod tests {
         segment.flags = Flags::SYN;
         segment.syn = SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true };
         packets.push(packet(Body::Tcp(segment)));
-        let datagram = Datagram { seq: 5, created: Timestamp::from_secs(2), len: 100, note: [1, u32::MAX, 3] };
+        let datagram =
+            Datagram { seq: 5, created: Timestamp::from_secs(2), len: 100, note: [1, u32::MAX, 3] };
         packets.push(packet(Body::Udp(datagram)));
         packets.push(packet(Body::Frame(Frame { handle: u32::MAX })));
         // Twice, so that slots are used again, each by another kind.

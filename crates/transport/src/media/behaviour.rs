@@ -29,6 +29,7 @@ fn a_stream_alone_fills_the_path_and_keeps_the_delay_low() {
     {
         let outcome = Bed::new(path(&[(0, 2000)]), &wide(), &[named(name)]).measure(from, from + 30)[0];
         assert!(outcome.kbps > kbps && outcome.delay < delay, "{name}: {outcome:?}");
+        assert!(outcome.delay_p95 < delay + 60.0, "{name}: {outcome:?}");
         assert_eq!((outcome.watched.freezes, outcome.watched.lost), (0, 0), "{name}");
     }
 }

@@ -349,9 +349,8 @@ impl Gcc {
             self.limit = None;
         }
         let near = |limit: Limit| {
-            received.is_some_and(|received| {
-                (received / 1000.0 - limit.average).abs() <= 3.0 * limit.deviation()
-            })
+            received
+                .is_some_and(|received| (received / 1000.0 - limit.average).abs() <= 3.0 * limit.deviation())
         };
         let grown = if self.limit.is_some_and(near) {
             let frame = self.by_delay / 30.0;

@@ -63,10 +63,17 @@ use warpline_core::packet::{IPV4_HEADER, UDP_HEADER};
 use warpline_core::parameter::{Choice, Parameters};
 use warpline_core::{Bytes, Ecn, Rate, TimeDelta, Timestamp};
 
-pub use playout::{Shown, Watched};
+pub use playout::Watched;
 pub use receiver::Receiver;
 pub use report::{Arrival, Report, ReportRule};
 pub use sender::{Sender, SenderStats};
+
+impl Default for Algorithm {
+    /// GCC, which browsers use.
+    fn default() -> Self {
+        Algorithm::Gcc(GccParams::default())
+    }
+}
 
 /// Bytes of headers of a media packet: IPv4, UDP, RTP (RFC 3550 section 5.1), and an RTP header extension with a number that counts all packets
 /// (draft-holmer-rmcat-transport-wide-cc-extensions: four bytes, and four for the extension's head).

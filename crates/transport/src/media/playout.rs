@@ -50,13 +50,6 @@ counters! {
     }
 }
 
-/// A frame that was shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shown {
-    /// Time from its capture.
-    pub delay: TimeDelta,
-}
-
 /// A frame of which packets have arrived.
 #[derive(Clone, Debug)]
 struct Frame {
@@ -123,9 +116,11 @@ pub(super) struct Playout {
     /// Whether a frame was given up, so that only a key frame can be shown.
     broken: bool,
     picture: Option<Picture>,
-    /// How long the last frames were on the screen.
+    /// How long the last frames were on the screen, and from which duration on a picture is frozen, if there were any.
     durations: VecDeque<TimeDelta>,
-    shown: VecDeque<Shown>,
+    freeze_after: Option<TimeDelta>,
+    /// Delays of frames shown of which nobody has asked.
+    shown: VecDeque<TimeDelta>,
     totals: Watched,
     /// When there is something to do next.
     wake: Timestamp,
@@ -145,6 +140,7 @@ impl Playout {
             broken: false,
             picture: None,
             durations: VecDeque::new(),
+            freeze_after: None,
             shown: VecDeque::new(),
             totals: Watched::default(),
             wake: Timestamp::NEVER,
@@ -170,7 +166,7 @@ impl Playout {
     pub(super) fn totals(&self) -> &Watched {
         &self.totals
     }
-    pub(super) fn poll_shown(&mut self) -> Option<Shown> {
+    pub(super) fn poll_shown(&mut self) -> Option<TimeDelta> {
         self.shown.pop_front()
     }
     pub(super) fn poll_timeout(&self) -> Timestamp {
@@ -242,11 +238,14 @@ impl Playout {
                 self.durations.pop_front();
             }
             self.durations.push_back(duration);
+            let sum: TimeDelta = self.durations.iter().fold(TimeDelta::ZERO, |sum, duration| sum + *duration);
+            let mean = sum / self.durations.len() as u64;
+            self.freeze_after = Some(mean.saturating_mul(3).max(mean + FREEZE));
         }
         self.picture = Some(Picture { since: now, quality: self.quality_of(kbps), frozen: None });
         self.totals.shown += 1;
         self.totals.late += u64::from(delay > self.late);
-        self.shown.push_back(Shown { delay });
+        self.shown.push_back(delay);
     }
 
     /// The quality of a picture at an encoder's rate.
@@ -258,19 +257,9 @@ impl Playout {
         (float::ln(f64::from(kbps.max(1)) / low) / float::ln(high / low)).clamp(0.0, 1.0)
     }
 
-    /// From which duration on the picture on the screen is frozen; none if there is nothing to compare it with.
-    fn freeze_after(&self) -> Option<TimeDelta> {
-        let count = self.durations.len() as u64;
-        let sum: TimeDelta = self.durations.iter().fold(TimeDelta::ZERO, |sum, duration| sum + *duration);
-        (count > 0).then(|| {
-            let mean = sum / count;
-            mean.saturating_mul(3).max(mean + FREEZE)
-        })
-    }
-
     /// When the picture on the screen becomes frozen, or is counted as frozen for longer.
     fn freeze_wake(&self) -> Timestamp {
-        match (self.picture, self.freeze_after()) {
+        match (self.picture, self.freeze_after) {
             _ if self.stopped => Timestamp::NEVER,
             (Some(Picture { frozen: Some(until), .. }), _) => until + TICK,
             (Some(picture), Some(after)) => picture.since + after,
@@ -280,7 +269,7 @@ impl Playout {
 
     /// Counts the freeze that there is at `now`, if there is one.
     fn count_freeze(&mut self, now: Timestamp) {
-        let Some(after) = self.freeze_after().filter(|_| !self.stopped) else { return };
+        let Some(after) = self.freeze_after.filter(|_| !self.stopped) else { return };
         let Some(picture) = &mut self.picture else { return };
         let more = match picture.frozen {
             Some(until) => now.saturating_since(until),
@@ -340,18 +329,20 @@ mod tests {
         assert_eq!(playout.poll_shown(), None);
         playout.insert(at(130), &packet(0, 0));
         let delays: Vec<u64> =
-            std::iter::from_fn(|| playout.poll_shown()).map(|shown| shown.delay.as_millis()).collect();
+            std::iter::from_fn(|| playout.poll_shown()).map(TimeDelta::as_millis).collect();
         assert_eq!(delays, [130, 90]);
     }
 
     #[test]
     fn nothing_is_shown_before_the_playout_delay() {
-        let mut playout =
-            Playout::new(&MediaParams { playout_delay: TimeDelta::from_millis(150), ..MediaParams::default() });
+        let mut playout = Playout::new(&MediaParams {
+            playout_delay: TimeDelta::from_millis(150),
+            ..MediaParams::default()
+        });
         watch(&mut playout, 0..1);
         assert_eq!((playout.poll_shown(), playout.poll_timeout()), (None, Timestamp::from_millis(150)));
         playout.advance(Timestamp::from_millis(150));
-        assert_eq!(playout.poll_shown(), Some(Shown { delay: TimeDelta::from_millis(150) }));
+        assert_eq!(playout.poll_shown(), Some(TimeDelta::from_millis(150)));
     }
 
     #[test]

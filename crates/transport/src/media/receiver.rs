@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use warpline_core::Timestamp;
+use warpline_core::{TimeDelta, Timestamp};
 
-use super::playout::{Playout, Shown, Watched};
+use super::playout::{Playout, Watched};
 use super::report::{Arrival, Report, ReportRule};
 use super::{HEADERS, MediaPacket, MediaParams};
 
@@ -132,8 +132,8 @@ impl Receiver {
         self.begin += count as u64;
     }
 
-    /// The frames shown since the last call, one by one.
-    pub fn poll_shown(&mut self) -> Option<Shown> {
+    /// The frames shown since the last call, one by one: the time from the capture of each.
+    pub fn poll_shown(&mut self) -> Option<TimeDelta> {
         self.playout.poll_shown()
     }
 
@@ -151,7 +151,6 @@ impl Receiver {
     pub fn stop(&mut self, now: Timestamp) {
         self.playout.stop(now);
     }
-
 }
 
 #[cfg(test)]
@@ -191,7 +190,11 @@ mod tests {
         let mut begins = Vec::new();
         for frame in 1..5 {
             // The first packet of each frame is lost.
-            receiver.handle_packet(at(21 + u64::from(frame)), &packet(u64::from(frame) * 2 + 1, frame, 1, 2), false);
+            receiver.handle_packet(
+                at(21 + u64::from(frame)),
+                &packet(u64::from(frame) * 2 + 1, frame, 1, 2),
+                false,
+            );
             let report = receiver.poll_report(at(21 + u64::from(frame))).unwrap();
             assert_eq!(report.arrivals.last().copied().flatten().map(|last| last.at), Some(report.at));
             begins.push((report.begin, report.arrivals.iter().filter(|arrival| arrival.is_none()).count()));

@@ -440,3 +440,126 @@ impl MediaControl for Scream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::media::Acked;
+
+    fn scream(params: ScreamParams) -> Scream {
+        let config = ControlConfig {
+            min_rate: Rate::from_bps(150_000),
+            start_rate: Rate::from_bps(2_000_000),
+            max_rate: Rate::from_bps(20_000_000),
+            packet: 1000,
+            frame_interval: TimeDelta::from_millis(33),
+        };
+        Scream::new(&params, &config)
+    }
+
+    /// What is the same for all packets of a test.
+    #[derive(Clone, Copy)]
+    struct Packets {
+        /// One-way delay in milliseconds.
+        delay: u64,
+        /// Each so many packets are marked; none for 0.
+        mark_each: u64,
+        lost: u64,
+    }
+
+    const PLAIN: Packets = Packets { delay: 50, mark_each: 0, lost: 0 };
+
+    /// Reports on a packet of 1000 bytes each 4 ms, with a round trip of 100 ms and a full window.
+    fn feed(scream: &mut Scream, numbers: std::ops::Range<u64>, packets: Packets) {
+        for seq in numbers {
+            let sent = Timestamp::from_millis(1000 + 4 * seq);
+            let in_flight = (0.8 * scream.ref_wnd) as u64;
+            scream.on_sent(sent, 1000, in_flight);
+            let ce = packets.mark_each > 0 && seq.is_multiple_of(packets.mark_each);
+            let arrived = sent + TimeDelta::from_millis(packets.delay);
+            scream.on_feedback(&Feedback {
+                now: sent + TimeDelta::from_millis(100),
+                acked: &[Acked { seq, sent, arrived, bytes: 1000, ce }],
+                lost: packets.lost,
+                passed: 1000,
+                srtt: TimeDelta::from_millis(100),
+                prior_in_flight: in_flight,
+                in_flight,
+            });
+        }
+    }
+
+    #[test]
+    fn the_window_begins_with_the_rate_at_the_start_and_the_target_rate_is_the_window_in_a_round_trip() {
+        let mut scream = scream(ScreamParams::default());
+        assert_eq!((scream.ecn(), scream.target_rate()), (Ecn::NotEct, Rate::from_bps(2_000_000)));
+        feed(&mut scream, 0..1, PLAIN);
+        // 25 kB; a packet is less than a tenth of it.
+        assert!((25_000.0..25_500.0).contains(&scream.ref_wnd), "{}", scream.ref_wnd);
+        let target = scream.target_rate().as_bps() as f64;
+        assert!((target / (scream.ref_wnd * 80.0) - 1.0).abs() < 1e-3, "{target}");
+        assert_eq!(scream.window(), (scream.ref_wnd * 1.5) as u64);
+    }
+
+    #[test]
+    fn a_loss_leaves_70_percent_and_counts_once_in_25_ms() {
+        let mut scream = scream(ScreamParams::default());
+        feed(&mut scream, 0..10, PLAIN);
+        let before = scream.ref_wnd;
+        feed(&mut scream, 10..15, Packets { lost: 1, ..PLAIN });
+        assert!((scream.ref_wnd / before - 0.7).abs() < 0.02, "{} after {before}", scream.ref_wnd);
+    }
+
+    #[test]
+    fn a_classic_mark_leaves_80_percent() {
+        let mut scream = scream(ScreamParams { ecn: ScreamEcn::Classic, ..ScreamParams::default() });
+        assert_eq!(scream.ecn(), Ecn::Ect0);
+        feed(&mut scream, 1..10, PLAIN);
+        let before = scream.ref_wnd;
+        feed(&mut scream, 10..11, Packets { mark_each: 10, ..PLAIN });
+        assert!((scream.ref_wnd / before - 0.8).abs() < 0.02, "{} after {before}", scream.ref_wnd);
+    }
+
+    #[test]
+    fn with_l4s_the_average_follows_the_share_of_marks() {
+        let mut scream = scream(ScreamParams { ecn: ScreamEcn::L4s, ..ScreamParams::default() });
+        assert_eq!(scream.ecn(), Ecn::Ect1);
+        feed(&mut scream, 1..4000, Packets { mark_each: 4, ..PLAIN });
+        assert!((scream.alpha - 0.25).abs() < 0.08, "{}", scream.alpha);
+        assert!(scream.l4s_active(Timestamp::from_secs(17)) && !scream.l4s_active(Timestamp::from_secs(60)));
+    }
+
+    #[test]
+    fn a_delay_above_half_the_target_reduces_the_window() {
+        let mut scream = scream(ScreamParams { compete: false, ..ScreamParams::default() });
+        feed(&mut scream, 0..200, PLAIN);
+        let before = scream.ref_wnd;
+        // 25 ms in the queue are below half the target, 55 ms above.
+        feed(&mut scream, 200..400, Packets { delay: 75, ..PLAIN });
+        assert!(scream.ref_wnd > before);
+        let before = scream.ref_wnd;
+        feed(&mut scream, 400..600, Packets { delay: 105, ..PLAIN });
+        assert!(scream.ref_wnd < 0.3 * before, "{} after {before}", scream.ref_wnd);
+    }
+
+    #[test]
+    fn the_target_delay_grows_where_a_long_queue_does_not_vary() {
+        let long = Packets { delay: 250, ..PLAIN };
+        for (compete, target) in [(false, 60), (true, 200)] {
+            let mut scream = scream(ScreamParams { compete, ..ScreamParams::default() });
+            feed(&mut scream, 0..500, PLAIN);
+            feed(&mut scream, 500..5000, long);
+            assert_eq!(scream.qdelay_target().as_millis(), target);
+        }
+    }
+
+    #[test]
+    fn large_frames_raise_what_may_be_in_flight() {
+        let mut sizes = FrameSizes::default();
+        assert_eq!(sizes.high(), 1.0);
+        [1.05, 1.15, 1.25, 1.35].into_iter().for_each(|size| sizes.add(size));
+        assert!((sizes.high() - 1.3).abs() < 0.11, "{}", sizes.high());
+        sizes.add(100.0);
+        assert!(sizes.high() <= 3.5);
+    }
+}

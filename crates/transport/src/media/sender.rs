@@ -191,6 +191,7 @@ impl Sender {
             return None;
         }
         if self.in_flight() >= self.control.window() {
+            // It has been stuck: what is in flight is forgotten.
             self.passed_bytes = self.sent_bytes;
         }
         let mut packet =
@@ -238,8 +239,7 @@ impl Sender {
     pub fn handle_report(&mut self, now: Timestamp, report: &Report) {
         if report.wants_key_frame && !self.stopped {
             let wait = KEY_FRAMES.max(self.srtt.saturating_mul(2));
-            self.wants_key_frame |=
-                self.source.key_at().is_none_or(|at| now.saturating_since(at) >= wait);
+            self.wants_key_frame |= self.source.key_at().is_none_or(|at| now.saturating_since(at) >= wait);
         }
         let (prior_in_flight, prior_passed) = (self.in_flight(), self.passed_bytes);
         self.acknowledge(now, report);
@@ -301,12 +301,10 @@ impl Sender {
         let mut lost = 0;
         let up_to = (self.highest.saturating_sub(self.first) as usize).min(self.sent.len());
         for (sent, seq) in self.sent.iter_mut().take(up_to).zip(self.first..) {
-            // A receiver does not tell of old packets for ever.
+            // Of what came before its begin no report will tell any more.
             let forgotten = seq < report.begin;
-            if sent.settled || !forgotten && report.at.saturating_since(sent.passed) < window {
-                continue;
-            }
-            if !forgotten && !sent.passed.is_set() {
+            let overdue = sent.passed.is_set() && report.at.saturating_since(sent.passed) >= window;
+            if sent.settled || !forgotten && !overdue {
                 continue;
             }
             sent.settled = true;

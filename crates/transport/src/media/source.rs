@@ -80,9 +80,7 @@ impl Source {
         }
         let share = match self.since_key {
             0 => self.key_size,
-            frames if frames < BURST => {
-                (f64::from(BURST) - self.key_size) / f64::from(BURST - 1)
-            }
+            frames if frames < BURST => (f64::from(BURST) - self.key_size) / f64::from(BURST - 1),
             _ => 1.0,
         };
         let factor = (1.0 + self.laplace()).clamp(0.2, 1.8);
@@ -125,8 +123,14 @@ mod tests {
 
     #[test]
     fn sizes_spread_as_their_distribution_says() {
-        let mut source = source(&MediaParams { start_bitrate: warpline_core::Rate::from_bps(1_200_000), ..MediaParams::default() });
-        let sizes: Vec<f64> = (0..20_000).map(|n| source.encode(frame(n), 1.2e6, false).bytes as f64 / 5000.0).skip(8).collect();
+        let mut source = source(&MediaParams {
+            start_bitrate: warpline_core::Rate::from_bps(1_200_000),
+            ..MediaParams::default()
+        });
+        let sizes: Vec<f64> = (0..20_000)
+            .map(|n| source.encode(frame(n), 1.2e6, false).bytes as f64 / 5000.0)
+            .skip(8)
+            .collect();
         // The mean distance from the mean is the scale of a Laplace distribution.
         let spread = sizes.iter().map(|size| (size - 1.0).abs()).sum::<f64>() / sizes.len() as f64;
         assert!((spread - 0.15).abs() < 0.01, "{spread}");

@@ -91,8 +91,7 @@ impl Bed {
     /// Puts a packet into the queue.
     fn offer(&mut self, stream: usize, packet: MediaPacket, ecn: Ecn) {
         self.packets += 1;
-        let kbps =
-            self.path.rates.iter().rev().find(|(second, _)| Timestamp::from_secs(*second) <= self.now);
+        let kbps = self.path.rates.iter().rev().find(|(second, _)| Timestamp::from_secs(*second) <= self.now);
         let rate = Rate::from_bps(kbps.map_or(0, |(_, kbps)| kbps * 1000));
         let wait = self.busy.saturating_since(self.now);
         let lost = self.path.lose_each > 0 && self.packets.is_multiple_of(self.path.lose_each);
@@ -108,7 +107,10 @@ impl Bed {
     pub(super) fn run(&mut self, second: u64) {
         let end = Timestamp::from_secs(second);
         loop {
-            let timers = self.streams.iter().map(|(sender, receiver)| sender.poll_timeout().min(receiver.poll_timeout()));
+            let timers = self
+                .streams
+                .iter()
+                .map(|(sender, receiver)| sender.poll_timeout().min(receiver.poll_timeout()));
             let event = self.events.keys().next().map_or(Timestamp::NEVER, |(at, _)| *at);
             let next = timers.min().unwrap_or(Timestamp::NEVER).min(event);
             if next >= end {
@@ -132,8 +134,8 @@ impl Bed {
                 sender.handle_timeout(now);
                 receiver.handle_timeout(now);
                 let report = receiver.poll_report(now);
-                while let Some(shown) = receiver.poll_shown() {
-                    self.delays[stream].push(shown.delay.as_nanos() as f64 / 1e6);
+                while let Some(delay) = receiver.poll_shown() {
+                    self.delays[stream].push(delay.as_nanos() as f64 / 1e6);
                 }
                 if let Some(report) = report {
                     self.post(now + self.path.delay, What::Report(stream, report));
