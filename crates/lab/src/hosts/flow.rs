@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use warpline_core::{FlowId, NodeId, Rate, Stream, TimeDelta, TimerId, Timestamp};
+use warpline_core::{FlowId, NodeId, Stream, TimeDelta, TimerId, Timestamp};
 use warpline_scenario::application::Skipping;
 use warpline_transport::cc::Controller;
 use warpline_transport::tcp::{Connection, State, TcpConfig};
@@ -178,8 +178,8 @@ pub(crate) struct Window {
     pub(crate) in_flight: Option<u64>,
     /// Smoothed RTT.
     pub(crate) srtt: Option<TimeDelta>,
-    /// Target rate of a media stream.
-    pub(crate) target: Option<Rate>,
+    /// Target rate of a media stream in bit/s.
+    pub(crate) target: Option<u64>,
 }
 
 impl Window {

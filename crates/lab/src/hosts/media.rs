@@ -115,7 +115,7 @@ impl MediaSender {
             ssthresh: None,
             in_flight: Some(self.sender.in_flight()),
             srtt: Some(self.sender.srtt()).filter(|srtt| !srtt.is_zero()),
-            target: Some(self.sender.control().target_rate()),
+            target: Some(self.sender.control().target_rate().as_bps()),
         }
     }
 }

@@ -116,7 +116,7 @@ impl Meter {
             sample.in_flight_bytes = window.in_flight;
             sample.ssthresh_bytes = window.ssthresh;
             sample.srtt_ms = window.srtt.map(ms);
-            sample.target_rate_bps = window.target.map(|rate| rate.as_bps() as f64);
+            sample.target_rate_bps = window.target.map(|bps| bps as f64);
             if let Some(frames) = &totals.frames {
                 let before = before.frames.as_ref().map(|frames| frames.delay.clone()).unwrap_or_default();
                 sample.frame_delay_ms = frames.delay.mean_ms_since(&before);
