@@ -212,6 +212,8 @@ pub struct Datagram {
     pub created: Timestamp,
     /// Payload length in bytes.
     pub len: u32,
+    /// What its application says in it, for its other end; the network does not read it.
+    pub note: [u32; 3],
 }
 
 /// A packet from outside: its bytes stay where it came in, and only their number travels.

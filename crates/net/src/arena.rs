@@ -171,6 +171,8 @@ impl Arena {
                 fields.seq = datagram.seq;
                 fields.ack_or_created = datagram.created.as_nanos();
                 fields.len = datagram.len;
+                let [first, second, third] = datagram.note;
+                (fields.window, fields.timestamps) = (first, (second, third));
                 fields.kind = Kind::UDP;
             }
             Body::Frame(frame) => {
@@ -255,7 +257,8 @@ impl Arena {
             Body::Frame(Frame { handle: slot.seq as u32 })
         } else {
             let created = Timestamp::from_nanos(slot.ack_or_created);
-            Body::Udp(Datagram { seq: slot.seq, created, len: slot.len })
+            let note = [slot.window, slot.timestamps.0, slot.timestamps.1];
+            Body::Udp(Datagram { seq: slot.seq, created, len: slot.len, note })
         };
         slot.with(body)
     }
@@ -345,7 +348,8 @@ mod tests {
         segment.flags = Flags::SYN;
         segment.syn = SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true };
         packets.push(packet(Body::Tcp(segment)));
-        let datagram = Datagram { seq: 5, created: Timestamp::from_secs(2), len: 100 };
+        let datagram =
+            Datagram { seq: 5, created: Timestamp::from_secs(2), len: 100, note: [1, u32::MAX, 3] };
         packets.push(packet(Body::Udp(datagram)));
         packets.push(packet(Body::Frame(Frame { handle: u32::MAX })));
         // Twice, so that slots are used again, each by another kind.

@@ -102,7 +102,12 @@ pub(crate) fn link_records() -> Vec<LinkRecord> {
         id += 1;
     }
     for seq in 0..3 {
-        let body = Body::Udp(Datagram { seq, created: Timestamp::from_millis(250), len: 171 });
+        let body = Body::Udp(Datagram {
+            seq,
+            created: Timestamp::from_millis(250),
+            len: 171,
+            ..Datagram::default()
+        });
         let packet =
             Packet { flow: FlowId(1), to: EndpointId(3), size: 199, ecn: Ecn::NotEct, class: 0, body, id };
         let event = match seq {

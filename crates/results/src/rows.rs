@@ -80,6 +80,28 @@ table! {
         transfers_completed: u64 ["" sum called("Transfers done")],
         /// Mean completion time of those.
         completion_mean_s: Option<f64> ["s" compared terminal(9, "completion")],
+        /// Of a media stream: frames sent after warm-up.
+        frames_sent: Option<u64> ["" called("Frames sent")],
+        /// Frames that the receiver showed.
+        frames_shown: Option<u64> ["" called("Frames shown")],
+        /// Frames shown later after their capture than the stream allows (`late`).
+        frames_late: Option<u64> ["" called("Frames late")],
+        /// Frames that were given up since some of them was missing, and those that depend on them.
+        frames_lost: Option<u64> ["" called("Frames lost")],
+        /// Mean time from a frame's capture to its being shown.
+        frame_delay_mean_ms: Option<f64> ["ms" compared mean terminal(12, "frame delay")],
+        /// 95th percentile of the frame delay.
+        frame_delay_p95_ms: Option<f64> ["ms" compared terminal(13, "frame delay p95")],
+        /// 99th percentile of the frame delay.
+        frame_delay_p99_ms: Option<f64> ["ms"],
+        /// Freezes: gaps between shown frames of at least three times the mean of the last 30, and 150 ms longer than it (freezeCount of WebRTC's statistics).
+        freezes: Option<u64> ["" compared terminal(14, "freezes")],
+        /// Time in freezes.
+        frozen_s: Option<f64> ["s" compared terminal(15, "frozen")],
+        /// Mean of the rate that the congestion control asked the encoder for.
+        target_rate_mean_bps: Option<f64> ["bit/s" called("Target rate mean")],
+        /// Quality of what was seen, averaged over time: the logarithm of the encoder's rate, 0 at its lowest and 1 at its highest; 0 in freezes.
+        quality: Option<f64> ["index" compared terminal(16, "quality")],
     }
     computed flow {
         /// What decides how fast it sends: its congestion control, or its transport where it has none.
@@ -217,6 +239,10 @@ table! {
         latency_ms: Option<f64> ["ms" drawn("latency") mean],
         /// Packets retransmitted in the interval.
         retransmits: u64 ["packets" ticks],
+        /// Rate that the congestion control of a media stream asks the encoder for; absent for others.
+        target_rate_bps: Option<f64> ["bit/s" drawn("target") called("Target rate")],
+        /// Mean time from capture to being shown of the frames shown in the interval; absent where none was.
+        frame_delay_ms: Option<f64> ["ms" drawn("frame-delay") mean called("Frame delay")],
     }
 }
 

@@ -40,7 +40,7 @@ pub struct Flow {
     /// What the flow sends. Default bulk.
     #[serde(default)]
     pub app: App,
-    /// What carries it. Default: udp for cbr and onoff, tcp for the others.
+    /// What carries it. Default: udp for cbr, onoff and media, tcp for the others.
     pub transport: Option<Transport>,
     /// Where one end is a live host: the TCP port, of the program on `to`, or of the service that `to` offers.
     #[schemars(range(min = 1, max = 65535), example = 5001)]
@@ -58,7 +58,7 @@ pub struct Flow {
     pub keys: Keys,
     /// web: the sessions.
     pub web: Option<WebTable>,
-    /// TCP: the congestion control. Default cubic.
+    /// TCP and media: the congestion control. Default cubic; for media, gcc.
     pub cc: Option<Cc>,
     /// When the flow starts; a range lets each instance draw its own start. Default 0s.
     #[serde(default)]

@@ -134,7 +134,7 @@ impl MeasureEnd {
             ecn,
             class: self.class,
             id: 0,
-            body: Body::Udp(Datagram { seq, created: now, len }),
+            body: Body::Udp(Datagram { seq, created: now, len, ..Datagram::default() }),
         };
         port.send(self.route, packet);
     }

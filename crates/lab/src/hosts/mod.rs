@@ -10,6 +10,7 @@ pub(crate) mod app;
 pub(crate) mod counters;
 pub(crate) mod flow;
 pub(crate) mod measure;
+pub(crate) mod media;
 mod parts;
 pub(crate) mod reading;
 pub(crate) mod routes;
@@ -31,8 +32,8 @@ use app::{App, Exchange};
 use flow::{Flow, Opened, Running, Transfer, TransferEnd};
 pub(crate) use flow::{FlowPlan, MakeController, Window};
 use measure::{Letters, MeasureEnd};
-pub(crate) use parts::Opening;
-use parts::Parts;
+use media::{MediaReceiver, MediaSender};
+use parts::{Note, Opening, Parts};
 use tcp::{End, Event, TcpEndpoint};
 use udp::UdpSink;
 use wire::{Order, WireEndpoint};
@@ -47,6 +48,8 @@ enum Endpoint {
     Tcp(Box<TcpEndpoint>),
     Udp(Box<UdpSink>),
     Measure(Box<MeasureEnd>),
+    MediaSender(Box<MediaSender>),
+    MediaReceiver(Box<MediaReceiver>),
     /// The simulated end of a connection with a program.
     Wire(WireEndpoint),
 }
@@ -120,6 +123,9 @@ impl ModelHosts {
         if flow.spec.tcp {
             return;
         }
+        if let Some(plan) = flow.spec.media.clone() {
+            return self.add_media_receiver(id, &plan);
+        }
         let keep = flow.spec.record_latency || flow.sends_messages;
         let sink = self.add_endpoint(Endpoint::Udp(Box::new(UdpSink::new(keep))));
         self.flows[id.index()].sink = Some(sink);
@@ -186,7 +192,7 @@ impl ModelHosts {
         let end = if exchange.request > 0 { End::receiver(connection) } else { End::sender(connection) };
         let there = state.node(end.other(), exchange.tag);
         if let Some(part) = self.parts.elsewhere(there) {
-            self.parts.post(part, Opening { flow, connection, exchange });
+            self.parts.post(part, Note::Opening(Opening { flow, connection, exchange }));
         } else {
             state.expected.insert(connection, exchange);
         }
@@ -415,6 +421,11 @@ impl ModelHosts {
                         end.pump(now, near, letters, port);
                     });
                 }
+                if let Some(timer) = self.flows[flow.index()].media
+                    && let Some(Endpoint::MediaSender(end)) = self.endpoints.get_mut(timer.index())
+                {
+                    end.stop();
+                }
                 if self.flows[flow.index()].spec.wire.is_some_and(|wire| wire.service.is_some()) {
                     self.orders.push(Order::Shut { flow });
                 }
@@ -452,7 +463,8 @@ impl ModelHosts {
                     let len = bytes.saturating_sub(
                         warpline_core::packet::IPV4_HEADER + warpline_core::packet::UDP_HEADER,
                     );
-                    let datagram = Datagram { seq: running.datagrams.packets, created: now, len };
+                    let datagram =
+                        Datagram { seq: running.datagrams.packets, created: now, len, ..Datagram::default() };
                     running.datagrams.packets += 1;
                     running.datagrams.bytes += u64::from(bytes);
                     let packet = Packet {
@@ -471,6 +483,7 @@ impl ModelHosts {
                     None => self.connect(now, flow, exchange, port),
                 },
                 app::Action::Measure { tool } => self.measure(now, flow, &tool, port),
+                app::Action::Media => self.start_media(now, flow, port),
                 app::Action::Listen => self.orders.push(Order::Listen { flow }),
                 app::Action::Write { bytes } => {
                     let watch = running.app.next_watch();
@@ -503,6 +516,8 @@ impl ModelHosts {
             match endpoint {
                 Endpoint::Tcp(endpoint) => endpoint.connection.reset_extremes(),
                 Endpoint::Udp(sink) => sink.reset_extremes(),
+                Endpoint::MediaSender(end) => end.reset_extremes(),
+                Endpoint::MediaReceiver(end) => end.reset_extremes(),
                 Endpoint::Gone | Endpoint::App(_) | Endpoint::Measure(_) | Endpoint::Wire(_) => {}
             }
         }
@@ -578,6 +593,9 @@ impl Hosts for ModelHosts {
                 let letters = &mut self.flows[packet.flow.index()].letters;
                 end.handle(now, timer, came, letters, port);
             }
+            (Some(Endpoint::MediaSender(_) | Endpoint::MediaReceiver(_)), Body::Udp(datagram)) => {
+                self.handle_media(now, timer, (datagram, packet.ecn == Ecn::Ce), port);
+            }
             // A packet for a closed connection. A real host would answer with RST, which no one would receive here.
             _ => {}
         }
@@ -597,6 +615,7 @@ impl Hosts for ModelHosts {
                 let flow = *flow;
                 self.run_app(now, flow, port);
             }
+            Some(Endpoint::MediaSender(_) | Endpoint::MediaReceiver(_)) => self.pump_media(now, id, port),
             _ => {}
         }
     }

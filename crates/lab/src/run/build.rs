@@ -20,6 +20,7 @@ use super::used::Used;
 use super::ways::Ways;
 use super::{CustomCc, RunError};
 use crate::hosts::app::{App, Bursts, Carrier};
+use crate::hosts::media::MediaPlan;
 use crate::hosts::web::Sessions;
 use crate::hosts::wire::Wire;
 use crate::hosts::{FlowPlan, MakeController, ModelHosts};
@@ -170,6 +171,7 @@ fn flow_spec(
         ways: flow.arrivals.iter().map(|arrival| ways.of(arrival)).collect(),
         config: configs,
         controller,
+        media: media(flow),
         class: flow.class,
         start,
         stop: flow.stop.map_or(Timestamp::NEVER, |stop| (Timestamp::ZERO + stop).min(end)),
@@ -178,6 +180,16 @@ fn flow_spec(
         record_latency: flow.record.contains(&FlowRecordKind::Latency),
         wire: wire(number, flow, nodes, scenario),
     })
+}
+
+/// The media stream of a flow, if it is one.
+fn media(flow: &FlowSpec) -> Option<MediaPlan> {
+    match (&*flow.application, &flow.cc) {
+        (Application::Media(params), Some(Cc::Media(algorithm))) => {
+            Some(MediaPlan { params: params.clone(), algorithm: *algorithm })
+        }
+        _ => None,
+    }
 }
 
 /// The port of a flow for programs, if it has one.
@@ -215,6 +227,8 @@ fn controller(cc: &Cc, custom: &CustomCc, flow: &str, streams: &Streams) -> Resu
             let algorithm = *algorithm;
             return Ok(Arc::new(move |config| algorithm.build(&CcConfig { seed, ..config.cc_config() })));
         }
+        // The stream has it, not a connection.
+        Cc::Media(_) => return controller(&Cc::default(), custom, flow, streams),
         Cc::Custom { name } => name,
     };
     let Some(factory) = custom.0.get(name).cloned() else {
@@ -272,6 +286,7 @@ fn application(app: &Application, flow: &FlowSpec, scenario: &Scenario) -> Resul
                 under_way: Default::default(),
             }
         }
+        Application::Media(_) => App::Media { started: false },
         Application::Arrivals(_) => {
             let entries = flow.arrivals.iter().map(|arrival| (arrival.at, arrival.size.0)).collect();
             App::Log { entries, start: None, next: 0, request: 0 }

@@ -196,6 +196,9 @@ fn packets_per_second(flow: &FlowSpec, share: f64) -> f64 {
             own.rate.as_bps() as f64 / (8.0 * own.packet_size.0.max(1) as f64) * on / (on + off).max(1e-9)
         }
         Application::Poisson(own) => own.message_rate,
+        Application::Media(own) => {
+            own.max_bitrate.as_bps().min(share as u64) as f64 / (8.0 * own.packet_size.0.max(1) as f64)
+        }
         _ => full,
     };
     // Small packets: 40 of them take as long as a full one.

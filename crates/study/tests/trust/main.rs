@@ -14,6 +14,7 @@ mod fast_forward;
 mod guests;
 mod interruption;
 mod links;
+mod media;
 mod metrics;
 #[cfg(target_os = "linux")]
 mod mpi;

@@ -24,6 +24,7 @@ criteria! {
     short_flows,
     coexistence,
     real_time,
+    media,
     other_short_flows,
     full_use,
     random_losses,
