@@ -10,6 +10,7 @@ use warpline_scenario::plan::Capacity;
 
 use super::counters::Counters;
 use super::skipped::Skipped;
+use super::stalls::Stalls;
 use super::team::Team;
 use crate::hosts::ModelHosts;
 use crate::hosts::counters::{Delays, FlowTotals, Messages};
@@ -42,6 +43,7 @@ pub(super) struct Meter {
     /// At the end of the warm-up; before that there is nothing to subtract.
     start: Option<Counters>,
     last: Option<Counters>,
+    stalls: Stalls,
     /// What the run has skipped, which is counted as if it had been run.
     pub(super) skipped: Skipped,
 }
@@ -91,6 +93,9 @@ impl Meter {
             sample.in_flight_bytes = window.in_flight;
             sample.ssthresh_bytes = window.ssthresh;
             sample.srtt_ms = window.srtt.map(ms);
+            if self.start.is_some() {
+                self.stalls.sample(index, last.at, present.at, sample.goodput_bps > 0.0);
+            }
             flows.push(sample);
         }
         let none = LinkStats::default();
@@ -211,6 +216,11 @@ impl Meter {
                 goodput_bps: bps(delivered, span),
                 throughput_bps: bps(sent, span),
                 lost_packets: totals.lost_packets.saturating_sub(before.lost_packets),
+                stalled_max_s: self
+                    .stalls
+                    .longest(index, from, until)
+                    .filter(|_| self.skipped.span().is_zero())
+                    .map(TimeDelta::as_secs_f64),
                 rtos: totals.rtos - before.rtos,
                 recoveries: totals.recoveries - before.recoveries,
                 undos: totals.undos - before.undos,
