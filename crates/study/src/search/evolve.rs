@@ -5,8 +5,7 @@
 
 use optimizer::parameter::{FloatParam, Parameter as _};
 use optimizer::sampler::de::{DESampler, DEStrategy};
-use optimizer::trial::Trial;
-use optimizer::{Direction, Study};
+use optimizer::{Direction, Study, Trial};
 
 /// How far points are moved by the difference of two others. Below the usual 0.8, since the budget is small.
 const MUTATION: f64 = 0.6;
