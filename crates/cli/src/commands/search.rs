@@ -184,7 +184,7 @@ fn as_text(file: &SearchFile, outcome: &Outcome, out: Option<&Path>) -> String {
         let _ = writeln!(text, "  --set '{set}'");
     }
     if worst.before != worst.value {
-        let _ = writeln!(text, "It was {} before what matters little was left out.", unit.show(worst.before));
+        let _ = writeln!(text, "Before it was made small: {}", unit.show(worst.before));
     }
     let report = out.map(|out| out.join("report.html")).filter(|report| report.exists());
     for (name, path) in [("Counterexample", worst.file.as_deref()), ("Report", report.as_deref())] {

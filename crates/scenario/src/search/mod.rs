@@ -399,7 +399,7 @@ fn variables(node: &Node, errors: &mut Collector) -> Vec<Variable> {
 mod tests {
     use super::*;
 
-    const BASE: &str = "duration = \"10s\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1Mbit/s\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n";
+    const BASE: &str = "duration = \"10s\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1Mbit/s\"\n[[flow]]\nname = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n";
 
     fn search(vary: &str) -> Result<SearchFile, String> {
         let base = Source::from_text("base.toml", BASE, Path::new(""));

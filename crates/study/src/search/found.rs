@@ -63,7 +63,11 @@ pub(super) fn prepare(directory: &Path, search: &SearchFile, resume: bool) -> Re
     Ok(Known::new())
 }
 
-/// Writes the counterexample, runs it and the scenario as it is, and draws both. Returns the counterexample's file.
+/// Writes the counterexample, runs it and the scenario as it is, and draws both. Returns the counterexample's file. A search that is stopped leaves out
+/// the runs, and the condition.
+///
+/// # Errors
+/// If a run fails or something cannot be written.
 pub(super) fn write(
     directory: &Path,
     evaluator: &Evaluator<'_>,
@@ -72,7 +76,12 @@ pub(super) fn write(
     base: f64,
 ) -> Result<PathBuf, SearchError> {
     let search = evaluator.search();
-    let (harmed, spared) = conditions(evaluator, point)?;
+    let (harmed, spared) = match conditions(evaluator, point) {
+        Ok((harmed, spared)) => (Some(harmed), spared),
+        // What it shows is not known by seed, but the counterexample is kept.
+        Err(SearchError::Stopped) => (None, None),
+        Err(error) => return Err(error),
+    };
     let scenario = |point: &Point, against: bool, name: &str, expect: Option<&Condition>| {
         let scenario = search.at(point, against)?;
         let expect = expect.map(ToString::to_string);
@@ -82,9 +91,12 @@ pub(super) fn write(
         let expect = scenario.expect.iter().cloned().chain(expect).collect();
         Ok::<_, SearchError>(Scenario { name, expect, replications: seeds, ..scenario })
     };
-    let found = scenario(point, false, FOUND, Some(&harmed))?;
+    let found = scenario(point, false, FOUND, harmed.as_ref())?;
     let file = directory.join(FOUND).with_extension("toml");
     put(&file, &(head(evaluator, worst, base) + &found.to_toml()))?;
+    if harmed.is_none() {
+        return Ok(file);
+    }
     let mut runs = vec![(BASE, search.scenario.clone()), (FOUND, found)];
     if !search.against.is_empty() {
         let against = scenario(point, true, AGAINST, spared.as_ref())?;
@@ -101,7 +113,7 @@ pub(super) fn write(
             RunOptions { out: Some(path.clone()), force: true, report: true, ..evaluator.options().clone() };
         let outcome = run(&scenario, &options, &mut |_| evaluator.tell(0)).map_err(SearchError::Run)?;
         if !outcome.complete && evaluator.tell(0) == Control::Stop {
-            return Err(SearchError::Stopped);
+            return Ok(file);
         }
         paths.push(path);
     }

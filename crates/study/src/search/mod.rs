@@ -174,14 +174,7 @@ pub fn search(
         let sets = search.sets(&point);
         let mut worst = Worst { before, value, sets, file: None };
         if let Some(directory) = out {
-            let written = found::write(directory, &course.evaluator, &point, &worst, base);
-            worst.file = match written {
-                Err(SearchError::Stopped) => {
-                    outcome.complete = false;
-                    None
-                }
-                other => Some(other?),
-            };
+            worst.file = Some(found::write(directory, &course.evaluator, &point, &worst, base)?);
         }
         outcome.worst = Some(worst);
     }
