@@ -169,3 +169,32 @@ fn wrong_measures_are_told_at_their_place() {
     insta::assert_snapshot!(wrong("flow.bulk.goodput"));
     insta::assert_snapshot!(wrong("flow.cbr.completion_mean"));
 }
+
+/// The examples in `scenarios/search`.
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/search")
+}
+
+/// What a scenario expects and its results do not have.
+fn unmet(scenario: &Scenario) -> Vec<String> {
+    // Stalls are measured from the samples of tables.
+    let options = RunOptions { tables: true, ..RunOptions::default() };
+    run(scenario, &options, &mut |_| Control::Continue).unwrap().failures
+}
+
+#[test]
+fn the_counterexamples_of_the_examples_show_their_harm() {
+    for name in ["bbr-starvation", "bbr-stall", "nice-slowdown"] {
+        let load = |ending: &str| Scenario::load(&examples().join(format!("{name}{ending}.toml")), &[]).unwrap();
+        let search = SearchFile::load(&examples().join(format!("{name}.search.toml"))).unwrap();
+        let found = load(".found");
+        assert_eq!(unmet(&found), [""; 0], "{name}");
+        // Without what was found there is no harm.
+        let spared = match search.against.is_empty() {
+            true => Scenario { expect: found.expect.clone(), ..load("") },
+            false => Scenario { expect: found.expect.clone(), ..load(".found-against") },
+        };
+        assert_eq!(unmet(&spared).len(), 1, "{name}");
+    }
+    assert_eq!(unmet(&Scenario::load(&examples().join("nice-slowdown.found-against.toml"), &[]).unwrap()), [""; 0]);
+}

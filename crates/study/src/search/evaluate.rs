@@ -98,7 +98,10 @@ impl<'a> Evaluator<'a> {
             self.journal.add(self.phase.word(), &keys[place], value)?;
             self.known.insert(keys[place].clone(), value);
         }
-        self.journal.write()?;
+        // While an earlier search is gone through again, its record stays as it is.
+        if !to_run.is_empty() {
+            self.journal.write()?;
+        }
         match error {
             Some(error) => Err(error),
             None => Ok(keys.iter().map(|key| self.known.get(key).copied().flatten()).collect()),

@@ -93,7 +93,7 @@ pub(super) fn write(
     };
     let found = scenario(point, false, FOUND, harmed.as_ref())?;
     let file = directory.join(FOUND).with_extension("toml");
-    put(&file, &(head(evaluator, worst, base) + &found.to_toml()))?;
+    put(&file, &(head(evaluator, worst, base, harmed.is_some()) + &found.to_toml()))?;
     if harmed.is_none() {
         return Ok(file);
     }
@@ -154,8 +154,8 @@ fn conditions(
     Ok((Condition { measure, relation, bound }, spared))
 }
 
-/// The comment at the head of the counterexample.
-fn head(evaluator: &Evaluator<'_>, worst: &Worst, base: f64) -> String {
+/// The comment at the head of the counterexample; `shows` if it has a condition.
+fn head(evaluator: &Evaluator<'_>, worst: &Worst, base: f64, shows: bool) -> String {
     let search = evaluator.search();
     let unit = if search.against.is_empty() { evaluator.measure.column.unit } else { Unit::Index };
     let size = if search.maximise { "large" } else { "small" };
@@ -171,5 +171,8 @@ fn head(evaluator: &Evaluator<'_>, worst: &Worst, base: f64) -> String {
     if !search.against.is_empty() {
         let _ = writeln!(text, "# Both are divided by what it is with {}.", search.against.join(", "));
     }
-    text + "# `expect` is what it shows: `warpline run` fails if that is no longer so.\n\n"
+    if shows {
+        text += "# `expect` is what it shows: `warpline run` fails if that is no longer so.\n";
+    }
+    text + "\n"
 }
