@@ -68,6 +68,7 @@ pub mod quantity;
 mod ready;
 pub mod routing;
 pub mod schema;
+pub mod search;
 mod semantics;
 mod semantics_fast_forward;
 mod semantics_flow;
@@ -128,6 +129,11 @@ pub struct Scenario {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"client exits")]
     pub until: Option<Until>,
+    /// What the results must be: conditions on measures, a flow's, a link's or the total's. If a run that came to its end does not meet one,
+    /// it fails: exit code 1. The columns of results can be named, without their unit if you like.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(example = &serde_json::json!(["flow.bulk.goodput > 1Mbit/s", "link[r1>r2].queue_delay_mean < 20ms", "total.jain >= 0.9"]))]
+    pub expect: Vec<String>,
     /// Time at the start that results leave out. Default 0s.
     #[serde(default)]
     #[schemars(example = &"5s")]

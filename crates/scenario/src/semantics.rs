@@ -21,6 +21,7 @@ use super::{semantics_fast_forward, semantics_flow, semantics_host, semantics_pr
 pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) {
     let mut check = Check { scenario, root, errors };
     check.times();
+    check.expectations();
     check.names();
     check.network();
     semantics_flow::check(&mut check);
@@ -41,6 +42,17 @@ pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) {
 }
 
 impl Check<'_> {
+    /// That each compares something. Which measures there are, the results know.
+    fn expectations(&mut self) {
+        for (index, text) in self.scenario.expect.iter().enumerate() {
+            if !text.contains(['<', '>']) {
+                let path = [key("expect"), Step::Index(index)];
+                let help = "write MEASURE < VALUE, or with <=, > or >=, for example \"flow.bulk.goodput > 1Mbit/s\"";
+                self.error(&path, format!("`expect` cannot be {text:?}"), help);
+            }
+        }
+    }
+
     fn times(&mut self) {
         let scenario = self.scenario;
         match scenario.clock.mode {

@@ -1,7 +1,8 @@
 //! Studies: many runs of scenarios, evaluated together.
 //!
 //! [`replicate`] runs one scenario with several seeds. [`oracle`] compares Warpline with ns-2. [`mod@bench`] has the workloads that
-//! measure the engine's speed. [`mod@evaluate`] asks what RFC 9743 asks of a congestion control. `calibrate` (Linux) measures what emulation can do on this machine. [`mod@compare`] compares two runs.
+//! measure the engine's speed. [`mod@evaluate`] asks what RFC 9743 asks of a congestion control. `calibrate` (Linux) measures what emulation can do on this machine. [`mod@compare`] compares two runs. [`mod@search`]
+//! looks for the scenario that hurts most.
 
 pub mod bench;
 #[cfg(target_os = "linux")]
@@ -10,3 +11,4 @@ pub mod compare;
 pub mod evaluate;
 pub mod oracle;
 pub mod replicate;
+pub mod search;

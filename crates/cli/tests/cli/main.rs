@@ -31,6 +31,7 @@ mod replicate;
 mod replicate_disk;
 mod run;
 mod scenario;
+mod search;
 mod sets;
 #[cfg(target_os = "linux")]
 mod shell;

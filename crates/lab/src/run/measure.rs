@@ -11,6 +11,7 @@ use warpline_scenario::plan::Capacity;
 
 use super::counters::Counters;
 use super::skipped::Skipped;
+use super::stalls::Stalls;
 use super::team::Team;
 use crate::hosts::ModelHosts;
 use crate::hosts::counters::{Delays, FlowTotals, FrameTotals, Messages};
@@ -67,6 +68,7 @@ pub(super) struct Meter {
     /// At the end of the warm-up; before that there is nothing to subtract.
     start: Option<Counters>,
     last: Option<Counters>,
+    stalls: Stalls,
     /// What the run has skipped, which is counted as if it had been run.
     pub(super) skipped: Skipped,
 }
@@ -120,6 +122,9 @@ impl Meter {
             if let Some(frames) = &totals.frames {
                 let before = before.frames.as_ref().map(|frames| frames.delay.clone()).unwrap_or_default();
                 sample.frame_delay_ms = frames.delay.mean_ms_since(&before);
+            }
+            if self.start.is_some() {
+                self.stalls.sample(index, last.at, present.at, sample.goodput_bps > 0.0);
             }
             flows.push(sample);
         }
@@ -241,6 +246,11 @@ impl Meter {
                 goodput_bps: bps(delivered, span),
                 throughput_bps: bps(sent, span),
                 lost_packets: totals.lost_packets.saturating_sub(before.lost_packets),
+                stalled_max_s: self
+                    .stalls
+                    .longest(index, from, until)
+                    .filter(|_| self.skipped.span().is_zero())
+                    .map(TimeDelta::as_secs_f64),
                 rtos: totals.rtos - before.rtos,
                 recoveries: totals.recoveries - before.recoveries,
                 undos: totals.undos - before.undos,
