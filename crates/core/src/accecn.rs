@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn both_orders_are_those_of_figure_4_and_unchanged_fields_are_left_out_from_the_end() {
-        let counts = [0x01_0203, 0x1_0405_0607, 0x08_0900];
+        let counts = [0x01_0203, 0x0405_0607, 0x08_0900];
         let bytes = |ect1_first, fields| {
             let (bytes, len) = AccEcn::new(counts, ect1_first, fields).bytes();
             bytes[..len].to_vec()

@@ -169,8 +169,9 @@ fn a_receiver_that_bounds_the_window_fills_an_empty_link_without_filling_the_que
         let offers = &link.offers[0];
         let back = offers.windows(2).find(|pair| pair[1].1 < pair[0].1);
         assert_eq!(back, None, "{rledbat:?}");
-        // But the window does get smaller, by what arrives.
-        assert!(offers.windows(2).any(|pair| pair[1].1 == pair[0].1 && pair[1].0 > pair[0].0), "{rledbat:?}");
+        // But the window does get smaller, in steps of what arrives, less what a scaled window rounds up to.
+        let shrinks = |pair: &[(u64, u64)]| pair[1].1 - pair[0].1 < 1024 && pair[1].0 - pair[0].0 > 1024;
+        assert!(offers.windows(2).filter(|pair| shrinks(pair)).count() > 20, "{rledbat:?}");
     }
 }
 
@@ -229,8 +230,9 @@ fn a_connection_that_remembers_the_path_saves_round_trips_of_slow_start() {
     }
     // Half of the pipe is paced over a round trip: the queue stays short.
     let mut link = Bottleneck::new(MBPS(40), 100, 700).flow("reno", &resuming(), &TcpConfig::default(), None);
-    link.run_until(20, |link| link.flows[0][0].bytes_acked() > PIPE);
-    assert!(link.waited.1 / link.waited.0 < TimeDelta::from_millis(5), "{:?}", link.waited);
+    // A round trip each for the handshake, the initial window and the jump.
+    link.run_until(20, |link| link.now > Timestamp::from_millis(600));
+    assert!(link.waited.0 > 300 && link.waited.1 / link.waited.0 < TimeDelta::from_millis(2), "{:?}", link.waited);
 }
 
 #[test]

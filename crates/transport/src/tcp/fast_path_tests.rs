@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use warpline_core::{Bytes, Ecn, Flags, Segment, TimeDelta, Timestamp};
 
-use super::{Connection, EcnFeedback, Recovery, TcpConfig, TcpPreset};
+use super::{Connection, EcnFeedback, Recovery, Rledbat, TcpConfig, TcpPreset};
 use crate::cc::{Algorithm, Controller};
 use warpline_core::parameter::Choice;
 
@@ -188,7 +188,9 @@ fn config() -> impl Strategy<Value = TcpConfig> {
             ecn: on[4],
             ecn_feedback: [EcnFeedback::Auto, EcnFeedback::Dctcp, EcnFeedback::Accecn]
                 [usize::from(on[3]) + usize::from(on[7])],
+            accecn_option: on[1] || on[6],
             timestamps: on[5] || on[0],
+            rledbat: if on[0] && on[2] && on[4] { Rledbat::LedbatPlusPlus } else { Rledbat::No },
             prr: on[6] || on[1],
             limited_transmit: on[7] || on[2],
             recovery,
