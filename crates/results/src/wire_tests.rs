@@ -350,7 +350,9 @@ fn tshark_shows_accecn_options_of_both_orders_and_every_length() {
     let timestamps = Some((7, 8));
     let base = Segment { ack: 5000, flags: Flags::ACK.with_ace(6), timestamps, ..Segment::default() };
     let mut segments = Vec::new();
-    for (ect1_first, fields, blocks) in [(false, 3, 1), (false, 2, 2), (true, 2, 0), (true, 1, 2), (false, 0, 0)] {
+    for (ect1_first, fields, blocks) in
+        [(false, 3, 1), (false, 2, 2), (true, 2, 0), (true, 1, 2), (false, 0, 0)]
+    {
         let mut segment = base;
         assert!(segment.set_accecn(&AccEcn::new([1001, 70_000, 9], ect1_first, fields)));
         (0..blocks).for_each(|n| assert!(segment.sack.push(5000, 6000 + 2000 * n, 7000 + 2000 * n)));
@@ -363,7 +365,13 @@ fn tshark_shows_accecn_options_of_both_orders_and_every_length() {
     let Some(severe) = tshark(&path, &["-Y", SEVERE]) else { return };
     assert_eq!(severe, "");
     let option = "tcp.options.acc_ecn";
-    let fields = ["tcp.option_kind", "tcp.flags.ace", &format!("{option}.ee0b"), &format!("{option}.eceb"), &format!("{option}.ee1b")];
+    let fields = [
+        "tcp.option_kind",
+        "tcp.flags.ace",
+        &format!("{option}.ee0b"),
+        &format!("{option}.eceb"),
+        &format!("{option}.ee1b"),
+    ];
     let mut arguments = vec!["-T", "fields"];
     fields.iter().for_each(|field| arguments.extend(["-e", field]));
     assert_eq!(

@@ -232,7 +232,11 @@ fn a_connection_that_remembers_the_path_saves_round_trips_of_slow_start() {
     let mut link = Bottleneck::new(MBPS(40), 100, 700).flow("reno", &resuming(), &TcpConfig::default(), None);
     // A round trip each for the handshake, the initial window and the jump.
     link.run_until(20, |link| link.now > Timestamp::from_millis(600));
-    assert!(link.waited.0 > 300 && link.waited.1 / link.waited.0 < TimeDelta::from_millis(2), "{:?}", link.waited);
+    assert!(
+        link.waited.0 > 300 && link.waited.1 / link.waited.0 < TimeDelta::from_millis(2),
+        "{:?}",
+        link.waited
+    );
 }
 
 #[test]

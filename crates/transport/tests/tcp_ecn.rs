@@ -378,9 +378,13 @@ fn acknowledgements_say_how_many_bytes_came_with_which_codepoint() {
     let data = path.sent.iter().filter(|s| s.segment.len > 0);
     assert!(data.clone().all(|s| s.segment.accecn().is_none()) && data.count() > 0);
     // The client's first acknowledgement has every counter, and its SYN none.
-    let first: Vec<_> = path.sent.iter().filter(|s| s.from_client).take(2).map(|s| s.segment.accecn()).collect();
+    let first: Vec<_> =
+        path.sent.iter().filter(|s| s.from_client).take(2).map(|s| s.segment.accecn()).collect();
     assert_eq!(first, [None, Some(AccEcn::new([1, 0, 1], false, 3))]);
-    assert_eq!(path.sent.iter().find(|s| s.segment.accecn().is_some()).unwrap().segment.options_len(), 12 + 12);
+    assert_eq!(
+        path.sent.iter().find(|s| s.segment.accecn().is_some()).unwrap().segment.options_len(),
+        12 + 12
+    );
     // L4S data comes as ECT(1).
     let path = Path::new(("prague", &config), ("prague", &config)).marking([3]).send(4);
     let last = [None, Some(1000), Some(3001)];
@@ -416,7 +420,11 @@ fn where_the_option_does_not_come_through_both_ends_do_without() {
     // From the first acknowledgement on: after a probe and a time-out the server does without.
     let path = run(Middlebox::Drops, 1);
     let last_option = path.sent.iter().rposition(|s| !s.from_client && s.segment.accecn().is_some()).unwrap();
-    assert!(path.sent[last_option..].iter().any(|s| !s.from_client && s.segment.ack > MSS), "{:?}", path.sent);
+    assert!(
+        path.sent[last_option..].iter().any(|s| !s.from_client && s.segment.ack > MSS),
+        "{:?}",
+        path.sent
+    );
     assert!((1..=3).contains(&path.client.stats().retransmitted_segments), "{:?}", path.client.stats());
 }
 

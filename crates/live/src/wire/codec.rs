@@ -285,7 +285,8 @@ pub fn fuzz_parse(bytes: &[u8]) {
 
 /// The segment without the SACK blocks that do not fit into this file's layout: other stacks pad less.
 fn fitting(segment: &WireSegment) -> WireSegment {
-    let others = if segment.timestamps.is_some() { 12 } else { 0 } + segment.accecn.map_or(0, |option| option.len());
+    let others =
+        if segment.timestamps.is_some() { 12 } else { 0 } + segment.accecn.map_or(0, |option| option.len());
     let mut sack = WireSack::NONE;
     for &(left, right) in segment.sack.blocks().iter().take((MAX_OPTIONS - others - 4) / 8) {
         sack.push(left, right);

@@ -9,7 +9,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-use warpline_core::{Ecn, Flags, Stream, TimeDelta, Timestamp};
+use warpline_core::{Flags, Stream, TimeDelta, Timestamp};
 use warpline_transport::cc::Controller;
 use warpline_transport::tcp::{Connection, State, TcpConfig};
 

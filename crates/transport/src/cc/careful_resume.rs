@@ -21,7 +21,8 @@ use warpline_core::{Rate, TimeDelta, Timestamp};
 
 use super::round::Round;
 use super::{
-    AckSample, CcConfig, CongestionControl, CongestionEvent, Controller, EcnNeed, LostSegment, Phase, SavedPath,
+    AckSample, CcConfig, CongestionControl, CongestionEvent, Controller, EcnNeed, LostSegment, Phase,
+    SavedPath,
 };
 
 /// By how much the RTT may differ: it has to be above this part of the saved one (section 4.2.1), and not above so many times it.
@@ -442,7 +443,8 @@ mod tests {
 
     #[test]
     fn a_loss_brings_the_window_to_half_of_what_came_through_and_later_the_threshold() {
-        for trigger in [warpline_core::record::LossTrigger::DupAcks, warpline_core::record::LossTrigger::Ecn] {
+        for trigger in [warpline_core::record::LossTrigger::DupAcks, warpline_core::record::LossTrigger::Ecn]
+        {
             let mut path = Path::new(Some(SAVED), 100);
             path.reconnoitre();
             for _ in 0..18 {

@@ -224,8 +224,13 @@ mod tests {
     use super::*;
 
     fn window(segments: u64) -> Window {
-        let config =
-            CcConfig { mss: 1000, initial_window: segments * 1000, initial_ssthresh: u64::MAX, seed: 0, saved: None };
+        let config = CcConfig {
+            mss: 1000,
+            initial_window: segments * 1000,
+            initial_ssthresh: u64::MAX,
+            seed: 0,
+            saved: None,
+        };
         Window::new(&config, &SlowStartParams::default())
     }
 

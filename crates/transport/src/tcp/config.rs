@@ -190,7 +190,10 @@ impl TcpConfig {
             initial_window: self.initial_window.bytes(mss),
             initial_ssthresh: self.initial_ssthresh.map_or(u64::MAX, |window| window.bytes(mss)),
             seed: 0,
-            saved: self.saved_cwnd.zip(self.saved_rtt).map(|(cwnd, rtt)| SavedPath { cwnd: cwnd.bytes(mss), rtt }),
+            saved: self
+                .saved_cwnd
+                .zip(self.saved_rtt)
+                .map(|(cwnd, rtt)| SavedPath { cwnd: cwnd.bytes(mss), rtt }),
         }
     }
 

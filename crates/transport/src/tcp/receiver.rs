@@ -108,7 +108,8 @@ pub(super) struct Arrived {
 impl Receiver {
     pub(super) fn new(config: &TcpConfig) -> Self {
         let control = WindowControl::new(config);
-        let offer = config.receive_buffer.0.min(control.as_ref().map_or(u64::MAX, |control| control.window()));
+        let offer =
+            config.receive_buffer.0.min(control.as_ref().map_or(u64::MAX, |control| control.window()));
         let mut unusual = Unusual::default();
         unusual.set(Unusual::STEERED, control.is_some());
         Receiver {
@@ -192,7 +193,8 @@ impl Receiver {
     /// Offers as much as is allowed.
     fn set_offer(&mut self) {
         let allowed = self.control.as_ref().map_or(u64::MAX, |control| control.window());
-        self.offer = self.buffer.min(allowed.max(1).checked_next_multiple_of(1 << self.scale).unwrap_or(u64::MAX));
+        self.offer =
+            self.buffer.min(allowed.max(1).checked_next_multiple_of(1 << self.scale).unwrap_or(u64::MAX));
     }
 
     /// A segment with payload is about to be taken: where the receiver steers the sender, its delay decides what is offered from now on.

@@ -34,7 +34,7 @@ pub enum Rledbat {
     /// It does not.
     #[default]
     No,
-    /// By the rules of LEDBAT (RFC 6817), from one-way delays.
+    /// By the rules of LEDBAT (RFC 6817), from one-way delays, after a slow start.
     Ledbat,
     /// By the rules of LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus), from round-trip times.
     #[word("ledbat++")]
@@ -70,7 +70,9 @@ impl WindowControl {
     pub(super) fn new(config: &TcpConfig) -> Option<Box<WindowControl>> {
         let algorithm = match config.rledbat {
             Rledbat::No => return None,
-            Rledbat::Ledbat => Algorithm::Ledbat(LedbatParams { slow_start: true, ..LedbatParams::default() }),
+            Rledbat::Ledbat => {
+                Algorithm::Ledbat(LedbatParams { slow_start: true, ..LedbatParams::default() })
+            }
             Rledbat::LedbatPlusPlus => Algorithm::LedbatPlusPlus(LedbatPlusPlusParams::default()),
         };
         let cc_config = config.cc_config();
@@ -224,7 +226,8 @@ mod tests {
     #[test]
     fn of_segments_that_echo_the_same_the_first_is_the_sample_and_none_after_a_silence() {
         let mut control = control(Rledbat::LedbatPlusPlus);
-        let mut sample = |now, echo| control.sample(Timestamp::from_millis(now), echo).map(|rtt| rtt.to_string());
+        let mut sample =
+            |now, echo| control.sample(Timestamp::from_millis(now), echo).map(|rtt| rtt.to_string());
         assert_eq!(sample(1050, 1000).as_deref(), Some("50ms"));
         assert_eq!(sample(1090, 1000), None);
         assert_eq!(sample(1092, 1040).as_deref(), Some("52ms"));
@@ -256,7 +259,12 @@ mod tests {
         let mut windows = Vec::new();
         for n in 0..20u64 {
             let sent = 1000 + n * 100;
-            control.on_segment(Timestamp::from_millis(sent + 100), 1 + n * 1448, LEN, (sent as u32, sent as u32));
+            control.on_segment(
+                Timestamp::from_millis(sent + 100),
+                1 + n * 1448,
+                LEN,
+                (sent as u32, sent as u32),
+            );
             windows.push(control.window());
         }
         assert_eq!(windows[4], windows[19], "{windows:?}");

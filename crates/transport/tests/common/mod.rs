@@ -66,7 +66,13 @@ impl TestReno {
     pub fn fixed(cwnd: u64) -> Self {
         TestReno {
             fixed: true,
-            ..TestReno::new(CcConfig { mss: 1448, initial_window: cwnd, initial_ssthresh: u64::MAX, seed: 0, saved: None })
+            ..TestReno::new(CcConfig {
+                mss: 1448,
+                initial_window: cwnd,
+                initial_ssthresh: u64::MAX,
+                seed: 0,
+                saved: None,
+            })
         }
     }
 }
@@ -326,7 +332,10 @@ impl Wire {
                 at += TimeDelta::from_nanos(self.rng.below(channel.jitter.as_nanos()));
             }
             self.number += 1;
-            self.flying.insert((at + channel.delay + extra, self.number), (from_client, segment, if ce { Ecn::Ce } else { ecn }));
+            self.flying.insert(
+                (at + channel.delay + extra, self.number),
+                (from_client, segment, if ce { Ecn::Ce } else { ecn }),
+            );
         }
     }
 
