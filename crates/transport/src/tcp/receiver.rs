@@ -1,8 +1,10 @@
-//! The receiving side: reassembly, the window offered, when to acknowledge, and the SACK blocks to send.
+//! The receiving side: reassembly, the window offered, when to acknowledge, and the SACK blocks to send. `feedback` has what few receivers do.
+
+mod feedback;
 
 use std::num::NonZeroU64;
 
-use warpline_core::{AccEcn, Ecn, Flags, SackBlocks, Segment, TimeDelta, Timestamp};
+use warpline_core::{Ecn, Flags, SackBlocks, Segment, TimeDelta, Timestamp};
 
 use super::accecn::{ByteCounters, sack_room};
 use super::config::TcpConfig;
@@ -10,6 +12,7 @@ use super::ecn::Echo;
 use super::handshake::Agreed;
 use super::reassembly::{Ahead, Overlap};
 use super::rledbat::WindowControl;
+use feedback::Unusual;
 
 /// Receive state of one connection. Positions include the FIN's byte.
 // Two cache lines, both of which every segment with payload touches; ranges only where something is missing. The third is for few connections.
@@ -69,28 +72,6 @@ pub(super) struct Receiver {
     counters: Option<Box<ByteCounters>>,
     /// What bounds the window, where that is not only the buffer.
     control: Option<Box<WindowControl>>,
-}
-
-/// What is not as it mostly is, so that one look shows that nothing is.
-#[derive(Clone, Copy, Debug, Default)]
-struct Unusual(u8);
-
-impl Unusual {
-    /// Something arrived out of order, and a gap before it is still open.
-    const GAP: u8 = 1;
-    /// The next acknowledgement has the AccECN option.
-    const OPTION: u8 = 2;
-    /// The window is [steered](Receiver::steer).
-    const STEERED: u8 = 4;
-
-    #[inline]
-    fn any(self, of: u8) -> bool {
-        self.0 & of != 0
-    }
-    #[inline]
-    fn set(&mut self, which: u8, on: bool) {
-        self.0 = if on { self.0 | which } else { self.0 & !which };
-    }
 }
 
 /// See `Receiver::early`: further apart than any two acknowledgements.
@@ -190,23 +171,6 @@ impl Receiver {
         self.set_offer();
     }
 
-    /// Offers as much as is allowed.
-    fn set_offer(&mut self) {
-        let allowed = self.control.as_ref().map_or(u64::MAX, |control| control.window());
-        self.offer =
-            self.buffer.min(allowed.max(1).checked_next_multiple_of(1 << self.scale).unwrap_or(u64::MAX));
-    }
-
-    /// A segment with payload is about to be taken: where the receiver steers the sender, its delay decides what is offered from now on.
-    pub(super) fn steer(&mut self, now: Timestamp, segment: &Segment) {
-        if let Some(control) = &mut self.control
-            && let Some(timestamps) = segment.timestamps
-        {
-            control.on_segment(now, segment.seq, segment.len, timestamps);
-            self.set_offer();
-        }
-    }
-
     /// Next byte expected.
     #[inline]
     pub(super) fn nxt(&self) -> u64 {
@@ -256,40 +220,12 @@ impl Receiver {
     #[inline(never)]
     fn on_ecn(&mut self, flags: Flags, seq: u64, len: u32, ecn: Ecn) -> bool {
         let noted = self.echo.on_segment(flags, len > 0, ecn == Ecn::Ce, self.unacked > 0);
-        if let Some(counters) = &mut self.counters
-            && len > 0
-        {
-            counters.count(ecn, len, seq + u64::from(len) <= self.last_ack_sent);
-            self.unusual.set(Unusual::OPTION, counters.is_due());
-            if counters.is_blocked() {
-                self.stop_accecn_option();
-            }
-        }
+        self.count_bytes(seq, len, ecn);
         if noted.turned {
             self.on_turn();
         }
         self.ack_now |= noted.urgent;
         noted.marked
-    }
-
-    /// Options seem to be what keeps segments from arriving.
-    fn stop_accecn_option(&mut self) {
-        self.counters = None;
-        self.unusual.set(Unusual::OPTION, false);
-    }
-
-    /// The SYN/ACK has an AccECN option, but not if it is sent `again` (RFC 9768 section 3.2.3.2.2).
-    pub(super) fn add_accecn_to_answer(&mut self, segment: &mut Segment, again: bool) {
-        if again {
-            self.stop_accecn_option();
-        }
-        self.add_all_counters(segment);
-    }
-
-    fn add_all_counters(&self, segment: &mut Segment) {
-        if let Some(counters) = &self.counters {
-            segment.set_accecn(&counters.all());
-        }
     }
 
     /// The echo has turned: what came before is acknowledged with the echo of then, and the segment at hand at once (RFC 8257 section 3.2).
@@ -343,14 +279,6 @@ impl Receiver {
             segment.set_accecn(&option);
         }
         segment
-    }
-
-    /// The AccECN option of an acknowledgement sent now, whose other options but SACK take so many bytes.
-    fn take_accecn_option(&mut self, others: usize) -> Option<AccEcn> {
-        let blocks = if self.sack { self.recent().len() + usize::from(self.dsack.is_some()) } else { 0 };
-        let option = self.counters.as_mut()?.option(others, blocks)?;
-        self.unusual.set(Unusual::OPTION, false);
-        Some(option)
     }
 
     /// The first acknowledgement, or that of what had come before the echo turned. That of the rest follows.

@@ -402,8 +402,8 @@ impl<C: CongestionControl> Sender<C> {
         }
         let option = segment.accecn().and_then(|option| self.marked.take(&option));
         let packets = delivery.segments.max(1);
-        // With an option the counter has not gone round unseen. As on the plain path: of small segments, more than it can tell are not looked for.
-        let few = option.is_some() || delivery.bytes < 8 * self.mss;
+        // As on the plain path: of small segments, more than the counter can tell are not looked for.
+        let few = delivery.bytes < 8 * self.mss;
         let marked = self.uses.ecn.count(flags, if few { packets.min(7) } else { packets }).min(packets);
         let bytes = option.map_or_else(
             || {
