@@ -68,7 +68,7 @@ impl Ends {
 impl Hosts for Ends {
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, port: &mut Port<'_>) {
         if let Some(segment) = packet.body.tcp() {
-            self.tcp[packet.to.index()].handle_segment(now, segment, packet.ecn == Ecn::Ce);
+            self.tcp[packet.to.index()].handle_segment(now, segment, packet.ecn);
             self.transmit(now, packet.to, port);
         }
     }

@@ -73,6 +73,7 @@
 #[cfg(test)]
 extern crate self as warpline_core;
 
+mod accecn;
 mod address;
 pub mod counter;
 pub mod dilation;
@@ -85,6 +86,7 @@ pub mod random;
 pub mod record;
 pub mod time;
 
+pub use accecn::AccEcn;
 pub use dilation::{Pace, Tdf};
 pub use empirical::Empirical;
 pub use packet::{

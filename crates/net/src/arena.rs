@@ -162,7 +162,7 @@ impl Arena {
                     fields.timestamps = timestamps;
                     fields.kind = fields.kind.with(Kind::TIMESTAMPS);
                 }
-                if !segment.sack.is_empty() || segment.flags.contains(Flags::SYN) {
+                if !segment.sack.is_bare() || segment.flags.contains(Flags::SYN) {
                     fields.kind = fields.kind.with(Kind::RARE);
                     rare = Some(Rare { sack: segment.sack, syn: segment.syn });
                 }
@@ -313,6 +313,8 @@ impl Arena {
 
 #[cfg(test)]
 mod tests {
+    use warpline_core::AccEcn;
+
     use super::*;
 
     #[test]
@@ -344,6 +346,9 @@ mod tests {
         let mut packets = vec![packet(Body::Tcp(segment))];
         segment.timestamps = None;
         assert!(segment.sack.push(7, 100, 200));
+        packets.push(packet(Body::Tcp(segment)));
+        segment.sack = SackBlocks::NONE;
+        assert!(segment.set_accecn(&AccEcn::new([1, 2, 3], false, 2)));
         packets.push(packet(Body::Tcp(segment)));
         segment.flags = Flags::SYN;
         segment.syn = SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true };

@@ -7,7 +7,7 @@
 //! ```
 //! use std::collections::VecDeque;
 //! use std::sync::Arc;
-//! use warpline_core::{TimeDelta, Timestamp};
+//! use warpline_core::{Ecn, TimeDelta, Timestamp};
 //! use warpline_transport::cc::Algorithm;
 //! use warpline_transport::tcp::{Connection, TcpConfig};
 //!
@@ -37,7 +37,7 @@
 //!     server.handle_timeout(now);
 //!     if let Some((_, to_server, segment)) = wire.pop_front_if(|&mut (at, ..)| at <= now) {
 //!         let end = if to_server { &mut server } else { &mut client };
-//!         end.handle_segment(now, &segment, false);
+//!         end.handle_segment(now, &segment, Ecn::NotEct);
 //!     }
 //! }
 //! // A round trip for the handshake, and one for the data.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use warpline_core::{Bytes, Flags, TimeDelta, Timestamp};
+use warpline_core::{Bytes, Ecn, Flags, TimeDelta, Timestamp};
 use warpline_transport::tcp::{Outcome, State, TcpConfig};
 
 const SEC: fn(u64) -> Timestamp = Timestamp::from_secs;
@@ -341,11 +341,11 @@ fn a_reset_outside_the_window_is_ignored_and_inside_is_challenged() {
     let mut wire = Wire::plain(&TcpConfig::default(), 10);
     wire.establish();
     let reset = |seq| warpline_core::Segment { seq, ack: 1, flags: Flags::RST, ..Default::default() };
-    wire.server.handle_segment(wire.now, &reset(1 << 40), false);
+    wire.server.handle_segment(wire.now, &reset(1 << 40), Ecn::NotEct);
     assert!(wire.server.is_established() && wire.server.poll_transmit(wire.now).is_none());
-    wire.server.handle_segment(wire.now, &reset(50), false);
+    wire.server.handle_segment(wire.now, &reset(50), Ecn::NotEct);
     assert!(wire.server.is_established() && wire.server.poll_transmit(wire.now).is_some());
-    wire.server.handle_segment(wire.now, &reset(1), false);
+    wire.server.handle_segment(wire.now, &reset(1), Ecn::NotEct);
     assert_eq!(wire.server.outcome(), Some(Outcome::Reset));
 }
 

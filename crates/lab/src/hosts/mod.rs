@@ -582,7 +582,7 @@ impl Hosts for ModelHosts {
         };
         match (self.endpoints.get_mut(timer.index()), &packet.body) {
             (Some(Endpoint::Tcp(endpoint)), Body::Tcp(segment)) => {
-                endpoint.connection.handle_segment(now, segment, packet.ecn == Ecn::Ce);
+                endpoint.connection.handle_segment(now, segment, packet.ecn);
                 self.serve(now, timer, port);
             }
             (Some(Endpoint::Udp(sink)), Body::Udp(datagram)) => {

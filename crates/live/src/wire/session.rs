@@ -53,7 +53,7 @@ pub(super) struct Session {
 
 impl Session {
     /// Handles a segment for the connection, with its payload.
-    pub(super) fn handle_segment(&mut self, now: Timestamp, segment: &Segment, payload: &[u8], ce: bool) {
+    pub(super) fn handle_segment(&mut self, now: Timestamp, segment: &Segment, payload: &[u8], ecn: Ecn) {
         self.heard = now;
         let len = segment.len as usize;
         if len > 0 {
@@ -67,7 +67,7 @@ impl Session {
                 inbox.take(offset, payload);
             }
         }
-        self.connection.handle_segment(now, segment, ce);
+        self.connection.handle_segment(now, segment, ecn);
         self.worker.work(&mut self.connection);
     }
 

@@ -163,6 +163,9 @@ impl CongestionControl for Bic {
         self.per_for = 0;
         self.window.collapse(self.threshold());
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         if self.window.undo() {
             self.last_max = self.prior_last_max;

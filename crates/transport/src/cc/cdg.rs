@@ -299,6 +299,9 @@ impl CongestionControl for Cdg {
         self.end_reduction();
         self.former_rtt = self.rtt.take();
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }

@@ -210,6 +210,9 @@ impl CongestionControl for Compound {
         }
         self.begin_round();
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         if self.window.undo()
             && let Some((delay, gamma)) = self.prior.take()

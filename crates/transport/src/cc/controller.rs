@@ -82,6 +82,9 @@ impl CongestionControl for Controller {
     fn on_recovery_exit(&mut self, now: Timestamp) {
         each!(self, algorithm => algorithm.on_recovery_exit(now));
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        each!(self, algorithm => algorithm.set_window(cwnd, ssthresh))
+    }
     #[inline]
     fn undo(&mut self, now: Timestamp) {
         each!(self, algorithm => algorithm.undo(now));

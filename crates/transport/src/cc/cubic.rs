@@ -223,6 +223,9 @@ impl CongestionControl for Cubic {
         self.epoch.w_max = 0.0;
         self.window.collapse(self.threshold(event));
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, now: Timestamp) {
         if self.window.undo()
             && let Some(prior) = &self.prior_epoch

@@ -144,6 +144,9 @@ impl CongestionControl for Dctcp {
     fn on_rto(&mut self, _event: &CongestionEvent) {
         self.window.collapse(self.window.share(self.window.cwnd, LOSS_BETA));
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }

@@ -206,6 +206,9 @@ impl CongestionControl for Htcp {
         let threshold = self.lose(event.now);
         self.window.collapse(threshold);
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         if self.window.undo()
             && let Some(prior) = self.prior.take()

@@ -109,6 +109,9 @@ impl CongestionControl for Hybla {
     fn on_rto(&mut self, _event: &CongestionEvent) {
         self.window.collapse(self.window.share(self.window.cwnd, 0.5));
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }

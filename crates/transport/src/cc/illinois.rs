@@ -193,6 +193,9 @@ impl CongestionControl for Illinois {
         (self.had_queue, self.clear_rounds) = (false, 0);
         self.begin_round();
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }

@@ -155,6 +155,9 @@ impl CongestionControl for Ledbat {
         self.remainder = 0.0;
         self.current.clear();
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }

@@ -194,6 +194,9 @@ impl CongestionControl for LedbatPlusPlus {
         self.window.collapse(self.halved());
         self.current.clear();
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }

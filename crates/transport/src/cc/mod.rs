@@ -36,12 +36,14 @@ algorithms! {
     fixed::Fixed,
 }
 
+mod careful_resume;
 mod controller;
 mod delay;
 mod hystart;
 mod hystart_linux;
 mod round;
 mod rtt_range;
+mod search;
 mod slow_start;
 mod train;
 mod window;
@@ -219,6 +221,12 @@ pub trait CongestionControl: std::fmt::Debug + Send {
     }
     /// The last reduction proved spurious: restore what was before it (Linux tcp_undo_cwnd_reduction).
     fn undo(&mut self, now: Timestamp);
+    /// Sets window and threshold, in bytes, because something outside knows better (as [`CcConfig::saved`] does). Returns whether it goes by a
+    /// window; if not, nothing is changed.
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        let _ = (cwnd, ssthresh);
+        false
+    }
     /// Sending resumes after `idle` without anything in flight (RFC 2861, RFC 5681 section 4.1): algorithms may restart.
     fn on_idle(&mut self, now: Timestamp, idle: TimeDelta, rto: TimeDelta) {
         let _ = (now, idle, rto);
@@ -264,4 +272,15 @@ pub struct CcConfig {
     pub initial_ssthresh: u64,
     /// What an algorithm that needs random numbers makes them of. Flows should differ in it.
     pub seed: u64,
+    /// What an earlier connection on the same path has found (Careful Resume, RFC 9959). [`Algorithm::build`] makes use of it.
+    pub saved: Option<SavedPath>,
+}
+
+/// What an earlier connection has found of a path (RFC 9959 section 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavedPath {
+    /// Bytes that it had delivered in a round trip.
+    pub cwnd: u64,
+    /// Its smallest round-trip time.
+    pub rtt: TimeDelta,
 }

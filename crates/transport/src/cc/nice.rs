@@ -371,6 +371,9 @@ impl CongestionControl for Nice {
         self.window.cwnd = self.window.cwnd.min(half).max(self.floor);
         self.enabled = false;
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }

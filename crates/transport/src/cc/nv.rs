@@ -302,6 +302,9 @@ impl CongestionControl for Nv {
             self.growth = (self.growth - 1).max(LEAST_GROWTH);
         }
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }

@@ -220,6 +220,9 @@ impl CongestionControl for Prague {
     fn on_recovery_exit(&mut self, _now: Timestamp) {
         self.too_soon = false;
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.too_soon = false;
         self.window.undo();

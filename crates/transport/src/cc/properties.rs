@@ -244,7 +244,7 @@ proptest! {
         initial in prop_oneof![4 => 1u64..=20, 1 => 1u64..=1 << 34],
         ssthresh in prop_oneof![Just(u64::MAX), number(1_000_000)],
     ) {
-        let config = CcConfig { mss, initial_window: initial * mss, initial_ssthresh: ssthresh, seed: 7 };
+        let config = CcConfig { mss, initial_window: initial * mss, initial_ssthresh: ssthresh, seed: 7, saved: None };
         for algorithm in algorithms() {
             let once = drive(&algorithm, &config, &calls, true)
                 .map_err(|error| TestCaseError::fail(format!("{algorithm:?}: {error}")))?;
@@ -261,7 +261,7 @@ proptest! {
         count in prop_oneof![Just(0u32), Just(u32::MAX), 0u32..100],
         calls in prop::collection::vec(call(), 1..60),
     ) {
-        let config = CcConfig { mss: 1448, initial_window: 0, initial_ssthresh: 0, seed: 0 };
+        let config = CcConfig { mss: 1448, initial_window: 0, initial_ssthresh: 0, seed: 0, saved: None };
         for mut algorithm in Algorithm::all() {
             let fields = algorithm.parameters().fields().into_iter().filter(|field| !field.preset);
             for (field, number) in fields.zip(numbers.iter().cycle()) {

@@ -93,6 +93,9 @@ impl CongestionControl for Reno {
     fn on_rto(&mut self, event: &CongestionEvent) {
         self.window.collapse(self.threshold(event));
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }

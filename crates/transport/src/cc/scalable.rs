@@ -87,6 +87,9 @@ impl CongestionControl for Scalable {
     fn on_rto(&mut self, _event: &CongestionEvent) {
         self.window.collapse(self.reduced());
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }

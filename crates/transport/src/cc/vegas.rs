@@ -255,6 +255,9 @@ impl CongestionControl for Vegas {
         self.window.collapse(self.window.share(self.window.cwnd, 0.5));
         self.enabled = false;
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }

@@ -169,6 +169,9 @@ impl CongestionControl for Westwood {
         self.window.collapse(self.pipe());
         self.reset_rtt_min = true;
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }

@@ -81,6 +81,7 @@ impl Window {
         match self.slow_start.step(self.cwnd, self.mss, ack, counted) {
             Growth::By(bytes) => self.double(bytes),
             Growth::Ends(rest) => self.end_slow_start(rest),
+            Growth::Falls { to, last } => self.drain(to, last),
         }
     }
 
@@ -93,7 +94,15 @@ impl Window {
                 0
             }
             Growth::Ends(rest) => self.end_slow_start(rest),
+            Growth::Falls { to, last } => self.drain(to, last),
         }
+    }
+
+    /// Slow start has gone too far: the window falls to `to`, and if that is the `last` step, it ends there. Nothing is left to grow by.
+    #[cold]
+    fn drain(&mut self, to: u64, last: bool) -> u64 {
+        self.cwnd = self.cwnd.min(to);
+        if last { self.end_slow_start(0) } else { 0 }
     }
 
     fn end_slow_start(&mut self, rest: u64) -> u64 {
@@ -146,6 +155,15 @@ impl Window {
     /// So many bytes in whole segments.
     pub(super) fn whole(&self, bytes: u64) -> u64 {
         bytes - bytes % self.mss
+    }
+
+    /// Window and threshold are set from outside, and there is nothing to undo. Returns true: there is a window.
+    pub(super) fn set(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.cwnd = cwnd.clamp(1, MAX_WINDOW);
+        self.ssthresh = ssthresh.max(2 * self.mss);
+        self.credit = 0;
+        self.prior_cwnd = 0;
+        true
     }
 
     /// Remembers the present state for [`undo`](Self::undo).
@@ -206,8 +224,13 @@ mod tests {
     use super::*;
 
     fn window(segments: u64) -> Window {
-        let config =
-            CcConfig { mss: 1000, initial_window: segments * 1000, initial_ssthresh: u64::MAX, seed: 0 };
+        let config = CcConfig {
+            mss: 1000,
+            initial_window: segments * 1000,
+            initial_ssthresh: u64::MAX,
+            seed: 0,
+            saved: None,
+        };
         Window::new(&config, &SlowStartParams::default())
     }
 

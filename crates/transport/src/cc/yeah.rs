@@ -201,6 +201,9 @@ impl CongestionControl for Yeah {
         let threshold = self.lose();
         self.window.collapse(threshold);
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }

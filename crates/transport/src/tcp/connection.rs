@@ -291,14 +291,14 @@ impl<C: CongestionControl> Connection<C> {
 
     // ---- Segments in ----
 
-    /// A segment arrived; `ce` if its IP header was marked congestion-experienced.
+    /// A segment arrived, with this ECN field in its IP header.
     // Always inlined: the caller's segment can stay in registers if nothing takes a reference to it.
     #[inline(always)]
-    pub fn handle_segment(&mut self, now: Timestamp, segment: &Segment, ce: bool) {
+    pub fn handle_segment(&mut self, now: Timestamp, segment: &Segment, ecn: Ecn) {
         const CONTROL: u16 = Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0;
         self.log.stats.segments_received += 1;
         if self.state == State::Established && segment.flags.0 & CONTROL == Flags::ACK.0 {
-            self.on_acknowledged(now, segment, ce);
+            self.on_acknowledged(now, segment, ecn);
             if segment.len > 0 {
                 self.on_payload(now, segment);
             } else if segment.seq < self.receiver.nxt() {
@@ -308,14 +308,14 @@ impl<C: CongestionControl> Connection<C> {
         } else {
             // A copy, here and wherever the common path ends, so that on it nothing takes a reference to the segment.
             let segment = *segment;
-            self.handle_control(now, &segment, ce);
+            self.handle_control(now, &segment, ecn);
         }
     }
 
     /// Timestamps, ECN and acknowledgement of a segment.
     #[inline(always)]
-    fn on_acknowledged(&mut self, now: Timestamp, segment: &Segment, ce: bool) {
-        if self.receiver.on_header(segment, ce) {
+    fn on_acknowledged(&mut self, now: Timestamp, segment: &Segment, ecn: Ecn) {
+        if self.receiver.on_header(segment, ecn) {
             self.log.stats.ce_marks += 1;
         }
         if !self.sender.on_ack(now, segment, &mut self.log) {
@@ -340,6 +340,7 @@ impl<C: CongestionControl> Connection<C> {
         let fin = segment.flags.contains(Flags::FIN);
         let end = segment.seq + u64::from(segment.len) + u64::from(fin);
         let had_fin = self.receiver.fin_received();
+        self.receiver.steer(now, segment);
         let arrived = self.receiver.on_data(now, segment.seq, end, fin);
         self.log.stats.duplicate_bytes += arrived.duplicate;
         if !had_fin && self.receiver.fin_received() {
@@ -419,7 +420,7 @@ impl<C: CongestionControl> Connection<C> {
         {
             return Some(out);
         }
-        // SACK blocks go out without payload: a full segment would not fit beside them.
+        // SACK blocks and the AccECN option go out without payload: a full segment would not fit beside them.
         if self.receiver.is_ack_due() && self.receiver.is_ack_special() && self.state.is_synchronised() {
             return Some(self.make_ack(now));
         }
@@ -447,7 +448,7 @@ impl<C: CongestionControl> Connection<C> {
         self.make_plain_ack(now)
     }
 
-    /// An acknowledgement without SACK blocks.
+    /// An acknowledgement without SACK blocks or AccECN option.
     #[inline(always)]
     fn make_plain_ack(&mut self, now: Timestamp) -> (Segment, Ecn) {
         let segment = self.receiver.header(now, self.sender.nxt());

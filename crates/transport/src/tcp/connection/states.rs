@@ -15,7 +15,10 @@ impl<C: CongestionControl> Connection<C> {
 
     pub(super) fn make_syn(&mut self, now: Timestamp) -> (Segment, Ecn) {
         let answer = self.state == State::SynReceived;
-        let (segment, again) = self.handshake.make(answer, self.receiver.syn_header(now));
+        let (mut segment, again) = self.handshake.make(answer, self.receiver.syn_header(now));
+        if answer {
+            self.receiver.add_accecn_to_answer(&mut segment, again);
+        }
         let codepoint = self.handshake.codepoint(answer);
         if again {
             self.sender.on_syn_again(now);
@@ -27,7 +30,8 @@ impl<C: CongestionControl> Connection<C> {
     }
 
     /// The other side's SYN.
-    pub(super) fn on_syn(&mut self, segment: &Segment, ce: bool) {
+    pub(super) fn on_syn(&mut self, segment: &Segment, ecn: Ecn) {
+        let ce = ecn == Ecn::Ce;
         let agreed = self.handshake.on_syn(segment, ce);
         self.receiver.on_syn(segment, &agreed, ce);
         self.sender.agree(&agreed);
@@ -36,12 +40,12 @@ impl<C: CongestionControl> Connection<C> {
 
     /// Any segment outside the established state, and any with SYN, FIN or RST.
     #[inline(never)]
-    pub(super) fn handle_control(&mut self, now: Timestamp, segment: &Segment, ce: bool) {
+    pub(super) fn handle_control(&mut self, now: Timestamp, segment: &Segment, ecn: Ecn) {
         match self.state {
             State::Closed => self.refuse(segment),
-            State::Listen => self.on_listen(now, segment, ce),
-            State::SynSent => self.on_syn_sent(now, segment, ce),
-            _ => self.on_synchronised(now, segment, ce),
+            State::Listen => self.on_listen(now, segment, ecn),
+            State::SynSent => self.on_syn_sent(now, segment, ecn),
+            _ => self.on_synchronised(now, segment, ecn),
         }
     }
 
@@ -54,7 +58,7 @@ impl<C: CongestionControl> Connection<C> {
         self.send_reset(seq, segment.seq + segment.seq_len());
     }
 
-    fn on_listen(&mut self, now: Timestamp, segment: &Segment, ce: bool) {
+    fn on_listen(&mut self, now: Timestamp, segment: &Segment, ecn: Ecn) {
         if segment.flags.contains(Flags::RST) {
             return;
         }
@@ -62,12 +66,12 @@ impl<C: CongestionControl> Connection<C> {
             self.refuse(segment);
             return;
         }
-        self.on_syn(segment, ce);
+        self.on_syn(segment, ecn);
         self.state = State::SynReceived;
         self.start_syn(now);
     }
 
-    fn on_syn_sent(&mut self, now: Timestamp, segment: &Segment, ce: bool) {
+    fn on_syn_sent(&mut self, now: Timestamp, segment: &Segment, ecn: Ecn) {
         let acks = segment.flags.contains(Flags::ACK);
         if acks && segment.ack != self.sender.nxt() {
             self.refuse(segment);
@@ -82,7 +86,7 @@ impl<C: CongestionControl> Connection<C> {
         if !segment.flags.contains(Flags::SYN) {
             return;
         }
-        self.on_syn(segment, ce);
+        self.on_syn(segment, ecn);
         if acks {
             self.establish(now, segment);
             self.receiver.request_ack();
@@ -101,7 +105,7 @@ impl<C: CongestionControl> Connection<C> {
         self.sender.record_metrics(now, &mut self.log);
     }
 
-    fn on_synchronised(&mut self, now: Timestamp, segment: &Segment, ce: bool) {
+    fn on_synchronised(&mut self, now: Timestamp, segment: &Segment, ecn: Ecn) {
         let end = segment.seq + segment.seq_len();
         if segment.flags.contains(Flags::RST) {
             // RFC 5961 section 3.2: exactly the next byte resets, elsewhere in the window is challenged.
@@ -142,7 +146,7 @@ impl<C: CongestionControl> Connection<C> {
                 return;
             }
         }
-        self.on_acknowledged(now, segment, ce);
+        self.on_acknowledged(now, segment, ecn);
         if self.is_closed() {
             return;
         }

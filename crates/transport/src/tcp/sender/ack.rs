@@ -92,7 +92,8 @@ impl<C: CongestionControl> Sender<C> {
     /// The acknowledgement field of any segment. Returns false if it acknowledges what was never sent.
     #[inline(always)]
     pub(in crate::tcp) fn on_ack(&mut self, now: Timestamp, segment: &Segment, log: &mut Log) -> bool {
-        let plain = segment.sack.is_empty() && self.uses.ecn.is_quiet(segment.flags);
+        let bare = segment.sack.is_bare() || self.has_known_option(segment);
+        let plain = bare && self.uses.ecn.is_quiet(segment.flags);
         self.offered.largest = self.offered.largest.max(u64::from(segment.window));
         if plain && segment.ack == self.una && self.una == self.nxt {
             // Nothing is in flight: the usual case of a receiver.
@@ -113,6 +114,14 @@ impl<C: CongestionControl> Sender<C> {
             return self.on_eventful_ack(now, log, &segment);
         }
         true
+    }
+
+    /// Whether all that an acknowledgement has beside its usual fields is an AccECN option that says nothing new of marks.
+    #[inline(never)]
+    fn has_known_option(&self, segment: &Segment) -> bool {
+        segment.sack.is_empty()
+            && self.uses.ecn.is_accurate()
+            && segment.accecn().is_some_and(|option| self.marked.knows(&option))
     }
 
     #[inline]
@@ -301,6 +310,7 @@ impl<C: CongestionControl> Sender<C> {
             ack: fields.ack,
             window_end: self.offered.end,
             newly_acked: u32::try_from(acked).unwrap_or(u32::MAX),
+            ce: u32::try_from(fields.ce).unwrap_or(u32::MAX),
             rtt,
         };
         log.record(now, event);
@@ -346,7 +356,7 @@ impl<C: CongestionControl> Sender<C> {
             let echo = if advanced { fields.echo() } else { None };
             self.rack.on_delivered(now, newest, echo, self.rtt.min());
         }
-        fields.ce = self.take_marks(segment.flags, &mut delivery);
+        fields.ce = self.take_marks(segment, &mut delivery);
         self.on_probe_ack(now, log, segment, advanced, dsack);
         let newly_lost = self.on_signs(now, log, segment, advanced, prior_una, &delivery);
         let in_flight = self.in_flight();
@@ -378,7 +388,8 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     /// What an acknowledgement that delivers this says of marks: returns how many bytes of it were marked.
-    fn take_marks(&mut self, flags: Flags, delivery: &mut Delivery) -> u64 {
+    fn take_marks(&mut self, segment: &Segment, delivery: &mut Delivery) -> u64 {
+        let flags = segment.flags;
         if !self.uses.ecn.is_accurate() {
             delivery.marked =
                 self.uses.ecn.is_on() && flags.contains(Flags::ECE) && !flags.contains(Flags::SYN);
@@ -389,13 +400,22 @@ impl<C: CongestionControl> Sender<C> {
         if delivery.bytes == 0 || flags.contains(Flags::SYN) {
             return 0;
         }
+        let option = segment.accecn().and_then(|option| self.marked.take(&option));
         let packets = delivery.segments.max(1);
         // As on the plain path: of small segments, more than the counter can tell are not looked for.
-        let most = if delivery.bytes < 8 * self.mss { packets.min(7) } else { packets };
-        let marked = self.uses.ecn.count(flags, most).min(packets);
-        delivery.marked = marked > 0;
-        // Packets were counted: their mean size stands for each.
-        (u128::from(delivery.bytes) * u128::from(marked) / u128::from(packets)) as u64
+        let few = delivery.bytes < 8 * self.mss;
+        let marked = self.uses.ecn.count(flags, if few { packets.min(7) } else { packets }).min(packets);
+        let bytes = option.map_or_else(
+            || {
+                // Packets were counted: their mean size stands for each.
+                let bytes = (u128::from(delivery.bytes) * u128::from(marked) / u128::from(packets)) as u64;
+                self.marked.estimate(bytes as u32);
+                bytes
+            },
+            |bytes| u64::from(bytes).min(delivery.bytes),
+        );
+        delivery.marked = bytes > 0;
+        bytes
     }
 
     fn acknowledge_cumulatively(

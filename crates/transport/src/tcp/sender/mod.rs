@@ -23,6 +23,7 @@ use std::sync::Arc;
 use warpline_core::record::TcpEvent;
 use warpline_core::{Bytes, Segment, Timestamp};
 
+use super::accecn::MarkedBytes;
 use super::config::{Recovery, TcpConfig};
 use super::ecn::{EcnUse, SenderEcn};
 use super::handshake::Agreed;
@@ -150,6 +151,8 @@ pub(super) struct Sender<C> {
     /// End of the last segment sent that was not full (for Nagle's rule).
     small_end: u64,
     tail_probe: Option<TailProbe>,
+    /// What AccECN options have said.
+    marked: MarkedBytes,
     /// What may prove the last reduction spurious.
     undo: Option<Undo>,
     episode: Episode,
@@ -206,6 +209,7 @@ impl<C: CongestionControl> Sender<C> {
             episode: Episode::OPEN,
             pacer: Pacer::default(),
             tail_probe: None,
+            marked: MarkedBytes::default(),
             max_window: config.max_window.map_or(u64::MAX, |window| window.bytes(config.payload())),
             cc,
             config,
@@ -347,6 +351,7 @@ impl<C: CongestionControl> Sender<C> {
                 log.stats.note_rtt(rtt);
             }
         }
+        self.marked.on_handshake(segment.accecn());
         self.una = 1;
         self.retries = 0;
         self.established = true;
