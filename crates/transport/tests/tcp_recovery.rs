@@ -234,10 +234,10 @@ fn rfc_8985_a_tail_loss_is_probed_before_the_time_out() {
             assert_eq!(wire.client.stats().rtos, 1);
         }
     }
-    // With two outstanding the probe comes after two round trips.
+    // With two outstanding the probe comes after two round trips and 2 ms.
     let config = TcpConfig { delayed_ack: TimeDelta::ZERO, ..TcpConfig::default() };
     let wire = transfer(&config, 10, &[8, 9]);
-    assert_eq!(times(&wire, 9)[1], 40 + 80);
+    assert_eq!(times(&wire, 9)[1], 40 + 80 + 2);
     assert_eq!(wire.client.stats().rtos, 0, "the probe's SACK shows the loss of the one before");
 }
 

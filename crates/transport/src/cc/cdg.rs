@@ -22,7 +22,7 @@ use warpline_core::{Stream, Streams, TimeDelta, Timestamp, float};
 use super::round::Round;
 use super::slow_start::{Hystart, SlowStartParams};
 use super::window::{Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange, Phase};
 
 /// A sum of gradients that falls by so much says that a backoff has helped, in nanoseconds (Linux).
 const HELPED: i64 = -32_000;
@@ -323,6 +323,11 @@ impl CongestionControl for Cdg {
     #[inline]
     fn ssthresh(&self) -> u64 {
         self.window.ssthresh
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        let fresh = self.shadow == self.window.cwnd;
+        self.window.on_mss(change);
+        self.shadow = if fresh { self.window.cwnd } else { change.scaled(self.shadow) };
     }
     fn name(&self) -> &'static str {
         CdgParams::KIND

@@ -16,7 +16,7 @@ use super::delay::{BaseDelay, CurrentDelay};
 use super::round::Round;
 use super::slow_start::{SlowStartParams, may_grow};
 use super::window::{Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange, Phase};
 
 /// LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus).
 #[derive(Clone, Copy, Debug, PartialEq, Parameters)]
@@ -211,6 +211,9 @@ impl CongestionControl for LedbatPlusPlus {
     #[inline]
     fn ssthresh(&self) -> u64 {
         self.window.ssthresh
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.window.on_mss(change);
     }
     fn name(&self) -> &'static str {
         LedbatPlusPlusParams::KIND

@@ -15,7 +15,7 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use super::slow_start::SlowStartParams;
 use super::window::{Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange};
 
 /// Whose TCP-LP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
@@ -178,6 +178,9 @@ impl CongestionControl for Lp {
     #[inline]
     fn ssthresh(&self) -> u64 {
         self.window.ssthresh
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.window.on_mss(change);
     }
     fn name(&self) -> &'static str {
         LpParams::KIND

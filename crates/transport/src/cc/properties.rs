@@ -256,6 +256,35 @@ proptest! {
     }
 
     #[test]
+    fn segments_of_another_size_leave_a_new_connection_as_if_built_for_it(
+        mss in 64u64..=65_483,
+        segments in 2u64..=20,
+        ssthresh in prop_oneof![Just(None), Just(Some(20u64))],
+    ) {
+        let config = |mss| CcConfig {
+            mss,
+            initial_window: segments * mss,
+            initial_ssthresh: ssthresh.map_or(u64::MAX, |segments| segments * mss),
+            seed: 7,
+        };
+        // A multiple, so that nothing is lost in rounding.
+        let change = MssChange { before: config(mss), after: config(3 * mss) };
+        for algorithm in algorithms() {
+            let mut cc = algorithm.build(&change.before);
+            cc.on_mss(&change);
+            let built = algorithm.build(&change.after);
+            prop_assert_eq!(cc.cwnd(), built.cwnd(), "{:?}", &algorithm);
+            prop_assert_eq!(format!("{:?}", cc), format!("{:?}", built));
+            // The same number of segments at any time.
+            let event = CongestionEvent { mss: 3 * mss, ..testbed::event(1, cc.cwnd()) };
+            cc.on_congestion_event(&event);
+            let before = cc.cwnd();
+            cc.on_mss(&MssChange { before: change.after, after: config(6 * mss) });
+            prop_assert!(cc.cwnd() == 2 * before || before == built.cwnd(), "{:?}: {before} {}", &algorithm, cc.cwnd());
+        }
+    }
+
+    #[test]
     fn no_parameters_make_it_panic(
         numbers in prop::collection::vec(prop_oneof![any::<f64>(), Just(f64::NAN), -2.0..2.0f64], 8),
         count in prop_oneof![Just(0u32), Just(u32::MAX), 0u32..100],

@@ -12,7 +12,7 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use super::slow_start::SlowStartParams;
 use super::window::{Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange};
 
 /// What a reduction starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
@@ -109,6 +109,9 @@ impl CongestionControl for Reno {
     #[inline]
     fn ssthresh(&self) -> u64 {
         self.window.ssthresh
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.window.on_mss(change);
     }
     fn name(&self) -> &'static str {
         RenoParams::KIND

@@ -145,6 +145,14 @@ impl SlowStart {
         }
     }
 
+    /// What ends slow start early looks at an acknowledgement from which the window does not grow, as Linux's does at every one (tcp_cubic.c,
+    /// cubictcp_acked). Returns whether slow start ends here.
+    pub(super) fn watch(&mut self, cwnd: u64, mss: u64, ack: &AckSample) -> bool {
+        self.detector.is_some()
+            && !matches!(ack.phase, Phase::Recovery | Phase::Cwr)
+            && matches!(self.step(cwnd, mss, ack, 0), Growth::Ends(_))
+    }
+
     /// The window was reduced. HyStart++ and SEARCH are for the first slow start only (RFC 9406 section 4.3), and in Linux slow
     /// start is over then, too.
     pub(super) fn on_reduction(&mut self) {

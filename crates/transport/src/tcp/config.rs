@@ -73,7 +73,8 @@ pub struct TcpConfig {
     /// Send new data on the first two duplicate ACKs (RFC 3042).
     #[parameter(default = true)]
     pub limited_transmit: bool,
-    /// Undo the effects of spurious retransmissions, found by timestamps (Eifel, RFC 3522, RFC 4015) or DSACK (RFC 3708).
+    /// Undo the effects of spurious retransmissions, found by timestamps (Eifel, RFC 3522, RFC 4015), DSACK (RFC 3708) or what is
+    /// acknowledged after a time-out (F-RTO, RFC 5682).
     #[parameter(default = true)]
     pub undo: bool,
     /// Nagle's algorithm (RFC 896, in Minshall's form as in Linux): at most one small segment in flight.
@@ -102,7 +103,9 @@ pub struct TcpConfig {
     /// Number of full segments after which an acknowledgement is sent at once.
     #[parameter(default = 2, min = 1, max = 64)]
     pub delayed_ack_segments: u32,
-    /// Number of segments at the start of a connection that are acknowledged one by one (Linux quick ACKs).
+    /// Most segments at the start of a connection that are acknowledged one by one (Linux quick ACKs, TCP_MAX_QUICKACKS): as many as half of
+    /// the window holds, and two at least.
+    #[parameter(default = 16)]
     pub quick_acks: u32,
     /// Smallest retransmission time-out (1s in RFC 6298, 200ms in Linux).
     #[parameter(default = TimeDelta::from_millis(200), not_above = "max_rto")]
@@ -184,7 +187,11 @@ impl TcpConfig {
 
     /// What the congestion control of an endpoint with these options is built from. The seed is zero: give each flow its own.
     pub fn cc_config(&self) -> CcConfig {
-        let mss = self.payload();
+        self.cc_config_of(self.payload())
+    }
+
+    /// The same where a full segment carries `mss` bytes of payload.
+    pub(super) fn cc_config_of(&self, mss: u64) -> CcConfig {
         CcConfig {
             mss,
             initial_window: self.initial_window.bytes(mss),

@@ -428,6 +428,10 @@ impl Receiver {
     /// A segment with `len` bytes of payload arrived.
     #[inline(never)]
     fn note_full(&mut self, len: u32) {
+        if self.full == 0 {
+            let half = self.buffer / (2 * u64::from(len.max(1)));
+            self.quick = self.quick.min(if half == 0 { 2 } else { half.min(u64::from(u32::MAX)) as u32 });
+        }
         self.full = self.full.max(len);
         self.ack_at = u32::from(self.ack_after).saturating_mul(self.full);
     }
@@ -522,9 +526,9 @@ impl Receiver {
         }
     }
 
-    /// Reports the part of a segment that had arrived before. Returns its size.
+    /// Reports the part of a segment that had arrived before, unless a lower one is reported. Returns its size.
     fn report_overlap(&mut self, overlap: Overlap) -> u64 {
-        if let Some((start, end)) = overlap.last.filter(|_| self.dsack_on) {
+        if let Some((start, end)) = overlap.first.filter(|_| self.dsack_on && self.dsack.is_none()) {
             self.dsack = NonZeroU64::new(end).map(|end| (start, end));
         }
         overlap.bytes

@@ -35,7 +35,7 @@ impl<C: CongestionControl> Connection<C> {
         let agreed = self.handshake.on_syn(segment, ce);
         self.receiver.on_syn(segment, &agreed, ce);
         self.sender.agree(&agreed);
-        self.sender.on_peer_window(segment.window);
+        self.sender.on_peer_window(segment);
     }
 
     /// Any segment outside the established state, and any with SYN, FIN or RST.
@@ -54,16 +54,22 @@ impl<C: CongestionControl> Connection<C> {
         if segment.flags.contains(Flags::RST) {
             return;
         }
-        let seq = if segment.flags.contains(Flags::ACK) { segment.ack } else { 0 };
-        self.send_reset(seq, segment.seq + segment.seq_len());
+        if segment.flags.contains(Flags::ACK) {
+            self.send_reset(segment.ack, None);
+        } else {
+            self.send_reset(0, Some(segment.seq + segment.seq_len()));
+        }
     }
 
     fn on_listen(&mut self, now: Timestamp, segment: &Segment, ecn: Ecn) {
         if segment.flags.contains(Flags::RST) {
             return;
         }
-        if segment.flags.contains(Flags::ACK) || !segment.flags.contains(Flags::SYN) {
+        if segment.flags.contains(Flags::ACK) {
             self.refuse(segment);
+            return;
+        }
+        if !segment.flags.contains(Flags::SYN) {
             return;
         }
         self.on_syn(segment, ecn);
@@ -146,8 +152,7 @@ impl<C: CongestionControl> Connection<C> {
                 return;
             }
         }
-        self.on_acknowledged(now, segment, ecn);
-        if self.is_closed() {
+        if !self.on_acknowledged(now, segment, ecn) || self.is_closed() {
             return;
         }
         self.on_our_fin_acked(now);

@@ -1,10 +1,11 @@
-//! Undo of reductions that proved spurious: Eifel detection by timestamps (RFC 3522) with the response of RFC 4015, and
-//! detection by D-SACK (RFC 3708).
+//! Undo of reductions that proved spurious: Eifel detection by timestamps (RFC 3522) with the response of RFC 4015, detection by D-SACK
+//! (RFC 3708), and F-RTO by what is acknowledged after a time-out (RFC 5682, in the form of Linux `tcp_process_loss`).
 
 use warpline_core::record::TcpEvent;
 use warpline_core::{Segment, Timestamp};
 
-use super::episode::Episode;
+use super::ack::Delivery;
+use super::episode::{Episode, Frto};
 use super::{Log, Sender};
 use crate::cc::{CongestionControl, Phase};
 
@@ -62,6 +63,46 @@ impl<C: CongestionControl> Sender<C> {
             return;
         }
         self.take_back(now, log);
+    }
+
+    /// F-RTO after a time-out: data that was sent once and is acknowledged shows that it was not lost. So that there may be such an
+    /// acknowledgement, the first one lets new data out and no more retransmissions.
+    pub(super) fn judge_time_out(
+        &mut self,
+        now: Timestamp,
+        log: &mut Log,
+        advanced: bool,
+        duplicate: bool,
+        delivery: &Delivery,
+    ) {
+        let Episode::Loss { frto, .. } = &mut self.episode else { return };
+        if *frto == Frto::Off {
+            return;
+        }
+        if delivery.lowest_once <= self.recover {
+            return self.take_back(now, log);
+        }
+        let next = if self.nxt > self.recover {
+            // Of the new data something arrived, and what it was to show was not there.
+            if duplicate || delivery.sacked { Frto::Off } else { Frto::Watching }
+        } else if !advanced {
+            *frto
+        } else if self.una < self.recover && self.has_new_segment() {
+            Frto::NewData
+        } else {
+            Frto::Off
+        };
+        if let Episode::Loss { frto, .. } = &mut self.episode {
+            *frto = next;
+        }
+    }
+
+    /// Whether new data can go out, as far as the other side's window and Nagle's rule are concerned.
+    fn has_new_segment(&self) -> bool {
+        let available = self.app_end.saturating_sub(self.nxt);
+        let room = self.offered.end.saturating_sub(self.nxt);
+        available.min(room) >= self.mss
+            || available > 0 && available <= room && (!self.config.nagle || self.small_end <= self.una)
     }
 
     /// The last reduction was spurious.
