@@ -7,8 +7,8 @@ use warpline_core::{Ecn, LinkId, Rate, TimeDelta, Timestamp};
 
 use crate::arena::{Arena, OnWire, SlotId};
 use crate::far::{Far, Noted};
+use crate::fate::{Fate, Fates};
 use crate::jitter::JitterModel;
-use crate::loss::LossModel;
 use crate::qdisc::{AnyQdisc, Dropped, Qdisc, Queued, Verdict};
 use crate::schedule::Steps;
 use crate::serialise::Serialiser;
@@ -25,7 +25,7 @@ pub(crate) struct Parts {
     pub(crate) jitter: Option<JitterModel>,
     pub(crate) detour: Option<Steps<TimeDelta>>,
     pub(crate) framing: u32,
-    pub(crate) loss: Option<LossModel>,
+    pub(crate) fates: Option<Fates>,
     pub(crate) outages: Vec<(Timestamp, Timestamp)>,
     pub(crate) record: bool,
 }
@@ -59,7 +59,7 @@ pub(crate) struct General {
     /// Propagation delay.
     delay: TimeDelta,
     framing: u32,
-    loss: Option<LossModel>,
+    fates: Option<Fates>,
     far: Far,
     /// Packets on a wire that keeps their order.
     wire: Wire,
@@ -116,7 +116,7 @@ fn normalised(mut outages: Vec<(Timestamp, Timestamp)>) -> Vec<(Timestamp, Times
 
 impl General {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { qdisc, serialiser, delay, jitter, detour, framing, loss, outages, record } = parts;
+        let Parts { qdisc, serialiser, delay, jitter, detour, framing, fates, outages, record } = parts;
         let mut outages = normalised(outages);
         outages.reverse();
         General {
@@ -129,7 +129,7 @@ impl General {
             idle_since: Timestamp::ZERO,
             delay,
             framing,
-            loss,
+            fates,
             far: Far::Near,
             wire: Wire::default(),
             last_arrival: Timestamp::ZERO,
@@ -396,20 +396,49 @@ impl General {
         self.stats.sent_packets += 1;
         self.stats.sent_bytes += u64::from(size);
         // Drawn for a lost packet, too: losses do not change the delays of other packets.
-        let jitter = self.jitter.as_mut().map_or(TimeDelta::ZERO, JitterModel::extra);
-        let extra = jitter + self.detour.as_ref().map_or(TimeDelta::ZERO, |steps| steps.at(self.idle_since));
-        if self.loss.as_mut().is_some_and(|loss| loss.lose(&step.arena.packet(slot))) {
+        let left = self.idle_since;
+        let jitter = self.jitter.as_mut().map_or(TimeDelta::ZERO, |jitter| jitter.extra(left));
+        let extra = jitter + self.detour.as_ref().map_or(TimeDelta::ZERO, |steps| steps.at(left));
+        let fate = self.fates.as_mut().map_or(Fate::WHOLE, |fates| fates.decide(left, &step.arena.packet(slot)));
+        if fate.is_lost() {
             self.lose(step, slot, DropReason::Loss);
             return None;
         }
-        let reorders = self.reorders();
         let (hop, size) = (step.arena.hop(slot), size - self.framing);
         let mut arrival = step.now + (self.delay + extra).saturating_sub(late);
-        if !reorders {
+        if !self.reorders() {
             arrival = arrival.max(self.last_arrival);
             self.last_arrival = arrival;
         }
         let packet = OnWire { arrival, slot, hop, size };
+        let copy = if fate.is_whole() { None } else { self.befall(step, slot, fate) };
+        let announce = self.put_on_wire(step, packet);
+        if let Some(slot) = copy {
+            // Behind its packet: if that was announced, so is this one, and otherwise neither need be.
+            self.put_on_wire(step, OnWire { slot, ..packet });
+        }
+        announce
+    }
+
+    /// A copy is made of the packet, or a bit of it is changed. Returns the copy, which has its next hop from its packet.
+    #[cold]
+    #[inline(never)]
+    fn befall(&mut self, step: &mut Step<'_>, slot: SlotId, fate: Fate) -> Option<SlotId> {
+        let copy = fate.is_copied().then(|| step.arena.copy(slot));
+        if copy.is_some() {
+            self.stats.duplicated += 1;
+            self.note(step.id, step.now, slot, LinkEvent::Duplicate, step.arena, step.records);
+        }
+        if fate.is_damaged() {
+            self.stats.corrupted += 1;
+            step.arena.damage(slot);
+            self.note(step.id, step.now, slot, LinkEvent::Corrupt, step.arena, step.records);
+        }
+        copy
+    }
+
+    /// Puts a packet onto the wire. Returns its arrival if that must be announced because it is earlier than any announced before.
+    fn put_on_wire(&mut self, step: &mut Step<'_>, packet: OnWire) -> Option<Timestamp> {
         if self.far != Far::Near {
             step.noted.push(Noted { index: step.index, packet });
             // The arrival is the other part's event, but what is recorded of this link is recorded here.
@@ -417,8 +446,11 @@ impl General {
                 return None;
             }
         }
-        let announce = if reorders { self.reordered.insert(packet) } else { self.wire.append(packet) };
-        announce.then_some(arrival)
+        let announce = match self.reorders() {
+            true => self.reordered.insert(packet),
+            false => self.wire.append(packet),
+        };
+        announce.then_some(packet.arrival)
     }
 
     /// Takes the packet that arrives now, if there is one, and returns when the next one does.
@@ -497,7 +529,7 @@ mod tests {
             jitter: None,
             detour: None,
             framing: 0,
-            loss: None,
+            fates: None,
             outages: vec![],
             record: false,
         });

@@ -11,6 +11,7 @@ use warpline_core::{LinkId, NodeId, Stream, Streams, TimeDelta, Timestamp};
 
 use crate::events::MAX_INDEX;
 use crate::far::Far;
+use crate::fate::Fates;
 use crate::fifo::Fifo;
 use crate::general::{self, General};
 use crate::hosts::{Hosts, Pause, RouteId, Settled};
@@ -154,10 +155,10 @@ impl Network {
         let jitter = config.jitter.at_work(|| stream("jitter"));
         let simple =
             jitter.is_none() && config.detour.is_none() && config.outages.is_empty() && !config.record;
-        let loss = config.loss.build(|| stream("loss"));
+        let fates = Fates::new(&config.loss, &config.duplicate, &config.corrupt, stream);
         let kind = match admission {
             Some(admission) if simple && simple_rate => {
-                Kind::Fifo(Fifo::new(rate, config.delay, config.framing, admission, loss))
+                Kind::Fifo(Fifo::new(rate, config.delay, config.framing, admission, fates))
             }
             _ => {
                 let qdisc = match (&config.own_queue, &config.qdisc, admission) {
@@ -174,7 +175,7 @@ impl Network {
                     jitter,
                     detour: config.detour,
                     framing: config.framing,
-                    loss,
+                    fates,
                     outages: config.outages,
                     record: config.record,
                 });
@@ -518,9 +519,10 @@ impl Network {
         self.parts.iter().map(Part::events).sum()
     }
 
-    /// Packets sent, delivered to an endpoint, and in the network now. Those sent are delivered, in the network, or dropped by links.
-    pub fn packets(&self) -> (u64, u64, u64) {
+    /// Packets sent, delivered to an endpoint, and in the network now. Those sent, and the copies that links have made of them, are delivered, in the network, or
+    /// dropped by links. Of a network in several processes, the last number is one to be summed over all of them: in one it may be negative.
+    pub fn packets(&self) -> (u64, u64, i64) {
         let sum = |count: fn(&Part) -> u64| self.parts.iter().map(count).sum();
-        (sum(Part::sent), sum(Part::delivered), sum(Part::under_way))
+        (sum(Part::sent), sum(Part::delivered), self.parts.iter().map(Part::under_way).sum())
     }
 }

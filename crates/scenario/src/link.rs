@@ -84,6 +84,14 @@ pub struct LinkOptions {
     /// lost in both directions, unless `reverse` says otherwise. Default none.
     #[schemars(example = &"0.1%", example = &serde_json::json!({"kind": "bernoulli", "probability": 0.001}))]
     pub loss: Option<Loss>,
+    /// Packets that arrive twice, chosen as a loss model chooses those that it loses, as a table or in short: "1%" copies each with this probability. A copy arrives
+    /// right behind its packet and takes no time on this link; a packet that is lost has none. Default none.
+    #[schemars(example = &"0.1%", example = &serde_json::json!({"kind": "correlated", "probability": 0.01, "correlation": 0.25, "form": "netem"}))]
+    pub duplicate: Option<Loss>,
+    /// Packets of which the link changes a bit, chosen as a loss model chooses those that it loses, as a table or in short: "1%". They arrive, and their receiver
+    /// drops them, as their checksum does not fit; those of programs and guests really have a bit changed. Default none.
+    #[schemars(example = &"0.1%", example = &serde_json::json!({"kind": "every", "n": 1000}))]
+    pub corrupt: Option<Loss>,
     /// Random delay that each packet takes in addition to `delay`, as a table or in short: "uniform,max=5ms". With `between` in both
     /// directions, unless `reverse` says otherwise. Default none.
     #[schemars(example = &serde_json::json!({"kind": "exponential", "mean": "2ms", "reorder": true}), example = &"uniform,max=5ms")]
@@ -177,6 +185,8 @@ impl LinkOptions {
             delays: over.delays.clone().or_else(|| self.delays.clone()),
             queue: over.queue.clone().or_else(|| self.queue.clone()),
             loss: over.loss.clone().or_else(|| self.loss.clone()),
+            duplicate: over.duplicate.clone().or_else(|| self.duplicate.clone()),
+            corrupt: over.corrupt.clone().or_else(|| self.corrupt.clone()),
             jitter: over.jitter.clone().or_else(|| self.jitter.clone()),
             down: over.down.clone().or_else(|| self.down.clone()),
             framing: over.framing.or(self.framing),
@@ -187,7 +197,7 @@ impl LinkOptions {
 }
 
 impl Scenario {
-    /// What a link with `between` has in both directions that people often mean for one: its loss, trace or jitter, unless `reverse` says
+    /// What a link with `between` has in both directions that people often mean for one: its loss, copies, corruption, trace or jitter, unless `reverse` says
     /// otherwise.
     pub fn both_ways(&self) -> Option<&'static str> {
         let one = |link: &Link| {
@@ -195,8 +205,13 @@ impl Scenario {
             let (own, none) = (&link.options, LinkOptions::default());
             let back = link.reverse.as_ref().unwrap_or(&none);
             let own_rate = back.rate.is_some() || back.schedule.is_some() || back.trace.is_some();
+            let chosen = |own: &Option<Loss>, back: &Option<Loss>| {
+                own.as_ref().is_some_and(Written::is_some) && back.is_none()
+            };
             let same = [
-                ("loss", own.loss.as_ref().is_some_and(Written::is_some) && back.loss.is_none()),
+                ("loss", chosen(&own.loss, &back.loss)),
+                ("duplicate", chosen(&own.duplicate, &back.duplicate)),
+                ("corrupt", chosen(&own.corrupt, &back.corrupt)),
                 ("trace", own.trace.is_some() && !own_rate),
                 ("jitter", own.jitter.as_ref().is_some_and(Written::is_some) && back.jitter.is_none()),
             ];

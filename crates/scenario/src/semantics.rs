@@ -333,11 +333,16 @@ impl Check<'_> {
         if let Some(Written(queue)) = &options.queue {
             component::check(self, &below(&["queue"]), queue.faults());
         }
-        if let Some(Written(loss)) = &options.loss {
-            component::check(self, &below(&["loss"]), loss.faults());
+        for (name, chosen) in [("loss", &options.loss), ("duplicate", &options.duplicate), ("corrupt", &options.corrupt)]
+        {
+            if let Some(Written(chosen)) = chosen {
+                component::check(self, &below(&[name]), chosen.faults());
+                self.component_files(&below(&[name]), chosen);
+            }
         }
         if let Some(Written(jitter)) = &options.jitter {
             component::check(self, &below(&["jitter"]), jitter.faults());
+            self.component_files(&below(&["jitter"]), jitter);
         }
     }
 }

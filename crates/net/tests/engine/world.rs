@@ -46,7 +46,7 @@ pub(crate) struct Manner {
 pub(crate) struct Outcome {
     pub(crate) deliveries: Vec<Delivery>,
     /// For each sampled instant: the links' counters, and packets sent, delivered and in flight.
-    pub(crate) samples: Vec<(Vec<LinkStats>, (u64, u64, u64))>,
+    pub(crate) samples: Vec<(Vec<LinkStats>, (u64, u64, i64))>,
     pub(crate) records: Vec<LinkRecord>,
 }
 
@@ -138,7 +138,7 @@ impl World {
 }
 
 /// Checks that, at any instant, every packet is accounted for.
-pub(crate) fn conserved(links: &[LinkStats], (sent, delivered, under_way): (u64, u64, u64)) {
+pub(crate) fn conserved(links: &[LinkStats], (sent, delivered, under_way): (u64, u64, i64)) {
     for link in links {
         let known = link.sent_packets
             + link.drops_overflow
@@ -148,12 +148,16 @@ pub(crate) fn conserved(links: &[LinkStats], (sent, delivered, under_way): (u64,
         assert!(link.arrivals == known || link.arrivals == known + 1, "{link:?}");
         assert!(link.drops_loss <= link.sent_packets && link.queued_packets >= link.sent_packets, "{link:?}");
         assert!(link.queued_packets == link.sent_packets + (link.arrivals - known), "{link:?}");
+        // Nothing is lost and copied, or lost and changed.
+        let intact = link.sent_packets - link.drops_loss;
+        assert!(link.duplicated <= intact && link.corrupted <= intact, "{link:?}");
     }
     let dropped: u64 = links.iter().map(LinkStats::drops).sum();
+    let copied: u64 = links.iter().map(|link| link.duplicated).sum();
     assert_eq!(
-        sent,
-        delivered + under_way + dropped,
-        "{delivered} delivered, {under_way} under way, {dropped} dropped"
+        (sent + copied) as i64,
+        (delivered + dropped) as i64 + under_way,
+        "{delivered} delivered, {under_way} under way, {dropped} dropped, {copied} copies"
     );
 }
 
@@ -269,6 +273,15 @@ fn loss() -> impl Strategy<Value = LossConfig> {
     (kind, any::<bool>()).prop_map(|(kind, data_only)| LossConfig { kind, data_only })
 }
 
+/// Packets that are copied, or changed.
+fn some() -> impl Strategy<Value = LossKind> {
+    prop_oneof![
+        10 => Just(LossKind::default()),
+        1 => (0.0f64..0.3).prop_map(|probability| LossKind::Bernoulli(Bernoulli { probability })),
+        1 => (1u64..6).prop_map(|n| LossKind::Every(EveryParams { n })),
+    ]
+}
+
 fn jitter() -> impl Strategy<Value = JitterKind> {
     let some = (0u64..3_000_000, 0u64..3_000_000, any::<bool>()).prop_map(|(low, width, reorder)| {
         let (min, max) = (TimeDelta::from_nanos(low), TimeDelta::from_nanos(low + width));
@@ -298,12 +311,15 @@ fn outages() -> impl Strategy<Value = Vec<(Timestamp, Timestamp)>> {
 fn link(nodes: u32) -> impl Strategy<Value = LinkConfig> {
     let delay = prop_oneof![1 => Just(0u64), 2 => Just(1_000_000), 2 => 1u64..5_000_000];
     let framing = prop_oneof![3 => Just(0u32), 1 => Just(38)];
-    (0..nodes, 1..nodes, rate(), delay, qdisc(), loss(), jitter(), outages(), framing).prop_map(
-        move |(from, step, rate, delay, qdisc, loss, jitter, outages, framing)| LinkConfig {
+    let ends = (0..nodes, 1..nodes);
+    (ends, rate(), delay, qdisc(), (loss(), some(), some()), jitter(), outages(), framing).prop_map(
+        move |((from, step), rate, delay, qdisc, (loss, duplicate, corrupt), jitter, outages, framing)| LinkConfig {
             rate,
             delay: TimeDelta::from_nanos(delay),
             qdisc,
             loss,
+            duplicate,
+            corrupt,
             jitter,
             outages,
             framing,

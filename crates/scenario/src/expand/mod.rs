@@ -60,6 +60,10 @@ pub struct LinkKind {
     pub queue: Queue,
     /// Its loss model.
     pub loss: Loss,
+    /// Which packets arrive twice.
+    pub duplicate: Loss,
+    /// Which packets arrive with a bit changed.
+    pub corrupt: Loss,
     /// Its random extra delay.
     pub jitter: Jitter,
     /// When it is down.
@@ -122,6 +126,13 @@ impl LinkKind {
         };
         if self.loss.is_some() {
             let _ = write!(text, ", {}", self.loss.0.words());
+        }
+        for (what, chosen) in [("duplicates", &self.duplicate), ("corruption", &self.corrupt)] {
+            if chosen.is_some() {
+                // "duplicates 1 %", by the words of a loss model.
+                let words = chosen.0.words();
+                let _ = write!(text, ", {what} {}", words.strip_prefix("loss ").unwrap_or(&words));
+            }
         }
         if self.jitter.is_some() {
             let _ = write!(text, ", {} jitter", self.jitter.0.words());

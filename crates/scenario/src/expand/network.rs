@@ -50,6 +50,8 @@ impl<'a> Network<'a> {
             delays: options.delays.clone().unwrap_or_default(),
             queue: options.queue.clone().unwrap_or_default(),
             loss: options.loss.clone().unwrap_or_default(),
+            duplicate: options.duplicate.clone().unwrap_or_default(),
+            corrupt: options.corrupt.clone().unwrap_or_default(),
             jitter: options.jitter.clone().unwrap_or_default(),
             down: options.down.clone().unwrap_or_default(),
             framing: options.framing.unwrap_or(self.scenario.framing).0.0,

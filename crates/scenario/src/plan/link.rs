@@ -53,6 +53,12 @@ pub fn link_config(
     scenario: &Scenario,
 ) -> Result<(LinkConfig, Capacity), Fault> {
     let spec = link.kind;
+    let (mut loss, mut duplicate, mut corrupt) = (spec.loss.0.clone(), spec.duplicate.0.clone(), spec.corrupt.0.clone());
+    let mut jitter = spec.jitter.0.clone();
+    for (key, chosen) in [("loss", &mut loss), ("duplicate", &mut duplicate), ("corrupt", &mut corrupt)] {
+        load(key, chosen, scenario)?;
+    }
+    load("jitter", &mut jitter, scenario)?;
     let (rate, capacity) = speed(spec, scenario)?;
     // The link's delay is the smallest one, since the engine's look-ahead relies on it.
     let delay = spec.delays.iter().fold(spec.delay, |least, step| least.min(step.delay.0));
@@ -69,8 +75,10 @@ pub fn link_config(
         qdisc: spec.queue.0.clone(),
         own_queue: None,
         sizing: sizing(link, &capacity, scenario),
-        loss: spec.loss.0.clone().into(),
-        jitter: spec.jitter.0.clone(),
+        loss: loss.into(),
+        duplicate,
+        corrupt,
+        jitter,
         outages: outages(spec),
         framing: spec.framing as u32,
         record: !spec.record.is_empty(),
@@ -78,6 +86,8 @@ pub fn link_config(
     let faults = [
         ("queue", config.qdisc.faults_on(&config.sizing)),
         ("loss", config.loss.kind.faults()),
+        ("duplicate", config.duplicate.faults()),
+        ("corrupt", config.corrupt.faults()),
         ("jitter", config.jitter.faults()),
     ];
     for (key, faults) in faults {
@@ -86,6 +96,12 @@ pub fn link_config(
         }
     }
     Ok((config, capacity))
+}
+
+/// Reads the files of a component under a link's key.
+fn load<C: Choice>(key: &'static str, component: &mut C, scenario: &Scenario) -> Result<(), Fault> {
+    let loaded = files::load(component, &scenario.directory);
+    loaded.map_err(|(name, reason)| Fault::new(&[key, name], reason))
 }
 
 /// The rate of a link, as configuration and as capacity.
