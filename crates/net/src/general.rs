@@ -10,6 +10,7 @@ use crate::far::{Far, Noted};
 use crate::fate::{Fate, Fates};
 use crate::jitter::JitterModel;
 use crate::qdisc::{AnyQdisc, Dropped, Qdisc, Queued, Verdict};
+use crate::radio::Aggregator;
 use crate::schedule::Steps;
 use crate::serialise::Serialiser;
 use crate::stats::LinkStats;
@@ -21,6 +22,8 @@ pub(crate) struct Parts {
     pub(crate) qdisc: AnyQdisc,
     /// `None` for no limit.
     pub(crate) serialiser: Option<Serialiser>,
+    /// In place of the serialiser, what sends several packets at once.
+    pub(crate) aggregator: Option<Box<Aggregator>>,
     pub(crate) delay: TimeDelta,
     pub(crate) jitter: Option<JitterModel>,
     pub(crate) detour: Option<Steps<TimeDelta>>,
@@ -48,6 +51,7 @@ pub(crate) struct General {
     qdisc: AnyQdisc,
     /// `None` for no limit.
     serialiser: Option<Serialiser>,
+    aggregator: Option<Box<Aggregator>>,
     jitter: Option<JitterModel>,
     /// Additional delay that changes over time.
     detour: Option<Steps<TimeDelta>>,
@@ -116,12 +120,13 @@ fn normalised(mut outages: Vec<(Timestamp, Timestamp)>) -> Vec<(Timestamp, Times
 
 impl General {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { qdisc, serialiser, delay, jitter, detour, framing, fates, outages, record } = parts;
+        let Parts { qdisc, serialiser, aggregator, delay, jitter, detour, framing, fates, outages, record } = parts;
         let mut outages = normalised(outages);
         outages.reverse();
         General {
             qdisc,
             serialiser,
+            aggregator,
             jitter,
             detour,
             in_service: None,
@@ -217,6 +222,8 @@ impl General {
             if let Serialiser::Scheduled(schedule) = serialiser {
                 self.rate_until = schedule.next_change(now);
             }
+        } else if let Some(aggregator) = &self.aggregator {
+            self.qdisc.set_rate(aggregator.rate());
         }
     }
 
@@ -294,9 +301,10 @@ impl General {
             return None;
         }
         self.follow_rate(step.now);
-        let next = self.qdisc.dequeue(step.now, &mut self.dropped);
-        self.lose_dropped(step);
-        let packet = next?;
+        if self.aggregator.is_some() {
+            return self.aggregate(step);
+        }
+        let packet = self.dequeue(step)?;
         let slot = SlotId(packet.slot);
         let begin = due.max(self.idle_since).min(step.now);
         let departure = match &mut self.serialiser {
@@ -306,6 +314,21 @@ impl General {
         let late = step.now.saturating_since(departure);
         let end = departure.max(step.now);
         self.in_service = Some(InService { slot, size: packet.size, end, late });
+        self.count_service(step, packet);
+        // Under a rate that stays zero it never ends.
+        departure.is_set().then_some(end)
+    }
+
+    /// Takes the next packet from the queue.
+    fn dequeue(&mut self, step: &mut Step<'_>) -> Option<Queued> {
+        let next = self.qdisc.dequeue(step.now, &mut self.dropped);
+        self.lose_dropped(step);
+        next
+    }
+
+    /// Counts a packet whose transmission begins.
+    fn count_service(&mut self, step: &mut Step<'_>, packet: Queued) {
+        let slot = SlotId(packet.slot);
         let queued = step.now - packet.arrived;
         self.stats.queued_packets += 1;
         self.stats.queued_time += queued;
@@ -314,8 +337,48 @@ impl General {
             self.mark(step, slot);
         }
         self.note(step.id, step.now, slot, LinkEvent::Transmit { queued }, step.arena, step.records);
-        // Under a rate that stays zero it never ends.
-        departure.is_set().then_some(end)
+    }
+
+    /// Puts an aggregate together of what is to be sent again and of what waits, and sends it. Returns when its data will have left.
+    #[cold]
+    fn aggregate(&mut self, step: &mut Step<'_>) -> Option<Timestamp> {
+        let mut aggregator = self.aggregator.take()?;
+        aggregator.begin();
+        while aggregator.has_room()
+            && let Some(packet) = self.dequeue(step)
+        {
+            self.count_service(step, packet);
+            aggregator.add(packet);
+        }
+        let end = aggregator.send(step.now);
+        self.aggregator = Some(aggregator);
+        // It stands for all packets of the aggregate.
+        let (slot, size, late) = (SlotId::default(), 0, TimeDelta::ZERO);
+        self.in_service = end.map(|end| InService { slot, size, end, late });
+        end
+    }
+
+    /// The data of an aggregate have left: passes on what is settled. Returns the first arrival that must be announced.
+    #[cold]
+    fn settle(&mut self, step: &mut Step<'_>) -> Option<Timestamp> {
+        let mut aggregator = self.aggregator.take()?;
+        aggregator.sent();
+        let mut first = None;
+        while let Some((packet, received)) = aggregator.settle() {
+            let (slot, size) = (SlotId(packet.slot), packet.size);
+            if received {
+                first = self.leave(step, (slot, size), TimeDelta::ZERO).into_iter().chain(first).min();
+            } else {
+                self.stats.sent_packets += 1;
+                self.stats.sent_bytes += u64::from(size);
+                self.lose(step, slot, DropReason::Loss);
+            }
+        }
+        self.aggregator = Some(aggregator);
+        if self.down {
+            self.give_up(step);
+        }
+        first
     }
 
     /// Offers a packet that was due at `due`: now, or in the past. In the latter case an idle transmitter begins as it would have, as far as it
@@ -388,11 +451,18 @@ impl General {
         self.transmit(step, now, arrival)
     }
 
-    /// Ends a transmission: counts the packet, and loses it or puts it onto the wire. Returns its arrival if that must be
-    /// announced because it is earlier than any announced before.
+    /// Ends a transmission. Returns the first arrival that must be announced because it is earlier than any announced before.
     fn finish(&mut self, step: &mut Step<'_>) -> Option<Timestamp> {
         let InService { slot, size, late, .. } = self.in_service.take()?;
         self.idle_since = step.now.saturating_sub(late);
+        if self.aggregator.is_some() {
+            return self.settle(step);
+        }
+        self.leave(step, (slot, size), late)
+    }
+
+    /// A packet has left: counts it, and loses it or puts it onto the wire. Returns its arrival if that must be announced.
+    fn leave(&mut self, step: &mut Step<'_>, (slot, size): (SlotId, u32), late: TimeDelta) -> Option<Timestamp> {
         self.stats.sent_packets += 1;
         self.stats.sent_bytes += u64::from(size);
         // Drawn for a lost packet, too: losses do not change the delays of other packets.
@@ -462,6 +532,16 @@ impl General {
         (packet, next)
     }
 
+    /// The link is down, and nothing is in transmission: what would have to be sent again is lost.
+    fn give_up(&mut self, step: &mut Step<'_>) {
+        while let Some(packet) = self.aggregator.as_mut().and_then(|aggregator| aggregator.discard()) {
+            // As it has begun its transmission it is lost after it.
+            self.stats.sent_packets += 1;
+            self.stats.sent_bytes += u64::from(packet.size);
+            self.lose(step, SlotId(packet.slot), DropReason::Loss);
+        }
+    }
+
     /// The link goes down, which empties its queue, or comes up again. A packet in transmission is finished, and what is on
     /// the wire arrives.
     pub(crate) fn switch(&mut self, mut step: Step<'_>) -> Announce {
@@ -473,6 +553,9 @@ impl General {
             self.down = true;
             while let Some(packet) = self.qdisc.discard(step.now, &mut self.dropped) {
                 self.lose(&mut step, SlotId(packet.slot), DropReason::Down);
+            }
+            if self.in_service.is_none() {
+                self.give_up(&mut step);
             }
             // Packets that the qdisc would have dropped on the way out count as lost to the outage.
             for (_, reason) in &mut self.dropped.0 {
@@ -525,6 +608,7 @@ mod tests {
         let mut general = General::new(Parts {
             qdisc,
             serialiser: Some(Serialiser::Scheduled(schedule)),
+            aggregator: None,
             delay: TimeDelta::ZERO,
             jitter: None,
             detour: None,

@@ -78,6 +78,7 @@ pub mod parameter;
 mod part;
 mod partition;
 pub mod qdisc;
+pub mod radio;
 mod ring;
 pub mod routing;
 pub mod schedule;

@@ -17,6 +17,7 @@ use crate::jitter::JitterKind;
 use crate::loss::{LossConfig, LossKind};
 use crate::mahimahi::{Trace, TraceLink};
 use crate::qdisc::{OwnQueue, QdiscConfig, Sizing};
+use crate::radio::Wifi;
 use crate::schedule::{RateSchedule, Steps};
 use crate::serialise::{ConstantRate, Serialiser};
 pub use crate::stats::LinkStats;
@@ -33,12 +34,14 @@ pub enum RateConfig {
     Scheduled(RateSchedule),
     /// The opportunities of a mahimahi trace.
     Trace(Arc<Trace>),
+    /// Aggregates, each after a contention for the channel.
+    Wifi(Wifi),
 }
 
 impl RateConfig {
     pub(crate) fn serialiser(&self) -> Option<Serialiser> {
         match self {
-            RateConfig::Unlimited => None,
+            RateConfig::Unlimited | RateConfig::Wifi(_) => None,
             RateConfig::Constant(rate) => Some(Serialiser::Constant(ConstantRate::new(*rate))),
             RateConfig::Scheduled(schedule) => Some(Serialiser::Scheduled(schedule.clone())),
             RateConfig::Trace(trace) => Some(Serialiser::Trace(TraceLink::new(trace.clone()))),

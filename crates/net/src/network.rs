@@ -19,6 +19,7 @@ use crate::link::{Kind, Link, LinkConfig, LinkStats, RateConfig};
 use crate::part::Part;
 pub use crate::part::Port;
 use crate::qdisc::{Admission, AnyQdisc, DropTail, OwnQueue};
+use crate::radio::Aggregator;
 
 /// The network.
 #[derive(Debug)]
@@ -143,7 +144,7 @@ impl Network {
             RateConfig::Unlimited => (true, None),
             // At rate 0 nothing ever leaves: no departure can be known in advance.
             RateConfig::Constant(rate) => (rate.as_bps() > 0, Some(*rate)),
-            RateConfig::Scheduled(_) | RateConfig::Trace(_) => (false, None),
+            RateConfig::Scheduled(_) | RateConfig::Trace(_) | RateConfig::Wifi(_) => (false, None),
         };
         let admission = match &config.own_queue {
             Some(_) => None,
@@ -168,9 +169,14 @@ impl Network {
                     }
                     (None, qdisc, _) => qdisc.build(&config.sizing, stream("qdisc")),
                 };
+                let aggregator = match config.rate {
+                    RateConfig::Wifi(wifi) => Some(Box::new(Aggregator::new(wifi, stream("wifi")))),
+                    _ => None,
+                };
                 let general = General::new(general::Parts {
                     qdisc,
                     serialiser: config.rate.serialiser(),
+                    aggregator,
                     delay: config.delay,
                     jitter,
                     detour: config.detour,

@@ -27,7 +27,7 @@ struct Form {
 }
 
 /// All types with a short form that is a table in full.
-const FORMS: [Form; 4] = [
+const FORMS: [Form; 5] = [
     Form {
         definition: "Queue",
         format: "queue",
@@ -52,6 +52,14 @@ const FORMS: [Form; 4] = [
         examples: &["uniform,max=5ms", "normal,mean=5ms,stddev=1ms", "none"],
         own: || "none".to_owned(),
         read: jitter,
+    },
+    Form {
+        definition: "Radio",
+        format: "radio",
+        description: "A kind by name, with parameters after commas.",
+        examples: &["wifi,rate=65Mbit/s", "leo,min_rate=50Mbit/s,max_rate=200Mbit/s", "cellular,snr=20"],
+        own: || "cellular".to_owned(),
+        read: radio,
     },
     Form {
         definition: "Routing",
@@ -277,6 +285,13 @@ fn jitter(text: &str) -> Result<Value, String> {
         ));
     }
     table(word, "uniform,max=5ms")
+}
+
+fn radio(text: &str) -> Result<Value, String> {
+    match text.trim() {
+        "" => Err("an empty text is no radio; write for example `wifi,rate=65Mbit/s`".to_owned()),
+        word => table(word, "wifi,rate=65Mbit/s"),
+    }
 }
 
 fn routing(text: &str) -> Result<Value, String> {

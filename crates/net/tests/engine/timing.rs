@@ -53,7 +53,7 @@ fn run(links: Vec<LinkConfig>, bursts: &[Burst]) -> (Vec<(u64, u64)>, Vec<LinkSt
         let (mut network, mut hosts) = world.build(&crate::world::Manner { record, ..Default::default() });
         network.run_until(Timestamp::from_secs(3600), &mut hosts, u64::MAX);
         let stats = counters(&mut network);
-        conserved(&stats, network.packets());
+        conserved(&world.links, &stats, network.packets());
         // Packets that enter at the same link have every so manieth number.
         let number = |id: u64| id / (stats.len() as u64 | 1);
         (
@@ -398,7 +398,7 @@ fn extreme_rates_and_sizes_neither_overflow_nor_end_time() {
             ..link(0)
         };
         let mut network = Network::new();
-        let id = network.add_link(slow, &Streams::new(1));
+        let id = network.add_link(slow.clone(), &Streams::new(1));
         let route = network.add_route(&[id]).unwrap();
         let mut hosts = Scripted::new(vec![route], vec![None], &[burst(0, 20, u32::MAX)]);
         hosts.start(&mut network.port(Timestamp::ZERO));
@@ -406,7 +406,7 @@ fn extreme_rates_and_sizes_neither_overflow_nor_end_time() {
         let stats = network.link_stats(id);
         assert!(hosts.deliveries.len() < 2, "at {rate} bit/s");
         assert_eq!(stats.arrivals, 20);
-        conserved(&[stats], network.packets());
+        conserved(&[slow], &[stats], network.packets());
     }
 }
 

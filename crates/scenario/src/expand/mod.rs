@@ -15,13 +15,14 @@ use std::sync::Arc;
 use warpline_core::parameter::Choice;
 use warpline_core::{Bytes, LinkId, Rate, Streams, TimeDelta, Timestamp};
 use warpline_net::qdisc::{QdiscConfig, QueueLimit};
+use warpline_net::radio::Radio as _;
 use warpline_net::routing::Names;
 use warpline_transport::tcp::TcpConfig;
 
 use super::application::Application;
 use super::document::{Step, entry};
 use super::flow::{FlowRecordKind, Transport};
-use super::link::{DelayStep, Down, Jitter, LinkRecordKind, Loss, Queue};
+use super::link::{DelayStep, Down, Jitter, LinkRecordKind, Loss, Queue, Radio};
 use super::quantity::StartTime;
 use super::{Cc, Scenario};
 pub use links::{LinkSpec, Links};
@@ -94,6 +95,8 @@ pub enum Speed {
     },
     /// A mahimahi trace file; the path is ready to open.
     Trace(PathBuf),
+    /// A radio.
+    Radio(Radio),
 }
 
 impl LinkKind {
@@ -109,6 +112,7 @@ impl LinkKind {
                 let (least, most) = (rates[0], rates[rates.len() - 1]);
                 format!("{} to {} by a schedule", spaced(&least), spaced(&most))
             }
+            Speed::Radio(radio) => radio.0.words(),
             Speed::Trace(path) => format!("trace {}", path.strip_prefix(directory).unwrap_or(path).display()),
         };
         let mut text = format!("{speed}, {}", spaced(&self.delay));
