@@ -15,6 +15,7 @@ pub mod probe;
 pub mod registry;
 pub mod replicate;
 pub mod scenario;
+pub mod series;
 pub mod tcp;
 pub mod wire;
 
@@ -37,6 +38,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("registry", registry::run),
     ("replicate", replicate::run),
     ("scenario", scenario::run),
+    ("series", series::run),
     ("tcp", tcp::run),
     ("wire", wire::run),
 ];

@@ -288,6 +288,8 @@ pub struct Packet {
     pub ecn: Ecn,
     /// Traffic class for priority queues: 0 is served first.
     pub class: u8,
+    /// Whether a link has changed a bit of it: its checksum does not fit, and whoever looks at it drops it.
+    pub damaged: bool,
     /// Unique number of this packet within the run, assigned by the network when it is sent.
     pub id: u64,
     /// Contents.
@@ -298,13 +300,26 @@ impl Packet {
     /// A TCP segment of a flow on its way to an endpoint, as large as over IPv4 and in the first traffic class. The network numbers it.
     #[inline]
     pub fn tcp(flow: FlowId, to: EndpointId, segment: Segment, ecn: Ecn) -> Self {
-        Packet { flow, to, size: segment.wire_size(), ecn, class: 0, id: 0, body: Body::Tcp(segment) }
+        let (size, body) = (segment.wire_size(), Body::Tcp(segment));
+        Packet { flow, to, size, ecn, class: 0, damaged: false, id: 0, body }
     }
 
     /// A UDP datagram; otherwise as [`tcp`](Self::tcp).
     pub fn udp(flow: FlowId, to: EndpointId, datagram: Datagram) -> Self {
         let size = datagram.len.saturating_add(IPV4_HEADER + UDP_HEADER);
-        Packet { flow, to, size, ecn: Ecn::NotEct, class: 0, id: 0, body: Body::Udp(datagram) }
+        let body = Body::Udp(datagram);
+        Packet { flow, to, size, ecn: Ecn::NotEct, class: 0, damaged: false, id: 0, body }
+    }
+
+    /// Changes one bit if it is damaged. `bytes` are its first ones from the IP header on, of `whole`: the bit may lie behind them. Which bit it is follows from
+    /// the packet's number, so that every capture shows the same one.
+    pub fn damage(&self, bytes: &mut [u8], whole: usize) {
+        // A multiplicative hash (Knuth, volume 3, section 6.4): packets in a row are damaged at places far apart.
+        let hash = self.id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let bit = hash as usize % (whole * 8).max(1);
+        if self.damaged && let Some(byte) = bytes.get_mut(bit / 8) {
+            *byte ^= 1 << (bit % 8);
+        }
     }
 }
 
@@ -411,6 +426,22 @@ mod tests {
             ..Segment::default()
         };
         assert_eq!(syn.wire_size(), 60);
+    }
+
+    #[test]
+    fn damage_is_one_bit_and_always_the_same() {
+        let packet = Packet { id: 77, ..Packet::udp(FlowId(0), EndpointId(0), Datagram::default()) };
+        let bytes = |packet: &Packet, len| {
+            let mut bytes = vec![0x5a; len];
+            packet.damage(&mut bytes, 40);
+            bytes
+        };
+        assert_eq!(bytes(&packet, 40), [0x5a; 40]);
+        let damaged = Packet { damaged: true, ..packet };
+        let changed: u32 = bytes(&damaged, 40).iter().map(|byte| (byte ^ 0x5a).count_ones()).sum();
+        assert_eq!((changed, bytes(&damaged, 40)), (1, bytes(&damaged, 40)));
+        assert_ne!(bytes(&damaged, 40), bytes(&Packet { id: 78, ..damaged }, 40));
+        assert_eq!(bytes(&damaged, 1)[0] == 0x5a, bytes(&damaged, 40)[0] == 0x5a);
     }
 
     #[test]

@@ -46,6 +46,10 @@ pub enum LinkEvent {
         /// Time spent waiting in the queue.
         queued: TimeDelta,
     },
+    /// The link has made a copy of it, which arrives behind it.
+    Duplicate,
+    /// The link has changed a bit of it.
+    Corrupt,
     /// Its last bit arrived at the far end.
     Deliver,
 }

@@ -99,6 +99,11 @@ pub trait World {
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, gate: &mut Gate, port: &mut Port<'_>);
     /// A timer has fired, as in [`Hosts::handle_timeout`].
     fn handle_timeout(&mut self, now: Timestamp, timer: TimerId, gate: &mut Gate, port: &mut Port<'_>);
+    /// `copy` is a copy of the frame `of`, made since a link has copied the packet or changed a bit of it. What the world knows of the one holds for
+    /// the other.
+    fn handle_copy(&mut self, of: u32, copy: u32) {
+        let _ = (of, copy);
+    }
     /// A link has lost the packet with this frame, which is released after the call.
     fn handle_loss(&mut self, handle: u32) {
         let _ = handle;
@@ -121,16 +126,24 @@ pub struct Gate {
     outgoing: Vec<Vec<(Timestamp, u32)>>,
     /// Frames that were seen too late for the network to make up for all of it, and by how much they are behind.
     behind: BTreeMap<u32, TimeDelta>,
+    /// The frames that were copied as they left the network in this turn, by their copies.
+    copies: BTreeMap<u32, u32>,
 }
 
 impl Gate {
     /// Access to these bytes, and this many ports.
     pub(crate) fn new(pool: Pool, ports: usize) -> Self {
-        Gate { pool, outgoing: vec![Vec::new(); ports], behind: BTreeMap::new() }
+        let (behind, copies) = (BTreeMap::new(), BTreeMap::new());
+        Gate { pool, outgoing: vec![Vec::new(); ports], behind, copies }
     }
-    /// The bytes, and the frames to leave by each port.
-    pub(crate) fn parts(&mut self) -> (&mut Pool, &mut [Vec<(Timestamp, u32)>]) {
-        (&mut self.pool, &mut self.outgoing)
+    /// The bytes, the frames to leave by each port, and the frames that copies among them were made of.
+    pub(crate) fn parts(&mut self) -> (&mut Pool, &mut [Vec<(Timestamp, u32)>], &BTreeMap<u32, u32>) {
+        (&mut self.pool, &mut self.outgoing, &self.copies)
+    }
+    /// Frees the bytes of what has left the network.
+    pub(crate) fn recycle(&mut self) {
+        self.pool.recycle();
+        self.copies.clear();
     }
     /// The bytes of live packets.
     pub fn pool(&self) -> &Pool {
@@ -151,6 +164,7 @@ impl Gate {
             size: header.len,
             ecn: header.ecn,
             class: header.class(),
+            damaged: false,
             id: 0,
             body: Body::Frame(Frame { handle }),
         }
@@ -174,6 +188,13 @@ impl Gate {
         let due = behind.map_or(now, |by| Timestamp::ZERO + (now - Timestamp::ZERO).saturating_sub(by));
         self.outgoing[port.0 as usize].push((due, handle));
     }
+    /// Makes a copy of a frame that has left the network.
+    fn copy(&mut self, of: u32) -> Option<u32> {
+        let copy = self.pool.copy(of)?;
+        let first = self.copies.get(&of).copied().unwrap_or(of);
+        self.copies.insert(copy, first);
+        Some(copy)
+    }
     /// Gives back the frame of a packet without sending it.
     pub fn release(&mut self, handle: u32) {
         self.behind.remove(&handle);
@@ -191,6 +212,24 @@ impl<W: World> Hosts for Adapter<'_, W> {
     #[inline]
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, port: &mut Port<'_>) {
         self.world.handle_packet(now, packet, self.gate, port);
+    }
+    /// Changes a bit of the frame, or drops a packet without bytes. The bytes are those of a copy: captures still need the frame as it was before.
+    fn handle_damaged(&mut self, now: Timestamp, packet: &Packet, port: &mut Port<'_>) {
+        let Body::Frame(Frame { handle }) = packet.body else { return };
+        if let Some(copy) = self.copy_frame(handle) {
+            let bytes = self.gate.pool.datagram_mut(copy);
+            packet.damage(bytes, bytes.len());
+            let packet = Packet { body: Body::Frame(Frame { handle: copy }), ..*packet };
+            self.world.handle_packet(now, &packet, self.gate, port);
+        } else {
+            self.world.handle_loss(handle);
+        }
+        self.gate.release(handle);
+    }
+    fn copy_frame(&mut self, handle: u32) -> Option<u32> {
+        let copy = self.gate.copy(handle)?;
+        self.world.handle_copy(handle, copy);
+        Some(copy)
     }
     #[inline]
     fn handle_timeout(&mut self, now: Timestamp, timer: TimerId, port: &mut Port<'_>) {
@@ -347,7 +386,7 @@ impl Emulator {
         loop {
             let horizon = self.turn(network, world, until)?;
             let control = observe(Turn { network, world, pool: &self.gate.pool, woken });
-            self.gate.pool.recycle();
+            self.gate.recycle();
             if control == Control::Stop {
                 return Ok(Ended::Stopped);
             }

@@ -73,6 +73,25 @@ impl Pool {
         Some(handle)
     }
 
+    /// Stores a copy of a datagram, or counts that there is no room for it.
+    pub fn copy(&mut self, handle: u32) -> Option<u32> {
+        let copy = match self.free.pop() {
+            Some(free) => free,
+            None => self.grow()?,
+        };
+        let entry = self.entries[handle as usize];
+        self.entries[copy as usize] = entry;
+        let bytes = HEADROOM..HEADROOM + entry.len as usize;
+        let index = |handle: u32| (handle as usize / PIECE, handle as usize % PIECE * self.room);
+        let ((from, start), (to, place)) = (index(handle), index(copy));
+        if from == to {
+            self.pieces[from].copy_within(start + bytes.start..start + bytes.end, place + bytes.start);
+        } else if let Ok([from, to]) = self.pieces.get_disjoint_mut([from, to]) {
+            to[place..][bytes.clone()].copy_from_slice(&from[start..][bytes]);
+        }
+        Some(copy)
+    }
+
     #[cold]
     fn grow(&mut self) -> Option<u32> {
         let known = self.entries.len();
@@ -191,6 +210,21 @@ mod tests {
         pool.recycle();
         assert_eq!(keep(&mut pool, 0, 1521), None);
         assert_eq!((keep(&mut pool, 0, 9), pool.exhausted()), (all[1], 3));
+    }
+
+    #[test]
+    fn a_copy_has_bytes_of_its_own_in_whichever_piece_it_lies() {
+        let mut pool = Pool::new(100, 1 << 20);
+        let first = keep(&mut pool, 7, 60).unwrap();
+        for _ in 0..PIECE + 1 {
+            let copy = pool.copy(first).unwrap();
+            assert_eq!(pool.datagram(copy), [7; 60]);
+            pool.datagram_mut(copy)[0] = 8;
+        }
+        assert_eq!((pool.datagram(first), pool.in_use()), (&[7; 60][..], PIECE + 2));
+        let mut full = Pool::new(100, 100);
+        let only = keep(&mut full, 1, 10).unwrap();
+        assert_eq!((full.copy(only), full.exhausted()), (None, 1));
     }
 
     #[test]

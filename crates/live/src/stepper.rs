@@ -29,8 +29,8 @@ pub struct StepperCounters {
 pub struct Stepper {
     gate: Gate,
     counters: Vec<StepperCounters>,
-    /// By the number of the frame: whether it has been handed out ahead of its time.
-    ahead: Vec<bool>,
+    /// By the number of the frame: how often it has been handed out ahead of its time, once for each copy in the network.
+    ahead: Vec<u32>,
     bytes: Vec<u8>,
 }
 
@@ -86,23 +86,24 @@ impl Stepper {
             let Body::Frame(Frame { handle }) = packet.body else { continue };
             let Some(port) = world.foresee(&packet, self.gate.pool(), &mut self.bytes) else { continue };
             if self.ahead.len() <= handle as usize {
-                self.ahead.resize(handle as usize + 1, false);
+                self.ahead.resize(handle as usize + 1, 0);
             }
-            self.ahead[handle as usize] = true;
+            self.ahead[handle as usize] += 1;
             deliver(port, arrival, &self.bytes);
         }
     }
 
     /// Hands out the datagrams that leave by the ports, in order at each port.
     pub fn poll_transmit(&mut self, deliver: &mut dyn FnMut(PortId, &[u8])) {
-        let (pool, outgoing) = self.gate.parts();
+        let (pool, outgoing, copies) = self.gate.parts();
         for (number, (packets, counters)) in outgoing.iter_mut().zip(&mut self.counters).enumerate() {
             for (_, handle) in packets.drain(..) {
+                let sent = copies.get(&handle).copied().unwrap_or(handle);
                 let bytes = pool.datagram(handle);
                 counters.sent_packets += 1;
                 counters.sent_bytes += bytes.len() as u64;
-                match self.ahead.get_mut(handle as usize) {
-                    Some(ahead) if *ahead => *ahead = false,
+                match self.ahead.get_mut(sent as usize) {
+                    Some(ahead) if *ahead > 0 => *ahead -= 1,
                     _ => deliver(PortId(number as u32), bytes),
                 }
                 pool.release(handle);
@@ -117,7 +118,7 @@ impl Stepper {
 
     /// Frees the bytes of what has left the network.
     pub fn recycle(&mut self) {
-        self.gate.pool_mut().recycle();
+        self.gate.recycle();
     }
 
     /// The counters of each port.

@@ -5,6 +5,9 @@
 //! Thousands of packets are in flight on a fast path, and they have left the cache by the time they arrive, so rare
 //! fields (SACK blocks, a SYN's options) are stored separately.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use serde::{Deserialize, Serialize};
 use warpline_core::{
     Body, Datagram, Ecn, EndpointId, Flags, FlowId, Frame, Packet, SackBlocks, Segment, SynOptions, Timestamp,
@@ -48,6 +51,8 @@ impl Kind {
     const RARE: Kind = Kind(4);
     /// Combined with `UDP`, so that it costs TCP nothing: the bytes of a packet from outside, whose handle is in `seq`.
     const FRAME: Kind = Kind(8);
+    /// A bit of it has been changed. Combined with `UDP` or `RARE` bits it is tested with them, so that it costs others nothing.
+    const DAMAGED: Kind = Kind(16);
 
     #[inline]
     const fn with(self, other: Kind) -> Kind {
@@ -105,6 +110,7 @@ impl Fields {
             size: self.size,
             ecn: self.ecn,
             class: self.class,
+            damaged: self.kind.has(Kind::DAMAGED),
             id: self.id,
             body,
         }
@@ -127,6 +133,8 @@ pub(crate) struct Arena {
     free: Vec<SlotId>,
     /// Handles of frames that were dropped.
     released: Vec<u32>,
+    /// For each frame that several packets have, since a link has copied one: by how many they are more than one.
+    shared: BTreeMap<u32, u32>,
 }
 
 impl Arena {
@@ -222,7 +230,7 @@ impl Arena {
     #[inline(always)]
     pub(crate) fn plain(&self, index: SlotId) -> Option<Packet> {
         let Slot(slot) = &self.slots[index.index()];
-        if slot.kind.has(Kind::UDP.with(Kind::RARE)) {
+        if slot.kind.has(Kind::UDP.with(Kind::RARE).with(Kind::DAMAGED)) {
             return None;
         }
         let body = Body::Tcp(Segment {
@@ -274,9 +282,45 @@ impl Arena {
     pub(crate) fn drop_packet(&mut self, index: SlotId) {
         let Slot(slot) = &self.slots[index.index()];
         if slot.kind.has(Kind::FRAME) {
-            self.released.push(slot.seq as u32);
+            let handle = slot.seq as u32;
+            if !self.unshare(handle) {
+                self.released.push(handle);
+            }
         }
         self.free(index);
+    }
+
+    /// A copy of a packet, in a slot of its own. The copy of a frame has the same bytes, by the same handle.
+    pub(crate) fn copy(&mut self, index: SlotId) -> SlotId {
+        let (&fields, rare) = self.fields(index);
+        let rare = rare.copied();
+        if fields.kind.has(Kind::FRAME) {
+            *self.shared.entry(fields.seq as u32).or_default() += 1;
+        }
+        self.put(&fields, rare)
+    }
+
+    /// A packet with this frame leaves the network: whether another one has the frame, too, so that its bytes are still needed.
+    #[inline]
+    pub(crate) fn unshare(&mut self, handle: u32) -> bool {
+        !self.shared.is_empty() && self.one_user_less(handle)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn one_user_less(&mut self, handle: u32) -> bool {
+        let Entry::Occupied(mut others) = self.shared.entry(handle) else { return false };
+        *others.get_mut() -= 1;
+        if *others.get() == 0 {
+            others.remove();
+        }
+        true
+    }
+
+    /// A bit of a packet is changed.
+    pub(crate) fn damage(&mut self, index: SlotId) {
+        let kind = &mut self.slots[index.index()].0.kind;
+        *kind = kind.with(Kind::DAMAGED);
     }
 
     /// Handles of the frames dropped since the last call.
@@ -340,6 +384,7 @@ mod tests {
             size: 1500,
             ecn: Ecn::Ect0,
             class: 3,
+            damaged: false,
             id: 9,
             body,
         };
@@ -381,11 +426,27 @@ mod tests {
         ];
         let slots = bodies.map(|body| {
             let (flow, to) = (FlowId(0), EndpointId(0));
-            arena.insert(&Packet { flow, to, size: 40, ecn: Ecn::NotEct, class: 0, id: 0, body })
+            arena.insert(&Packet { flow, to, size: 40, ecn: Ecn::NotEct, class: 0, damaged: false, id: 0, body })
         });
         arena.free(slots[1]); // delivered
         [slots[0], slots[2], slots[3]].into_iter().for_each(|slot| arena.drop_packet(slot));
         assert_eq!(arena.released().collect::<Vec<_>>(), [3]);
         assert_eq!((arena.released().count(), arena.live()), (0, 0));
+    }
+
+    #[test]
+    fn a_frame_is_released_with_the_last_of_its_copies() {
+        let mut arena = Arena::default();
+        let body = Body::Frame(Frame { handle: 7 });
+        let packet = Packet { body, ..Packet::udp(FlowId(0), EndpointId(0), Datagram::default()) };
+        let slot = arena.insert(&packet);
+        let copies = [arena.copy(slot), arena.copy(slot)];
+        arena.damage(copies[0]);
+        assert_eq!(copies.map(|copy| arena.packet(copy)), [Packet { damaged: true, ..packet }, packet]);
+        assert!(arena.unshare(7)); // delivered
+        arena.drop_packet(copies[1]);
+        assert_eq!(arena.released().count(), 0);
+        arena.drop_packet(slot);
+        assert_eq!((arena.released().collect::<Vec<_>>(), arena.unshare(7)), (vec![7], false));
     }
 }

@@ -5,8 +5,8 @@ use warpline_core::{Ecn, Rate, TimeDelta, Timestamp};
 
 use crate::arena::{Arena, SlotId};
 use crate::far::Far;
+use crate::fate::{Fate, Fates};
 use crate::ledger::{Entry, Ledger, Load, Refusal};
-use crate::loss::LossModel;
 use crate::qdisc::{Admission, Limit};
 use crate::serialise::ConstantRate;
 use crate::stats::LinkStats;
@@ -24,7 +24,8 @@ pub(crate) struct Fifo {
     /// Whether it has a rate: without one, packets take no time and nothing ever waits.
     limited: bool,
     far: Far,
-    lossy: bool,
+    /// Whether anything may become of a packet on the wire.
+    fated: bool,
     /// Whether packets are marked from `easy` on.
     marks: bool,
     wire: Wire,
@@ -33,7 +34,15 @@ pub(crate) struct Fifo {
     most_packets: u32,
     most_bytes: u64,
     ledger: Ledger,
-    loss: Option<Box<LossModel>>,
+    fates: Option<Box<Fated>>,
+}
+
+/// What decides what becomes of packets on the wire, and how many of those decided so far are copied or changed.
+#[derive(Debug)]
+struct Fated {
+    fates: Fates,
+    copied: u64,
+    damaged: u64,
 }
 
 /// A packet that a link has accepted.
@@ -41,8 +50,8 @@ pub(crate) struct Fifo {
 pub(crate) struct Accepted {
     /// When its last bit arrives at the far end.
     pub(crate) arrival: Timestamp,
-    /// Whether it will be lost on the wire.
-    pub(crate) lost: bool,
+    /// What will become of it on the wire.
+    pub(crate) fate: Fate,
 }
 
 impl Fifo {
@@ -52,7 +61,7 @@ impl Fifo {
         delay: TimeDelta,
         framing: u32,
         admission: Admission,
-        loss: Option<LossModel>,
+        fates: Option<Fates>,
     ) -> Self {
         // Without serialisation nothing ever waits.
         let Admission { limit, mark_from } = if rate.is_some() { admission } else { Admission::ALL };
@@ -62,14 +71,14 @@ impl Fifo {
             framing,
             limited: rate.is_some(),
             far: Far::Near,
-            lossy: loss.is_some(),
+            fated: fates.is_some(),
             marks: mark_from.is_some(),
             wire: Wire::default(),
             easy: mark_from.map_or(limit.packets, |from| from.min(limit.packets)),
             most_packets: limit.packets,
             most_bytes: limit.bytes,
             ledger: Ledger::default(),
-            loss: loss.map(Box::new),
+            fates: fates.map(|fates| Box::new(Fated { fates, copied: 0, damaged: 0 })),
         }
     }
 
@@ -117,9 +126,9 @@ impl Fifo {
         let easy = held < self.easy as usize && held_bytes + size <= self.most_bytes;
         let marked = !easy && self.judge(now, at, size, slot, arena)?;
         let (start, departure) = if self.limited { self.rate.serve(at, size * 8) } else { (at, at) };
-        let lost = self.lossy && self.is_lost(slot, arena);
-        self.ledger.enter(now, Entry { arrival: at, start, departure, load: Load::new(size, lost, marked) });
-        Some(Accepted { arrival: departure + self.delay, lost })
+        let fate = if self.fated { self.fate(departure, slot, arena) } else { Fate::WHOLE };
+        self.ledger.enter(now, Entry { arrival: at, start, departure, load: Load::new(size, fate, marked) });
+        Some(Accepted { arrival: departure + self.delay, fate })
     }
 
     /// The earliest time at which a packet that was due at `due` can be offered: not before the last one.
@@ -128,8 +137,12 @@ impl Fifo {
     }
 
     #[inline(never)]
-    fn is_lost(&mut self, slot: SlotId, arena: &Arena) -> bool {
-        self.loss.as_mut().is_some_and(|loss| loss.lose(&arena.packet(slot)))
+    fn fate(&mut self, departure: Timestamp, slot: SlotId, arena: &Arena) -> Fate {
+        let Some(fated) = &mut self.fates else { return Fate::WHOLE };
+        let fate = fated.fates.decide(departure, &arena.packet(slot));
+        fated.copied += u64::from(fate.is_copied());
+        fated.damaged += u64::from(fate.is_damaged());
+        fate
     }
 
     /// Whether a packet is marked here, by what waits when it arrives; `None` if it is dropped.
@@ -160,6 +173,10 @@ impl Fifo {
     pub(crate) fn doomed(&self, now: Timestamp) -> usize {
         self.ledger.doomed(now)
     }
+    /// Copies already made that will be on the wire only after `now`.
+    pub(crate) fn unborn(&self, now: Timestamp) -> usize {
+        if self.fated { self.ledger.ahead(now).filter(|fate| fate.is_copied()).count() } else { 0 }
+    }
     /// Starts a new interval for `queued_max`.
     pub(crate) fn reset_queued_max(&mut self, now: Timestamp) {
         self.ledger.reset_queued_max(now);
@@ -167,6 +184,10 @@ impl Fifo {
 
     pub(crate) fn stats(&mut self, now: Timestamp) -> LinkStats {
         let (sums, backlog) = self.ledger.read(now);
+        let (copied, damaged) = self.fates.as_ref().map_or((0, 0), |fated| {
+            let ahead = |is: fn(Fate) -> bool| self.ledger.ahead(now).filter(|&fate| is(fate)).count() as u64;
+            (fated.copied - ahead(Fate::is_copied), fated.damaged - ahead(Fate::is_damaged))
+        });
         LinkStats {
             arrivals: sums.packets
                 + sums.overflows
@@ -179,6 +200,8 @@ impl Fifo {
             drops_aqm: sums.early_drops,
             marks: sums.marks,
             drops_loss: sums.lost,
+            duplicated: copied,
+            corrupted: damaged,
             queued_packets: sums.packets + u64::from(backlog.busy),
             queued_time: TimeDelta::from_nanos(sums.queued_time),
             queued_max: TimeDelta::from_nanos(sums.queued_max),

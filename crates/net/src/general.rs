@@ -7,9 +7,10 @@ use warpline_core::{Ecn, LinkId, Rate, TimeDelta, Timestamp};
 
 use crate::arena::{Arena, OnWire, SlotId};
 use crate::far::{Far, Noted};
+use crate::fate::{Fate, Fates};
 use crate::jitter::JitterModel;
-use crate::loss::LossModel;
 use crate::qdisc::{AnyQdisc, Dropped, Qdisc, Queued, Verdict};
+use crate::radio::Aggregator;
 use crate::schedule::Steps;
 use crate::serialise::Serialiser;
 use crate::stats::LinkStats;
@@ -21,11 +22,13 @@ pub(crate) struct Parts {
     pub(crate) qdisc: AnyQdisc,
     /// `None` for no limit.
     pub(crate) serialiser: Option<Serialiser>,
+    /// In place of the serialiser, what sends several packets at once.
+    pub(crate) aggregator: Option<Box<Aggregator>>,
     pub(crate) delay: TimeDelta,
     pub(crate) jitter: Option<JitterModel>,
     pub(crate) detour: Option<Steps<TimeDelta>>,
     pub(crate) framing: u32,
-    pub(crate) loss: Option<LossModel>,
+    pub(crate) fates: Option<Fates>,
     pub(crate) outages: Vec<(Timestamp, Timestamp)>,
     pub(crate) record: bool,
 }
@@ -48,6 +51,7 @@ pub(crate) struct General {
     qdisc: AnyQdisc,
     /// `None` for no limit.
     serialiser: Option<Serialiser>,
+    aggregator: Option<Box<Aggregator>>,
     jitter: Option<JitterModel>,
     /// Additional delay that changes over time.
     detour: Option<Steps<TimeDelta>>,
@@ -59,7 +63,7 @@ pub(crate) struct General {
     /// Propagation delay.
     delay: TimeDelta,
     framing: u32,
-    loss: Option<LossModel>,
+    fates: Option<Fates>,
     far: Far,
     /// Packets on a wire that keeps their order.
     wire: Wire,
@@ -116,12 +120,13 @@ fn normalised(mut outages: Vec<(Timestamp, Timestamp)>) -> Vec<(Timestamp, Times
 
 impl General {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { qdisc, serialiser, delay, jitter, detour, framing, loss, outages, record } = parts;
+        let Parts { qdisc, serialiser, aggregator, delay, jitter, detour, framing, fates, outages, record } = parts;
         let mut outages = normalised(outages);
         outages.reverse();
         General {
             qdisc,
             serialiser,
+            aggregator,
             jitter,
             detour,
             in_service: None,
@@ -129,7 +134,7 @@ impl General {
             idle_since: Timestamp::ZERO,
             delay,
             framing,
-            loss,
+            fates,
             far: Far::Near,
             wire: Wire::default(),
             last_arrival: Timestamp::ZERO,
@@ -217,6 +222,8 @@ impl General {
             if let Serialiser::Scheduled(schedule) = serialiser {
                 self.rate_until = schedule.next_change(now);
             }
+        } else if let Some(aggregator) = &self.aggregator {
+            self.qdisc.set_rate(aggregator.rate());
         }
     }
 
@@ -294,9 +301,10 @@ impl General {
             return None;
         }
         self.follow_rate(step.now);
-        let next = self.qdisc.dequeue(step.now, &mut self.dropped);
-        self.lose_dropped(step);
-        let packet = next?;
+        if self.aggregator.is_some() {
+            return self.aggregate(step);
+        }
+        let packet = self.dequeue(step)?;
         let slot = SlotId(packet.slot);
         let begin = due.max(self.idle_since).min(step.now);
         let departure = match &mut self.serialiser {
@@ -306,6 +314,21 @@ impl General {
         let late = step.now.saturating_since(departure);
         let end = departure.max(step.now);
         self.in_service = Some(InService { slot, size: packet.size, end, late });
+        self.count_service(step, packet);
+        // Under a rate that stays zero it never ends.
+        departure.is_set().then_some(end)
+    }
+
+    /// Takes the next packet from the queue.
+    fn dequeue(&mut self, step: &mut Step<'_>) -> Option<Queued> {
+        let next = self.qdisc.dequeue(step.now, &mut self.dropped);
+        self.lose_dropped(step);
+        next
+    }
+
+    /// Counts a packet whose transmission begins.
+    fn count_service(&mut self, step: &mut Step<'_>, packet: Queued) {
+        let slot = SlotId(packet.slot);
         let queued = step.now - packet.arrived;
         self.stats.queued_packets += 1;
         self.stats.queued_time += queued;
@@ -314,8 +337,48 @@ impl General {
             self.mark(step, slot);
         }
         self.note(step.id, step.now, slot, LinkEvent::Transmit { queued }, step.arena, step.records);
-        // Under a rate that stays zero it never ends.
-        departure.is_set().then_some(end)
+    }
+
+    /// Puts an aggregate together of what is to be sent again and of what waits, and sends it. Returns when its data will have left.
+    #[cold]
+    fn aggregate(&mut self, step: &mut Step<'_>) -> Option<Timestamp> {
+        let mut aggregator = self.aggregator.take()?;
+        aggregator.begin();
+        while aggregator.has_room()
+            && let Some(packet) = self.dequeue(step)
+        {
+            self.count_service(step, packet);
+            aggregator.add(packet);
+        }
+        let end = aggregator.send(step.now);
+        self.aggregator = Some(aggregator);
+        // It stands for all packets of the aggregate.
+        let (slot, size, late) = (SlotId::default(), 0, TimeDelta::ZERO);
+        self.in_service = end.map(|end| InService { slot, size, end, late });
+        end
+    }
+
+    /// The data of an aggregate have left: passes on what is settled. Returns the first arrival that must be announced.
+    #[cold]
+    fn settle(&mut self, step: &mut Step<'_>) -> Option<Timestamp> {
+        let mut aggregator = self.aggregator.take()?;
+        aggregator.sent();
+        let mut first = None;
+        while let Some((packet, received)) = aggregator.settle() {
+            let (slot, size) = (SlotId(packet.slot), packet.size);
+            if received {
+                first = self.leave(step, (slot, size), TimeDelta::ZERO).into_iter().chain(first).min();
+            } else {
+                self.stats.sent_packets += 1;
+                self.stats.sent_bytes += u64::from(size);
+                self.lose(step, slot, DropReason::Loss);
+            }
+        }
+        self.aggregator = Some(aggregator);
+        if self.down {
+            self.give_up(step);
+        }
+        first
     }
 
     /// Offers a packet that was due at `due`: now, or in the past. In the latter case an idle transmitter begins as it would have, as far as it
@@ -388,28 +451,64 @@ impl General {
         self.transmit(step, now, arrival)
     }
 
-    /// Ends a transmission: counts the packet, and loses it or puts it onto the wire. Returns its arrival if that must be
-    /// announced because it is earlier than any announced before.
+    /// Ends a transmission. Returns the first arrival that must be announced because it is earlier than any announced before.
     fn finish(&mut self, step: &mut Step<'_>) -> Option<Timestamp> {
         let InService { slot, size, late, .. } = self.in_service.take()?;
         self.idle_since = step.now.saturating_sub(late);
+        if self.aggregator.is_some() {
+            return self.settle(step);
+        }
+        self.leave(step, (slot, size), late)
+    }
+
+    /// A packet has left: counts it, and loses it or puts it onto the wire. Returns its arrival if that must be announced.
+    fn leave(&mut self, step: &mut Step<'_>, (slot, size): (SlotId, u32), late: TimeDelta) -> Option<Timestamp> {
         self.stats.sent_packets += 1;
         self.stats.sent_bytes += u64::from(size);
         // Drawn for a lost packet, too: losses do not change the delays of other packets.
-        let jitter = self.jitter.as_mut().map_or(TimeDelta::ZERO, JitterModel::extra);
-        let extra = jitter + self.detour.as_ref().map_or(TimeDelta::ZERO, |steps| steps.at(self.idle_since));
-        if self.loss.as_mut().is_some_and(|loss| loss.lose(&step.arena.packet(slot))) {
+        let left = self.idle_since;
+        let jitter = self.jitter.as_mut().map_or(TimeDelta::ZERO, |jitter| jitter.extra(left));
+        let extra = jitter + self.detour.as_ref().map_or(TimeDelta::ZERO, |steps| steps.at(left));
+        let fate = self.fates.as_mut().map_or(Fate::WHOLE, |fates| fates.decide(left, &step.arena.packet(slot)));
+        if fate.is_lost() {
             self.lose(step, slot, DropReason::Loss);
             return None;
         }
-        let reorders = self.reorders();
         let (hop, size) = (step.arena.hop(slot), size - self.framing);
         let mut arrival = step.now + (self.delay + extra).saturating_sub(late);
-        if !reorders {
+        if !self.reorders() {
             arrival = arrival.max(self.last_arrival);
             self.last_arrival = arrival;
         }
         let packet = OnWire { arrival, slot, hop, size };
+        let copy = if fate.is_whole() { None } else { self.befall(step, slot, fate) };
+        let announce = self.put_on_wire(step, packet);
+        if let Some(slot) = copy {
+            // Behind its packet: if that was announced, so is this one, and otherwise neither need be.
+            self.put_on_wire(step, OnWire { slot, ..packet });
+        }
+        announce
+    }
+
+    /// A copy is made of the packet, or a bit of it is changed. Returns the copy, which has its next hop from its packet.
+    #[cold]
+    #[inline(never)]
+    fn befall(&mut self, step: &mut Step<'_>, slot: SlotId, fate: Fate) -> Option<SlotId> {
+        let copy = fate.is_copied().then(|| step.arena.copy(slot));
+        if copy.is_some() {
+            self.stats.duplicated += 1;
+            self.note(step.id, step.now, slot, LinkEvent::Duplicate, step.arena, step.records);
+        }
+        if fate.is_damaged() {
+            self.stats.corrupted += 1;
+            step.arena.damage(slot);
+            self.note(step.id, step.now, slot, LinkEvent::Corrupt, step.arena, step.records);
+        }
+        copy
+    }
+
+    /// Puts a packet onto the wire. Returns its arrival if that must be announced because it is earlier than any announced before.
+    fn put_on_wire(&mut self, step: &mut Step<'_>, packet: OnWire) -> Option<Timestamp> {
         if self.far != Far::Near {
             step.noted.push(Noted { index: step.index, packet });
             // The arrival is the other part's event, but what is recorded of this link is recorded here.
@@ -417,8 +516,11 @@ impl General {
                 return None;
             }
         }
-        let announce = if reorders { self.reordered.insert(packet) } else { self.wire.append(packet) };
-        announce.then_some(arrival)
+        let announce = match self.reorders() {
+            true => self.reordered.insert(packet),
+            false => self.wire.append(packet),
+        };
+        announce.then_some(packet.arrival)
     }
 
     /// Takes the packet that arrives now, if there is one, and returns when the next one does.
@@ -428,6 +530,16 @@ impl General {
             self.note(step.id, step.now, packet.slot, LinkEvent::Deliver, step.arena, step.records);
         }
         (packet, next)
+    }
+
+    /// The link is down, and nothing is in transmission: what would have to be sent again is lost.
+    fn give_up(&mut self, step: &mut Step<'_>) {
+        while let Some(packet) = self.aggregator.as_mut().and_then(|aggregator| aggregator.discard()) {
+            // As it has begun its transmission it is lost after it.
+            self.stats.sent_packets += 1;
+            self.stats.sent_bytes += u64::from(packet.size);
+            self.lose(step, SlotId(packet.slot), DropReason::Loss);
+        }
     }
 
     /// The link goes down, which empties its queue, or comes up again. A packet in transmission is finished, and what is on
@@ -441,6 +553,9 @@ impl General {
             self.down = true;
             while let Some(packet) = self.qdisc.discard(step.now, &mut self.dropped) {
                 self.lose(&mut step, SlotId(packet.slot), DropReason::Down);
+            }
+            if self.in_service.is_none() {
+                self.give_up(&mut step);
             }
             // Packets that the qdisc would have dropped on the way out count as lost to the outage.
             for (_, reason) in &mut self.dropped.0 {
@@ -493,11 +608,12 @@ mod tests {
         let mut general = General::new(Parts {
             qdisc,
             serialiser: Some(Serialiser::Scheduled(schedule)),
+            aggregator: None,
             delay: TimeDelta::ZERO,
             jitter: None,
             detour: None,
             framing: 0,
-            loss: None,
+            fates: None,
             outages: vec![],
             record: false,
         });

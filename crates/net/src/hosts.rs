@@ -9,6 +9,16 @@ use crate::part::Port;
 pub trait Hosts {
     /// A packet has arrived at the endpoint it is addressed to.
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, port: &mut Port<'_>);
+    /// A packet has arrived with a bit changed ([`Packet::damaged`]). Most hosts drop it, since its checksum does not fit, and need do nothing.
+    fn handle_damaged(&mut self, now: Timestamp, packet: &Packet, port: &mut Port<'_>) {
+        let _ = (now, packet, port);
+    }
+    /// Copies the bytes of a frame ([`warpline_core::Frame`]) that is to be delivered while another packet in the network has it, too: then each receiver has a
+    /// frame of its own. Returns the copy's handle; if there is none, for want of memory, the packet is not delivered. Only hosts with frames need it.
+    fn copy_frame(&mut self, handle: u32) -> Option<u32> {
+        let _ = handle;
+        None
+    }
     /// A timer has fired. It may be early if it was set with [`Port::set_timer`] more than once, so the host must check its own deadline and set
     /// the timer again.
     fn handle_timeout(&mut self, now: Timestamp, timer: TimerId, port: &mut Port<'_>);

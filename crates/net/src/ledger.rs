@@ -6,6 +6,7 @@
 
 use warpline_core::{TimeDelta, Timestamp};
 
+use crate::fate::Fate;
 use crate::ring::Ring;
 
 /// One packet's stay in the queue and transmitter.
@@ -20,26 +21,26 @@ pub(crate) struct Entry {
     pub(crate) load: Load,
 }
 
-/// Bytes on the wire, whether they will be lost there, and whether the packet was marked on arrival.
+/// Bytes on the wire, what will become of them there, and whether the packet was marked on arrival.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Load(u64);
 
 impl Load {
-    const LOST: u64 = 1 << 63;
-    const MARKED: u64 = 1 << 62;
+    /// The fate is in the three highest bits, the mark below.
+    const FATE: u32 = 61;
+    const MARKED: u64 = 1 << 60;
 
     #[inline]
-    pub(crate) fn new(bytes: u64, lost: bool, marked: bool) -> Load {
-        let flag = |set, bit| if set { bit } else { 0 };
-        Load(bytes | flag(lost, Load::LOST) | flag(marked, Load::MARKED))
+    pub(crate) fn new(bytes: u64, fate: Fate, marked: bool) -> Load {
+        Load(bytes | u64::from(fate.bits()) << Load::FATE | if marked { Load::MARKED } else { 0 })
     }
     #[inline]
     fn bytes(self) -> u64 {
-        self.0 & !(Load::LOST | Load::MARKED)
+        self.0 & (Load::MARKED - 1)
     }
     #[inline]
-    fn is_lost(self) -> bool {
-        self.0 & Load::LOST != 0
+    fn fate(self) -> Fate {
+        Fate::of((self.0 >> Load::FATE) as u8)
     }
     #[inline]
     fn is_marked(self) -> bool {
@@ -138,7 +139,7 @@ impl Ledger {
         self.sums.bytes += bytes;
         // A reading subtracts waits in the future, which may be very long: only the difference must fit.
         self.sums.queued_time = self.sums.queued_time.wrapping_add(entry.queued());
-        if entry.load.is_lost() {
+        if entry.load.fate().is_lost() {
             self.sums.lost += 1;
         }
         if entry.load.is_marked() {
@@ -236,7 +237,7 @@ impl Ledger {
         for entry in self.entries.iter() {
             sums.packets -= 1;
             sums.bytes -= entry.load.bytes();
-            sums.lost -= u64::from(entry.load.is_lost());
+            sums.lost -= u64::from(entry.load.fate().is_lost());
             if entry.start <= now {
                 backlog.busy = true;
                 sums.queued_max = sums.queued_max.max(entry.queued_in(self.interval));
@@ -255,9 +256,14 @@ impl Ledger {
 
     /// Packets that will be lost only after `now`, on the wire or on arrival.
     pub(crate) fn doomed(&self, now: Timestamp) -> usize {
-        let lost = self.entries.iter().filter(|entry| entry.load.is_lost() && entry.departure > now).count();
+        let lost = self.ahead(now).filter(|fate| fate.is_lost()).count();
         let refused = self.refused.iter().flat_map(|ahead| ahead.iter());
         lost + refused.filter(|refused| refused.arrival > now).count()
+    }
+
+    /// What will become of the packets that leave after `now`.
+    pub(crate) fn ahead(&self, now: Timestamp) -> impl Iterator<Item = Fate> + '_ {
+        self.entries.iter().filter(move |entry| entry.departure > now).map(|entry| entry.load.fate())
     }
 
     /// Starts a new interval for `queued_max`.
@@ -280,7 +286,7 @@ mod tests {
             arrival: at(arrival),
             start: at(start),
             departure: at(departure),
-            load: Load::new(100, lost, false),
+            load: Load::new(100, if lost { Fate::of(1) } else { Fate::WHOLE }, false),
         }
     }
     /// Sent, bytes, waits, longest wait, lost, overflows; waiting, their bytes, in transmission; to be lost later.
@@ -307,6 +313,16 @@ mod tests {
         assert_eq!(read(&mut ledger, 13), ([1, 100, 5, 5, 0, 1], (1, 100, true), 1));
         assert_eq!(read(&mut ledger, 20), ([2, 200, 13, 8, 1, 1], (0, 0, true), 0));
         assert_eq!(read(&mut ledger, 30), ([3, 300, 13, 8, 1, 1], (0, 0, false), 0));
+    }
+
+    #[test]
+    fn what_becomes_of_a_packet_is_known_until_it_has_left() {
+        let mut ledger = Ledger::default();
+        let load = Load::new(100, Fate::of(6), true);
+        assert!(load.is_marked() && load.bytes() == 100);
+        ledger.enter(at(0), Entry { load, ..entry(0, 0, 10, false) });
+        let ahead = |now| ledger.ahead(at(now)).map(Fate::bits).collect::<Vec<_>>();
+        assert_eq!([ahead(9), ahead(10)], [vec![6], vec![]]);
     }
 
     #[test]

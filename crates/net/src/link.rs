@@ -14,9 +14,10 @@ use crate::fifo::Fifo;
 use crate::general::General;
 use crate::incoming::Incoming;
 use crate::jitter::JitterKind;
-use crate::loss::LossConfig;
+use crate::loss::{LossConfig, LossKind};
 use crate::mahimahi::{Trace, TraceLink};
 use crate::qdisc::{OwnQueue, QdiscConfig, Sizing};
+use crate::radio::Wifi;
 use crate::schedule::{RateSchedule, Steps};
 use crate::serialise::{ConstantRate, Serialiser};
 pub use crate::stats::LinkStats;
@@ -33,12 +34,14 @@ pub enum RateConfig {
     Scheduled(RateSchedule),
     /// The opportunities of a mahimahi trace.
     Trace(Arc<Trace>),
+    /// Aggregates, each after a contention for the channel.
+    Wifi(Wifi),
 }
 
 impl RateConfig {
     pub(crate) fn serialiser(&self) -> Option<Serialiser> {
         match self {
-            RateConfig::Unlimited => None,
+            RateConfig::Unlimited | RateConfig::Wifi(_) => None,
             RateConfig::Constant(rate) => Some(Serialiser::Constant(ConstantRate::new(*rate))),
             RateConfig::Scheduled(schedule) => Some(Serialiser::Scheduled(schedule.clone())),
             RateConfig::Trace(trace) => Some(Serialiser::Trace(TraceLink::new(trace.clone()))),
@@ -70,6 +73,11 @@ pub struct LinkConfig {
     pub sizing: Sizing,
     /// Loss on the wire.
     pub loss: LossConfig,
+    /// Which packets arrive twice: those that a loss model of this kind would lose. A packet that is lost has no copy. The copy arrives right behind
+    /// its packet and takes no time on this link.
+    pub duplicate: LossKind,
+    /// Which packets arrive with a bit changed, so that their receiver drops them: those that a loss model of this kind would lose.
+    pub corrupt: LossKind,
     /// Extra delay per packet.
     pub jitter: JitterKind,
     /// Outages as (from, until): the queue is emptied, a packet in transmission is finished, and packets on the wire arrive.
@@ -95,6 +103,8 @@ impl LinkConfig {
             own_queue: None,
             sizing: Sizing::default(),
             loss: LossConfig::default(),
+            duplicate: LossKind::default(),
+            corrupt: LossKind::default(),
             jitter: JitterKind::default(),
             outages: Vec::new(),
             framing: 0,
@@ -231,6 +241,13 @@ impl Link {
     pub(crate) fn doomed(&self, now: Timestamp) -> usize {
         match &self.kind {
             Kind::Fifo(fifo) => fifo.doomed(now),
+            Kind::General(_) | Kind::Incoming(_) => 0,
+        }
+    }
+    /// Copies of packets already made that will be on the wire only after `now`.
+    pub(crate) fn unborn(&self, now: Timestamp) -> usize {
+        match &self.kind {
+            Kind::Fifo(fifo) => fifo.unborn(now),
             Kind::General(_) | Kind::Incoming(_) => 0,
         }
     }

@@ -179,6 +179,12 @@ impl Trace {
         parser.feed(text)?;
         parser.finish()
     }
+    /// A trace of milliseconds, above 0 and rising, with how many opportunities each has; none without any.
+    pub(crate) fn of_runs(runs: Vec<(u32, u32)>) -> Option<Trace> {
+        debug_assert!(runs.windows(2).all(|pair| pair[0].0 < pair[1].0) && runs.iter().all(|run| run.0 > 0));
+        let opportunities = runs.iter().map(|&(_, count)| u64::from(count)).sum();
+        (!runs.is_empty()).then_some(Trace { runs, opportunities })
+    }
     /// Opportunities in one round.
     pub const fn opportunities(&self) -> u64 {
         self.opportunities

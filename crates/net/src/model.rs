@@ -1,6 +1,6 @@
 //! Models: what decides something for each packet of a link, whether it is lost or how much later it arrives, by parameters and a random stream.
 
-use warpline_core::Stream;
+use warpline_core::{Stream, Timestamp};
 use warpline_core::parameter::Component;
 
 /// A model of one of the lists in `loss` and `jitter`; its decisions are of type `Decision`.
@@ -11,8 +11,8 @@ pub trait Model<Decision>: Sized {
     /// The model before its first packet.
     fn new(params: &Self::Params) -> Self;
 
-    /// Decides for the next packet; what is random about it comes from `stream`.
-    fn decide(&mut self, stream: &mut Stream) -> Decision;
+    /// Decides for the next packet, whose last bit leaves at `at`; what is random about it comes from `stream`.
+    fn decide(&mut self, at: Timestamp, stream: &mut Stream) -> Decision;
 
     /// What it does, in words for people: "loss 1 %". Its name, unless it says more.
     fn words(params: &Self::Params) -> String {
@@ -61,8 +61,8 @@ macro_rules! models {
         }
 
         impl $any {
-            fn decide(&mut self, stream: &mut Stream) -> $decision {
-                match self { $( $any::$name(model) => model.decide(stream), )+ }
+            fn decide(&mut self, at: Timestamp, stream: &mut Stream) -> $decision {
+                match self { $( $any::$name(model) => model.decide(at, stream), )+ }
             }
         }
     };

@@ -11,6 +11,7 @@ use warpline_core::{LinkId, NodeId, Stream, Streams, TimeDelta, Timestamp};
 
 use crate::events::MAX_INDEX;
 use crate::far::Far;
+use crate::fate::Fates;
 use crate::fifo::Fifo;
 use crate::general::{self, General};
 use crate::hosts::{Hosts, Pause, RouteId, Settled};
@@ -18,6 +19,7 @@ use crate::link::{Kind, Link, LinkConfig, LinkStats, RateConfig};
 use crate::part::Part;
 pub use crate::part::Port;
 use crate::qdisc::{Admission, AnyQdisc, DropTail, OwnQueue};
+use crate::radio::Aggregator;
 
 /// The network.
 #[derive(Debug)]
@@ -142,7 +144,7 @@ impl Network {
             RateConfig::Unlimited => (true, None),
             // At rate 0 nothing ever leaves: no departure can be known in advance.
             RateConfig::Constant(rate) => (rate.as_bps() > 0, Some(*rate)),
-            RateConfig::Scheduled(_) | RateConfig::Trace(_) => (false, None),
+            RateConfig::Scheduled(_) | RateConfig::Trace(_) | RateConfig::Wifi(_) => (false, None),
         };
         let admission = match &config.own_queue {
             Some(_) => None,
@@ -154,10 +156,10 @@ impl Network {
         let jitter = config.jitter.at_work(|| stream("jitter"));
         let simple =
             jitter.is_none() && config.detour.is_none() && config.outages.is_empty() && !config.record;
-        let loss = config.loss.build(|| stream("loss"));
+        let fates = Fates::new(&config.loss, &config.duplicate, &config.corrupt, stream);
         let kind = match admission {
             Some(admission) if simple && simple_rate => {
-                Kind::Fifo(Fifo::new(rate, config.delay, config.framing, admission, loss))
+                Kind::Fifo(Fifo::new(rate, config.delay, config.framing, admission, fates))
             }
             _ => {
                 let qdisc = match (&config.own_queue, &config.qdisc, admission) {
@@ -167,14 +169,19 @@ impl Network {
                     }
                     (None, qdisc, _) => qdisc.build(&config.sizing, stream("qdisc")),
                 };
+                let aggregator = match config.rate {
+                    RateConfig::Wifi(wifi) => Some(Box::new(Aggregator::new(wifi, stream("wifi")))),
+                    _ => None,
+                };
                 let general = General::new(general::Parts {
                     qdisc,
                     serialiser: config.rate.serialiser(),
+                    aggregator,
                     delay: config.delay,
                     jitter,
                     detour: config.detour,
                     framing: config.framing,
-                    loss,
+                    fates,
                     outages: config.outages,
                     record: config.record,
                 });
@@ -518,9 +525,10 @@ impl Network {
         self.parts.iter().map(Part::events).sum()
     }
 
-    /// Packets sent, delivered to an endpoint, and in the network now. Those sent are delivered, in the network, or dropped by links.
-    pub fn packets(&self) -> (u64, u64, u64) {
+    /// Packets sent, delivered to an endpoint, and in the network now. Those sent, and the copies that links have made of them, are delivered, in the network, or
+    /// dropped by links. Of a network in several processes, the last number is one to be summed over all of them: in one it may be negative.
+    pub fn packets(&self) -> (u64, u64, i64) {
         let sum = |count: fn(&Part) -> u64| self.parts.iter().map(count).sum();
-        (sum(Part::sent), sum(Part::delivered), sum(Part::under_way))
+        (sum(Part::sent), sum(Part::delivered), self.parts.iter().map(Part::under_way).sum())
     }
 }

@@ -4,12 +4,14 @@
 //! part as a [`Crossing`], and waits there on an [`Incoming`](crate::incoming::Incoming) wire.
 
 use warpline_core::record::LinkRecord;
-use warpline_core::{LinkId, Packet, TimeDelta, TimerId, Timestamp};
+use warpline_core::{Body, LinkId, Packet, TimeDelta, TimerId, Timestamp};
 
 use crate::arena::{Arena, OnWire, Rare, SlotId};
 use crate::crossing::Crossing;
 use crate::events::{Class, EventQueue, Key, MAX_INDEX};
 use crate::far::{Far, Noted};
+use crate::fate::Fate;
+use crate::fifo::Accepted;
 use crate::general::{Announce, General, Step};
 use crate::hops::{HopId, Hops};
 use crate::hosts::{Hosts, Pause, RouteId, Settled};
@@ -144,7 +146,7 @@ impl Part {
         };
         let at = fifo.in_order(due);
         let accepted = match fifo.offer(now, at, (slot, size), &mut self.arena) {
-            Some(accepted) if !accepted.lost => accepted,
+            Some(accepted) if !accepted.fate.is_lost() => accepted,
             _ => {
                 self.arena.drop_packet(slot);
                 return TimeDelta::ZERO;
@@ -152,15 +154,57 @@ impl Part {
         };
         let on_wire = fifo.wire().last_arrival().unwrap_or(now);
         let arrival = accepted.arrival.max(now).max(on_wire);
-        let left = now.saturating_since(accepted.arrival);
-        if self.hops.at(hop).is_express() {
-            self.forward_from(now, arrival, slot, hop, size);
-            return left;
+        let copy = self.befall(slot, accepted.fate);
+        for slot in [slot].into_iter().chain(copy) {
+            self.carry(now, id, OnWire { arrival, slot, hop, size });
         }
-        if fifo.wire().append(OnWire { arrival, slot, hop, size }) {
+        now.saturating_since(accepted.arrival)
+    }
+
+    /// A copy is made of a packet, or a bit of it is changed, or nothing happens to it. Returns the copy.
+    fn befall(&mut self, slot: SlotId, fate: Fate) -> Option<SlotId> {
+        let copy = fate.is_copied().then(|| self.arena.copy(slot));
+        if fate.is_damaged() {
+            self.arena.damage(slot);
+        }
+        copy
+    }
+
+    /// A packet leaves a link on the fast path: it goes over the next one at once, or onto the wire.
+    fn carry(&mut self, now: Timestamp, id: LinkId, packet: OnWire) {
+        let OnWire { arrival, slot, hop, size } = packet;
+        if self.hops.at(hop).is_express() {
+            return self.forward_from(now, arrival, slot, hop, size);
+        }
+        let Kind::Fifo(fifo) = &mut self.links[id.index()].kind else { return };
+        if fifo.far() != Far::Near {
+            self.noted.push(Noted { index: id.0, packet });
+            if fifo.far() == Far::Elsewhere {
+                return;
+            }
+        }
+        if fifo.wire().append(packet) {
             self.events.push_arrival(arrival, id.0);
         }
-        left
+    }
+
+    /// Something becomes of a packet on the wire of a link on the fast path. Returns whether the packet is to go on from there, over an express hop.
+    #[cold]
+    #[inline(never)]
+    fn suffer(&mut self, now: Timestamp, id: LinkId, packet: OnWire, fate: Fate) -> bool {
+        if fate.is_lost() {
+            self.arena.drop_packet(packet.slot);
+            return false;
+        }
+        let copy = self.befall(packet.slot, fate);
+        // Only a packet that is copied goes on from here: so calls within calls are no more than its copies.
+        if copy.is_none() && self.hops.at(packet.hop).is_express() {
+            return true;
+        }
+        for slot in [packet.slot].into_iter().chain(copy) {
+            self.carry(now, id, OnWire { slot, ..packet });
+        }
+        false
     }
 
     /// The timer of this number, which is made if need be.
@@ -236,8 +280,16 @@ impl Part {
                 }
             };
             let accepted = match fifo.offer(now, at, (slot, size), &mut self.arena) {
-                Some(accepted) if !accepted.lost => accepted,
-                _ => return self.arena.drop_packet(slot),
+                Some(accepted) if accepted.fate.is_whole() => accepted,
+                Some(Accepted { arrival, fate }) => {
+                    if !self.suffer(now, id, OnWire { arrival, slot, hop, size }, fate) {
+                        return;
+                    }
+                    this = self.hops.at(hop);
+                    at = arrival;
+                    continue;
+                }
+                None => return self.arena.drop_packet(slot),
             };
             this = self.hops.at(hop);
             if !this.is_express() {
@@ -394,10 +446,20 @@ impl Part {
     /// Delivers a packet of any kind.
     #[inline(never)]
     fn deliver<H: Hosts>(&mut self, now: Timestamp, slot: SlotId, hosts: &mut H) {
-        let packet = self.arena.packet(slot);
+        let mut packet = self.arena.packet(slot);
         self.arena.free(slot);
         self.delivered += 1;
-        hosts.handle_packet(now, &packet, &mut Port { part: self, now });
+        if let Body::Frame(frame) = &mut packet.body
+            && self.arena.unshare(frame.handle)
+        {
+            let Some(handle) = hosts.copy_frame(frame.handle) else { return };
+            frame.handle = handle;
+        }
+        let port = &mut Port { part: self, now };
+        match packet.damaged {
+            false => hosts.handle_packet(now, &packet, port),
+            true => hosts.handle_damaged(now, &packet, port),
+        }
     }
 
     /// Handles an event of a timer.
@@ -578,13 +640,13 @@ impl Part {
     pub(crate) fn delivered(&self) -> u64 {
         self.delivered
     }
-    /// Packets in this part that are neither delivered nor lost.
-    pub(crate) fn under_way(&self) -> u64 {
+    /// Packets in this part that are neither delivered nor lost. Negative if copies have left for another part whose packets have yet to be copied here.
+    pub(crate) fn under_way(&self) -> i64 {
         // A link on the fast path gives up a packet as soon as its loss is certain, which may be ahead of time. A packet that has left
         // may still be here for the records.
         let doomed: usize = self.links.iter().map(|link| link.doomed(self.now)).sum();
-        let copies: usize = self.links.iter().map(Link::copies).sum();
-        (self.arena.live() + doomed - copies) as u64
+        let copies: usize = self.links.iter().map(|link| link.copies() + link.unborn(self.now)).sum();
+        (self.arena.live() + doomed) as i64 - copies as i64
     }
     /// Events handled so far, without those that are there only because the network is cut.
     pub(crate) fn events(&self) -> u64 {

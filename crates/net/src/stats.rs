@@ -25,6 +25,10 @@ counters! {
             pub drops_down: u64,
             /// Packets marked congestion-experienced.
             pub marks: u64,
+            /// Packets of which the link has made a copy, which does not count as sent.
+            pub duplicated: u64,
+            /// Packets of which the link has changed a bit; they arrive.
+            pub corrupted: u64,
             /// Packets whose transmission has begun, so that their time in the queue is known.
             pub queued_packets: u64,
             /// Sum of their times in the queue, transmission excluded.

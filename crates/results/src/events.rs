@@ -16,7 +16,7 @@ table! {
         time_ns: u64 ["ns" key],
         /// Link direction.
         link: u32 ["" key],
-        /// What happened: enqueue, drop, mark, transmit (the first bit leaves) or deliver (the last bit has arrived).
+        /// What happened: enqueue, drop, mark, transmit (the first bit leaves), duplicate, corrupt (the last bit has left) or deliver (the last bit has arrived).
         event: Word [""],
         /// Why it was dropped: overflow, aqm, loss or down.
         reason: Option<Word> [""],
@@ -105,6 +105,8 @@ impl From<&LinkRecord> for PacketRow {
             LinkEvent::Drop(reason) => ("drop", Some(reason.name().into()), None),
             LinkEvent::Mark => ("mark", None, None),
             LinkEvent::Transmit { queued } => ("transmit", None, Some(queued.as_nanos())),
+            LinkEvent::Duplicate => ("duplicate", None, None),
+            LinkEvent::Corrupt => ("corrupt", None, None),
             LinkEvent::Deliver => ("deliver", None, None),
         };
         let packet = &record.packet;

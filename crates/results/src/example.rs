@@ -91,7 +91,7 @@ pub(crate) fn link_records() -> Vec<LinkRecord> {
     };
     for (to, ecn, segment) in segments() {
         let (flow, size) = (FlowId(to / 2), segment.wire_size());
-        let packet = Packet { flow, to: EndpointId(to), size, ecn, class: 0, body: Body::Tcp(segment), id };
+        let packet = Packet { flow, to: EndpointId(to), size, ecn, class: 0, damaged: false, body: Body::Tcp(segment), id };
         let now = segment.timestamps.map_or(0, |(value, _)| value);
         push(now, LinkEvent::Enqueue, packet);
         if ecn == Ecn::Ce {
@@ -109,7 +109,7 @@ pub(crate) fn link_records() -> Vec<LinkRecord> {
             ..Datagram::default()
         });
         let packet =
-            Packet { flow: FlowId(1), to: EndpointId(3), size: 199, ecn: Ecn::NotEct, class: 0, body, id };
+            Packet { flow: FlowId(1), to: EndpointId(3), size: 199, ecn: Ecn::NotEct, class: 0, damaged: false, body, id };
         let event = match seq {
             1 => LinkEvent::Drop(DropReason::Overflow),
             _ => LinkEvent::Transmit { queued: TimeDelta::ZERO },

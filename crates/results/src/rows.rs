@@ -197,6 +197,10 @@ table! {
         drops_down: u64 ["packets" called("Drops: link down")],
         /// Packets marked congestion-experienced here.
         marks: u64 ["packets" compared terminal(6, "marked") if_any],
+        /// Packets of which the link made a copy (`duplicate`); copies do not count as sent.
+        duplicated: u64 ["packets" called("Packets duplicated")],
+        /// Packets of which the link changed a bit (`corrupt`): they arrived, and their receivers dropped them.
+        corrupted: u64 ["packets" compared terminal(9, "corrupted") if_any called("Packets corrupted")],
         /// Packets offered to the link.
         arrivals: u64 ["packets" called("Packets offered")],
         /// Mean time in the queue of the packets transmitted.

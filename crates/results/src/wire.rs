@@ -142,6 +142,7 @@ impl WireFormat {
         bytes.extend_from_slice(&ip.to_bytes());
         bytes.extend_from_slice(&transport);
         bytes.resize(captured, 0);
+        packet.damage(&mut bytes, total);
         Ok(WireBytes { bytes, original_len: u32::try_from(total).unwrap_or(u32::MAX) })
     }
 
@@ -158,6 +159,8 @@ impl WireFormat {
         let mut bytes =
             frame.ok_or_else(|| format!("the bytes of packet {} are not at hand", record.packet.id))?;
         let original_len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let whole = bytes.len();
+        record.packet.damage(&mut bytes, whole);
         bytes.truncate(snap_length.unwrap_or(u32::MAX) as usize);
         Ok(WireBytes { bytes, original_len })
     }

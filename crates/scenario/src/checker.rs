@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use super::Scenario;
+use warpline_core::parameter::Choice;
+
 use super::diagnostics::Collector;
-use super::document::{Node, Step};
+use super::document::{Node, Step, key};
+use super::{Scenario, files};
 
 /// Errors, each at its key.
 pub(super) struct Check<'a> {
@@ -20,13 +22,23 @@ impl Check<'_> {
         self.errors.about(self.root, path, message, help.into_iter().collect());
     }
 
+    /// The files that a component names must be there, and be what they should; `path` leads to its table.
+    pub(super) fn component_files<C: Choice>(&mut self, path: &[Step], component: &C) {
+        for (name, file) in component.clone().files() {
+            let mut path = path.to_vec();
+            path.push(key(name));
+            let (shown, what) = (file.path_mut().clone(), file.what());
+            self.file(&path, &shown, what, |full| files::read(full, file));
+        }
+    }
+
     /// A file that the scenario names must be there, and be what it should: `read` tries.
     pub(super) fn file<T>(
         &mut self,
         path: &[Step],
         name: &str,
         what: &str,
-        read: impl Fn(&Path) -> Result<T, String>,
+        read: impl FnOnce(&Path) -> Result<T, String>,
     ) {
         let full = self.scenario.directory.join(name);
         if !full.exists() {

@@ -157,6 +157,7 @@ pub(super) fn property(parameter: &Description, generator: &mut SchemaGenerator)
         Kind::Time => generator.subschema_for::<Time>().to_value(),
         Kind::Size => generator.subschema_for::<Size>().to_value(),
         Kind::Rate => generator.subschema_for::<BitRate>().to_value(),
+        Kind::File => json!({"type": "string"}),
         Kind::Limit => generator.subschema_for::<LimitText>().to_value(),
         Kind::Window => generator.subschema_for::<Window>().to_value(),
         Kind::Words(Vocabulary { name, about, words }) => {

@@ -5,9 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use warpline_core::parameter::{Choice, File};
 use warpline_net::mahimahi::Trace;
 
 use super::Scenario;
+use super::component::Written;
 use super::link::LinkOptions;
 use crate::access_log;
 
@@ -68,13 +70,42 @@ pub fn log(path: &Path) -> Result<Vec<(warpline_core::TimeDelta, u64)>, String> 
     access_log::parse(&text).map_err(|error| error.to_string())
 }
 
+/// Reads the files that a component names, relative to `directory`.
+///
+/// # Errors
+/// The name of the parameter, and what is wrong with its file.
+pub(super) fn load<C: Choice>(component: &mut C, directory: &Path) -> Result<(), (&'static str, String)> {
+    for (name, file) in component.files() {
+        let shown = file.path_mut().clone();
+        let read = read(&directory.join(&shown), file);
+        read.map_err(|reason| (name, format!("{} {shown}: {reason}", file.what())))?;
+    }
+    Ok(())
+}
+
+/// Reads one such file.
+pub(super) fn read(path: &Path, file: &mut dyn File) -> Result<(), String> {
+    let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
+    file.read(&bytes)
+}
+
+/// The files that a component names.
+fn named<C: Choice>(component: &mut Option<Written<C>>) -> impl Iterator<Item = &mut String> {
+    component.iter_mut().flat_map(|Written(component)| component.files()).map(|(_, file)| file.path_mut())
+}
+
 fn options<'a>(
     options: &'a mut LinkOptions,
     reverse: &'a mut Option<LinkOptions>,
     all: &mut Vec<&'a mut String>,
 ) {
-    all.extend(options.trace.as_mut());
-    all.extend(reverse.as_mut().and_then(|reverse| reverse.trace.as_mut()));
+    for options in std::iter::once(options).chain(reverse) {
+        all.extend(options.trace.as_mut());
+        all.extend(named(&mut options.loss));
+        all.extend(named(&mut options.duplicate));
+        all.extend(named(&mut options.corrupt));
+        all.extend(named(&mut options.jitter));
+    }
 }
 
 impl Scenario {

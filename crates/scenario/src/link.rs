@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use warpline_net::jitter::JitterKind;
 use warpline_net::loss::LossKind;
 use warpline_net::qdisc::QdiscConfig;
+use warpline_net::radio::RadioKind;
 
 use super::Scenario;
 use super::component::Written;
@@ -34,7 +35,7 @@ pub struct Link {
     /// What the forward direction is like.
     #[serde(flatten)]
     pub options: LinkOptions,
-    /// What differs in the reverse direction of a duplex link. Giving `rate`, `schedule` or `trace` here replaces all three.
+    /// What differs in the reverse direction of a duplex link. Giving `rate`, `schedule`, `trace` or `radio` here replaces all of them.
     #[schemars(example = &serde_json::json!({"rate": "1Mbit/s"}))]
     pub reverse: Option<LinkOptions>,
 }
@@ -46,7 +47,7 @@ pub struct DuplexOptions {
     /// What the forward direction is like.
     #[serde(flatten)]
     pub options: LinkOptions,
-    /// What differs in the reverse direction. Giving `rate`, `schedule` or `trace` here replaces all three.
+    /// What differs in the reverse direction. Giving `rate`, `schedule`, `trace` or `radio` here replaces all of them.
     #[schemars(example = &serde_json::json!({"rate": "1Mbit/s"}))]
     pub reverse: Option<LinkOptions>,
 }
@@ -55,7 +56,7 @@ pub struct DuplexOptions {
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkOptions {
-    /// Constant rate at which packets are sent. One of `rate`, `schedule` and `trace` is needed; with a schedule this is the
+    /// Constant rate at which packets are sent. One of `rate`, `schedule`, `trace` and `radio` is needed; with a schedule this is the
     /// rate before its first step.
     #[schemars(example = &"10Mbit/s")]
     pub rate: Option<BitRate>,
@@ -70,6 +71,10 @@ pub struct LinkOptions {
     /// of its own.
     #[schemars(example = &"traces/cellular.down")]
     pub trace: Option<String>,
+    /// A radio in place of `rate`, `schedule` and `trace`, as a table or in short: "wifi,rate=65Mbit/s" sends in aggregates as Wi-Fi does. With `between` in both directions,
+    /// each with draws of its own, unless `reverse` has a rate, a trace or a radio of its own.
+    #[schemars(example = &serde_json::json!({"kind": "leo", "min_rate": "50Mbit/s", "max_rate": "200Mbit/s"}), example = &"wifi,rate=65Mbit/s")]
+    pub radio: Option<Radio>,
     /// Propagation delay, one way. Default 0s.
     #[schemars(example = &"20ms")]
     pub delay: Option<Time>,
@@ -84,6 +89,14 @@ pub struct LinkOptions {
     /// lost in both directions, unless `reverse` says otherwise. Default none.
     #[schemars(example = &"0.1%", example = &serde_json::json!({"kind": "bernoulli", "probability": 0.001}))]
     pub loss: Option<Loss>,
+    /// Packets that arrive twice, chosen as a loss model chooses those that it loses, as a table or in short: "1%" copies each with this probability. A copy arrives
+    /// right behind its packet and takes no time on this link; a packet that is lost has none. Default none.
+    #[schemars(example = &"0.1%", example = &serde_json::json!({"kind": "correlated", "probability": 0.01, "correlation": 0.25, "form": "netem"}))]
+    pub duplicate: Option<Loss>,
+    /// Packets of which the link changes a bit, chosen as a loss model chooses those that it loses, as a table or in short: "1%". They arrive, and their receiver
+    /// drops them, as their checksum does not fit; those of programs and guests really have a bit changed. Default none.
+    #[schemars(example = &"0.1%", example = &serde_json::json!({"kind": "every", "n": 1000}))]
+    pub corrupt: Option<Loss>,
     /// Random delay that each packet takes in addition to `delay`, as a table or in short: "uniform,max=5ms". With `between` in both
     /// directions, unless `reverse` says otherwise. Default none.
     #[schemars(example = &serde_json::json!({"kind": "exponential", "mean": "2ms", "reorder": true}), example = &"uniform,max=5ms")]
@@ -159,24 +172,34 @@ pub type Queue = Written<QdiscConfig>;
 /// A loss model.
 pub type Loss = Written<LossKind>;
 
+/// A radio.
+pub type Radio = Written<RadioKind>;
+
 /// A jitter model.
 pub type Jitter = Written<JitterKind>;
 
 impl LinkOptions {
-    /// These options with `over`'s in place of them where `over` has some. A rate, schedule or trace in `over` replaces all
-    /// three, as they exclude each other.
+    /// Whether they say how fast the link sends.
+    pub fn has_rate(&self) -> bool {
+        self.rate.is_some() || self.schedule.is_some() || self.trace.is_some() || self.radio.is_some()
+    }
+
+    /// These options with `over`'s in place of them where `over` has some. A rate, schedule, trace or radio in `over` replaces all
+    /// of them, as they exclude each other.
     pub fn overridden_by(&self, over: &LinkOptions) -> LinkOptions {
-        let own_rate = over.rate.is_some() || over.schedule.is_some() || over.trace.is_some();
-        let speed = if own_rate { over } else { self };
+        let speed = if over.has_rate() { over } else { self };
         LinkOptions {
             rate: speed.rate,
             schedule: speed.schedule.clone(),
             repeat: speed.repeat,
             trace: speed.trace.clone(),
+            radio: speed.radio.clone(),
             delay: over.delay.or(self.delay),
             delays: over.delays.clone().or_else(|| self.delays.clone()),
             queue: over.queue.clone().or_else(|| self.queue.clone()),
             loss: over.loss.clone().or_else(|| self.loss.clone()),
+            duplicate: over.duplicate.clone().or_else(|| self.duplicate.clone()),
+            corrupt: over.corrupt.clone().or_else(|| self.corrupt.clone()),
             jitter: over.jitter.clone().or_else(|| self.jitter.clone()),
             down: over.down.clone().or_else(|| self.down.clone()),
             framing: over.framing.or(self.framing),
@@ -187,17 +210,21 @@ impl LinkOptions {
 }
 
 impl Scenario {
-    /// What a link with `between` has in both directions that people often mean for one: its loss, trace or jitter, unless `reverse` says
+    /// What a link with `between` has in both directions that people often mean for one: its loss, copies, corruption, trace or jitter, unless `reverse` says
     /// otherwise.
     pub fn both_ways(&self) -> Option<&'static str> {
         let one = |link: &Link| {
             link.between.as_ref()?;
             let (own, none) = (&link.options, LinkOptions::default());
             let back = link.reverse.as_ref().unwrap_or(&none);
-            let own_rate = back.rate.is_some() || back.schedule.is_some() || back.trace.is_some();
+            let chosen = |own: &Option<Loss>, back: &Option<Loss>| {
+                own.as_ref().is_some_and(Written::is_some) && back.is_none()
+            };
             let same = [
-                ("loss", own.loss.as_ref().is_some_and(Written::is_some) && back.loss.is_none()),
-                ("trace", own.trace.is_some() && !own_rate),
+                ("loss", chosen(&own.loss, &back.loss)),
+                ("duplicate", chosen(&own.duplicate, &back.duplicate)),
+                ("corrupt", chosen(&own.corrupt, &back.corrupt)),
+                ("trace", own.trace.is_some() && !back.has_rate()),
                 ("jitter", own.jitter.as_ref().is_some_and(Written::is_some) && back.jitter.is_none()),
             ];
             same.into_iter().find(|(_, same)| *same).map(|(what, _)| what)

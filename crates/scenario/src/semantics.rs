@@ -262,11 +262,11 @@ impl Check<'_> {
         rate_needed: bool,
     ) {
         self.one_direction(at, options);
-        if rate_needed && options.rate.is_none() && options.schedule.is_none() && options.trace.is_none() {
+        if rate_needed && !options.has_rate() {
             self.error(
                 at,
                 "the link has no `rate`",
-                "give `rate`, `schedule` or `trace`; for example rate = \"10Mbit/s\"",
+                "give `rate`, `schedule`, `trace` or `radio`; for example rate = \"10Mbit/s\"",
             );
         }
         if let Some(reverse) = reverse {
@@ -285,6 +285,19 @@ impl Check<'_> {
         if options.trace.is_some() && (options.rate.is_some() || options.schedule.is_some()) {
             let help = "a trace says when packets may be sent; leave out `rate` and `schedule`, or `trace`";
             self.error(&below(&["trace"]), "`trace` excludes `rate` and `schedule`", help);
+        }
+        if let Some(Written(radio)) = &options.radio {
+            component::check(self, &below(&["radio"]), radio.faults());
+            let others = [
+                ("rate", options.rate.is_some()),
+                ("schedule", options.schedule.is_some()),
+                ("trace", options.trace.is_some()),
+                ("delays", options.delays.is_some()),
+            ];
+            if let Some((other, _)) = others.into_iter().find(|(_, given)| *given) {
+                let help = format!("a radio says how fast the link sends and how its delay changes; leave out `{other}`, or `radio`");
+                self.error(&below(&["radio"]), format!("`radio` excludes `{other}`"), help);
+            }
         }
         if let Some(trace) = &options.trace {
             self.file(&below(&["trace"]), trace, "mahimahi trace", files::trace);
@@ -345,11 +358,16 @@ impl Check<'_> {
         if let Some(Written(queue)) = &options.queue {
             component::check(self, &below(&["queue"]), queue.faults());
         }
-        if let Some(Written(loss)) = &options.loss {
-            component::check(self, &below(&["loss"]), loss.faults());
+        for (name, chosen) in [("loss", &options.loss), ("duplicate", &options.duplicate), ("corrupt", &options.corrupt)]
+        {
+            if let Some(Written(chosen)) = chosen {
+                component::check(self, &below(&[name]), chosen.faults());
+                self.component_files(&below(&[name]), chosen);
+            }
         }
         if let Some(Written(jitter)) = &options.jitter {
             component::check(self, &below(&["jitter"]), jitter.faults());
+            self.component_files(&below(&["jitter"]), jitter);
         }
     }
 }

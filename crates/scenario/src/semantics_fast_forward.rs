@@ -1,7 +1,10 @@
 //! What cannot go with `fast_forward`, which skips stretches of time: whatever has a clock of its own, and whatever records moments.
 
+use warpline_core::parameter::Choice;
+
 use super::application::Skipping;
 use super::checker::Check;
+use super::component::Written;
 use super::document::{Step, entry, key};
 use super::flow::FlowRecordKind;
 use super::link::LinkOptions;
@@ -64,6 +67,11 @@ fn duplex(check: &mut Check<'_>, at: &[Step], options: &LinkOptions, reverse: Op
     }
 }
 
+/// Whether a component goes by a file.
+fn has_file<C: Choice>(component: &Written<C>) -> bool {
+    !component.0.clone().files().is_empty()
+}
+
 fn direction(check: &mut Check<'_>, at: &[Step], options: &LinkOptions) {
     let mut refuse = |name: &str, message: &str| {
         let mut path = at.to_vec();
@@ -75,5 +83,16 @@ fn direction(check: &mut Check<'_>, at: &[Step], options: &LinkOptions) {
     }
     if options.trace.is_some() {
         refuse("trace", "`fast_forward` cannot go with a trace, whose rate changes all the time");
+    }
+    if options.radio.is_some() {
+        refuse("radio", "`fast_forward` cannot go with a radio, whose rate or delay changes all the time");
+    }
+    // By time, or by a file that is not moved along.
+    let chosen = [("loss", &options.loss), ("duplicate", &options.duplicate), ("corrupt", &options.corrupt)];
+    for (name, _) in chosen.into_iter().filter(|(_, chosen)| chosen.as_ref().is_some_and(has_file)) {
+        refuse(name, "`fast_forward` cannot go with a file that says what becomes of each packet");
+    }
+    if options.jitter.as_ref().is_some_and(has_file) {
+        refuse("jitter", "`fast_forward` cannot go with a file of delays, which change all the time");
     }
 }

@@ -27,7 +27,7 @@ struct Form {
 }
 
 /// All types with a short form that is a table in full.
-const FORMS: [Form; 4] = [
+const FORMS: [Form; 5] = [
     Form {
         definition: "Queue",
         format: "queue",
@@ -52,6 +52,14 @@ const FORMS: [Form; 4] = [
         examples: &["uniform,max=5ms", "normal,mean=5ms,stddev=1ms", "none"],
         own: || "none".to_owned(),
         read: jitter,
+    },
+    Form {
+        definition: "Radio",
+        format: "radio",
+        description: "A kind by name, with parameters after commas.",
+        examples: &["wifi,rate=65Mbit/s", "leo,min_rate=50Mbit/s,max_rate=200Mbit/s", "cellular,snr=20"],
+        own: || "cellular".to_owned(),
+        read: radio,
     },
     Form {
         definition: "Routing",
@@ -243,7 +251,7 @@ fn percentage(text: &str) -> Result<f64, String> {
     Err(format!("`{text}` could mean {text} % or {percent} %: write `{text}%` or `{percent}%`"))
 }
 
-/// A loss: a percentage is that of independent losses.
+/// A loss, or other packets that are chosen as by a loss model: a percentage is that of independent losses.
 fn loss(text: &str) -> Result<Value, String> {
     let word = text.trim();
     if !is_numeric(word) && !word.is_empty() {
@@ -252,7 +260,7 @@ fn loss(text: &str) -> Result<Value, String> {
     match percentage(word) {
         Ok(probability) => Ok(json!({ "kind": "bernoulli", "probability": probability })),
         Err(reason) if reason.contains("is no percentage") => {
-            Err(format!("`{word}` is no loss; write a percentage (1%) or a model (every,n=100)"))
+            Err(format!("`{word}` is no part of the packets; write a percentage (1%) or a model (every,n=100)"))
         }
         Err(reason) => Err(reason),
     }
@@ -277,6 +285,13 @@ fn jitter(text: &str) -> Result<Value, String> {
         ));
     }
     table(word, "uniform,max=5ms")
+}
+
+fn radio(text: &str) -> Result<Value, String> {
+    match text.trim() {
+        "" => Err("an empty text is no radio; write for example `wifi,rate=65Mbit/s`".to_owned()),
+        word => table(word, "wifi,rate=65Mbit/s"),
+    }
 }
 
 fn routing(text: &str) -> Result<Value, String> {
@@ -377,8 +392,8 @@ mod tests {
             ("loss", "0.01", ["0.01 % or 1 %", "`0.01%` or `1%`"]),
             ("loss", "5", ["no unit", "`1%`"]),
             ("loss", "101%", ["`101%`", "between 0% and 100%"]),
-            ("loss", "-1%", ["`-1%` is no loss", "write a percentage"]),
-            ("loss", "1 %%", ["is no loss", "write a percentage"]),
+            ("loss", "-1%", ["`-1%` is no part of the packets", "write a percentage"]),
+            ("loss", "1 %%", ["is no part of the packets", "write a percentage"]),
             (PROBABILITY, "0.5", ["0.5 % or 50 %", "`50%`"]),
             ("queue", "250", ["not a queue limit", "100p"]),
             ("queue", "codel,5ms", ["no KEY=VALUE", "codel,target=5ms"]),

@@ -91,6 +91,8 @@ fn links(scenario: &Scenario) -> String {
             match what {
                 "trace" => "reverse = { rate = \"10Mbit/s\" }",
                 "loss" => "reverse = { loss = \"none\" }",
+                "duplicate" => "reverse = { duplicate = \"none\" }",
+                "corrupt" => "reverse = { corrupt = \"none\" }",
                 _ => "reverse = { jitter = \"none\" }",
             }
         );

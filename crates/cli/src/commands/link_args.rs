@@ -75,6 +75,12 @@ pub(crate) struct LinkArgs {
     /// Loss from the world to the command
     #[arg(long, value_name = "LOSS")]
     pub(crate) down_loss: Option<String>,
+    /// Packets of both directions that arrive twice [default: none]
+    #[arg(long, value_name = "LOSS")]
+    pub(crate) duplicate: Option<String>,
+    /// Packets of both directions that arrive with a bit changed [default: none]
+    #[arg(long, value_name = "LOSS")]
+    pub(crate) corrupt: Option<String>,
     /// Queue of both directions [default: 1000p]
     #[arg(long, value_name = "QUEUE")]
     pub(crate) queue: Option<String>,
@@ -126,6 +132,8 @@ impl LinkArgs {
         let word =
             |option: &'static str, given: &Option<String>| given.clone().map(|text| Word { option, text });
         let both = (word("--queue", &self.queue), word("--loss", &self.loss), word("--jitter", &self.jitter));
+        let (duplicate, corrupt) =
+            (word("--duplicate", &self.duplicate), word("--corrupt", &self.corrupt));
         [
             LinkWords {
                 rate: self.up_rate.or(self.rate).filter(|_| self.up_trace.is_none()),
@@ -133,6 +141,8 @@ impl LinkArgs {
                 delay: self.up_delay.or(self.delay),
                 queue: word("--up-queue", &self.up_queue).or_else(|| both.0.clone()),
                 loss: word("--up-loss", &self.up_loss).or_else(|| both.1.clone()),
+                duplicate: duplicate.clone(),
+                corrupt: corrupt.clone(),
                 jitter: both.2.clone(),
             },
             LinkWords {
@@ -141,6 +151,8 @@ impl LinkArgs {
                 delay: self.down_delay.or(self.delay),
                 queue: word("--down-queue", &self.down_queue).or(both.0),
                 loss: word("--down-loss", &self.down_loss).or(both.1),
+                duplicate,
+                corrupt,
                 jitter: both.2,
             },
         ]
@@ -157,13 +169,15 @@ pub(crate) fn or_shell<T: From<String>>(command: Vec<T>) -> Vec<T> {
 pub(crate) fn report(account: &mut Account, more: &str, verbose: bool) {
     let counters = ["up", "down"].into_iter().zip(account.links()).map(|(name, stats)| {
         format!(
-            "  {name:<10} {} packets offered, {} sent; emulated losses: {} overflow, {} AQM, {} on the wire; {} marked; queueing {:.3} ms mean\n",
+            "  {name:<10} {} packets offered, {} sent; emulated losses: {} overflow, {} AQM, {} on the wire; {} marked, {} duplicated, {} corrupted; queueing {:.3} ms mean\n",
             stats.arrivals,
             stats.sent_packets,
             stats.drops_overflow,
             stats.drops_aqm,
             stats.drops_loss,
             stats.marks,
+            stats.duplicated,
+            stats.corrupted,
             stats.queued_time.as_secs_f64() * 1e3 / stats.queued_packets.max(1) as f64,
         )
     });

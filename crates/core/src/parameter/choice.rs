@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Description, Given, OutOfRange, Parameters};
+use super::{Description, File, Given, OutOfRange, Parameters};
 
 /// An enum of components, each variant holding the parameters of one; derived.
 pub trait Choice: Clone + 'static {
@@ -94,6 +94,12 @@ pub trait Choice: Clone + 'static {
             own.required || own.value.given() != plain
         });
         differing.filter_map(|(own, _)| Some((own.name, own.value.given()?))).collect()
+    }
+
+    /// The files that its parameters name, with the parameters' names. What is built of it takes a file that has not been read as an empty one.
+    fn files(&mut self) -> Vec<(&'static str, &mut dyn File)> {
+        let fields = self.parameters().fields().into_iter();
+        fields.filter_map(|field| Some((field.name, field.value.file()?))).collect()
     }
 
     /// Everything that is out of its range. What is built of it takes the nearest value that makes sense instead.

@@ -33,11 +33,13 @@
 //! ```
 
 mod choice;
+mod file;
 mod value;
 
 use std::fmt;
 
 pub use choice::{Choice, ParameterError, UnknownKind, read, write};
+pub use file::{Contents, File, FileOf};
 pub use value::{Given, Kind, Value, Vocabulary, Word, Words};
 pub use warpline_derive::{Choice, Parameters, Words};
 

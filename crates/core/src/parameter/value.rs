@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::File;
 use crate::{Bytes, Rate, TimeDelta};
 
 /// A value as people write it.
@@ -99,6 +100,8 @@ pub enum Kind {
     Words(Vocabulary),
     /// A list of whole numbers.
     List,
+    /// The path of a file.
+    File,
 }
 
 impl Kind {
@@ -113,9 +116,13 @@ impl Kind {
             Kind::Whole(_) => text.parse().ok().map(Given::Whole),
             Kind::Number => text.parse().ok().map(Given::Number),
             Kind::List => text.split('+').map(|n| n.parse().ok()).collect::<Option<_>>().map(Given::List),
-            Kind::Time | Kind::Size | Kind::Rate | Kind::Limit | Kind::Window | Kind::Words(_) => {
-                Some(Given::Text(text.to_owned()))
-            }
+            Kind::Time
+            | Kind::Size
+            | Kind::Rate
+            | Kind::Limit
+            | Kind::Window
+            | Kind::Words(_)
+            | Kind::File => Some(Given::Text(text.to_owned())),
         }
     }
 }
@@ -133,6 +140,7 @@ impl fmt::Display for Kind {
             Kind::Limit => "a queue limit, such as 100p, 150kB, 1BDP or 50ms",
             Kind::Window => "a window, such as 10p or 64kB",
             Kind::List => "whole numbers, such as 17+18",
+            Kind::File => "the path of a file",
             Kind::Words(vocabulary) => {
                 let names: Vec<&str> = vocabulary.words.iter().map(|word| word.name).collect();
                 return match names.split_last() {
@@ -155,6 +163,10 @@ pub trait Value {
     fn take(&mut self, given: &Given) -> bool;
     /// The size of a number or quantity, for its range.
     fn size(&self) -> Option<f64> {
+        None
+    }
+    /// The file that it names, if it is the path of one.
+    fn file(&mut self) -> Option<&mut dyn File> {
         None
     }
 }

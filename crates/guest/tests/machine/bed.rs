@@ -189,6 +189,7 @@ impl Simulator for Bed {
             size: datagram.len() as u32,
             ecn: Ecn::NotEct,
             class: 0,
+            damaged: false,
             id: 0,
             body: Body::Frame(Frame { handle }),
         };

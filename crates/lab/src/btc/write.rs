@@ -141,6 +141,7 @@ fn packets(trace: &CapTrace) -> Vec<LinkRecord> {
                 size: segment.wire_size(),
                 ecn,
                 class: 0,
+                damaged: false,
                 id,
                 body: Body::Tcp(segment),
             },

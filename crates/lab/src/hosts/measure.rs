@@ -133,6 +133,7 @@ impl MeasureEnd {
             size: len + HEADERS,
             ecn,
             class: self.class,
+            damaged: false,
             id: 0,
             body: Body::Udp(Datagram { seq, created: now, len, ..Datagram::default() }),
         };

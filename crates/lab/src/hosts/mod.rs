@@ -473,6 +473,7 @@ impl ModelHosts {
                         size: bytes,
                         ecn: Ecn::NotEct,
                         class: state.spec.class,
+                        damaged: false,
                         id: 0,
                         body: Body::Udp(datagram),
                     };

@@ -38,6 +38,10 @@ pub struct LinkWords {
     pub queue: Option<Word>,
     /// A percentage ("1%"), a kind with parameters ("every,n=100"), or a table of TOML.
     pub loss: Option<Word>,
+    /// Which packets arrive twice, in the same words.
+    pub duplicate: Option<Word>,
+    /// Which packets arrive with a bit changed, in the same words.
+    pub corrupt: Option<Word>,
     /// A kind with parameters ("uniform,max=5ms"), or a table of TOML.
     pub jitter: Option<Word>,
 }
@@ -68,8 +72,15 @@ pub struct Duplex {
 
 impl LinkWords {
     /// The words, by the keys of scenarios.
-    fn words(&self) -> [(&'static str, &Option<Word>); 4] {
-        [("trace", &self.trace), ("queue", &self.queue), ("loss", &self.loss), ("jitter", &self.jitter)]
+    fn words(&self) -> [(&'static str, &Option<Word>); 6] {
+        [
+            ("trace", &self.trace),
+            ("queue", &self.queue),
+            ("loss", &self.loss),
+            ("duplicate", &self.duplicate),
+            ("corrupt", &self.corrupt),
+            ("jitter", &self.jitter),
+        ]
     }
 
     /// A `[[link]]` of a scenario.

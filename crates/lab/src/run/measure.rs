@@ -299,6 +299,8 @@ impl Meter {
                 drops_loss: stats.drops_loss - before.drops_loss,
                 drops_down: stats.drops_down - before.drops_down,
                 marks: stats.marks - before.marks,
+                duplicated: stats.duplicated - before.duplicated,
+                corrupted: stats.corrupted - before.corrupted,
                 arrivals: stats.arrivals - before.arrivals,
                 queue_delay_mean_ms: if served > 0 { ms(queued) / served as f64 } else { 0.0 },
                 queue_delay_max_ms: ms(stats.queued_max),

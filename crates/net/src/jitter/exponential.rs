@@ -1,7 +1,7 @@
 //! Exponential jitter.
 
 use warpline_core::parameter::Parameters;
-use warpline_core::{Stream, TimeDelta};
+use warpline_core::{Stream, TimeDelta, Timestamp};
 
 use super::Order;
 use crate::model::Model;
@@ -24,7 +24,7 @@ impl Model<f64> for Exponential {
     fn new(params: &Self) -> Self {
         *params
     }
-    fn decide(&mut self, stream: &mut Stream) -> f64 {
+    fn decide(&mut self, _: Timestamp, stream: &mut Stream) -> f64 {
         stream.exponential(self.mean.as_secs_f64())
     }
 }

@@ -13,10 +13,11 @@ models! {
     exponential::Exponential,
     pareto::Pareto,
     overtaking::Overtaking,
+    trace::Traced,
 }
 
 use warpline_core::parameter::{Choice, Given, Parameters};
-use warpline_core::{Stream, TimeDelta};
+use warpline_core::{Stream, TimeDelta, Timestamp};
 
 use crate::model::Model;
 
@@ -65,9 +66,9 @@ impl JitterModel {
     pub(crate) fn reorders(&self) -> bool {
         self.reorders
     }
-    /// The next packet's further delay.
-    pub(crate) fn extra(&mut self) -> TimeDelta {
-        TimeDelta::from_secs_f64(self.kind.decide(&mut self.stream)).min(LONGEST)
+    /// The further delay of the next packet, whose last bit leaves at `at`.
+    pub(crate) fn extra(&mut self, at: Timestamp) -> TimeDelta {
+        TimeDelta::from_secs_f64(self.kind.decide(at, &mut self.stream)).min(LONGEST)
     }
 }
 
@@ -80,7 +81,7 @@ mod tests {
     pub(super) fn draw(kind: &str) -> Vec<f64> {
         let kind: JitterKind = kind.parse().unwrap_or_else(|error| panic!("{error}"));
         let mut model = kind.at_work(|| Streams::new(11).stream("jitter")).unwrap();
-        (0..100_000).map(|_| model.extra().as_secs_f64() * 1e3).collect()
+        (0..100_000).map(|_| model.extra(Timestamp::ZERO).as_secs_f64() * 1e3).collect()
     }
     /// Mean within four standard errors.
     pub(super) fn assert_mean(draws: &[f64], mean: f64, stddev: f64) {

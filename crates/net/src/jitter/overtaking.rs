@@ -4,7 +4,7 @@
 //! is still delayed. After one has been chosen, `gap` - 1 packets are delayed; each one after those is chosen with the probability given.
 
 use warpline_core::parameter::Parameters;
-use warpline_core::{Stream, TimeDelta};
+use warpline_core::{Stream, TimeDelta, Timestamp};
 
 use crate::chance::{Chance, Correlation};
 use crate::model::Model;
@@ -51,7 +51,7 @@ impl Model<f64> for Overtaking {
         let chance = Chance::new(probability, correlation, form);
         Overtaking { delay: delay.as_secs_f64(), gap: gap.max(1), chance, delayed: 0 }
     }
-    fn decide(&mut self, stream: &mut Stream) -> f64 {
+    fn decide(&mut self, _: Timestamp, stream: &mut Stream) -> f64 {
         if self.delayed + 1 >= self.gap && self.chance.hits(stream) {
             self.delayed = 0;
             return 0.0;

@@ -1,7 +1,7 @@
 //! Pareto jitter.
 
 use warpline_core::parameter::Parameters;
-use warpline_core::{Stream, TimeDelta};
+use warpline_core::{Stream, TimeDelta, Timestamp};
 
 use super::Order;
 use crate::model::Model;
@@ -27,7 +27,7 @@ impl Model<f64> for Pareto {
     fn new(params: &Self) -> Self {
         *params
     }
-    fn decide(&mut self, stream: &mut Stream) -> f64 {
+    fn decide(&mut self, _: Timestamp, stream: &mut Stream) -> f64 {
         stream.pareto(self.mean.as_secs_f64(), self.shape)
     }
 }

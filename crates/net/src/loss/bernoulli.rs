@@ -1,6 +1,6 @@
 //! Independent losses: netem's `loss random`.
 
-use warpline_core::Stream;
+use warpline_core::{Stream, Timestamp};
 use warpline_core::parameter::Parameters;
 
 use crate::model::Model;
@@ -20,7 +20,7 @@ impl Model<bool> for Bernoulli {
     fn new(params: &Self) -> Self {
         *params
     }
-    fn decide(&mut self, stream: &mut Stream) -> bool {
+    fn decide(&mut self, _: Timestamp, stream: &mut Stream) -> bool {
         stream.chance(self.probability)
     }
     fn words(params: &Self) -> String {

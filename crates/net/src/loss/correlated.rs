@@ -1,6 +1,6 @@
 //! Losses that are correlated with the one before: netem's `loss random PERCENT CORRELATION`, and a form that keeps the probability.
 
-use warpline_core::Stream;
+use warpline_core::{Stream, Timestamp};
 use warpline_core::parameter::Parameters;
 
 use crate::chance::{Chance, Correlation};
@@ -31,7 +31,7 @@ impl Model<bool> for Correlated {
     fn new(params: &CorrelatedParams) -> Self {
         Correlated(Chance::new(params.probability, params.correlation, params.form))
     }
-    fn decide(&mut self, stream: &mut Stream) -> bool {
+    fn decide(&mut self, _: Timestamp, stream: &mut Stream) -> bool {
         self.0.hits(stream)
     }
     fn words(params: &CorrelatedParams) -> String {

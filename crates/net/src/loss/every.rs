@@ -1,6 +1,6 @@
 //! Periodic losses.
 
-use warpline_core::Stream;
+use warpline_core::{Stream, Timestamp};
 use warpline_core::parameter::Parameters;
 
 use crate::model::Model;
@@ -27,7 +27,7 @@ impl Model<bool> for Every {
     fn new(params: &EveryParams) -> Self {
         Every { n: params.n.max(1), offered: 0 }
     }
-    fn decide(&mut self, _stream: &mut Stream) -> bool {
+    fn decide(&mut self, _: Timestamp, _: &mut Stream) -> bool {
         self.offered += 1;
         self.offered.is_multiple_of(self.n)
     }

@@ -6,7 +6,7 @@
 //! Two states pass a packet, one between bursts of losses (1) and one within a burst (2); two lose it, within a burst (3) and alone (4). The
 //! state changes first, then the new one decides. After a lone loss comes state 1.
 
-use warpline_core::Stream;
+use warpline_core::{Stream, Timestamp};
 use warpline_core::parameter::Parameters;
 
 use crate::model::Model;
@@ -59,7 +59,7 @@ impl Model<bool> for FourState {
     fn new(params: &FourStateParams) -> Self {
         FourState { params: *params, state: State::Gap }
     }
-    fn decide(&mut self, stream: &mut Stream) -> bool {
+    fn decide(&mut self, _: Timestamp, stream: &mut Stream) -> bool {
         let FourStateParams { begin, end, pass, lose, alone } = self.params;
         // One number for each packet, as in netem, also where the next state is certain.
         let number = stream.uniform();

@@ -3,7 +3,7 @@
 //! A packet meets the loss probability of the state it finds; then the state may change. The first packet finds the good state. In the long
 //! run the share of packets that find the bad state is p / (p + r).
 
-use warpline_core::Stream;
+use warpline_core::{Stream, Timestamp};
 use warpline_core::parameter::Parameters;
 
 use crate::model::Model;
@@ -39,7 +39,7 @@ impl Model<bool> for GilbertElliott {
     fn new(params: &GilbertElliottParams) -> Self {
         GilbertElliott { params: *params, bad: false }
     }
-    fn decide(&mut self, stream: &mut Stream) -> bool {
+    fn decide(&mut self, _: Timestamp, stream: &mut Stream) -> bool {
         let GilbertElliottParams { good_to_bad, bad_to_good, loss_good, loss_bad } = self.params;
         let (loss, change) = if self.bad { (loss_bad, bad_to_good) } else { (loss_good, good_to_bad) };
         let lost = stream.chance(loss);

@@ -1,6 +1,6 @@
 //! Losses of packets by number.
 
-use warpline_core::Stream;
+use warpline_core::{Stream, Timestamp};
 use warpline_core::parameter::Parameters;
 
 use crate::model::Model;
@@ -33,7 +33,7 @@ impl Model<bool> for Listed {
         packets.dedup();
         Listed { packets, next: 0, offered: 0 }
     }
-    fn decide(&mut self, _stream: &mut Stream) -> bool {
+    fn decide(&mut self, _: Timestamp, _: &mut Stream) -> bool {
         self.offered += 1;
         let lost = self.packets.get(self.next) == Some(&self.offered);
         self.next += usize::from(lost);

@@ -14,10 +14,11 @@ models! {
     gilbert_elliott::GilbertElliott,
     correlated::Correlated,
     four_state::FourState,
+    trace::Traced,
 }
 
 use warpline_core::parameter::Choice;
-use warpline_core::{Body, Packet, Stream};
+use warpline_core::{Body, Packet, Stream, Timestamp};
 
 use crate::model::Model;
 
@@ -59,10 +60,10 @@ pub(crate) struct LossModel {
 }
 
 impl LossModel {
-    /// Whether `packet`, the next one offered to the link, is lost.
+    /// Whether `packet`, the next one on the wire, is lost; its last bit leaves at `at`.
     #[inline]
-    pub(crate) fn lose(&mut self, packet: &Packet) -> bool {
-        (!self.data_only || has_payload(packet)) && self.kind.decide(&mut self.stream)
+    pub(crate) fn lose(&mut self, at: Timestamp, packet: &Packet) -> bool {
+        (!self.data_only || has_payload(packet)) && self.kind.decide(at, &mut self.stream)
     }
 }
 
@@ -84,7 +85,7 @@ mod tests {
     pub(super) fn lost(kind: &str, n: u64) -> Vec<u64> {
         let kind: LossKind = kind.parse().unwrap_or_else(|error| panic!("{error}"));
         let (mut model, mut stream) = (kind.build(), Streams::new(5).stream("loss"));
-        (1..=n).filter(|_| model.decide(&mut stream)).collect()
+        (1..=n).filter(|_| model.decide(Timestamp::ZERO, &mut stream)).collect()
     }
 
     #[test]
@@ -98,12 +99,13 @@ mod tests {
             size: 1500,
             ecn: Ecn::NotEct,
             class: 0,
+            damaged: false,
             body: Body::Tcp(Segment { len, ..Default::default() }),
             id: 0,
         };
         let (ack, segment) = (packet(0), packet(1448));
         let offered = [&segment, &ack, &ack, &segment, &segment];
-        assert_eq!(offered.map(|packet| model.lose(packet)), [false, false, false, true, false]);
+        assert_eq!(offered.map(|packet| model.lose(Timestamp::ZERO, packet)), [false, false, false, true, false]);
     }
 
     #[test]

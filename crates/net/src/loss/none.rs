@@ -1,6 +1,6 @@
 //! No losses.
 
-use warpline_core::Stream;
+use warpline_core::{Stream, Timestamp};
 use warpline_core::parameter::Parameters;
 
 use crate::model::Model;
@@ -16,7 +16,7 @@ impl Model<bool> for NoLoss {
     fn new(params: &Self) -> Self {
         *params
     }
-    fn decide(&mut self, _stream: &mut Stream) -> bool {
+    fn decide(&mut self, _: Timestamp, _: &mut Stream) -> bool {
         false
     }
 }

@@ -34,7 +34,7 @@ impl PartHosts for Part {
 }
 
 /// At an instant: the counters of all links; packets sent, delivered and in flight; events handled.
-type Sample = (Vec<warpline_net::LinkStats>, (u64, u64, u64), u64);
+type Sample = (Vec<warpline_net::LinkStats>, (u64, u64, i64), u64);
 
 /// All that can be seen of a run.
 #[derive(Debug, PartialEq)]

@@ -59,6 +59,8 @@ fn the_trace_of_a_small_network() {
             LinkEvent::Drop(reason) => format!("drop ({})", reason.name()),
             LinkEvent::Mark => "mark".to_owned(),
             LinkEvent::Transmit { queued } => format!("transmit after {queued}"),
+            LinkEvent::Duplicate => "duplicate".to_owned(),
+            LinkEvent::Corrupt => "corrupt".to_owned(),
             LinkEvent::Deliver => "deliver".to_owned(),
         };
         let (time, link, id) = (record.time, &world.links[record.link.index()].name, record.packet.id);

@@ -24,6 +24,7 @@ pub(crate) struct Delivery {
     pub(crate) to: u32,
     pub(crate) size: u32,
     pub(crate) ecn: Ecn,
+    pub(crate) damaged: bool,
 }
 
 /// One sender and one receiver for each route: endpoints `route` and `routes + route`.
@@ -46,6 +47,7 @@ pub(crate) fn packet(routes: usize, route: usize, burst: &Burst) -> Packet {
         size: burst.size,
         ecn: burst.ecn,
         class: burst.class,
+        damaged: false,
         id: 0,
         body: Body::Udp(Datagram {
             seq: u64::from(burst.answered),
@@ -86,8 +88,11 @@ impl Scripted {
 impl Hosts for Scripted {
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, port: &mut Port<'_>) {
         self.called(now);
-        let Packet { id, size, ecn, to, .. } = *packet;
-        self.deliveries.push(Delivery { time: now, id, to: to.0, size, ecn });
+        let Packet { id, size, ecn, to, damaged, .. } = *packet;
+        self.deliveries.push(Delivery { time: now, id, to: to.0, size, ecn, damaged });
+        if damaged {
+            return;
+        }
         let Body::Udp(datagram) = packet.body else { return };
         if datagram.seq > 0
             && let Some(route) = self.answers[packet.flow.index()]
@@ -100,6 +105,11 @@ impl Hosts for Scripted {
             };
             port.send(self.routes[route], answer);
         }
+    }
+
+    fn handle_damaged(&mut self, now: Timestamp, packet: &Packet, port: &mut Port<'_>) {
+        assert!(packet.damaged);
+        self.handle_packet(now, packet, port);
     }
 
     fn handle_timeout(&mut self, now: Timestamp, timer: TimerId, port: &mut Port<'_>) {

@@ -5,6 +5,7 @@ mod golden;
 mod hosts;
 mod late;
 mod properties;
+mod radio;
 mod routes;
 mod settled;
 mod shaped;

@@ -67,6 +67,7 @@ proptest! {
                     size: 1000,
                     ecn: Ecn::NotEct,
                     class: 0,
+                    damaged: false,
                     id: 0,
                     body: Body::Frame(Frame { handle: number as u32 }),
                 };

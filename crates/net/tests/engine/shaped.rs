@@ -43,7 +43,7 @@ fn play(link: LinkConfig, bursts: Vec<Burst>) -> (Vec<u64>, LinkStats, u64) {
     let (mut network, mut hosts) = world.build(&Manner::default());
     network.run_until(Timestamp::from_secs(60), &mut hosts, u64::MAX);
     let stats = counters(&mut network);
-    conserved(&stats, network.packets());
+    conserved(&world.links, &stats, network.packets());
     let micros = |at: Timestamp| at.as_nanos() / 1000;
     (hosts.deliveries.iter().map(|d| micros(d.time)).collect(), stats[0], network.events())
 }

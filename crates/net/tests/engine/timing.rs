@@ -53,7 +53,7 @@ fn run(links: Vec<LinkConfig>, bursts: &[Burst]) -> (Vec<(u64, u64)>, Vec<LinkSt
         let (mut network, mut hosts) = world.build(&crate::world::Manner { record, ..Default::default() });
         network.run_until(Timestamp::from_secs(3600), &mut hosts, u64::MAX);
         let stats = counters(&mut network);
-        conserved(&stats, network.packets());
+        conserved(&world.links, &stats, network.packets());
         // Packets that enter at the same link have every so manieth number.
         let number = |id: u64| id / (stats.len() as u64 | 1);
         (
@@ -118,6 +118,35 @@ fn packets_lost_on_the_wire_have_used_the_link() {
     let (deliveries, stats) = run(vec![lossy, link(1)], &[burst(0, 4, 1000)]);
     assert_eq!(deliveries, [(4 * MS, 0), (6 * MS, 2)]);
     assert_eq!((stats[0].sent_packets, stats[0].drops_loss, stats[1].arrivals), (4, 2, 2));
+}
+
+#[test]
+fn a_copy_arrives_behind_its_packet_and_takes_time_from_the_next_link_on() {
+    let twice = LinkConfig { duplicate: LossKind::Every(EveryParams { n: 2 }), ..link(0) };
+    let (deliveries, stats) = run(vec![twice.clone(), link(1)], &[burst(0, 3, 1000)]);
+    assert_eq!(deliveries, [(4 * MS, 0), (5 * MS, 1), (6 * MS, 1), (7 * MS, 2)]);
+    assert_eq!((stats[0].sent_packets, stats[0].duplicated, stats[1].arrivals), (3, 1, 4));
+    // A copy is copied by the next link, and a packet that is lost is not.
+    let both = LinkConfig { loss: LossKind::Every(EveryParams { n: 4 }).into(), ..twice.clone() };
+    let again = LinkConfig { name: "1".into(), from: NodeId(1), to: NodeId(2), ..twice };
+    let (deliveries, stats) = run(vec![both, again], &[burst(0, 4, 1000)]);
+    assert_eq!(deliveries.iter().map(|&(_, id)| id).collect::<Vec<_>>(), [0, 1, 1, 1, 2, 2]);
+    assert_eq!([0, 1].map(|link| (stats[link].duplicated, stats[link].drops_loss)), [(1, 1), (2, 0)]);
+}
+
+#[test]
+fn a_packet_changed_on_the_wire_arrives_damaged_and_its_copy_whole() {
+    let all = LossKind::Every(EveryParams { n: 1 });
+    let second = LossKind::Every(EveryParams { n: 2 });
+    let bad = LinkConfig { duplicate: all, corrupt: second, ..link(0) };
+    let world = |record| {
+        let (links, route) = (vec![bad.clone(), link(1)], vec![warpline_core::LinkId(0), warpline_core::LinkId(1)]);
+        let world = World { links, routes: vec![route], bursts: vec![burst(0, 2, 1000)] };
+        let outcome = world.run(&crate::world::Manner { record: vec![record; 2], ..Default::default() });
+        let damaged: Vec<bool> = outcome.deliveries.iter().map(|delivery| delivery.damaged).collect();
+        (damaged, outcome.samples.last().unwrap().0[0].corrupted)
+    };
+    assert_eq!((world(false), world(true)), ((vec![false, false, true, false], 1), (vec![false, false, true, false], 1)));
 }
 
 /// Last in, first out.
@@ -369,7 +398,7 @@ fn extreme_rates_and_sizes_neither_overflow_nor_end_time() {
             ..link(0)
         };
         let mut network = Network::new();
-        let id = network.add_link(slow, &Streams::new(1));
+        let id = network.add_link(slow.clone(), &Streams::new(1));
         let route = network.add_route(&[id]).unwrap();
         let mut hosts = Scripted::new(vec![route], vec![None], &[burst(0, 20, u32::MAX)]);
         hosts.start(&mut network.port(Timestamp::ZERO));
@@ -377,7 +406,7 @@ fn extreme_rates_and_sizes_neither_overflow_nor_end_time() {
         let stats = network.link_stats(id);
         assert!(hosts.deliveries.len() < 2, "at {rate} bit/s");
         assert_eq!(stats.arrivals, 20);
-        conserved(&[stats], network.packets());
+        conserved(&[slow], &[stats], network.packets());
     }
 }
 

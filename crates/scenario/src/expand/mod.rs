@@ -15,13 +15,14 @@ use std::sync::Arc;
 use warpline_core::parameter::Choice;
 use warpline_core::{Bytes, LinkId, Rate, Streams, TimeDelta, Timestamp};
 use warpline_net::qdisc::{QdiscConfig, QueueLimit};
+use warpline_net::radio::Radio as _;
 use warpline_net::routing::Names;
 use warpline_transport::tcp::TcpConfig;
 
 use super::application::Application;
 use super::document::{Step, entry};
 use super::flow::{FlowRecordKind, Transport};
-use super::link::{DelayStep, Down, Jitter, LinkRecordKind, Loss, Queue};
+use super::link::{DelayStep, Down, Jitter, LinkRecordKind, Loss, Queue, Radio};
 use super::quantity::StartTime;
 use super::{Cc, Scenario};
 pub use links::{LinkSpec, Links};
@@ -60,6 +61,10 @@ pub struct LinkKind {
     pub queue: Queue,
     /// Its loss model.
     pub loss: Loss,
+    /// Which packets arrive twice.
+    pub duplicate: Loss,
+    /// Which packets arrive with a bit changed.
+    pub corrupt: Loss,
     /// Its random extra delay.
     pub jitter: Jitter,
     /// When it is down.
@@ -90,6 +95,8 @@ pub enum Speed {
     },
     /// A mahimahi trace file; the path is ready to open.
     Trace(PathBuf),
+    /// A radio.
+    Radio(Radio),
 }
 
 impl LinkKind {
@@ -105,6 +112,7 @@ impl LinkKind {
                 let (least, most) = (rates[0], rates[rates.len() - 1]);
                 format!("{} to {} by a schedule", spaced(&least), spaced(&most))
             }
+            Speed::Radio(radio) => radio.0.words(),
             Speed::Trace(path) => format!("trace {}", path.strip_prefix(directory).unwrap_or(path).display()),
         };
         let mut text = format!("{speed}, {}", spaced(&self.delay));
@@ -122,6 +130,13 @@ impl LinkKind {
         };
         if self.loss.is_some() {
             let _ = write!(text, ", {}", self.loss.0.words());
+        }
+        for (what, chosen) in [("duplicates", &self.duplicate), ("corruption", &self.corrupt)] {
+            if chosen.is_some() {
+                // "duplicates 1 %", by the words of a loss model.
+                let words = chosen.0.words();
+                let _ = write!(text, ", {what} {}", words.strip_prefix("loss ").unwrap_or(&words));
+            }
         }
         if self.jitter.is_some() {
             let _ = write!(text, ", {} jitter", self.jitter.0.words());

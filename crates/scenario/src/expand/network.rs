@@ -35,14 +35,15 @@ impl<'a> Network<'a> {
     /// Adds the kind of a link with these options.
     pub(super) fn kind(&mut self, options: &LinkOptions, origin: &[Step]) -> u32 {
         let rate = options.rate.map(|r| r.0);
-        let speed = match (&options.trace, &options.schedule) {
-            (Some(path), _) => Speed::Trace(self.scenario.directory.join(path)),
-            (None, Some(steps)) => Speed::Schedule {
+        let speed = match (&options.radio, &options.trace, &options.schedule) {
+            (Some(radio), ..) => Speed::Radio(radio.clone()),
+            (None, Some(path), _) => Speed::Trace(self.scenario.directory.join(path)),
+            (None, None, Some(steps)) => Speed::Schedule {
                 initial: rate.or(steps.first().map(|s| s.rate.0)).unwrap_or_default(),
                 steps: steps.iter().map(|s| (s.at.0, s.rate.0)).collect(),
                 repeat: options.repeat.map(|t| t.0),
             },
-            (None, None) => Speed::Constant(rate.unwrap_or_default()),
+            (None, None, None) => Speed::Constant(rate.unwrap_or_default()),
         };
         let kind = LinkKind {
             speed,
@@ -50,6 +51,8 @@ impl<'a> Network<'a> {
             delays: options.delays.clone().unwrap_or_default(),
             queue: options.queue.clone().unwrap_or_default(),
             loss: options.loss.clone().unwrap_or_default(),
+            duplicate: options.duplicate.clone().unwrap_or_default(),
+            corrupt: options.corrupt.clone().unwrap_or_default(),
             jitter: options.jitter.clone().unwrap_or_default(),
             down: options.down.clone().unwrap_or_default(),
             framing: options.framing.unwrap_or(self.scenario.framing).0.0,

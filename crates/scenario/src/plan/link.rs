@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use warpline_core::parameter::Choice;
-use warpline_core::{NodeId, Rate, TimeDelta, Timestamp};
+use warpline_core::{NodeId, Rate, Streams, TimeDelta, Timestamp};
 use warpline_net::mahimahi::Trace;
 use warpline_net::qdisc::Sizing;
+use warpline_net::radio::{Drawn, Radio as _};
 use warpline_net::schedule::{RateSchedule, Steps};
 use warpline_net::{LinkConfig, RateConfig};
 
 use super::Fault;
+use crate::component::Written;
 use crate::expand::{LinkKind, LinkSpec, Speed};
 use crate::{Scenario, files};
 
@@ -53,24 +55,35 @@ pub fn link_config(
     scenario: &Scenario,
 ) -> Result<(LinkConfig, Capacity), Fault> {
     let spec = link.kind;
-    let (rate, capacity) = speed(spec, scenario)?;
+    let (mut loss, mut duplicate, mut corrupt) = (spec.loss.0.clone(), spec.duplicate.0.clone(), spec.corrupt.0.clone());
+    let mut jitter = spec.jitter.0.clone();
+    for (key, chosen) in [("loss", &mut loss), ("duplicate", &mut duplicate), ("corrupt", &mut corrupt)] {
+        load(key, chosen, scenario)?;
+    }
+    load("jitter", &mut jitter, scenario)?;
+    let (rate, capacity, radio) = speed(spec, &name, scenario)?;
     // The link's delay is the smallest one, since the engine's look-ahead relies on it.
     let delay = spec.delays.iter().fold(spec.delay, |least, step| least.min(step.delay.0));
     let more = |whole: TimeDelta| whole.saturating_sub(delay);
     let steps: Vec<_> = spec.delays.iter().map(|step| (step.at.0, more(step.delay.0))).collect();
     let detour = (!steps.is_empty()).then(|| Steps::new(more(spec.delay), &steps, None)).transpose();
+    let detour = detour.map_err(|error| Fault::new(&["delays"], format!("delays: {error}")))?;
+    // `delays` and a radio with delays exclude each other.
+    let (least, over_time) = radio.map_or((TimeDelta::ZERO, None), |radio| (radio.delay, radio.detour));
     let config = LinkConfig {
         name,
         from: NodeId(link.from as u32),
         to: NodeId(link.to as u32),
         rate,
-        delay,
-        detour: detour.map_err(|error| Fault::new(&["delays"], format!("delays: {error}")))?,
+        delay: delay + least,
+        detour: detour.or(over_time),
         qdisc: spec.queue.0.clone(),
         own_queue: None,
         sizing: sizing(link, &capacity, scenario),
-        loss: spec.loss.0.clone().into(),
-        jitter: spec.jitter.0.clone(),
+        loss: loss.into(),
+        duplicate,
+        corrupt,
+        jitter,
         outages: outages(spec),
         framing: spec.framing as u32,
         record: !spec.record.is_empty(),
@@ -78,6 +91,8 @@ pub fn link_config(
     let faults = [
         ("queue", config.qdisc.faults_on(&config.sizing)),
         ("loss", config.loss.kind.faults()),
+        ("duplicate", config.duplicate.faults()),
+        ("corrupt", config.corrupt.faults()),
         ("jitter", config.jitter.faults()),
     ];
     for (key, faults) in faults {
@@ -88,15 +103,25 @@ pub fn link_config(
     Ok((config, capacity))
 }
 
+/// Reads the files of a component under a link's key.
+fn load<C: Choice>(key: &'static str, component: &mut C, scenario: &Scenario) -> Result<(), Fault> {
+    let loaded = files::load(component, &scenario.directory);
+    loaded.map_err(|(name, reason)| Fault::new(&[key, name], reason))
+}
+
 /// The rate of a link, as configuration and as capacity.
-fn speed(spec: &LinkKind, scenario: &Scenario) -> Result<(RateConfig, Capacity), Fault> {
+fn speed(
+    spec: &LinkKind,
+    name: &str,
+    scenario: &Scenario,
+) -> Result<(RateConfig, Capacity, Option<Drawn>), Fault> {
     match &spec.speed {
-        Speed::Constant(rate) => Ok((RateConfig::Constant(*rate), Capacity::Constant(*rate))),
+        Speed::Constant(rate) => Ok((RateConfig::Constant(*rate), Capacity::Constant(*rate), None)),
         Speed::Schedule { initial, steps, repeat } => {
             let steps =
                 Steps::new(*initial, steps, *repeat).map_err(|error| Fault::new(&["schedule"], error))?;
             let schedule = RateSchedule::new(steps);
-            Ok((RateConfig::Scheduled(schedule.clone()), Capacity::Scheduled(Arc::new(schedule))))
+            Ok((RateConfig::Scheduled(schedule.clone()), Capacity::Scheduled(Arc::new(schedule)), None))
         }
         Speed::Trace(path) => {
             // Shown relative to the scenario file, as its author wrote it, wherever the program runs.
@@ -104,7 +129,22 @@ fn speed(spec: &LinkKind, scenario: &Scenario) -> Result<(RateConfig, Capacity),
             let trace = files::trace(path)
                 .map_err(|reason| Fault::new(&[TRACE], format!("trace {shown}: {reason}")))?;
             let trace = Arc::new(trace);
-            Ok((RateConfig::Trace(Arc::clone(&trace)), Capacity::Trace(trace)))
+            Ok((RateConfig::Trace(Arc::clone(&trace)), Capacity::Trace(trace), None))
+        }
+        Speed::Radio(Written(radio)) => {
+            if let Some(fault) = radio.faults().into_iter().next() {
+                return Err(Fault::new(&["radio", fault.parameter], format!("radio: {fault}")));
+            }
+            let stream = Streams::new(scenario.seed).stream(&format!("link.{name}.radio"));
+            let drawn = radio.draw(scenario.duration.0, stream);
+            let capacity = match &drawn.rate {
+                RateConfig::Constant(rate) => Capacity::Constant(*rate),
+                RateConfig::Scheduled(schedule) => Capacity::Scheduled(Arc::new(schedule.clone())),
+                RateConfig::Trace(trace) => Capacity::Trace(Arc::clone(trace)),
+                RateConfig::Wifi(wifi) => Capacity::Constant(wifi.rate),
+                _ => return Err(Fault::new(&["radio"], "radio: its rate is of an unknown kind".to_owned())),
+            };
+            Ok((drawn.rate.clone(), capacity, Some(drawn)))
         }
     }
 }

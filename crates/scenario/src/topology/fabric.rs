@@ -27,6 +27,7 @@ pub(super) fn above(own: &DuplexOptions, below: &DuplexOptions) -> DuplexOptions
         schedule: port.schedule,
         repeat: port.repeat,
         trace: port.trace,
+        radio: port.radio,
         delay: port.delay,
         queue: port.queue,
         framing: port.framing,
@@ -60,9 +61,7 @@ impl Oversubscription {
     /// Notes what is wrong with the ratio.
     pub(super) fn check(self, check: &mut Check<'_>, own: &DuplexOptions, host: &DuplexOptions) {
         let Some(ratio) = self.ratio else { return };
-        let of = |options: &LinkOptions| {
-            options.rate.is_some() || options.schedule.is_some() || options.trace.is_some()
-        };
+        let of = LinkOptions::has_rate;
         if ratio.is_nan() || ratio <= 0.0 {
             let message = format!("`{OVERSUBSCRIPTION}` is out of range: {ratio}");
             check.error(&at(OVERSUBSCRIPTION), message, "above 0; 1 passes on all that the hosts can send");

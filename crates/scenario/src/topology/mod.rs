@@ -140,9 +140,9 @@ fn pairs_or_flows(pairs: Option<u32>, scenario: &Scenario) -> u32 {
 fn access_with_defaults(access: &DuplexOptions, bottleneck: &DuplexOptions) -> DuplexOptions {
     let mut access = access.clone();
     let options = &mut access.options;
-    if options.rate.is_none() && options.schedule.is_none() && options.trace.is_none() {
+    if !options.has_rate() {
         let middle = &bottleneck.options;
-        let varies = middle.schedule.is_some() || middle.trace.is_some();
+        let varies = middle.schedule.is_some() || middle.trace.is_some() || middle.radio.is_some();
         let rate = match middle.rate {
             Some(rate) if !varies => rate.0.as_bps().saturating_mul(10),
             _ => 1_000_000_000,

@@ -225,9 +225,17 @@ impl Routers {
             return None;
         }
         let (bytes, header) = (gate.pool().datagram(handle), gate.pool().header(handle));
-        self.traffic.on_delivered(now, label.flow, bytes, &header, packet.ecn);
+        match packet.damaged {
+            false => self.traffic.on_delivered(now, label.flow, bytes, &header, packet.ecn),
+            true => self.traffic.on_lost(label.flow),
+        }
         if let Some(live) = self.places[node as usize].filter(|&place| place < self.live) {
             gate.transmit(now, packet, PortId(live as u32));
+            return None;
+        }
+        if packet.damaged {
+            // Its checksum does not fit.
+            gate.release(handle);
             return None;
         }
         if packet.ecn == Ecn::Ce && header.ecn != Ecn::Ce {
@@ -242,6 +250,15 @@ impl Routers {
             self.reply(node, &answer, gate, port);
         }
         None
+    }
+
+    /// A frame is a copy of another, on the same way.
+    fn copied(&mut self, of: u32, copy: u32) {
+        let state = self.under_way[of as usize];
+        if self.under_way.len() <= copy as usize {
+            self.under_way.resize(copy as usize + 1, UnderWay::default());
+        }
+        self.under_way[copy as usize] = state;
     }
 
     /// The port by which a frame will leave when it comes out of the network, if it will; writes its bytes into `out`.
@@ -262,6 +279,8 @@ impl Routers {
         if packet.ecn == Ecn::Ce && pool.header(handle).ecn != Ecn::Ce {
             router::set_ecn(out, Ecn::Ce);
         }
+        let whole = out.len();
+        packet.damage(out, whole);
         Some(PortId(live as u32))
     }
 
@@ -445,6 +464,9 @@ impl World for LiveWorld {
             self.hosts.handle_timeout(now, timer, port);
         }
         self.settle(now, gate, port);
+    }
+    fn handle_copy(&mut self, of: u32, copy: u32) {
+        self.routers.copied(of, copy);
     }
     fn handle_loss(&mut self, handle: u32) {
         if let Some(under_way) = self.routers.under_way.get(handle as usize) {
