@@ -76,6 +76,7 @@ extern crate self as warpline_core;
 mod address;
 pub mod counter;
 pub mod dilation;
+mod dscp;
 mod empirical;
 pub mod float;
 pub mod packet;
@@ -86,6 +87,7 @@ pub mod record;
 pub mod time;
 
 pub use dilation::{Pace, Tdf};
+pub use dscp::{Dscp, ParseDscpError};
 pub use empirical::Empirical;
 pub use packet::{
     Body, Datagram, Ecn, EndpointId, Flags, FlowId, Frame, LinkId, NodeId, Packet, SackBlocks, Segment,

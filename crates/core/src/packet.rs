@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::dscp::Dscp;
 use crate::time::Timestamp;
 
 macro_rules! id {
@@ -259,6 +260,8 @@ pub struct Packet {
     pub ecn: Ecn,
     /// Traffic class for priority queues: 0 is served first.
     pub class: u8,
+    /// Differentiated services code point.
+    pub dscp: Dscp,
     /// Unique number of this packet within the run, assigned by the network when it is sent.
     pub id: u64,
     /// Contents.
@@ -269,13 +272,15 @@ impl Packet {
     /// A TCP segment of a flow on its way to an endpoint, as large as over IPv4 and in the first traffic class. The network numbers it.
     #[inline]
     pub fn tcp(flow: FlowId, to: EndpointId, segment: Segment, ecn: Ecn) -> Self {
-        Packet { flow, to, size: segment.wire_size(), ecn, class: 0, id: 0, body: Body::Tcp(segment) }
+        let (size, body) = (segment.wire_size(), Body::Tcp(segment));
+        Packet { flow, to, size, ecn, class: 0, dscp: Dscp::default(), id: 0, body }
     }
 
     /// A UDP datagram; otherwise as [`tcp`](Self::tcp).
     pub fn udp(flow: FlowId, to: EndpointId, datagram: Datagram) -> Self {
         let size = datagram.len.saturating_add(IPV4_HEADER + UDP_HEADER);
-        Packet { flow, to, size, ecn: Ecn::NotEct, class: 0, id: 0, body: Body::Udp(datagram) }
+        let (ecn, dscp, body) = (Ecn::NotEct, Dscp::default(), Body::Udp(datagram));
+        Packet { flow, to, size, ecn, class: 0, dscp, id: 0, body }
     }
 }
 

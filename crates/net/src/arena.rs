@@ -7,7 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 use warpline_core::{
-    Body, Datagram, Ecn, EndpointId, Flags, FlowId, Frame, Packet, SackBlocks, Segment, SynOptions, Timestamp,
+    Body, Datagram, Dscp, Ecn, EndpointId, Flags, FlowId, Frame, Packet, SackBlocks, Segment, SynOptions,
+    Timestamp,
 };
 
 use crate::hops::HopId;
@@ -84,6 +85,7 @@ pub(crate) struct Fields {
     kind: Kind,
     ecn: Ecn,
     class: u8,
+    dscp: Dscp,
 }
 
 impl Fields {
@@ -105,6 +107,7 @@ impl Fields {
             size: self.size,
             ecn: self.ecn,
             class: self.class,
+            dscp: self.dscp,
             id: self.id,
             body,
         }
@@ -149,6 +152,7 @@ impl Arena {
             kind: Kind::TCP,
             ecn: packet.ecn,
             class: packet.class,
+            dscp: packet.dscp,
         };
         let mut rare = None;
         match &packet.body {
@@ -335,6 +339,7 @@ mod tests {
             size: 1500,
             ecn: Ecn::Ect0,
             class: 3,
+            dscp: Dscp::EF,
             id: 9,
             body,
         };
@@ -372,7 +377,8 @@ mod tests {
         ];
         let slots = bodies.map(|body| {
             let (flow, to) = (FlowId(0), EndpointId(0));
-            arena.insert(&Packet { flow, to, size: 40, ecn: Ecn::NotEct, class: 0, id: 0, body })
+            let (ecn, dscp) = (Ecn::NotEct, Dscp::default());
+            arena.insert(&Packet { flow, to, size: 40, ecn, class: 0, dscp, id: 0, body })
         });
         arena.free(slots[1]); // delivered
         [slots[0], slots[2], slots[3]].into_iter().for_each(|slot| arena.drop_packet(slot));

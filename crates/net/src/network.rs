@@ -228,6 +228,9 @@ impl Network {
             // A hop that takes no time would change the order of events of one instant.
             !link.delay().is_zero() && !link.has_departures() && !before.has_departures()
         });
+        if links.iter().any(Link::reads_headers) {
+            hops.note_ends(|link| (links[link.index()].from(), links[link.index()].to()));
+        }
     }
 
     /// Of each link that is not idle, in the order of their numbers, whether it takes all its packets from one other link in a way that needs no

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 
 use warpline_core::{
-    Body, Ecn, EndpointId, FlowId, Frame, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp,
+    Body, Dscp, Ecn, EndpointId, FlowId, Frame, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp,
 };
 use warpline_guest::machine::Timing;
 use warpline_guest::order::{FlowOrder, HostOrder, Order, ProgramOrder, Role};
@@ -189,6 +189,7 @@ impl Simulator for Bed {
             size: datagram.len() as u32,
             ecn: Ecn::NotEct,
             class: 0,
+            dscp: Dscp::default(),
             id: 0,
             body: Body::Frame(Frame { handle }),
         };

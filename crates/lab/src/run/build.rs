@@ -22,7 +22,7 @@ use super::{CustomCc, RunError};
 use crate::hosts::app::{App, Bursts, Carrier};
 use crate::hosts::web::Sessions;
 use crate::hosts::wire::Wire;
-use crate::hosts::{FlowPlan, MakeController, ModelHosts};
+use crate::hosts::{FlowPlan, MakeController, Marking, ModelHosts};
 
 /// Bytes of a web request: a GET with its usual headers.
 const REQUEST: u64 = 350;
@@ -170,7 +170,7 @@ fn flow_spec(
         ways: flow.arrivals.iter().map(|arrival| ways.of(arrival)).collect(),
         config: configs,
         controller,
-        class: flow.class,
+        marking: Marking { class: flow.class, dscp: flow.dscp },
         start,
         stop: flow.stop.map_or(Timestamp::NEVER, |stop| (Timestamp::ZERO + stop).min(end)),
         skipping: entry.app.skipping(),
