@@ -4,6 +4,7 @@
 //! packets and set timers with. It consists of one part, or of several after [`Network::cut`].
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use thiserror::Error;
 use warpline_core::record::LinkRecord;
@@ -17,7 +18,7 @@ use crate::hosts::{Hosts, Pause, RouteId, Settled};
 use crate::link::{Kind, Link, LinkConfig, LinkStats, RateConfig};
 use crate::part::Part;
 pub use crate::part::Port;
-use crate::qdisc::{Admission, AnyQdisc, DropTail, OwnQueue};
+use crate::qdisc::{Admission, AnyQdisc, Buffer, DropTail, OwnQueue};
 
 /// The network.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub struct Network {
     link_count: u32,
     /// Where the links are that are not idle, in the order of their numbers.
     places: Vec<Place>,
+    /// The buffers of nodes whose links share one.
+    buffers: BTreeMap<NodeId, Option<Arc<Buffer>>>,
     /// How it is cut. Empty while there is only one part.
     pub(crate) cut: Placed,
     /// See [`Network::critical_events`].
@@ -117,6 +120,7 @@ impl Network {
             parts: vec![Part::default()],
             link_count: 0,
             places: Vec::new(),
+            buffers: BTreeMap::new(),
             cut: Placed::default(),
             critical: 0,
         }
@@ -160,13 +164,16 @@ impl Network {
                 Kind::Fifo(Fifo::new(rate, config.delay, config.framing, admission, loss))
             }
             _ => {
-                let qdisc = match (&config.own_queue, &config.qdisc, admission) {
+                let mut qdisc = match (&config.own_queue, &config.qdisc, admission) {
                     (Some(OwnQueue(make)), ..) => AnyQdisc::Boxed(make(&config.sizing, stream("qdisc"))),
                     (None, _, Some(Admission { limit, mark_from: None })) => {
                         AnyQdisc::DropTail(DropTail::up_to(limit))
                     }
                     (None, qdisc, _) => qdisc.build(&config.sizing, stream("qdisc")),
                 };
+                if let AnyQdisc::Shared(shared) = &mut qdisc {
+                    shared.join(self.buffers.entry(config.from).or_default());
+                }
                 let general = General::new(general::Parts {
                     qdisc,
                     serialiser: config.rate.serialiser(),

@@ -17,6 +17,8 @@ pub enum Given {
     Text(String),
     /// Whole numbers.
     List(Vec<u64>),
+    /// Lines of text.
+    Lines(Vec<String>),
 }
 
 impl Given {
@@ -52,6 +54,7 @@ impl fmt::Display for Given {
                 let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
                 f.write_str(&numbers.join("+"))
             }
+            Given::Lines(lines) => f.write_str(&lines.join(";")),
         }
     }
 }
@@ -99,6 +102,8 @@ pub enum Kind {
     Words(Vocabulary),
     /// A list of whole numbers.
     List,
+    /// A list of lines of text.
+    Lines,
 }
 
 impl Kind {
@@ -112,6 +117,7 @@ impl Kind {
             },
             Kind::Whole(_) => text.parse().ok().map(Given::Whole),
             Kind::Number => text.parse().ok().map(Given::Number),
+            Kind::Lines => Some(Given::Lines(text.split(';').map(|line| line.trim().to_owned()).collect())),
             Kind::List => text.split('+').map(|n| n.parse().ok()).collect::<Option<_>>().map(Given::List),
             Kind::Time | Kind::Size | Kind::Rate | Kind::Limit | Kind::Window | Kind::Words(_) => {
                 Some(Given::Text(text.to_owned()))
@@ -133,6 +139,7 @@ impl fmt::Display for Kind {
             Kind::Limit => "a queue limit, such as 100p, 150kB, 1BDP or 50ms",
             Kind::Window => "a window, such as 10p or 64kB",
             Kind::List => "whole numbers, such as 17+18",
+            Kind::Lines => "a list of texts",
             Kind::Words(vocabulary) => {
                 let names: Vec<&str> = vocabulary.words.iter().map(|word| word.name).collect();
                 return match names.split_last() {
@@ -277,6 +284,24 @@ impl Value for Vec<u64> {
     /// Of the least number.
     fn size(&self) -> Option<f64> {
         self.iter().min().map(|least| *least as f64)
+    }
+}
+
+impl Value for Vec<String> {
+    fn kind(&self) -> Kind {
+        Kind::Lines
+    }
+    fn given(&self) -> Option<Given> {
+        Some(Given::Lines(self.clone()))
+    }
+    fn take(&mut self, given: &Given) -> bool {
+        match given {
+            Given::Lines(lines) => self.clone_from(lines),
+            // An empty list is one of either kind.
+            Given::List(numbers) if numbers.is_empty() => self.clear(),
+            _ => return false,
+        }
+        true
     }
 }
 

@@ -22,6 +22,8 @@ queues! {
     step::Step,
     dualpi2::DualPi2 boxed,
     cake::Cake boxed,
+    htb::Htb boxed,
+    shared::Shared,
 }
 
 mod any;

@@ -119,6 +119,20 @@ fn any_config() -> impl Strategy<Value = QdiscConfig> {
                 ..CakeParams::default()
             })
         });
+    let htb = (1u64..20, 1u64..20, 0u8..3).prop_map(|(rate, more, prio)| {
+        let classes = vec![
+            format!("all rate {}Mbit/s", rate + more),
+            format!("a parent all rate {rate}Mbit/s ceil {}Mbit/s prio {prio} class 0", rate + more),
+            "b parent all rate 100kbit/s class 1 prio 1 leaf droptail:limit=5p".to_owned(),
+            "c parent all rate 100kbit/s ceil 1Mbit/s dscp LE leaf codel:target=1ms,interval=2ms".to_owned(),
+        ];
+        QdiscConfig::Htb(HtbParams { classes })
+    });
+    let shared = (3_000u64..40_000, 0.1f64..4.0, prop::option::of(limit())).prop_map(
+        |(buffer, alpha, threshold)| {
+            QdiscConfig::Shared(SharedParams { buffer: Bytes(buffer), alpha, threshold })
+        },
+    );
     // Each with its defaults, so that none can be forgotten here.
     let plain = (0..QdiscConfig::KINDS.len(), limit()).prop_map(|(number, limit)| {
         let limit = ("limit", Given::Text(limit.to_string()));
@@ -141,6 +155,8 @@ fn any_config() -> impl Strategy<Value = QdiscConfig> {
         1 => fq_pie,
         1 => dualpi2,
         2 => cake,
+        1 => htb,
+        1 => shared,
         1 => codel.clone().prop_map(QdiscConfig::Codel),
         1 => (codel, 1u64..2000, 1u32..8).prop_map(|(codel, quantum, flows)| {
             QdiscConfig::FqCodel(FqCodelParams { codel, quantum: Some(Bytes(quantum)), flows })
@@ -155,6 +171,7 @@ fn lane(config: &QdiscConfig, packet: &Queued) -> u32 {
         QdiscConfig::FqCodel(_) | QdiscConfig::FqPie(_) | QdiscConfig::Drr(_) | QdiscConfig::Sfq(_) => {
             packet.flow
         }
+        QdiscConfig::Htb(_) => u32::from(packet.class),
         // By the packet's tin, too.
         QdiscConfig::Cake(_) => packet.flow * 64 + u32::from(packet.class),
         QdiscConfig::DualPi2(_) => u32::from(matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce)),
@@ -167,6 +184,7 @@ fn limits_hold(config: &QdiscConfig, lanes: &BTreeMap<u32, (u32, u64)>, total: (
     let within = |(packets, bytes)| packets <= limit.packets && bytes <= limit.bytes;
     match config {
         QdiscConfig::Priority(params) if params.per_class => lanes.values().all(|backlog| within(*backlog)),
+        QdiscConfig::Shared(SharedParams { buffer, .. }) => total.1 <= buffer.0,
         QdiscConfig::Cake(CakeParams { memlimit: Some(Bytes(bytes)), .. }) => total.1 <= *bytes,
         _ => within(total),
     }
@@ -179,7 +197,8 @@ fn has_aqm(config: &QdiscConfig) -> bool {
 }
 
 fn may_mark(config: &QdiscConfig) -> bool {
-    if matches!(config, QdiscConfig::DualPi2(_) | QdiscConfig::Step(_) | QdiscConfig::Cake(_)) {
+    use QdiscConfig::{Cake, DualPi2, Shared, Step};
+    if matches!(config, DualPi2(_) | Step(_) | Cake(_) | Shared(SharedParams { threshold: Some(_), .. })) {
         return true;
     }
     let mut config = config.clone();
