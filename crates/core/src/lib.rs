@@ -77,6 +77,7 @@ mod accecn;
 mod address;
 pub mod counter;
 pub mod dilation;
+mod dscp;
 mod empirical;
 pub mod float;
 pub mod packet;
@@ -88,6 +89,7 @@ pub mod time;
 
 pub use accecn::AccEcn;
 pub use dilation::{Pace, Tdf};
+pub use dscp::{Dscp, ParseDscpError};
 pub use empirical::Empirical;
 pub use packet::{
     Body, Datagram, Ecn, EndpointId, Flags, FlowId, Frame, LinkId, NodeId, Packet, SackBlocks, Segment,

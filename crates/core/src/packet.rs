@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::accecn::AccEcn;
+use crate::dscp::Dscp;
 use crate::time::Timestamp;
 
 macro_rules! id {
@@ -290,6 +291,8 @@ pub struct Packet {
     pub class: u8,
     /// Whether a link has changed a bit of it: its checksum does not fit, and whoever looks at it drops it.
     pub damaged: bool,
+    /// Differentiated services code point.
+    pub dscp: Dscp,
     /// Unique number of this packet within the run, assigned by the network when it is sent.
     pub id: u64,
     /// Contents.
@@ -301,14 +304,15 @@ impl Packet {
     #[inline]
     pub fn tcp(flow: FlowId, to: EndpointId, segment: Segment, ecn: Ecn) -> Self {
         let (size, body) = (segment.wire_size(), Body::Tcp(segment));
-        Packet { flow, to, size, ecn, class: 0, damaged: false, id: 0, body }
+        Packet { flow, to, size, ecn, class: 0, damaged: false, dscp: Dscp::default(), id: 0, body }
     }
 
     /// A UDP datagram; otherwise as [`tcp`](Self::tcp).
     pub fn udp(flow: FlowId, to: EndpointId, datagram: Datagram) -> Self {
         let size = datagram.len.saturating_add(IPV4_HEADER + UDP_HEADER);
         let body = Body::Udp(datagram);
-        Packet { flow, to, size, ecn: Ecn::NotEct, class: 0, damaged: false, id: 0, body }
+        let (ecn, dscp) = (Ecn::NotEct, Dscp::default());
+        Packet { flow, to, size, ecn, class: 0, damaged: false, dscp, id: 0, body }
     }
 
     /// Changes one bit if it is damaged. `bytes` are its first ones from the IP header on, of `whole`: the bit may lie behind them. Which bit it is follows from

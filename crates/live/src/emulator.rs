@@ -17,7 +17,7 @@ use std::os::fd::BorrowedFd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 use warpline_core::dilation::Tdf;
-use warpline_core::{Body, Ecn, EndpointId, Frame, Packet, TimeDelta, TimerId, Timestamp};
+use warpline_core::{Body, Dscp, Ecn, EndpointId, Frame, Packet, TimeDelta, TimerId, Timestamp};
 use warpline_net::{Control, Hosts, Network, Port};
 use warpline_results::live::AuditSummary;
 
@@ -165,6 +165,7 @@ impl Gate {
             ecn: header.ecn,
             class: header.class(),
             damaged: false,
+            dscp: Dscp::new(header.dscp).unwrap_or_default(),
             id: 0,
             body: Body::Frame(Frame { handle }),
         }

@@ -10,7 +10,8 @@ use std::collections::btree_map::Entry;
 
 use serde::{Deserialize, Serialize};
 use warpline_core::{
-    Body, Datagram, Ecn, EndpointId, Flags, FlowId, Frame, Packet, SackBlocks, Segment, SynOptions, Timestamp,
+    Body, Datagram, Dscp, Ecn, EndpointId, Flags, FlowId, Frame, Packet, SackBlocks, Segment, SynOptions,
+    Timestamp,
 };
 
 use crate::hops::HopId;
@@ -89,6 +90,7 @@ pub(crate) struct Fields {
     kind: Kind,
     ecn: Ecn,
     class: u8,
+    dscp: Dscp,
 }
 
 impl Fields {
@@ -111,6 +113,7 @@ impl Fields {
             ecn: self.ecn,
             class: self.class,
             damaged: self.kind.has(Kind::DAMAGED),
+            dscp: self.dscp,
             id: self.id,
             body,
         }
@@ -157,6 +160,7 @@ impl Arena {
             kind: Kind::TCP,
             ecn: packet.ecn,
             class: packet.class,
+            dscp: packet.dscp,
         };
         let mut rare = None;
         match &packet.body {
@@ -385,6 +389,7 @@ mod tests {
             ecn: Ecn::Ect0,
             class: 3,
             damaged: false,
+            dscp: Dscp::EF,
             id: 9,
             body,
         };
@@ -426,7 +431,8 @@ mod tests {
         ];
         let slots = bodies.map(|body| {
             let (flow, to) = (FlowId(0), EndpointId(0));
-            arena.insert(&Packet { flow, to, size: 40, ecn: Ecn::NotEct, class: 0, damaged: false, id: 0, body })
+            let (ecn, dscp) = (Ecn::NotEct, Dscp::default());
+            arena.insert(&Packet { flow, to, size: 40, ecn, class: 0, damaged: false, dscp, id: 0, body })
         });
         arena.free(slots[1]); // delivered
         [slots[0], slots[2], slots[3]].into_iter().for_each(|slot| arena.drop_packet(slot));

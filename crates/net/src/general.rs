@@ -8,8 +8,9 @@ use warpline_core::{Ecn, LinkId, Rate, TimeDelta, Timestamp};
 use crate::arena::{Arena, OnWire, SlotId};
 use crate::far::{Far, Noted};
 use crate::fate::{Fate, Fates};
+use crate::hops::Hops;
 use crate::jitter::JitterModel;
-use crate::qdisc::{AnyQdisc, Dropped, Qdisc, Queued, Verdict};
+use crate::qdisc::{AnyQdisc, Dropped, Headers, Qdisc, Queued, Verdict};
 use crate::radio::Aggregator;
 use crate::schedule::Steps;
 use crate::serialise::Serialiser;
@@ -49,6 +50,8 @@ struct InService {
 #[derive(Debug)]
 pub(crate) struct General {
     qdisc: AnyQdisc,
+    /// Whether the qdisc goes by headers.
+    reads_headers: bool,
     /// `None` for no limit.
     serialiser: Option<Serialiser>,
     aggregator: Option<Box<Aggregator>>,
@@ -99,6 +102,7 @@ pub(crate) struct Step<'a> {
     pub(crate) index: u32,
     pub(crate) now: Timestamp,
     pub(crate) arena: &'a mut Arena,
+    pub(crate) hops: &'a Hops,
     pub(crate) records: &'a mut Vec<LinkRecord>,
     /// Notes the packets put onto the wire of a link whose far end is not like others.
     pub(crate) noted: &'a mut Vec<Noted>,
@@ -124,6 +128,7 @@ impl General {
         let mut outages = normalised(outages);
         outages.reverse();
         General {
+            reads_headers: qdisc.reads_headers(),
             qdisc,
             serialiser,
             aggregator,
@@ -167,6 +172,10 @@ impl General {
     /// Sets what its far end is.
     pub(crate) fn set_far(&mut self, far: Far) {
         self.far = far;
+    }
+    /// Whether its queue goes by headers.
+    pub(crate) fn reads_headers(&self) -> bool {
+        self.reads_headers
     }
     /// Packets offered so far.
     pub(crate) fn offered(&self) -> u64 {
@@ -400,7 +409,13 @@ impl General {
         };
         self.follow_rate(step.now);
         // Even with an idle transmitter the packet passes through the qdisc: CoDel and RED keep state there.
-        let verdict = self.qdisc.enqueue(step.now, queued, &mut self.dropped);
+        let verdict = if self.reads_headers {
+            let hosts = step.hops.ends(step.arena.hop(slot));
+            let headers = Headers { packet: &packet, hosts };
+            self.qdisc.enqueue_with(step.now, queued, &headers, &mut self.dropped)
+        } else {
+            self.qdisc.enqueue(step.now, queued, &mut self.dropped)
+        };
         match verdict {
             Verdict::Dropped(reason) => self.lose(&mut step, slot, reason),
             taken => {

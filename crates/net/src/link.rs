@@ -193,6 +193,10 @@ impl Link {
     pub fn has_departures(&self) -> bool {
         matches!(self.kind, Kind::General(_))
     }
+    /// Whether its queue goes by headers.
+    pub(crate) fn reads_headers(&self) -> bool {
+        matches!(&self.kind, Kind::General(general) if general.reads_headers())
+    }
     /// What its far end is.
     pub(crate) fn far(&self) -> Far {
         match &self.kind {

@@ -4,6 +4,7 @@
 //! packets and set timers with. It consists of one part, or of several after [`Network::cut`].
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use thiserror::Error;
 use warpline_core::record::LinkRecord;
@@ -18,7 +19,7 @@ use crate::hosts::{Hosts, Pause, RouteId, Settled};
 use crate::link::{Kind, Link, LinkConfig, LinkStats, RateConfig};
 use crate::part::Part;
 pub use crate::part::Port;
-use crate::qdisc::{Admission, AnyQdisc, DropTail, OwnQueue};
+use crate::qdisc::{Admission, AnyQdisc, Buffer, DropTail, OwnQueue};
 use crate::radio::Aggregator;
 
 /// The network.
@@ -30,6 +31,8 @@ pub struct Network {
     link_count: u32,
     /// Where the links are that are not idle, in the order of their numbers.
     places: Vec<Place>,
+    /// The buffers of nodes whose links share one.
+    buffers: BTreeMap<NodeId, Option<Arc<Buffer>>>,
     /// How it is cut. Empty while there is only one part.
     pub(crate) cut: Placed,
     /// See [`Network::critical_events`].
@@ -119,6 +122,7 @@ impl Network {
             parts: vec![Part::default()],
             link_count: 0,
             places: Vec::new(),
+            buffers: BTreeMap::new(),
             cut: Placed::default(),
             critical: 0,
         }
@@ -162,7 +166,7 @@ impl Network {
                 Kind::Fifo(Fifo::new(rate, config.delay, config.framing, admission, fates))
             }
             _ => {
-                let qdisc = match (&config.own_queue, &config.qdisc, admission) {
+                let mut qdisc = match (&config.own_queue, &config.qdisc, admission) {
                     (Some(OwnQueue(make)), ..) => AnyQdisc::Boxed(make(&config.sizing, stream("qdisc"))),
                     (None, _, Some(Admission { limit, mark_from: None })) => {
                         AnyQdisc::DropTail(DropTail::up_to(limit))
@@ -173,6 +177,9 @@ impl Network {
                     RateConfig::Wifi(wifi) => Some(Box::new(Aggregator::new(wifi, stream("wifi")))),
                     _ => None,
                 };
+                if let AnyQdisc::Shared(shared) = &mut qdisc {
+                    shared.join(self.buffers.entry(config.from).or_default());
+                }
                 let general = General::new(general::Parts {
                     qdisc,
                     serialiser: config.rate.serialiser(),
@@ -235,6 +242,9 @@ impl Network {
             // A hop that takes no time would change the order of events of one instant.
             !link.delay().is_zero() && !link.has_departures() && !before.has_departures()
         });
+        if links.iter().any(Link::reads_headers) {
+            hops.note_ends(|link| (links[link.index()].from(), links[link.index()].to()));
+        }
     }
 
     /// Of each link that is not idle, in the order of their numbers, whether it takes all its packets from one other link in a way that needs no

@@ -319,8 +319,9 @@ impl Part {
     ) -> Option<T> {
         let link = &mut self.links[index as usize];
         let (id, Kind::General(general)) = (link.id, &mut link.kind) else { return None };
-        let (arena, records, noted) = (&mut self.arena, &mut self.records, &mut self.noted);
-        Some(take(general, Step { id, index, now, arena, records, noted }))
+        let (arena, hops) = (&mut self.arena, &self.hops);
+        let (records, noted) = (&mut self.records, &mut self.noted);
+        Some(take(general, Step { id, index, now, arena, hops, records, noted }))
     }
 
     #[inline(never)]

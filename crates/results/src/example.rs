@@ -91,7 +91,7 @@ pub(crate) fn link_records() -> Vec<LinkRecord> {
     };
     for (to, ecn, segment) in segments() {
         let (flow, size) = (FlowId(to / 2), segment.wire_size());
-        let packet = Packet { flow, to: EndpointId(to), size, ecn, class: 0, damaged: false, body: Body::Tcp(segment), id };
+        let packet = Packet { size, id, ..Packet::tcp(flow, EndpointId(to), segment, ecn) };
         let now = segment.timestamps.map_or(0, |(value, _)| value);
         push(now, LinkEvent::Enqueue, packet);
         if ecn == Ecn::Ce {
@@ -102,14 +102,8 @@ pub(crate) fn link_records() -> Vec<LinkRecord> {
         id += 1;
     }
     for seq in 0..3 {
-        let body = Body::Udp(Datagram {
-            seq,
-            created: Timestamp::from_millis(250),
-            len: 171,
-            ..Datagram::default()
-        });
-        let packet =
-            Packet { flow: FlowId(1), to: EndpointId(3), size: 199, ecn: Ecn::NotEct, class: 0, damaged: false, body, id };
+        let datagram = Datagram { seq, created: Timestamp::from_millis(250), len: 171, ..Datagram::default() };
+        let packet = Packet { id, ..Packet::udp(FlowId(1), EndpointId(3), datagram) };
         let event = match seq {
             1 => LinkEvent::Drop(DropReason::Overflow),
             _ => LinkEvent::Transmit { queued: TimeDelta::ZERO },

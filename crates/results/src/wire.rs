@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use etherparse::{IpEcn, IpNumber, Ipv4Header, TcpHeader, UdpHeader};
+use etherparse::{IpDscp, IpEcn, IpNumber, Ipv4Header, TcpHeader, UdpHeader};
 use warpline_core::packet::{Body, Datagram, EndpointId, Flags, FlowId, Packet, Segment};
 use warpline_core::record::LinkRecord;
 
@@ -106,6 +106,7 @@ impl WireFormat {
         let receiver = book.endpoint(flow, packet.to).ok_or_else(|| unknown(packet.to))?;
         let sender = book.endpoint(flow, receiver.peer).ok_or_else(|| unknown(receiver.peer))?;
         let mut ip = Ipv4Header {
+            dscp: IpDscp::try_new(packet.dscp.value()).unwrap_or(IpDscp::ZERO),
             // Both tables give the field its two bits of RFC 3168 section 5.
             ecn: IpEcn::try_new(packet.ecn as u8).unwrap_or(IpEcn::ZERO),
             // Ids repeat after 65536 packets, as they do on a real host. The low bits of the packet's number in the run let the

@@ -8,7 +8,7 @@ use etherparse::TcpOptionElement as Opt;
 use etherparse::{NetHeaders, PacketHeaders, TcpHeader, TransportHeader};
 use pcap_file::pcapng::{Block, PcapNgReader};
 use proptest::prelude::*;
-use warpline_core::AccEcn;
+use warpline_core::{AccEcn, Dscp};
 use warpline_core::packet::{
     Body, Datagram, Ecn, EndpointId, Flags, FlowId, LinkId, Packet, SackBlocks, Segment, SynOptions,
 };
@@ -37,7 +37,8 @@ fn parse(bytes: &[u8]) -> (etherparse::Ipv4Header, TransportHeader, usize) {
 }
 
 fn packet(to: u32, ecn: Ecn, body: Body) -> Packet {
-    Packet { flow: FlowId(to / 2), to: EndpointId(to), size: 0, ecn, class: 0, damaged: false, body, id: 70_000 }
+    let (flow, to, dscp) = (FlowId(to / 2), EndpointId(to), Dscp::default());
+    Packet { flow, to, size: 0, ecn, class: 0, damaged: false, dscp, body, id: 70_000 }
 }
 
 fn tcp(book: &AddressBook, wire: &mut WireFormat, to: u32, segment: Segment) -> TcpHeader {

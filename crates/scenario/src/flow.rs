@@ -7,7 +7,7 @@ use super::application::{App, Application, Keys, WebTable};
 use super::cc::Cc;
 use super::is_false;
 use super::pattern::Pattern;
-use super::quantity::{BitRate, StartTime, Time, Window};
+use super::quantity::{BitRate, CodePoint, StartTime, Time, Window};
 use super::tcp::TcpOptions;
 
 /// Traffic from one node to another, written `[[flow]]`; `count` makes several alike.
@@ -80,6 +80,10 @@ pub struct Flow {
     #[serde(default)]
     #[schemars(range(max = 15))]
     pub class: u8,
+    /// Differentiated services code point of its packets, by which queues such as CAKE and HTB tell classes of traffic apart. Default CS0.
+    #[serde(default)]
+    #[schemars(example = &"EF")]
+    pub dscp: CodePoint,
     /// What to record of these flows. Default nothing (totals and time series are always kept).
     #[serde(default)]
     #[schemars(example = &serde_json::json!(["tcp"]))]

@@ -101,7 +101,7 @@ pub use link::{
 pub use pattern::Pattern;
 pub use program::{Expect, Program, ProgramCommand, StopSignal};
 pub use programs::Named;
-pub use quantity::{BitRate, Size, StartTime, Tdf, Time, Window};
+pub use quantity::{BitRate, CodePoint, Size, StartTime, Tdf, Time, Window};
 pub use ready::{PATIENCE, Readiness, Ready, Until};
 pub use routing::{Routing, RoutingKind};
 pub use schema::json_schema;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 
 use warpline_core::{
-    Body, Ecn, EndpointId, FlowId, Frame, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp,
+    Body, Dscp, Ecn, EndpointId, FlowId, Frame, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp,
 };
 use warpline_guest::machine::Timing;
 use warpline_guest::order::{FlowOrder, HostOrder, Order, ProgramOrder, Role};
@@ -190,6 +190,7 @@ impl Simulator for Bed {
             ecn: Ecn::NotEct,
             class: 0,
             damaged: false,
+            dscp: Dscp::default(),
             id: 0,
             body: Body::Frame(Frame { handle }),
         };

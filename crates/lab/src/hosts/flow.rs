@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use warpline_core::{FlowId, NodeId, Stream, TimeDelta, TimerId, Timestamp};
+use warpline_core::{Dscp, FlowId, NodeId, Stream, TimeDelta, TimerId, Timestamp};
 use warpline_scenario::application::Skipping;
 use warpline_transport::cc::Controller;
 use warpline_transport::tcp::{Connection, State, TcpConfig};
@@ -20,6 +20,15 @@ use super::wire::{OpenConnections, Wire};
 
 /// Makes the congestion control of one end of a connection.
 pub(crate) type MakeController = Arc<dyn Fn(&TcpConfig) -> Controller + Send + Sync>;
+
+/// What a flow's packets tell routers of how they are to be treated.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Marking {
+    /// Traffic class for priority queues.
+    pub(crate) class: u8,
+    /// Code point.
+    pub(crate) dscp: Dscp,
+}
 
 /// The constant facts about a flow.
 pub(crate) struct FlowPlan {
@@ -49,8 +58,8 @@ pub(crate) struct FlowPlan {
     pub(crate) controller: MakeController,
     /// Its media stream, if it is one.
     pub(crate) media: Option<MediaPlan>,
-    /// Traffic class for priority queues.
-    pub(crate) class: u8,
+    /// How its packets are marked.
+    pub(crate) marking: Marking,
     /// When it starts.
     pub(crate) start: Timestamp,
     /// When it stops sending.

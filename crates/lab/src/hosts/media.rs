@@ -12,7 +12,7 @@ use warpline_net::Port;
 use warpline_transport::media::{self, MediaPacket, MediaParams, Receiver, Report, Sender};
 
 use super::counters::{Delays, Distribution, FlowTotals, FrameTotals};
-use super::flow::Window;
+use super::flow::{Marking, Window};
 use super::parts::Note;
 use super::routes::Routes;
 use super::tcp::End;
@@ -35,7 +35,7 @@ pub(crate) struct MediaPlan {
 #[derive(Clone, Debug)]
 struct Outlet {
     flow: FlowId,
-    class: u8,
+    marking: Marking,
     to: EndpointId,
     routes: Routes,
 }
@@ -43,10 +43,10 @@ struct Outlet {
 impl Outlet {
     fn send(&mut self, port: &mut Port<'_>, size: u32, ecn: Ecn, datagram: Datagram) {
         let datagram = Datagram { len: size.saturating_sub(HEADERS), ..datagram };
-        let (flow, to, class) = (self.flow, self.to, self.class);
+        let (flow, to, Marking { class, dscp }) = (self.flow, self.to, self.marking);
         port.send(
             self.routes.next(),
-            Packet { flow, to, size, ecn, class, id: 0, body: Body::Udp(datagram) },
+            Packet { size, ecn, class, dscp, ..Packet::udp(flow, to, datagram) },
         );
     }
 }
@@ -206,7 +206,7 @@ impl ModelHosts {
     pub(super) fn add_media_receiver(&mut self, flow: FlowId, plan: &MediaPlan) {
         let spec = Arc::clone(&self.flows[flow.index()].spec);
         let outlet =
-            Outlet { flow, class: spec.class, to: End::sender(0).id(), routes: spec.routes.1.clone() };
+            Outlet { flow, marking: spec.marking, to: End::sender(0).id(), routes: spec.routes.1.clone() };
         let end = Box::new(MediaReceiver {
             receiver: Receiver::new(&plan.params, plan.algorithm.report_rule()),
             sink: UdpSink::new(spec.record_latency),
@@ -227,7 +227,7 @@ impl ModelHosts {
         let (spec, Some(running)) = (&state.spec, &state.running) else { return };
         let Some(plan) = &spec.media else { return };
         let outlet =
-            Outlet { flow, class: spec.class, to: End::receiver(0).id(), routes: spec.routes.0.clone() };
+            Outlet { flow, marking: spec.marking, to: End::receiver(0).id(), routes: spec.routes.0.clone() };
         // Nothing else of this flow draws from its stream.
         let mut sender = Sender::new(&plan.params, &plan.algorithm, running.stream.clone());
         sender.start(now);

@@ -30,7 +30,7 @@ use warpline_transport::tcp::{Connection, Outcome};
 
 use app::{App, Exchange};
 use flow::{Flow, Opened, Running, Transfer, TransferEnd};
-pub(crate) use flow::{FlowPlan, MakeController, Window};
+pub(crate) use flow::{FlowPlan, MakeController, Marking, Window};
 use measure::{Letters, MeasureEnd};
 use media::{MediaReceiver, MediaSender};
 use parts::{Note, Opening, Parts};
@@ -241,7 +241,7 @@ impl ModelHosts {
         connection.set_recording(spec.record_tcp);
         connection.set_latency_log(end.sends() && spec.record_latency);
         let record = spec.record_tcp;
-        let mut endpoint = Box::new(TcpEndpoint::new(connection, routes, end, (flow, spec.class), exchange));
+        let mut endpoint = Box::new(TcpEndpoint::new(connection, routes, end, (flow, spec.marking), exchange));
         if !end.sends() && exchange.transfer {
             endpoint.watch = exchange.response.unwrap_or(u64::MAX);
         }
@@ -269,7 +269,7 @@ impl ModelHosts {
         let state = &mut self.flows[flow.index()];
         let (spec, Some(running)) = (&state.spec, &mut state.running) else { return };
         let routes = (spec.routes.0.first(), spec.routes.1.first());
-        let ends = measure::ends(tool, routes, (flow, spec.class), || running.stream.next_u64());
+        let ends = measure::ends(tool, routes, (flow, spec.marking), || running.stream.next_u64());
         let near = self.add_endpoint(Endpoint::Measure(Box::new(ends.0)));
         let far = self.add_endpoint(Endpoint::Measure(Box::new(ends.1)));
         self.newest[flow.index()] =
@@ -467,16 +467,9 @@ impl ModelHosts {
                         Datagram { seq: running.datagrams.packets, created: now, len, ..Datagram::default() };
                     running.datagrams.packets += 1;
                     running.datagrams.bytes += u64::from(bytes);
-                    let packet = Packet {
-                        flow,
-                        to: End::receiver(0).id(),
-                        size: bytes,
-                        ecn: Ecn::NotEct,
-                        class: state.spec.class,
-                        damaged: false,
-                        id: 0,
-                        body: Body::Udp(datagram),
-                    };
+                    let Marking { class, dscp } = state.spec.marking;
+                    let to = End::receiver(0).id();
+                    let packet = Packet { size: bytes, class, dscp, ..Packet::udp(flow, to, datagram) };
                     port.send(running.routes.next(), packet);
                 }
                 app::Action::Open { exchange } => match state.spec.wire {

@@ -23,7 +23,7 @@ use crate::hosts::app::{App, Bursts, Carrier};
 use crate::hosts::media::MediaPlan;
 use crate::hosts::web::Sessions;
 use crate::hosts::wire::Wire;
-use crate::hosts::{FlowPlan, MakeController, ModelHosts};
+use crate::hosts::{FlowPlan, MakeController, Marking, ModelHosts};
 
 /// Bytes of a web request: a GET with its usual headers.
 const REQUEST: u64 = 350;
@@ -172,7 +172,7 @@ fn flow_spec(
         config: configs,
         controller,
         media: media(flow),
-        class: flow.class,
+        marking: Marking { class: flow.class, dscp: flow.dscp },
         start,
         stop: flow.stop.map_or(Timestamp::NEVER, |stop| (Timestamp::ZERO + stop).min(end)),
         skipping: entry.app.skipping(),

@@ -619,6 +619,7 @@ impl ModelHost {
             translator,
             worker,
             sink: None,
+            dscp: stack.dscp,
             reserved,
             half_open,
             opened: false,

@@ -188,6 +188,7 @@ impl Instances<'_> {
                     tcp_from: options.of(&nodes[from]),
                     tcp_to: options.of(&nodes[to]),
                     class: flow.class,
+                    dscp: flow.dscp.0,
                     record: flow.record.clone(),
                     forward: RouteSet::default(),
                     reverse: RouteSet::default(),

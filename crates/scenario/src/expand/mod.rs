@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use warpline_core::parameter::Choice;
-use warpline_core::{Bytes, LinkId, Rate, Streams, TimeDelta, Timestamp};
+use warpline_core::{Bytes, Dscp, LinkId, Rate, Streams, TimeDelta, Timestamp};
 use warpline_net::qdisc::{QdiscConfig, QueueLimit};
 use warpline_net::radio::Radio as _;
 use warpline_net::routing::Names;
@@ -126,6 +126,7 @@ impl LinkKind {
         };
         let _ = match &self.queue.0 {
             QdiscConfig::DropTail(_) => write!(text, ", queue {limit}"),
+            other if other.limit() == QueueLimit::Unlimited => write!(text, ", queue {}", other.kind()),
             other => write!(text, ", queue {} of {limit}", other.kind()),
         };
         if self.loss.is_some() {
@@ -188,6 +189,8 @@ pub struct FlowSpec {
     pub tcp_to: Arc<TcpConfig>,
     /// Class in priority queues.
     pub class: u8,
+    /// Code point of its packets.
+    pub dscp: Dscp,
     /// What to record.
     pub record: Vec<FlowRecordKind>,
     /// Routes from the sender to the receiver.
