@@ -107,7 +107,7 @@ pub trait World {
     /// will do no more than that, and writes the future datagram to `out`.
     ///
     /// [`handle_packet`]: Self::handle_packet
-    fn foresee(&self, packet: &Packet, pool: &Pool, out: &mut Vec<u8>) -> Option<PortId> {
+    fn foresee(&mut self, packet: &Packet, pool: &Pool, out: &mut Vec<u8>) -> Option<PortId> {
         let _ = (packet, pool, out);
         None
     }
@@ -119,6 +119,8 @@ pub struct Gate {
     pool: Pool,
     /// Frames to leave by each port, with the instant at which each was due.
     outgoing: Vec<Vec<(Timestamp, u32)>>,
+    /// By the number of the frame: whether it has been handed out ahead of its time.
+    ahead: Vec<bool>,
     /// Frames that were seen too late for the network to make up for all of it, and by how much they are behind.
     behind: BTreeMap<u32, TimeDelta>,
 }
@@ -126,11 +128,11 @@ pub struct Gate {
 impl Gate {
     /// Access to these bytes, and this many ports.
     pub(crate) fn new(pool: Pool, ports: usize) -> Self {
-        Gate { pool, outgoing: vec![Vec::new(); ports], behind: BTreeMap::new() }
+        Gate { pool, outgoing: vec![Vec::new(); ports], ahead: Vec::new(), behind: BTreeMap::new() }
     }
-    /// The bytes, and the frames to leave by each port.
-    pub(crate) fn parts(&mut self) -> (&mut Pool, &mut [Vec<(Timestamp, u32)>]) {
-        (&mut self.pool, &mut self.outgoing)
+    /// The bytes, the frames to leave by each port, and by the number of a frame whether it has been handed out ahead of its time.
+    pub(crate) fn parts(&mut self) -> (&mut Pool, &mut [Vec<(Timestamp, u32)>], &mut [bool]) {
+        (&mut self.pool, &mut self.outgoing, &mut self.ahead)
     }
     /// The bytes of live packets.
     pub fn pool(&self) -> &Pool {
@@ -161,6 +163,13 @@ impl Gate {
         if !by.is_zero() {
             self.behind.insert(handle, by);
         }
+    }
+    /// Records that a frame's bytes have been handed out ahead of its time ([`World::foresee`]): it is not sent again.
+    pub fn note_ahead(&mut self, handle: u32) {
+        if self.ahead.len() <= handle as usize {
+            self.ahead.resize(handle as usize + 1, false);
+        }
+        self.ahead[handle as usize] = true;
     }
     /// Sends the frame in `packet`, which left the network at `now`, from a port; its header is marked if the network
     /// has marked it. A packet without a frame is left alone.

@@ -29,8 +29,6 @@ pub struct StepperCounters {
 pub struct Stepper {
     gate: Gate,
     counters: Vec<StepperCounters>,
-    /// By the number of the frame: whether it has been handed out ahead of its time.
-    ahead: Vec<bool>,
     bytes: Vec<u8>,
 }
 
@@ -40,7 +38,6 @@ impl Stepper {
         Stepper {
             gate: Gate::new(Pool::new(mtu, memory), ports),
             counters: vec![StepperCounters::default(); ports],
-            ahead: Vec::new(),
             bytes: Vec::new(),
         }
     }
@@ -79,29 +76,27 @@ impl Stepper {
     pub fn poll_ahead<W: World>(
         &mut self,
         network: &mut Network,
-        world: &W,
+        world: &mut W,
         deliver: &mut dyn FnMut(PortId, Timestamp, &[u8]),
     ) {
         for Settled { arrival, packet } in network.take_settled() {
-            let Body::Frame(Frame { handle }) = packet.body else { continue };
             let Some(port) = world.foresee(&packet, self.gate.pool(), &mut self.bytes) else { continue };
-            if self.ahead.len() <= handle as usize {
-                self.ahead.resize(handle as usize + 1, false);
+            if let Body::Frame(Frame { handle }) = packet.body {
+                self.gate.note_ahead(handle);
             }
-            self.ahead[handle as usize] = true;
             deliver(port, arrival, &self.bytes);
         }
     }
 
     /// Hands out the datagrams that leave by the ports, in order at each port.
     pub fn poll_transmit(&mut self, deliver: &mut dyn FnMut(PortId, &[u8])) {
-        let (pool, outgoing) = self.gate.parts();
+        let (pool, outgoing, ahead) = self.gate.parts();
         for (number, (packets, counters)) in outgoing.iter_mut().zip(&mut self.counters).enumerate() {
             for (_, handle) in packets.drain(..) {
                 let bytes = pool.datagram(handle);
                 counters.sent_packets += 1;
                 counters.sent_bytes += bytes.len() as u64;
-                match self.ahead.get_mut(handle as usize) {
+                match ahead.get_mut(handle as usize) {
                     Some(ahead) if *ahead => *ahead = false,
                     _ => deliver(PortId(number as u32), bytes),
                 }

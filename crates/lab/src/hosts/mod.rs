@@ -33,7 +33,8 @@ pub(crate) use flow::{FlowPlan, MakeController, Window};
 use measure::{Letters, MeasureEnd};
 pub(crate) use parts::Opening;
 use parts::Parts;
-use tcp::{End, Event, TcpEndpoint};
+pub(crate) use tcp::End;
+use tcp::{Event, TcpEndpoint};
 use udp::UdpSink;
 use wire::{Order, WireEndpoint};
 
