@@ -103,7 +103,8 @@ fn interfaces(check: &mut Check<'_>, (number, host): (usize, &Host), names: &[St
     };
     if let Some(name) = names.iter().find(unfit) {
         let message = format!("`{}` has an interface for `{name}`, and Linux takes no such name", host.name);
-        let help = "rename that node: an interface's name has at most 15 bytes, none of them a space, `/` or `:`";
+        let help =
+            "rename that node: an interface's name has at most 15 bytes, none of them a space, `/` or `:`";
         check.error(&entry("host", number, &["forwards"]), message, help);
     }
 }
@@ -113,7 +114,8 @@ fn commands(check: &mut Check<'_>, (number, host, guest): (usize, &Host, &Guest)
     for command in &guest.tc {
         let at = entry("host", number, &["tc"]);
         let words: Vec<&str> = command.split_whitespace().collect();
-        let example = format!("for example \"dev {} root fq_codel\"", names.first().map_or(ONLY, |name| name));
+        let example =
+            format!("for example \"dev {} root fq_codel\"", names.first().map_or(ONLY, |name| name));
         if !words.first().is_some_and(|first| *first == "dev" || OBJECTS.contains(first)) {
             let message = format!("{command:?} is not a command for `tc`");
             let help = format!("it begins with `dev INTERFACE`, or with {}; {example}", OBJECTS.join(", "));
@@ -130,7 +132,9 @@ fn commands(check: &mut Check<'_>, (number, host, guest): (usize, &Host, &Guest)
                 let known: Vec<&str> = names.iter().map(String::as_str).collect();
                 let mut help = spelling_help(device, &known);
                 help.push(match guest.forwards {
-                    true => "a guest that forwards has an interface for each neighbour, with its name".to_owned(),
+                    true => {
+                        "a guest that forwards has an interface for each neighbour, with its name".to_owned()
+                    }
                     false => "with forwards = true it has an interface for each neighbour".to_owned(),
                 });
                 let message = format!("`{}` has no interface `{device}`", host.name);
@@ -208,7 +212,10 @@ mod tests {
     fn an_entry_that_begins_with_an_interface_sets_its_queue() {
         let joined = |command| tc_words(command).join(" ");
         assert_eq!(joined("dev r2  root cake"), "qdisc replace dev r2 root cake");
-        assert_eq!(joined("class add dev r2 parent 1: classid 1:1"), "class add dev r2 parent 1: classid 1:1");
+        assert_eq!(
+            joined("class add dev r2 parent 1: classid 1:1"),
+            "class add dev r2 parent 1: classid 1:1"
+        );
     }
 
     #[test]
@@ -221,10 +228,16 @@ mod tests {
             "{ between = [\"a\", \"q\"], rate = \"1Mbit/s\" }, { between = [\"q\", \"b\"], rate = \"1Mbit/s\" }, { between = [\"a\", \"r\"]",
         );
         for (text, parts) in [
-            (router("forwards = true\ntc = [\"dev c root cake\"]"), ["test.toml:8:", "no interface `c`", "allowed: a, b"]),
+            (
+                router("forwards = true\ntc = [\"dev c root cake\"]"),
+                ["test.toml:8:", "no interface `c`", "allowed: a, b"],
+            ),
             (router("tc = [\"dev b root cake\"]"), ["test.toml:7:", "no interface `b`", "forwards = true"]),
             (router("forwards = true\ntc = [\"cake\"]"), ["test.toml:8:", "not a command", "dev a root"]),
-            (router("forwards = true\ntc = [\"qdisc add root cake\"]"), ["test.toml:8:", "names no interface", "dev a"]),
+            (
+                router("forwards = true\ntc = [\"qdisc add root cake\"]"),
+                ["test.toml:8:", "names no interface", "dev a"],
+            ),
             (long, ["test.toml:7:", "interface for `a-name-of-17-byte`", "15 bytes"]),
             (spray, ["test.toml:4:", "several routes", "ecmp"]),
             (

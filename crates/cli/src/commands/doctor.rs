@@ -83,8 +83,7 @@ fn guest_kernel() -> Finding {
 /// The program that sets up the queues of guests.
 fn tc() -> Finding {
     /// Where guests look for it.
-    const PLACES: [&str; 6] =
-        ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+    const PLACES: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
     let found = PLACES.iter().map(|place| Path::new(place).join("tc")).find(|file| file.is_file());
     Finding {
         name: "tc",

@@ -83,14 +83,14 @@ impl Plan {
         let doors = planned.iter().flat_map(|kind| kind.doors());
         let ports = hosts.iter().flatten().zip(doors);
         let ports = ports.map(|((_, node), door)| End { node: *node, live: true, door });
-        let ends: Vec<End> = ports
-            .chain(models.nodes().map(|node| End { node, live: false, door: None }))
-            .collect();
+        let ends: Vec<End> =
+            ports.chain(models.nodes().map(|node| End { node, live: false, door: None })).collect();
         let paths = Paths::find(&expanded, &ends, &forwarding, &mut network);
         let mtu: Vec<u32> =
             (0..expanded.nodes.len() as u32).map(|node| interface_mtu(&expanded, node)).collect();
         // Every link of a guest that forwards has an MTU of its own.
-        let wide = expanded.links.iter().filter(|link| forwarding[link.from]).filter_map(|link| link.kind.mtu);
+        let wide =
+            expanded.links.iter().filter(|link| forwarding[link.from]).filter_map(|link| link.kind.mtu);
         let largest = ends.iter().filter(|end| end.live).map(|end| mtu[end.node as usize]);
         let largest = largest.chain(wide).chain([models.mtu()]).fold(ETHERNET_MTU, u32::max);
         let crossings = Crossings::find(&expanded, &forwarding, (&addresses, &ends), &world);

@@ -115,7 +115,7 @@ fn a_run_over_a_router_is_repeated_to_the_byte() {
         let read = |name: &str| std::fs::read(out.join(name)).unwrap();
         seen.push((goodput(&outcome), read("qdisc-r.json"), read("r-server.pcapng")));
     }
-    assert!(seen[0].2.len() > 1_000_000 && seen[0] == seen[1]);
+    assert!(seen[0].2.len() > 300_000 && seen[0] == seen[1]);
 }
 
 #[test]
@@ -157,7 +157,9 @@ start = "4s"
     // Two routers on the way, one of them Linux's.
     assert!(far.contains("ttl=62") && far.contains("2 received"), "{far}");
     let hop = said("a.hop");
-    for part in ["From 10.0.0.2", "Time to live exceeded", "ttl=64", "Frag needed and DF set (mtu = 1300)", "ttl=62"] {
+    for part in
+        ["From 10.0.0.2", "Time to live exceeded", "ttl=64", "Frag needed and DF set (mtu = 1300)", "ttl=62"]
+    {
         assert!(hop.contains(part), "{part}: {hop}");
     }
     // A flow from a guest to a model goes through it, too; its segments fit the narrow link.

@@ -135,10 +135,13 @@ impl Guests {
                 if guest.forwards {
                     let first = order.interfaces().count() as u32 + 1;
                     let interfaces = expanded.interfaces(node as usize);
-                    own.interfaces = interface_orders((expanded, plan), node, &interfaces, (first, vlan), &mut routes);
+                    own.interfaces =
+                        interface_orders((expanded, plan), node, &interfaces, (first, vlan), &mut routes);
                     for interface in &interfaces {
                         guests.hosts.push((format!("{}>{}", host.name, interface.name), node));
-                        guests.doors.push(Some(Door { sends: interface.sends, receives: interface.receives }));
+                        guests
+                            .doors
+                            .push(Some(Door { sends: interface.sends, receives: interface.receives }));
                     }
                 } else {
                     guests.hosts.push((host.name.clone(), node));
@@ -386,7 +389,8 @@ fn interface_orders(
     let mut orders: Vec<InterfaceOrder> = interfaces.iter().zip(0..).map(order).collect();
     for to in (0..expanded.nodes.len() as u32).filter(|&to| to != node) {
         let Ok(links) = routes.route(NodeId(node), NodeId(to)) else { continue };
-        let own = interfaces.iter().position(|own| own.sends.is_some() && own.sends == links.first().copied());
+        let own =
+            interfaces.iter().position(|own| own.sends.is_some() && own.sends == links.first().copied());
         if let Some(own) = own {
             let (v4, v6) = plan.of(to as usize);
             orders[own].routes.extend([IpAddr::V4(v4), IpAddr::V6(v6)]);

@@ -76,8 +76,9 @@ impl<'a> GuestResults<'a> {
             .judge(judged, out, evidence)
             .map_err(|error| RunError::Live(format!("cannot store the output of the programs: {error}")))?;
         account.failures.extend(wrong);
-        self.keep_queues(out)
-            .map_err(|error| RunError::Live(format!("cannot store the state of a guest's queues: {error}")))?;
+        self.keep_queues(out).map_err(|error| {
+            RunError::Live(format!("cannot store the state of a guest's queues: {error}"))
+        })?;
         let samples = self.samples(traffic, session.scenario.sample_interval.0);
         session.sinks.each(|sink| sink.flow_samples(&samples))?;
         account.failures.extend(self.complete(&mut account.flows, traffic, session.scenario.warmup.0));

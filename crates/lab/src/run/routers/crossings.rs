@@ -217,7 +217,10 @@ mod tests {
             assert_eq!((header.len, header.ecn), (packet.size, packet.ecn), "{packet:?}");
             let (from, to) = ip::addresses(&out).unwrap();
             let (sender, receiver): (IpAddr, IpAddr) = ([10, 0, 0, 1].into(), [10, 0, 0, 3].into());
-            assert_eq!((from, to), if packet.to.0 % 2 == 1 { (sender, receiver) } else { (receiver, sender) });
+            assert_eq!(
+                (from, to),
+                if packet.to.0 % 2 == 1 { (sender, receiver) } else { (receiver, sender) }
+            );
         }
     }
 

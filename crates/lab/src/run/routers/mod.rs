@@ -33,8 +33,8 @@ use warpline_scenario::addresses::AddressPlan;
 
 use crate::hosts::ModelHosts;
 use crate::run::course::Measured;
-use limiter::Limiter;
 pub(in crate::run) use crossings::Crossings;
+use limiter::Limiter;
 pub(in crate::run) use models::Models;
 pub(in crate::run) use paths::{End, Paths};
 pub(in crate::run) use traffic::{Known, StreamKey, Traffic};

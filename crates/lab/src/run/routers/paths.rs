@@ -110,7 +110,8 @@ impl Paths {
                 Some(door) => door.sends.and_then(|first| {
                     // The kernel has chosen the first link, whatever the scenario's routing would say.
                     let next = expanded.links.at(first).to as u32;
-                    let rest = if next == to { Vec::new() } else { router.route(NodeId(next), NodeId(to)).ok()? };
+                    let rest =
+                        if next == to { Vec::new() } else { router.route(NodeId(next), NodeId(to)).ok()? };
                     Some(std::iter::once(first).chain(rest).collect())
                 }),
             };
