@@ -56,6 +56,7 @@ pub mod endpoint;
 pub mod expand;
 pub mod files;
 pub mod flow;
+pub mod forwarding;
 mod given;
 pub mod host;
 pub mod link;

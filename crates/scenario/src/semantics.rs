@@ -15,7 +15,7 @@ use super::expand::Problem;
 use super::link::{DuplexOptions, LinkOptions};
 use super::topology::{self, Part};
 use super::{ClockMode, Scenario, Tdf, files};
-use super::{semantics_fast_forward, semantics_flow, semantics_host, semantics_program};
+use super::{forwarding, semantics_fast_forward, semantics_flow, semantics_host, semantics_program};
 
 /// Checks `scenario`, which was read from `root`.
 pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) {
@@ -29,6 +29,7 @@ pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) {
     let expanded = scenario.expand_noting(&mut problems);
     check.links_once(&expanded);
     semantics_host::check(&mut check, &expanded);
+    forwarding::check(&mut check, &expanded);
     semantics_program::check(&mut check);
     semantics_fast_forward::check(&mut check);
     if check.errors.paths().is_empty() && problems.is_empty() {

@@ -37,6 +37,8 @@ pub(crate) fn host(number: u32, vlan: u16) -> HostOrder {
         mtu: 1500,
         cc: None,
         sysctl: Vec::new(),
+        interfaces: vec![],
+        tc: vec![],
     }
 }
 

@@ -33,8 +33,10 @@ use flow::{Flow, Opened, Running, Transfer, TransferEnd};
 pub(crate) use flow::{FlowPlan, MakeController, Marking, Window};
 use measure::{Letters, MeasureEnd};
 use media::{MediaReceiver, MediaSender};
-use parts::{Note, Opening, Parts};
-use tcp::{End, Event, TcpEndpoint};
+pub(crate) use parts::Opening;
+use parts::{Note, Parts};
+pub(crate) use tcp::End;
+use tcp::{Event, TcpEndpoint};
 use udp::UdpSink;
 use wire::{Order, WireEndpoint};
 
