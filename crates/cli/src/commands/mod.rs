@@ -36,6 +36,7 @@ mod schema;
 mod service;
 #[cfg(target_os = "linux")]
 mod shell;
+mod study;
 #[cfg(target_os = "linux")]
 mod treno;
 
@@ -87,6 +88,7 @@ pub(crate) enum Command {
     Export(export::Args),
     Schema(schema::Args),
     Evaluate(evaluate::Args),
+    Study(study::Args),
     Bench(bench::Args),
     Oracle(oracle::Args),
     #[cfg(target_os = "linux")]
@@ -137,6 +139,7 @@ impl Command {
             Command::Export(args) => export::execute(&args),
             Command::Schema(args) => schema::execute(&args),
             Command::Evaluate(args) => evaluate::execute(&args),
+            Command::Study(args) => study::execute(&args),
             Command::Bench(args) => bench::execute(&args),
             Command::Oracle(args) => oracle::execute(&args),
             #[cfg(target_os = "linux")]

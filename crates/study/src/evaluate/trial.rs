@@ -5,6 +5,7 @@ use warpline_results::units::Unit;
 use warpline_results::{FlowRow, Summary};
 
 use super::Criterion;
+use crate::names::file_name;
 
 /// The group of the flows that run the algorithm under test.
 pub(super) const TESTED: &str = "tested";
@@ -52,10 +53,7 @@ impl Trial {
     }
     /// Its name as that of a file, without an ending: "full-use-20mbit-s-4bdp".
     pub fn file_name(&self, criterion: &Criterion) -> String {
-        let name = self.name(criterion).to_lowercase();
-        let words =
-            name.split(|c: char| !c.is_ascii_alphanumeric() && c != '.').filter(|word| !word.is_empty());
-        words.collect::<Vec<_>>().join("-")
+        file_name(&self.name(criterion))
     }
 }
 
