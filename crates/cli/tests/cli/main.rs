@@ -34,6 +34,7 @@ mod scenario;
 mod sets;
 #[cfg(target_os = "linux")]
 mod shell;
+mod study;
 mod support;
 #[cfg(target_os = "linux")]
 mod terminal;

@@ -26,10 +26,11 @@ const WARMUP_PART: f64 = 0.25;
 /// Queues hold at least so many packets.
 const SHORTEST_QUEUE: f64 = 20.0;
 
-/// The rates in Mbit/s, the round-trip times in milliseconds, and the loss rates in percent.
-const RATES: [u32; 3] = [2, 10, 50];
-const RTTS: [u32; 3] = [10, 50, 200];
-const LOSSES: [f64; 4] = [0.0, 0.1, 1.0, 3.0];
+/// The rates in Mbit/s, the round-trip times in milliseconds, the loss rates in percent, and the queues, each with its word in names.
+const RATES: [(u32, &str); 3] = [(2, "2Mbit/s"), (10, "10Mbit/s"), (50, "50Mbit/s")];
+const RTTS: [(u32, &str); 3] = [(10, "10ms"), (50, "50ms"), (200, "200ms")];
+const LOSSES: [(f64, &str); 4] = [(0.0, "0%"), (0.1, "0.1%"), (1.0, "1%"), (3.0, "3%")];
+const QUEUES: [(Queue, &str); 2] = [(Queue::DropTail, "droptail"), (Queue::FqCodel, "fq_codel")];
 
 /// The queue at the bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,8 @@ pub struct Cell {
     pub(super) rtt_ms: u32,
     pub(super) loss_percent: f64,
     pub(super) queue: Queue,
+    /// The words for these.
+    words: [&'static str; 4],
     /// Seed of its scenarios, which tells it from the others.
     seed: u64,
 }
@@ -75,12 +78,13 @@ pub struct Cell {
 /// Every cell.
 pub fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for queue in [Queue::DropTail, Queue::FqCodel] {
-        for rate_mbps in RATES {
-            for rtt_ms in RTTS {
-                for loss_percent in LOSSES {
+    for (queue, of_queue) in QUEUES {
+        for (rate_mbps, of_rate) in RATES {
+            for (rtt_ms, of_rtt) in RTTS {
+                for (loss_percent, of_loss) in LOSSES {
+                    let words = [of_rate, of_rtt, of_loss, of_queue];
                     let seed = cells.len() as u64 + 1;
-                    cells.push(Cell { rate_mbps, rtt_ms, loss_percent, queue, seed });
+                    cells.push(Cell { rate_mbps, rtt_ms, loss_percent, queue, words, seed });
                 }
             }
         }
@@ -89,41 +93,22 @@ pub fn cells() -> Vec<Cell> {
 }
 
 /// Every word that a cell's name may have.
-pub fn words() -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    for word in cells().iter().flat_map(Cell::words) {
-        if !words.contains(&word) {
-            words.push(word);
-        }
-    }
-    words
+pub fn words() -> Vec<&'static str> {
+    let rates = RATES.iter().map(|rate| rate.1).chain(RTTS.iter().map(|rtt| rtt.1));
+    rates.chain(LOSSES.iter().map(|loss| loss.1)).chain(QUEUES.iter().map(|queue| queue.1)).collect()
 }
 
 impl Cell {
-    /// Its rate, round-trip time, loss rate and queue, as words.
-    fn words(&self) -> [String; 4] {
-        let queue = match self.queue {
-            Queue::DropTail => "droptail",
-            Queue::FqCodel => "fq_codel",
-        };
-        [
-            format!("{}Mbit/s", self.rate_mbps),
-            format!("{}ms", self.rtt_ms),
-            format!("{}%", self.loss_percent),
-            queue.to_owned(),
-        ]
-    }
-
     /// Its name: "10Mbit/s 50ms 1% droptail".
     pub fn name(&self) -> String {
-        self.words().join(" ")
+        self.words.join(" ")
     }
 
     /// Whether it is among those that these words choose: of each kind of words (rates, round-trip times and so on) that is named, it has one.
     pub fn is_chosen(&self, words: &[String]) -> bool {
-        let all: Vec<[String; 4]> = cells().iter().map(Cell::words).collect();
-        self.words().iter().enumerate().all(|(kind, own)| {
-            let mut named = words.iter().filter(|word| all.iter().any(|cell| cell[kind] == **word)).peekable();
+        let all = cells();
+        self.words.iter().enumerate().all(|(kind, own)| {
+            let mut named = words.iter().filter(|word| all.iter().any(|cell| cell.words[kind] == **word)).peekable();
             named.peek().is_none() || named.any(|word| word == own)
         })
     }
