@@ -260,6 +260,3 @@ fn make(
     let paths = job.cell.paths(job.algorithm, plan.seeds);
     Kept::of(&outcome.summary, paths).ok_or_else(|| wrong("a path has no flow or no link"))
 }
-
-#[cfg(test)]
-mod tests;

@@ -152,6 +152,9 @@ pub(super) struct Sender<C> {
     tail_probe: Option<TailProbe>,
     /// What may prove the last reduction spurious.
     undo: Option<Undo>,
+    /// Timestamp of the first of the retransmissions under way: an acknowledgement that echoes an older one was not triggered by any of them
+    /// (Linux retrans_stamp).
+    repeats_from: Option<u32>,
     episode: Episode,
     pacer: Pacer,
 
@@ -203,6 +206,7 @@ impl<C: CongestionControl> Sender<C> {
             rate: DeliveryRate::new(cc.reads_delivery_rate()),
             rack: Rack::new(),
             undo: None,
+            repeats_from: None,
             episode: Episode::OPEN,
             pacer: Pacer::default(),
             tail_probe: None,

@@ -303,6 +303,7 @@ impl<C: CongestionControl> Sender<C> {
         if idle {
             self.note_restart(now);
         }
+        let alone = self.board.retrans == 0;
         let state = self.rate.on_send(now, idle);
         let sent = self.board.retransmit(position, now, state, self.uses.rack)?;
         let mut segment = rx.header(now, sent.seq);
@@ -313,8 +314,11 @@ impl<C: CongestionControl> Sender<C> {
         if sent.end() >= self.app_end {
             segment.flags = segment.flags.with(Flags::PSH);
         }
+        if alone {
+            self.repeats_from = segment.timestamps.map(|(value, _)| value);
+        }
         if let Some(undo) = &mut self.undo {
-            undo.on_retransmit(segment.timestamps.map(|(value, _)| value));
+            undo.on_retransmit(self.repeats_from);
         }
         log.stats.retransmitted_segments += 1;
         log.stats.retransmitted_bytes += u64::from(segment.len);
