@@ -142,11 +142,7 @@ impl MachineConfig {
         order.queues = self.queue_modules(kernel);
         order.modules = names.into_iter().flat_map(|name| kernel.module(name)).collect();
         let controls = kernel.congestion_controls().into_iter();
-        order.congestion = controls
-            .filter_map(|(name, path)| {
-                Some(CongestionModule { name, path: path?.to_string_lossy().into_owned() })
-            })
-            .collect();
+        order.congestion = controls.map(|(name, paths)| CongestionModule { name, paths }).collect();
         order
     }
 

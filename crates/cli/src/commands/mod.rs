@@ -37,6 +37,7 @@ mod search;
 mod service;
 #[cfg(target_os = "linux")]
 mod shell;
+mod study;
 #[cfg(target_os = "linux")]
 mod treno;
 
@@ -89,6 +90,7 @@ pub(crate) enum Command {
     Schema(schema::Args),
     Evaluate(evaluate::Args),
     Search(search::Args),
+    Study(study::Args),
     Bench(bench::Args),
     Oracle(oracle::Args),
     #[cfg(target_os = "linux")]
@@ -140,6 +142,7 @@ impl Command {
             Command::Schema(args) => schema::execute(&args),
             Command::Evaluate(args) => evaluate::execute(&args),
             Command::Search(args) => search::execute(&args),
+            Command::Study(args) => study::execute(&args),
             Command::Bench(args) => bench::execute(&args),
             Command::Oracle(args) => oracle::execute(&args),
             #[cfg(target_os = "linux")]

@@ -35,6 +35,7 @@ mod search;
 mod sets;
 #[cfg(target_os = "linux")]
 mod shell;
+mod study;
 mod support;
 #[cfg(target_os = "linux")]
 mod terminal;

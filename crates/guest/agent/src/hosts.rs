@@ -159,7 +159,9 @@ fn load_congestion(order: &Order) -> Result<(), Failure> {
     let by_flow = order.flows.iter().filter_map(|flow| flow.cc.as_deref());
     let names: BTreeSet<&str> = by_host.chain(by_flow).collect();
     for module in order.congestion.iter().filter(|module| names.contains(module.name.as_str())) {
-        modules::load(&module.path)?;
+        for path in &module.paths {
+            modules::load(path)?;
+        }
     }
     // Only from the first namespace; a congestion control that is not on the list cannot be the default of another namespace.
     let available = "/proc/sys/net/ipv4/tcp_available_congestion_control";

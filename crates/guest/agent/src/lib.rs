@@ -97,8 +97,8 @@ impl Order {
 pub struct CongestionModule {
     /// Its name for `TCP_CONGESTION`.
     pub name: String,
-    /// The module's file.
-    pub path: String,
+    /// The module's file, after those of the modules that it needs.
+    pub paths: Vec<String>,
 }
 
 /// A host.

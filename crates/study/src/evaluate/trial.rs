@@ -5,6 +5,7 @@ use warpline_results::units::Unit;
 use warpline_results::{FlowRow, Summary};
 
 use super::Criterion;
+use crate::names::file_name;
 
 /// The group of the flows that run the algorithm under test.
 pub(super) const TESTED: &str = "tested";
@@ -71,10 +72,7 @@ impl Trial {
 
     /// Its scenarios as files: the one under test, then the one that it is compared with.
     pub fn scenarios(&self, criterion: &Criterion) -> Vec<ScenarioFile> {
-        let name = self.name(criterion).to_lowercase();
-        let words =
-            name.split(|c: char| !c.is_ascii_alphanumeric() && c != '.').filter(|word| !word.is_empty());
-        let stem = words.collect::<Vec<_>>().join("-");
+        let stem = file_name(&self.name(criterion));
         let other = self.compared.name().replace(' ', "-");
         let tested = ScenarioFile { file: format!("{stem}.toml"), text: self.tested.clone() };
         let baseline =

@@ -168,6 +168,9 @@ pub(super) struct Sender<C> {
     usage: Usage,
     /// What may prove the last reduction spurious.
     undo: Option<Undo>,
+    /// Timestamp of the first of the retransmissions under way: an acknowledgement that echoes an older one was not triggered by any of them
+    /// (Linux retrans_stamp).
+    repeats_from: Option<u32>,
     episode: Episode,
     pacer: Pacer,
 
@@ -221,6 +224,7 @@ impl<C: CongestionControl> Sender<C> {
             rate: DeliveryRate::new(cc.reads_delivery_rate()),
             rack: Rack::new(),
             undo: None,
+            repeats_from: None,
             episode: Episode::OPEN,
             pacer: Pacer::default(),
             tail_probe: None,

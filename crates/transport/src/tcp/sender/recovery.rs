@@ -173,7 +173,8 @@ impl<C: CongestionControl> Sender<C> {
             prr
         } else {
             let event = self.congestion_event(now, trigger);
-            self.undo = self.config.undo.then(|| Undo::new(self.una));
+            let under_way = self.board.retrans.div_ceil(self.mss.max(1)) as u32;
+            self.undo = self.config.undo.then(|| Undo::new(self.una, under_way));
             self.cc.on_congestion_event(&event);
             self.begin_reduction(delivered)
         };
@@ -220,7 +221,7 @@ impl<C: CongestionControl> Sender<C> {
             // A time-out that ends an impatient recovery is never spurious: a retransmission is always under way
             // then.
             let genuine = self.episode.is_impatient();
-            self.undo = (self.config.undo && !genuine).then(|| Undo::new(self.una));
+            self.undo = (self.config.undo && !genuine).then(|| Undo::new(self.una, 0));
         }
         let reneged = self.board.front().is_some_and(|sent| sent.flags & Sent::SACKED != 0);
         if !self.uses.sack {

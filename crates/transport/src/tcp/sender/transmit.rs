@@ -307,6 +307,7 @@ impl<C: CongestionControl> Sender<C> {
         if idle {
             self.note_restart(now);
         }
+        let alone = self.board.retrans == 0;
         let state = self.rate.on_send(now, idle);
         let sent = if probe {
             self.board.probe_last(now, state)?
@@ -321,10 +322,13 @@ impl<C: CongestionControl> Sender<C> {
         if sent.end() >= self.app_end {
             segment.flags = segment.flags.with(Flags::PSH);
         }
+        if alone && !probe {
+            self.repeats_from = segment.timestamps.map(|(value, _)| value);
+        }
         if let Some(undo) = &mut self.undo
             && !probe
         {
-            undo.on_retransmit(segment.timestamps.map(|(value, _)| value));
+            undo.on_retransmit(self.repeats_from);
         }
         log.stats.retransmitted_segments += 1;
         log.stats.retransmitted_bytes += u64::from(segment.len);

@@ -15,23 +15,24 @@ pub(super) struct Undo {
     /// Retransmissions since it, and how many of them D-SACKs have not yet shown to be needless.
     sent: u32,
     unexplained: u32,
-    /// Timestamp of the first retransmission.
+    /// Timestamp of the first retransmission, of one before the reduction if that was still under way.
     first: Option<u32>,
     /// Where the reduction began: D-SACKs below are about older retransmissions.
     from: u64,
 }
 
 impl Undo {
-    /// A reduction begins with `una` as the oldest byte outstanding.
-    pub(super) fn new(una: u64) -> Undo {
-        Undo { sent: 0, unexplained: 0, first: None, from: una }
+    /// A reduction begins with `una` as the oldest byte outstanding, and so many retransmissions under way, which count as its own (Linux
+    /// tcp_init_undo).
+    pub(super) fn new(una: u64, under_way: u32) -> Undo {
+        Undo { sent: under_way, unexplained: under_way, first: None, from: una }
     }
 
-    /// A retransmission was sent with timestamp `value`.
-    pub(super) fn on_retransmit(&mut self, value: Option<u32>) {
+    /// A retransmission was sent. `first` is the timestamp of the first of those that are under way.
+    pub(super) fn on_retransmit(&mut self, first: Option<u32>) {
         self.sent += 1;
         self.unexplained += 1;
-        self.first = self.first.or(value);
+        self.first = self.first.or(first);
     }
 
     /// A D-SACK for a block that ends at `end` came.
