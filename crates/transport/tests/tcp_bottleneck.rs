@@ -48,7 +48,8 @@ impl Bottleneck {
 
     /// A flow that sends so many bytes, or for ever.
     fn flow(mut self, cc: &str, sender: &TcpConfig, receiver: &TcpConfig, bytes: Option<u64>) -> Self {
-        let control = |config: &TcpConfig| cc.parse::<Algorithm>().unwrap().build(&config.cc_config());
+        let control =
+            |config: &TcpConfig| cc.parse::<Algorithm>().expect("a known name").build(&config.cc_config());
         let mut client = Connection::client(sender.clone(), control(sender));
         match bytes {
             Some(bytes) => assert_eq!(client.write(bytes), bytes),

@@ -53,6 +53,7 @@ pub struct SlowStartParams {
 
 /// The state of what ends slow start early.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is boxed as a whole, and only until slow start has ended")]
 enum Detector {
     Linux(LinuxHystart),
     PlusPlus(PlusPlus),
