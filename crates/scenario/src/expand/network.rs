@@ -49,6 +49,7 @@ impl<'a> Network<'a> {
             delay: options.delay.unwrap_or_default().0,
             delays: options.delays.clone().unwrap_or_default(),
             queue: options.queue.clone().unwrap_or_default(),
+            pfc: options.pfc,
             loss: options.loss.clone().unwrap_or_default(),
             jitter: options.jitter.clone().unwrap_or_default(),
             down: options.down.clone().unwrap_or_default(),
