@@ -347,6 +347,11 @@ impl Arena {
         self.slots[index.index()].0.hop = hop;
     }
 
+    /// A packet's bytes on the wire, without framing.
+    pub(crate) fn size(&self, index: SlotId) -> u32 {
+        self.slots[index.index()].0.size
+    }
+
     /// A packet's ECN field.
     pub(crate) fn ecn(&self, index: SlotId) -> Ecn {
         self.slots[index.index()].0.ecn

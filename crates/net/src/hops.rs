@@ -96,6 +96,18 @@ impl Hops {
         Hops { table: table.collect(), marked: self.marked, ends: Arc::clone(&self.ends) }
     }
 
+    /// The link over which a packet came to the node where it waits for a link, given the hop after that; none at the beginning of its route.
+    pub(crate) fn source(&self, after: HopId) -> Option<LinkId> {
+        let hop = *self.table.get(after.0.checked_sub(2)? as usize)?;
+        (!hop.is_end()).then(|| hop.link())
+    }
+
+    /// Each pair of links that follow each other on a route.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (LinkId, LinkId)> {
+        let both = self.table.windows(2).filter(|pair| !pair[0].is_end() && !pair[1].is_end());
+        both.map(|pair| (pair[0].link(), pair[1].link()))
+    }
+
     /// Notes where each route begins and ends, given the ends of each link.
     pub(crate) fn note_ends(&mut self, of: impl Fn(LinkId) -> (NodeId, NodeId)) {
         let mut ends: Vec<(HopId, NodeId, NodeId)> = Vec::new();

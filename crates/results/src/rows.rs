@@ -203,6 +203,10 @@ table! {
         corrupted: u64 ["packets" compared terminal(9, "corrupted") if_any called("Packets corrupted")],
         /// Packets offered to the link.
         arrivals: u64 ["packets" called("Packets offered")],
+        /// How often the link was paused by priority flow control.
+        pauses: u64 ["" terminal(9, "pauses") if_any called("Pauses")],
+        /// For how long it was paused.
+        paused_s: f64 ["s" called("Paused")],
         /// Mean time in the queue of the packets transmitted.
         queue_delay_mean_ms: f64 ["ms" compared terminal(7, "queue") called("Queueing delay mean")],
         /// Longest time in the queue of a packet transmitted.

@@ -356,6 +356,15 @@ impl Check<'_> {
             path.push(Step::Index(i));
             self.error(&path, "the times in `down` overlap or are out of order", "");
         }
+        if let Some(pfc) = options.pfc {
+            if pfc.xoff.0.0 == 0 {
+                self.error(&below(&["pfc", "xoff"]), "`xoff` is out of range: 0 B", "allowed: above 0 B");
+            }
+            if let Some(xon) = pfc.xon.filter(|xon| *xon >= pfc.xoff) {
+                let message = format!("`xon` ({xon}) is not below `xoff` ({})", pfc.xoff);
+                self.error(&below(&["pfc", "xon"]), message, "");
+            }
+        }
         if let Some(Written(queue)) = &options.queue {
             component::check(self, &below(&["queue"]), queue.faults());
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use warpline_core::packet::{IPV4_HEADER, UDP_HEADER};
-use warpline_core::{Body, Datagram, Ecn, EndpointId, FlowId, Packet, TimerId, Timestamp};
+use warpline_core::{Datagram, Ecn, EndpointId, FlowId, Packet, TimerId, Timestamp};
 use warpline_net::Port;
 use warpline_transport::media::{self, MediaPacket, MediaParams, Receiver, Report, Sender};
 

@@ -1,6 +1,6 @@
 //! Turns an expanded scenario into a network with hosts: names become numbers, and defaults become values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use warpline_core::{FlowId, LinkId, NodeId, Streams, Timestamp};
@@ -55,6 +55,9 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc, cores: Cores) -> Res
     let mut records = Records::default();
     let mut names = Names::default();
     let used = Used::new(&expanded, scenario);
+    // Nodes with priority flow control.
+    let counting: BTreeSet<usize> =
+        expanded.links.iter().filter(|link| link.kind.pfc.is_some()).map(|link| link.to).collect();
     for link in (0..expanded.links.len() as u32).map(LinkId) {
         if !used.contains(link) {
             network.add_idle_link();
@@ -62,8 +65,9 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc, cores: Cores) -> Res
         }
         let spec = expanded.links.at(link);
         let name = expanded.link_name(&spec);
-        let (config, capacity) = link_config(&spec, name.clone(), scenario)
+        let (mut config, capacity) = link_config(&spec, name.clone(), scenario)
             .map_err(|fault| fault_of("link", &name, &fault.message))?;
+        config.counts_sources = counting.contains(&spec.from);
         let [from, to] = [spec.from, spec.to].map(|node| names.of(&expanded, node));
         links.push(LinkInfo { link, from, to, name: name.clone(), delay: config.delay, capacity });
         let id = network.add_link(config, &streams);
@@ -73,6 +77,13 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc, cores: Cores) -> Res
     }
 
     let ways = Ways::new(&expanded, (&names, &used), &links, scenario, &mut network)?;
+    if let Some(circle) = network.pfc_circle() {
+        let names: Vec<&str> = circle.iter().map(|&link| network.link(link).name()).collect();
+        return Err(RunError::Build(format!(
+            "priority flow control could stop links for ever, as each can wait for the next: {}; leave `pfc` out at one of them, or change the routes",
+            names.join(", ")
+        )));
+    }
     let mut world = ModelHosts::default();
     for (number, flow) in expanded.flows.iter().enumerate() {
         let kernel = |node: usize| scenario.traffic(&expanded.nodes[node]) == Traffic::Kernel;

@@ -302,6 +302,8 @@ impl Meter {
                 duplicated: stats.duplicated - before.duplicated,
                 corrupted: stats.corrupted - before.corrupted,
                 arrivals: stats.arrivals - before.arrivals,
+                pauses: stats.pauses - before.pauses,
+                paused_s: stats.paused_time.saturating_sub(before.paused_time).as_secs_f64(),
                 queue_delay_mean_ms: if served > 0 { ms(queued) / served as f64 } else { 0.0 },
                 queue_delay_max_ms: ms(stats.queued_max),
             });

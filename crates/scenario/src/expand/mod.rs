@@ -22,7 +22,7 @@ use warpline_transport::tcp::TcpConfig;
 use super::application::Application;
 use super::document::{Step, entry};
 use super::flow::{FlowRecordKind, Transport};
-use super::link::{DelayStep, Down, Jitter, LinkRecordKind, Loss, Queue, Radio};
+use super::link::{DelayStep, Down, Jitter, LinkRecordKind, Loss, Pfc, Queue, Radio};
 use super::quantity::StartTime;
 use super::{Cc, Scenario};
 pub use links::{LinkSpec, Links};
@@ -59,6 +59,8 @@ pub struct LinkKind {
     pub delays: Vec<DelayStep>,
     /// What waits in front of it.
     pub queue: Queue,
+    /// Priority flow control at its far end.
+    pub pfc: Option<Pfc>,
     /// Its loss model.
     pub loss: Loss,
     /// Which packets arrive twice.
@@ -141,6 +143,9 @@ impl LinkKind {
         }
         if self.jitter.is_some() {
             let _ = write!(text, ", {} jitter", self.jitter.0.words());
+        }
+        if self.pfc.is_some() {
+            text += ", paused by priority flow control";
         }
         if !self.down.is_empty() {
             text += ", down at times";
