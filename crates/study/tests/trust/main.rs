@@ -20,5 +20,6 @@ mod mpi;
 mod parameters;
 mod parts;
 mod properties;
+mod queues;
 mod support;
 mod tcp_options;
