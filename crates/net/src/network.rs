@@ -277,7 +277,8 @@ impl Network {
         }
         // What leads nowhere is in no circle: without these, a walk comes back to where it has been.
         loop {
-            let ends: Vec<u32> = next.iter().filter(|(_, after)| after.is_empty()).map(|(&link, _)| link).collect();
+            let ends: Vec<u32> =
+                next.iter().filter(|(_, after)| after.is_empty()).map(|(&link, _)| link).collect();
             let unknown = |link: &u32| !next.contains_key(link);
             let gone: BTreeSet<u32> = next.values().flatten().copied().filter(unknown).chain(ends).collect();
             if gone.is_empty() {

@@ -339,8 +339,11 @@ impl Part {
 
     /// Counts a packet that is about to wait for a link, if the node uses priority flow control. Returns whether there is room for it.
     fn take_in(&mut self, now: Timestamp, slot: SlotId, id: LinkId) -> bool {
-        let counts = matches!(&self.links[id.index()].kind, Kind::General(general) if general.counts_sources());
-        let Some(source) = counts.then(|| self.hops.source(self.arena.hop(slot))).flatten() else { return true };
+        let counts =
+            matches!(&self.links[id.index()].kind, Kind::General(general) if general.counts_sources());
+        let Some(source) = counts.then(|| self.hops.source(self.arena.hop(slot))).flatten() else {
+            return true;
+        };
         let Some(pfc) = self.links[source.index()].pfc() else { return true };
         let (has_room, message) = pfc.arrive(now, self.arena.size(slot));
         if let Some(at) = message {

@@ -102,6 +102,14 @@ fn windows_are_scaled_when_both_sides_offered_it() {
 }
 
 #[test]
+fn the_code_point_stands_before_the_ecn_field() {
+    let segment = Segment { flags: Flags::ACK, ..Segment::default() };
+    let voice = Packet { dscp: Dscp::EF, ..packet(1, Ecn::Ce, Body::Tcp(segment)) };
+    let wire = WireFormat::new().bytes(&example::book(), &voice, None).unwrap();
+    assert_eq!(wire.bytes[1], 46 << 2 | 3);
+}
+
+#[test]
 fn a_packet_too_long_for_ipv4_is_cut_not_refused() {
     let segment = Segment { len: 100_000, flags: Flags::ACK, ..Segment::default() };
     let packet = packet(1, Ecn::NotEct, Body::Tcp(segment));

@@ -243,7 +243,8 @@ impl ModelHosts {
         connection.set_recording(spec.record_tcp);
         connection.set_latency_log(end.sends() && spec.record_latency);
         let record = spec.record_tcp;
-        let mut endpoint = Box::new(TcpEndpoint::new(connection, routes, end, (flow, spec.marking), exchange));
+        let mut endpoint =
+            Box::new(TcpEndpoint::new(connection, routes, end, (flow, spec.marking), exchange));
         if !end.sends() && exchange.transfer {
             endpoint.watch = exchange.response.unwrap_or(u64::MAX);
         }

@@ -265,9 +265,7 @@ impl Qdisc for Cake {
         let mut first = true;
         while self.packets > 0 && self.shaper.due() <= now {
             let tin = self.next_tin(now)?;
-            while let Some(index) =
-                self.tins[tin].flows.turn(std::mem::take(&mut first), &mut self.stream)
-            {
+            while let Some(index) = self.tins[tin].flows.turn(std::mem::take(&mut first), &mut self.stream) {
                 match self.serve(now, tin, index, dropped) {
                     Turn::Sent(packet) => return Some(packet),
                     Turn::Empty => break,

@@ -350,6 +350,9 @@ mod tests {
         assert_eq!([next(), next(), next(), next()], [Some(0), Some(0), Some(1), Some(1)]);
         queue.enqueue(Timestamp::ZERO, Queued { class: 1, ..packet(0, 1000) }, &mut dropped);
         assert_eq!(queue.next_ready(Timestamp::ZERO), Some(Timestamp::ZERO + TimeDelta::from_millis(8)));
-        assert_eq!((queue.backlog(), queue.discard(Timestamp::ZERO, &mut dropped).is_some()), ((1, 1000), true));
+        assert_eq!(
+            (queue.backlog(), queue.discard(Timestamp::ZERO, &mut dropped).is_some()),
+            ((1, 1000), true)
+        );
     }
 }

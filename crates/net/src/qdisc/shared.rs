@@ -172,7 +172,10 @@ mod tests {
         assert_eq!(queues[0].backlog().0, 60);
         // The second finds 60 free and takes up to half of what is left. The first may take none until it holds less than what is free.
         fill(&mut queues[1]);
-        assert_eq!((queues[1].backlog().0, offer(&mut queues[0])), (30, Verdict::Dropped(DropReason::Overflow)));
+        assert_eq!(
+            (queues[1].backlog().0, offer(&mut queues[0])),
+            (30, Verdict::Dropped(DropReason::Overflow))
+        );
         for _ in 0..20 {
             queues[0].dequeue(Timestamp::ZERO, &mut Dropped::default());
         }
@@ -192,9 +195,8 @@ mod tests {
     fn what_finds_the_threshold_is_marked() {
         let threshold = Some(QueueLimit::Packets(2));
         let mut queue = queues(1, &SharedParams { threshold, ..params(1.0) }).remove(0);
-        let mut offer = |ecn| {
-            queue.enqueue(Timestamp::ZERO, Queued { ecn, ..packet(0, 1000) }, &mut Dropped::default())
-        };
+        let mut offer =
+            |ecn| queue.enqueue(Timestamp::ZERO, Queued { ecn, ..packet(0, 1000) }, &mut Dropped::default());
         assert_eq!([Ecn::Ect0; 3].map(&mut offer), [Verdict::Queued, Verdict::Queued, Verdict::Marked]);
         assert_eq!(offer(Ecn::NotEct), Verdict::Dropped(DropReason::Aqm));
     }

@@ -106,7 +106,13 @@ fn any_config() -> impl Strategy<Value = QdiscConfig> {
             })
         },
     );
-    let cake = (prop::option::of(rate()), 3_000u64..40_000, 1u64..20, (0usize..5, 0usize..8, 0usize..3), any::<bool>())
+    let cake = (
+        prop::option::of(rate()),
+        3_000u64..40_000,
+        1u64..20,
+        (0usize..5, 0usize..8, 0usize..3),
+        any::<bool>(),
+    )
         .prop_map(|(bandwidth, memlimit, rtt, (diffserv, flowmode, ack_filter), ingress)| {
             QdiscConfig::Cake(CakeParams {
                 bandwidth: bandwidth.flatten(),
@@ -128,11 +134,10 @@ fn any_config() -> impl Strategy<Value = QdiscConfig> {
         ];
         QdiscConfig::Htb(HtbParams { classes })
     });
-    let shared = (3_000u64..40_000, 0.1f64..4.0, prop::option::of(limit())).prop_map(
-        |(buffer, alpha, threshold)| {
+    let shared =
+        (3_000u64..40_000, 0.1f64..4.0, prop::option::of(limit())).prop_map(|(buffer, alpha, threshold)| {
             QdiscConfig::Shared(SharedParams { buffer: Bytes(buffer), alpha, threshold })
-        },
-    );
+        });
     // Each with its defaults, so that none can be forgotten here.
     let plain = (0..QdiscConfig::KINDS.len(), limit()).prop_map(|(number, limit)| {
         let limit = ("limit", Given::Text(limit.to_string()));

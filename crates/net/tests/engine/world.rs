@@ -226,7 +226,8 @@ fn qdisc() -> impl Strategy<Value = QdiscConfig> {
         QdiscConfig::Cake(CakeParams { bandwidth, memlimit, ingress, ..Default::default() })
     });
     // Of a node's buffer of 4 MB, some kilobytes.
-    let shared = (0.001f64..0.01).prop_map(|alpha| QdiscConfig::Shared(SharedParams { alpha, ..Default::default() }));
+    let shared =
+        (0.001f64..0.01).prop_map(|alpha| QdiscConfig::Shared(SharedParams { alpha, ..Default::default() }));
     let shaped = (limit(), 500_000u64..20_000_000, 1500u64..20_000).prop_map(|(limit, rate, burst)| {
         let (rate, burst) = (Some(Rate::from_bps(rate)), Some(Bytes(burst)));
         QdiscConfig::Tbf(TbfParams { limit, rate, burst, ..Default::default() })

@@ -37,7 +37,9 @@ pub(crate) fn faults(scenario: &Scenario, expanded: &Expanded) -> Vec<(Vec<Step>
         let first = *buffers.entry(link.from).or_insert(buffer);
         if first != buffer {
             let node = &expanded.nodes[link.from];
-            let message = format!("queue: the links of {node} share one buffer, which is {buffer} here and {first} at another; say the same at all of them");
+            let message = format!(
+                "queue: the links of {node} share one buffer, which is {buffer} here and {first} at another; say the same at all of them"
+            );
             note(link.kind.origin.clone(), Fault::new(&["queue", "buffer"], message));
         }
     }

@@ -22,5 +22,6 @@ mod mpi;
 mod parameters;
 mod parts;
 mod properties;
+mod queues;
 mod support;
 mod tcp_options;

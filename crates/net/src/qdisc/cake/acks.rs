@@ -174,8 +174,10 @@ mod tests {
 
     /// The place that is found when these segments of one connection wait.
     fn found(mode: CakeAckFilter, segments: &[Segment]) -> Option<usize> {
-        let packets: Vec<Packet> =
-            segments.iter().map(|segment| Packet::tcp(FlowId(1), EndpointId(2), *segment, Ecn::Ect0)).collect();
+        let packets: Vec<Packet> = segments
+            .iter()
+            .map(|segment| Packet::tcp(FlowId(1), EndpointId(2), *segment, Ecn::Ect0))
+            .collect();
         found_of(mode, &packets)
     }
 

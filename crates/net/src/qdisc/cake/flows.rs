@@ -294,7 +294,11 @@ mod tests {
         assert_eq!(flows.turn(true, &mut stream), Some(3));
         assert_eq!((flows.sparse_count, flows.bulk_count), (1, 2));
         // It had nothing: it is at rest at once, as its AQM has done nothing.
-        flows.ran_empty(3, &Law::new(warpline_core::TimeDelta::from_millis(100), None, 1514), Timestamp::ZERO);
+        flows.ran_empty(
+            3,
+            &Law::new(warpline_core::TimeDelta::from_millis(100), None, 1514),
+            Timestamp::ZERO,
+        );
         assert_eq!((flows.sparse_count, flows.flows[3].state), (0, State::Idle));
     }
 }

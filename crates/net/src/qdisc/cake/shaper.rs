@@ -159,6 +159,9 @@ mod tests {
         let mut shaper = Shaper::new(Some(Rate::from_bps(12_000_000)));
         shaper.charge(1500, true);
         (0..9).for_each(|_| shaper.charge(1500, false));
-        assert_eq!((shaper.next, shaper.due()), (Timestamp::from_millis(10), Timestamp::from_nanos(1_500_000)));
+        assert_eq!(
+            (shaper.next, shaper.due()),
+            (Timestamp::from_millis(10), Timestamp::from_nanos(1_500_000))
+        );
     }
 }

@@ -107,7 +107,9 @@ fn hosts_have_equal_shares_which_their_flows_divide() {
 #[test]
 fn flows_of_a_host_can_share_one_queue() {
     let sources: Vec<Source> = (0..9).map(|flow| source(flow, (if flow == 0 { 1 } else { 2 }, 9))).collect();
-    for (mode, alone) in [(CakeFlowMode::Srchost, 50), (CakeFlowMode::Dsthost, 11), (CakeFlowMode::Flowblind, 11)] {
+    for (mode, alone) in
+        [(CakeFlowMode::Srchost, 50), (CakeFlowMode::Dsthost, 11), (CakeFlowMode::Flowblind, 11)]
+    {
         let bytes = Bench::new(shaped(mode)).shares(&sources, 9_000);
         let total: u64 = bytes.values().sum();
         assert_eq!((bytes[&0] * 1000 / total + 5) / 10, alone, "{mode:?}");

@@ -107,7 +107,8 @@ impl ClassLine {
             }
             classes.push(class);
         }
-        let lends = |class: &ClassLine| classes.iter().any(|other| other.parent.as_ref() == Some(&class.name));
+        let lends =
+            |class: &ClassLine| classes.iter().any(|other| other.parent.as_ref() == Some(&class.name));
         let torn = classes.iter().zip(lines).find(|(class, _)| class.takes_some() && lends(class));
         if let Some((class, line)) = torn {
             return Err((line.clone(), format!("class {} lends to others and takes no packets", class.name)));
