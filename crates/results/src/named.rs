@@ -88,7 +88,8 @@ impl NamedMeasure {
     /// # Errors
     /// If there is no such column, with those that there are.
     pub fn parse(text: &str) -> Result<NamedMeasure, NoMeasure> {
-        const FORMS: &str = "write flow.NAME.COLUMN, link[A>B].COLUMN or total.COLUMN, for example flow.bulk.goodput";
+        const FORMS: &str =
+            "write flow.NAME.COLUMN, link[A>B].COLUMN or total.COLUMN, for example flow.bulk.goodput";
         let text = text.trim();
         let wrong = |message: String| NoMeasure { message, help: FORMS.to_owned() };
         let head = text.split(['.', '[']).next().unwrap_or_default();
@@ -148,12 +149,17 @@ impl NamedMeasure {
             About::Flow => {
                 if let Some(flow) = summary.flows.iter().find(|flow| flow.name == self.name) {
                     // A column that only groups have is that of the flow's group if it is alone there.
-                    let alone = summary.groups.iter().find(|group| group.group == flow.group && group.flows == 1);
-                    return Ok(value_of(flow, column)
-                        .or_else(|| alone.and_then(|group| value_of(group, column))));
+                    let alone =
+                        summary.groups.iter().find(|group| group.group == flow.group && group.flows == 1);
+                    return Ok(
+                        value_of(flow, column).or_else(|| alone.and_then(|group| value_of(group, column)))
+                    );
                 }
                 let Some(group) = summary.groups.iter().find(|group| group.group == self.name) else {
-                    return unknown("flow", summary.groups.iter().map(|group| group.group.as_str()).collect());
+                    return unknown(
+                        "flow",
+                        summary.groups.iter().map(|group| group.group.as_str()).collect(),
+                    );
                 };
                 if numbers::<GroupSummary>().any(|own| own.info.name == column) {
                     return Ok(value_of(group, column));
@@ -165,7 +171,10 @@ impl NamedMeasure {
                 match (members.next(), members.next()) {
                     (Some(only), None) => Ok(value_of(only, column)),
                     (first, _) => Err(NoMeasure {
-                        message: format!("`{}` is several flows, which have no `{column}` together", self.name),
+                        message: format!(
+                            "`{}` is several flows, which have no `{column}` together",
+                            self.name
+                        ),
                         help: first
                             .map(|flow| format!("name one of them, for example flow[{}].{column}", flow.name))
                             .unwrap_or_default(),

@@ -48,7 +48,8 @@ impl Check<'_> {
         for (index, text) in self.scenario.expect.iter().enumerate() {
             if !text.contains(['<', '>']) {
                 let path = [key("expect"), Step::Index(index)];
-                let help = "write MEASURE < VALUE, or with <=, > or >=, for example \"flow.bulk.goodput > 1Mbit/s\"";
+                let help =
+                    "write MEASURE < VALUE, or with <=, > or >=, for example \"flow.bulk.goodput > 1Mbit/s\"";
                 self.error(&path, format!("`expect` cannot be {text:?}"), help);
             }
         }

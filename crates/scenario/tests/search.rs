@@ -20,7 +20,8 @@ fn all_errors_of_a_bad_search_are_reported() {
 
 #[test]
 fn a_measure_that_is_not_there_has_its_place_in_the_file() {
-    let text = "scenario = \"base.toml\"\nmaximise = \"flow.bulk.speed\"\nvary = { seed = { from = 1, to = 9 } }\n";
+    let text =
+        "scenario = \"base.toml\"\nmaximise = \"flow.bulk.speed\"\nvary = { seed = { from = 1, to = 9 } }\n";
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad-search");
     let base = warpline_scenario::Source::read(&directory.join("base.toml")).unwrap();
     let search = SearchFile::over("x.search.toml", text, &base).unwrap();

@@ -107,9 +107,11 @@ fn a_search_that_was_stopped_goes_on_where_it_was() {
     let (whole, broken) = (directory.path().join("whole"), directory.path().join("broken"));
     let file = outages(2, 60);
     found(&file, &into(&whole, 1));
-    let stop = |count| move |advance: warpline_study::search::Advance| match advance.count < count {
-        true => Control::Continue,
-        false => Control::Stop,
+    let stop = |count| {
+        move |advance: warpline_study::search::Advance| match advance.count < count {
+            true => Control::Continue,
+            false => Control::Stop,
+        }
     };
     let stopped = search(&file, &into(&broken, 1), &stop(30)).unwrap();
     assert!(!stopped.complete && stopped.count >= 20, "{stopped:?}");
@@ -165,7 +167,9 @@ fn wrong_measures_are_told_at_their_place() {
         let file = file(&format!("minimise = \"{measure}\"\nvary = {{ seed = {{ from = 1, to = 9 }} }}"));
         search(&file, &SearchOptions::default(), &|_| Control::Continue).unwrap_err().to_string()
     };
-    insta::assert_snapshot!(wrong("flow.cbr.speed"));
+    let speed = wrong("flow.cbr.speed");
+    assert!(speed.contains("a flow has no column `speed`\n --> test.search.toml:2:12"), "{speed}");
+    assert!(speed.contains("help: its columns: flows, goodput_bps, "), "{speed}");
     insta::assert_snapshot!(wrong("flow.bulk.goodput"));
     insta::assert_snapshot!(wrong("flow.cbr.completion_mean"));
 }
@@ -185,7 +189,8 @@ fn unmet(scenario: &Scenario) -> Vec<String> {
 #[test]
 fn the_counterexamples_of_the_examples_show_their_harm() {
     for name in ["bbr-starvation", "bbr-stall", "nice-slowdown"] {
-        let load = |ending: &str| Scenario::load(&examples().join(format!("{name}{ending}.toml")), &[]).unwrap();
+        let load =
+            |ending: &str| Scenario::load(&examples().join(format!("{name}{ending}.toml")), &[]).unwrap();
         let search = SearchFile::load(&examples().join(format!("{name}.search.toml"))).unwrap();
         let found = load(".found");
         assert_eq!(unmet(&found), [""; 0], "{name}");
@@ -196,5 +201,8 @@ fn the_counterexamples_of_the_examples_show_their_harm() {
         };
         assert_eq!(unmet(&spared).len(), 1, "{name}");
     }
-    assert_eq!(unmet(&Scenario::load(&examples().join("nice-slowdown.found-against.toml"), &[]).unwrap()), [""; 0]);
+    assert_eq!(
+        unmet(&Scenario::load(&examples().join("nice-slowdown.found-against.toml"), &[]).unwrap()),
+        [""; 0]
+    );
 }

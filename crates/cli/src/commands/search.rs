@@ -127,10 +127,16 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         }
         Err(SearchError::Scenario(wrong)) => return Err(Failure::usage(wrong)),
         Err(SearchError::Run(error)) => return Err(run::failure(error)),
-        Err(wrong @ (SearchError::Exists(_) | SearchError::Occupied(_))) => return Err(Failure::usage(wrong)),
+        Err(wrong @ (SearchError::Exists(_) | SearchError::Occupied(_))) => {
+            return Err(Failure::usage(wrong));
+        }
         Err(error) => return Err(Failure::output(error)),
     };
-    output::print(&if args.json { as_json(&file, &outcome) } else { as_text(&file, &outcome, out.as_deref()) })?;
+    output::print(&if args.json {
+        as_json(&file, &outcome)
+    } else {
+        as_text(&file, &outcome, out.as_deref())
+    })?;
     if outcome.complete {
         return Ok(Code::Success);
     }
@@ -152,9 +158,9 @@ fn unit(file: &SearchFile) -> Option<Unit> {
 }
 
 fn as_json(file: &SearchFile, outcome: &Outcome) -> String {
-    let worst = outcome.worst.as_ref().map(|worst| {
-        json!({"before": worst.before, "value": worst.value, "sets": worst.sets, "file": worst.file})
-    });
+    let worst = outcome.worst.as_ref().map(
+        |worst| json!({"before": worst.before, "value": worst.value, "sets": worst.sets, "file": worst.file}),
+    );
     let value = json!({
         "measure": outcome.measure.to_string(),
         "maximise": file.maximise,

@@ -39,11 +39,11 @@ use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::Scenario;
 use super::check::{check, toml_text};
 use super::diagnostics::{Collector, Diagnostics, Sources};
 use super::document::{Data, Entry, Node, Place, Step, Table, key};
 use super::source::Source;
-use super::Scenario;
 use template::{Drawn, Template};
 
 /// A search file as it is written.
@@ -190,7 +190,8 @@ impl SearchFile {
         if !errors.is_empty() {
             return Err(errors.finish(&sources));
         }
-        let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Written>().to_value();
+        let schema =
+            SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Written>().to_value();
         // What is varied is no part of the schema: its keys are the scenario's.
         let mut plain = node.clone();
         for free in ["vary", "against"] {
@@ -219,7 +220,8 @@ impl SearchFile {
         };
         let base = base(&written.scenario)?;
         let scenario = base.load(&[])?;
-        let against = written.against.iter().map(|(key, value)| format!("{key}={}", toml_text(value))).collect();
+        let against =
+            written.against.iter().map(|(key, value)| format!("{key}={}", toml_text(value))).collect();
         let search = SearchFile {
             base,
             scenario,
@@ -267,7 +269,10 @@ impl SearchFile {
         for set in &self.against {
             if let Err(wrong) = self.base.load(std::slice::from_ref(set)) {
                 let name = self.node.at(&[key("against")]).and_then(Node::table).and_then(|keys| {
-                    keys.0.iter().map(|entry| entry.key.as_str()).find(|key| set.starts_with(&format!("{key}=")))
+                    keys.0
+                        .iter()
+                        .map(|entry| entry.key.as_str())
+                        .find(|key| set.starts_with(&format!("{key}=")))
                 });
                 note("against", name.unwrap_or_default(), wrong);
             }
@@ -443,7 +448,8 @@ mod tests {
 
     #[test]
     fn entries_that_say_when_are_in_order() {
-        let outage = r#""link[a-b].down" = { list = 2, of = { at = { from = "0s", to = "8s" }, for = "1s" } }"#;
+        let outage =
+            r#""link[a-b].down" = { list = 2, of = { at = { from = "0s", to = "8s" }, for = "1s" } }"#;
         let search = search(outage).unwrap();
         let point = search.draw(&[0.75, 0.25]);
         let wanted = r#"link[a-b].down=[{ at = "2s", for = "1s" }, { at = "6s", for = "1s" }]"#;

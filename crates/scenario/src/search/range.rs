@@ -72,7 +72,8 @@ impl Range {
             (Data::Text(low), Data::Text(high)) => read(low, high),
             (low, high) => number(low).zip(number(high)).map(|(low, high)| (Unit::Number, low, high)),
         };
-        let Some((unit, from_value, to_value)) = found.filter(|(_, low, high)| (high - low).is_finite()) else {
+        let Some((unit, from_value, to_value)) = found.filter(|(_, low, high)| (high - low).is_finite())
+        else {
             let message = format!("no range leads from {} to {}", from.describe(), to.describe());
             let help = "both are numbers, or both are times, rates, sizes, or numbers with the same unit, for example from = \"5ms\", to = \"1s\"";
             return Err((message, help.to_owned()));

@@ -63,7 +63,8 @@ impl Template {
                     }
                 };
                 let (Some(from), Some(to)) = (table.value("from"), table.value("to")) else {
-                    let help = vec!["for example { from = \"5ms\", to = \"1s\", scale = \"log\" }".to_owned()];
+                    let help =
+                        vec!["for example { from = \"5ms\", to = \"1s\", scale = \"log\" }".to_owned()];
                     errors.add(&node.place, path, "a range needs `from` and `to`", help);
                     return fixed();
                 };
@@ -77,8 +78,13 @@ impl Template {
             }
             Data::Table(table) if table.find("choices").is_some() => {
                 only(table, &["choices"], path, errors);
-                let choices: Vec<Value> =
-                    table.value("choices").map(Node::items).unwrap_or_default().iter().map(Node::to_json).collect();
+                let choices: Vec<Value> = table
+                    .value("choices")
+                    .map(Node::items)
+                    .unwrap_or_default()
+                    .iter()
+                    .map(Node::to_json)
+                    .collect();
                 if choices.is_empty() {
                     let help = vec!["for example { choices = [\"reno\", \"cubic\"] }".to_owned()];
                     errors.add(&node.place, &below(key("choices")), "`choices` needs a list of values", help);
@@ -98,7 +104,12 @@ impl Template {
                 };
                 let Some(of) = table.value("of") else {
                     let help = vec!["for example { list = 5, of = { from = 1, to = 1000 } }".to_owned()];
-                    errors.add(&node.place, path, "`list` needs `of`, from which its entries are drawn", help);
+                    errors.add(
+                        &node.place,
+                        path,
+                        "`list` needs `of`, from which its entries are drawn",
+                        help,
+                    );
                     return fixed();
                 };
                 Template::List(count, Box::new(Template::read(of, &below(key("of")), errors)))
@@ -143,9 +154,9 @@ impl Template {
                 Drawn::List(entries)
             }
             Template::Array(items) => Drawn::Array(items.iter().map(|item| item.draw(shares)).collect()),
-            Template::Table(entries) => {
-                Drawn::Table(entries.iter().map(|(key, template)| (key.clone(), template.draw(shares))).collect())
-            }
+            Template::Table(entries) => Drawn::Table(
+                entries.iter().map(|(key, template)| (key.clone(), template.draw(shares))).collect(),
+            ),
         }
     }
 }

@@ -85,8 +85,7 @@ pub(super) fn write(
     let scenario = |point: &Point, against: bool, name: &str, expect: Option<&Condition>| {
         let scenario = search.at(point, against)?;
         let expect = expect.map(ToString::to_string);
-        let seeds = (search.seeds > 1)
-            .then(|| ReplicationPlan { runs: Some(search.seeds), seeds: None });
+        let seeds = (search.seeds > 1).then(|| ReplicationPlan { runs: Some(search.seeds), seeds: None });
         let name = format!("{}-{name}", search.scenario.name);
         let expect = scenario.expect.iter().cloned().chain(expect).collect();
         Ok::<_, SearchError>(Scenario { name, expect, replications: seeds, ..scenario })
@@ -150,7 +149,8 @@ fn conditions(
         false => (Relation::AtMost, Relation::Above),
     };
     let measure = evaluator.measure.clone();
-    let spared = (against && apart).then(|| Condition { measure: measure.clone(), relation: opposite, bound });
+    let spared =
+        (against && apart).then(|| Condition { measure: measure.clone(), relation: opposite, bound });
     Ok((Condition { measure, relation, bound }, spared))
 }
 

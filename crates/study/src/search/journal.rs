@@ -47,7 +47,12 @@ impl Journal {
     ///
     /// # Errors
     /// Never, as it is written later.
-    pub(super) fn add(&mut self, phase: &str, values: &Values, value: Option<f64>) -> Result<(), ResultError> {
+    pub(super) fn add(
+        &mut self,
+        phase: &str,
+        values: &Values,
+        value: Option<f64>,
+    ) -> Result<(), ResultError> {
         self.count += 1;
         let number = self.count.to_string();
         let value = value.map(|value| value.to_string()).unwrap_or_default();
