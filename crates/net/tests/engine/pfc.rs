@@ -27,10 +27,10 @@ fn burst(route: usize, at_us: u64, count: u32) -> Burst {
 
 fn run(links: Vec<LinkConfig>, routes: &[&[u32]], bursts: Vec<Burst>) -> (Scripted, Vec<LinkStats>) {
     let routes = routes.iter().map(|route| route.iter().map(|&link| LinkId(link)).collect()).collect();
-    let (mut network, mut hosts) = World { links, routes, bursts }.build(&Manner::default());
+    let (mut network, mut hosts) = World { links: links.clone(), routes, bursts }.build(&Manner::default());
     network.run_until(Timestamp::from_secs(10), &mut hosts, u64::MAX);
     let stats = counters(&mut network);
-    conserved(&stats, network.packets());
+    conserved(&links, &stats, network.packets());
     (hosts, stats)
 }
 
