@@ -266,6 +266,7 @@ proptest! {
             initial_window: segments * mss,
             initial_ssthresh: ssthresh.map_or(u64::MAX, |segments| segments * mss),
             seed: 7,
+            saved: None,
         };
         // A multiple, so that nothing is lost in rounding.
         let change = MssChange { before: config(mss), after: config(3 * mss) };

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use warpline_core::parameter::{Parameters, Words};
-use warpline_core::{Flags, SackBlocks, Segment, SynOptions, TimeDelta, Timestamp};
+use warpline_core::{Ecn, Flags, SackBlocks, Segment, SynOptions, TimeDelta, Timestamp};
 use warpline_transport::cc::{Algorithm, Controller, Phase};
 use warpline_transport::tcp::{Connection, TcpConfig, TcpPreset};
 
@@ -181,7 +181,8 @@ impl Machine {
             syn,
             flags: packet.flags,
         };
-        self.tcp.handle_segment(self.now, &segment, ce);
+        let ecn = if ce { Ecn::Ce } else { Ecn::NotEct };
+        self.tcp.handle_segment(self.now, &segment, ecn);
     }
 
     fn call(&mut self, name: &str, argument: &str, result: Option<u64>) -> Result<(), String> {
