@@ -1,7 +1,7 @@
 //! A small made-up run for the tests of this module: a connection with loss, SACK, a D-SACK and ECN, and a UDP flow.
 
 use warpline_core::packet::{
-    Body, Datagram, Ecn, EndpointId, Flags, FlowId, LinkId, NodeId, Packet, SackBlocks, Segment, SynOptions,
+    Datagram, Ecn, EndpointId, Flags, FlowId, LinkId, NodeId, Packet, SackBlocks, Segment, SynOptions,
 };
 use warpline_core::record::{DropReason, LinkEvent, LinkRecord, LossTrigger, Phase, TcpEvent, TcpRecord};
 use warpline_core::time::{TimeDelta, Timestamp};

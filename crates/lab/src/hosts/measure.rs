@@ -9,7 +9,7 @@ use warpline_capacity::{
     CapClient, CapServer, HostResults, Identity, Outcome, ProbeReply, ServerLimits, Treno, TrenoOutcome,
 };
 use warpline_core::packet::{IPV4_HEADER, UDP_HEADER};
-use warpline_core::{Body, Datagram, Ecn, EndpointId, FlowId, Packet, TimerId, Timestamp};
+use warpline_core::{Datagram, Ecn, EndpointId, FlowId, Packet, TimerId, Timestamp};
 use warpline_net::{Port, RouteId};
 use warpline_scenario::plan::Tool;
 
