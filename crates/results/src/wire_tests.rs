@@ -106,7 +106,7 @@ fn the_code_point_stands_before_the_ecn_field() {
     let segment = Segment { flags: Flags::ACK, ..Segment::default() };
     let voice = Packet { dscp: Dscp::EF, ..packet(1, Ecn::Ce, Body::Tcp(segment)) };
     let wire = WireFormat::new().bytes(&example::book(), &voice, None).unwrap();
-    assert_eq!(wire.bytes[1], 46 << 2 | 3);
+    assert_eq!(wire.bytes[1], (46 << 2) | 3);
 }
 
 #[test]

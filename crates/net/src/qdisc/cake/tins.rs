@@ -108,7 +108,7 @@ const LEAST_RATE: u64 = 64 * 8;
 
 /// Bytes that a queue may send in a round: what the tin's rate carries in 1/4096 s, from 300 to 1514.
 fn flow_quantum(rate: Option<Rate>) -> u32 {
-    rate.map_or(1514, |rate| (rate.as_bps() / 8 >> 12).clamp(300, 1514) as u32)
+    rate.map_or(1514, |rate| ((rate.as_bps() / 8) >> 12).clamp(300, 1514) as u32)
 }
 
 /// A tin.

@@ -82,7 +82,7 @@ impl FromStr for ClassLine {
         }
         let usual = (rate.as_bps() / 80).clamp(QUANTA.0, QUANTA.1);
         let quantum = quantum.map_or(usual, |Bytes(bytes)| bytes).clamp(1, u64::from(u32::MAX)) as u32;
-        let (name, parent) = (name.to_owned(), parent);
+        let name = name.to_owned();
         Ok(ClassLine { name, parent, rate, ceil, burst, cburst, prio, quantum, classes, dscps, leaf })
     }
 }
