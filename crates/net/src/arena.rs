@@ -363,7 +363,7 @@ mod tests {
             assert!(arena.mark(slots[0]) && !arena.mark(slots[0]));
             slots.into_iter().for_each(|slot| arena.free(slot));
         }
-        assert_eq!((arena.live(), arena.slots.len()), (0, 5));
+        assert_eq!((arena.live(), arena.slots.len()), (0, 6));
     }
 
     #[test]
