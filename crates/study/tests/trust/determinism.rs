@@ -180,6 +180,8 @@ fn rows(outcome: &RunOutcome) -> (Vec<FlowRow>, Vec<LinkRow>, u64) {
     let mut flows = outcome.summary.flows.clone();
     for flow in &mut flows {
         (flow.latency_p50_ms, flow.latency_p95_ms, flow.latency_p99_ms) = (None, None, None);
+        // It comes of the samples.
+        flow.stalled_max_s = None;
     }
     (flows, outcome.summary.links.clone(), outcome.packet_hops)
 }

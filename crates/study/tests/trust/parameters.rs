@@ -72,14 +72,21 @@ fn parameters() -> Vec<Parameter> {
 /// A small scenario with `value` for the parameter.
 fn with(parameter: &Parameter, value: Option<&Value>) -> Value {
     let mut table = parameter.table.clone();
-    if let Some(value) = value {
-        table.insert(parameter.name.clone(), value.clone());
-    }
     let mut scenario = json!({
         "duration": "150ms",
         "link": [{ "between": ["a", "b"], "rate": "10Mbit/s", "delay": "5ms" }],
         "flow": [{ "from": "a", "to": "b" }],
     });
+    if parameter.holder == "cc" {
+        // Of media and bulk, what this congestion control is for.
+        scenario["flow"][0]["cc"] = Value::Object(table.clone());
+        if Scenario::from_json(scenario.clone(), &[], Path::new("")).is_err() {
+            scenario["flow"][0]["app"] = json!("media");
+        }
+    }
+    if let Some(value) = value {
+        table.insert(parameter.name.clone(), value.clone());
+    }
     let holder = if matches!(parameter.holder, "cc" | "tcp") { "flow" } else { "link" };
     scenario[holder][0][parameter.holder] = Value::Object(table);
     scenario

@@ -57,7 +57,7 @@ fn acknowledgements_are_delayed_as_set() {
     // A single segment waits for the full delay.
     let lone =
         |tcp: &str| bulk("", &format!("max_window = \"1p\", {tcp}")).flow("bulk.0").latency_mean_ms.unwrap();
-    close(lone("delayed_ack = \"100ms\""), 121.552, 0.01);
+    close(lone("delayed_ack = \"100ms\", quick_acks = 0"), 121.552, 0.01);
     close(lone("delayed_ack = \"0s\""), 21.552, 0.01);
     close(lone("delayed_ack = \"100ms\", quick_acks = 1000"), 21.552, 0.01);
 }

@@ -260,7 +260,8 @@ impl Cdg {
         if rest > 0 {
             self.window.additive_increase(rest);
         }
-        self.shadow = self.shadow.saturating_add(self.window.cwnd - before);
+        // An early end of slow start can lower the window (SEARCH).
+        self.shadow = self.shadow.saturating_add(self.window.cwnd.saturating_sub(before));
     }
 }
 
