@@ -386,9 +386,9 @@ impl<C: CongestionControl> Sender<C> {
             fields.ce = self.take_marks(segment.flags, &mut delivery);
         }
         self.on_probe_ack(now, log, segment, advanced, dsack);
-        self.try_undo(now, log, segment, advanced);
+        let looks = self.try_undo(now, log, segment, advanced);
         self.judge_time_out(now, log, advanced, duplicate, &delivery);
-        let newly_lost = self.on_signs(now, log, advanced, prior_una, &delivery);
+        let newly_lost = looks && self.on_signs(now, log, advanced, prior_una, &delivery);
         let in_flight = self.in_flight();
         if let Some(prr) = self.episode.prr() {
             prr.on_ack(delivery.bytes, advanced && !newly_lost, in_flight, self.mss);
