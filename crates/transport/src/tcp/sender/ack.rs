@@ -180,10 +180,8 @@ impl<C: CongestionControl> Sender<C> {
         if let Some(rtt) = sample {
             log.stats.note_rtt(rtt);
         }
-        if self.uses.rack {
-            if Rack::is_known(now, &newest, fields.echo(), self.rtt.min()) {
-                self.rack.advance(now, &newest);
-            }
+        if self.uses.rack && Rack::is_known(now, &newest, fields.echo(), self.rtt.min()) {
+            self.rack.advance(now, &newest);
         }
         self.report::<true>(now, fields, acked, Some(&newest), sample, prior_in_flight, true);
         self.rearm_in::<true>(now);
@@ -357,13 +355,12 @@ impl<C: CongestionControl> Sender<C> {
         let prior_una = self.una;
         let forward = self.una.max(self.board.sacked_end);
         let advanced = segment.ack > self.una;
-        let emulated = if self.uses.sack { 0 } else { self.board.sacked };
         let mut delivery = Delivery::NONE;
         let min_rtt = self.rtt.min();
         let echo = if advanced { fields.echo() } else { None };
         let is_known = |sent: &Sent| Rack::is_known(now, sent, echo, min_rtt);
         if advanced {
-            self.acknowledge_cumulatively(now, log, segment.ack, forward, emulated, &mut delivery, is_known);
+            self.acknowledge_cumulatively(now, log, segment.ack, forward, &mut delivery, is_known);
         }
         let dsack = self.uses.sack
             && !segment.sack.is_empty()
@@ -444,12 +441,12 @@ impl<C: CongestionControl> Sender<C> {
         log: &mut Log,
         ack: u64,
         forward: u64,
-        emulated: u64,
         delivery: &mut Delivery,
         is_known: impl Fn(&Sent) -> bool,
     ) {
         let acked = ack - self.una;
         // Duplicate acknowledgements stood for segments that are now counted themselves.
+        let emulated = if self.uses.sack { 0 } else { self.board.sacked };
         self.board.sacked -= emulated;
         while let Some(sent) = self.board.pop(ack) {
             if sent.flags & Sent::SACKED == 0 {
