@@ -69,7 +69,10 @@ impl Machine {
         for (line, name, value) in &script.options {
             let told = match name.as_str() {
                 "preset" => match TcpPreset::ALL.iter().find(|preset| preset.word() == value) {
-                    Some(preset) => Ok(config = preset.config()),
+                    Some(preset) => {
+                        config = preset.config();
+                        Ok(())
+                    }
                     None => Err(format!("there is no preset `{value}`")),
                 },
                 "cc" => value.parse().map(|parsed| algorithm = parsed).map_err(|error| format!("{error}")),

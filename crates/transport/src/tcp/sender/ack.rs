@@ -189,10 +189,8 @@ impl<C: CongestionControl> Sender<C> {
         if let Some(rtt) = sample {
             log.stats.note_rtt(rtt);
         }
-        if self.uses.rack {
-            if Rack::is_known(now, &newest, fields.echo(), self.rtt.min()) {
-                self.rack.advance(now, &newest);
-            }
+        if self.uses.rack && Rack::is_known(now, &newest, fields.echo(), self.rtt.min()) {
+            self.rack.advance(now, &newest);
         }
         self.report::<true>(now, fields, acked, Some(&newest), sample, prior_in_flight, true);
         self.rearm_in::<true>(now);
@@ -367,13 +365,12 @@ impl<C: CongestionControl> Sender<C> {
         let prior_una = self.una;
         let forward = self.una.max(self.board.sacked_end);
         let advanced = segment.ack > self.una;
-        let emulated = if self.uses.sack { 0 } else { self.board.sacked };
         let mut delivery = Delivery::NONE;
         let min_rtt = self.rtt.min();
         let echo = if advanced { fields.echo() } else { None };
         let is_known = |sent: &Sent| Rack::is_known(now, sent, echo, min_rtt);
         if advanced {
-            self.acknowledge_cumulatively(now, log, segment.ack, forward, emulated, &mut delivery, is_known);
+            self.acknowledge_cumulatively(now, log, segment.ack, forward, &mut delivery, is_known);
         }
         let dsack = self.uses.sack
             && !segment.sack.is_empty()
@@ -396,9 +393,9 @@ impl<C: CongestionControl> Sender<C> {
             fields.ce = self.take_marks(segment, &mut delivery);
         }
         self.on_probe_ack(now, log, segment, advanced, dsack);
-        self.try_undo(now, log, segment, advanced);
+        let looks = self.try_undo(now, log, segment, advanced);
         self.judge_time_out(now, log, advanced, duplicate, &delivery);
-        let newly_lost = self.on_signs(now, log, advanced, prior_una, &delivery);
+        let newly_lost = looks && self.on_signs(now, log, advanced, prior_una, &delivery);
         let in_flight = self.in_flight();
         if let Some(prr) = self.episode.prr() {
             prr.on_ack(delivery.bytes, advanced && !newly_lost, in_flight, self.mss);
@@ -464,12 +461,12 @@ impl<C: CongestionControl> Sender<C> {
         log: &mut Log,
         ack: u64,
         forward: u64,
-        emulated: u64,
         delivery: &mut Delivery,
         is_known: impl Fn(&Sent) -> bool,
     ) {
         let acked = ack - self.una;
         // Duplicate acknowledgements stood for segments that are now counted themselves.
+        let emulated = if self.uses.sack { 0 } else { self.board.sacked };
         self.board.sacked -= emulated;
         while let Some(sent) = self.board.pop(ack) {
             if sent.flags & Sent::SACKED == 0 {

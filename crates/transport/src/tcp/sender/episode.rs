@@ -57,6 +57,8 @@ pub(super) struct Recovery {
     pub prr: Option<Prr>,
     /// The next retransmission goes out whatever the window says (fast retransmit, partial acknowledgement).
     pub force: bool,
+    /// What counts as lost waits for the next acknowledgement, which may show that it is not.
+    pub hold: bool,
     /// The rescue retransmission was sent (RFC 6675): one per recovery.
     pub rescued: bool,
     /// Without SACK: the first partial acknowledgement has restarted the retransmission timer, and no other does (RFC 6582 section 3.2
@@ -70,7 +72,7 @@ impl Episode {
 
     /// A recovery begins.
     pub(super) fn recovery(prr: Option<Prr>) -> Episode {
-        Episode::Recovery(Recovery { prr, force: true, rescued: false, impatient: false })
+        Episode::Recovery(Recovery { prr, force: true, hold: false, rescued: false, impatient: false })
     }
 
     /// Its name in the interface of congestion control.
@@ -115,9 +117,18 @@ impl Episode {
             _ => false,
         }
     }
-    /// Whether what counts as lost waits until new data has been acknowledged (F-RTO).
+    /// Whether what counts as lost waits for an acknowledgement.
     pub(super) fn holds_retransmissions(&self) -> bool {
-        matches!(self, Episode::Loss { frto: Frto::NewData, .. })
+        matches!(
+            self,
+            Episode::Loss { frto: Frto::NewData, .. } | Episode::Recovery(Recovery { hold: true, .. })
+        )
+    }
+    /// Sets whether what a recovery takes for lost waits for the next acknowledgement.
+    pub(super) fn set_hold(&mut self, on: bool) {
+        if let Episode::Recovery(recovery) = self {
+            recovery.hold = on;
+        }
     }
     /// Whether a recovery without SACK has restarted its timer for the last time.
     pub(super) fn is_impatient(&self) -> bool {

@@ -70,7 +70,7 @@ impl<C: CongestionControl> Sender<C> {
         let newly_lost = self.find_losses(now, log, advanced);
         match self.episode {
             Episode::Recovery(_) | Episode::Loss { .. } => {}
-            _ if self.board.has_waiting() => {
+            _ if self.board.lost > 0 => {
                 let trigger = if self.uses.rack { LossTrigger::Rack } else { LossTrigger::DupAcks };
                 if self.config.recovery == Recovery::Tahoe {
                     log.stats.recoveries += 1;
@@ -155,6 +155,7 @@ impl<C: CongestionControl> Sender<C> {
         if newly_lost && self.episode.phase() < Phase::Recovery {
             self.enter_recovery(now, log, LossTrigger::Rack, 0);
         } else if newly_lost {
+            self.episode.set_hold(false);
             let in_flight = self.in_flight();
             if let Some(prr) = self.episode.prr() {
                 prr.on_ack(0, false, in_flight, self.mss);

@@ -55,15 +55,29 @@ impl Undo {
 }
 
 impl<C: CongestionControl> Sender<C> {
-    /// Undoes the last reduction if the acknowledgement shows that it was spurious.
-    pub(super) fn try_undo(&mut self, now: Timestamp, log: &mut Log, segment: &Segment, advanced: bool) {
-        let Some(undo) = &self.undo else { return };
-        let repairing = self.episode.phase() >= Phase::Recovery;
-        let by_echo = advanced && repairing && undo.echo_is_older(segment);
-        if !(by_echo || undo.is_explained()) {
-            return;
+    /// Undoes the last reduction if the acknowledgement shows that it was spurious. Returns whether losses are to be looked for.
+    pub(super) fn try_undo(
+        &mut self,
+        now: Timestamp,
+        log: &mut Log,
+        segment: &Segment,
+        advanced: bool,
+    ) -> bool {
+        self.episode.set_hold(false);
+        let Some(undo) = &self.undo else { return true };
+        let phase = self.episode.phase();
+        let by_echo = advanced && phase >= Phase::Recovery && undo.echo_is_older(segment);
+        if by_echo && phase == Phase::Recovery && self.una < self.recover && self.board.retrans > 0 {
+            // A segment was late, but of others retransmissions are under way: until they are answered, nothing more is taken for lost or sent
+            // again (Linux tcp_try_undo_partial).
+            self.episode.set_hold(true);
+            return false;
         }
-        self.take_back(now, log);
+        if by_echo || undo.is_explained() {
+            // D-SACKs speak of what was sent again, not of all that counts as lost (Linux tcp_try_undo_dsack).
+            self.take_back(now, log, by_echo || phase == Phase::Loss);
+        }
+        true
     }
 
     /// F-RTO after a time-out: data that was sent once and is acknowledged shows that it was not lost. So that there may be such an
@@ -80,8 +94,10 @@ impl<C: CongestionControl> Sender<C> {
         if *frto == Frto::Off {
             return;
         }
-        if delivery.lowest_once <= self.recover {
-            return self.take_back(now, log);
+        // Without SACK, what was sent once may only have waited at the receiver for what was sent again.
+        let original = self.uses.sack || !delivery.ambiguous;
+        if original && delivery.lowest_once <= self.recover {
+            return self.take_back(now, log, true);
         }
         let next = if self.nxt > self.recover {
             // Of the new data something arrived, and what it was to show was not there.
@@ -106,12 +122,14 @@ impl<C: CongestionControl> Sender<C> {
             || available > 0 && available <= room && (!self.config.nagle || self.small_end <= self.una)
     }
 
-    /// The last reduction was spurious.
+    /// The last reduction was spurious, and if `nothing_lost`, so is what is known of losses.
     #[inline(never)]
-    fn take_back(&mut self, now: Timestamp, log: &mut Log) {
+    fn take_back(&mut self, now: Timestamp, log: &mut Log, nothing_lost: bool) {
         self.undo = None;
         self.cc.undo(now);
-        self.board.clear_lost();
+        if nothing_lost {
+            self.board.clear_lost();
+        }
         self.rtt.reset_backoff();
         log.stats.undos += 1;
         log.record(now, TcpEvent::Undo);
