@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout, reason = "it is for people")]
 
 use warpline_core::{
-    Ecn, EndpointId, FlowId, LinkId, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp,
+    EndpointId, FlowId, LinkId, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp,
 };
 use warpline_net::{Hosts, LinkConfig, Network, Port, RateConfig, RouteError, RouteId};
 use warpline_transport::cc::{AckSample, Algorithm, CongestionControl, CongestionEvent, Controller};
