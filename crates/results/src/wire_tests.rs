@@ -357,7 +357,7 @@ fn capture_of(path: &Path, segments: &[Segment]) {
 #[test]
 fn tshark_shows_accecn_options_of_both_orders_and_every_length() {
     let timestamps = Some((7, 8));
-    let base = Segment { ack: 5000, flags: Flags::ACK.with_ace(6), timestamps, ..Segment::default() };
+    let base = Segment { ack: 5000, flags: Flags::ACK, timestamps, ..Segment::default() };
     let mut segments = Vec::new();
     for (ect1_first, fields, blocks) in
         [(false, 3, 1), (false, 2, 2), (true, 2, 0), (true, 1, 2), (false, 0, 0)]
@@ -374,24 +374,18 @@ fn tshark_shows_accecn_options_of_both_orders_and_every_length() {
     let Some(severe) = tshark(&path, &["-Y", SEVERE]) else { return };
     assert_eq!(severe, "");
     let option = "tcp.options.acc_ecn";
-    let fields = [
-        "tcp.option_kind",
-        "tcp.flags.ace",
-        &format!("{option}.ee0b"),
-        &format!("{option}.eceb"),
-        &format!("{option}.ee1b"),
-    ];
+    let fields =
+        ["tcp.option_kind", &format!("{option}.ee0b"), &format!("{option}.eceb"), &format!("{option}.ee1b")];
     let mut arguments = vec!["-T", "fields"];
     fields.iter().for_each(|field| arguments.extend(["-e", field]));
     assert_eq!(
         tshark(&path, &arguments).unwrap().lines().collect::<Vec<_>>(),
         [
-            // The options tell tshark that there is AccECN, so it shows the counter from the second packet on.
-            "1,1,8,1,1,5,172,1\t\t1001\t70000\t9",
-            "1,1,8,1,1,5,172\t6\t1001\t70000\t",
-            "1,1,8,174\t6\t\t70000\t9",
-            "1,1,8,1,1,5,174,1,1,1\t6\t\t\t9",
-            "1,1,8,172,1,1\t6\t\t\t",
+            "1,1,8,1,1,5,172,1\t1001\t70000\t9",
+            "1,1,8,1,1,5,172\t1001\t70000\t",
+            "1,1,8,174\t\t70000\t9",
+            "1,1,8,1,1,5,174,1,1,1\t\t\t9",
+            "1,1,8,172,1,1\t\t\t",
         ]
     );
 }
