@@ -417,7 +417,16 @@ mod tests {
         ];
         let slots = bodies.map(|body| {
             let (flow, to) = (FlowId(0), EndpointId(0));
-            arena.insert(&Packet { flow, to, size: 40, ecn: Ecn::NotEct, class: 0, damaged: false, id: 0, body })
+            arena.insert(&Packet {
+                flow,
+                to,
+                size: 40,
+                ecn: Ecn::NotEct,
+                class: 0,
+                damaged: false,
+                id: 0,
+                body,
+            })
         });
         arena.free(slots[1]); // delivered
         [slots[0], slots[2], slots[3]].into_iter().for_each(|slot| arena.drop_packet(slot));

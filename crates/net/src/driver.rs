@@ -117,7 +117,16 @@ mod tests {
 
     fn packet(to: u32) -> Packet {
         let body = Body::Udp(Datagram::default());
-        Packet { flow: FlowId(0), to: EndpointId(to), size: 500, ecn: Ecn::NotEct, class: 0, damaged: false, id: 0, body }
+        Packet {
+            flow: FlowId(0),
+            to: EndpointId(to),
+            size: 500,
+            ecn: Ecn::NotEct,
+            class: 0,
+            damaged: false,
+            id: 0,
+            body,
+        }
     }
 
     impl Hosts for Pair {

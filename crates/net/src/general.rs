@@ -120,7 +120,8 @@ fn normalised(mut outages: Vec<(Timestamp, Timestamp)>) -> Vec<(Timestamp, Times
 
 impl General {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { qdisc, serialiser, aggregator, delay, jitter, detour, framing, fates, outages, record } = parts;
+        let Parts { qdisc, serialiser, aggregator, delay, jitter, detour, framing, fates, outages, record } =
+            parts;
         let mut outages = normalised(outages);
         outages.reverse();
         General {
@@ -462,14 +463,20 @@ impl General {
     }
 
     /// A packet has left: counts it, and loses it or puts it onto the wire. Returns its arrival if that must be announced.
-    fn leave(&mut self, step: &mut Step<'_>, (slot, size): (SlotId, u32), late: TimeDelta) -> Option<Timestamp> {
+    fn leave(
+        &mut self,
+        step: &mut Step<'_>,
+        (slot, size): (SlotId, u32),
+        late: TimeDelta,
+    ) -> Option<Timestamp> {
         self.stats.sent_packets += 1;
         self.stats.sent_bytes += u64::from(size);
         // Drawn for a lost packet, too: losses do not change the delays of other packets.
         let left = self.idle_since;
         let jitter = self.jitter.as_mut().map_or(TimeDelta::ZERO, |jitter| jitter.extra(left));
         let extra = jitter + self.detour.as_ref().map_or(TimeDelta::ZERO, |steps| steps.at(left));
-        let fate = self.fates.as_mut().map_or(Fate::WHOLE, |fates| fates.decide(left, &step.arena.packet(slot)));
+        let fate =
+            self.fates.as_mut().map_or(Fate::WHOLE, |fates| fates.decide(left, &step.arena.packet(slot)));
         if fate.is_lost() {
             self.lose(step, slot, DropReason::Loss);
             return None;

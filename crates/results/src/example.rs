@@ -91,7 +91,16 @@ pub(crate) fn link_records() -> Vec<LinkRecord> {
     };
     for (to, ecn, segment) in segments() {
         let (flow, size) = (FlowId(to / 2), segment.wire_size());
-        let packet = Packet { flow, to: EndpointId(to), size, ecn, class: 0, damaged: false, body: Body::Tcp(segment), id };
+        let packet = Packet {
+            flow,
+            to: EndpointId(to),
+            size,
+            ecn,
+            class: 0,
+            damaged: false,
+            body: Body::Tcp(segment),
+            id,
+        };
         let now = segment.timestamps.map_or(0, |(value, _)| value);
         push(now, LinkEvent::Enqueue, packet);
         if ecn == Ecn::Ce {
@@ -103,8 +112,16 @@ pub(crate) fn link_records() -> Vec<LinkRecord> {
     }
     for seq in 0..3 {
         let body = Body::Udp(Datagram { seq, created: Timestamp::from_millis(250), len: 171 });
-        let packet =
-            Packet { flow: FlowId(1), to: EndpointId(3), size: 199, ecn: Ecn::NotEct, class: 0, damaged: false, body, id };
+        let packet = Packet {
+            flow: FlowId(1),
+            to: EndpointId(3),
+            size: 199,
+            ecn: Ecn::NotEct,
+            class: 0,
+            damaged: false,
+            body,
+            id,
+        };
         let event = match seq {
             1 => LinkEvent::Drop(DropReason::Overflow),
             _ => LinkEvent::Transmit { queued: TimeDelta::ZERO },

@@ -35,7 +35,16 @@ fn parse(bytes: &[u8]) -> (etherparse::Ipv4Header, TransportHeader, usize) {
 }
 
 fn packet(to: u32, ecn: Ecn, body: Body) -> Packet {
-    Packet { flow: FlowId(to / 2), to: EndpointId(to), size: 0, ecn, class: 0, damaged: false, body, id: 70_000 }
+    Packet {
+        flow: FlowId(to / 2),
+        to: EndpointId(to),
+        size: 0,
+        ecn,
+        class: 0,
+        damaged: false,
+        body,
+        id: 70_000,
+    }
 }
 
 fn tcp(book: &AddressBook, wire: &mut WireFormat, to: u32, segment: Segment) -> TcpHeader {

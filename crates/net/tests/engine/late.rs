@@ -27,7 +27,16 @@ impl Hosts for Sink {
 
 fn frame(handle: u32) -> Packet {
     let body = Body::Frame(Frame { handle });
-    Packet { flow: FlowId(0), to: EndpointId(0), size: 1000, ecn: Ecn::Ect0, class: 0, damaged: false, id: 0, body }
+    Packet {
+        flow: FlowId(0),
+        to: EndpointId(0),
+        size: 1000,
+        ecn: Ecn::Ect0,
+        class: 0,
+        damaged: false,
+        id: 0,
+        body,
+    }
 }
 
 /// A byte takes a microsecond, the way another millisecond.
