@@ -110,7 +110,7 @@ $(VENV)/bin/python:
 format: ## Formatting
 	$(call say,format)
 	$(CARGO) fmt --all --check
-	rustfmt --edition 2024 --check crates/transport/src/cc/*.rs crates/net/src/{qdisc,loss,jitter,radio}/*.rs crates/scenario/src/{application,endpoint,topology}/*.rs crates/study/src/evaluate/criteria/*.rs  # lists in macros name them, which cargo fmt does not see
+	rustfmt --edition 2024 --check crates/transport/src/{cc,media}/*.rs crates/net/src/{qdisc,loss,jitter,radio}/*.rs crates/scenario/src/{application,endpoint,topology}/*.rs crates/study/src/evaluate/criteria/*.rs crates/cli/src/commands/study/*.rs  # lists in macros name them, which cargo fmt does not see
 
 lint: ## Clippy without warnings, fuzz targets included
 	$(call say,lint)
@@ -127,7 +127,7 @@ test-rust: ## Unit, property, snapshot, command-line and browser tests
 test-examples: ## The Rust examples
 	$(call say,test-examples)
 	$(CARGO) build --locked --workspace --exclude warpline-py --examples
-	@for example in dumbbell own_hosts own_wire; do echo "-- $$example"; $(TARGET)/debug/examples/$$example; done
+	@for example in dumbbell evaluate_own own_hosts own_wire; do echo "-- $$example"; $(TARGET)/debug/examples/$$example; done
 
 test-template: ## What scripts/new_part.py makes compiles and passes its tests
 	$(call say,test-template)

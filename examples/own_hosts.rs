@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout, reason = "it is for people")]
 
 use warpline_core::{
-    Ecn, EndpointId, FlowId, LinkId, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp,
+    EndpointId, FlowId, LinkId, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp,
 };
 use warpline_net::{Hosts, LinkConfig, Network, Port, RateConfig, RouteError, RouteId};
 use warpline_transport::cc::{AckSample, Algorithm, CongestionControl, CongestionEvent, Controller};
@@ -68,7 +68,7 @@ impl Ends {
 impl Hosts for Ends {
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, port: &mut Port<'_>) {
         if let Some(segment) = packet.body.tcp() {
-            self.tcp[packet.to.index()].handle_segment(now, segment, packet.ecn == Ecn::Ce);
+            self.tcp[packet.to.index()].handle_segment(now, segment, packet.ecn);
             self.transmit(now, packet.to, port);
         }
     }

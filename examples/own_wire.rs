@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::error::Error;
 
-use warpline_core::{Rate, Segment, TimeDelta, Timestamp};
+use warpline_core::{Ecn, Rate, Segment, TimeDelta, Timestamp};
 use warpline_transport::cc::{Algorithm, Controller};
 use warpline_transport::tcp::{Connection, TcpConfig};
 
@@ -33,7 +33,7 @@ impl Wire {
     fn deliver(&mut self, now: Timestamp, to: &mut Connection<Controller>) {
         while self.next() <= now {
             let Some((_, segment)) = self.under_way.pop_front() else { break };
-            to.handle_segment(now, &segment, false);
+            to.handle_segment(now, &segment, Ecn::NotEct);
         }
     }
 }

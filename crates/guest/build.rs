@@ -41,6 +41,7 @@ fn build_shim(sources: &Path, library: &Path) {
         "signal",
         "turn",
         "user",
+        "wire",
         "xstate",
     ];
     let mut command = build.get_compiler().to_command();

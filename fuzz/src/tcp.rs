@@ -4,9 +4,9 @@
 //! The input is a sequence of steps of eight bytes. Sequence numbers are near those that the connection sent or expects, so most
 //! segments pass the first check; SACK blocks are anywhere near them.
 use warpline_core::parameter::Choice;
-use warpline_core::{Flags, SackBlocks, Segment, SynOptions, TimeDelta, Timestamp};
+use warpline_core::{AccEcn, Ecn, Flags, SackBlocks, Segment, SynOptions, TimeDelta, Timestamp};
 use warpline_transport::cc::{Algorithm, Controller};
-use warpline_transport::tcp::{Connection, Recovery, TcpConfig};
+use warpline_transport::tcp::{Connection, EcnFeedback, Recovery, Rledbat, TcpConfig};
 
 /// Options and role from the first two bytes.
 fn connection(first: u8, second: u8) -> Connection<Controller> {
@@ -21,6 +21,8 @@ fn connection(first: u8, second: u8) -> Connection<Controller> {
         prr: bit(5),
         ecn: bit(6),
         undo: bit(7),
+        ecn_feedback: if second >> 5 & 1 == 1 { EcnFeedback::Accecn } else { EcnFeedback::Auto },
+        rledbat: if second >> 6 & 1 == 1 { Rledbat::LedbatPlusPlus } else { Rledbat::No },
         ..TcpConfig::default()
     };
     let algorithm = Algorithm::all().into_iter().nth(usize::from(second & 7)).unwrap_or_default();
@@ -65,7 +67,7 @@ pub fn run(bytes: &[u8]) {
                     let start = ack + u64::from(sack >> 2) * 365 * (n + 1);
                     blocks.push(ack, start, start + u64::from(len) * 100);
                 }
-                let segment = Segment {
+                let mut segment = Segment {
                     seq: near(expected, at, unit),
                     ack,
                     len: if kind & 128 == 0 { 0 } else { u32::from(len) * 20 },
@@ -79,7 +81,11 @@ pub fn run(bytes: &[u8]) {
                     },
                     flags: Flags(u16::from(flags)),
                 };
-                tcp.handle_segment(now, &segment, kind & 16 != 0);
+                if kind & 8 != 0 {
+                    let counts = [u32::from(at), u32::from(wait), u32::from(len)];
+                    segment.set_accecn(&AccEcn::new(counts, flags & 1 != 0, usize::from(sack & 3)));
+                }
+                tcp.handle_segment(now, &segment, if kind & 16 != 0 { Ecn::Ce } else { Ecn::NotEct });
             }
         }
         let mut out = 0;

@@ -60,6 +60,14 @@ uint64_t clock_now(void)
     return pace_guest(&current, host_now());
 }
 
+void clock_sleep(uint64_t until)
+{
+    struct pace current = pace();
+    struct timespec time;
+    set(&time, pace_host(&current, until));
+    libc.syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL);
+}
+
 INTERPOSE int clock_gettime(clockid_t clock, struct timespec *time)
 {
     shim_init();

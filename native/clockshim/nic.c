@@ -1,41 +1,67 @@
-/* The guest's network device. Frames go through the page's rings instead of a descriptor.
+/* The guest's network devices. Frames go through the page's rings instead of descriptors.
  *
- * The kernel uses it like a socket: sendmmsg and writev to transmit, recvmmsg and readv to receive, epoll to learn of incoming frames. In
- * lock-step, the descriptor behind it is never used, and no other descriptor is ever reported ready, because that would depend on the
- * host's time. In dilated time, the descriptor is a bell: a side that puts a frame into an empty ring writes a byte to it, which
- * raises SIGIO in the kernel or wakes the Driver. Each frame carries the time at which it was sent.
+ * The kernel uses them like sockets: sendmmsg and writev to transmit, recvmmsg and readv to receive, epoll to learn of incoming frames. In
+ * lock-step, the descriptors behind them are never used, and no other descriptor is ever reported ready, because that would depend on the
+ * host's time. In dilated time, the first descriptor is a bell: a side that puts a frame into an empty ring writes a byte to it, which
+ * raises SIGIO in the kernel or wakes the Driver; the others are copies of it. Each frame carries the time at which it was sent.
+ *
+ * Devices besides the first are the interfaces of hosts that forward (wire.c). The rings hold the frames of all devices, in the order of their
+ * times.
  */
 #include "shim.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "ring.h"
+#include "wire.h"
 
-static void *epoll_data;
-static bool registered;
-/* Whether a frame has become visible since epoll_wait last reported one. */
+/* What the kernel wants to hear of each device. */
+static struct {
+    void *data;
+    bool registered;
+} listeners[1 + DEVICES];
+
+/* Whether a frame has become visible since epoll_wait last reported one, and the device that it is for. */
 static bool pending;
+static unsigned pending_for;
 /* Position in the receive ring of the frame last reported. After a report, the kernel takes frames until none is due. */
 static uint32_t told = UINT32_MAX;
 
-static bool is_nic(int fd)
+/* The number of the device behind a descriptor, 0 for the first one; negative for other descriptors. */
+static int device_of(int fd)
 {
     shim_init();
-    return page && fd == page->nic;
+    if (!page)
+        return -1;
+    return fd == page->nic ? 0 : wire_of(fd);
+}
+
+/* The first frame, without those of devices that the kernel has closed. */
+static struct record *first_frame(void)
+{
+    struct record *first = ring_first(&page->receive);
+    while (first) {
+        unsigned owner = wire_owner(first);
+        if (owner == 0 || listeners[owner].registered)
+            break;
+        ring_release(&page->receive, first, lockstep());
+        first = ring_first(&page->receive);
+    }
+    return first;
 }
 
 bool nic_due(void)
 {
-    struct record *first = ring_first(&page->receive);
+    struct record *first = first_frame();
     if (!first || first->time > now || page->receive.tail == told)
         return false;
     told = page->receive.tail;
     pending = true;
+    pending_for = wire_owner(first);
     return true;
 }
 
@@ -82,10 +108,32 @@ static void wait_for_room(void)
     libc.syscall(SYS_nanosleep, &moment, NULL);
 }
 
-/* Sends a frame. Returns whether to notify the Driver. */
-static bool transmit(const struct iovec *parts, size_t count)
+/* The wire of a device is busy until `until`. The kernel's driver then asks again and again. The first answer comes at once, since the kernel may
+ * have other things to do: in lock-step the first at each instant, in dilated time the first about each frame. The others wait, like an idle
+ * kernel, for the wire or an interrupt. */
+static void wait_for_wire(uint64_t until)
 {
-    size_t length = 0;
+    static uint64_t asked = NEVER;
+    uint64_t question = lockstep() ? now : until;
+    if (asked != question) {
+        asked = question;
+        return;
+    }
+    if (!lockstep()) {
+        clock_sleep(until);
+        return;
+    }
+    unsigned events = turn_poll(until);
+    if (events & EVENT_FRAME)
+        raise(SIGIO);
+    if (events & EVENT_TIMER)
+        raise(SIGALRM);
+}
+
+/* Sends a frame from a device. Returns whether to notify the Driver. */
+static bool transmit(unsigned device, const struct iovec *parts, size_t count)
+{
+    size_t length = wire_tag(device);
     for (size_t i = 0; i < count; i++)
         length += parts[i].iov_len;
     if (length > FRAME_MAX)
@@ -96,11 +144,7 @@ static bool transmit(const struct iovec *parts, size_t count)
         record = ring_reserve(&page->transmit, (uint32_t)length);
     }
     record->time = clock_now();
-    size_t at = 0;
-    for (size_t i = 0; i < count; i++) {
-        memcpy(record->frame + at, parts[i].iov_base, parts[i].iov_len);
-        at += parts[i].iov_len;
-    }
+    wire_write(device, record, parts, count);
     bool first = ring_commit(&page->transmit, record, lockstep());
     page->sent++;
     if (!lockstep())
@@ -112,52 +156,68 @@ static bool transmit(const struct iovec *parts, size_t count)
     return false;
 }
 
-/* Receives the first frame that has arrived; returns its length, or -1 if there is none. */
-static ssize_t receive(const struct iovec *parts, size_t count)
+/* Receives the first frame that has arrived, if it is for this device; returns its length, or -1 if there is none. */
+static ssize_t receive(unsigned device, const struct iovec *parts, size_t count)
 {
-    struct record *record = ring_first(&page->receive);
+    struct record *record = first_frame();
     if (!record && !lockstep()) {
         hear_bells();
         /* A frame that came before the bells were read will ring none, so look again. */
-        record = ring_first(&page->receive);
+        record = first_frame();
     }
     if (!record || (lockstep() && record->time > now)) {
         /* What is in the ring now arrives later; it will be reported then. */
         told = page->receive.tail - 1;
         return -1;
     }
-    size_t at = 0;
-    for (size_t i = 0; i < count && at < record->length; i++) {
-        size_t part = record->length - at < parts[i].iov_len ? record->length - at : parts[i].iov_len;
-        if (parts[i].iov_base)
-            memcpy(parts[i].iov_base, record->frame + at, part);
-        at += part;
+    unsigned owner = wire_owner(record);
+    if (owner != device) {
+        /* Another device's turn. In lock-step it is reported as soon as the kernel waits. */
+        told = page->receive.tail - 1;
+        if (!lockstep() && !pending) {
+            pending = true;
+            pending_for = owner;
+            raise(SIGIO);
+        }
+        return -1;
     }
+    ssize_t length = wire_read(device, record, parts, count);
     ring_release(&page->receive, record, lockstep());
     page->received++;
-    return (ssize_t)at;
+    return length;
 }
 
 INTERPOSE int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
-    if (!is_nic(fd))
+    int device = device_of(fd);
+    if (device < 0)
         return libc.sendmmsg(fd, messages, count, flags);
     bool tell = false;
-    for (unsigned i = 0; i < count; i++)
-        tell |= transmit(messages[i].msg_hdr.msg_iov, messages[i].msg_hdr.msg_iovlen);
+    unsigned sent = 0;
+    while (sent < count && wire_free((unsigned)device) <= clock_now()) {
+        const struct msghdr *message = &messages[sent].msg_hdr;
+        tell |= transmit((unsigned)device, message->msg_iov, message->msg_iovlen);
+        sent++;
+    }
     if (tell)
         ring_bell();
-    return (int)count;
+    if (sent == 0 && count > 0) {
+        wait_for_wire(wire_free((unsigned)device));
+        errno = EAGAIN;
+        return -1;
+    }
+    return (int)sent;
 }
 
 INTERPOSE int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *timeout)
 {
-    if (!is_nic(fd))
+    int device = device_of(fd);
+    if (device < 0)
         return libc.recvmmsg(fd, messages, count, flags, timeout);
     unsigned taken = 0;
     while (taken < count) {
         struct msghdr *message = &messages[taken].msg_hdr;
-        ssize_t length = receive(message->msg_iov, message->msg_iovlen);
+        ssize_t length = receive((unsigned)device, message->msg_iov, message->msg_iovlen);
         if (length < 0)
             break;
         messages[taken].msg_len = (unsigned)length;
@@ -172,21 +232,23 @@ INTERPOSE int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int fla
 
 INTERPOSE ssize_t writev(int fd, const struct iovec *parts, int count)
 {
-    if (!is_nic(fd))
+    int device = device_of(fd);
+    if (device < 0)
         return libc.writev(fd, parts, count);
     size_t length = 0;
     for (int i = 0; i < count; i++)
         length += parts[i].iov_len;
-    if (transmit(parts, (size_t)count))
+    if (transmit((unsigned)device, parts, (size_t)count))
         ring_bell();
     return (ssize_t)length;
 }
 
 INTERPOSE ssize_t readv(int fd, const struct iovec *parts, int count)
 {
-    if (!is_nic(fd))
+    int device = device_of(fd);
+    if (device < 0)
         return libc.readv(fd, parts, count);
-    ssize_t length = receive(parts, (size_t)count);
+    ssize_t length = receive((unsigned)device, parts, (size_t)count);
     if (length < 0)
         errno = EAGAIN;
     return length;
@@ -194,27 +256,28 @@ INTERPOSE ssize_t readv(int fd, const struct iovec *parts, int count)
 
 INTERPOSE int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 {
-    if (!is_nic(fd) || !lockstep())
-        return libc.epoll_ctl(epoll, operation, fd, event);
-    registered = operation != EPOLL_CTL_DEL;
-    if (registered) {
-        epoll_data = event->data.ptr;
-        /* Frames that came before are reported again. */
-        told = page->receive.tail - 1;
+    int device = device_of(fd);
+    if (device >= 0) {
+        listeners[device].registered = operation != EPOLL_CTL_DEL;
+        if (listeners[device].registered) {
+            listeners[device].data = event->data.ptr;
+            /* Frames that came before are reported again. */
+            told = page->receive.tail - 1;
+        }
     }
-    return 0;
+    return device >= 0 && lockstep() ? 0 : libc.epoll_ctl(epoll, operation, fd, event);
 }
 
 INTERPOSE int epoll_wait(int epoll, struct epoll_event *events, int count, int timeout)
 {
-    if (!lockstep())
-        return libc.epoll_wait(epoll, events, count, timeout);
-    if (!registered || !pending || count < 1)
-        return 0;
+    shim_init();
+    int found = lockstep() ? 0 : libc.epoll_wait(epoll, events, count, timeout);
+    if (!page || !pending || found < 0 || found >= count || !listeners[pending_for].registered)
+        return found;
     pending = false;
-    events[0].data.ptr = epoll_data;
-    events[0].events = EPOLLIN;
-    return 1;
+    events[found].data.ptr = listeners[pending_for].data;
+    events[found].events = EPOLLIN;
+    return found + 1;
 }
 
 /* In lock-step no descriptor may raise SIGIO: it would come at a time of the host. */

@@ -10,8 +10,10 @@
 #include <stdint.h>
 
 #define PAGE_MAGIC 0x31656e696c707277ull /* "wrpline1" */
-#define PAGE_VERSION 2u
+#define PAGE_VERSION 3u
 #define NEVER UINT64_MAX
+/* Network devices besides the first, at most. */
+#define DEVICES 16u
 /* Bytes of each ring; a power of two. */
 #define RING_BYTES (4u << 20)
 
@@ -39,6 +41,16 @@ struct segment {
 struct pace {
     struct segment current;
     struct segment next;
+};
+
+/* A network device besides the first: an interface of a host that forwards. Its frames are in the same rings as those of the first device,
+ * with a VLAN tag that the kernel does not see. */
+struct device {
+    int32_t fd;       /* its descriptor; 0 for no device */
+    uint32_t vlan;    /* the VLAN of its frames in the rings */
+    uint64_t rate;    /* bits per second that it sends; 0 for no limit */
+    uint32_t framing; /* bytes that each frame takes besides its IP datagram */
+    uint32_t unused;
 };
 
 struct ring {
@@ -83,6 +95,8 @@ struct page {
     uint64_t sent;
     uint64_t received;
     uint64_t xstate_skipped;
+    /* Written before the kernel starts; those in use come first. */
+    struct device devices[DEVICES];
     struct ring transmit __attribute__((aligned(4096)));
     struct ring receive __attribute__((aligned(4096)));
 };

@@ -103,5 +103,6 @@ INTERPOSE const uint32_t clockshim_layout[] = {
     offsetof(struct page, lookahead), offsetof(struct page, entries),   offsetof(struct page, push),
     offsetof(struct page, user),      offsetof(struct page, started),   offsetof(struct page, handovers),
     offsetof(struct page, sent),      offsetof(struct page, received),  offsetof(struct page, xstate_skipped),
-    offsetof(struct page, transmit),  offsetof(struct page, receive),   sizeof(struct page),
+    offsetof(struct page, devices),   offsetof(struct page, transmit),  offsetof(struct page, receive),
+    sizeof(struct page),
 };

@@ -66,6 +66,8 @@ extern uint64_t now;
 extern uint64_t timer;
 /* The guest's time, in either mode. */
 uint64_t clock_now(void);
+/* Dilated: sleeps until a time of the guest, or until a signal comes. */
+void clock_sleep(uint64_t until);
 /* If the timer is due, sets it for the next interval (or off) and returns true. */
 bool clock_expire(void);
 
@@ -76,6 +78,8 @@ bool clock_expire(void);
 unsigned turn_idle(void);
 /* A program is about to run: charges the cost, and hands over the turn if that reaches the horizon. */
 unsigned turn_step(void);
+/* The kernel polls until `until`, when a device can send again: moves time to then, or to the next event if that is earlier. */
+unsigned turn_poll(uint64_t until);
 /* The transmit ring is full: hands over until it has been emptied. */
 void turn_flush(void);
 

@@ -12,6 +12,8 @@
 #include "ring.h"
 
 static uint64_t pushed;
+/* When a device can send again that the kernel polls; NEVER if it polls none. */
+static uint64_t polled = NEVER;
 
 static void futex(int operation, uint32_t value)
 {
@@ -41,11 +43,12 @@ static void wait_for_turn(void)
     }
 }
 
-/* Time of the next event that the guest knows of: its timer, or a frame in the ring. */
+/* Time of the next event that the guest knows of: its timer, a frame in the ring, or the end of a transmission. */
 static uint64_t next(void)
 {
     uint64_t frame = nic_next();
-    return frame < timer ? frame : timer;
+    uint64_t first = frame < timer ? frame : timer;
+    return polled < first ? polled : first;
 }
 
 static void hand_over(enum reason reason)
@@ -78,6 +81,14 @@ unsigned turn_idle(void)
         at = next();
     }
     return due();
+}
+
+unsigned turn_poll(uint64_t until)
+{
+    polled = until;
+    unsigned events = turn_idle();
+    polled = NEVER;
+    return events;
 }
 
 unsigned turn_step(void)

@@ -33,6 +33,7 @@ UNIONS = {
     "CcKind": ("CcKind", ""),
     "Loss": ("Loss", "Loss"),
     "Jitter": ("Jitter", "Jitter"),
+    "Radio": ("Radio", "Radio"),
     "Routing": ("Routing", "Routing"),
     "doubleDistribution": ("Distribution", "Distribution"),
     "SizeDistribution": ("Distribution", "Distribution"),

@@ -7,8 +7,8 @@
     warpline.plot.cwnd(run)
 
 `Scenario` builds or reads an experiment. Its method `run` returns a `Run` with a summary and tables, or a `RunSet` for several seeds.
-`plot` draws them; `sweep` runs a grid of settings. Derive from `CongestionControl` to write a congestion control in Python. `quic`
-transfers data in the background, between real machines.
+`plot` draws them; `sweep` runs a grid of settings. Derive from `CongestionControl` to write a congestion control in Python, and
+`evaluate` holds it, or a built-in one, against the questions of RFC 9743. `quic` transfers data in the background, between real machines.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from warpline._errors import (
     SweepError,
     WarplineError,
 )
+from warpline._evaluate import Evaluation, evaluate
 from warpline._model import *
 from warpline._progress import Observer
 from warpline._run import Run
@@ -63,6 +64,7 @@ __all__ = [
     "CongestionControl",
     "CongestionEvent",
     "Diagnostic",
+    "Evaluation",
     "FastForwardSummary",
     "FlowRow",
     "GroupSummary",
@@ -86,6 +88,7 @@ __all__ = [
     "WarplineError",
     "__version__",
     "columns",
+    "evaluate",
     "json_schema",
     "plot",
     "quic",

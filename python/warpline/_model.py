@@ -127,6 +127,40 @@ class Bic(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Cake(Part):
+    """CAKE (Linux's `sch_cake`; Høiland-Jørgensen et al. 2018).
+
+    Attributes:
+        bandwidth: Rate that the queue keeps to. Without it packets leave as fast as the link takes them. Above 0bit/s.
+        overhead: Bytes that the bottleneck adds to each IP packet. Without it a packet counts with the link's
+            `framing`. At most 256B.
+        mpu: What every packet counts at least, overhead included. At most 256B. Default 0B.
+        atm: How the bottleneck packs packets. Default noatm.
+        diffserv: Which tins there are. The flows' `dscp` says in which one their packets go. Default diffserv3.
+        flowmode: What packets are told apart by, and what shares are fair to. Default triple-isolate.
+        ack_filter: Which acknowledgements are dropped as redundant. Default off.
+        rtt: Round-trip time that the AQM expects: its interval. Its target is a twentieth of that. Above 0s. Default
+            100ms.
+        memlimit: Bytes that may wait. Without it four times what `bandwidth` carries in `rtt`, from 4 MiB to 10240 full
+            packets. Above 0B.
+        ingress: Whether the shaper stands behind the bottleneck: dropped packets count as sent, since they have crossed
+            it. Default false.
+    """
+
+    KIND: ClassVar[str | None] = "cake"
+    bandwidth: Rate | None = None
+    overhead: Size | None = None
+    mpu: Size | None = None
+    atm: CakeAtm | None = None
+    diffserv: CakeDiffserv | None = None
+    flowmode: CakeFlowMode | None = None
+    ack_filter: CakeAckFilter | None = None
+    rtt: Time | None = None
+    memlimit: Size | None = None
+    ingress: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Cdg(Part):
     """CDG (Hayes and Armitage 2011).
 
@@ -156,6 +190,32 @@ class Cdg(Part):
     ineffectual: int | None = None
     shadow: bool | None = None
     loss_tolerance: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CellularRadio(Part):
+    """The downlink of a cell (LTE) that several users share: transport blocks by the quality of a fading channel, a
+    proportionally fair scheduler, and HARQ.
+
+    Attributes:
+        blocks: Resource blocks of the carrier: 6, 15, 25, 50, 75 or 100, for 1.4, 3, 5, 10, 15 and 20 MHz. Another
+            number counts as the next one below. Default 50. At least 6 and at most 100.
+        snr: Mean signal-to-noise ratio, in dB. Default 15 dB. At least -10 and at most 40.
+        doppler: Doppler frequency in Hz: how fast the channel changes. 5.6 is that of walking (3 km/h) at 2 GHz; the
+            model is for slow fading. Default 5.6 Hz. Above 0 and at most 100.
+        users: Users of the cell with something to receive, this one included. Default 1. At least 1 and at most 100.
+        memory: Over how many milliseconds the scheduler averages what a user has had. Default 100. At least 1.
+        block_error: Part of the transmissions of blocks that are not decoded. A CQI is reported such that it is a tenth
+            at most. 0 to 1. Default 0.1.
+    """
+
+    KIND: ClassVar[str | None] = "cellular"
+    blocks: int | None = None
+    snr: float | None = None
+    doppler: float | None = None
+    users: int | None = None
+    memory: int | None = None
+    block_error: Probability | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -510,14 +570,17 @@ class DuplexOptions(Part):
     """A duplex link that a topology builds: the options of a `[[link]]` without its ends.
 
     Attributes:
-        rate: Constant rate at which packets are sent. One of `rate`, `schedule` and `trace` is needed; with a schedule
-            this is the rate before its first step.
+        rate: Constant rate at which packets are sent. One of `rate`, `schedule`, `trace` and `radio` is needed; with a
+            schedule this is the rate before its first step.
         schedule: Rates that come into force at given times, in order. A packet in transmission finishes at the rate it
             began with.
         repeat: Period after which the schedule starts again; without it the last rate stays.
         trace: A mahimahi trace: a text file with one line per opportunity to send 1500 bytes, in milliseconds from the
             start, repeated for ever. The path is relative to the scenario file. With `between` both directions follow
             it, unless `reverse` has a rate or a trace of its own.
+        radio: A radio in place of `rate`, `schedule` and `trace`, as a table or in short: "wifi,rate=65Mbit/s" sends in
+            aggregates as Wi-Fi does. With `between` in both directions, each with draws of its own, unless `reverse`
+            has a rate, a trace or a radio of its own.
         delay: Propagation delay, one way. Default 0s.
         delays: Delays that come into force at given times, in order, as when packets take another route. A packet takes
             the delay in force when it leaves; none overtakes another by that. BDPs and routes go by `delay`.
@@ -525,6 +588,12 @@ class DuplexOptions(Part):
             Default `"1000p"`.
         loss: Packets lost on the link after they were sent, as a table or in short: "1%" loses each with this
             probability. With `between` they are lost in both directions, unless `reverse` says otherwise. Default none.
+        duplicate: Packets that arrive twice, chosen as a loss model chooses those that it loses, as a table or in
+            short: "1%" copies each with this probability. A copy arrives right behind its packet and takes no time on
+            this link; a packet that is lost has none. Default none.
+        corrupt: Packets of which the link changes a bit, chosen as a loss model chooses those that it loses, as a table
+            or in short: "1%". They arrive, and their receiver drops them, as their checksum does not fit; those of
+            programs and guests really have a bit changed. Default none.
         jitter: Random delay that each packet takes in addition to `delay`, as a table or in short: "uniform,max=5ms".
             With `between` in both directions, unless `reverse` says otherwise. Default none.
         down: When the link is down: what waits or comes is lost, what is under way arrives. Default never.
@@ -533,8 +602,11 @@ class DuplexOptions(Part):
         mtu: Largest IP packet that the link takes. Larger live packets are cut into fragments or refused with an ICMP
             error by the router in front of the link, as IP has it; simulated flows are not bound by it (their `tcp.mss`
             is). Default: no limit, and 1500B for the interfaces of live hosts.
+        pfc: Priority flow control at the far end: the node there pauses the link when more than `xoff` of what came
+            over it waits there. Default none.
         record: What to record of this link. Default nothing (totals and time series are always kept).
-        reverse: What differs in the reverse direction. Giving `rate`, `schedule` or `trace` here replaces all three.
+        reverse: What differs in the reverse direction. Giving `rate`, `schedule`, `trace` or `radio` here replaces all
+            of them.
     """
 
     KIND: ClassVar[str | None] = None
@@ -542,14 +614,18 @@ class DuplexOptions(Part):
     schedule: Sequence[RateStep | Mapping[str, Any]] | None = None
     repeat: Time | None = None
     trace: str | None = None
+    radio: Radio | None = None
     delay: Time | None = None
     delays: Sequence[DelayStep | Mapping[str, Any]] | None = None
     queue: Queue | None = None
     loss: Loss | None = None
+    duplicate: Loss | None = None
+    corrupt: Loss | None = None
     jitter: Jitter | None = None
     down: Sequence[Down | Mapping[str, Any]] | None = None
     framing: Size | None = None
     mtu: Size | None = None
+    pfc: Pfc | Mapping[str, Any] | None = None
     record: Sequence[LinkRecordKind] | None = None
     reverse: LinkOptions | Mapping[str, Any] | None = None
 
@@ -656,7 +732,7 @@ class Flow(Part):
             others.
         count: How many such flows, as `pattern` counts them. Default 1. At least 1 and at most 100000.
         app: What the flow sends. Default bulk.
-        transport: What carries it. Default: udp for cbr and onoff, tcp for the others.
+        transport: What carries it. Default: udp for cbr, onoff and media, tcp for the others.
         port: Where one end is a live host: the TCP port, of the program on `to`, or of the service that `to` offers. At
             least 1 and at most 65535.
         wait: To a program: how long the flow waits at the most, from its start, until a program listens on `port`; then
@@ -671,25 +747,47 @@ class Flow(Part):
         rate: cbr: The rate: wire bytes of full packets for UDP, payload for TCP. Above 0bit/s. onoff: The rate while
             on: wire bytes of full packets for UDP, payload for TCP. Above 0bit/s.
         packet_size: cbr, onoff: Bytes of a UDP packet on the wire, with its 28 bytes of headers; for TCP, bytes of each
-            write. 29B to 65.535kB. Default 1.5kB.
+            write. 29B to 65.535kB. Default 1.5kB. media: Largest packet, from the IP header on. 100B to 9kB. Default
+            1.2kB.
         message_size: poisson: Bytes of a message. Above 0B. Default 512B.
         message_rate: poisson: Mean number of messages per second. Above 0 and at most 1e+07.
         mean_on: onoff: Mean time on. Above 0s. Default 250ms.
         mean_off: onoff: Mean time off. Default 250ms.
         shape: onoff: Pareto tail index of both times. Default 1.5. Above 1.
+        frame_rate: media: Frames per second. Default 30. At least 1 and at most 1000.
+        min_bitrate: media: Lowest rate of the encoder. Above 0bit/s, not above `max_bitrate`. Default 150kbit/s.
+        start_bitrate: media: Rate of the encoder at the start. Above 0bit/s, not below `min_bitrate`, not above
+            `max_bitrate`. Default 300kbit/s.
+        max_bitrate: media: Highest rate of the encoder. Above 0bit/s. Default 1.5Mbit/s.
+        size_noise: media: Scale of the Laplace distribution by which frame sizes differ from their mean, as a part of
+            it. Default 0.15. At least 0 and at most 1.
+        key_frame_interval: media: Time from one key frame to the next; 0s: only the first frame, and those that the
+            receiver asks for. Default 0s.
+        key_frame_size: media: Size of a key frame, as a multiple of a mean frame; the seven frames after it are
+            smaller, so that the rate is kept. Default 3.2. At least 1 and at most 6.6.
+        retransmit: media: Whether packets that the reports show to be lost are sent once more. Default true.
+        send_queue: media: Time in which the sender's queue may keep a packet; while one has waited for longer, no frame
+            is made. Above 0s. Default 300ms.
+        playout_delay: media: Shortest time from a frame's capture to its being shown: the delay that hides jitter.
+            Default 0s.
+        patience: media: Time that the receiver waits for what is missing of a frame once a later frame has begun to
+            arrive. Then it gives the frame up, and asks for a key frame. Default 200ms.
+        late: media: A frame that is shown later than this after its capture counts as late. Above 0s. Default 400ms.
         load: arrivals: Offered load: application bytes that each sender is asked to send, as a share of the rate of its
             link. Above 0, at most 1.
         sizes: arrivals: Where the sizes of transfers come from. Default web-search.
         request_size: request: Bytes of a request, which says how long it and the answer are. 16B or more. Default 100B.
         requests: request: How many, one after another; 0 goes on until the end. Default 0.
         web: web: the sessions.
-        cc: TCP: the congestion control. Default cubic.
+        cc: TCP and media: the congestion control. Default cubic; for media, gcc.
         start: When the flow starts; a range lets each instance draw its own start. Default 0s.
         stop: When the flow stops sending. Default: the end of the run.
         tcp: TCP options of this flow, for both of its ends.
         max_window: TCP: cap on the window, in segments or bytes; short for `tcp.max_window`.
         max_rate: TCP: cap on the sending rate; short for `tcp.max_rate`.
         class_: Class in priority queues, 0 first. Default 0. At least 0 and at most 15.
+        dscp: Differentiated services code point of its packets, by which queues such as CAKE and HTB tell classes of
+            traffic apart. Default CS0.
         record: What to record of these flows. Default nothing (totals and time series are always kept).
     """
 
@@ -714,6 +812,18 @@ class Flow(Part):
     mean_on: Time | None = None
     mean_off: Time | None = None
     shape: float | None = None
+    frame_rate: float | None = None
+    min_bitrate: Rate | None = None
+    start_bitrate: Rate | None = None
+    max_bitrate: Rate | None = None
+    size_noise: float | None = None
+    key_frame_interval: Time | None = None
+    key_frame_size: float | None = None
+    retransmit: bool | None = None
+    send_queue: Time | None = None
+    playout_delay: Time | None = None
+    patience: Time | None = None
+    late: Time | None = None
     load: Probability | None = None
     sizes: Sizes | None = None
     request_size: Size | None = None
@@ -726,6 +836,7 @@ class Flow(Part):
     max_window: Window | None = None
     max_rate: Rate | None = None
     class_: int | None = None
+    dscp: CodePoint | None = None
     record: Sequence[FlowRecordKind] | None = None
 
 
@@ -815,6 +926,33 @@ class FqPie(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Gcc(Part):
+    """Google Congestion Control (draft-ietf-rmcat-gcc-02; Carlucci et al. 2016).
+
+    Attributes:
+        beta: What over-use leaves of the received rate. Default 0.85. At least 0.5 and at most 0.95.
+        growth: Growth of the rate in a second, far from the rate at which over-use was found. Default 1.08. Above 1 and
+            at most 2.
+        threshold: The threshold of the over-use detector at the start. 6ms to 600ms. Default 12.5ms.
+        threshold_up: How fast the threshold follows a larger estimate, per millisecond (K_u). With 0 here and in
+            `threshold_down` it is fixed. Default 0.01. At least 0 and at most 0.1.
+        threshold_down: How fast the threshold follows a smaller estimate, per millisecond (K_d). Default 0.00018. At
+            least 0 and at most 0.1.
+        overuse_time: How long the estimate must be above the threshold. Default 10ms.
+        pacing: Rate at which packets leave, as a multiple of the target rate. Default 2.5. At least 1 and at most 10.
+    """
+
+    KIND: ClassVar[str | None] = "gcc"
+    beta: float | None = None
+    growth: float | None = None
+    threshold: Time | None = None
+    threshold_up: float | None = None
+    threshold_down: float | None = None
+    overuse_time: Time | None = None
+    pacing: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class GilbertElliottLoss(Part):
     """Two states with a loss probability each; after each packet the state may change (Gilbert 1960, Elliott 1963).
 
@@ -879,6 +1017,12 @@ class Host(Part):
         cc: guest: The kernel's congestion control for its connections: "bbr", "cubic", "reno", "vegas", or any other
             that the package has as tcp_NAME.ko. Default: the kernel's default, cubic.
         sysctl: guest: Kernel settings of this host, by their sysctl(8) names.
+        forwards: guest: Whether it is a router: its kernel forwards packets between its links, each of which is an
+            interface with the name of the node at its other end. Packets for others are then handed to that kernel,
+            whatever hosts are at their ends. Default false.
+        tc: guest: Queues in front of its interfaces: commands of tc(8), without `tc`, in order. One that begins with
+            `dev` means `qdisc replace dev`. The kernel's modules that they name are loaded. An ordinary guest has one
+            interface, `eth0`.
         cpu_share: guest: Share of one CPU core that its machine gets, above 0 and at most 1, whatever the dilation (a
             control group; not under the virtual clock, where a kernel's work takes no time). Guests of one machine
             share it. Default: no limit.
@@ -896,8 +1040,23 @@ class Host(Part):
     machine: str | None = None
     cc: str | None = None
     sysctl: Mapping[str, str] | None = None
+    forwards: bool | None = None
+    tc: Sequence[str] | None = None
     cpu_share: Probability | None = None
     memory: Size | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Htb(Part):
+    """Hierarchical token buckets (Linux's `sch_htb`).
+
+    Attributes:
+        classes: The classes, a line each: "voice parent all rate 2Mbit/s ceil 10Mbit/s prio 0 dscp EF leaf fq_codel".
+            Parents stand before those that borrow from them. Without classes there is one queue. Default .
+    """
+
+    KIND: ClassVar[str | None] = "htb"
+    classes: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1058,6 +1217,37 @@ class LedbatPlusPlus(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LeoRadio(Part):
+    """A satellite in low earth orbit, as Starlink's: rate and delay change when a terminal gets another satellite.
+
+    Attributes:
+        min_rate: Least rate of an interval. Above 0bit/s, not above `max_rate`.
+        max_rate: Largest rate of an interval.
+        min_delay: Least one-way delay of an interval, in addition to the link's `delay`. Not above `max_delay`. Default
+            10ms.
+        max_delay: Largest one-way delay of an interval, in addition to the link's `delay`. The defaults give round
+            trips of 20 to 50 ms. Default 25ms.
+        interval: How long an interval is. 1ms or more. Default 15s.
+        first: When the first interval ends; the run begins with a minute, and Starlink's intervals end at the seconds
+            12, 27, 42 and 57. Default 12s.
+        spike: By how much the delay is longer at both ends of an interval. Default 74ms.
+        after: How long that lasts at the beginning of an interval. Default 140ms.
+        before: How long it lasts at the end of an interval. Default 75ms.
+    """
+
+    KIND: ClassVar[str | None] = "leo"
+    min_rate: Rate
+    max_rate: Rate
+    min_delay: Time | None = None
+    max_delay: Time | None = None
+    interval: Time | None = None
+    first: Time | None = None
+    spike: Time | None = None
+    after: Time | None = None
+    before: Time | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Link(Part):
     """A link between two nodes, written `[[link]]`. Nodes exist by being named. `between` makes a duplex link, two one-
     way links named "a>b" and "b>a". Every option, `loss`, `jitter` and `trace` too, holds in both directions, each with
@@ -1070,14 +1260,17 @@ class Link(Part):
             both directions; what differs on the way back is in `reverse`.
         from_: Where a one-way link starts; goes with `to`, not with `between`.
         to: Where a one-way link ends.
-        rate: Constant rate at which packets are sent. One of `rate`, `schedule` and `trace` is needed; with a schedule
-            this is the rate before its first step.
+        rate: Constant rate at which packets are sent. One of `rate`, `schedule`, `trace` and `radio` is needed; with a
+            schedule this is the rate before its first step.
         schedule: Rates that come into force at given times, in order. A packet in transmission finishes at the rate it
             began with.
         repeat: Period after which the schedule starts again; without it the last rate stays.
         trace: A mahimahi trace: a text file with one line per opportunity to send 1500 bytes, in milliseconds from the
             start, repeated for ever. The path is relative to the scenario file. With `between` both directions follow
             it, unless `reverse` has a rate or a trace of its own.
+        radio: A radio in place of `rate`, `schedule` and `trace`, as a table or in short: "wifi,rate=65Mbit/s" sends in
+            aggregates as Wi-Fi does. With `between` in both directions, each with draws of its own, unless `reverse`
+            has a rate, a trace or a radio of its own.
         delay: Propagation delay, one way. Default 0s.
         delays: Delays that come into force at given times, in order, as when packets take another route. A packet takes
             the delay in force when it leaves; none overtakes another by that. BDPs and routes go by `delay`.
@@ -1085,6 +1278,12 @@ class Link(Part):
             Default `"1000p"`.
         loss: Packets lost on the link after they were sent, as a table or in short: "1%" loses each with this
             probability. With `between` they are lost in both directions, unless `reverse` says otherwise. Default none.
+        duplicate: Packets that arrive twice, chosen as a loss model chooses those that it loses, as a table or in
+            short: "1%" copies each with this probability. A copy arrives right behind its packet and takes no time on
+            this link; a packet that is lost has none. Default none.
+        corrupt: Packets of which the link changes a bit, chosen as a loss model chooses those that it loses, as a table
+            or in short: "1%". They arrive, and their receiver drops them, as their checksum does not fit; those of
+            programs and guests really have a bit changed. Default none.
         jitter: Random delay that each packet takes in addition to `delay`, as a table or in short: "uniform,max=5ms".
             With `between` in both directions, unless `reverse` says otherwise. Default none.
         down: When the link is down: what waits or comes is lost, what is under way arrives. Default never.
@@ -1093,9 +1292,11 @@ class Link(Part):
         mtu: Largest IP packet that the link takes. Larger live packets are cut into fragments or refused with an ICMP
             error by the router in front of the link, as IP has it; simulated flows are not bound by it (their `tcp.mss`
             is). Default: no limit, and 1500B for the interfaces of live hosts.
+        pfc: Priority flow control at the far end: the node there pauses the link when more than `xoff` of what came
+            over it waits there. Default none.
         record: What to record of this link. Default nothing (totals and time series are always kept).
-        reverse: What differs in the reverse direction of a duplex link. Giving `rate`, `schedule` or `trace` here
-            replaces all three.
+        reverse: What differs in the reverse direction of a duplex link. Giving `rate`, `schedule`, `trace` or `radio`
+            here replaces all of them.
     """
 
     KIND: ClassVar[str | None] = None
@@ -1107,14 +1308,18 @@ class Link(Part):
     schedule: Sequence[RateStep | Mapping[str, Any]] | None = None
     repeat: Time | None = None
     trace: str | None = None
+    radio: Radio | None = None
     delay: Time | None = None
     delays: Sequence[DelayStep | Mapping[str, Any]] | None = None
     queue: Queue | None = None
     loss: Loss | None = None
+    duplicate: Loss | None = None
+    corrupt: Loss | None = None
     jitter: Jitter | None = None
     down: Sequence[Down | Mapping[str, Any]] | None = None
     framing: Size | None = None
     mtu: Size | None = None
+    pfc: Pfc | Mapping[str, Any] | None = None
     record: Sequence[LinkRecordKind] | None = None
     reverse: LinkOptions | Mapping[str, Any] | None = None
 
@@ -1124,14 +1329,17 @@ class LinkOptions(Part):
     """What one direction of a link is like.
 
     Attributes:
-        rate: Constant rate at which packets are sent. One of `rate`, `schedule` and `trace` is needed; with a schedule
-            this is the rate before its first step.
+        rate: Constant rate at which packets are sent. One of `rate`, `schedule`, `trace` and `radio` is needed; with a
+            schedule this is the rate before its first step.
         schedule: Rates that come into force at given times, in order. A packet in transmission finishes at the rate it
             began with.
         repeat: Period after which the schedule starts again; without it the last rate stays.
         trace: A mahimahi trace: a text file with one line per opportunity to send 1500 bytes, in milliseconds from the
             start, repeated for ever. The path is relative to the scenario file. With `between` both directions follow
             it, unless `reverse` has a rate or a trace of its own.
+        radio: A radio in place of `rate`, `schedule` and `trace`, as a table or in short: "wifi,rate=65Mbit/s" sends in
+            aggregates as Wi-Fi does. With `between` in both directions, each with draws of its own, unless `reverse`
+            has a rate, a trace or a radio of its own.
         delay: Propagation delay, one way. Default 0s.
         delays: Delays that come into force at given times, in order, as when packets take another route. A packet takes
             the delay in force when it leaves; none overtakes another by that. BDPs and routes go by `delay`.
@@ -1139,6 +1347,12 @@ class LinkOptions(Part):
             Default `"1000p"`.
         loss: Packets lost on the link after they were sent, as a table or in short: "1%" loses each with this
             probability. With `between` they are lost in both directions, unless `reverse` says otherwise. Default none.
+        duplicate: Packets that arrive twice, chosen as a loss model chooses those that it loses, as a table or in
+            short: "1%" copies each with this probability. A copy arrives right behind its packet and takes no time on
+            this link; a packet that is lost has none. Default none.
+        corrupt: Packets of which the link changes a bit, chosen as a loss model chooses those that it loses, as a table
+            or in short: "1%". They arrive, and their receiver drops them, as their checksum does not fit; those of
+            programs and guests really have a bit changed. Default none.
         jitter: Random delay that each packet takes in addition to `delay`, as a table or in short: "uniform,max=5ms".
             With `between` in both directions, unless `reverse` says otherwise. Default none.
         down: When the link is down: what waits or comes is lost, what is under way arrives. Default never.
@@ -1147,6 +1361,8 @@ class LinkOptions(Part):
         mtu: Largest IP packet that the link takes. Larger live packets are cut into fragments or refused with an ICMP
             error by the router in front of the link, as IP has it; simulated flows are not bound by it (their `tcp.mss`
             is). Default: no limit, and 1500B for the interfaces of live hosts.
+        pfc: Priority flow control at the far end: the node there pauses the link when more than `xoff` of what came
+            over it waits there. Default none.
         record: What to record of this link. Default nothing (totals and time series are always kept).
     """
 
@@ -1155,14 +1371,18 @@ class LinkOptions(Part):
     schedule: Sequence[RateStep | Mapping[str, Any]] | None = None
     repeat: Time | None = None
     trace: str | None = None
+    radio: Radio | None = None
     delay: Time | None = None
     delays: Sequence[DelayStep | Mapping[str, Any]] | None = None
     queue: Queue | None = None
     loss: Loss | None = None
+    duplicate: Loss | None = None
+    corrupt: Loss | None = None
     jitter: Jitter | None = None
     down: Sequence[Down | Mapping[str, Any]] | None = None
     framing: Size | None = None
     mtu: Size | None = None
+    pfc: Pfc | Mapping[str, Any] | None = None
     record: Sequence[LinkRecordKind] | None = None
 
 
@@ -1426,6 +1646,24 @@ class ParkingLot(Part):
     hop: DuplexOptions | Mapping[str, Any]
     pairs: int | None = None
     access: DuplexOptions | Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pfc(Part):
+    """When the node at the far end of a link pauses it (priority flow control, IEEE 802.1Qbb). Sizes are from the IP
+    header on.
+
+    Attributes:
+        xoff: The link is paused when so much of what came over it is at the node.
+        xon: It goes on when so little is left. Default: half of `xoff`.
+        headroom: How much more than `xoff` may be there; what comes then is dropped. Default: what comes until a pause
+            takes hold, twice the link's delay at its rate and three full packets.
+    """
+
+    KIND: ClassVar[str | None] = None
+    xoff: Size
+    xon: Size | None = None
+    headroom: Size | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1696,6 +1934,28 @@ class Scalable(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Scream(Part):
+    """SCReAM, version 2 (draft-johansson-ccwg-rfc8298bis-screamv2).
+
+    Attributes:
+        ecn: What its packets say of explicit congestion notification, and so what a mark means. Default none.
+        target: The lowest target of the queueing delay. 5ms to 400ms. Default 60ms.
+        compete: Whether the target delay grows where flows compete that fill the queue. Default true.
+        beta_loss: What a loss leaves of the window. Default 0.7. At least 0.3 and at most 1.
+        beta_ecn: What a mark leaves of the window without L4S. Default 0.8. At least 0.3 and at most 1.
+        pacing: Rate at which packets leave, as a multiple of the target rate. Default 1.5. At least 1 and at most 10.
+    """
+
+    KIND: ClassVar[str | None] = "scream"
+    ecn: ScreamEcn | None = None
+    target: Time | None = None
+    compete: bool | None = None
+    beta_loss: float | None = None
+    beta_ecn: float | None = None
+    pacing: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Sfq(Part):
     """Stochastic fairness queueing (McKenney 1990, Linux).
 
@@ -1718,6 +1978,25 @@ class Sfq(Part):
     flows: int | None = None
     perturb: Time | None = None
     head_drop: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shared(Part):
+    """Part of a buffer that all links of a switch share, by a dynamic threshold (Choudhury and Hahne 1998).
+
+    Attributes:
+        buffer: The buffer of the node at which the link begins. All its links with such a queue share it, and have to
+            say the same. Above 0B. Default 4MB.
+        alpha: The queue takes packets while it holds less than this times what is free of the buffer. Default 1. Above
+            0.
+        threshold: How much must wait in this queue for an arriving packet to be marked, or dropped if it is not ECN-
+            capable. Without it none is.
+    """
+
+    KIND: ClassVar[str | None] = "shared"
+    buffer: Size | None = None
+    alpha: float | None = None
+    threshold: QueueLimit | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1805,6 +2084,8 @@ class Tcp(Part):
         ecn: Explicit congestion notification (RFC 3168). A congestion control that needs it, as DCTCP does, has it in
             any case. Default false.
         ecn_feedback: How this end tells the other of marks that it receives. Default auto.
+        accecn_option: Whether acknowledgements say how many bytes came marked, by the AccECN option (RFC 9768 section
+            3.2.3), where marked packets are counted. Default true.
         rack: Time-based loss detection (RACK, RFC 8985 section 6); needs `sack`. Default true; false with `1988-tahoe`,
             `1990-reno`, `1999-newreno`, `ns2-sack1`.
         tlp: Tail loss probes (RFC 8985 section 7); needs `sack`. Default true; false with `1988-tahoe`, `1990-reno`,
@@ -1813,8 +2094,9 @@ class Tcp(Part):
             `1990-reno`, `1999-newreno`, `ns2-sack1`.
         limited_transmit: Send new data on the first two duplicate ACKs (RFC 3042). Default true; false with
             `1988-tahoe`, `1990-reno`.
-        undo: Undo the effects of spurious retransmissions, found by timestamps (Eifel, RFC 3522, RFC 4015) or DSACK
-            (RFC 3708). Default true; false with `1988-tahoe`, `1990-reno`, `1999-newreno`, `ns2-sack1`.
+        undo: Undo the effects of spurious retransmissions, found by timestamps (Eifel, RFC 3522, RFC 4015), DSACK (RFC
+            3708) or what is acknowledged after a time-out (F-RTO, RFC 5682). Default true; false with `1988-tahoe`,
+            `1990-reno`, `1999-newreno`, `ns2-sack1`.
         nagle: Nagle's algorithm (RFC 896, in Minshall's form as in Linux): at most one small segment in flight. Default
             true; false with `ns2-sack1`.
         pacing: Spread a window's segments over the RTT. A window below one segment is always paced, and so is an
@@ -1829,8 +2111,9 @@ class Tcp(Part):
             once. Default 40ms; 200ms with `1988-tahoe`, `1990-reno`, `1999-newreno`; 100ms with `ns2-sack1`.
         delayed_ack_segments: Number of full segments after which an acknowledgement is sent at once. Default 2. At
             least 1 and at most 64.
-        quick_acks: Number of segments at the start of a connection that are acknowledged one by one (Linux quick ACKs).
-            Default 0.
+        quick_acks: Most segments at the start of a connection that are acknowledged one by one (Linux quick ACKs,
+            TCP_MAX_QUICKACKS): as many as half of the window holds, and two at least. Default 16; 0 with `1988-tahoe`,
+            `1990-reno`, `1999-newreno`, `ns2-sack1`.
         min_rto: Smallest retransmission time-out (1s in RFC 6298, 200ms in Linux). Not above `max_rto`. Default 200ms;
             1s with `1988-tahoe`, `1990-reno`, `1999-newreno`.
         max_rto: Largest retransmission time-out, and largest back-off. Above 0s, not below `initial_rto`. Default 120s;
@@ -1850,9 +2133,16 @@ class Tcp(Part):
             1p with `1988-tahoe`, `1990-reno`; 2p with `1999-newreno`, `ns2-sack1`.
         initial_ssthresh: Initial slow-start threshold. Without it slow start lasts until the first loss. Above 0p.
             Default none; 65.535kB with `1988-tahoe`, `1990-reno`.
+        saved_cwnd: Bytes that an earlier connection on the same path had delivered in a round trip: this one jumps to
+            half of it (Careful Resume, RFC 9959). Only with `saved_rtt`, and for a congestion control that goes by a
+            window. Above 0p.
+        saved_rtt: Smallest round-trip time of that connection. Where it is now no more than half of it, or more than
+            ten times, the path is another. Above 0s.
         receive_buffer: Receive buffer: the largest window that is advertised, rounded down to the window scale. No
             16-bit window scaled by 14 is larger than 1073725440 bytes (RFC 7323). 1B to 1073725.44kB. Default 32MiB;
             65535B with `1988-tahoe`, `1990-reno`; 1GB with `ns2-sack1`.
+        rledbat: Whether this end, as a receiver, keeps the sender from filling the path's queue, by the window that it
+            advertises (rLEDBAT, RFC 9840), and by which rule; needs `timestamps`. Default no.
         send_buffer: Send buffer: how much the application may have written that is not yet acknowledged. Without it
             there is no bound. Above 0B. Default none; 65535B with `1988-tahoe`, `1990-reno`.
         mss: Maximum segment size as announced in the SYN: the payload of a segment without options. A full packet has
@@ -1875,6 +2165,7 @@ class Tcp(Part):
     window_scaling: bool | None = None
     ecn: bool | None = None
     ecn_feedback: EcnFeedback | None = None
+    accecn_option: bool | None = None
     rack: bool | None = None
     tlp: bool | None = None
     prr: bool | None = None
@@ -1899,13 +2190,53 @@ class Tcp(Part):
     data_retries: int | None = None
     initial_window: Window | None = None
     initial_ssthresh: Window | None = None
+    saved_cwnd: Window | None = None
+    saved_rtt: Time | None = None
     receive_buffer: Size | None = None
+    rledbat: Rledbat | None = None
     send_buffer: Size | None = None
     mss: Size | None = None
     idle_restart: bool | None = None
     dupack_threshold: int | None = None
     max_window: Window | None = None
     max_rate: Rate | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TraceJitter(Part):
+    """The further delay that a file says, which changes over time.
+
+    Attributes:
+        file: The file, relative to the scenario file: lines `time,delay` (seconds from the run's start, and
+            milliseconds) below that heading, or a file of the data set LENS.
+        column: Which delay of a LENS file. Default downlink.
+        end: What happens after its end. Default repeat.
+        reorder: Whether a packet may overtake the one before; otherwise it waits for it. Default false.
+    """
+
+    KIND: ClassVar[str | None] = "trace"
+    file: str
+    column: TraceColumn | None = None
+    end: TraceEnd | None = None
+    reorder: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TraceLoss(Part):
+    """The packets that a file says are lost.
+
+    Attributes:
+        file: The file, relative to the scenario file: a line for each packet with 0 or 1 (lost), or lines `packet,lost`
+            (numbers from 1) or `time,lost` (seconds from the run's start) below that heading, or a file of the data set
+            LENS.
+        column: Which losses of a LENS file. Default downlink.
+        end: What happens after its end. Default repeat.
+    """
+
+    KIND: ClassVar[str | None] = "trace"
+    file: str
+    column: TraceColumn | None = None
+    end: TraceEnd | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -2048,6 +2379,31 @@ class Westwood(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class WifiRadio(Part):
+    """Wi-Fi that sends packets in aggregates (802.11n).
+
+    Attributes:
+        rate: Rate of the radio (PHY): 65Mbit/s for one stream at 20 MHz, 144.4Mbit/s for two with a short guard
+            interval. Above 0bit/s.
+        frames: Most packets in an aggregate. Default 64. At least 1 and at most 64.
+        airtime: How long the data of an aggregate may take. A packet is added if 1500 bytes more would still fit; there
+            is always one. The default is what a legacy header can announce. At most 10ms. Default 5.484ms.
+        streams: Spatial streams: each makes the preamble longer. Default 2. At least 1 and at most 4.
+        error: Part of the packets that are not received. 0 to 1. Default 0.
+        retries: How often a packet is sent again before it is given up, and counts as lost. Default 7. At least 0 and
+            at most 255.
+    """
+
+    KIND: ClassVar[str | None] = "wifi"
+    rate: Rate
+    frames: int | None = None
+    airtime: Time | None = None
+    streams: int | None = None
+    error: Probability | None = None
+    retries: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Yeah(Part):
     """YeAH-TCP (Baiocchi, Castellani and Vacirca 2007).
 
@@ -2087,11 +2443,19 @@ Recovery: TypeAlias = Literal["tahoe", "reno", "newreno", "sack"]
 EcnFeedback: TypeAlias = Literal["auto", "rfc3168", "dctcp", "accecn"]
 RtoVariance: TypeAlias = Literal["rfc6298", "linux"]
 Window: TypeAlias = str | int | float
+Rledbat: TypeAlias = Literal["no", "ledbat", "ledbat++"]
 Rate: TypeAlias = str
-QueueLimit: TypeAlias = str | timedelta
 Probability: TypeAlias = float | str
+Radio: TypeAlias = WifiRadio | LeoRadio | CellularRadio | str | Mapping[str, Any]
+QueueLimit: TypeAlias = str | timedelta
 PieDelay: TypeAlias = Literal["timestamps", "departure-rate"]
 L4sCodepoints: TypeAlias = Literal["l4s", "any-ect"]
+CakeAtm: TypeAlias = Literal["noatm", "atm", "ptm"]
+CakeDiffserv: TypeAlias = Literal["besteffort", "precedence", "diffserv8", "diffserv4", "diffserv3"]
+CakeFlowMode: TypeAlias = (
+    Literal["flowblind", "srchost", "dsthost", "hosts", "flows", "dual-srchost", "dual-dsthost", "triple-isolate"]
+)
+CakeAckFilter: TypeAlias = Literal["off", "on", "aggressive"]
 Queue: TypeAlias = (
     Droptail
     | Priority
@@ -2106,10 +2470,15 @@ Queue: TypeAlias = (
     | Policer
     | Step
     | Dualpi2
+    | Cake
+    | Htb
+    | Shared
     | str
     | Mapping[str, Any]
 )
 Correlation: TypeAlias = Literal["outcomes", "netem"]
+TraceColumn: TypeAlias = Literal["uplink", "downlink", "rtt"]
+TraceEnd: TypeAlias = Literal["repeat", "hold"]
 Loss: TypeAlias = (
     NoLoss
     | BernoulliLoss
@@ -2118,6 +2487,7 @@ Loss: TypeAlias = (
     | GilbertElliottLoss
     | CorrelatedLoss
     | FourStateLoss
+    | TraceLoss
     | str
     | Mapping[str, Any]
 )
@@ -2128,6 +2498,7 @@ Jitter: TypeAlias = (
     | ExponentialJitter
     | ParetoJitter
     | OvertakingJitter
+    | TraceJitter
     | str
     | Mapping[str, Any]
 )
@@ -2142,7 +2513,7 @@ Expect: TypeAlias = int | str
 StopSignal: TypeAlias = Literal["TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL"]
 Pattern: TypeAlias = Literal["turns", "permutation", "all-to-all", "incast", "random"]
 App: TypeAlias = (
-    Literal["bulk", "transfer", "cbr", "poisson", "onoff", "cap", "treno", "arrivals", "web", "request", "discard", "echo", "source", "http"]
+    Literal["bulk", "transfer", "cbr", "poisson", "onoff", "media", "cap", "treno", "arrivals", "web", "request", "discard", "echo", "source", "http"]
 )
 Transport: TypeAlias = Literal["tcp", "udp"]
 Sizes: TypeAlias = Literal["web-search", "data-mining"]
@@ -2155,11 +2526,12 @@ Distribution: TypeAlias = (
     | Mapping[str, Any]
 )
 AckCounting: TypeAlias = Literal["bytes", "acks"]
-Hystart: TypeAlias = Literal["no", "linux", "rfc9406"]
+Hystart: TypeAlias = Literal["no", "linux", "rfc9406", "search"]
 ReduceFrom: TypeAlias = Literal["window", "flight"]
 VegasEstimate: TypeAlias = Literal["linux", "paper"]
 LpVariant: TypeAlias = Literal["paper", "linux"]
 NiceVariant: TypeAlias = Literal["revised", "paper"]
+ScreamEcn: TypeAlias = Literal["none", "classic", "l4s"]
 CcKind: TypeAlias = (
     Reno
     | Cubic
@@ -2185,15 +2557,18 @@ CcKind: TypeAlias = (
     | Dctcp
     | Prague
     | Fixed
+    | Gcc
+    | Scream
     | CustomCc
     | Mapping[str, Any]
 )
 Cc: TypeAlias = (
-    Literal["reno", "cubic", "vegas", "bic", "htcp", "westwood", "highspeed", "scalable", "illinois", "veno", "yeah", "hybla", "cdg", "nv", "compound", "ledbat", "ledbat++", "lp", "nice", "bbr", "bbr3", "dctcp", "prague", "fixed"]
+    Literal["reno", "cubic", "vegas", "bic", "htcp", "westwood", "highspeed", "scalable", "illinois", "veno", "yeah", "hybla", "cdg", "nv", "compound", "ledbat", "ledbat++", "lp", "nice", "bbr", "bbr3", "dctcp", "prague", "fixed", "gcc", "scream"]
     | str
     | CcKind
 )
 StartTime: TypeAlias = str | timedelta
+CodePoint: TypeAlias = str | int
 FlowRecordKind: TypeAlias = Literal["tcp", "qlog", "latency"]
 
 # Keys of a scenario.
@@ -2202,6 +2577,7 @@ SCENARIO_KEYS: tuple[str, ...] = (
     "description",
     "duration",
     "until",
+    "expect",
     "warmup",
     "seed",
     "sample_interval",
@@ -2224,13 +2600,20 @@ __all__ = [
     "Bbr3",
     "BernoulliLoss",
     "Bic",
+    "Cake",
+    "CakeAckFilter",
+    "CakeAtm",
+    "CakeDiffserv",
+    "CakeFlowMode",
     "Cc",
     "CcKind",
     "Cdg",
+    "CellularRadio",
     "Chain",
     "Clock",
     "ClockMode",
     "Clos",
+    "CodePoint",
     "Codel",
     "Compound",
     "ConstantDistribution",
@@ -2261,9 +2644,11 @@ __all__ = [
     "FourStateLoss",
     "FqCodel",
     "FqPie",
+    "Gcc",
     "GilbertElliottLoss",
     "Highspeed",
     "Host",
+    "Htb",
     "Htcp",
     "Hybla",
     "Hystart",
@@ -2275,6 +2660,7 @@ __all__ = [
     "LeafSpine",
     "Ledbat",
     "LedbatPlusPlus",
+    "LeoRadio",
     "Link",
     "LinkOptions",
     "LinkRecordKind",
@@ -2294,6 +2680,7 @@ __all__ = [
     "ParetoJitter",
     "ParkingLot",
     "Pattern",
+    "Pfc",
     "Pie",
     "PieDelay",
     "Policer",
@@ -2304,6 +2691,7 @@ __all__ = [
     "ProgramCommand",
     "Queue",
     "QueueLimit",
+    "Radio",
     "Rate",
     "RateStep",
     "Readiness",
@@ -2313,10 +2701,14 @@ __all__ = [
     "ReduceFrom",
     "Reno",
     "ReplicationPlan",
+    "Rledbat",
     "Routing",
     "RtoVariance",
     "Scalable",
+    "Scream",
+    "ScreamEcn",
     "Sfq",
+    "Shared",
     "Size",
     "Sizes",
     "SprayRouting",
@@ -2330,6 +2722,10 @@ __all__ = [
     "Tdf",
     "Time",
     "Topology",
+    "TraceColumn",
+    "TraceEnd",
+    "TraceJitter",
+    "TraceLoss",
     "Transport",
     "UniformDistribution",
     "UniformJitter",
@@ -2339,6 +2735,7 @@ __all__ = [
     "Veno",
     "Web",
     "Westwood",
+    "WifiRadio",
     "Window",
     "Yeah",
 ]

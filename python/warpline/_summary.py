@@ -73,8 +73,14 @@ GroupSummary = TypedDict(
         "completion_mean_s": float | None,
         # Unique application bytes delivered after warm-up.
         "delivered_bytes": int,
+        # Longest time without new application bytes delivered, from its start to its end, in steps of the sampling
+        # interval; pauses of the application count, too. Absent for what real programs send, where time was skipped,
+        # and where no time series is kept.
+        "stalled_max_s": float | None,
         # Packets that arrived with the congestion-experienced mark.
         "ce_marks": int,
+        # Mean time from a frame's capture to its being shown.
+        "frame_delay_mean_ms": float | None,
     },
 )
 """Metrics of the flows of one scenario entry."""
@@ -147,6 +153,10 @@ FlowRow = TypedDict(
         "throughput_bps": float,
         # Packets declared lost by the sender; for UDP, gaps seen by the receiver.
         "lost_packets": int,
+        # Longest time without new application bytes delivered, from its start to its end, in steps of the sampling
+        # interval; pauses of the application count, too. Absent for what real programs send, where time was skipped,
+        # and where no time series is kept.
+        "stalled_max_s": float | None,
         # Retransmission time-outs.
         "rtos": int,
         # Loss recovery episodes.
@@ -183,6 +193,30 @@ FlowRow = TypedDict(
         "transfers_completed": int,
         # Mean completion time of those.
         "completion_mean_s": float | None,
+        # Of a media stream: frames sent after warm-up.
+        "frames_sent": int | None,
+        # Frames that the receiver showed.
+        "frames_shown": int | None,
+        # Frames shown later after their capture than the stream allows (`late`).
+        "frames_late": int | None,
+        # Frames that were given up since some of them was missing, and those that depend on them.
+        "frames_lost": int | None,
+        # Mean time from a frame's capture to its being shown.
+        "frame_delay_mean_ms": float | None,
+        # 95th percentile of the frame delay.
+        "frame_delay_p95_ms": float | None,
+        # 99th percentile of the frame delay.
+        "frame_delay_p99_ms": float | None,
+        # Freezes: gaps between shown frames of at least three times the mean of the last 30, and 150 ms longer than it
+        # (freezeCount of WebRTC's statistics).
+        "freezes": int | None,
+        # Time in freezes.
+        "frozen_s": float | None,
+        # Mean of the rate that the congestion control asked the encoder for.
+        "target_rate_mean_bps": float | None,
+        # Quality of what was seen, averaged over time: the logarithm of the encoder's rate, 0 at its lowest and 1 at
+        # its highest; 0 in freezes.
+        "quality": float | None,
     },
 )
 """A row per flow instance (flows.parquet), and in a live run a row for each direction of traffic between programs that
@@ -221,8 +255,16 @@ LinkRow = TypedDict(
         "drops_down": int,
         # Packets marked congestion-experienced here.
         "marks": int,
+        # Packets of which the link made a copy (`duplicate`); copies do not count as sent.
+        "duplicated": int,
+        # Packets of which the link changed a bit (`corrupt`): they arrived, and their receivers dropped them.
+        "corrupted": int,
         # Packets offered to the link.
         "arrivals": int,
+        # How often the link was paused by priority flow control.
+        "pauses": int,
+        # For how long it was paused.
+        "paused_s": float,
         # Mean time in the queue of the packets transmitted.
         "queue_delay_mean_ms": float,
         # Longest time in the queue of a packet transmitted.

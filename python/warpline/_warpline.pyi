@@ -12,6 +12,7 @@ __all__ = [
     "AckSample",
     "CcConfig",
     "CongestionEvent",
+    "NativeEvaluation",
     "NativeRun",
     "NativeScenario",
     "Progress",
@@ -21,6 +22,7 @@ __all__ = [
     "QuicServer",
     "Table",
     "__version__",
+    "evaluate",
     "json_schema",
     "quic_keygen",
     "report_seeds",
@@ -50,6 +52,18 @@ def run_scenario(
     cores: int | None = None,
 ) -> tuple[NativeRun, BaseException | None]:
     """Runs a scenario and returns the run, with the exception that stopped it if one did."""
+
+def evaluate(
+    algorithm: str,
+    *,
+    quick: bool = False,
+    seeds: int = 5,
+    only: Sequence[str] = ...,
+    guests: bool = False,
+    observer: Callable[[int, int], object] | None = None,
+    cc: Mapping[str, Callable[[CcConfig], object]] = ...,
+) -> NativeEvaluation:
+    """Evaluates a congestion control; the names in `cc` are those of Python's classes."""
 
 def report_seeds(out: str | PathLike[str], runs: Sequence[NativeRun]) -> None:
     """Writes the report page of runs of several seeds: means with intervals, and each run."""
@@ -87,6 +101,21 @@ class NativeScenario:
     @property
     def directory(self) -> PathLike[str]:
         """Directory that paths of traces and logs are relative to."""
+
+@final
+class NativeEvaluation:
+    """The verdicts on a congestion control. People use `warpline.Evaluation`, which is built on this."""
+
+    def to_json(self) -> str:
+        """The evaluation as JSON text."""
+    def render(self, all: bool) -> str:
+        """The verdicts as text, and the figures behind them: of those that are not met, or of all."""
+    def to_markdown(self) -> str:
+        """The same in Markdown, with all figures."""
+    def to_html(self) -> str:
+        """A page with plots."""
+    def write(self, directory: str | PathLike[str]) -> PathLike[str]:
+        """Writes the page, the figures and the scenarios into a directory, and returns the path of the page."""
 
 @final
 class NativeRun:

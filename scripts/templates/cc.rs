@@ -9,7 +9,7 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use super::slow_start::SlowStartParams;
 use super::window::{Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange};
 
 /// @TITLE@ (author and year).
 #[derive(Clone, Copy, Debug, PartialEq, Parameters)]
@@ -80,6 +80,10 @@ impl CongestionControl for @TYPE@ {
     #[inline]
     fn ssthresh(&self) -> u64 {
         self.window.ssthresh
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        // Whatever else is in bytes and counts in segments: `change.scaled(bytes)`.
+        self.window.on_mss(change);
     }
     fn name(&self) -> &'static str {
         @TYPE@Params::KIND

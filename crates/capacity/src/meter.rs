@@ -111,7 +111,7 @@ impl Meter {
                 self.answered |= len > 0 && !probe;
                 self.on_sent(now, seq, len, retransmit);
             }
-            TcpEvent::Acked { ack, window_end, newly_acked, rtt } => {
+            TcpEvent::Acked { ack, window_end, newly_acked, rtt, .. } => {
                 self.answered = false;
                 self.on_acked(now, ack, window_end, newly_acked, rtt);
             }
@@ -325,7 +325,7 @@ mod tests {
     }
     fn acked(ack: u64, newly_acked: u32) -> TcpEvent {
         let rtt = Some(TimeDelta::from_millis(100));
-        TcpEvent::Acked { ack, window_end: ack + 1_000_000, newly_acked, rtt }
+        TcpEvent::Acked { ack, window_end: ack + 1_000_000, newly_acked, ce: 0, rtt }
     }
     fn metrics(cwnd: u64, ssthresh: u64) -> TcpEvent {
         let zero = TimeDelta::ZERO;
@@ -493,9 +493,9 @@ mod tests {
         let mut meter = Meter::new(MSS);
         meter.record(at(0), &metrics(50_000, u64::MAX));
         meter.record(at(0), &sent(1));
-        let full = TcpEvent::Acked { ack: 1001, window_end: 11_001, newly_acked: 1000, rtt: None };
+        let full = TcpEvent::Acked { ack: 1001, window_end: 11_001, newly_acked: 1000, ce: 0, rtt: None };
         meter.record(at(100), &full);
-        let wide = TcpEvent::Acked { ack: 2001, window_end: 92_001, newly_acked: 1000, rtt: None };
+        let wide = TcpEvent::Acked { ack: 2001, window_end: 92_001, newly_acked: 1000, ce: 0, rtt: None };
         meter.record(at(300), &wide);
         meter.finish(at(400));
         assert_eq!(meter.results().window_limited_ns, 200_000_000);

@@ -220,6 +220,8 @@ impl CapOptions {
             dsack: sack && self.modern,
             timestamps: self.timestamps,
             ecn: self.ecn,
+            // This program's datagrams have no room for it.
+            accecn_option: false,
             rack: self.modern,
             tlp: self.modern,
             prr: self.modern,

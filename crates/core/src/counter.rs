@@ -64,6 +64,19 @@ impl Counter for Option<TimeDelta> {
     }
 }
 
+/// The counters of something that most do not have.
+impl<C: Counter + Default> Counter for Option<Box<C>> {
+    fn growth(&self, before: &Option<Box<C>>, ratio: Ratio) -> Option<Box<C>> {
+        let none = C::default();
+        self.as_ref().map(|now| Box::new(now.growth(before.as_deref().unwrap_or(&none), ratio)))
+    }
+    fn merge(&mut self, more: &Option<Box<C>>) {
+        if let Some(more) = more {
+            self.get_or_insert_default().merge(more);
+        }
+    }
+}
+
 /// Declares a struct of counters, which is itself a [`Counter`](crate::counter). What `state` lists is none: it is a present state or an extreme, does not
 /// grow with time, and is not added to.
 ///

@@ -73,9 +73,11 @@
 #[cfg(test)]
 extern crate self as warpline_core;
 
+mod accecn;
 mod address;
 pub mod counter;
 pub mod dilation;
+mod dscp;
 mod empirical;
 pub mod float;
 pub mod packet;
@@ -85,7 +87,9 @@ pub mod random;
 pub mod record;
 pub mod time;
 
+pub use accecn::AccEcn;
 pub use dilation::{Pace, Tdf};
+pub use dscp::{Dscp, ParseDscpError};
 pub use empirical::Empirical;
 pub use packet::{
     Body, Datagram, Ecn, EndpointId, Flags, FlowId, Frame, LinkId, NodeId, Packet, SackBlocks, Segment,

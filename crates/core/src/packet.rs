@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::accecn::AccEcn;
+use crate::dscp::Dscp;
 use crate::time::Timestamp;
 
 macro_rules! id {
@@ -122,15 +124,20 @@ impl fmt::Debug for Flags {
 /// Up to four SACK blocks (RFC 2018 section 3), the first of which may be a D-SACK (RFC 2883).
 ///
 /// A block is an offset from the segment's `ack` and a length: a D-SACK below `ack` has a negative offset.
+///
+/// Beside them may be an [AccECN option](AccEcn), which [`Segment::accecn`] reads. A header has no room for it and four blocks.
+// So the option lies in the place of the fourth block, and a segment is no larger for it: that of ten bytes and three that would be empty.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SackBlocks {
     len: u8,
+    /// The first three bytes of the option, zero for none. The rest is in the last block.
+    accecn: [u8; 3],
     blocks: [(i32, u32); 4],
 }
 
 impl SackBlocks {
     /// No blocks.
-    pub const NONE: SackBlocks = SackBlocks { len: 0, blocks: [(0, 0); 4] };
+    pub const NONE: SackBlocks = SackBlocks { len: 0, accecn: [0; 3], blocks: [(0, 0); 4] };
 
     /// Number of blocks.
     pub const fn len(&self) -> usize {
@@ -140,12 +147,17 @@ impl SackBlocks {
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
+    /// Whether there are neither blocks nor an AccECN option.
+    #[inline]
+    pub const fn is_bare(&self) -> bool {
+        self.len == 0 && self.accecn[0] == 0
+    }
     /// Adds the block of stream bytes `start..end`, seen from cumulative acknowledgement `ack`. Returns false, and adds
     /// nothing, when there is no room or the block is further than 2 GiB away.
     pub fn push(&mut self, ack: u64, start: u64, end: u64) -> bool {
         let (offset, length) = (start as i64 - ack as i64, end.saturating_sub(start));
         let (Ok(offset), Ok(length)) = (i32::try_from(offset), u32::try_from(length)) else { return false };
-        if self.len() == self.blocks.len() {
+        if self.len() == self.blocks.len() - usize::from(self.accecn[0] != 0) {
             return false;
         }
         self.blocks[self.len()] = (offset, length);
@@ -158,6 +170,22 @@ impl SackBlocks {
             let start = ack.saturating_add_signed(i64::from(offset));
             (start, start + u64::from(length))
         })
+    }
+
+    fn accecn(&self) -> Option<AccEcn> {
+        let [a, b, c] = self.accecn;
+        let (left, right) = self.blocks[3];
+        let ([d, e, f, g], [h, i, j, _]) = (left.to_le_bytes(), right.to_le_bytes());
+        if a == 0 { None } else { AccEcn::unpack([a, b, c, d, e, f, g, h, i, j]) }
+    }
+    fn set_accecn(&mut self, option: &AccEcn) -> bool {
+        if self.len() == self.blocks.len() {
+            return false;
+        }
+        let [a, b, c, d, e, f, g, h, i, j] = option.pack();
+        self.accecn = [a, b, c];
+        self.blocks[3] = (i32::from_le_bytes([d, e, f, g]), u32::from_le_bytes([h, i, j, 0]));
+        true
     }
 }
 
@@ -195,7 +223,7 @@ pub struct Segment {
     pub window: u32,
     /// Timestamps option: value and echo reply in milliseconds, if in use (RFC 7323 section 3). 1 ms as in Linux.
     pub timestamps: Option<(u32, u32)>,
-    /// SACK blocks, if any.
+    /// SACK blocks, if any, and the AccECN option.
     pub sack: SackBlocks,
     /// Options of a SYN; all zero otherwise.
     pub syn: SynOptions,
@@ -212,6 +240,8 @@ pub struct Datagram {
     pub created: Timestamp,
     /// Payload length in bytes.
     pub len: u32,
+    /// What its application says in it, for its other end; the network does not read it.
+    pub note: [u32; 3],
 }
 
 /// A packet from outside: its bytes stay where it came in, and only their number travels.
@@ -261,6 +291,8 @@ pub struct Packet {
     pub class: u8,
     /// Whether a link has changed a bit of it: its checksum does not fit, and whoever looks at it drops it.
     pub damaged: bool,
+    /// Differentiated services code point.
+    pub dscp: Dscp,
     /// Unique number of this packet within the run, assigned by the network when it is sent.
     pub id: u64,
     /// Contents.
@@ -272,14 +304,15 @@ impl Packet {
     #[inline]
     pub fn tcp(flow: FlowId, to: EndpointId, segment: Segment, ecn: Ecn) -> Self {
         let (size, body) = (segment.wire_size(), Body::Tcp(segment));
-        Packet { flow, to, size, ecn, class: 0, damaged: false, id: 0, body }
+        Packet { flow, to, size, ecn, class: 0, damaged: false, dscp: Dscp::default(), id: 0, body }
     }
 
     /// A UDP datagram; otherwise as [`tcp`](Self::tcp).
     pub fn udp(flow: FlowId, to: EndpointId, datagram: Datagram) -> Self {
         let size = datagram.len.saturating_add(IPV4_HEADER + UDP_HEADER);
         let body = Body::Udp(datagram);
-        Packet { flow, to, size, ecn: Ecn::NotEct, class: 0, damaged: false, id: 0, body }
+        let (ecn, dscp) = (Ecn::NotEct, Dscp::default());
+        Packet { flow, to, size, ecn, class: 0, damaged: false, dscp, id: 0, body }
     }
 
     /// Changes one bit if it is damaged. `bytes` are its first ones from the IP header on, of `whole`: the bit may lie behind them. Which bit it is follows from
@@ -315,7 +348,21 @@ impl Segment {
         }
         // On a SYN, SACK-permitted takes the two bytes that would pad the timestamps.
         len += if self.timestamps.is_some() { 12 } else { 0 };
-        len + if self.sack.is_empty() { 0 } else { 4 + 8 * self.sack.len() as u32 }
+        len + if self.sack.is_bare() { 0 } else { self.feedback_len() }
+    }
+    /// Bytes of SACK and AccECN options.
+    #[inline(never)]
+    fn feedback_len(&self) -> u32 {
+        let sack = if self.sack.is_empty() { 0 } else { 4 + 8 * self.sack.len() as u32 };
+        sack + self.accecn().map_or(0, |option| option.len() as u32)
+    }
+    /// The AccECN option (RFC 9768 section 3.2.3), if there is one.
+    pub fn accecn(&self) -> Option<AccEcn> {
+        self.sack.accecn()
+    }
+    /// Gives it this AccECN option. Returns false, and changes nothing, beside four SACK blocks: there is no room.
+    pub fn set_accecn(&mut self, option: &AccEcn) -> bool {
+        self.sack.set_accecn(option)
     }
     /// Bytes on the wire from the IPv4 header on.
     #[inline]
@@ -341,6 +388,25 @@ mod tests {
         assert!(blocks.push(10_000, 11_460, 12_920));
         assert!(!blocks.push(10_000, 10_000 + (1 << 40), (1 << 41) + 1));
         assert_eq!(blocks.iter(10_000).collect::<Vec<_>>(), [(8_000, 9_460), (11_460, 12_920)]);
+    }
+
+    #[test]
+    fn an_accecn_option_takes_the_fourth_blocks_place() {
+        let mut segment = Segment { flags: Flags::ACK, ..Segment::default() };
+        let option = AccEcn::new([0x12_3456, 0xfe_dcba, 0x98_7654], true, 3);
+        assert!(segment.sack.is_bare() && segment.accecn().is_none());
+        assert!(segment.set_accecn(&option));
+        for start in [10, 30, 50] {
+            assert!(segment.sack.push(0, start, start + 10));
+        }
+        assert!(!segment.sack.push(0, 70, 80));
+        assert_eq!((segment.accecn(), segment.sack.len()), (Some(option), 3));
+        assert_eq!(segment.sack.iter(0).last(), Some((50, 60)));
+        assert_eq!(segment.wire_size(), 40 + 28 + 12);
+        let mut full = Segment::default();
+        (0..4).for_each(|n| assert!(full.sack.push(0, 20 * n + 1, 20 * n + 9)));
+        assert!(!full.set_accecn(&option));
+        assert_eq!(full.accecn(), None);
     }
 
     #[test]

@@ -156,6 +156,8 @@ pub enum TcpEvent {
         window_end: u64,
         /// Bytes newly acknowledged, cumulatively or selectively.
         newly_acked: u32,
+        /// Of these, bytes that it reports as marked congestion-experienced. RFC 3168's echo does not say how many, so that while it lasts all are.
+        ce: u32,
         /// RTT sample, if it gave one.
         rtt: Option<TimeDelta>,
     },

@@ -86,13 +86,13 @@ impl Kernel {
         files.map(|path| path.to_string_lossy().into_owned()).collect()
     }
 
-    /// Congestion controls that a host can have: those built in, and those in modules with their files.
-    pub fn congestion_controls(&self) -> Vec<(String, Option<PathBuf>)> {
-        let built_in = ["cubic", "reno"].map(|name| (name.to_owned(), None));
-        let modules = self.modules.iter().filter_map(|(name, files)| {
-            let name = name.strip_prefix("tcp_")?;
+    /// Congestion controls that a host can have: those built in, and those in modules with their [files](Self::module).
+    pub fn congestion_controls(&self) -> Vec<(String, Vec<String>)> {
+        let built_in = ["cubic", "reno"].map(|name| (name.to_owned(), Vec::new()));
+        let modules = self.modules.keys().filter_map(|module| {
+            let name = module.strip_prefix("tcp_")?;
             // tcp_diag lists sockets.
-            (name != "diag").then(|| (name.to_owned(), files.last().cloned()))
+            (name != "diag").then(|| (name.to_owned(), self.module(module)))
         });
         built_in.into_iter().chain(modules).collect()
     }

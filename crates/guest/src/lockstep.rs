@@ -71,11 +71,11 @@ type GoOn<'a> = dyn FnMut() -> bool + 'a;
 #[derive(Debug)]
 struct Guest {
     machine: Machine,
-    /// The first of its hosts.
+    /// The first of its ports.
     first: u32,
-    /// VLANs of its hosts.
+    /// VLANs of its ports.
     vlans: Vec<u16>,
-    /// Hosts by VLAN.
+    /// Ports by VLAN.
     by_vlan: Vec<Option<HostId>>,
     /// Whether it has the turn.
     running: bool,
@@ -99,7 +99,7 @@ impl Guest {
 #[derive(Debug)]
 pub struct LockStep {
     guests: Vec<Guest>,
-    /// Guest of each host.
+    /// Guest of each port.
     homes: Vec<u32>,
     /// The least time from an event, or from a host's sending, until something not yet known reaches a host.
     lookahead: TimeDelta,
@@ -148,7 +148,7 @@ impl LockStep {
         for config in configs {
             let machine = Machine::boot(kernel, config)?;
             let first = lockstep.homes.len() as u32;
-            let vlans: Vec<u16> = config.order.hosts.iter().map(|host| host.vlan).collect();
+            let vlans: Vec<u16> = config.order.ports().map(|(_, vlan)| vlan).collect();
             let mut by_vlan = vec![None; 4096];
             for (number, vlan) in vlans.iter().enumerate() {
                 by_vlan[usize::from(*vlan)] = Some(HostId(first + number as u32));

@@ -25,7 +25,7 @@ use crate::error::{Doing, GuestError};
 use crate::frame::{HEADER, VLANS};
 use crate::kernel::Kernel;
 use crate::nic::Nic;
-use crate::page::{MODE_DILATED, MODE_LOCKSTEP, NEVER, Page, write_pace};
+use crate::page::{DEVICES, MODE_DILATED, MODE_LOCKSTEP, NEVER, Page, write_pace};
 use crate::share::CpuShare;
 use crate::time::{EPOCH, START, host_now};
 
@@ -36,6 +36,8 @@ pub(crate) const COST: u64 = 1000;
 const NIC: i32 = 200;
 const PAGE: i32 = 201;
 const SIZES: i32 = 202;
+/// The first of those of further network devices.
+const DEVICE: i32 = 210;
 /// How often to check the turn before sleeping; a check takes some 40 ns.
 pub(crate) const SPIN: u32 = 1000;
 /// Least memory with which a guest boots, in bytes.
@@ -114,8 +116,15 @@ impl MachineConfig {
             let (least, memory) = (LEAST_MEMORY >> 20, self.memory >> 20);
             return refuse(format!("{memory} MB are too little memory; it needs {least} MB"));
         }
-        if let Some(host) = self.order.hosts.iter().find(|host| !VLANS.contains(&host.vlan)) {
-            return refuse(format!("host {} has VLAN {}; 1 to 4094 are possible", host.name, host.vlan));
+        if let Some((number, vlan)) = self.order.ports().find(|(_, vlan)| !VLANS.contains(vlan)) {
+            let name = &self.order.hosts[number].name;
+            return refuse(format!("host {name} has VLAN {vlan}; 1 to 4094 are possible"));
+        }
+        let interfaces = self.order.interfaces().count();
+        if interfaces > DEVICES {
+            return refuse(format!(
+                "its hosts that forward have {interfaces} links; one machine can have {DEVICES}, so give them machines of their own"
+            ));
         }
         Ok(())
     }
@@ -130,14 +139,34 @@ impl MachineConfig {
         if order.hosts.iter().any(|host| host.v6.is_some()) {
             names.push("ipv6");
         }
+        order.queues = self.queue_modules(kernel);
         order.modules = names.into_iter().flat_map(|name| kernel.module(name)).collect();
         let controls = kernel.congestion_controls().into_iter();
-        order.congestion = controls
-            .filter_map(|(name, path)| {
-                Some(CongestionModule { name, path: path?.to_string_lossy().into_owned() })
-            })
-            .collect();
+        order.congestion = controls.map(|(name, paths)| CongestionModule { name, paths }).collect();
         order
+    }
+
+    /// Modules of the queues, filters and actions that commands of `tc` name, in the hosts' own commands and in programs: programs may not load
+    /// modules.
+    fn queue_modules(&self, kernel: &Kernel) -> Vec<String> {
+        let own = self.order.hosts.iter().flat_map(|host| host.tc.iter().flatten());
+        let programs = self.order.programs.iter().filter(|program| {
+            program.words.iter().flat_map(|word| word.split_whitespace()).any(|word| word == "tc")
+        });
+        let words = own.chain(programs.flat_map(|program| &program.words));
+        let words = words.flat_map(|word| word.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
+        let mut files: Vec<String> = Vec::new();
+        for word in words {
+            // The queue for what comes in has another name as a module.
+            let word = if word == "clsact" { "ingress" } else { word };
+            let modules = ["sch", "cls", "act"].map(|kind| kernel.module(&format!("{kind}_{word}")));
+            for file in modules.into_iter().flatten() {
+                if !files.contains(&file) {
+                    files.push(file);
+                }
+            }
+        }
+        files
     }
 
     fn boot_line(&self) -> Vec<String> {
@@ -172,6 +201,11 @@ impl MachineConfig {
             &format!("vec0:transport=fd,fd={NIC},mtu={mtu}"),
         ];
         let mut words = words.map(str::to_owned).to_vec();
+        words.extend(self.order.interfaces().enumerate().map(|(number, own)| {
+            let (device, fd, mtu) = (own.device, DEVICE + number as i32, own.mtu);
+            let mac = own.mac.map(|byte| format!("{byte:02x}")).join(":");
+            format!("vec{device}:transport=fd,fd={fd},mtu={mtu},mac={mac}")
+        }));
         if self.console == Console::Terminal {
             words.push(format!("con1=fd:{SIZES},null"));
         }
@@ -381,6 +415,12 @@ fn prepare_page(page: &Page, config: &MachineConfig) {
     page.epoch.store(EPOCH - START, relaxed);
     page.cost.store(COST, relaxed);
     page.nic.store(NIC, relaxed);
+    for ((number, own), device) in config.order.interfaces().enumerate().zip(&page.devices) {
+        device.fd.store(DEVICE + number as i32, relaxed);
+        device.vlan.store(own.vlan.into(), relaxed);
+        device.rate.store(own.rate.unwrap_or(0), relaxed);
+        device.framing.store(own.framing, relaxed);
+    }
     match config.timing {
         Timing::LockStep => {
             page.mode.store(MODE_LOCKSTEP, relaxed);
@@ -430,14 +470,17 @@ fn spawn(
             command.env("TERM", term);
         }
     }
-    let own = [(ends.nic.as_raw_fd(), NIC), (ends.page.as_raw_fd(), PAGE), (ends.sizes.as_raw_fd(), SIZES)];
+    let mut own =
+        vec![(ends.nic.as_raw_fd(), NIC), (ends.page.as_raw_fd(), PAGE), (ends.sizes.as_raw_fd(), SIZES)];
+    // All network devices of a guest ring the same bell.
+    own.extend((DEVICE..).zip(config.order.interfaces()).map(|(to, _)| (ends.nic.as_raw_fd(), to)));
     let parent = std::process::id();
     let door = ends.share.map(CpuShare::door).transpose().doing(doing)?;
     // SAFETY: between fork and exec the closure only makes system calls.
     unsafe {
         command.pre_exec(move || {
             // SAFETY: the descriptors are open here, and numbers this high are not in use.
-            for (from, to) in own {
+            for &(from, to) in &own {
                 nix::errno::Errno::result(libc::dup2(from, to))?;
             }
             if let Some(door) = &door {

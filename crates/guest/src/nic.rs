@@ -119,6 +119,7 @@ mod tests {
                     "shim.c",
                     "signal.c",
                     "turn.c",
+                    "wire.c",
                 ]
                 .map(|name| sources.join(name)),
             )

@@ -12,7 +12,9 @@ use warpline_core::dilation::{Line, Pace};
 use crate::error::{Doing, GuestError};
 
 const MAGIC: u64 = 0x3165_6e69_6c70_7277;
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+/// Network devices besides the first, at most.
+pub(crate) const DEVICES: usize = 16;
 /// Bytes of each ring.
 pub(crate) const RING: usize = 4 << 20;
 pub(crate) const MODE_DILATED: u32 = 1;
@@ -24,6 +26,16 @@ pub(crate) const TURN_ASLEEP: u32 = 2;
 pub(crate) const REASON_IDLE: u32 = 1;
 /// Stands for no instant.
 pub(crate) const NEVER: u64 = u64::MAX;
+
+/// A network device besides the first.
+#[repr(C)]
+pub(crate) struct Device {
+    pub(crate) fd: AtomicI32,
+    pub(crate) vlan: AtomicU32,
+    pub(crate) rate: AtomicU64,
+    pub(crate) framing: AtomicU32,
+    unused: AtomicU32,
+}
 
 /// Frames in one direction.
 #[repr(C, align(4096))]
@@ -65,6 +77,7 @@ pub(crate) struct Layout {
     pub(crate) sent: AtomicU64,
     pub(crate) received: AtomicU64,
     pub(crate) xstate_skipped: AtomicU64,
+    pub(crate) devices: [Device; DEVICES],
     pub(crate) transmit: Ring,
     pub(crate) receive: Ring,
 }
@@ -176,7 +189,7 @@ mod tests {
             assert!(!library.is_null());
             let symbol = nix::libc::dlsym(library, c"clockshim_layout".as_ptr());
             assert!(!symbol.is_null());
-            std::slice::from_raw_parts(symbol.cast::<u32>(), 29)
+            std::slice::from_raw_parts(symbol.cast::<u32>(), 30)
         };
         let own = [
             offset_of!(Layout, magic),
@@ -205,6 +218,7 @@ mod tests {
             offset_of!(Layout, sent),
             offset_of!(Layout, received),
             offset_of!(Layout, xstate_skipped),
+            offset_of!(Layout, devices),
             offset_of!(Layout, transmit),
             offset_of!(Layout, receive),
             size_of::<Layout>(),

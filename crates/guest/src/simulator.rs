@@ -3,7 +3,8 @@
 use warpline_agent::Notice;
 use warpline_core::Timestamp;
 
-/// Number of a host among the hosts of all guests, in the order of guests and, within a guest, of its hosts.
+/// Number of a host among the hosts of all guests, in the order of guests and, within a guest, of its hosts. A host that forwards has one for each
+/// of its interfaces ([`Order::ports`](warpline_agent::Order::ports)).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct HostId(pub u32);
 

@@ -44,7 +44,8 @@ fn a_ring_can_be_written_and_read_at_the_same_time() {
 
 #[test]
 fn an_alarm_that_the_kernel_loses_is_repeated() {
-    let parts = ["clock.c", "nic.c", "process.c", "ratio.c", "ring.c", "shim.c", "signal.c", "turn.c"];
+    let parts =
+        ["clock.c", "nic.c", "process.c", "ratio.c", "ring.c", "shim.c", "signal.c", "turn.c", "wire.c"];
     let told = check("tests/alarm.c", &parts, "address,undefined");
     assert!(told.starts_with("ok "), "{told}");
 }
@@ -62,6 +63,7 @@ fn registers_are_written_when_a_process_resumes() {
         "signal.c",
         "turn.c",
         "user.c",
+        "wire.c",
         "xstate.c",
     ];
     let told = check("tests/registers.c", &parts, "address,undefined");

@@ -17,7 +17,7 @@ use std::os::fd::BorrowedFd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 use warpline_core::dilation::Tdf;
-use warpline_core::{Body, Ecn, EndpointId, Frame, Packet, TimeDelta, TimerId, Timestamp};
+use warpline_core::{Body, Dscp, Ecn, EndpointId, Frame, Packet, TimeDelta, TimerId, Timestamp};
 use warpline_net::{Control, Hosts, Network, Port};
 use warpline_results::live::AuditSummary;
 
@@ -112,7 +112,7 @@ pub trait World {
     /// will do no more than that, and writes the future datagram to `out`.
     ///
     /// [`handle_packet`]: Self::handle_packet
-    fn foresee(&self, packet: &Packet, pool: &Pool, out: &mut Vec<u8>) -> Option<PortId> {
+    fn foresee(&mut self, packet: &Packet, pool: &Pool, out: &mut Vec<u8>) -> Option<PortId> {
         let _ = (packet, pool, out);
         None
     }
@@ -124,21 +124,43 @@ pub struct Gate {
     pool: Pool,
     /// Frames to leave by each port, with the instant at which each was due.
     outgoing: Vec<Vec<(Timestamp, u32)>>,
+    /// By the number of the frame: how often it has been handed out ahead of its time, once for each copy in the network.
+    ahead: Vec<u32>,
     /// Frames that were seen too late for the network to make up for all of it, and by how much they are behind.
     behind: BTreeMap<u32, TimeDelta>,
     /// The frames that were copied as they left the network in this turn, by their copies.
     copies: BTreeMap<u32, u32>,
 }
 
+/// Which frames have been handed out ahead of their time.
+pub(crate) struct Early<'a> {
+    ahead: &'a mut [u32],
+    copies: &'a BTreeMap<u32, u32>,
+}
+
+impl Early<'_> {
+    /// Whether this frame, or the one that it is a copy of, has been handed out; once for each time that it was.
+    pub(crate) fn take(&mut self, handle: u32) -> bool {
+        let sent = self.copies.get(&handle).copied().unwrap_or(handle);
+        match self.ahead.get_mut(sent as usize) {
+            Some(ahead) if *ahead > 0 => {
+                *ahead -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
 impl Gate {
     /// Access to these bytes, and this many ports.
     pub(crate) fn new(pool: Pool, ports: usize) -> Self {
         let (behind, copies) = (BTreeMap::new(), BTreeMap::new());
-        Gate { pool, outgoing: vec![Vec::new(); ports], behind, copies }
+        Gate { pool, outgoing: vec![Vec::new(); ports], ahead: Vec::new(), behind, copies }
     }
-    /// The bytes, the frames to leave by each port, and the frames that copies among them were made of.
-    pub(crate) fn parts(&mut self) -> (&mut Pool, &mut [Vec<(Timestamp, u32)>], &BTreeMap<u32, u32>) {
-        (&mut self.pool, &mut self.outgoing, &self.copies)
+    /// The bytes, the frames to leave by each port, and what is known of them.
+    pub(crate) fn parts(&mut self) -> (&mut Pool, &mut [Vec<(Timestamp, u32)>], Early<'_>) {
+        (&mut self.pool, &mut self.outgoing, Early { ahead: &mut self.ahead, copies: &self.copies })
     }
     /// Frees the bytes of what has left the network.
     pub(crate) fn recycle(&mut self) {
@@ -165,6 +187,7 @@ impl Gate {
             ecn: header.ecn,
             class: header.class(),
             damaged: false,
+            dscp: Dscp::new(header.dscp).unwrap_or_default(),
             id: 0,
             body: Body::Frame(Frame { handle }),
         }
@@ -175,6 +198,13 @@ impl Gate {
         if !by.is_zero() {
             self.behind.insert(handle, by);
         }
+    }
+    /// Records that a frame's bytes have been handed out ahead of its time ([`World::foresee`]): it is not sent again.
+    pub fn note_ahead(&mut self, handle: u32) {
+        if self.ahead.len() <= handle as usize {
+            self.ahead.resize(handle as usize + 1, 0);
+        }
+        self.ahead[handle as usize] += 1;
     }
     /// Sends the frame in `packet`, which left the network at `now`, from a port; its header is marked if the network
     /// has marked it. A packet without a frame is left alone.

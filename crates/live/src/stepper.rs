@@ -29,8 +29,6 @@ pub struct StepperCounters {
 pub struct Stepper {
     gate: Gate,
     counters: Vec<StepperCounters>,
-    /// By the number of the frame: how often it has been handed out ahead of its time, once for each copy in the network.
-    ahead: Vec<u32>,
     bytes: Vec<u8>,
 }
 
@@ -40,7 +38,6 @@ impl Stepper {
         Stepper {
             gate: Gate::new(Pool::new(mtu, memory), ports),
             counters: vec![StepperCounters::default(); ports],
-            ahead: Vec::new(),
             bytes: Vec::new(),
         }
     }
@@ -79,32 +76,28 @@ impl Stepper {
     pub fn poll_ahead<W: World>(
         &mut self,
         network: &mut Network,
-        world: &W,
+        world: &mut W,
         deliver: &mut dyn FnMut(PortId, Timestamp, &[u8]),
     ) {
         for Settled { arrival, packet } in network.take_settled() {
-            let Body::Frame(Frame { handle }) = packet.body else { continue };
             let Some(port) = world.foresee(&packet, self.gate.pool(), &mut self.bytes) else { continue };
-            if self.ahead.len() <= handle as usize {
-                self.ahead.resize(handle as usize + 1, 0);
+            if let Body::Frame(Frame { handle }) = packet.body {
+                self.gate.note_ahead(handle);
             }
-            self.ahead[handle as usize] += 1;
             deliver(port, arrival, &self.bytes);
         }
     }
 
     /// Hands out the datagrams that leave by the ports, in order at each port.
     pub fn poll_transmit(&mut self, deliver: &mut dyn FnMut(PortId, &[u8])) {
-        let (pool, outgoing, copies) = self.gate.parts();
+        let (pool, outgoing, mut early) = self.gate.parts();
         for (number, (packets, counters)) in outgoing.iter_mut().zip(&mut self.counters).enumerate() {
             for (_, handle) in packets.drain(..) {
-                let sent = copies.get(&handle).copied().unwrap_or(handle);
                 let bytes = pool.datagram(handle);
                 counters.sent_packets += 1;
                 counters.sent_bytes += bytes.len() as u64;
-                match self.ahead.get_mut(sent as usize) {
-                    Some(ahead) if *ahead > 0 => *ahead -= 1,
-                    _ => deliver(PortId(number as u32), bytes),
+                if !early.take(handle) {
+                    deliver(PortId(number as u32), bytes);
                 }
                 pool.release(handle);
             }

@@ -10,7 +10,8 @@ use std::collections::btree_map::Entry;
 
 use serde::{Deserialize, Serialize};
 use warpline_core::{
-    Body, Datagram, Ecn, EndpointId, Flags, FlowId, Frame, Packet, SackBlocks, Segment, SynOptions, Timestamp,
+    Body, Datagram, Dscp, Ecn, EndpointId, Flags, FlowId, Frame, Packet, SackBlocks, Segment, SynOptions,
+    Timestamp,
 };
 
 use crate::hops::HopId;
@@ -89,6 +90,7 @@ pub(crate) struct Fields {
     kind: Kind,
     ecn: Ecn,
     class: u8,
+    dscp: Dscp,
 }
 
 impl Fields {
@@ -111,6 +113,7 @@ impl Fields {
             ecn: self.ecn,
             class: self.class,
             damaged: self.kind.has(Kind::DAMAGED),
+            dscp: self.dscp,
             id: self.id,
             body,
         }
@@ -157,6 +160,7 @@ impl Arena {
             kind: Kind::TCP,
             ecn: packet.ecn,
             class: packet.class,
+            dscp: packet.dscp,
         };
         let mut rare = None;
         match &packet.body {
@@ -170,7 +174,7 @@ impl Arena {
                     fields.timestamps = timestamps;
                     fields.kind = fields.kind.with(Kind::TIMESTAMPS);
                 }
-                if !segment.sack.is_empty() || segment.flags.contains(Flags::SYN) {
+                if !segment.sack.is_bare() || segment.flags.contains(Flags::SYN) {
                     fields.kind = fields.kind.with(Kind::RARE);
                     rare = Some(Rare { sack: segment.sack, syn: segment.syn });
                 }
@@ -179,6 +183,8 @@ impl Arena {
                 fields.seq = datagram.seq;
                 fields.ack_or_created = datagram.created.as_nanos();
                 fields.len = datagram.len;
+                let [first, second, third] = datagram.note;
+                (fields.window, fields.timestamps) = (first, (second, third));
                 fields.kind = Kind::UDP;
             }
             Body::Frame(frame) => {
@@ -263,7 +269,8 @@ impl Arena {
             Body::Frame(Frame { handle: slot.seq as u32 })
         } else {
             let created = Timestamp::from_nanos(slot.ack_or_created);
-            Body::Udp(Datagram { seq: slot.seq, created, len: slot.len })
+            let note = [slot.window, slot.timestamps.0, slot.timestamps.1];
+            Body::Udp(Datagram { seq: slot.seq, created, len: slot.len, note })
         };
         slot.with(body)
     }
@@ -340,6 +347,11 @@ impl Arena {
         self.slots[index.index()].0.hop = hop;
     }
 
+    /// A packet's bytes on the wire, without framing.
+    pub(crate) fn size(&self, index: SlotId) -> u32 {
+        self.slots[index.index()].0.size
+    }
+
     /// A packet's ECN field.
     pub(crate) fn ecn(&self, index: SlotId) -> Ecn {
         self.slots[index.index()].0.ecn
@@ -354,6 +366,8 @@ impl Arena {
 
 #[cfg(test)]
 mod tests {
+    use warpline_core::AccEcn;
+
     use super::*;
 
     #[test]
@@ -380,6 +394,7 @@ mod tests {
             ecn: Ecn::Ect0,
             class: 3,
             damaged: false,
+            dscp: Dscp::EF,
             id: 9,
             body,
         };
@@ -387,10 +402,14 @@ mod tests {
         segment.timestamps = None;
         assert!(segment.sack.push(7, 100, 200));
         packets.push(packet(Body::Tcp(segment)));
+        segment.sack = SackBlocks::NONE;
+        assert!(segment.set_accecn(&AccEcn::new([1, 2, 3], false, 2)));
+        packets.push(packet(Body::Tcp(segment)));
         segment.flags = Flags::SYN;
         segment.syn = SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true };
         packets.push(packet(Body::Tcp(segment)));
-        let datagram = Datagram { seq: 5, created: Timestamp::from_secs(2), len: 100 };
+        let datagram =
+            Datagram { seq: 5, created: Timestamp::from_secs(2), len: 100, note: [1, u32::MAX, 3] };
         packets.push(packet(Body::Udp(datagram)));
         packets.push(packet(Body::Frame(Frame { handle: u32::MAX })));
         // Twice, so that slots are used again, each by another kind.
@@ -403,7 +422,7 @@ mod tests {
             assert!(arena.mark(slots[0]) && !arena.mark(slots[0]));
             slots.into_iter().for_each(|slot| arena.free(slot));
         }
-        assert_eq!((arena.live(), arena.slots.len()), (0, 5));
+        assert_eq!((arena.live(), arena.slots.len()), (0, 6));
     }
 
     #[test]
@@ -417,16 +436,8 @@ mod tests {
         ];
         let slots = bodies.map(|body| {
             let (flow, to) = (FlowId(0), EndpointId(0));
-            arena.insert(&Packet {
-                flow,
-                to,
-                size: 40,
-                ecn: Ecn::NotEct,
-                class: 0,
-                damaged: false,
-                id: 0,
-                body,
-            })
+            let (ecn, dscp) = (Ecn::NotEct, Dscp::default());
+            arena.insert(&Packet { flow, to, size: 40, ecn, class: 0, damaged: false, dscp, id: 0, body })
         });
         arena.free(slots[1]); // delivered
         [slots[0], slots[2], slots[3]].into_iter().for_each(|slot| arena.drop_packet(slot));

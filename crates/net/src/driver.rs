@@ -66,7 +66,7 @@ impl<C: Clock> Driver<C> {
 mod tests {
     use super::*;
     use warpline_core::{
-        Body, Datagram, Ecn, EndpointId, FlowId, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Wake,
+        Datagram, EndpointId, FlowId, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Wake,
     };
 
     use crate::{LinkConfig, Port, RateConfig, RouteId};
@@ -116,17 +116,7 @@ mod tests {
     }
 
     fn packet(to: u32) -> Packet {
-        let body = Body::Udp(Datagram::default());
-        Packet {
-            flow: FlowId(0),
-            to: EndpointId(to),
-            size: 500,
-            ecn: Ecn::NotEct,
-            class: 0,
-            damaged: false,
-            id: 0,
-            body,
-        }
+        Packet { size: 500, ..Packet::udp(FlowId(0), EndpointId(to), Datagram::default()) }
     }
 
     impl Hosts for Pair {

@@ -8,8 +8,10 @@ use warpline_core::{Ecn, LinkId, Rate, TimeDelta, Timestamp};
 use crate::arena::{Arena, OnWire, SlotId};
 use crate::far::{Far, Noted};
 use crate::fate::{Fate, Fates};
+use crate::hops::{HopId, Hops};
 use crate::jitter::JitterModel;
-use crate::qdisc::{AnyQdisc, Dropped, Qdisc, Queued, Verdict};
+use crate::pfc::Pfc;
+use crate::qdisc::{AnyQdisc, Dropped, Headers, Qdisc, Queued, Verdict};
 use crate::radio::Aggregator;
 use crate::schedule::Steps;
 use crate::serialise::Serialiser;
@@ -30,6 +32,8 @@ pub(crate) struct Parts {
     pub(crate) framing: u32,
     pub(crate) fates: Option<Fates>,
     pub(crate) outages: Vec<(Timestamp, Timestamp)>,
+    pub(crate) pfc: Option<Pfc>,
+    pub(crate) counts_sources: bool,
     pub(crate) record: bool,
 }
 
@@ -49,6 +53,8 @@ struct InService {
 #[derive(Debug)]
 pub(crate) struct General {
     qdisc: AnyQdisc,
+    /// Whether the qdisc goes by headers.
+    reads_headers: bool,
     /// `None` for no limit.
     serialiser: Option<Serialiser>,
     aggregator: Option<Box<Aggregator>>,
@@ -76,6 +82,10 @@ pub(crate) struct General {
     outages: Vec<(Timestamp, Timestamp)>,
     /// When the rate that was passed to the qdisc ends.
     rate_until: Timestamp,
+    /// With priority flow control at the far end: whether the link pauses.
+    pfc: Option<Box<Pfc>>,
+    /// Whether packets that leave are noted for priority flow control at the near end.
+    counts_sources: bool,
     record: bool,
     dropped: Dropped,
     stats: LinkStats,
@@ -99,9 +109,12 @@ pub(crate) struct Step<'a> {
     pub(crate) index: u32,
     pub(crate) now: Timestamp,
     pub(crate) arena: &'a mut Arena,
+    pub(crate) hops: &'a Hops,
     pub(crate) records: &'a mut Vec<LinkRecord>,
     /// Notes the packets put onto the wire of a link whose far end is not like others.
     pub(crate) noted: &'a mut Vec<Noted>,
+    /// Notes the packets that have left a node with priority flow control: the hop after the link, and the size.
+    pub(crate) left: &'a mut Vec<(HopId, u32)>,
 }
 
 /// Sorted and separate outages: empty ones are left out, and those that meet or overlap become one.
@@ -120,11 +133,13 @@ fn normalised(mut outages: Vec<(Timestamp, Timestamp)>) -> Vec<(Timestamp, Times
 
 impl General {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { qdisc, serialiser, aggregator, delay, jitter, detour, framing, fates, outages, record } =
+        let Parts { qdisc, serialiser, aggregator, delay, jitter, detour, framing, fates, outages, .. } =
             parts;
+        let Parts { pfc, counts_sources, record, .. } = parts;
         let mut outages = normalised(outages);
         outages.reverse();
         General {
+            reads_headers: qdisc.reads_headers(),
             qdisc,
             serialiser,
             aggregator,
@@ -144,6 +159,8 @@ impl General {
             down: outages.last().is_some_and(|&(from, _)| from == Timestamp::ZERO),
             outages,
             rate_until: Timestamp::ZERO,
+            pfc: pfc.map(Box::new),
+            counts_sources,
             record,
             dropped: Dropped::default(),
             stats: LinkStats::default(),
@@ -168,6 +185,26 @@ impl General {
     /// Sets what its far end is.
     pub(crate) fn set_far(&mut self, far: Far) {
         self.far = far;
+    }
+    /// With priority flow control at the far end, its state.
+    pub(crate) fn pfc(&mut self) -> Option<&mut Pfc> {
+        self.pfc.as_deref_mut()
+    }
+    /// Whether there is priority flow control at the far end.
+    pub(crate) fn has_pfc(&self) -> bool {
+        self.pfc.is_some()
+    }
+    /// Whether packets are counted for priority flow control at the near end.
+    pub(crate) fn counts_sources(&self) -> bool {
+        self.counts_sources
+    }
+    /// Whether it may not begin a transmission.
+    fn is_stopped(&self) -> bool {
+        self.down || self.pfc.as_ref().is_some_and(|pfc| pfc.paused().is_some())
+    }
+    /// Whether its queue goes by headers.
+    pub(crate) fn reads_headers(&self) -> bool {
+        self.reads_headers
     }
     /// Packets offered so far.
     pub(crate) fn offered(&self) -> u64 {
@@ -228,9 +265,12 @@ impl General {
         }
     }
 
-    pub(crate) fn stats(&self) -> LinkStats {
+    pub(crate) fn stats(&self, now: Timestamp) -> LinkStats {
         let (backlog_packets, backlog_bytes) = self.qdisc.backlog();
-        LinkStats { backlog_packets, backlog_bytes, ..self.stats }
+        let pause = self.pfc.as_ref().and_then(|pfc| pfc.paused());
+        let pause = pause.map_or(TimeDelta::ZERO, |since| now.saturating_since(since));
+        let paused_time = self.stats.paused_time + pause;
+        LinkStats { backlog_packets, backlog_bytes, paused_time, ..self.stats }
     }
 
     pub(crate) fn reset_queued_max(&mut self) {
@@ -271,8 +311,25 @@ impl General {
 
     fn lose(&mut self, step: &mut Step<'_>, slot: SlotId, reason: DropReason) {
         self.count_drop(reason);
+        if reason != DropReason::Loss {
+            self.note_left(step, slot);
+        }
         self.note(step.id, step.now, slot, LinkEvent::Drop(reason), step.arena, step.records);
         step.arena.drop_packet(slot);
+    }
+
+    /// A packet is no longer at the near end.
+    fn note_left(&self, step: &mut Step<'_>, slot: SlotId) {
+        if self.counts_sources {
+            step.left.push((step.arena.hop(slot), step.arena.size(slot)));
+        }
+    }
+
+    /// Loses a packet for which the node has no room.
+    pub(crate) fn refuse(&mut self, mut step: Step<'_>, slot: SlotId) -> Announce {
+        self.stats.arrivals += 1;
+        self.lose(&mut step, slot, DropReason::Overflow);
+        Announce::default()
     }
 
     /// Counts packets that the qdisc dropped after accepting them.
@@ -298,7 +355,7 @@ impl General {
     /// Starts the next transmission if the transmitter is free and a packet waits. A packet that was due at `due`, in the past, begins when
     /// it could have begun then. Returns when the transmission will end.
     fn start(&mut self, step: &mut Step<'_>, due: Timestamp) -> Option<Timestamp> {
-        if self.in_service.is_some() || self.down {
+        if self.in_service.is_some() || self.is_stopped() {
             return None;
         }
         self.follow_rate(step.now);
@@ -370,6 +427,7 @@ impl General {
             if received {
                 first = self.leave(step, (slot, size), TimeDelta::ZERO).into_iter().chain(first).min();
             } else {
+                self.note_left(step, slot);
                 self.stats.sent_packets += 1;
                 self.stats.sent_bytes += u64::from(size);
                 self.lose(step, slot, DropReason::Loss);
@@ -401,7 +459,13 @@ impl General {
         };
         self.follow_rate(step.now);
         // Even with an idle transmitter the packet passes through the qdisc: CoDel and RED keep state there.
-        let verdict = self.qdisc.enqueue(step.now, queued, &mut self.dropped);
+        let verdict = if self.reads_headers {
+            let hosts = step.hops.ends(step.arena.hop(slot));
+            let headers = Headers { packet: &packet, hosts };
+            self.qdisc.enqueue_with(step.now, queued, &headers, &mut self.dropped)
+        } else {
+            self.qdisc.enqueue(step.now, queued, &mut self.dropped)
+        };
         match verdict {
             Verdict::Dropped(reason) => self.lose(&mut step, slot, reason),
             taken => {
@@ -430,7 +494,7 @@ impl General {
 
     /// When to ask the qdisc again, if it has packets that may not leave yet, and no earlier event will.
     fn retry(&mut self, now: Timestamp) -> Option<Timestamp> {
-        if self.in_service.is_some() || self.down {
+        if self.in_service.is_some() || self.is_stopped() {
             return None;
         }
         let at = self.qdisc.next_ready(now)?;
@@ -469,6 +533,7 @@ impl General {
         (slot, size): (SlotId, u32),
         late: TimeDelta,
     ) -> Option<Timestamp> {
+        self.note_left(step, slot);
         self.stats.sent_packets += 1;
         self.stats.sent_bytes += u64::from(size);
         // Drawn for a lost packet, too: losses do not change the delays of other packets.
@@ -543,39 +608,51 @@ impl General {
     fn give_up(&mut self, step: &mut Step<'_>) {
         while let Some(packet) = self.aggregator.as_mut().and_then(|aggregator| aggregator.discard()) {
             // As it has begun its transmission it is lost after it.
+            self.note_left(step, SlotId(packet.slot));
             self.stats.sent_packets += 1;
             self.stats.sent_bytes += u64::from(packet.size);
             self.lose(step, SlotId(packet.slot), DropReason::Loss);
         }
     }
 
-    /// The link goes down, which empties its queue, or comes up again. A packet in transmission is finished, and what is on
-    /// the wire arrives.
+    /// The link goes down or comes up again, or is told to pause or to go on. A packet in transmission is finished.
     pub(crate) fn switch(&mut self, mut step: Step<'_>) -> Announce {
-        // An announcement that a skip has superseded.
+        let control = self.switch_outage(&mut step);
+        let (begun, ended) = self.pfc.as_mut().map_or((false, None), |pfc| pfc.obey(step.now));
+        self.stats.pauses += u64::from(begun);
+        let Some(pause) = ended else { return Announce { control, ..Announce::default() } };
+        self.stats.paused_time += pause;
+        let now = step.now;
+        Announce { control, ..self.transmit(step, now, None) }
+    }
+
+    /// The link goes down, which empties its queue, or comes up again, if it is time for that; what is on the wire arrives. Returns when it
+    /// does so next.
+    fn switch_outage(&mut self, step: &mut Step<'_>) -> Option<Timestamp> {
+        // An announcement that a skip has superseded, or one of another kind.
         if self.next_switch() != Some(step.now) {
-            return Announce::default();
+            return None;
         }
         if !self.down {
             self.down = true;
             while let Some(packet) = self.qdisc.discard(step.now, &mut self.dropped) {
-                self.lose(&mut step, SlotId(packet.slot), DropReason::Down);
+                self.lose(step, SlotId(packet.slot), DropReason::Down);
             }
             if self.in_service.is_none() {
-                self.give_up(&mut step);
+                self.give_up(step);
             }
             // Packets that the qdisc would have dropped on the way out count as lost to the outage.
             for (_, reason) in &mut self.dropped.0 {
                 *reason = DropReason::Down;
             }
-            self.lose_dropped(&mut step);
+            self.lose_dropped(step);
         } else {
             // Nothing can wait, as nothing was accepted: there is no transmission to start.
             self.down = false;
             self.idle_since = step.now;
             self.outages.pop();
         }
-        Announce { control: self.next_switch(), ..Announce::default() }
+        self.next_switch()
     }
 }
 
@@ -622,6 +699,8 @@ mod tests {
             framing: 0,
             fates: None,
             outages: vec![],
+            pfc: None,
+            counts_sources: false,
             record: false,
         });
         let mut rates_at = |millis| {

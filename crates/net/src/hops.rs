@@ -1,10 +1,12 @@
 //! The routes of a network, in one table: each is a sequence of hops with an end marker. A hop names a link by its place in its part.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
-use warpline_core::LinkId;
+use warpline_core::{LinkId, NodeId};
 
 /// The next hop of a route: an index into the table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct HopId(u32);
 
 impl HopId {
@@ -55,6 +57,8 @@ pub(crate) struct Hops {
     table: Vec<Hop>,
     /// How many hops have been checked for express hops.
     marked: usize,
+    /// Where each route begins in the table, and the nodes at its ends; empty while nobody asks for them.
+    ends: Arc<[(HopId, NodeId, NodeId)]>,
 }
 
 impl Hops {
@@ -89,7 +93,43 @@ impl Hops {
                 _ => Hop::END,
             }
         });
-        Hops { table: table.collect(), marked: self.marked }
+        Hops { table: table.collect(), marked: self.marked, ends: Arc::clone(&self.ends) }
+    }
+
+    /// The link over which a packet came to the node where it waits for a link, given the hop after that; none at the beginning of its route.
+    pub(crate) fn source(&self, after: HopId) -> Option<LinkId> {
+        let hop = *self.table.get(after.0.checked_sub(2)? as usize)?;
+        (!hop.is_end()).then(|| hop.link())
+    }
+
+    /// Each pair of links that follow each other on a route.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (LinkId, LinkId)> {
+        let both = self.table.windows(2).filter(|pair| !pair[0].is_end() && !pair[1].is_end());
+        both.map(|pair| (pair[0].link(), pair[1].link()))
+    }
+
+    /// Notes where each route begins and ends, given the ends of each link.
+    pub(crate) fn note_ends(&mut self, of: impl Fn(LinkId) -> (NodeId, NodeId)) {
+        let mut ends: Vec<(HopId, NodeId, NodeId)> = Vec::new();
+        let mut begins = true;
+        for (place, hop) in (0..).zip(&self.table) {
+            if !hop.is_end() {
+                let (from, to) = of(hop.link());
+                match ends.last_mut() {
+                    Some(route) if !begins => route.2 = to,
+                    _ => ends.push((HopId(place), from, to)),
+                }
+            }
+            begins = hop.is_end();
+        }
+        self.ends = ends.into();
+    }
+
+    /// The nodes where the route of a hop begins and ends, if routes have been noted.
+    pub(crate) fn ends(&self, hop: HopId) -> (NodeId, NodeId) {
+        let after = self.ends.partition_point(|&(begin, ..)| begin <= hop);
+        let route = after.checked_sub(1).map(|route| self.ends[route]);
+        route.map_or_else(Default::default, |(_, from, to)| (from, to))
     }
 
     /// Which of so many links are reached by express hops.

@@ -3,7 +3,7 @@
 //! There are two kinds, with the same outcome to the nanosecond. A constant-rate link with constant delay, and a queue that drops or marks by
 //! what waits (drop-tail, a step in packets, or RED at one threshold, as for DCTCP), is the most common kind. It knows when a packet will have left at the moment
 //! it arrives (`Fifo`): no event for the departure, and no queue but a `Ledger`. Everything else (other active queue management, priorities,
-//! rate schedules, traces, jitter, outages, or recording) is a `General` link, with an event per departure.
+//! rate schedules, traces, jitter, outages, priority flow control, or recording) is a `General` link, with an event per departure.
 
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use crate::incoming::Incoming;
 use crate::jitter::JitterKind;
 use crate::loss::{LossConfig, LossKind};
 use crate::mahimahi::{Trace, TraceLink};
+use crate::pfc::{Pfc, PfcConfig};
 use crate::qdisc::{OwnQueue, QdiscConfig, Sizing};
 use crate::radio::Wifi;
 use crate::schedule::{RateSchedule, Steps};
@@ -85,6 +86,10 @@ pub struct LinkConfig {
     pub outages: Vec<(Timestamp, Timestamp)>,
     /// Bytes that each packet takes on this link beyond its IP datagram (14 to 38 for Ethernet).
     pub framing: u32,
+    /// Priority flow control of the node at which the link ends, over this link. The links that begin there have to count sources.
+    pub pfc: Option<PfcConfig>,
+    /// Whether packets are counted by the link over which they came, for priority flow control at the node where this link begins.
+    pub counts_sources: bool,
     /// Whether every packet event is recorded.
     pub record: bool,
 }
@@ -108,6 +113,8 @@ impl LinkConfig {
             jitter: JitterKind::default(),
             outages: Vec::new(),
             framing: 0,
+            pfc: None,
+            counts_sources: false,
             record: false,
         }
     }
@@ -193,6 +200,21 @@ impl Link {
     pub fn has_departures(&self) -> bool {
         matches!(self.kind, Kind::General(_))
     }
+    /// Its part in priority flow control, if the node where it ends uses that.
+    pub(crate) fn pfc(&mut self) -> Option<&mut Pfc> {
+        match &mut self.kind {
+            Kind::General(general) => general.pfc(),
+            Kind::Fifo(_) | Kind::Incoming(_) => None,
+        }
+    }
+    /// Whether the node where it ends uses priority flow control.
+    pub fn has_pfc(&self) -> bool {
+        matches!(&self.kind, Kind::General(general) if general.has_pfc())
+    }
+    /// Whether its queue goes by headers.
+    pub(crate) fn reads_headers(&self) -> bool {
+        matches!(&self.kind, Kind::General(general) if general.reads_headers())
+    }
     /// What its far end is.
     pub(crate) fn far(&self) -> Far {
         match &self.kind {
@@ -233,7 +255,7 @@ impl Link {
     pub(crate) fn stats(&mut self, now: Timestamp) -> LinkStats {
         match &mut self.kind {
             Kind::Fifo(fifo) => fifo.stats(now),
-            Kind::General(general) => general.stats(),
+            Kind::General(general) => general.stats(now),
             Kind::Incoming(_) => LinkStats::default(),
         }
     }

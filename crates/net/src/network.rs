@@ -3,7 +3,8 @@
 //! The network knows endpoints only by number. The hosts are behind [`Hosts`], which gets the network's [`Port`] to send
 //! packets and set timers with. It consists of one part, or of several after [`Network::cut`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use thiserror::Error;
 use warpline_core::record::LinkRecord;
@@ -18,7 +19,8 @@ use crate::hosts::{Hosts, Pause, RouteId, Settled};
 use crate::link::{Kind, Link, LinkConfig, LinkStats, RateConfig};
 use crate::part::Part;
 pub use crate::part::Port;
-use crate::qdisc::{Admission, AnyQdisc, DropTail, OwnQueue};
+use crate::pfc::{self, Pfc};
+use crate::qdisc::{Admission, AnyQdisc, Buffer, DropTail, OwnQueue};
 use crate::radio::Aggregator;
 
 /// The network.
@@ -30,6 +32,8 @@ pub struct Network {
     link_count: u32,
     /// Where the links are that are not idle, in the order of their numbers.
     places: Vec<Place>,
+    /// The buffers of nodes whose links share one.
+    buffers: BTreeMap<NodeId, Option<Arc<Buffer>>>,
     /// How it is cut. Empty while there is only one part.
     pub(crate) cut: Placed,
     /// See [`Network::critical_events`].
@@ -98,6 +102,9 @@ pub enum CutError {
     /// A link without delay between two parts: they could not be apart in time.
     #[error("link {0} has no delay, so its ends must be in the same part")]
     NoDelay(String),
+    /// A link with priority flow control between two parts.
+    #[error("link {0} has priority flow control, so its ends must be in the same part")]
+    Paused(String),
     /// A packet has been sent, a timer set, a link watched, or the network cut.
     #[error("the network is in use already; cut it before the first packet is sent and the first timer set")]
     Late,
@@ -119,6 +126,7 @@ impl Network {
             parts: vec![Part::default()],
             link_count: 0,
             places: Vec::new(),
+            buffers: BTreeMap::new(),
             cut: Placed::default(),
             critical: 0,
         }
@@ -156,13 +164,14 @@ impl Network {
         let jitter = config.jitter.at_work(|| stream("jitter"));
         let simple =
             jitter.is_none() && config.detour.is_none() && config.outages.is_empty() && !config.record;
+        let simple = simple && config.pfc.is_none() && !config.counts_sources;
         let fates = Fates::new(&config.loss, &config.duplicate, &config.corrupt, stream);
         let kind = match admission {
             Some(admission) if simple && simple_rate => {
                 Kind::Fifo(Fifo::new(rate, config.delay, config.framing, admission, fates))
             }
             _ => {
-                let qdisc = match (&config.own_queue, &config.qdisc, admission) {
+                let mut qdisc = match (&config.own_queue, &config.qdisc, admission) {
                     (Some(OwnQueue(make)), ..) => AnyQdisc::Boxed(make(&config.sizing, stream("qdisc"))),
                     (None, _, Some(Admission { limit, mark_from: None })) => {
                         AnyQdisc::DropTail(DropTail::up_to(limit))
@@ -173,6 +182,13 @@ impl Network {
                     RateConfig::Wifi(wifi) => Some(Box::new(Aggregator::new(wifi, stream("wifi")))),
                     _ => None,
                 };
+                if let AnyQdisc::Shared(shared) = &mut qdisc {
+                    shared.join(self.buffers.entry(config.from).or_default());
+                }
+                let pfc = config.pfc.map(|pfc| {
+                    let message = rate.map_or(TimeDelta::ZERO, |rate| rate.time_for(pfc::MESSAGE));
+                    Pfc::new(pfc, config.delay + message)
+                });
                 let general = General::new(general::Parts {
                     qdisc,
                     serialiser: config.rate.serialiser(),
@@ -183,6 +199,8 @@ impl Network {
                     framing: config.framing,
                     fates,
                     outages: config.outages,
+                    pfc,
+                    counts_sources: config.counts_sources,
                     record: config.record,
                 });
                 Kind::General(Box::new(general))
@@ -235,6 +253,9 @@ impl Network {
             // A hop that takes no time would change the order of events of one instant.
             !link.delay().is_zero() && !link.has_departures() && !before.has_departures()
         });
+        if links.iter().any(Link::reads_headers) {
+            hops.note_ends(|link| (links[link.index()].from(), links[link.index()].to()));
+        }
     }
 
     /// Of each link that is not idle, in the order of their numbers, whether it takes all its packets from one other link in a way that needs no
@@ -242,6 +263,38 @@ impl Network {
     pub fn express_links(&mut self) -> Vec<bool> {
         self.prepare();
         self.parts[0].hops.express_links(self.places.len())
+    }
+
+    /// Links with priority flow control that can wait for each other in a circle, in order, if the routes make that possible: each may be
+    /// stopped by packets that wait for the next. Without one, no pause lasts for ever. To be called before the network is cut.
+    pub fn pfc_circle(&self) -> Option<Vec<LinkId>> {
+        let Part { hops, links, .. } = &self.parts[0];
+        let has_pfc = |link: LinkId| links[link.index()].has_pfc();
+        let pairs = hops.pairs().filter(|&(before, after)| has_pfc(before) && has_pfc(after));
+        let mut next: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        for (before, after) in pairs {
+            next.entry(before.0).or_default().insert(after.0);
+        }
+        // What leads nowhere is in no circle: without these, a walk comes back to where it has been.
+        loop {
+            let ends: Vec<u32> =
+                next.iter().filter(|(_, after)| after.is_empty()).map(|(&link, _)| link).collect();
+            let unknown = |link: &u32| !next.contains_key(link);
+            let gone: BTreeSet<u32> = next.values().flatten().copied().filter(unknown).chain(ends).collect();
+            if gone.is_empty() {
+                break;
+            }
+            next.retain(|link, _| !gone.contains(link));
+            next.values_mut().for_each(|after| after.retain(|link| !gone.contains(link)));
+        }
+        let mut walk = vec![*next.keys().next()?];
+        loop {
+            let link = *next.get(walk.last()?)?.first()?;
+            if let Some(begin) = walk.iter().position(|&other| other == link) {
+                return Some(walk[begin..].iter().map(|&place| links[place as usize].id).collect());
+            }
+            walk.push(link);
+        }
     }
 
     /// Cuts the network into parts that [`run_parts`](Self::run_parts) runs at the same time; `part_of` gives the part of each node, counted
@@ -286,6 +339,9 @@ impl Network {
             match ends(link) {
                 None => refused = refused.or(Some(CutError::Homeless(link.name().to_owned()))),
                 Some((from, to)) if from != to => {
+                    if link.has_pfc() {
+                        refused = refused.or(Some(CutError::Paused(link.name().to_owned())));
+                    }
                     if link.delay().is_zero() {
                         refused = refused.or(Some(CutError::NoDelay(link.name().to_owned())));
                     }

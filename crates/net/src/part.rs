@@ -47,6 +47,8 @@ pub(crate) struct Part {
     records: Vec<LinkRecord>,
     /// Packets put onto the wires of links that are watched or lead to other parts, since they were last taken.
     noted: Vec<Noted>,
+    /// Packets that have left a node with priority flow control: the hop after the link that they have crossed, and the size.
+    left: Vec<(HopId, u32)>,
     /// For each link that leads to another part: that part, and the link's number there.
     pub(crate) exits: Vec<(u32, u32)>,
     /// The difference of the numbers of two packets in a row that enter over the same link: at least the links of the whole network.
@@ -319,14 +321,47 @@ impl Part {
     ) -> Option<T> {
         let link = &mut self.links[index as usize];
         let (id, Kind::General(general)) = (link.id, &mut link.kind) else { return None };
-        let (arena, records, noted) = (&mut self.arena, &mut self.records, &mut self.noted);
-        Some(take(general, Step { id, index, now, arena, records, noted }))
+        let (arena, hops) = (&mut self.arena, &self.hops);
+        let (records, noted, left) = (&mut self.records, &mut self.noted, &mut self.left);
+        Some(take(general, Step { id, index, now, arena, hops, records, noted, left }))
     }
 
     #[inline(never)]
     fn offer_general(&mut self, now: Timestamp, due: Timestamp, slot: SlotId, id: LinkId) {
-        let announce = self.step_general(now, id.0, |general, step| general.offer(step, due, slot));
+        let has_room = self.take_in(now, slot, id);
+        let announce = self.step_general(now, id.0, |general, step| match has_room {
+            true => general.offer(step, due, slot),
+            false => general.refuse(step, slot),
+        });
         self.announce(announce.unwrap_or_default(), id.0);
+        self.count_left(now);
+    }
+
+    /// Counts a packet that is about to wait for a link, if the node uses priority flow control. Returns whether there is room for it.
+    fn take_in(&mut self, now: Timestamp, slot: SlotId, id: LinkId) -> bool {
+        let counts =
+            matches!(&self.links[id.index()].kind, Kind::General(general) if general.counts_sources());
+        let Some(source) = counts.then(|| self.hops.source(self.arena.hop(slot))).flatten() else {
+            return true;
+        };
+        let Some(pfc) = self.links[source.index()].pfc() else { return true };
+        let (has_room, message) = pfc.arrive(now, self.arena.size(slot));
+        if let Some(at) = message {
+            self.events.push(Key::new(at, Class::Control, source.0));
+        }
+        has_room
+    }
+
+    /// Counts packets that have left a node with priority flow control.
+    #[inline]
+    fn count_left(&mut self, now: Timestamp) {
+        while let Some((after, size)) = self.left.pop() {
+            let Some(source) = self.hops.source(after) else { continue };
+            let message = self.links[source.index()].pfc().and_then(|pfc| pfc.leave(now, size));
+            if let Some(at) = message {
+                self.events.push(Key::new(at, Class::Control, source.0));
+            }
+        }
     }
 
     fn announce(&mut self, announce: Announce, index: u32) {
@@ -476,6 +511,7 @@ impl Part {
             if class == Class::Departure { general.depart(step) } else { general.switch(step) }
         });
         self.announce(announce.unwrap_or_default(), index);
+        self.count_left(now);
     }
 
     /// Handles events in order until the next one is later than `limit`, or `budget` of them have been handled; never stops between two

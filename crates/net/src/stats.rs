@@ -33,6 +33,10 @@ counters! {
             pub queued_packets: u64,
             /// Sum of their times in the queue, transmission excluded.
             pub queued_time: TimeDelta,
+            /// How often the link was told to pause (priority flow control).
+            pub pauses: u64,
+            /// For how long it has paused.
+            pub paused_time: TimeDelta,
         }
         state {
             /// Longest time in the queue since the last call of `Network::reset_queued_max`.

@@ -1,8 +1,9 @@
-//! The extension module `warpline._warpline`: scenarios, runs, tables, congestion controls and QUIC for Python.
+//! The extension module `warpline._warpline`: scenarios, runs, tables, congestion controls, their evaluation, and QUIC for Python.
 //!
 //! It is the thin lower half of the package `warpline` (`python/warpline`), which is what people import.
 
 mod cc;
+mod evaluate;
 mod quic;
 mod run;
 mod scenario;
@@ -15,6 +16,8 @@ use pyo3::prelude::*;
 mod _warpline {
     #[pymodule_export]
     use crate::cc::{AckSample, CcConfig, CongestionEvent};
+    #[pymodule_export]
+    use crate::evaluate::{Evaluation, evaluate};
     #[pymodule_export]
     use crate::quic::{QuicCongestion, QuicConnection, QuicMessage, QuicServer, quic_keygen};
     #[pymodule_export]

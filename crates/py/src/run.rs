@@ -69,7 +69,7 @@ pub(crate) struct Run {
 }
 
 /// The exception `warpline.RunError` with the text of an error.
-fn run_error(py: Python<'_>, error: &dyn std::error::Error) -> PyErr {
+pub(crate) fn run_error(py: Python<'_>, error: &dyn std::error::Error) -> PyErr {
     let class = py.import("warpline._errors").and_then(|errors| errors.getattr("RunError"));
     match class.and_then(|class| class.call1((error.to_string(),))) {
         Ok(exception) => PyErr::from_value(exception),
@@ -220,7 +220,7 @@ fn write_tables(directory: &Path, summary: &Summary, tables: &Tables) -> Result<
 }
 
 /// The Python classes as congestion controls.
-fn custom(classes: BTreeMap<String, Py<PyAny>>, failure: &Failure) -> CustomCc {
+pub(crate) fn custom(classes: BTreeMap<String, Py<PyAny>>, failure: &Failure) -> CustomCc {
     let factory = |class: Py<PyAny>| -> CcFactory {
         let failure = failure.clone();
         Arc::new(move |config| {

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use warpline_results::{Estimate, FlowSample, Fold, LinkSample, Row, Run, RunSet, Summary};
+use warpline_results::{Estimate, FlowSample, Fold, LinkSample, Row, Run, RunSet, Summary, Tables};
 
 use super::ReportError;
 use super::quantity::Quantity;
-use super::tables::scan;
+use super::tables::{Batch, convert, scan};
 
 /// A quantity over time across runs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,31 +48,77 @@ fn instant(time_s: f64) -> u64 {
     (time_s * 1e6).round() as u64
 }
 
-/// Adds one run's values, by instant.
-fn read(
-    run: &Run,
-    quantity: Quantity,
-    of: Option<&str>,
-    values: &mut BTreeMap<u64, Vec<f64>>,
-) -> Result<(), ReportError> {
-    let Quantity { column, link, .. } = quantity;
-    let (column, sum) = (column.name, column.fold == Some(Fold::Sum));
-    let (table, id) = if link { (LinkSample::TABLE, "link") } else { (FlowSample::TABLE, "flow") };
-    let members = members(run.summary(), quantity, of);
-    let mut own: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
-    scan(run.path(), table, &["time_s", id, column], |batch| {
-        let (times, ids, cells) = (batch.numbers("time_s"), batch.numbers(id), batch.numbers(column));
+/// A quantity over time in one run: sum or mean over its flows or links, by sample time.
+#[derive(Clone, Debug, Default)]
+pub struct Samples {
+    sums: BTreeMap<u64, (f64, f64)>,
+    /// Whether a value is the sum over the members; else it is their mean.
+    sum: bool,
+}
+
+/// Which table a quantity is in, the column that says whose a row is, and the quantity's own.
+fn place(quantity: Quantity) -> (&'static str, [&'static str; 3]) {
+    let (table, id) = if quantity.link { (LinkSample::TABLE, "link") } else { (FlowSample::TABLE, "flow") };
+    (table, ["time_s", id, quantity.column.name])
+}
+
+impl Samples {
+    /// That of `of` (a group, a flow or a link; none: all flows) in tables that are in memory.
+    pub fn of(summary: &Summary, tables: &Tables, quantity: Quantity, of: Option<&str>) -> Samples {
+        let (name, columns) = place(quantity);
+        let members = members(summary, quantity, of);
+        let mut samples = Samples::empty(quantity);
+        let table = tables.iter().find(|(table, _)| *table == name);
+        for batch in table.into_iter().flat_map(|(_, table)| &table.batches) {
+            samples.add(&convert(batch), columns, &members);
+        }
+        samples
+    }
+
+    fn read(run: &Run, quantity: Quantity, of: Option<&str>) -> Result<Samples, ReportError> {
+        let (table, columns) = place(quantity);
+        let members = members(run.summary(), quantity, of);
+        let mut samples = Samples::empty(quantity);
+        scan(run.path(), table, &columns, |batch| samples.add(batch, columns, &members))?;
+        Ok(samples)
+    }
+
+    fn empty(quantity: Quantity) -> Samples {
+        Samples { sums: BTreeMap::new(), sum: quantity.column.fold == Some(Fold::Sum) }
+    }
+
+    fn add(&mut self, batch: &Batch, columns: [&str; 3], members: &BTreeSet<u32>) {
+        let [times, ids, cells] = columns.map(|column| batch.numbers(column));
         for ((time, id), value) in times.into_iter().zip(ids).zip(cells) {
             if value.is_finite() && members.contains(&(id as u32)) {
-                let (total, count) = own.entry(instant(time)).or_default();
+                let (total, count) = self.sums.entry(instant(time)).or_default();
                 (*total, *count) = (*total + value, *count + 1.0);
             }
         }
-    })?;
-    for (time, (total, count)) in own {
-        values.entry(time).or_default().push(if sum { total } else { total / count });
     }
-    Ok(())
+}
+
+impl Band {
+    /// Mean and interval across runs.
+    pub fn of(runs: impl IntoIterator<Item = Samples>) -> Band {
+        let mut values: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+        for Samples { sums, sum } in runs {
+            for (time, (total, count)) in sums {
+                values.entry(time).or_default().push(if sum { total } else { total / count });
+            }
+        }
+        let mut band = Band::default();
+        for (time, samples) in values {
+            let Some(estimate) = Estimate::of(&samples) else { continue };
+            let half = estimate.ci95.unwrap_or(f64::NAN);
+            band.time_s.push(time as f64 / 1e6);
+            band.mean.push(estimate.mean);
+            // None of these quantities can be negative.
+            band.low.push((estimate.mean - half).max(if half.is_nan() { f64::NAN } else { 0.0 }));
+            band.high.push(estimate.mean + half);
+        }
+        band
+    }
 }
 
 /// A quantity of `of` (a group, a flow or a link; none: all flows) across the complete runs of a set.
@@ -80,19 +126,7 @@ fn read(
 /// # Errors
 /// If a table cannot be read.
 pub fn band(set: &RunSet, quantity: Quantity, of: Option<&str>) -> Result<Band, ReportError> {
-    let mut values: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-    for run in set.runs().iter().filter(|run| run.summary().info.complete || set.runs().len() == 1) {
-        read(run, quantity, of, &mut values)?;
-    }
-    let mut band = Band::default();
-    for (time, samples) in values {
-        let Some(estimate) = Estimate::of(&samples) else { continue };
-        let half = estimate.ci95.unwrap_or(f64::NAN);
-        band.time_s.push(time as f64 / 1e6);
-        band.mean.push(estimate.mean);
-        // None of these quantities can be negative.
-        band.low.push((estimate.mean - half).max(if half.is_nan() { f64::NAN } else { 0.0 }));
-        band.high.push(estimate.mean + half);
-    }
-    Ok(band)
+    let runs = set.runs().iter().filter(|run| run.summary().info.complete || set.runs().len() == 1);
+    let samples = runs.map(|run| Samples::read(run, quantity, of)).collect::<Result<Vec<_>, _>>()?;
+    Ok(Band::of(samples))
 }

@@ -31,14 +31,14 @@ use warpline_results::summary::SUMMARY_FILE;
 use warpline_results::tables::FILE_MODE;
 use warpline_results::{ResultError, seed_directory, seeds_in};
 
-pub use bands::{Band, band, busiest_link};
+pub use bands::{Band, Samples, band, busiest_link};
 pub use column::{Column, Precision};
 pub use data::{
     Columns, Curves, Distribution, FlowSeries, LinkEvents, LinkSeries, Member, Note, NoteLevel, ReportData,
     RunData, SetData, Shares, Table, TcpTrace,
 };
 pub use names::distinct_names;
-pub use page::render;
+pub use page::{escape, render, static_page};
 pub use quantity::Quantity;
 pub use run::{CapacityTest, ReadCapacity};
 

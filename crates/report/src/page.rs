@@ -96,13 +96,26 @@ pub fn render(data: &ReportData) -> String {
     page
 }
 
+/// A page without scripts, in the report's colours and type: `body` is HTML, `style` goes behind the report's own styles.
+pub fn static_page(title: &str, style: &str, body: &str) -> String {
+    let style = [&STYLES[1..], &[style]].concat().concat();
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{}'; base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta name=\"generator\" content=\"Warpline\">\n<title>{} · Warpline</title>\n<style>{style}</style>\n</head>\n<body>\n{body}</body>\n</html>\n",
+        hash(&style),
+        escape(title)
+    )
+}
+
 /// The hash of an inline style or script, as the Content-Security-Policy wants it.
 fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text.as_bytes())))
 }
 
-/// Text for HTML.
-fn escape(text: &str) -> String {
+/// Text for HTML, in elements and in attributes.
+pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

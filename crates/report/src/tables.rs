@@ -75,7 +75,8 @@ pub(super) fn scan(
     Ok(true)
 }
 
-fn convert(batch: &RecordBatch) -> Batch {
+/// A batch in memory, with all of its columns.
+pub(super) fn convert(batch: &RecordBatch) -> Batch {
     let schema = batch.schema();
     let columns = schema
         .fields()

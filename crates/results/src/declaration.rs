@@ -172,12 +172,14 @@ impl ColumnInfo {
     }
 }
 
+/// A column's name without the unit at its end.
+pub(crate) fn bare_name(name: &str) -> &str {
+    ["_bps", "_bytes", "_ms", "_ns", "_s"].iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name)
+}
+
 /// What pages call a column of this name that says nothing else: without its unit, in words.
 pub fn heading_of(name: &str) -> String {
-    let bare = ["_bps", "_bytes", "_ms", "_ns", "_s"]
-        .iter()
-        .find_map(|unit| name.strip_suffix(unit))
-        .unwrap_or(name);
+    let bare = bare_name(name);
     let words = bare.replace('_', " ");
     match words.strip_prefix("rtt") {
         Some(rest) => format!("RTT{rest}"),

@@ -70,6 +70,8 @@ table! {
         window_end: Option<u64> ["B"],
         /// Bytes newly acknowledged, cumulatively or selectively.
         newly_acked: Option<u32> ["B"],
+        /// Of these, bytes reported as marked congestion-experienced; absent if none are. With RFC 3168's echo, all while it lasts.
+        ce: Option<u32> ["B"],
         /// Round-trip time sample that the acknowledgement gave.
         rtt_ns: Option<u64> ["ns"],
         /// Congestion window.
@@ -165,8 +167,9 @@ impl TcpRow {
                     (false, false) => "sent",
                 }
             }
-            TcpEvent::Acked { ack, window_end, newly_acked, rtt } => {
+            TcpEvent::Acked { ack, window_end, newly_acked, ce, rtt } => {
                 (row.ack, row.window_end, row.newly_acked) = (Some(ack), Some(window_end), Some(newly_acked));
+                row.ce = (ce > 0).then_some(ce);
                 row.rtt_ns = rtt.map(TimeDelta::as_nanos);
                 "acked"
             }

@@ -1,7 +1,7 @@
 //! A small made-up run for the tests of this module: a connection with loss, SACK, a D-SACK and ECN, and a UDP flow.
 
 use warpline_core::packet::{
-    Body, Datagram, Ecn, EndpointId, Flags, FlowId, LinkId, NodeId, Packet, SackBlocks, Segment, SynOptions,
+    Datagram, Ecn, EndpointId, Flags, FlowId, LinkId, NodeId, Packet, SackBlocks, Segment, SynOptions,
 };
 use warpline_core::record::{DropReason, LinkEvent, LinkRecord, LossTrigger, Phase, TcpEvent, TcpRecord};
 use warpline_core::time::{TimeDelta, Timestamp};
@@ -91,16 +91,7 @@ pub(crate) fn link_records() -> Vec<LinkRecord> {
     };
     for (to, ecn, segment) in segments() {
         let (flow, size) = (FlowId(to / 2), segment.wire_size());
-        let packet = Packet {
-            flow,
-            to: EndpointId(to),
-            size,
-            ecn,
-            class: 0,
-            damaged: false,
-            body: Body::Tcp(segment),
-            id,
-        };
+        let packet = Packet { size, id, ..Packet::tcp(flow, EndpointId(to), segment, ecn) };
         let now = segment.timestamps.map_or(0, |(value, _)| value);
         push(now, LinkEvent::Enqueue, packet);
         if ecn == Ecn::Ce {
@@ -111,17 +102,9 @@ pub(crate) fn link_records() -> Vec<LinkRecord> {
         id += 1;
     }
     for seq in 0..3 {
-        let body = Body::Udp(Datagram { seq, created: Timestamp::from_millis(250), len: 171 });
-        let packet = Packet {
-            flow: FlowId(1),
-            to: EndpointId(3),
-            size: 199,
-            ecn: Ecn::NotEct,
-            class: 0,
-            damaged: false,
-            body,
-            id,
-        };
+        let datagram =
+            Datagram { seq, created: Timestamp::from_millis(250), len: 171, ..Datagram::default() };
+        let packet = Packet { id, ..Packet::udp(FlowId(1), EndpointId(3), datagram) };
         let event = match seq {
             1 => LinkEvent::Drop(DropReason::Overflow),
             _ => LinkEvent::Transmit { queued: TimeDelta::ZERO },
@@ -148,13 +131,13 @@ pub(crate) fn tcp_records() -> Vec<TcpRecord> {
             min_rtt: TimeDelta::ZERO,
             rto: ms(1000),
         },
-        TcpEvent::Acked { ack: 1, window_end: 65_537, newly_acked: 0, rtt: None },
+        TcpEvent::Acked { ack: 1, window_end: 65_537, newly_acked: 0, ce: 0, rtt: None },
         TcpEvent::Sacked { start: 2897, end: 4345 },
         TcpEvent::State { state: Phase::Recovery },
         TcpEvent::Lost { seq: 1, len: 1448, trigger: LossTrigger::Rack },
         TcpEvent::Sent { seq: 1, len: 1448, retransmit: true, probe: false },
         TcpEvent::Sent { seq: 4345, len: 1448, retransmit: false, probe: true },
-        TcpEvent::Acked { ack: 4345, window_end: 69_881, newly_acked: 2896, rtt: Some(ms(40)) },
+        TcpEvent::Acked { ack: 4345, window_end: 69_881, newly_acked: 2896, ce: 1448, rtt: Some(ms(40)) },
         TcpEvent::Metrics {
             cwnd: 7_240,
             ssthresh: 7_240,

@@ -54,9 +54,11 @@ impl GuestSummary {
     /// A line about the machines, and a table of the programs.
     pub(crate) fn render(&self, clock: &str, width: usize) -> String {
         let of = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+        // A host that forwards has a row for each of its interfaces.
+        let hosts: u64 = self.machines.iter().map(|machine| machine.hosts).sum();
         let line = format!(
             "Guests: {} on {}, Linux {}, {}\n",
-            of(self.hosts.len(), "host"),
+            of(hosts as usize, "host"),
             of(self.machines.len(), "machine"),
             self.kernel,
             if clock == "virtual" { "in lock-step".to_owned() } else { format!("on the {clock} clock") }

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 use warpline_core::packet::FlowId;
-use warpline_core::record::{LossTrigger, TcpEvent, TcpRecord};
+use warpline_core::record::{LossTrigger, Phase, TcpEvent, TcpRecord};
 use warpline_core::time::{TimeDelta, Timestamp};
 
 /// Separator before each record (RFC 7464 section 2.2).
@@ -97,11 +97,14 @@ impl<W: Write> QlogWriter<W> {
                     "tcp": { "seq": seq, "end": seq + u64::from(len), "retransmit": retransmit, "probe": probe },
                 }),
             ),
-            TcpEvent::Acked { ack, window_end, newly_acked, rtt } => {
-                let data = json!({
-                    "header": { "packet_type": "unknown" },
-                    "tcp": { "ack": ack, "window_end": window_end, "newly_acked": newly_acked },
-                });
+            TcpEvent::Acked { ack, window_end, newly_acked, ce, rtt } => {
+                let tcp = object([
+                    ("ack", Some(ack.into())),
+                    ("window_end", Some(window_end.into())),
+                    ("newly_acked", Some(newly_acked.into())),
+                    ("ce", (ce > 0).then(|| ce.into())),
+                ]);
+                let data = json!({ "header": { "packet_type": "unknown" }, "tcp": tcp });
                 self.event(record.time, "transport:packet_received", data)?;
                 let Some(rtt) = rtt else { return Ok(()) };
                 ("recovery:metrics_updated", json!({ "latest_rtt": millis(rtt.as_nanos()) }))
@@ -129,9 +132,12 @@ impl<W: Write> QlogWriter<W> {
                 ("recovery:packet_lost", json!({ "header": header(seq), "trigger": trigger, "tcp": tcp }))
             }
             TcpEvent::State { state } => {
+                // Nothing but marks brings this state.
+                let trigger = (state == Phase::Cwr).then(|| "ECN".into());
                 let state = state.name();
                 let old = std::mem::replace(&mut self.state, state);
-                ("recovery:congestion_state_updated", json!({ "old": old, "new": state }))
+                let members = [("old", Some(old.into())), ("new", Some(state.into())), ("trigger", trigger)];
+                ("recovery:congestion_state_updated", object(members))
             }
             TcpEvent::Undo => ("tcp:undo", json!({})),
             TcpEvent::Established => {

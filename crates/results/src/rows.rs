@@ -44,6 +44,9 @@ table! {
         throughput_bps: f64 ["bit/s" compared],
         /// Packets declared lost by the sender; for UDP, gaps seen by the receiver.
         lost_packets: u64 ["packets" compared sum called("Lost")],
+        /// Longest time without new application bytes delivered, from its start to its end, in steps of the sampling interval; pauses of the application
+        /// count, too. Absent for what real programs send, where time was skipped, and where no time series is kept.
+        stalled_max_s: Option<f64> ["s" max called("Longest stall")],
         /// Retransmission time-outs.
         rtos: u64 ["" compared sum terminal(10, "time-outs") if_any called("Time-outs")],
         /// Loss recovery episodes.
@@ -80,6 +83,28 @@ table! {
         transfers_completed: u64 ["" sum called("Transfers done")],
         /// Mean completion time of those.
         completion_mean_s: Option<f64> ["s" compared terminal(9, "completion")],
+        /// Of a media stream: frames sent after warm-up.
+        frames_sent: Option<u64> ["" called("Frames sent")],
+        /// Frames that the receiver showed.
+        frames_shown: Option<u64> ["" called("Frames shown")],
+        /// Frames shown later after their capture than the stream allows (`late`).
+        frames_late: Option<u64> ["" called("Frames late")],
+        /// Frames that were given up since some of them was missing, and those that depend on them.
+        frames_lost: Option<u64> ["" called("Frames lost")],
+        /// Mean time from a frame's capture to its being shown.
+        frame_delay_mean_ms: Option<f64> ["ms" compared mean terminal(12, "frame delay")],
+        /// 95th percentile of the frame delay.
+        frame_delay_p95_ms: Option<f64> ["ms" compared terminal(13, "frame delay p95")],
+        /// 99th percentile of the frame delay.
+        frame_delay_p99_ms: Option<f64> ["ms"],
+        /// Freezes: gaps between shown frames of at least three times the mean of the last 30, and 150 ms longer than it (freezeCount of WebRTC's statistics).
+        freezes: Option<u64> ["" compared terminal(14, "freezes")],
+        /// Time in freezes.
+        frozen_s: Option<f64> ["s" compared terminal(15, "frozen")],
+        /// Mean of the rate that the congestion control asked the encoder for.
+        target_rate_mean_bps: Option<f64> ["bit/s" called("Target rate mean")],
+        /// Quality of what was seen, averaged over time: the logarithm of the encoder's rate, 0 at its lowest and 1 at its highest; 0 in freezes.
+        quality: Option<f64> ["index" compared terminal(16, "quality")],
     }
     computed flow {
         /// What decides how fast it sends: its congestion control, or its transport where it has none.
@@ -178,6 +203,10 @@ table! {
         corrupted: u64 ["packets" compared terminal(9, "corrupted") if_any called("Packets corrupted")],
         /// Packets offered to the link.
         arrivals: u64 ["packets" called("Packets offered")],
+        /// How often the link was paused by priority flow control.
+        pauses: u64 ["" terminal(9, "pauses") if_any called("Pauses")],
+        /// For how long it was paused.
+        paused_s: f64 ["s" called("Paused")],
         /// Mean time in the queue of the packets transmitted.
         queue_delay_mean_ms: f64 ["ms" compared terminal(7, "queue") called("Queueing delay mean")],
         /// Longest time in the queue of a packet transmitted.
@@ -221,6 +250,10 @@ table! {
         latency_ms: Option<f64> ["ms" drawn("latency") mean],
         /// Packets retransmitted in the interval.
         retransmits: u64 ["packets" ticks],
+        /// Rate that the congestion control of a media stream asks the encoder for; absent for others.
+        target_rate_bps: Option<f64> ["bit/s" drawn("target") called("Target rate")],
+        /// Mean time from capture to being shown of the frames shown in the interval; absent where none was.
+        frame_delay_ms: Option<f64> ["ms" drawn("frame-delay") mean called("Frame delay")],
     }
 }
 

@@ -3,11 +3,14 @@
 use std::fs;
 use std::path::Path;
 
-use warpline_core::packet::{FlowId, LinkId};
+use warpline_core::packet::{EndpointId, FlowId, LinkId};
+use warpline_core::record::{Phase, TcpEvent, TcpRecord};
+use warpline_core::time::Timestamp;
 
 use crate::example;
 use crate::live::{DilationSummary, LiveSummary};
 use crate::pcapng::CaptureOptions;
+use crate::qlog::QlogWriter;
 use crate::{
     Comparison, DilationStep, FlowRow, FlowSample, LinkRow, LinkSample, MemoryRecorder, PacketRow, Recorder,
     ResultError, Row, Run, RunSet, RunWriter, Summary, Table, Tables, TcpRow, TransferRow,
@@ -394,6 +397,27 @@ fn qlog_is_a_json_text_sequence() {
     insta::assert_snapshot!(events.join("\n"));
     let server = fs::read_to_string(out.join("bulk.0.server.sqlog")).unwrap();
     assert_eq!(server.matches('\u{1e}').count(), 2);
+}
+
+#[test]
+fn qlog_shows_marks_and_the_reduction_that_they_bring() {
+    let of = |event: TcpEvent| {
+        let mut writer = QlogWriter::new(Vec::new(), FlowId(0), "bulk", 0).unwrap();
+        let (time, flow, endpoint) = (Timestamp::ZERO, FlowId(0), EndpointId(0));
+        writer.record(&TcpRecord { time, flow, endpoint, event }).unwrap();
+        let text = String::from_utf8(writer.into_inner()).unwrap();
+        let data = text
+            .rsplit('\u{1e}')
+            .next()
+            .map(|record| serde_json::from_str::<serde_json::Value>(record).unwrap());
+        data.unwrap()["data"].clone()
+    };
+    assert_eq!(of(TcpEvent::State { state: Phase::Cwr })["trigger"], "ECN");
+    assert!(of(TcpEvent::State { state: Phase::Recovery })["trigger"].is_null());
+    let acked = |ce| {
+        of(TcpEvent::Acked { ack: 9, window_end: 20, newly_acked: 8, ce, rtt: None })["tcp"]["ce"].clone()
+    };
+    assert_eq!((acked(5).as_u64(), acked(0).is_null()), (Some(5), true));
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! Wire bytes: IPv4 packets with real TCP and UDP headers, made from typed packets for captures.
 //!
 //! TCP options are laid out as Linux does (net/ipv4/tcp_output.c, `tcp_options_write`; RFC 7323 appendix A): a SYN has MSS,
-//! SACK-permitted and timestamps in three words, NOP and window scale; other segments have NOP NOP timestamps, NOP NOP SACK.
+//! SACK-permitted and timestamps in three words, NOP and window scale; other segments have NOP NOP timestamps, NOP NOP SACK. The AccECN option is
+//! last, with NOPs behind it.
 //! The payload is all zeros.
 
 use std::collections::BTreeMap;
 
-use etherparse::{IpEcn, IpNumber, Ipv4Header, TcpHeader, UdpHeader};
+use etherparse::{IpDscp, IpEcn, IpNumber, Ipv4Header, TcpHeader, UdpHeader};
 use warpline_core::packet::{Body, Datagram, EndpointId, Flags, FlowId, Packet, Segment};
 use warpline_core::record::LinkRecord;
 
@@ -105,6 +106,7 @@ impl WireFormat {
         let receiver = book.endpoint(flow, packet.to).ok_or_else(|| unknown(packet.to))?;
         let sender = book.endpoint(flow, receiver.peer).ok_or_else(|| unknown(receiver.peer))?;
         let mut ip = Ipv4Header {
+            dscp: IpDscp::try_new(packet.dscp.value()).unwrap_or(IpDscp::ZERO),
             // Both tables give the field its two bits of RFC 3168 section 5.
             ecn: IpEcn::try_new(packet.ecn as u8).unwrap_or(IpEcn::ZERO),
             // Ids repeat after 65536 packets, as they do on a real host. The low bits of the packet's number in the run let the
@@ -231,7 +233,9 @@ fn tcp_options(segment: &Segment, peer_isn: u32) -> Vec<u8> {
     if let Some(shift) = segment.syn.window_scale.filter(|_| syn) {
         options.extend([NOP, 3, 3, shift]);
     }
-    let room = (MAX_OPTIONS - options.len()).saturating_sub(4) / 8;
+    let accecn = segment.accecn();
+    let left = MAX_OPTIONS - options.len() - accecn.map_or(0, |option| option.len());
+    let room = left.saturating_sub(4) / 8;
     let blocks: Vec<_> = segment.sack.iter(segment.ack).take(room).collect();
     if !blocks.is_empty() {
         options.extend([NOP, NOP, 5, 2 + 8 * blocks.len() as u8]);
@@ -239,6 +243,10 @@ fn tcp_options(segment: &Segment, peer_isn: u32) -> Vec<u8> {
             options.extend(sequence(peer_isn, start).to_be_bytes());
             options.extend(sequence(peer_isn, end).to_be_bytes());
         }
+    }
+    if let Some(option) = accecn {
+        let (bytes, len) = option.bytes();
+        options.extend(&bytes[..len]);
     }
     options
 }

@@ -11,7 +11,9 @@ use proptest::prelude::*;
 use warpline_core::packet::{
     Body, Datagram, Ecn, EndpointId, Flags, FlowId, LinkId, Packet, SackBlocks, Segment, SynOptions,
 };
-use warpline_core::record::LinkEvent;
+use warpline_core::record::{LinkEvent, LinkRecord};
+use warpline_core::time::{TimeDelta, Timestamp};
+use warpline_core::{AccEcn, Dscp};
 
 use crate::pcapng::{CaptureOptions, CaptureWriter};
 use crate::wire::WireFormat;
@@ -35,16 +37,8 @@ fn parse(bytes: &[u8]) -> (etherparse::Ipv4Header, TransportHeader, usize) {
 }
 
 fn packet(to: u32, ecn: Ecn, body: Body) -> Packet {
-    Packet {
-        flow: FlowId(to / 2),
-        to: EndpointId(to),
-        size: 0,
-        ecn,
-        class: 0,
-        damaged: false,
-        body,
-        id: 70_000,
-    }
+    let (flow, to, dscp) = (FlowId(to / 2), EndpointId(to), Dscp::default());
+    Packet { flow, to, size: 0, ecn, class: 0, damaged: false, dscp, body, id: 70_000 }
 }
 
 fn tcp(book: &AddressBook, wire: &mut WireFormat, to: u32, segment: Segment) -> TcpHeader {
@@ -105,6 +99,14 @@ fn windows_are_scaled_when_both_sides_offered_it() {
     let mut stated = example::book();
     stated.set_window_scale(FlowId(0), EndpointId(0), 10);
     assert_eq!(tcp(&stated, &mut WireFormat::new(), 1, data).window_size, 1 << 10);
+}
+
+#[test]
+fn the_code_point_stands_before_the_ecn_field() {
+    let segment = Segment { flags: Flags::ACK, ..Segment::default() };
+    let voice = Packet { dscp: Dscp::EF, ..packet(1, Ecn::Ce, Body::Tcp(segment)) };
+    let wire = WireFormat::new().bytes(&example::book(), &voice, None).unwrap();
+    assert_eq!(wire.bytes[1], (46 << 2) | 3);
 }
 
 #[test]
@@ -327,6 +329,71 @@ fn tshark_reads_captures_without_a_complaint() {
     assert_eq!(acks[..3], [vec![1, 65_160], vec![1449, 1 << 20], vec![1449, 1 << 20]]);
     assert_eq!(tshark(&back, &["-Y", "tcp.options.sack.count"]).unwrap().lines().count(), 5);
     assert_eq!(tshark(&back, &["-Y", "tcp.options.sack.dsack"]).unwrap().lines().count(), 1);
+}
+
+/// A capture of these segments from the server to the client, whole.
+fn capture_of(path: &Path, segments: &[Segment]) {
+    let mut writer = CaptureWriter::new(
+        fs::File::create(path).unwrap(),
+        path,
+        "r2>r1",
+        CaptureOptions { snap_length: None, ..CaptureOptions::default() },
+    )
+    .unwrap();
+    let (book, mut wire) = (example::book(), WireFormat::new());
+    for (n, segment) in segments.iter().enumerate() {
+        let record = LinkRecord {
+            time: Timestamp::from_millis(n as u64),
+            link: LinkId(0),
+            event: LinkEvent::Transmit { queued: TimeDelta::ZERO },
+            backlog_packets: 0,
+            backlog_bytes: 0,
+            packet: packet(0, Ecn::NotEct, Body::Tcp(*segment)),
+        };
+        writer.record(&mut wire, &book, &record).unwrap();
+    }
+}
+
+#[test]
+fn tshark_shows_accecn_options_of_both_orders_and_every_length() {
+    let timestamps = Some((7, 8));
+    let base = Segment { ack: 5000, flags: Flags::ACK.with_ace(6), timestamps, ..Segment::default() };
+    let mut segments = Vec::new();
+    for (ect1_first, fields, blocks) in
+        [(false, 3, 1), (false, 2, 2), (true, 2, 0), (true, 1, 2), (false, 0, 0)]
+    {
+        let mut segment = base;
+        assert!(segment.set_accecn(&AccEcn::new([1001, 70_000, 9], ect1_first, fields)));
+        (0..blocks).for_each(|n| assert!(segment.sack.push(5000, 6000 + 2000 * n, 7000 + 2000 * n)));
+        assert!(segment.options_len() <= 40);
+        segments.push(segment);
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("accecn.pcapng");
+    capture_of(&path, &segments);
+    let Some(severe) = tshark(&path, &["-Y", SEVERE]) else { return };
+    assert_eq!(severe, "");
+    let option = "tcp.options.acc_ecn";
+    let fields = [
+        "tcp.option_kind",
+        "tcp.flags.ace",
+        &format!("{option}.ee0b"),
+        &format!("{option}.eceb"),
+        &format!("{option}.ee1b"),
+    ];
+    let mut arguments = vec!["-T", "fields"];
+    fields.iter().for_each(|field| arguments.extend(["-e", field]));
+    assert_eq!(
+        tshark(&path, &arguments).unwrap().lines().collect::<Vec<_>>(),
+        [
+            // The options tell tshark that there is AccECN, so it shows the counter from the second packet on.
+            "1,1,8,1,1,5,172,1\t\t1001\t70000\t9",
+            "1,1,8,1,1,5,172\t6\t1001\t70000\t",
+            "1,1,8,174\t6\t\t70000\t9",
+            "1,1,8,1,1,5,174,1,1,1\t6\t\t\t9",
+            "1,1,8,172,1,1\t6\t\t\t",
+        ]
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Value, json};
 use warpline_core::parameter::Choice;
 use warpline_transport::cc::Algorithm;
+use warpline_transport::media;
 
 use super::component;
 use super::short;
@@ -20,6 +21,8 @@ const CUSTOM: &str = "custom";
 pub enum Cc {
     /// A built-in one.
     BuiltIn(Algorithm),
+    /// A built-in one for media, which only `app = "media"` can use.
+    Media(media::Algorithm),
     /// One that is registered under this name by the program that runs the scenario (a Python class); from a guest, one of Linux.
     Custom {
         /// Its name.
@@ -32,8 +35,20 @@ impl Cc {
     pub fn name(&self) -> &str {
         match self {
             Cc::BuiltIn(algorithm) => algorithm.kind(),
+            Cc::Media(algorithm) => algorithm.kind(),
             Cc::Custom { name } => name,
         }
+    }
+
+    /// The names of all built-in ones.
+    pub(super) fn kinds() -> Vec<&'static str> {
+        [Algorithm::KINDS, media::Algorithm::KINDS].concat()
+    }
+
+    /// The built-in one of this name, with its defaults.
+    fn named(name: &str) -> Option<Cc> {
+        let media = || media::Algorithm::of_kind(name).map(Cc::Media);
+        Algorithm::of_kind(name).map(Cc::BuiltIn).or_else(|_| media()).ok()
     }
 }
 
@@ -50,7 +65,11 @@ impl Serialize for Cc {
             Cc::BuiltIn(algorithm) if algorithm.given().is_empty() => {
                 serializer.serialize_str(algorithm.kind())
             }
+            Cc::Media(algorithm) if algorithm.given().is_empty() => {
+                serializer.serialize_str(algorithm.kind())
+            }
             Cc::BuiltIn(algorithm) => component::write(algorithm).serialize(serializer),
+            Cc::Media(algorithm) => component::write(algorithm).serialize(serializer),
             Cc::Custom { name } => json!({"kind": CUSTOM, "name": name}).serialize(serializer),
         }
     }
@@ -60,13 +79,20 @@ impl<'de> Deserialize<'de> for Cc {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             // Names of Linux's congestion controls are allowed for guests; `cc_names` checks that.
-            Value::String(name) => Ok(Algorithm::of_kind(&name).map_or(Cc::Custom { name }, Cc::BuiltIn)),
+            Value::String(name) => Ok(Cc::named(&name).unwrap_or(Cc::Custom { name })),
             Value::Object(table) if table.get("kind").is_some_and(|kind| kind == CUSTOM) => {
                 let name = table.get("name").and_then(Value::as_str);
                 let name = name.ok_or_else(|| de::Error::missing_field("name"))?;
                 Ok(Cc::Custom { name: name.to_owned() })
             }
-            Value::Object(table) => component::read(&table).map(Cc::BuiltIn).map_err(de::Error::custom),
+            Value::Object(table) => {
+                let kind = table.get("kind").and_then(Value::as_str).unwrap_or_default();
+                let read = match media::Algorithm::KINDS.contains(&kind) {
+                    true => component::read(&table).map(Cc::Media),
+                    false => component::read(&table).map(Cc::BuiltIn),
+                };
+                read.map_err(de::Error::custom)
+            }
             _ => Err(de::Error::custom("a congestion control is a name or a table")),
         }
     }
@@ -78,15 +104,16 @@ impl JsonSchema for Cc {
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let table = generator.subschema_for::<CcKind>();
+        let kinds = Cc::kinds();
         json_schema!({
             "description": "A congestion control: its name, alone or with parameters, or a table with its kind and parameters.",
             "examples": ["cubic", "nice:threshold=0.1", {"kind": "vegas", "alpha": 1, "beta": 3}],
             "anyOf": [
-                {"type": "string", "enum": Algorithm::KINDS},
+                {"type": "string", "enum": kinds},
                 {
                     "type": "string",
                     "format": short::CC,
-                    "pattern": format!("^\\s*({}):.+$", Algorithm::KINDS.join("|").replace('+', "\\+")),
+                    "pattern": format!("^\\s*({}):.+$", kinds.join("|").replace('+', "\\+")),
                     "description": "A name with parameters.",
                     "examples": ["nice:threshold=0.1"],
                 },
@@ -106,6 +133,7 @@ impl JsonSchema for CcKind {
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut variants = component::variants::<Algorithm>(generator);
+        variants.extend(component::variants::<media::Algorithm>(generator));
         variants.push(json_schema!({
             "type": "object",
             "description": "An algorithm that is registered under this name by the program that runs the scenario (a Python class); from a guest, \

@@ -1,9 +1,8 @@
 //! Checks the names of congestion controls, which depend on the host that sends: the kernel of a guest may have others.
 
 use serde_json::Value;
-use warpline_core::parameter::Choice;
-use warpline_transport::cc::Algorithm;
 
+use super::cc::Cc;
 use super::diagnostics::{Collector, spelling_help};
 use super::document::{Node, entry};
 use super::endpoint::{Endpoint, Traffic};
@@ -25,15 +24,16 @@ pub(super) fn check(root: &Node, errors: &mut Collector) {
             .into_iter()
             .any(|name| name.strip_prefix(from).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
     };
+    let kinds = Cc::kinds();
     for (i, flow) in list("flow").iter().enumerate() {
-        let Some(name) = flow["cc"].as_str().filter(|name| !Algorithm::KINDS.contains(name)) else {
+        let Some(name) = flow["cc"].as_str().filter(|name| !kinds.contains(name)) else {
             continue;
         };
         let from = flow["from"].as_str().unwrap_or_default();
         if is_guest(from) {
             continue;
         }
-        let mut help = spelling_help(name, Algorithm::KINDS);
+        let mut help = spelling_help(name, &kinds);
         if name.contains(':') {
             // The checks have found its short form to be unreadable.
             help.extend(short::read(short::CC, name).and_then(Result::err));

@@ -90,7 +90,8 @@ impl<'a> Walk<'a> {
     /// The name of the value in messages: its key, or its index in an array.
     fn subject(&self) -> String {
         match self.path.as_slice() {
-            [] => "the scenario".to_owned(),
+            // "the scenario", by the schema's title.
+            [] => format!("the {}", self.schema["title"].as_str().unwrap_or_default().to_lowercase()),
             [.., Step::Key(key)] => format!("`{key}`"),
             [.., Step::Key(key), Step::Index(index)] => format!("entry {index} of `{key}`"),
             [.., Step::Index(index)] => format!("entry {index}"),
@@ -310,10 +311,7 @@ impl<'a> Walk<'a> {
             {
                 help.insert(0, format!("{key}: {}", text.replace('\n', " ")));
             }
-            let message = match self.path.as_slice() {
-                [] => format!("the scenario has no `{key}`"),
-                _ => format!("{} has no `{key}`", self.subject()),
-            };
+            let message = format!("{} has no `{key}`", self.subject());
             self.error(node, message, help);
         }
     }
@@ -380,7 +378,7 @@ fn string_values<'a>(choices: &[&'a Value]) -> Vec<&'a str> {
 }
 
 /// A JSON value as TOML writes it.
-fn toml_text(value: &Value) -> String {
+pub(super) fn toml_text(value: &Value) -> String {
     match value {
         Value::Object(map) => {
             let entries: Vec<String> =

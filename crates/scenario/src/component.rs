@@ -84,6 +84,9 @@ pub(super) fn given(value: &Value) -> Given {
         Value::Number(number) => {
             number.as_u64().map_or_else(|| Given::Number(number.as_f64().unwrap_or(f64::NAN)), Given::Whole)
         }
+        Value::Array(items) if items.iter().any(Value::is_string) => {
+            Given::Lines(items.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+        }
         Value::Array(items) => Given::List(items.iter().filter_map(Value::as_u64).collect()),
         Value::String(text) => Given::Text(text.clone()),
         other => Given::Text(other.to_string()),
@@ -97,6 +100,7 @@ pub(super) fn value(given: Given) -> Value {
         Given::Number(number) => json!(number),
         Given::Text(text) => json!(text),
         Given::List(numbers) => json!(numbers),
+        Given::Lines(lines) => json!(lines),
     }
 }
 
@@ -154,6 +158,7 @@ pub(super) fn property(parameter: &Description, generator: &mut SchemaGenerator)
         Kind::List => {
             json!({"type": "array", "items": {"type": "integer", "minimum": 0, "format": "uint64"}})
         }
+        Kind::Lines => json!({"type": "array", "items": {"type": "string"}}),
         Kind::Time => generator.subschema_for::<Time>().to_value(),
         Kind::Size => generator.subschema_for::<Size>().to_value(),
         Kind::Rate => generator.subschema_for::<BitRate>().to_value(),

@@ -7,7 +7,7 @@ use super::application::{App, Application, Keys, WebTable};
 use super::cc::Cc;
 use super::is_false;
 use super::pattern::Pattern;
-use super::quantity::{BitRate, StartTime, Time, Window};
+use super::quantity::{BitRate, CodePoint, StartTime, Time, Window};
 use super::tcp::TcpOptions;
 
 /// Traffic from one node to another, written `[[flow]]`; `count` makes several alike.
@@ -40,7 +40,7 @@ pub struct Flow {
     /// What the flow sends. Default bulk.
     #[serde(default)]
     pub app: App,
-    /// What carries it. Default: udp for cbr and onoff, tcp for the others.
+    /// What carries it. Default: udp for cbr, onoff and media, tcp for the others.
     pub transport: Option<Transport>,
     /// Where one end is a live host: the TCP port, of the program on `to`, or of the service that `to` offers.
     #[schemars(range(min = 1, max = 65535), example = 5001)]
@@ -58,7 +58,7 @@ pub struct Flow {
     pub keys: Keys,
     /// web: the sessions.
     pub web: Option<WebTable>,
-    /// TCP: the congestion control. Default cubic.
+    /// TCP and media: the congestion control. Default cubic; for media, gcc.
     pub cc: Option<Cc>,
     /// When the flow starts; a range lets each instance draw its own start. Default 0s.
     #[serde(default)]
@@ -80,6 +80,10 @@ pub struct Flow {
     #[serde(default)]
     #[schemars(range(max = 15))]
     pub class: u8,
+    /// Differentiated services code point of its packets, by which queues such as CAKE and HTB tell classes of traffic apart. Default CS0.
+    #[serde(default)]
+    #[schemars(example = &"EF")]
+    pub dscp: CodePoint,
     /// What to record of these flows. Default nothing (totals and time series are always kept).
     #[serde(default)]
     #[schemars(example = &serde_json::json!(["tcp"]))]

@@ -56,6 +56,7 @@ pub mod endpoint;
 pub mod expand;
 pub mod files;
 pub mod flow;
+pub mod forwarding;
 mod given;
 pub mod host;
 pub mod link;
@@ -68,6 +69,7 @@ pub mod quantity;
 mod ready;
 pub mod routing;
 pub mod schema;
+pub mod search;
 mod semantics;
 mod semantics_fast_forward;
 mod semantics_flow;
@@ -95,12 +97,13 @@ pub use expand::{Arrival, Expanded, FlowSpec, LinkKind, LinkSpec, Links, RouteSe
 pub use flow::{Flow, FlowRecordKind, Transport};
 pub use host::Host;
 pub use link::{
-    DelayStep, Down, DuplexOptions, Jitter, Link, LinkOptions, LinkRecordKind, Loss, Queue, Radio, RateStep,
+    DelayStep, Down, DuplexOptions, Jitter, Link, LinkOptions, LinkRecordKind, Loss, Pfc, Queue, Radio,
+    RateStep,
 };
 pub use pattern::Pattern;
 pub use program::{Expect, Program, ProgramCommand, StopSignal};
 pub use programs::Named;
-pub use quantity::{BitRate, Size, StartTime, Tdf, Time, Window};
+pub use quantity::{BitRate, CodePoint, Size, StartTime, Tdf, Time, Window};
 pub use ready::{PATIENCE, Readiness, Ready, Until};
 pub use routing::{Routing, RoutingKind};
 pub use schema::json_schema;
@@ -128,6 +131,11 @@ pub struct Scenario {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"client exits")]
     pub until: Option<Until>,
+    /// What the results must be: conditions on measures, a flow's, a link's or the total's. If a run that came to its end does not meet one,
+    /// it fails: exit code 1. The columns of results can be named, without their unit if you like.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(example = &serde_json::json!(["flow.bulk.goodput > 1Mbit/s", "link[r1>r2].queue_delay_mean < 20ms", "total.jain >= 0.9"]))]
+    pub expect: Vec<String>,
     /// Time at the start that results leave out. Default 0s.
     #[serde(default)]
     #[schemars(example = &"5s")]

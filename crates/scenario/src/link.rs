@@ -112,9 +112,28 @@ pub struct LinkOptions {
     /// interfaces of live hosts.
     #[schemars(example = &"1400B")]
     pub mtu: Option<Size>,
+    /// Priority flow control at the far end: the node there pauses the link when more than `xoff` of what came over it waits there. Default none.
+    #[schemars(example = &serde_json::json!({"xoff": "100kB"}))]
+    pub pfc: Option<Pfc>,
     /// What to record of this link. Default nothing (totals and time series are always kept).
     #[schemars(example = &serde_json::json!(["pcap", "queue"]))]
     pub record: Option<Vec<LinkRecordKind>>,
+}
+
+/// When the node at the far end of a link pauses it (priority flow control, IEEE 802.1Qbb). Sizes are from the IP header on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pfc {
+    /// The link is paused when so much of what came over it is at the node.
+    #[schemars(example = &"100kB")]
+    pub xoff: Size,
+    /// It goes on when so little is left. Default: half of `xoff`.
+    #[schemars(example = &"50kB")]
+    pub xon: Option<Size>,
+    /// How much more than `xoff` may be there; what comes then is dropped. Default: what comes until a pause takes hold, twice the link's delay at
+    /// its rate and three full packets.
+    #[schemars(example = &"30kB")]
+    pub headroom: Option<Size>,
 }
 
 /// A step of a rate schedule.
@@ -204,6 +223,7 @@ impl LinkOptions {
             down: over.down.clone().or_else(|| self.down.clone()),
             framing: over.framing.or(self.framing),
             mtu: over.mtu.or(self.mtu),
+            pfc: over.pfc.or(self.pfc),
             record: over.record.clone().or_else(|| self.record.clone()),
         }
     }

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use warpline_core::{Bytes, Rate, TimeDelta, Timestamp};
+use warpline_core::{Bytes, Dscp, Rate, TimeDelta, Timestamp};
 use warpline_net::qdisc::QueueLimit;
 use warpline_transport::tcp;
 
@@ -28,6 +28,10 @@ pub struct Size(pub Bytes);
 /// A TCP window, in full segments ("10p", or the plain number 10) or in bytes ("64kB").
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Window(pub tcp::Window);
+
+/// A differentiated services code point, by name ("EF") or by number (46).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct CodePoint(pub Dscp);
 
 /// When something starts: a time ("5s") or a range from which each instance draws its own, uniformly ("0s..1s").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -71,7 +75,7 @@ macro_rules! wrapper {
     )+ };
 }
 
-wrapper!(Time(TimeDelta), BitRate(Rate), Size(Bytes), Window(tcp::Window));
+wrapper!(Time(TimeDelta), BitRate(Rate), Size(Bytes), Window(tcp::Window), CodePoint(Dscp));
 
 impl FromStr for StartTime {
     type Err = String;
@@ -228,6 +232,23 @@ textual!(
     )
 );
 textual!(
+    CodePoint,
+    "code-point",
+    "a code point such as \"EF\" or 46",
+    |number| (number.fract() == 0.0 && (0.0..64.0).contains(&number))
+        .then(|| Dscp::new(number as u8).map(CodePoint))
+        .flatten(),
+    {
+        let names = "[cC][sS][0-7]|[aA][fF][1-4][1-3]|[eE][fF]|[vV][aA]|[lL][eE]|[dD][fF]|[1-5]?[0-9]|6[0-3]";
+        let text = text_schema("code-point", names, "A name, or the number as text.", &["EF", "AF41"]);
+        json_schema!({
+            "description": "A differentiated services code point: its name (CS0 to CS7, AF11 to AF43, EF, VA, LE), or its number from 0 to 63.",
+            "examples": ["EF", "AF41", 46],
+            "anyOf": [text, {"type": "integer", "minimum": 0, "maximum": 63, "description": "The number."}],
+        })
+    }
+);
+textual!(
     StartTime,
     "start",
     "a start such as \"5s\" or \"0s..1s\"",
@@ -318,6 +339,7 @@ pub(super) fn check_format(format: &str, text: &str) -> Result<(), String> {
         "queue-limit" => text.parse::<QueueLimit>().map(drop).map_err(|error| error.to_string()),
         "start" => text.parse::<StartTime>().map(drop),
         "window" => text.parse::<Window>().map(drop),
+        "code-point" => text.parse::<CodePoint>().map(drop),
         "ipv4" => text.parse::<std::net::Ipv4Addr>().map(drop).map_err(|error| error.to_string()),
         "ipv6" => text.parse::<std::net::Ipv6Addr>().map(drop).map_err(|error| error.to_string()),
         _ => super::short::read(format, text).map_or(Ok(()), |read| read.map(drop)),
@@ -346,7 +368,7 @@ mod tests {
 
         #[test]
         fn no_text_panics(text in "\\PC*") {
-            for format in ["time", "rate", "size", "queue-limit", "start", "window", "none"] {
+            for format in ["time", "rate", "size", "queue-limit", "start", "window", "code-point", "none"] {
                 let _ = check_format(format, &text);
             }
         }

@@ -15,12 +15,13 @@ use super::expand::Problem;
 use super::link::{DuplexOptions, LinkOptions};
 use super::topology::{self, Part};
 use super::{ClockMode, Scenario, Tdf, files};
-use super::{semantics_fast_forward, semantics_flow, semantics_host, semantics_program};
+use super::{forwarding, semantics_fast_forward, semantics_flow, semantics_host, semantics_program};
 
 /// Checks `scenario`, which was read from `root`.
 pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) {
     let mut check = Check { scenario, root, errors };
     check.times();
+    check.expectations();
     check.names();
     check.network();
     semantics_flow::check(&mut check);
@@ -28,6 +29,7 @@ pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) {
     let expanded = scenario.expand_noting(&mut problems);
     check.links_once(&expanded);
     semantics_host::check(&mut check, &expanded);
+    forwarding::check(&mut check, &expanded);
     semantics_program::check(&mut check);
     semantics_fast_forward::check(&mut check);
     if check.errors.paths().is_empty() && problems.is_empty() {
@@ -41,6 +43,18 @@ pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) {
 }
 
 impl Check<'_> {
+    /// That each compares something. Which measures there are, the results know.
+    fn expectations(&mut self) {
+        for (index, text) in self.scenario.expect.iter().enumerate() {
+            if !text.contains(['<', '>']) {
+                let path = [key("expect"), Step::Index(index)];
+                let help =
+                    "write MEASURE < VALUE, or with <=, > or >=, for example \"flow.bulk.goodput > 1Mbit/s\"";
+                self.error(&path, format!("`expect` cannot be {text:?}"), help);
+            }
+        }
+    }
+
     fn times(&mut self) {
         let scenario = self.scenario;
         match scenario.clock.mode {
@@ -344,6 +358,15 @@ impl Check<'_> {
             let mut path = below(&["down"]);
             path.push(Step::Index(i));
             self.error(&path, "the times in `down` overlap or are out of order", "");
+        }
+        if let Some(pfc) = options.pfc {
+            if pfc.xoff.0.0 == 0 {
+                self.error(&below(&["pfc", "xoff"]), "`xoff` is out of range: 0 B", "allowed: above 0 B");
+            }
+            if let Some(xon) = pfc.xon.filter(|xon| *xon >= pfc.xoff) {
+                let message = format!("`xon` ({xon}) is not below `xoff` ({})", pfc.xoff);
+                self.error(&below(&["pfc", "xon"]), message, "");
+            }
         }
         if let Some(Written(queue)) = &options.queue {
             component::check(self, &below(&["queue"]), queue.faults());

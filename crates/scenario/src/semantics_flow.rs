@@ -1,6 +1,7 @@
 //! Whether flows and TCP options make sense.
 
 use warpline_core::parameter::Choice;
+use warpline_transport::media;
 use warpline_transport::tcp::TcpConfig;
 
 use super::application::{App, Application};
@@ -39,12 +40,33 @@ pub(super) fn check(check: &mut Check<'_>) {
             let path = entry("flow", i, &["cc"]);
             match cc {
                 Cc::BuiltIn(algorithm) => component::check(check, &path, algorithm.faults()),
+                Cc::Media(algorithm) => component::check(check, &path, algorithm.faults()),
                 Cc::Custom { name } if name.is_empty() => {
                     check.error(&path, "a custom congestion control needs a name", "");
                 }
                 Cc::Custom { .. } => {}
             }
+            congestion_control(check, &path, flow, cc);
         }
+    }
+}
+
+/// Checks that a congestion control for media carries media, and no other does.
+fn congestion_control(check: &mut Check<'_>, path: &[Step], flow: &Flow, cc: &Cc) {
+    let name = cc.name();
+    let others = media::Algorithm::KINDS.join(" or ");
+    match (cc, flow.app) {
+        (Cc::Media(_), App::Media) => {}
+        (Cc::Media(_), other) => {
+            let message =
+                format!("`{name}` is a congestion control for media, and app = \"{}\"", other.name());
+            check.error(path, message, "take one for TCP (cubic, bbr, ...), or say app = \"media\"");
+        }
+        (_, App::Media) => {
+            let message = format!("`{name}` is no congestion control for media");
+            check.error(path, message, format!("app = \"media\" takes {others}"));
+        }
+        _ => {}
     }
 }
 
@@ -114,7 +136,11 @@ fn transport(check: &mut Check<'_>, i: usize, flow: &Flow) {
         ("max_rate", flow.max_rate.is_some()),
         ("record", flow.record.contains(&FlowRecordKind::Tcp) || flow.record.contains(&FlowRecordKind::Qlog)),
     ];
-    let taken = |name: &str| name == "tcp" && flow.app == App::Treno;
+    let taken = |name: &str| match flow.app {
+        App::Treno => name == "tcp",
+        App::Media => name == "cc",
+        _ => false,
+    };
     for (name, _) in tcp_only.into_iter().filter(|(name, is_given)| *is_given && !taken(name)) {
         let message = format!("`{name}` is for TCP, and this flow is UDP");
         let help = format!("leave it out, or say transport = \"tcp\" (app = \"{app}\" uses UDP unless told)");

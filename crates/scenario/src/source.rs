@@ -60,6 +60,26 @@ impl Source {
         Ok(Source { name, stem, text, directory: directory.to_owned() })
     }
 
+    /// A scenario that is at hand as a text. `name` is its name in errors; paths in it are relative to `directory`.
+    pub fn from_text(name: &str, text: &str, directory: &Path) -> Source {
+        Source {
+            name: name.to_owned(),
+            stem: name.to_owned(),
+            text: text.to_owned(),
+            directory: directory.to_owned(),
+        }
+    }
+
+    /// Its name in errors.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The text as it was read.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The scenario, with `sets` applied, each "path=value" as of `--set`.
     ///
     /// # Errors

@@ -260,7 +260,7 @@ fn the_schema_accepts_the_short_forms_of_the_reader() {
                 "codel",
                 "codel,limit=100p",
                 "codel limit=1BDP target=5ms",
-                "cake",
+                "hfsc",
                 "250",
                 "codel,5ms",
                 "",

@@ -1,12 +1,16 @@
 //! Studies: many runs of scenarios, evaluated together.
 //!
 //! [`replicate`] runs one scenario with several seeds. [`oracle`] compares Warpline with ns-2. [`mod@bench`] has the workloads that
-//! measure the engine's speed. [`mod@evaluate`] asks what RFC 9743 asks of a congestion control. `calibrate` (Linux) measures what emulation can do on this machine. [`mod@compare`] compares two runs.
+//! measure the engine's speed. [`mod@agreement`] holds the TCP model against Linux in guests. [`mod@evaluate`] asks what RFC 9743 asks of a congestion control. `calibrate` (Linux) measures what emulation can do
+//! on this machine. [`mod@compare`] compares two runs. [`mod@search`] looks for the scenario that hurts most.
 
+pub mod agreement;
 pub mod bench;
 #[cfg(target_os = "linux")]
 pub mod calibrate;
 pub mod compare;
 pub mod evaluate;
+mod names;
 pub mod oracle;
 pub mod replicate;
+pub mod search;

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use warpline_core::{Segment, TimeDelta, Timestamp};
+use warpline_core::{Ecn, Segment, TimeDelta, Timestamp};
 use warpline_transport::cc::{AckSample, CcConfig, CongestionControl, CongestionEvent, Phase};
 use warpline_transport::tcp::{Connection, TcpConfig, Window};
 
@@ -87,12 +87,12 @@ fn main() {
         if at(&there) <= now
             && let Some((_, segment)) = there.pop_front()
         {
-            server.handle_segment(now, &segment, false);
+            server.handle_segment(now, &segment, Ecn::NotEct);
         }
         if at(&back) <= now
             && let Some((_, segment)) = back.pop_front()
         {
-            client.handle_segment(now, &segment, false);
+            client.handle_segment(now, &segment, Ecn::NotEct);
         }
     }
     let seconds = start.elapsed().as_secs_f64();

@@ -1,4 +1,4 @@
-//! TCP and its congestion controls without I/O.
+//! TCP and its congestion controls without I/O, and media streams with theirs.
 //!
 //! A [`tcp::Connection`] is one end of a TCP connection. It does not send, wait or read a clock. Its owner hands it the segments that arrive and
 //! the time, and asks it what to send and when to call again. So the same code runs in a simulator, in a capacity test over UDP, and in
@@ -7,7 +7,7 @@
 //! ```
 //! use std::collections::VecDeque;
 //! use std::sync::Arc;
-//! use warpline_core::{TimeDelta, Timestamp};
+//! use warpline_core::{Ecn, TimeDelta, Timestamp};
 //! use warpline_transport::cc::Algorithm;
 //! use warpline_transport::tcp::{Connection, TcpConfig};
 //!
@@ -37,7 +37,7 @@
 //!     server.handle_timeout(now);
 //!     if let Some((_, to_server, segment)) = wire.pop_front_if(|&mut (at, ..)| at <= now) {
 //!         let end = if to_server { &mut server } else { &mut client };
-//!         end.handle_segment(now, &segment, false);
+//!         end.handle_segment(now, &segment, Ecn::NotEct);
 //!     }
 //! }
 //! // A round trip for the handshake, and one for the data.
@@ -48,7 +48,8 @@
 //!
 //! A congestion control of one's own implements [`cc::CongestionControl`]; a connection takes it as it is, or in [`cc::Controller::Boxed`].
 //! [`cc::Algorithm`] names the built-in ones and reads their parameters: `"nice:threshold=0.1".parse::<Algorithm>()`.
-//! `examples/own_wire.rs` has a wire with a rate and losses.
+//! `examples/own_wire.rs` has a wire with a rate and losses. [`media`] has the ends of a video stream and congestion controls for it.
 
 pub mod cc;
+pub mod media;
 pub mod tcp;

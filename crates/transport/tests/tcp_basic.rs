@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use warpline_core::{Bytes, Flags, TimeDelta, Timestamp};
+use warpline_core::{Bytes, Ecn, Flags, TimeDelta, Timestamp};
 use warpline_transport::tcp::{Outcome, State, TcpConfig};
 
 const SEC: fn(u64) -> Timestamp = Timestamp::from_secs;
@@ -34,13 +34,13 @@ fn the_syn_is_retransmitted_with_back_off_and_the_window_starts_at_one_segment()
     wire.channels[0].drop_any = vec![0, 1];
     wire.client.set_unlimited(true);
     wire.open();
-    wire.run(Timestamp::from_millis(3_045));
+    wire.run(Timestamp::from_millis(3_035));
     let syns: Vec<_> =
         wire.seen.iter().filter(|s| s.from_client && s.segment.flags.contains(Flags::SYN)).collect();
     assert_eq!(syns.iter().map(|s| s.at.as_millis()).collect::<Vec<_>>(), [0, 1000, 3000]);
     // RFC 5681 section 3.1: one segment, then two on its acknowledgement.
     assert_eq!(wire.data_sent().len(), 1, "one segment in the first round trip");
-    wire.run(Timestamp::from_millis(3_090));
+    wire.run(Timestamp::from_millis(3_050));
     assert!(wire.data_sent().len() <= 3);
     wire.run(Timestamp::from_millis(3_500));
     assert!(wire.data_sent().len() > 100, "it grows again");
@@ -174,7 +174,7 @@ fn the_initial_window_is_ten_segments() {
 
 #[test]
 fn every_second_segment_is_acknowledged_and_a_lone_one_after_the_delay() {
-    let mut wire = Wire::plain(&TcpConfig::default(), 10);
+    let mut wire = Wire::plain(&TcpConfig { quick_acks: 0, ..TcpConfig::default() }, 10);
     wire.establish();
     wire.client.write(1448 * 4);
     wire.run(SEC(1));
@@ -341,11 +341,11 @@ fn a_reset_outside_the_window_is_ignored_and_inside_is_challenged() {
     let mut wire = Wire::plain(&TcpConfig::default(), 10);
     wire.establish();
     let reset = |seq| warpline_core::Segment { seq, ack: 1, flags: Flags::RST, ..Default::default() };
-    wire.server.handle_segment(wire.now, &reset(1 << 40), false);
+    wire.server.handle_segment(wire.now, &reset(1 << 40), Ecn::NotEct);
     assert!(wire.server.is_established() && wire.server.poll_transmit(wire.now).is_none());
-    wire.server.handle_segment(wire.now, &reset(50), false);
+    wire.server.handle_segment(wire.now, &reset(50), Ecn::NotEct);
     assert!(wire.server.is_established() && wire.server.poll_transmit(wire.now).is_some());
-    wire.server.handle_segment(wire.now, &reset(1), false);
+    wire.server.handle_segment(wire.now, &reset(1), Ecn::NotEct);
     assert_eq!(wire.server.outcome(), Some(Outcome::Reset));
 }
 

@@ -344,6 +344,6 @@ fn an_early_time_out_call_does_nothing() {
 fn a_connection_is_small() {
     let size = size_of::<Connection<TestReno>>() + size_of::<TcpConfig>();
     assert!(size <= 2_000, "{size} bytes with the largest test control");
-    let _ = CcConfig { mss: 1, initial_window: 1, initial_ssthresh: 1, seed: 0 };
+    let _ = CcConfig { mss: 1, initial_window: 1, initial_ssthresh: 1, seed: 0, saved: None };
     let _ = Timestamp::ZERO;
 }

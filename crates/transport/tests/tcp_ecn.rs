@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use warpline_core::{Bytes, Ecn, Flags, Segment, TimeDelta, Timestamp};
+use warpline_core::{AccEcn, Bytes, Ecn, Flags, SackBlocks, Segment, TimeDelta, Timestamp};
 use warpline_transport::cc::{Algorithm, CongestionControl, Controller};
 use warpline_transport::tcp::{Connection, EcnFeedback, TcpConfig};
 
@@ -13,7 +13,7 @@ const DELAY: TimeDelta = TimeDelta::from_millis(10);
 
 /// Options without what is in the way here.
 fn plain() -> TcpConfig {
-    TcpConfig { mss: Bytes(MSS), timestamps: false, tlp: false, ..TcpConfig::default() }
+    TcpConfig { mss: Bytes(MSS), timestamps: false, tlp: false, quick_acks: 0, ..TcpConfig::default() }
 }
 
 fn ecn(feedback: EcnFeedback) -> TcpConfig {
@@ -35,12 +35,19 @@ impl Sent {
     }
 }
 
+/// A box on the way that does not know the AccECN option.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Middlebox {
+    Drops,
+    Strips,
+}
+
 /// A client that sends data, a server, and the path between them, on which a test marks and drops the segments that it names.
 struct Path {
     client: Connection<Controller>,
     server: Connection<Controller>,
     now: Timestamp,
-    flying: BTreeMap<(Timestamp, usize), (bool, Segment, bool)>,
+    flying: BTreeMap<(Timestamp, usize), (bool, Segment, Ecn)>,
     sent: Vec<Sent>,
     /// Numbers of the data segments that are marked, retransmissions included, if they are ECN-capable.
     mark: Vec<usize>,
@@ -48,6 +55,8 @@ struct Path {
     lose: Vec<usize>,
     /// Numbers of the server's segments that are lost.
     lose_back: Vec<usize>,
+    /// What happens to the server's segments with an AccECN option, from this number on.
+    options: Option<(Middlebox, usize)>,
     data: usize,
     back: usize,
     /// The client's data goes over a link that takes so long for a packet, and marks those that find so many waiting.
@@ -71,6 +80,7 @@ impl Path {
             mark: Vec::new(),
             lose: Vec::new(),
             lose_back: Vec::new(),
+            options: None,
             data: 0,
             back: 0,
             link: None,
@@ -97,7 +107,7 @@ impl Path {
         loop {
             for from_client in [true, false] {
                 let end = if from_client { &mut self.client } else { &mut self.server };
-                while let Some((segment, ecn)) = end.poll_transmit(self.now) {
+                while let Some((mut segment, ecn)) = end.poll_transmit(self.now) {
                     self.sent.push(Sent { from_client, segment, ecn });
                     let (mut lost, mut marked, mut leaves) = (false, false, self.now);
                     if from_client && segment.len > 0 {
@@ -113,12 +123,20 @@ impl Path {
                         }
                     } else if !from_client {
                         lost = self.lose_back.contains(&self.back);
+                        if let Some((middlebox, from)) = self.options
+                            && self.back >= from
+                            && segment.accecn().is_some()
+                        {
+                            lost |= middlebox == Middlebox::Drops;
+                            segment.sack = SackBlocks::NONE;
+                        }
                         self.back += 1;
                     }
                     if !lost {
                         let number = self.sent.len();
                         let at = leaves + DELAY;
-                        self.flying.insert((at, number), (from_client, segment, marked));
+                        let ecn = if marked { Ecn::Ce } else { ecn };
+                        self.flying.insert((at, number), (from_client, segment, ecn));
                     }
                 }
             }
@@ -130,10 +148,10 @@ impl Path {
             }
             self.now = self.now.max(next);
             if arrival <= self.now
-                && let Some((_, (to_server, segment, ce))) = self.flying.pop_first()
+                && let Some((_, (to_server, segment, ecn))) = self.flying.pop_first()
             {
                 let end = if to_server { &mut self.server } else { &mut self.client };
-                end.handle_segment(self.now, &segment, ce);
+                end.handle_segment(self.now, &segment, ecn);
             } else {
                 self.client.handle_timeout(self.now);
                 self.server.handle_timeout(self.now);
@@ -195,10 +213,10 @@ fn dctcps_receiver_echoes_each_mark_as_it_came_and_delayed_acks_do_not_blur_them
     };
     assert!((delayed.alpha() - alpha(2.0, 2.0)).abs() < 1e-12, "{}", delayed.alpha());
     assert!((at_once.alpha() - alpha(1.0, 2.0)).abs() < 1e-12, "{}", at_once.alpha());
-    // Before the mark the window grew to twelve, since more than half of it was in use. It falls by half of alpha, and does not grow until all
+    // Before the mark the window grew to thirteen, since more than half of it was in use. It falls by half of alpha, and does not grow until all
     // that was out then is acknowledged; nothing came after that.
     for path in [&delayed, &at_once] {
-        assert_eq!(path.client.cwnd(), 12_000 * 17 / 32, "{:?}", path.client.stats());
+        assert_eq!(path.client.cwnd(), 13_000 * 17 / 32, "{:?}", path.client.stats());
         assert_eq!((path.client.stats().ecn_reductions, path.server.stats().ce_marks), (1, 2));
     }
 }
@@ -311,14 +329,16 @@ fn accurate_feedback_counts_marks_and_delayed_acks_lose_none() {
 
 #[test]
 fn a_lost_acknowledgement_loses_no_marks_and_a_counter_that_went_round_is_taken_for_all() {
-    let config = TcpConfig { delayed_ack: TimeDelta::ZERO, ..ecn(EcnFeedback::Accecn) };
-    let marked = |marked: std::ops::Range<usize>, lost: std::ops::Range<usize>| {
-        let mut path = Path::new(("dctcp:gain=1", &config), ("dctcp", &config)).marking(marked);
+    let with = TcpConfig { delayed_ack: TimeDelta::ZERO, ..ecn(EcnFeedback::Accecn) };
+    let without = TcpConfig { accecn_option: false, ..with.clone() };
+    let alpha = |config: &TcpConfig, marked: std::ops::Range<usize>, lost: std::ops::Range<usize>| {
+        let mut path = Path::new(("dctcp:gain=1", config), ("dctcp", config)).marking(marked);
         path.lose_back = lost.collect();
         let path = path.send(10);
         assert_eq!(path.client.stats().retransmitted_segments, 0);
         path.alpha()
     };
+    let marked = |marked, lost| alpha(&without, marked, lost);
     // The server's first segment is the SYN/ACK. With a gain of one, alpha is the marked part of the last window: all but the first.
     assert_eq!(marked(3..5, 0..0), 2.0 / 9.0);
     assert_eq!(marked(3..5, 3..7), 2.0 / 9.0);
@@ -327,6 +347,85 @@ fn a_lost_acknowledgement_loses_no_marks_and_a_counter_that_went_round_is_taken_
     assert_eq!(marked(0..0, 2..10), 8.0 / 9.0, "none and eight look alike");
     // Eight would not do: seven at most are seen.
     assert_eq!(marked(1..8, 2..9), 7.0 / 9.0);
+    // The option says how many bytes they were.
+    for (count, lost) in [(1..9, 2..10), (0..0, 2..10), (1..8, 2..9), (3..5, 3..7)] {
+        let part = count.len() as f64 / 9.0;
+        assert_eq!(alpha(&with, count, lost), part);
+    }
+}
+
+/// The server's options: the segments acknowledged, and the option's fields as ECT(0), CE and ECT(1).
+fn options(path: &Path) -> Vec<(u64, [Option<u32>; 3])> {
+    let fields = |option: AccEcn| [option.ect0(), option.ce(), option.ect1()];
+    let sent = path.sent.iter().filter(|s| !s.from_client);
+    sent.filter_map(|s| Some(((s.segment.ack - 1) / MSS, fields(s.segment.accecn()?)))).collect()
+}
+
+#[test]
+fn acknowledgements_say_how_many_bytes_came_with_which_codepoint() {
+    let config = TcpConfig { delayed_ack: TimeDelta::from_millis(40), ..ecn(EcnFeedback::Accecn) };
+    let path = Path::new(("dctcp", &config), ("dctcp", &config)).marking([3, 4]).send(8);
+    assert_eq!(
+        options(&path),
+        [
+            (0, [Some(1), Some(0), Some(1)]),
+            (2, [Some(2001), None, None]),
+            (4, [Some(3001), Some(1000), None]),
+            (6, [Some(4001), Some(2000), None]),
+            (8, [Some(6001), Some(2000), None]),
+        ]
+    );
+    let data = path.sent.iter().filter(|s| s.segment.len > 0);
+    assert!(data.clone().all(|s| s.segment.accecn().is_none()) && data.count() > 0);
+    // The client's first acknowledgement has every counter, and its SYN none.
+    let first: Vec<_> =
+        path.sent.iter().filter(|s| s.from_client).take(2).map(|s| s.segment.accecn()).collect();
+    assert_eq!(first, [None, Some(AccEcn::new([1, 0, 1], false, 3))]);
+    assert_eq!(
+        path.sent.iter().find(|s| s.segment.accecn().is_some()).unwrap().segment.options_len(),
+        12 + 12
+    );
+    // L4S data comes as ECT(1).
+    let path = Path::new(("prague", &config), ("prague", &config)).marking([3]).send(4);
+    let last = [None, Some(1000), Some(3001)];
+    assert_eq!(options(&path).last(), Some(&(4, last)), "{:?}", options(&path));
+    // Who does not want it sends none, and reads the other's.
+    let off = TcpConfig { accecn_option: false, ..config.clone() };
+    let path = Path::new(("dctcp", &off), ("dctcp", &config)).marking([3, 4]).send(8);
+    assert_eq!(options(&path).len(), 5);
+    assert!(path.sent.iter().all(|s| !s.from_client || s.segment.accecn().is_none()));
+    // Without AccECN there is nothing of it.
+    let path = Path::new(("dctcp", &plain()), ("dctcp", &plain())).marking([3, 4]).send(8);
+    assert_eq!(options(&path), []);
+}
+
+#[test]
+fn where_the_option_does_not_come_through_both_ends_do_without() {
+    let config = TcpConfig { delayed_ack: TimeDelta::ZERO, tlp: true, ..ecn(EcnFeedback::Accecn) };
+    let run = |middlebox: Middlebox, from: usize| {
+        let mut path = Path::new(("dctcp:gain=1", &config), ("dctcp", &config)).marking([2, 3]);
+        path.options = Some((middlebox, from));
+        let path = path.send(10);
+        assert_eq!(path.client.bytes_acked(), 10 * MSS, "{middlebox:?} from {from}");
+        path
+    };
+    // Options are cleared: nothing is lost, and the ACE field says as much.
+    let path = run(Middlebox::Strips, 0);
+    assert_eq!((path.client.stats().retransmitted_segments, path.client.stats().ecn_reductions), (0, 1));
+    assert_eq!(path.alpha(), 2.0 / 9.0);
+    // The SYN/ACK is lost, and goes out again without. No segment of the server's has an option then.
+    let path = run(Middlebox::Drops, 0);
+    assert_eq!(options(&path).len(), 1, "{:?}", options(&path));
+    assert_eq!(path.client.stats().retransmitted_bytes, 0);
+    // From the first acknowledgement on: after a probe and a time-out the server does without.
+    let path = run(Middlebox::Drops, 1);
+    let last_option = path.sent.iter().rposition(|s| !s.from_client && s.segment.accecn().is_some()).unwrap();
+    assert!(
+        path.sent[last_option..].iter().any(|s| !s.from_client && s.segment.ack > MSS),
+        "{:?}",
+        path.sent
+    );
+    assert!((1..=3).contains(&path.client.stats().retransmitted_segments), "{:?}", path.client.stats());
 }
 
 #[test]

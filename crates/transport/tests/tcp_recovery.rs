@@ -4,9 +4,9 @@ mod common;
 
 use common::*;
 use warpline_core::record::{LossTrigger, TcpEvent};
-use warpline_core::{TimeDelta, Timestamp};
+use warpline_core::{Rate, TimeDelta, Timestamp};
 use warpline_transport::cc::Phase;
-use warpline_transport::tcp::{Recovery, TcpConfig, Window};
+use warpline_transport::tcp::{Connection, Recovery, TcpConfig, Window};
 
 const MSS: u64 = 1448;
 const RECOVERIES: [Recovery; 4] = [Recovery::Tahoe, Recovery::Reno, Recovery::NewReno, Recovery::Sack];
@@ -234,10 +234,10 @@ fn rfc_8985_a_tail_loss_is_probed_before_the_time_out() {
             assert_eq!(wire.client.stats().rtos, 1);
         }
     }
-    // With two outstanding the probe comes after two round trips.
+    // With two outstanding the probe comes after two round trips and 2 ms.
     let config = TcpConfig { delayed_ack: TimeDelta::ZERO, ..TcpConfig::default() };
     let wire = transfer(&config, 10, &[8, 9]);
-    assert_eq!(times(&wire, 9)[1], 40 + 80);
+    assert_eq!(times(&wire, 9)[1], 40 + 80 + 2);
     assert_eq!(wire.client.stats().rtos, 0, "the probe's SACK shows the loss of the one before");
 }
 
@@ -306,6 +306,22 @@ fn a_real_loss_is_not_undone() {
         let wire = transfer(&config, 300, &[20, 60, 61, 62]);
         assert_eq!(wire.client.stats().undos, 0, "{recovery:?}");
     }
+}
+
+/// Segments that are sent in a recovery and lost, too, may be sent again in it, and arrive after the next one has begun: that they answer
+/// nothing that the next one sent does not prove it spurious.
+#[test]
+fn retransmissions_of_an_earlier_recovery_prove_nothing_about_the_next() {
+    let config = TcpConfig::default();
+    let there = Channel { rate: Some(Rate::from_bps(10_000_000)), loss: 0.05, ..Channel::clean(50) };
+    let client = Connection::client(config.clone(), TestReno::fixed(150 * MSS));
+    let mut wire = Wire::new(client, server(&config), there, Channel::clean(50), 1);
+    wire.client.set_unlimited(true);
+    wire.establish();
+    wire.run_for(TimeDelta::from_secs(20));
+    let stats = wire.client.stats();
+    assert!(stats.recoveries > 20 && stats.dsacks_received == 0, "{stats:?}");
+    assert_eq!(wire.client.congestion_control().undos, 0, "nothing was reordered");
 }
 
 #[test]

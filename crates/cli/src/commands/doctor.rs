@@ -1,5 +1,7 @@
 //! `warpline doctor`: what this machine can do.
 
+use std::path::Path;
+
 use anstyle::{AnsiColor, Style};
 use warpline_live::doctor::{Finding, examine};
 
@@ -26,6 +28,7 @@ pub(crate) struct Args {
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     let mut findings = examine();
     findings.push(guest_kernel());
+    findings.push(tc());
     findings.push(sessions());
     findings.extend(super::service::examine());
     if args.json {
@@ -74,6 +77,23 @@ fn guest_kernel() -> Finding {
         found,
         used_for: "guests: Linux kernels in the time of a simulation (endpoint = \"guest\")",
         remedy: if ok { "" } else { "apt install user-mode-linux (Debian, Ubuntu; x86-64)" },
+    }
+}
+
+/// The program that sets up the queues of guests.
+fn tc() -> Finding {
+    /// Where guests look for it.
+    const PLACES: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+    let found = PLACES.iter().map(|place| Path::new(place).join("tc")).find(|file| file.is_file());
+    Finding {
+        name: "tc",
+        ok: found.is_some(),
+        found: match &found {
+            Some(file) => file.display().to_string(),
+            None => "no tc".to_owned(),
+        },
+        used_for: "queues of Linux in guests (`tc` of a [[host]]), and what they counted",
+        remedy: if found.is_some() { "" } else { "apt install iproute2 (Debian, Ubuntu)" },
     }
 }
 

@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use warpline_lab::run::RunOptions;
 use warpline_net::Control;
 use warpline_report::write_whole;
-use warpline_study::evaluate::{CRITERIA, Criterion, EvaluateError, Plan, evaluate};
+use warpline_study::evaluate::{BY_NAME, CRITERIA, Criterion, EvaluateError, Plan, evaluate};
 
 use crate::bar::Steps;
 use crate::failure::{Code, Failure};
@@ -23,6 +23,12 @@ Examples:
   warpline evaluate htcp --quick
   warpline evaluate 'cubic:beta=0.5' --seeds 10
   warpline evaluate vegas --only coexistence --only queueing --all
+  A page with plots, every scenario, and the figures as JSON:
+    warpline evaluate bbr --out evaluation-of-bbr
+  What background transfer should do; asked by name only:
+    warpline evaluate nice --only background
+  Linux's own, in guests:
+    warpline evaluate bbr --quick --guests
   The scenarios behind the figures, to run one and look at it:
     warpline evaluate vegas --scenarios trials
     warpline run trials/queueing-queue-of-4bdp.toml --seed 1";
@@ -42,12 +48,20 @@ pub(crate) struct Args {
     quick: bool,
 
     /// Only this question; may be given several times
-    #[arg(long, value_name = "QUESTION", value_parser = PossibleValuesParser::new(CRITERIA.iter().map(|criterion| criterion.name)))]
+    #[arg(long, value_name = "QUESTION", value_parser = PossibleValuesParser::new(CRITERIA.iter().chain(BY_NAME).map(|criterion| criterion.name)))]
     only: Vec<String>,
 
     /// Run each trial with this many seeds [default: 5, with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     seeds: Option<u16>,
+
+    /// Evaluate the congestion control of this name in Linux: the flows that are compared, and their receivers, are guests
+    #[arg(long)]
+    guests: bool,
+
+    /// Write a page with plots (report.html), the figures (evaluation.json) and all scenarios into this directory
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    out: Option<PathBuf>,
 
     /// Show all figures, also those within their bounds
     #[arg(long, conflicts_with_all = ["json", "markdown"])]
@@ -62,25 +76,30 @@ pub(crate) struct Args {
     markdown: bool,
 
     /// Write the scenarios of the trials into this directory, and run none
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["json", "markdown", "all", "seeds"])]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["json", "markdown", "all", "seeds", "out"])]
     scenarios: Option<PathBuf>,
 }
 
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
-    let asked =
-        |criterion: &&Criterion| args.only.is_empty() || args.only.iter().any(|only| only == criterion.name);
-    let criteria: Vec<Criterion> = CRITERIA.iter().filter(asked).copied().collect();
-    if let Some(directory) = &args.scenarios {
-        return write_scenarios(directory, &criteria, args);
-    }
-    let seeds = args.seeds.unwrap_or(if args.quick { 1 } else { 5 });
+    let named = |criterion: &&Criterion| args.only.iter().any(|only| only == criterion.name);
+    let criteria: Vec<Criterion> = match args.only.as_slice() {
+        [] => CRITERIA.to_vec(),
+        _ => CRITERIA.iter().chain(BY_NAME).filter(named).copied().collect(),
+    };
     let plan = Plan {
         cc: args.cc.clone(),
         criteria,
         quick: args.quick,
-        seeds: seeds.into(),
+        seeds: args.seeds.unwrap_or(if args.quick { 1 } else { 5 }).into(),
+        guests: args.guests,
         options: RunOptions::default(),
     };
+    if let Some(directory) = &args.scenarios {
+        return write_scenarios(directory, &plan);
+    }
+    if let Some(directory) = &args.out {
+        create(directory)?;
+    }
     interrupt::listen(Vec::new())?;
     let bar = Steps::new(args.json);
     let evaluated = evaluate(&plan, &|advance| {
@@ -99,6 +118,8 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         Err(EvaluateError::Scenario(wrong)) => return Err(Failure::usage(wrong)),
         Err(error) => return Err(Failure::run(error)),
     };
+    let page = args.out.as_deref().map(|directory| evaluation.write(directory));
+    let page = page.transpose().map_err(Failure::output)?;
     output::print(&if args.json {
         evaluation.to_json()
     } else if args.markdown {
@@ -106,20 +127,26 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     } else {
         output::headed(&evaluation.render(args.all))
     })?;
+    if let (Some(page), false) = (page, args.json || args.markdown) {
+        output::print(&format!("\n{}: {}\n", output::styled(output::HEADING, "Report"), page.display()))?;
+    }
     Ok(Code::Success)
 }
 
-/// Writes the scenario of each trial, and with a standard algorithm in its place where that is the bound.
-fn write_scenarios(directory: &Path, criteria: &[Criterion], args: &Args) -> Result<Code, Failure> {
+fn create(directory: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(directory)
-        .map_err(|error| Failure::output(format!("cannot create {}: {error}", directory.display())))?;
+        .map_err(|error| Failure::output(format!("cannot create {}: {error}", directory.display())))
+}
+
+/// Writes the scenarios of each trial.
+fn write_scenarios(directory: &Path, plan: &Plan) -> Result<Code, Failure> {
+    create(directory)?;
     let mut count = 0;
-    for criterion in criteria {
-        for trial in criterion.trials(&args.cc, args.quick) {
-            let name = trial.file_name(criterion);
-            let baseline = trial.baseline.iter().map(|text| (format!("{name}-standard.toml"), text));
-            for (file, text) in std::iter::once((format!("{name}.toml"), &trial.tested)).chain(baseline) {
-                write_whole(text.as_bytes(), &directory.join(file)).map_err(Failure::output)?;
+    for criterion in &plan.criteria {
+        for trial in plan.trials(criterion).map_err(Failure::usage)? {
+            for scenario in trial.scenarios(criterion) {
+                write_whole(scenario.text.as_bytes(), &directory.join(scenario.file))
+                    .map_err(Failure::output)?;
                 count += 1;
             }
         }

@@ -32,10 +32,12 @@ mod replicate;
 mod report;
 mod run;
 mod schema;
+mod search;
 #[cfg(target_os = "linux")]
 mod service;
 #[cfg(target_os = "linux")]
 mod shell;
+mod study;
 #[cfg(target_os = "linux")]
 mod treno;
 
@@ -87,6 +89,8 @@ pub(crate) enum Command {
     Export(export::Args),
     Schema(schema::Args),
     Evaluate(evaluate::Args),
+    Search(search::Args),
+    Study(study::Args),
     Bench(bench::Args),
     Oracle(oracle::Args),
     #[cfg(target_os = "linux")]
@@ -137,6 +141,8 @@ impl Command {
             Command::Export(args) => export::execute(&args),
             Command::Schema(args) => schema::execute(&args),
             Command::Evaluate(args) => evaluate::execute(&args),
+            Command::Search(args) => search::execute(&args),
+            Command::Study(args) => study::execute(&args),
             Command::Bench(args) => bench::execute(&args),
             Command::Oracle(args) => oracle::execute(&args),
             #[cfg(target_os = "linux")]

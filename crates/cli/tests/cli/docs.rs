@@ -9,6 +9,7 @@ use crate::support::Desk;
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let chapters = fs::read_dir(root.join("docs/src")).unwrap().map(|entry| entry.unwrap().path());
+    let chapters = chapters.filter(|path| path.extension().is_some_and(|ending| ending == "md"));
     [root.join("README.md"), root.join("CONTRIBUTING.md")].into_iter().chain(chapters).collect()
 }
 

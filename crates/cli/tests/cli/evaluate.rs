@@ -37,6 +37,51 @@ fn the_scenario_behind_a_figure_can_be_had_and_run() {
 }
 
 #[test]
+fn the_page_of_an_evaluation_has_its_verdicts_plots_and_scenarios() {
+    let desk = Desk::new();
+    let arguments =
+        ["evaluate", "nice", "--quick", "--only", "background", "--only", "slow-path", "--out", "ev"];
+    let text = desk.warpline(&arguments).fine().stdout;
+    assert!(text.ends_with("Report: ev/report.html\n"), "{text}");
+    let page = std::fs::read_to_string(desk.path().join("ev/report.html")).unwrap();
+    for part in [
+        "<title>Evaluation of nice · Warpline</title>",
+        "<a href=\"#background\">",
+        "at most 1.1 times that without it",
+        "foreground, without it",
+        "cubic in its place",
+        "[topology.bottleneck]\nrate = &quot;",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(!page.contains("<script"), "the page has no scripts");
+    assert_eq!(page.matches("<details").count(), page.matches("</details>").count());
+    // Each trial has its plots, and its scenarios beside the page are those in it.
+    let json: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(desk.path().join("ev/evaluation.json")).unwrap())
+            .unwrap();
+    let trials: Vec<&serde_json::Value> = json["criteria"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|answer| answer["trials"].as_array().unwrap())
+        .collect();
+    assert_eq!(page.matches("<svg").count(), 2 * trials.len());
+    for scenario in trials.iter().flat_map(|trial| trial["scenarios"].as_array().unwrap()) {
+        let file = desk.path().join("ev/scenarios").join(scenario["file"].as_str().unwrap());
+        assert_eq!(std::fs::read_to_string(file).unwrap(), scenario["text"].as_str().unwrap());
+    }
+}
+
+#[test]
+fn guests_take_no_parameters_of_models() {
+    let desk = Desk::new();
+    let wrong = desk.warpline(&["evaluate", "cubic:beta=0.5", "--quick", "--guests"]);
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.stderr.contains("name it alone: `cubic`"), "{}", wrong.stderr);
+}
+
+#[test]
 fn a_wrong_algorithm_or_question_is_told_what_there_is() {
     let desk = Desk::new();
     let wrong = desk.warpline(&["evaluate", "renno", "--quick"]);

@@ -31,9 +31,11 @@ mod replicate;
 mod replicate_disk;
 mod run;
 mod scenario;
+mod search;
 mod sets;
 #[cfg(target_os = "linux")]
 mod shell;
+mod study;
 mod support;
 #[cfg(target_os = "linux")]
 mod terminal;

@@ -74,7 +74,7 @@ fn mistakes_in_the_link_are_reported_before_anything_starts() {
     for (words, error) in [
         (&["--rate", "12parsec"][..], "12parsec"),
         (&["--loss", "200%"], "between 0% and 100%"),
-        (&["--queue", "cake"], "cake"),
+        (&["--queue", "hfsc"], "hfsc"),
         (&["--up-trace", "no-such-trace"], "--up-trace: there is no file `no-such-trace`"),
         (&["--loss", "1"], "`1` could mean 1 % or always: write `1%` or `100%`"),
         (&["--queue", "1BDP"], "a queue limit in BDP needs a rate"),

@@ -18,6 +18,8 @@ pub enum Given {
     Text(String),
     /// Whole numbers.
     List(Vec<u64>),
+    /// Lines of text.
+    Lines(Vec<String>),
 }
 
 impl Given {
@@ -53,6 +55,7 @@ impl fmt::Display for Given {
                 let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
                 f.write_str(&numbers.join("+"))
             }
+            Given::Lines(lines) => f.write_str(&lines.join(";")),
         }
     }
 }
@@ -102,6 +105,8 @@ pub enum Kind {
     List,
     /// The path of a file.
     File,
+    /// A list of lines of text.
+    Lines,
 }
 
 impl Kind {
@@ -115,6 +120,7 @@ impl Kind {
             },
             Kind::Whole(_) => text.parse().ok().map(Given::Whole),
             Kind::Number => text.parse().ok().map(Given::Number),
+            Kind::Lines => Some(Given::Lines(text.split(';').map(|line| line.trim().to_owned()).collect())),
             Kind::List => text.split('+').map(|n| n.parse().ok()).collect::<Option<_>>().map(Given::List),
             Kind::Time
             | Kind::Size
@@ -141,6 +147,7 @@ impl fmt::Display for Kind {
             Kind::Window => "a window, such as 10p or 64kB",
             Kind::List => "whole numbers, such as 17+18",
             Kind::File => "the path of a file",
+            Kind::Lines => "a list of texts",
             Kind::Words(vocabulary) => {
                 let names: Vec<&str> = vocabulary.words.iter().map(|word| word.name).collect();
                 return match names.split_last() {
@@ -289,6 +296,24 @@ impl Value for Vec<u64> {
     /// Of the least number.
     fn size(&self) -> Option<f64> {
         self.iter().min().map(|least| *least as f64)
+    }
+}
+
+impl Value for Vec<String> {
+    fn kind(&self) -> Kind {
+        Kind::Lines
+    }
+    fn given(&self) -> Option<Given> {
+        Some(Given::Lines(self.clone()))
+    }
+    fn take(&mut self, given: &Given) -> bool {
+        match given {
+            Given::Lines(lines) => self.clone_from(lines),
+            // An empty list is one of either kind.
+            Given::List(numbers) if numbers.is_empty() => self.clear(),
+            _ => return false,
+        }
+        true
     }
 }
 

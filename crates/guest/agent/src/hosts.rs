@@ -1,4 +1,5 @@
-//! Hosts: network namespaces, each with an interface that is a VLAN of the guest's network device.
+//! Hosts: network namespaces. Most have one interface, which is a VLAN of the guest's first network device; those that forward have a network
+//! device for each of their links.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -64,7 +65,17 @@ impl Hosts {
         for host in &order.hosts {
             unshare(CloneFlags::CLONE_NEWNET).doing(|| "make a network namespace".to_owned())?;
             let inner = namespace()?;
-            outer.add_vlan(INTERFACE, device, host.vlan, host.mac, host.mtu, inner.as_raw_fd())?;
+            if host.interfaces.is_empty() {
+                outer.add_vlan(INTERFACE, device, host.vlan, host.mac, host.mtu, inner.as_raw_fd())?;
+            }
+            enter(&home)?;
+            for own in &host.interfaces {
+                let device = format!("vec{}", own.device);
+                let index = if_nametoindex(device.as_str())
+                    .doing(|| format!("find the network device {device} for the interface {}", own.name))?;
+                outer.move_interface(index, &own.name, own.mtu, inner.as_raw_fd())?;
+            }
+            enter(&inner)?;
             configure(host).map_err(|failure| Failure::new(format!("host {}: {failure}", host.name)))?;
             hosts.namespaces.push(inner);
         }
@@ -87,18 +98,13 @@ fn configure(host: &HostOrder) -> Result<(), Failure> {
         set(path, value)?;
     }
     netlink.set_up(1, true)?; // the loopback device is number 1 of every namespace
-    let index = if_nametoindex(INTERFACE).doing(|| format!("find {INTERFACE}"))?;
-    if host.v6.is_some() {
-        // Only programs cause traffic.
-        set(&format!("net/ipv6/conf/{INTERFACE}/addr_gen_mode"), "1")?;
-        set(&format!("net/ipv6/conf/{INTERFACE}/router_solicitations"), "0")?;
-    }
-    netlink.set_up(index, false)?;
-    netlink.add_address(index, IpAddr::V4(host.v4))?;
-    netlink.add_default_route(index, IpAddr::V4(host.v4))?;
-    if let Some(v6) = host.v6 {
-        netlink.add_address(index, IpAddr::V6(v6))?;
-        netlink.add_default_route(index, IpAddr::V6(v6))?;
+    if host.interfaces.is_empty() {
+        let index = set_up(&mut netlink, INTERFACE, host)?;
+        for address in addresses(host) {
+            netlink.add_default_route(index, address)?;
+        }
+    } else {
+        forward(&mut netlink, host)?;
     }
     if let Some(cc) = &host.cc {
         set("net/ipv4/tcp_congestion_control", cc)?;
@@ -111,13 +117,51 @@ fn configure(host: &HostOrder) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The addresses of a host.
+fn addresses(host: &HostOrder) -> impl Iterator<Item = IpAddr> {
+    [Some(IpAddr::V4(host.v4)), host.v6.map(IpAddr::V6)].into_iter().flatten()
+}
+
+/// Brings an interface up, with the host's addresses. Returns its number.
+fn set_up(netlink: &mut Netlink, interface: &str, host: &HostOrder) -> Result<u32, Failure> {
+    let index = if_nametoindex(interface).doing(|| format!("find {interface}"))?;
+    if host.v6.is_some() {
+        // Only programs cause traffic.
+        set(&format!("net/ipv6/conf/{interface}/addr_gen_mode"), "1")?;
+        set(&format!("net/ipv6/conf/{interface}/router_solicitations"), "0")?;
+    }
+    netlink.set_up(index, false)?;
+    for address in addresses(host) {
+        netlink.add_address(index, address)?;
+    }
+    Ok(index)
+}
+
+/// Sets up a host that forwards: its interfaces have the same addresses (as unnumbered ones have on a router), and each is the route to some of
+/// the other hosts.
+fn forward(netlink: &mut Netlink, host: &HostOrder) -> Result<(), Failure> {
+    set("net/ipv4/ip_forward", "1")?;
+    if host.v6.is_some() {
+        set("net/ipv6/conf/all/forwarding", "1")?;
+    }
+    for own in &host.interfaces {
+        let index = set_up(netlink, &own.name, host)?;
+        for to in own.routes.iter().filter(|to| to.is_ipv4() || host.v6.is_some()) {
+            netlink.add_route(index, *to)?;
+        }
+    }
+    Ok(())
+}
+
 /// Loads the congestion controls that hosts and flows name, and allows every host to use any of them.
 fn load_congestion(order: &Order) -> Result<(), Failure> {
     let by_host = order.hosts.iter().filter_map(|host| host.cc.as_deref());
     let by_flow = order.flows.iter().filter_map(|flow| flow.cc.as_deref());
     let names: BTreeSet<&str> = by_host.chain(by_flow).collect();
     for module in order.congestion.iter().filter(|module| names.contains(module.name.as_str())) {
-        modules::load(&module.path)?;
+        for path in &module.paths {
+            modules::load(path)?;
+        }
     }
     // Only from the first namespace; a congestion control that is not on the list cannot be the default of another namespace.
     let available = "/proc/sys/net/ipv4/tcp_available_congestion_control";

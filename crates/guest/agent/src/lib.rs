@@ -36,6 +36,11 @@ pub const FAILURE: &str = "failure";
 /// Name of the file in the share that samples are appended to, one [`Sample`] as JSON in a line.
 pub const SAMPLES: &str = "samples.jsonl";
 
+/// Name of the file in the share with the state of the queues of a host, as `tc -s -j qdisc` shows it at the end of the run.
+pub fn queues_file(host: &str) -> String {
+    format!("{host}.qdisc.json")
+}
+
 /// Everything that a guest should do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
@@ -54,6 +59,8 @@ pub struct Order {
     pub interval: u64,
     /// Kernel modules to load first, in this order, as paths on the machine.
     pub modules: Vec<String>,
+    /// Modules that commands of `tc` need, as paths on the machine: loaded if they are not built in.
+    pub queues: Vec<String>,
     /// Modules of congestion controls that are not built in, as paths: loaded when a host or flow names one.
     pub congestion: Vec<CongestionModule>,
     /// Hosts, each a network namespace.
@@ -68,13 +75,30 @@ pub struct Order {
     pub console: Option<ConsoleOrder>,
 }
 
+impl Order {
+    /// The ports at which the simulator knows the guest, with the numbers of their hosts and their VLANs: one of each host, or one of each of its
+    /// interfaces.
+    pub fn ports(&self) -> impl Iterator<Item = (usize, u16)> {
+        self.hosts.iter().enumerate().flat_map(|(number, host)| {
+            let own = host.interfaces.is_empty().then_some(host.vlan);
+            let all = own.into_iter().chain(host.interfaces.iter().map(|interface| interface.vlan));
+            all.map(move |vlan| (number, vlan))
+        })
+    }
+
+    /// The interfaces of all hosts that forward.
+    pub fn interfaces(&self) -> impl Iterator<Item = &InterfaceOrder> {
+        self.hosts.iter().flat_map(|host| &host.interfaces)
+    }
+}
+
 /// A congestion control in a module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CongestionModule {
     /// Its name for `TCP_CONGESTION`.
     pub name: String,
-    /// The module's file.
-    pub path: String,
+    /// The module's file, after those of the modules that it needs.
+    pub paths: Vec<String>,
 }
 
 /// A host.
@@ -96,6 +120,31 @@ pub struct HostOrder {
     pub cc: Option<String>,
     /// sysctl settings: dotted names and values.
     pub sysctl: Vec<(String, String)>,
+    /// The interfaces of a host that forwards. Empty for any other host, which has one interface, `eth0`, and a route to everything.
+    pub interfaces: Vec<InterfaceOrder>,
+    /// Commands for `tc`, as its arguments, carried out in this order.
+    pub tc: Vec<Vec<String>>,
+}
+
+/// An interface of a host that forwards: a network device of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterfaceOrder {
+    /// Its name.
+    pub name: String,
+    /// The number of its network device, from 1 on.
+    pub device: u32,
+    /// The VLAN by which the simulator knows it; the guest does not see it.
+    pub vlan: u16,
+    /// Its MAC address.
+    pub mac: [u8; 6],
+    /// Its MTU in bytes.
+    pub mtu: u32,
+    /// Bits per second that it sends; `None` for no limit.
+    pub rate: Option<u64>,
+    /// Bytes that each packet takes in addition on its link.
+    pub framing: u32,
+    /// Addresses to which it is the route.
+    pub routes: Vec<IpAddr>,
 }
 
 /// One end of a built-in flow.

@@ -9,7 +9,9 @@ use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, Addres
 use netlink_packet_route::link::{
     InfoData, InfoKind, InfoVlan, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
 };
-use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteProtocol, RouteScope, RouteType};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use nix::libc;
@@ -75,6 +77,24 @@ impl Netlink {
             .doing(|| format!("make VLAN {vlan}"))
     }
 
+    /// Moves an interface into the namespace behind `namespace`, under this name and with this MTU.
+    pub(crate) fn move_interface(
+        &mut self,
+        index: u32,
+        name: &str,
+        mtu: u32,
+        namespace: i32,
+    ) -> Result<(), Failure> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        message.attributes = vec![
+            LinkAttribute::IfName(name.to_owned()),
+            LinkAttribute::Mtu(mtu),
+            LinkAttribute::NetNsFd(namespace),
+        ];
+        self.request(RouteNetlinkMessage::SetLink(message), 0).doing(|| format!("make the interface {name}"))
+    }
+
     /// Brings an interface up; `arp` says whether it resolves its neighbours' MAC addresses.
     pub(crate) fn set_up(&mut self, index: u32, arp: bool) -> Result<(), Failure> {
         let mut message = LinkMessage::default();
@@ -101,15 +121,31 @@ impl Netlink {
 
     /// Makes an interface the default route.
     pub(crate) fn add_default_route(&mut self, index: u32, like: IpAddr) -> Result<(), Failure> {
+        self.add(index, family(like), None).doing(|| format!("set the default route for {like}"))
+    }
+
+    /// Makes an interface the route to an address.
+    pub(crate) fn add_route(&mut self, index: u32, to: IpAddr) -> Result<(), Failure> {
+        self.add(index, family(to), Some(to)).doing(|| format!("set the route to {to}"))
+    }
+
+    fn add(&mut self, index: u32, family: AddressFamily, to: Option<IpAddr>) -> std::io::Result<()> {
         let mut message = RouteMessage::default();
-        message.header.address_family = family(like);
+        message.header.address_family = family;
         message.header.table = libc::RT_TABLE_MAIN;
         message.header.protocol = RouteProtocol::Static;
-        message.header.scope = if like.is_ipv4() { RouteScope::Link } else { RouteScope::Universe };
+        message.header.scope =
+            if family == AddressFamily::Inet { RouteScope::Link } else { RouteScope::Universe };
         message.header.kind = RouteType::Unicast;
         message.attributes = vec![RouteAttribute::Oif(index)];
+        if let Some(to) = to {
+            message.header.destination_prefix_length = if to.is_ipv4() { 32 } else { 128 };
+            message.attributes.push(RouteAttribute::Destination(match to {
+                IpAddr::V4(to) => RouteAddress::Inet(to),
+                IpAddr::V6(to) => RouteAddress::Inet6(to),
+            }));
+        }
         self.request(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
-            .doing(|| format!("set the default route for {like}"))
     }
 }
 

@@ -23,6 +23,7 @@ use crate::hosts::Hosts;
 use crate::modules;
 use crate::mounts::{self, SHARED};
 use crate::programs::{Programs, reap};
+use crate::queues;
 
 /// The agent's limit of open files; each host and flow needs some.
 const FILES: u64 = 65_536;
@@ -117,6 +118,7 @@ fn live() -> Result<(), Failure> {
     clock::set_slack(clock::PUNCTUAL);
     let clock = Clock::new(order.start);
     let hosts = Hosts::create(&order)?;
+    queues::set_up(&order, &hosts)?;
     let hosts_memory = free.saturating_sub(free_memory());
     mounts::close_settings()?;
     let channel = Channel::open()?;
@@ -136,6 +138,7 @@ fn live() -> Result<(), Failure> {
     sync();
     clock.sleep_until(0);
     let mut report = perform(&order, clock, &hosts, flows, (&channel, &gate), &children)?;
+    queues::report(&order, &hosts)?;
     report.hosts_memory = hosts_memory;
     report.free_memory = free_memory();
     let json = serde_json::to_vec(&report).doing(|| "write the report".to_owned())?;

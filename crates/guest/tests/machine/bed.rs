@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 
 use warpline_core::{
-    Body, Ecn, EndpointId, FlowId, Frame, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp,
+    Body, Dscp, Ecn, EndpointId, FlowId, Frame, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp,
 };
 use warpline_guest::machine::Timing;
 use warpline_guest::order::{FlowOrder, HostOrder, Order, ProgramOrder, Role};
@@ -37,6 +37,8 @@ pub(crate) fn host(number: u32, vlan: u16) -> HostOrder {
         mtu: 1500,
         cc: None,
         sysctl: Vec::new(),
+        interfaces: vec![],
+        tc: vec![],
     }
 }
 
@@ -190,6 +192,7 @@ impl Simulator for Bed {
             ecn: Ecn::NotEct,
             class: 0,
             damaged: false,
+            dscp: Dscp::default(),
             id: 0,
             body: Body::Frame(Frame { handle }),
         };

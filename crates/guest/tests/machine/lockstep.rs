@@ -181,6 +181,9 @@ fn every_congestion_control_of_the_package_can_be_used() {
     for known in ["reno", "cubic", "bbr", "bic", "dctcp", "vegas", "westwood"] {
         assert!(names.contains(&known), "{names:?}");
     }
+    // YeAH uses functions of Vegas: a guest that has it alone loads both.
+    let (_, yeah) = controls.iter().find(|(name, _)| name == "yeah").unwrap();
+    assert!(yeah.len() == 2 && yeah[0].ends_with("tcp_vegas.ko"), "{yeah:?}");
     let hosts = 2 * names.len() as u32;
     let mut config = guest("g", 0, hosts, 4.0);
     for (number, name) in names.iter().enumerate() {

@@ -60,6 +60,7 @@ fn avoidance(options: &CapOptions) -> String {
                          round trip, or the smallest of more than eight round trips is an eighth (4 to 16 ms) above the smallest of all"
                     }
                     Hystart::Rfc9406 => "; HyStart++ (RFC 9406) may end it before a loss",
+                    Hystart::Search => "; SEARCH (draft-chung-ccwg-search) may end it before a loss",
                 }
             );
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use warpline_capacity::{Progress, Traced, TrenoOutcome, TrenoSample};
 use warpline_core::packet::{Body, EndpointId, FlowId, LinkId, NodeId, Packet};
 use warpline_core::record::{LinkEvent, LinkRecord, TcpRecord};
-use warpline_core::{Ecn, TimeDelta, Timestamp};
+use warpline_core::{Dscp, Ecn, TimeDelta, Timestamp};
 use warpline_results::{
     AddressBook, CaptureOptions, FlowRow, FlowSample, LinkRow, Recorder, ResultError, RunInfo, RunWriter,
     Summary,
@@ -142,6 +142,7 @@ fn packets(trace: &CapTrace) -> Vec<LinkRecord> {
                 ecn,
                 class: 0,
                 damaged: false,
+                dscp: Dscp::default(),
                 id,
                 body: Body::Tcp(segment),
             },

@@ -50,6 +50,8 @@ pub(crate) enum Action {
     Open { exchange: Exchange },
     /// Start a measurement.
     Measure { tool: Tool },
+    /// Start a media stream.
+    Media,
     /// Write to the open connection.
     Write { bytes: u64 },
     /// Accept connections from programs.
@@ -142,6 +144,8 @@ pub(crate) enum App {
     Web(Box<Sessions>),
     /// A measuring tool.
     Measure { tool: Tool, started: bool },
+    /// A media stream, whose ends do all the rest.
+    Media { started: bool },
     /// A service for programs.
     Service { listening: bool },
     /// Stopped.
@@ -173,7 +177,13 @@ impl App {
                 *started = true;
                 Action::Open { exchange: Exchange { response: None, ..Exchange::STREAM } }
             }
-            App::Measure { started: true, .. } => Action::Wait(Timestamp::NEVER),
+            App::Measure { started: true, .. } | App::Media { started: true } => {
+                Action::Wait(Timestamp::NEVER)
+            }
+            App::Media { started } => {
+                *started = true;
+                Action::Media
+            }
             App::Measure { tool, started } => {
                 *started = true;
                 Action::Measure { tool: tool.clone() }
@@ -307,7 +317,12 @@ impl App {
             App::Messages { carrier, .. } => *carrier != Carrier::Udp,
             // The datagrams' bytes are kept in one place.
             App::Measure { .. } | App::Service { .. } => true,
-            App::Bulk { .. } | App::Rate { .. } | App::Log { .. } | App::Web(_) | App::Stopped => false,
+            App::Bulk { .. }
+            | App::Rate { .. }
+            | App::Log { .. }
+            | App::Web(_)
+            | App::Media { .. }
+            | App::Stopped => false,
         }
     }
 

@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use warpline_core::counter::{Counter, Ratio};
 use warpline_core::{TimeDelta, counters};
+use warpline_transport::media::Watched;
 use warpline_transport::tcp::Stats;
 
 /// Count, sum and maximum of a kind of delay, with its distribution if that is recorded.
@@ -144,6 +145,25 @@ impl Messages {
 }
 
 counters! {
+    /// What became of the frames of a media stream.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+    pub(crate) struct FrameTotals {
+        counts {
+            /// Frames sent, and frame times that have passed.
+            pub(crate) sent: u64,
+            pub(crate) ticks: u64,
+            /// Sum of the target rate in bit/s at each frame time.
+            pub(crate) target_sum: u64,
+            pub(crate) watched: Watched,
+            /// From a frame's capture to its being shown.
+            pub(crate) delay: Delays,
+            pub(crate) delays: Distribution,
+        }
+        state {}
+    }
+}
+
+counters! {
     /// Sums over the connections of a flow.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub(crate) struct FlowTotals {
@@ -161,6 +181,8 @@ counters! {
             pub(crate) rtt_min: Option<TimeDelta>,
             pub(crate) latency: Delays,
             pub(crate) latencies: Distribution,
+            /// Of a media stream.
+            pub(crate) frames: Option<Box<FrameTotals>>,
         }
         state {}
     }

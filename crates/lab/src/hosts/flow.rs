@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use warpline_core::{FlowId, NodeId, Stream, TimeDelta, TimerId, Timestamp};
+use warpline_core::{Dscp, FlowId, NodeId, Stream, TimeDelta, TimerId, Timestamp};
 use warpline_scenario::application::Skipping;
 use warpline_transport::cc::Controller;
 use warpline_transport::tcp::{Connection, State, TcpConfig};
@@ -12,6 +12,7 @@ use warpline_transport::tcp::{Connection, State, TcpConfig};
 use super::app::{App, Exchange};
 use super::counters::{FlowTotals, Messages};
 use super::measure::Letters;
+use super::media::MediaPlan;
 use super::routes::{IdlePath, Routes, Way};
 use super::tcp::End;
 use super::udp;
@@ -19,6 +20,15 @@ use super::wire::{OpenConnections, Wire};
 
 /// Makes the congestion control of one end of a connection.
 pub(crate) type MakeController = Arc<dyn Fn(&TcpConfig) -> Controller + Send + Sync>;
+
+/// What a flow's packets tell routers of how they are to be treated.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Marking {
+    /// Traffic class for priority queues.
+    pub(crate) class: u8,
+    /// Code point.
+    pub(crate) dscp: Dscp,
+}
 
 /// The constant facts about a flow.
 pub(crate) struct FlowPlan {
@@ -46,8 +56,10 @@ pub(crate) struct FlowPlan {
     pub(crate) config: (Arc<TcpConfig>, Arc<TcpConfig>),
     /// Makes the congestion control of each end.
     pub(crate) controller: MakeController,
-    /// Traffic class for priority queues.
-    pub(crate) class: u8,
+    /// Its media stream, if it is one.
+    pub(crate) media: Option<MediaPlan>,
+    /// How its packets are marked.
+    pub(crate) marking: Marking,
     /// When it starts.
     pub(crate) start: Timestamp,
     /// When it stops sending.
@@ -112,6 +124,8 @@ pub(crate) struct Flow {
     pub(super) letters: Letters,
     /// For UDP: the sink of its datagrams, if it is here.
     pub(super) sink: Option<TimerId>,
+    /// The sending end of its media stream, if it is here and has started.
+    pub(super) media: Option<TimerId>,
     /// When it ended here, or was stopped.
     pub(super) ended: Option<Timestamp>,
     /// Time from a message's creation to its delivery.
@@ -140,6 +154,7 @@ impl Flow {
             measure: None,
             letters: Letters::default(),
             sink: None,
+            media: None,
             ended: None,
             messages: Messages::default(),
             outcome: None,
@@ -172,12 +187,14 @@ pub(crate) struct Window {
     pub(crate) in_flight: Option<u64>,
     /// Smoothed RTT.
     pub(crate) srtt: Option<TimeDelta>,
+    /// Target rate of a media stream in bit/s.
+    pub(crate) target: Option<u64>,
 }
 
 impl Window {
     /// Takes over what another part says, unless something is known: the data's senders are all in one part.
     pub(crate) fn or(&mut self, other: Window) {
-        if self.cwnd.is_none() && other.cwnd.is_some() {
+        if *self == Window::default() {
             *self = other;
         }
     }

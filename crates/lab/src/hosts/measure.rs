@@ -9,11 +9,12 @@ use warpline_capacity::{
     CapClient, CapServer, HostResults, Identity, Outcome, ProbeReply, ServerLimits, Treno, TrenoOutcome,
 };
 use warpline_core::packet::{IPV4_HEADER, UDP_HEADER};
-use warpline_core::{Body, Datagram, Ecn, EndpointId, FlowId, Packet, TimerId, Timestamp};
+use warpline_core::{Datagram, Ecn, EndpointId, FlowId, Packet, TimerId, Timestamp};
 use warpline_net::{Port, RouteId};
 use warpline_scenario::plan::Tool;
 
 use super::counters::FlowTotals;
+use super::flow::Marking;
 use super::tcp::End;
 use crate::btc::{CapInput, CapReport, Ends, TrenoInput, TrenoReport};
 
@@ -67,7 +68,7 @@ pub(crate) struct MeasureEnd {
     route: RouteId,
     peer: EndpointId,
     flow: FlowId,
-    class: u8,
+    marking: Marking,
     options: Option<Tool>,
 }
 
@@ -80,7 +81,7 @@ fn client_address() -> SocketAddr {
 pub(crate) fn ends(
     tool: &Tool,
     (there, back): (RouteId, RouteId),
-    (flow, class): (FlowId, u8),
+    (flow, marking): (FlowId, Marking),
     mut random: impl FnMut() -> u64,
 ) -> (MeasureEnd, MeasureEnd) {
     let (near, far) = match tool {
@@ -115,8 +116,8 @@ pub(crate) fn ends(
     };
     let options = Some(tool.clone());
     (
-        MeasureEnd { role: near, route: there, peer: End::receiver(0).id(), flow, class, options },
-        MeasureEnd { role: far, route: back, peer: End::sender(0).id(), flow, class, options: None },
+        MeasureEnd { role: near, route: there, peer: End::receiver(0).id(), flow, marking, options },
+        MeasureEnd { role: far, route: back, peer: End::sender(0).id(), flow, marking, options: None },
     )
 }
 
@@ -127,16 +128,10 @@ impl MeasureEnd {
     }
 
     fn send(&self, port: &mut Port<'_>, now: Timestamp, seq: u64, len: u32, ecn: Ecn) {
-        let packet = Packet {
-            flow: self.flow,
-            to: self.peer,
-            size: len + HEADERS,
-            ecn,
-            class: self.class,
-            damaged: false,
-            id: 0,
-            body: Body::Udp(Datagram { seq, created: now, len }),
-        };
+        let Marking { class, dscp } = self.marking;
+        let datagram = Datagram { seq, created: now, len, ..Datagram::default() };
+        let packet =
+            Packet { size: len + HEADERS, ecn, class, dscp, ..Packet::udp(self.flow, self.peer, datagram) };
         port.send(self.route, packet);
     }
 

@@ -10,6 +10,7 @@ pub(crate) mod app;
 pub(crate) mod counters;
 pub(crate) mod flow;
 pub(crate) mod measure;
+pub(crate) mod media;
 mod parts;
 pub(crate) mod reading;
 pub(crate) mod routes;
@@ -29,11 +30,13 @@ use warpline_transport::tcp::{Connection, Outcome};
 
 use app::{App, Exchange};
 use flow::{Flow, Opened, Running, Transfer, TransferEnd};
-pub(crate) use flow::{FlowPlan, MakeController, Window};
+pub(crate) use flow::{FlowPlan, MakeController, Marking, Window};
 use measure::{Letters, MeasureEnd};
+use media::{MediaReceiver, MediaSender};
 pub(crate) use parts::Opening;
-use parts::Parts;
-use tcp::{End, Event, TcpEndpoint};
+use parts::{Note, Parts};
+pub(crate) use tcp::End;
+use tcp::{Event, TcpEndpoint};
 use udp::UdpSink;
 use wire::{Order, WireEndpoint};
 
@@ -47,6 +50,8 @@ enum Endpoint {
     Tcp(Box<TcpEndpoint>),
     Udp(Box<UdpSink>),
     Measure(Box<MeasureEnd>),
+    MediaSender(Box<MediaSender>),
+    MediaReceiver(Box<MediaReceiver>),
     /// The simulated end of a connection with a program.
     Wire(WireEndpoint),
 }
@@ -120,6 +125,9 @@ impl ModelHosts {
         if flow.spec.tcp {
             return;
         }
+        if let Some(plan) = flow.spec.media.clone() {
+            return self.add_media_receiver(id, &plan);
+        }
         let keep = flow.spec.record_latency || flow.sends_messages;
         let sink = self.add_endpoint(Endpoint::Udp(Box::new(UdpSink::new(keep))));
         self.flows[id.index()].sink = Some(sink);
@@ -186,7 +194,7 @@ impl ModelHosts {
         let end = if exchange.request > 0 { End::receiver(connection) } else { End::sender(connection) };
         let there = state.node(end.other(), exchange.tag);
         if let Some(part) = self.parts.elsewhere(there) {
-            self.parts.post(part, Opening { flow, connection, exchange });
+            self.parts.post(part, Note::Opening(Opening { flow, connection, exchange }));
         } else {
             state.expected.insert(connection, exchange);
         }
@@ -235,7 +243,8 @@ impl ModelHosts {
         connection.set_recording(spec.record_tcp);
         connection.set_latency_log(end.sends() && spec.record_latency);
         let record = spec.record_tcp;
-        let mut endpoint = Box::new(TcpEndpoint::new(connection, routes, end, (flow, spec.class), exchange));
+        let mut endpoint =
+            Box::new(TcpEndpoint::new(connection, routes, end, (flow, spec.marking), exchange));
         if !end.sends() && exchange.transfer {
             endpoint.watch = exchange.response.unwrap_or(u64::MAX);
         }
@@ -263,7 +272,7 @@ impl ModelHosts {
         let state = &mut self.flows[flow.index()];
         let (spec, Some(running)) = (&state.spec, &mut state.running) else { return };
         let routes = (spec.routes.0.first(), spec.routes.1.first());
-        let ends = measure::ends(tool, routes, (flow, spec.class), || running.stream.next_u64());
+        let ends = measure::ends(tool, routes, (flow, spec.marking), || running.stream.next_u64());
         let near = self.add_endpoint(Endpoint::Measure(Box::new(ends.0)));
         let far = self.add_endpoint(Endpoint::Measure(Box::new(ends.1)));
         self.newest[flow.index()] =
@@ -415,6 +424,11 @@ impl ModelHosts {
                         end.pump(now, near, letters, port);
                     });
                 }
+                if let Some(timer) = self.flows[flow.index()].media
+                    && let Some(Endpoint::MediaSender(end)) = self.endpoints.get_mut(timer.index())
+                {
+                    end.stop();
+                }
                 if self.flows[flow.index()].spec.wire.is_some_and(|wire| wire.service.is_some()) {
                     self.orders.push(Order::Shut { flow });
                 }
@@ -452,19 +466,13 @@ impl ModelHosts {
                     let len = bytes.saturating_sub(
                         warpline_core::packet::IPV4_HEADER + warpline_core::packet::UDP_HEADER,
                     );
-                    let datagram = Datagram { seq: running.datagrams.packets, created: now, len };
+                    let datagram =
+                        Datagram { seq: running.datagrams.packets, created: now, len, ..Datagram::default() };
                     running.datagrams.packets += 1;
                     running.datagrams.bytes += u64::from(bytes);
-                    let packet = Packet {
-                        flow,
-                        to: End::receiver(0).id(),
-                        size: bytes,
-                        ecn: Ecn::NotEct,
-                        class: state.spec.class,
-                        damaged: false,
-                        id: 0,
-                        body: Body::Udp(datagram),
-                    };
+                    let Marking { class, dscp } = state.spec.marking;
+                    let to = End::receiver(0).id();
+                    let packet = Packet { size: bytes, class, dscp, ..Packet::udp(flow, to, datagram) };
                     port.send(running.routes.next(), packet);
                 }
                 app::Action::Open { exchange } => match state.spec.wire {
@@ -472,6 +480,7 @@ impl ModelHosts {
                     None => self.connect(now, flow, exchange, port),
                 },
                 app::Action::Measure { tool } => self.measure(now, flow, &tool, port),
+                app::Action::Media => self.start_media(now, flow, port),
                 app::Action::Listen => self.orders.push(Order::Listen { flow }),
                 app::Action::Write { bytes } => {
                     let watch = running.app.next_watch();
@@ -504,6 +513,8 @@ impl ModelHosts {
             match endpoint {
                 Endpoint::Tcp(endpoint) => endpoint.connection.reset_extremes(),
                 Endpoint::Udp(sink) => sink.reset_extremes(),
+                Endpoint::MediaSender(end) => end.reset_extremes(),
+                Endpoint::MediaReceiver(end) => end.reset_extremes(),
                 Endpoint::Gone | Endpoint::App(_) | Endpoint::Measure(_) | Endpoint::Wire(_) => {}
             }
         }
@@ -568,7 +579,7 @@ impl Hosts for ModelHosts {
         };
         match (self.endpoints.get_mut(timer.index()), &packet.body) {
             (Some(Endpoint::Tcp(endpoint)), Body::Tcp(segment)) => {
-                endpoint.connection.handle_segment(now, segment, packet.ecn == Ecn::Ce);
+                endpoint.connection.handle_segment(now, segment, packet.ecn);
                 self.serve(now, timer, port);
             }
             (Some(Endpoint::Udp(sink)), Body::Udp(datagram)) => {
@@ -578,6 +589,9 @@ impl Hosts for ModelHosts {
                 let came = (datagram, packet.ecn == Ecn::Ce);
                 let letters = &mut self.flows[packet.flow.index()].letters;
                 end.handle(now, timer, came, letters, port);
+            }
+            (Some(Endpoint::MediaSender(_) | Endpoint::MediaReceiver(_)), Body::Udp(datagram)) => {
+                self.handle_media(now, timer, (datagram, packet.ecn == Ecn::Ce), port);
             }
             // A packet for a closed connection. A real host would answer with RST, which no one would receive here.
             _ => {}
@@ -598,6 +612,7 @@ impl Hosts for ModelHosts {
                 let flow = *flow;
                 self.run_app(now, flow, port);
             }
+            Some(Endpoint::MediaSender(_) | Endpoint::MediaReceiver(_)) => self.pump_media(now, id, port),
             _ => {}
         }
     }

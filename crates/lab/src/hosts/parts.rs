@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use warpline_core::{FlowId, NodeId};
 use warpline_net::PartHosts;
+use warpline_transport::media::Report;
 
 use super::ModelHosts;
 use super::app::Exchange;
@@ -19,6 +20,15 @@ pub(crate) struct Opening {
     pub(super) exchange: Exchange,
 }
 
+/// What hosts of one part tell those of another.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Note {
+    /// A connection has been opened.
+    Opening(Opening),
+    /// A packet is on its way that carries this report on a media stream.
+    Report { flow: FlowId, number: u64, report: Report },
+}
+
 /// The place of some hosts among the parts of a network.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
@@ -27,7 +37,7 @@ pub(super) struct Parts {
     /// The own part.
     own: u32,
     /// Notes for other parts.
-    posted: Vec<(usize, Opening)>,
+    posted: Vec<(usize, Note)>,
 }
 
 impl Parts {
@@ -37,9 +47,9 @@ impl Parts {
         (part != self.own).then_some(part as usize)
     }
 
-    /// Tells another part of a connection.
-    pub(super) fn post(&mut self, part: usize, opening: Opening) {
-        self.posted.push((part, opening));
+    /// Tells another part something.
+    pub(super) fn post(&mut self, part: usize, note: Note) {
+        self.posted.push((part, note));
     }
 }
 
@@ -80,13 +90,18 @@ impl ModelHosts {
 }
 
 impl PartHosts for ModelHosts {
-    type Note = Opening;
+    type Note = Note;
 
-    fn take_notes(&mut self) -> Vec<(usize, Opening)> {
+    fn take_notes(&mut self) -> Vec<(usize, Note)> {
         std::mem::take(&mut self.parts.posted)
     }
 
-    fn handle_note(&mut self, Opening { flow, connection, exchange }: Opening) {
-        self.flows[flow.index()].expected.insert(connection, exchange);
+    fn handle_note(&mut self, note: Note) {
+        match note {
+            Note::Opening(Opening { flow, connection, exchange }) => {
+                self.flows[flow.index()].expected.insert(connection, exchange);
+            }
+            Note::Report { flow, number, report } => self.expect_report(flow, number, report),
+        }
     }
 }

@@ -101,8 +101,14 @@ impl ModelHosts {
         if let Some(running) = &flow.running {
             running.datagrams.add_to(totals);
         }
-        if let Some(Endpoint::Udp(sink)) = flow.sink.map(|sink| &self.endpoints[sink.index()]) {
-            sink.add_to(totals);
+        match flow.sink.map(|sink| &self.endpoints[sink.index()]) {
+            Some(Endpoint::Udp(sink)) => sink.add_to(totals),
+            Some(Endpoint::MediaReceiver(end)) => end.add_to(totals),
+            _ => {}
+        }
+        if let Some(Endpoint::MediaSender(end)) = flow.media.map(|timer| &self.endpoints[timer.index()]) {
+            end.add_to(totals);
+            window = end.window();
         }
         count.window.or(window);
     }
@@ -128,8 +134,10 @@ impl ModelHosts {
                 _ => {}
             }
         }
-        if let Some(Endpoint::Udp(sink)) = flow.sink.map(|sink| &self.endpoints[sink.index()]) {
-            ended = ended.max(sink.last_arrival());
+        match flow.sink.map(|sink| &self.endpoints[sink.index()]) {
+            Some(Endpoint::Udp(sink)) => ended = ended.max(sink.last_arrival()),
+            Some(Endpoint::MediaReceiver(end)) => ended = ended.max(end.last_arrival()),
+            _ => {}
         }
         Some(ended)
     }

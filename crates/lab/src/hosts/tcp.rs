@@ -9,6 +9,7 @@ use warpline_transport::tcp::{Connection, Transmit};
 
 use super::app::Exchange;
 use super::counters::FlowTotals;
+use super::flow::Marking;
 use super::routes::Routes;
 
 /// One end of one of a flow's connections: twice the number of the connection, plus 1 for the receiver of the data. So it does not depend on
@@ -60,7 +61,7 @@ pub(crate) struct TcpEndpoint {
     /// The end that this one is of its flow's connections.
     pub(crate) end: End,
     pub(crate) flow: FlowId,
-    pub(crate) class: u8,
+    pub(crate) marking: Marking,
     /// Whether the end of its transfer has been noted.
     pub(crate) noted: bool,
     /// The application waits until this many bytes have been delivered here.
@@ -80,7 +81,7 @@ pub(crate) struct TcpEndpoint {
 struct ToNetwork<'a, 'b> {
     flow: FlowId,
     to: EndpointId,
-    class: u8,
+    marking: Marking,
     routes: &'a mut Routes,
     port: &'a mut Port<'b>,
 }
@@ -89,7 +90,8 @@ impl Transmit for ToNetwork<'_, '_> {
     // Always inlined, so that the segment exists nowhere but in its slot in the network.
     #[inline(always)]
     fn transmit(&mut self, &segment: &Segment, ecn: Ecn) {
-        let packet = Packet { class: self.class, ..Packet::tcp(self.flow, self.to, segment, ecn) };
+        let Marking { class, dscp } = self.marking;
+        let packet = Packet { class, dscp, ..Packet::tcp(self.flow, self.to, segment, ecn) };
         self.port.send(self.routes.next(), packet);
     }
 }
@@ -109,7 +111,7 @@ impl TcpEndpoint {
         connection: Connection<Controller>,
         routes: Routes,
         end: End,
-        (flow, class): (FlowId, u8),
+        (flow, marking): (FlowId, Marking),
         exchange: Exchange,
     ) -> Self {
         TcpEndpoint {
@@ -117,7 +119,7 @@ impl TcpEndpoint {
             routes,
             end,
             flow,
-            class,
+            marking,
             noted: false,
             watch: u64::MAX,
             unwritten: 0,
@@ -188,7 +190,7 @@ impl TcpEndpoint {
         let to = self.end.other().id();
         self.connection.transmit_to(
             now,
-            &mut ToNetwork { flow: self.flow, to, class: self.class, routes: &mut self.routes, port },
+            &mut ToNetwork { flow: self.flow, to, marking: self.marking, routes: &mut self.routes, port },
         );
         port.reset_timer(timer, self.connection.poll_timeout());
         if self.connection.bytes_delivered() >= self.watch {

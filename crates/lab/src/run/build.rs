@@ -1,6 +1,6 @@
 //! Turns an expanded scenario into a network with hosts: names become numbers, and defaults become values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use warpline_core::{FlowId, LinkId, NodeId, Streams, Timestamp};
@@ -20,9 +20,10 @@ use super::used::Used;
 use super::ways::Ways;
 use super::{CustomCc, RunError};
 use crate::hosts::app::{App, Bursts, Carrier};
+use crate::hosts::media::MediaPlan;
 use crate::hosts::web::Sessions;
 use crate::hosts::wire::Wire;
-use crate::hosts::{FlowPlan, MakeController, ModelHosts};
+use crate::hosts::{FlowPlan, MakeController, Marking, ModelHosts};
 
 /// Bytes of a web request: a GET with its usual headers.
 const REQUEST: u64 = 350;
@@ -54,6 +55,9 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc, cores: Cores) -> Res
     let mut records = Records::default();
     let mut names = Names::default();
     let used = Used::new(&expanded, scenario);
+    // Nodes with priority flow control.
+    let counting: BTreeSet<usize> =
+        expanded.links.iter().filter(|link| link.kind.pfc.is_some()).map(|link| link.to).collect();
     for link in (0..expanded.links.len() as u32).map(LinkId) {
         if !used.contains(link) {
             network.add_idle_link();
@@ -61,8 +65,9 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc, cores: Cores) -> Res
         }
         let spec = expanded.links.at(link);
         let name = expanded.link_name(&spec);
-        let (config, capacity) = link_config(&spec, name.clone(), scenario)
+        let (mut config, capacity) = link_config(&spec, name.clone(), scenario)
             .map_err(|fault| fault_of("link", &name, &fault.message))?;
+        config.counts_sources = counting.contains(&spec.from);
         let [from, to] = [spec.from, spec.to].map(|node| names.of(&expanded, node));
         links.push(LinkInfo { link, from, to, name: name.clone(), delay: config.delay, capacity });
         let id = network.add_link(config, &streams);
@@ -72,6 +77,13 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc, cores: Cores) -> Res
     }
 
     let ways = Ways::new(&expanded, (&names, &used), &links, scenario, &mut network)?;
+    if let Some(circle) = network.pfc_circle() {
+        let names: Vec<&str> = circle.iter().map(|&link| network.link(link).name()).collect();
+        return Err(RunError::Build(format!(
+            "priority flow control could stop links for ever, as each can wait for the next: {}; leave `pfc` out at one of them, or change the routes",
+            names.join(", ")
+        )));
+    }
     let mut world = ModelHosts::default();
     for (number, flow) in expanded.flows.iter().enumerate() {
         let kernel = |node: usize| scenario.traffic(&expanded.nodes[node]) == Traffic::Kernel;
@@ -170,7 +182,8 @@ fn flow_spec(
         ways: flow.arrivals.iter().map(|arrival| ways.of(arrival)).collect(),
         config: configs,
         controller,
-        class: flow.class,
+        media: media(flow),
+        marking: Marking { class: flow.class, dscp: flow.dscp },
         start,
         stop: flow.stop.map_or(Timestamp::NEVER, |stop| (Timestamp::ZERO + stop).min(end)),
         skipping: entry.app.skipping(),
@@ -178,6 +191,16 @@ fn flow_spec(
         record_latency: flow.record.contains(&FlowRecordKind::Latency),
         wire: wire(number, flow, nodes, scenario),
     })
+}
+
+/// The media stream of a flow, if it is one.
+fn media(flow: &FlowSpec) -> Option<MediaPlan> {
+    match (&*flow.application, &flow.cc) {
+        (Application::Media(params), Some(Cc::Media(algorithm))) => {
+            Some(MediaPlan { params: params.clone(), algorithm: *algorithm })
+        }
+        _ => None,
+    }
 }
 
 /// The port of a flow for programs, if it has one.
@@ -215,6 +238,8 @@ fn controller(cc: &Cc, custom: &CustomCc, flow: &str, streams: &Streams) -> Resu
             let algorithm = *algorithm;
             return Ok(Arc::new(move |config| algorithm.build(&CcConfig { seed, ..config.cc_config() })));
         }
+        // The stream has it, not a connection.
+        Cc::Media(_) => return controller(&Cc::default(), custom, flow, streams),
         Cc::Custom { name } => name,
     };
     let Some(factory) = custom.0.get(name).cloned() else {
@@ -272,6 +297,7 @@ fn application(app: &Application, flow: &FlowSpec, scenario: &Scenario) -> Resul
                 under_way: Default::default(),
             }
         }
+        Application::Media(_) => App::Media { started: false },
         Application::Arrivals(_) => {
             let entries = flow.arrivals.iter().map(|arrival| (arrival.at, arrival.size.0)).collect();
             App::Log { entries, start: None, next: 0, request: 0 }

@@ -120,6 +120,8 @@ impl DilateConfig {
             mtu: self.link.emulator.mtu,
             cc: self.cc.clone(),
             sysctl: self.sysctl.clone(),
+            interfaces: vec![],
+            tc: vec![],
         };
         let order = Order { end: NEVER, hosts: vec![host], ..Order::default() };
         let order = if here { self.command_order(order, terminal) } else { self.peer_order(order) };

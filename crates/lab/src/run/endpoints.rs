@@ -4,7 +4,7 @@
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-use warpline_core::{Pace, TimeDelta, Timestamp};
+use warpline_core::{LinkId, Pace, TimeDelta, Timestamp};
 use warpline_live::emulator::Emulator;
 use warpline_results::{LiveHost, ProgramRow};
 use warpline_scenario::addresses::AddressPlan;
@@ -20,10 +20,24 @@ use super::session::Session;
 /// A host's name and node.
 pub(super) type Named = (String, u32);
 
+/// The links of a port that is an interface of a host that forwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Door {
+    /// The link over which it sends, if there is one.
+    pub(super) sends: Option<LinkId>,
+    /// The link over which it receives, if there is one.
+    pub(super) receives: Option<LinkId>,
+}
+
 /// The hosts of one kind, before the system is asked for anything.
 pub(super) trait Planned {
-    /// Their names and nodes, in the order of their ports.
+    /// Their names and nodes, in the order of their ports. A host that forwards has a port for each of its interfaces.
     fn hosts(&self) -> &[Named];
+
+    /// The links of each port that is an interface of a host that forwards, in the order of the ports.
+    fn doors(&self) -> Vec<Option<Door>> {
+        vec![None; self.hosts().len()]
+    }
 
     /// Registers the names of the flows that they will exchange.
     fn introduce(&self, _traffic: &mut Traffic) {}

@@ -233,7 +233,7 @@ mod tests {
             (error(|w| w.loss = word("120%")), "between 0% and 100%"),
             (error(|w| w.loss = word("1 %%")), "write a percentage"),
             (error(|w| w.queue = word("100")), "not a queue limit"),
-            (error(|w| w.queue = word("cake")), "cake"),
+            (error(|w| w.queue = word("hfsc")), "hfsc"),
             (error(|w| w.queue = word("codel,5ms")), "no KEY=VALUE"),
             (error(|w| w.queue = word("codel,targt=5ms")), "targt"),
             (error(|w| w.loss = word("1")), "--option cannot be \"1\""),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use warpline_core::counter::{Counter as _, Ratio};
 use warpline_core::{FlowId, LinkId, TimeDelta, Timestamp};
 use warpline_net::apart::MeetError;
 use warpline_net::{LinkStats, Network};
@@ -10,9 +11,10 @@ use warpline_scenario::plan::Capacity;
 
 use super::counters::Counters;
 use super::skipped::Skipped;
+use super::stalls::Stalls;
 use super::team::Team;
 use crate::hosts::ModelHosts;
-use crate::hosts::counters::{Delays, FlowTotals, Messages};
+use crate::hosts::counters::{Delays, FlowTotals, FrameTotals, Messages};
 use crate::hosts::flow::Flow;
 use crate::hosts::reading::{Ended, Ending};
 
@@ -23,6 +25,30 @@ fn bps(bytes: u64, span: TimeDelta) -> f64 {
 
 fn ms(span: TimeDelta) -> f64 {
     span.as_nanos() as f64 / 1e6
+}
+
+/// The columns of a media stream; absent for other flows. Sums are those since `before`.
+fn media_columns(totals: &FlowTotals, before: &FlowTotals) -> FlowRow {
+    let Some(frames) = &totals.frames else { return FlowRow::default() };
+    let none = FrameTotals::default();
+    let before = before.frames.as_deref().unwrap_or(&none);
+    let since = frames.growth(before, Ratio::ONE);
+    let watched = since.watched;
+    let span = watched.watched.as_secs_f64();
+    FlowRow {
+        frames_sent: Some(since.sent),
+        frames_shown: Some(watched.shown),
+        frames_late: Some(watched.late),
+        frames_lost: Some(watched.lost),
+        frame_delay_mean_ms: frames.delay.mean_ms_since(&before.delay),
+        frame_delay_p95_ms: frames.delays.quantile_ms(0.95),
+        frame_delay_p99_ms: frames.delays.quantile_ms(0.99),
+        freezes: Some(watched.freezes),
+        frozen_s: Some(watched.frozen.as_secs_f64()),
+        target_rate_mean_bps: (since.ticks > 0).then(|| since.target_sum as f64 / since.ticks as f64),
+        quality: (span > 0.0).then(|| watched.quality.as_secs_f64() / span),
+        ..FlowRow::default()
+    }
 }
 
 /// What is kept of the nature of a link for its row. There is one for each link of the network that is not idle, in their order.
@@ -42,6 +68,7 @@ pub(super) struct Meter {
     /// At the end of the warm-up; before that there is nothing to subtract.
     start: Option<Counters>,
     last: Option<Counters>,
+    stalls: Stalls,
     /// What the run has skipped, which is counted as if it had been run.
     pub(super) skipped: Skipped,
 }
@@ -91,6 +118,14 @@ impl Meter {
             sample.in_flight_bytes = window.in_flight;
             sample.ssthresh_bytes = window.ssthresh;
             sample.srtt_ms = window.srtt.map(ms);
+            sample.target_rate_bps = window.target.map(|bps| bps as f64);
+            if let Some(frames) = &totals.frames {
+                let before = before.frames.as_ref().map(|frames| frames.delay.clone()).unwrap_or_default();
+                sample.frame_delay_ms = frames.delay.mean_ms_since(&before);
+            }
+            if self.start.is_some() {
+                self.stalls.sample(index, last.at, present.at, sample.goodput_bps > 0.0);
+            }
             flows.push(sample);
         }
         let none = LinkStats::default();
@@ -200,7 +235,7 @@ impl Meter {
                 to: spec.to.1.to_string(),
                 app: spec.app.to_owned(),
                 transport: if spec.tcp { "tcp" } else { "udp" }.to_owned(),
-                cc: spec.tcp.then(|| spec.cc.clone()),
+                cc: (spec.tcp || spec.media.is_some()).then(|| spec.cc.clone()),
                 start_s: start.as_secs_f64(),
                 end_s: flow_end.map(Timestamp::as_secs_f64),
                 outcome: flow.outcome,
@@ -211,6 +246,11 @@ impl Meter {
                 goodput_bps: bps(delivered, span),
                 throughput_bps: bps(sent, span),
                 lost_packets: totals.lost_packets.saturating_sub(before.lost_packets),
+                stalled_max_s: self
+                    .stalls
+                    .longest(index, from, until)
+                    .filter(|_| self.skipped.span().is_zero())
+                    .map(TimeDelta::as_secs_f64),
                 rtos: totals.rtos - before.rtos,
                 recoveries: totals.recoveries - before.recoveries,
                 undos: totals.undos - before.undos,
@@ -229,6 +269,7 @@ impl Meter {
                 transfers: begun,
                 transfers_completed: completed,
                 completion_mean_s: (completed > 0).then(|| sum / completed as f64),
+                ..media_columns(totals, before)
             });
         }
         let none = LinkStats::default();
@@ -261,6 +302,8 @@ impl Meter {
                 duplicated: stats.duplicated - before.duplicated,
                 corrupted: stats.corrupted - before.corrupted,
                 arrivals: stats.arrivals - before.arrivals,
+                pauses: stats.pauses - before.pauses,
+                paused_s: stats.paused_time.saturating_sub(before.paused_time).as_secs_f64(),
                 queue_delay_mean_ms: if served > 0 { ms(queued) / served as f64 } else { 0.0 },
                 queue_delay_max_ms: ms(stats.queued_max),
             });

@@ -6,6 +6,7 @@
 mod build;
 mod counters;
 mod course;
+mod expected;
 mod fast_forward;
 pub mod links;
 mod measure;
@@ -14,6 +15,7 @@ mod session;
 mod simulation;
 mod sinks;
 mod skipped;
+mod stalls;
 mod team;
 mod used;
 mod ways;
@@ -126,7 +128,7 @@ pub struct RunOutcome {
     /// Events that had to be handled one after another with these parts: with as many cores as parts, and meetings that take no time, it would be
     /// `events / critical_events` times as fast as on one core, if all events took equally long.
     pub critical_events: u64,
-    /// Programs that failed: which, how, and the last lines of their output.
+    /// Programs that failed: which, how, and the last lines of their output. And what the scenario expects of the results and they are not.
     pub failures: Vec<String>,
     /// Why a run with real programs could not continue: it lagged too much, an interface has gone, or a guest died.
     pub broken: Option<Broken>,
@@ -178,6 +180,7 @@ pub enum RunError {
 /// # Errors
 /// The same as those of `run`.
 pub fn check(scenario: &Scenario, custom: &CustomCc) -> Result<(), RunError> {
+    expected::conditions(scenario)?;
     let built = build(scenario, custom, Cores::One)?;
     if scenario.is_simulated() { Ok(()) } else { check_real(scenario, built) }
 }

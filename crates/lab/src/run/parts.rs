@@ -173,8 +173,12 @@ fn load(
         }
     });
     let misses = 1.0 + MISSES.link * many;
-    let joined = world.joined().map(|(a, b): (NodeId, NodeId)| (a.0, b.0));
-    Load { hosts, links: links.collect(), misses, joined: joined.collect() }
+    let links = links.collect();
+    let hosts_joined = world.joined().map(|(a, b): (NodeId, NodeId)| (a.0, b.0));
+    // A node tells the one before at once to pause.
+    let paused = infos.iter().map(|info| network.link(info.link)).filter(|link| link.has_pfc());
+    let joined = hosts_joined.chain(paused.map(|link| (link.from().0, link.to().0))).collect();
+    Load { hosts, links, misses, joined }
 }
 
 /// Adds `rate` to the links of a set of routes, which share it; `links` are those in use.
@@ -196,6 +200,9 @@ fn packets_per_second(flow: &FlowSpec, share: f64) -> f64 {
             own.rate.as_bps() as f64 / (8.0 * own.packet_size.0.max(1) as f64) * on / (on + off).max(1e-9)
         }
         Application::Poisson(own) => own.message_rate,
+        Application::Media(own) => {
+            own.max_bitrate.as_bps().min(share as u64) as f64 / (8.0 * own.packet_size.0.max(1) as f64)
+        }
         _ => full,
     };
     // Small packets: 40 of them take as long as a full one.

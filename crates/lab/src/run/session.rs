@@ -7,6 +7,7 @@ use warpline_core::{TimeDelta, Timestamp};
 use warpline_net::{Control, Network};
 
 use super::course::{Account, Course, Measured, run_info};
+use super::expected;
 use super::fast_forward::FastForward;
 use super::measure::LinkInfo;
 use super::parts::Parts;
@@ -198,6 +199,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// Those of the party; and if the results cannot be written. No incomplete files are left.
     pub(super) fn run(mut self, mut party: impl Party) -> Result<Option<RunOutcome>, RunError> {
+        let conditions = expected::conditions(self.scenario)?;
         let stop = self.carry(&mut party)?;
         party.end(stop.as_ref(), &mut self)?;
         self.check_written()?;
@@ -220,6 +222,9 @@ impl<'a> Session<'a> {
             let (skipped, stretches, audits) =
                 fast_forward.account(now, &self.course, &summary.flows, &self.links);
             (summary.fast_forward, summary.stretches, summary.audits) = (Some(skipped), stretches, audits);
+        }
+        if stop.is_none() {
+            account.failures.extend(expected::unmet(&conditions, &summary));
         }
         let (directory, tables) =
             self.sinks.publish(self.scenario, self.options, &mut summary, &account.transfers)?;

@@ -11,7 +11,7 @@ use super::course::Account;
 use super::endpoints::{Accounting, Ground, Named, Planned};
 use super::live::LivePlan;
 use super::programs::{Evidence, Readiness, explain};
-use super::routers::{LiveWorld, Models, Paths, Routers};
+use super::routers::{Crossings, End, LiveWorld, Models, Paths, Routers};
 use super::session::{Session, Stop};
 use super::{ETHERNET_MTU, RunError, live_error};
 use crate::hosts::ModelHosts;
@@ -55,6 +55,8 @@ pub(super) struct Plan {
     models: Models,
     world: ModelHosts,
     hosts: Vec<Box<dyn Planned>>,
+    /// For each node, whether it is a guest that forwards.
+    forwarding: Vec<bool>,
 }
 
 impl Plan {
@@ -70,21 +72,29 @@ impl Plan {
         let mut models = Models::build(&mut world, &addresses, scenario.seed, mtu)?;
         models.claim_services(&addresses);
         let hosts = plan(scenario, &expanded, &addresses, &readiness, mtu)?;
-        Ok(Plan { expanded, addresses, readiness, models, world, hosts })
+        let forwarding = expanded.forwarding(scenario);
+        Ok(Plan { expanded, addresses, readiness, models, world, hosts, forwarding })
     }
 
     /// Finds the paths of datagrams, and returns the stage and the planned hosts.
     pub(super) fn set(self, mut network: Network) -> (Stage, Vec<Box<dyn Planned>>) {
-        let Plan { expanded, addresses, readiness, models, world, hosts: planned } = self;
+        let Plan { expanded, addresses, readiness, models, world, hosts: planned, forwarding } = self;
         let hosts: Vec<Vec<Named>> = planned.iter().map(|kind| kind.hosts().to_vec()).collect();
-        let ports: Vec<u32> = hosts.iter().flatten().map(|(_, node)| *node).collect();
-        let ends: Vec<u32> = ports.iter().copied().chain(models.nodes()).collect();
-        let paths = Paths::find(&expanded, &ends, &mut network);
+        let doors = planned.iter().flat_map(|kind| kind.doors());
+        let ports = hosts.iter().flatten().zip(doors);
+        let ports = ports.map(|((_, node), door)| End { node: *node, live: true, door });
+        let ends: Vec<End> =
+            ports.chain(models.nodes().map(|node| End { node, live: false, door: None })).collect();
+        let paths = Paths::find(&expanded, &ends, &forwarding, &mut network);
         let mtu: Vec<u32> =
             (0..expanded.nodes.len() as u32).map(|node| interface_mtu(&expanded, node)).collect();
-        let largest = ports.iter().map(|node| mtu[*node as usize]);
-        let largest = largest.chain([models.mtu()]).fold(ETHERNET_MTU, u32::max);
-        let mut routers = Routers::new(addresses, paths, ends, ports.len(), mtu.clone());
+        // Every link of a guest that forwards has an MTU of its own.
+        let wide =
+            expanded.links.iter().filter(|link| forwarding[link.from]).filter_map(|link| link.kind.mtu);
+        let largest = ends.iter().filter(|end| end.live).map(|end| mtu[end.node as usize]);
+        let largest = largest.chain(wide).chain([models.mtu()]).fold(ETHERNET_MTU, u32::max);
+        let crossings = Crossings::find(&expanded, &forwarding, (&addresses, &ends), &world);
+        let mut routers = Routers::new(addresses, paths, ends, crossings, mtu.clone());
         planned.iter().for_each(|kind| kind.introduce(&mut routers.traffic));
         let stage = Stage {
             network,

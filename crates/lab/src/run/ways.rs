@@ -12,6 +12,12 @@ use super::measure::LinkInfo;
 use super::used::Used;
 use crate::hosts::routes::{IdlePath, Routes, Way};
 
+/// The links of a route up to the first guest on it that forwards, which may be its end.
+pub(super) fn upto_router<'a>(expanded: &Expanded, forwarding: &[bool], links: &'a [LinkId]) -> &'a [LinkId] {
+    let first = links.iter().position(|link| forwarding[expanded.links.at(*link).to]);
+    first.map_or(links, |last| &links[..=last])
+}
+
 /// All routes of an expanded scenario.
 pub(super) struct Ways<'a> {
     expanded: &'a Expanded,
@@ -36,8 +42,11 @@ impl<'a> Ways<'a> {
         scenario: &Scenario,
         network: &mut Network,
     ) -> Result<Self, RunError> {
+        let forwarding = expanded.forwarding(scenario);
         let mut add = |route: u32| {
-            let added = network.add_route(expanded.routes.links(route));
+            // A guest that forwards takes the packets out of the network.
+            let links = upto_router(expanded, &forwarding, expanded.routes.links(route));
+            let added = network.add_route(links);
             added.map_err(|error| fault_of("route", &route.to_string(), &error))
         };
         let ids = (0..expanded.routes.len() as u32).map(&mut add).collect::<Result<_, _>>()?;

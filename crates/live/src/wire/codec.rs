@@ -2,11 +2,11 @@
 //!
 //! Options are laid out as Linux does (net/ipv4/tcp_output.c, `tcp_options_write`; RFC 7323 appendix A): a SYN has MSS, SACK-permitted and
 //! timestamps in three words, NOP and window scale; other segments have NOP NOP timestamps, NOP NOP SACK. Sizes are therefore
-//! those of [`warpline_core::Segment::wire_size`].
+//! those of [`warpline_core::Segment::wire_size`]. The AccECN option (RFC 9768) is last, with NOPs behind it.
 //!
 //! The incoming bytes may be anything: the parser never panics; `fuzz_parse` is the entry for a fuzzer.
 
-use warpline_core::Flags;
+use warpline_core::{AccEcn, Flags};
 
 use super::WireError;
 use crate::checksum::{fold, sum};
@@ -82,6 +82,8 @@ pub struct WireSegment {
     pub timestamps: Option<(u32, u32)>,
     /// SACK blocks (RFC 2018 section 3).
     pub sack: WireSack,
+    /// AccECN option (RFC 9768 section 3.2.3). On a SYN without ACK it means nothing and is not read.
+    pub accecn: Option<AccEcn>,
 }
 
 impl WireSegment {
@@ -100,6 +102,9 @@ impl WireSegment {
                 for block in data.chunks_exact(8) {
                     self.sack.push(word(block, 0), word(block, 4));
                 }
+            }
+            (kind, data) if !syn || self.flags.contains(Flags::ACK) => {
+                self.accecn = AccEcn::read(kind, data).or(self.accecn);
             }
             _ => {}
         }
@@ -147,7 +152,9 @@ impl WireSegment {
         if let Some(shift) = self.window_scale.filter(|_| syn) {
             options.put(&[kind::NOP, kind::WINDOW_SCALE, 3, shift]);
         }
-        let room = (MAX_OPTIONS - options.len).saturating_sub(4) / 8;
+        let accecn = self.accecn.filter(|_| !syn || self.flags.contains(Flags::ACK));
+        let left = (MAX_OPTIONS - options.len).saturating_sub(accecn.map_or(0, |option| option.len()));
+        let room = left.saturating_sub(4) / 8;
         let blocks = self.sack.blocks();
         let blocks = &blocks[..blocks.len().min(room)];
         if !blocks.is_empty() && !syn {
@@ -156,6 +163,10 @@ impl WireSegment {
                 options.put(&left.to_be_bytes());
                 options.put(&right.to_be_bytes());
             }
+        }
+        if let Some(option) = accecn {
+            let (bytes, len) = option.bytes();
+            options.put(&bytes[..len]);
         }
         (options.bytes, options.len)
     }
@@ -169,7 +180,7 @@ struct OptionWriter {
 
 impl OptionWriter {
     fn put(&mut self, bytes: &[u8]) {
-        // All options that can occur together have at most 40 bytes: a SYN's options 20, others' 12 and SACK in the rest.
+        // All options that can occur together have at most 40 bytes: a SYN's options 20 and AccECN's 12, others' 12 and 12 and SACK in the rest.
         if let Some(place) = self.bytes.get_mut(self.len..self.len + bytes.len()) {
             place.copy_from_slice(bytes);
             self.len += bytes.len();
@@ -274,9 +285,10 @@ pub fn fuzz_parse(bytes: &[u8]) {
 
 /// The segment without the SACK blocks that do not fit into this file's layout: other stacks pad less.
 fn fitting(segment: &WireSegment) -> WireSegment {
-    let room = if segment.timestamps.is_some() { 3 } else { 4 };
+    let others =
+        if segment.timestamps.is_some() { 12 } else { 0 } + segment.accecn.map_or(0, |option| option.len());
     let mut sack = WireSack::NONE;
-    for &(left, right) in segment.sack.blocks().iter().take(room) {
+    for &(left, right) in segment.sack.blocks().iter().take((MAX_OPTIONS - others - 4) / 8) {
         sack.push(left, right);
     }
     WireSegment { sack, ..*segment }
@@ -309,11 +321,15 @@ mod tests {
             ports in any::<(u16, u16)>(), numbers in any::<(u32, u32)>(), flags in 0u16..0x200, window: u16,
             mss: Option<u16>, window_scale: Option<u8>, sack_permitted: bool, timestamps: Option<(u32, u32)>,
             blocks in prop::collection::vec(any::<(u32, u32)>(), 0..=4),
+            accecn in prop::option::of((any::<[u32; 3]>(), any::<bool>(), 0usize..=3)),
         ) -> WireSegment {
             let flags = Flags(flags);
             let syn = flags.contains(Flags::SYN);
+            let accecn = accecn.map(|(counts, order, fields)| AccEcn::new(counts, order, fields));
+            let accecn = accecn.filter(|_| !syn || flags.contains(Flags::ACK));
             let mut sack = WireSack::NONE;
-            let room = if timestamps.is_some() { 3 } else { 4 };
+            let others = if timestamps.is_some() { 12 } else { 0 } + accecn.map_or(0, |option| option.len());
+            let room = (MAX_OPTIONS - others - 4) / 8;
             for (left, right) in blocks.into_iter().take(if syn { 0 } else { room }) {
                 sack.push(left, right);
             }
@@ -329,6 +345,7 @@ mod tests {
                 sack_permitted: sack_permitted && syn,
                 timestamps,
                 sack,
+                accecn,
             }
         }
     }

@@ -9,7 +9,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-use warpline_core::{Ecn, Flags, Stream, TimeDelta, Timestamp};
+use warpline_core::{Flags, Stream, TimeDelta, Timestamp};
 use warpline_transport::cc::Controller;
 use warpline_transport::tcp::{Connection, State, TcpConfig};
 
@@ -463,9 +463,8 @@ impl ModelHost {
             },
         };
         let session = self.session(slot)?;
-        let ce = header.ecn == Ecn::Ce;
         match session.translator.incoming(now, wire, payload.len()) {
-            Incoming::Deliver(segment) => session.handle_segment(now, &segment, payload, ce),
+            Incoming::Deliver(segment) => session.handle_segment(now, &segment, payload, header.ecn),
             Incoming::Drop(_) => self.counters.refused += 1,
             Incoming::Acknowledge(_) => {
                 let answer = session.translator.acknowledgement(now);
@@ -620,6 +619,7 @@ impl ModelHost {
             translator,
             worker,
             sink: None,
+            dscp: stack.dscp,
             reserved,
             half_open,
             opened: false,

@@ -479,6 +479,7 @@ fn attack(stream: &mut Stream, datagram: &[u8]) -> Vec<u8> {
         sack_permitted: true,
         timestamps,
         sack,
+        accecn: Some(warpline_core::AccEcn::new([seq, ack, 1], ack % 2 == 0, ack as usize % 5)),
     };
     let header = IpHeader::new(read.header.destination, read.header.source, ip::TCP);
     let mut bytes = Vec::new();

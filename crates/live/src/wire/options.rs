@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use warpline_core::parameter::OutOfRange;
-use warpline_core::{Bytes, TimeDelta};
+use warpline_core::{Bytes, Dscp, TimeDelta};
 use warpline_transport::cc::{Algorithm, Controller, CubicParams};
 use warpline_transport::tcp::TcpConfig;
 
@@ -25,6 +25,8 @@ pub struct Stack {
     pub recording: bool,
     /// Whether to keep every segment's latency.
     pub latency_log: bool,
+    /// Code point of its packets.
+    pub dscp: Dscp,
 }
 
 impl std::fmt::Debug for Stack {
@@ -37,7 +39,7 @@ impl Stack {
     /// A TCP with one of the algorithms, without recording.
     pub fn new(tcp: TcpConfig, algorithm: Algorithm) -> Self {
         let controller: MakeController = Arc::new(move |tcp| algorithm.build(&tcp.cc_config()));
-        Stack { tcp, controller, recording: false, latency_log: false }
+        Stack { tcp, controller, recording: false, latency_log: false, dscp: Dscp::default() }
     }
 }
 

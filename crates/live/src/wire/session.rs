@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use warpline_core::{Ecn, Segment, TimeDelta, Timestamp};
+use warpline_core::{Dscp, Ecn, Segment, TimeDelta, Timestamp};
 use warpline_transport::cc::Controller;
 use warpline_transport::tcp::Connection;
 
@@ -37,6 +37,8 @@ pub(super) struct Session {
     pub(super) translator: Translator,
     pub(super) worker: Worker,
     pub(super) sink: Option<Box<dyn PayloadSink>>,
+    /// Code point of its packets.
+    pub(super) dscp: Dscp,
     /// Bytes of memory set aside for it.
     pub(super) reserved: u64,
     /// The peer began the handshake, which is not complete.
@@ -53,7 +55,7 @@ pub(super) struct Session {
 
 impl Session {
     /// Handles a segment for the connection, with its payload.
-    pub(super) fn handle_segment(&mut self, now: Timestamp, segment: &Segment, payload: &[u8], ce: bool) {
+    pub(super) fn handle_segment(&mut self, now: Timestamp, segment: &Segment, payload: &[u8], ecn: Ecn) {
         self.heard = now;
         let len = segment.len as usize;
         if len > 0 {
@@ -67,7 +69,7 @@ impl Session {
                 inbox.take(offset, payload);
             }
         }
-        self.connection.handle_segment(now, segment, ce);
+        self.connection.handle_segment(now, segment, ecn);
         self.worker.work(&mut self.connection);
     }
 
@@ -80,8 +82,8 @@ impl Session {
         id: u16,
         segment: Option<&Segment>,
     ) -> bool {
-        let header =
-            IpHeader { ecn, identification: id, ..IpHeader::new(self.tuple.local, self.tuple.remote, TCP) };
+        let plain = IpHeader::new(self.tuple.local, self.tuple.remote, TCP);
+        let header = IpHeader { ecn, dscp: self.dscp.value(), identification: id, ..plain };
         let (offset, len) =
             segment.map_or((0, 0), |segment| (segment.seq.saturating_sub(1), segment.len as usize));
         let worker = &mut self.worker;

@@ -193,6 +193,7 @@ impl Translator {
         for (start, end) in segment.sack.iter(segment.ack) {
             wire.sack.push(self.wire_in(start), self.wire_in(end));
         }
+        wire.accecn = segment.accecn();
         if !rst {
             self.next_out = self.next_out.max(segment.seq + segment.seq_len());
             if flags.contains(Flags::ACK) {
@@ -293,7 +294,7 @@ impl Translator {
     fn syn_segment(&mut self, wire: &WireSegment, flags: Flags, ack: u64) -> Segment {
         let acks = flags.contains(Flags::ACK);
         self.max_window = self.max_window.max(u32::from(wire.window));
-        Segment {
+        let mut segment = Segment {
             seq: 0,
             ack,
             len: 0,
@@ -306,7 +307,11 @@ impl Translator {
                 sack_permitted: wire.sack_permitted,
             },
             flags: Flags(flags.0 & !(Flags::FIN.0 | Flags::PSH.0)),
+        };
+        if let Some(option) = &wire.accecn {
+            segment.set_accecn(option);
         }
+        segment
     }
 
     /// Handles anything after the SYNs (RFC 9293 section 3.10.7.4).
@@ -358,7 +363,7 @@ impl Translator {
         let (seq, len) = if seq == 0 && len > 0 { (1, len - 1) } else { (seq, len) };
         let window = u32::from(wire.window) << self.shift(PEER);
         self.max_window = self.max_window.max(window);
-        Incoming::Deliver(Segment {
+        let mut segment = Segment {
             seq: seq as u64,
             ack,
             len: len as u32,
@@ -367,7 +372,11 @@ impl Translator {
             sack: self.sack_in(&wire.sack, ack),
             syn: SynOptions::default(),
             flags,
-        })
+        };
+        if let Some(option) = &wire.accecn {
+            segment.set_accecn(option);
+        }
+        Incoming::Deliver(segment)
     }
 
     /// PAWS (RFC 7323 section 5.3); keeps TS.Recent (section 4.3).

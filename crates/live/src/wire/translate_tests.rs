@@ -1,7 +1,7 @@
 //! Tests of the numbers of a connection, and of refused segments.
 
 use proptest::prelude::*;
-use warpline_core::{Flags, SackBlocks, Segment, SynOptions, Timestamp};
+use warpline_core::{AccEcn, Flags, SackBlocks, Segment, SynOptions, Timestamp};
 
 use super::*;
 
@@ -297,6 +297,7 @@ proptest! {
             let mut sack = SackBlocks::NONE;
             sack.push(segment.ack, position - u64::from(len.min(10)), position);
             segment.sack = if len > 0 { sack } else { SackBlocks::NONE };
+            assert!(segment.set_accecn(&AccEcn::new([len, 7, 1], false, 2)));
             let wire = right.outgoing(&segment);
             let Incoming::Deliver(got) = left.incoming(NOW, &wire, 0) else { panic!("{segment:?}") };
             prop_assert_eq!((got.ack, got.sack), (segment.ack, segment.sack));

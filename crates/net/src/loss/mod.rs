@@ -93,15 +93,9 @@ mod tests {
         let kind = LossKind::Listed(ListedParams { packets: vec![2] });
         let config = LossConfig { kind, data_only: true };
         let mut model = config.build(|| Streams::new(5).stream("loss")).unwrap();
-        let packet = |len| Packet {
-            flow: FlowId(0),
-            to: EndpointId(0),
-            size: 1500,
-            ecn: Ecn::NotEct,
-            class: 0,
-            damaged: false,
-            body: Body::Tcp(Segment { len, ..Default::default() }),
-            id: 0,
+        let packet = |len| {
+            let segment = Segment { len, ..Segment::default() };
+            Packet::tcp(FlowId(0), EndpointId(0), segment, Ecn::NotEct)
         };
         let (ack, segment) = (packet(0), packet(1448));
         let offered = [&segment, &ack, &ack, &segment, &segment];

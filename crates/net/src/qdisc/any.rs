@@ -7,7 +7,8 @@ use warpline_core::parameter::{Choice, Component, OutOfRange};
 use warpline_core::{Rate, Stream, Timestamp};
 
 use super::{
-    Admission, AnyQdisc, DropTailParams, Dropped, Qdisc, QdiscConfig, QueueLimit, Queued, Sizing, Verdict,
+    Admission, AnyQdisc, DropTailParams, Dropped, Headers, Qdisc, QdiscConfig, QueueLimit, Queued, Sizing,
+    Verdict,
 };
 
 /// A queue of the list in `qdisc/mod.rs`.
@@ -90,7 +91,7 @@ impl QdiscConfig {
         QdiscConfig::DropTail(DropTailParams { limit })
     }
 
-    /// How much may wait.
+    /// How much may wait; without limit where it is said by other parameters than `limit`.
     pub fn limit(&self) -> QueueLimit {
         let mut own = self.clone();
         let limit = own.parameters().fields().into_iter().find(|field| field.name == "limit");
@@ -110,6 +111,18 @@ impl Qdisc for AnyQdisc {
     #[inline]
     fn enqueue(&mut self, now: Timestamp, packet: Queued, dropped: &mut Dropped) -> Verdict {
         each!(self, queue => queue.enqueue(now, packet, dropped))
+    }
+    fn reads_headers(&self) -> bool {
+        each!(self, queue => queue.reads_headers())
+    }
+    fn enqueue_with(
+        &mut self,
+        now: Timestamp,
+        packet: Queued,
+        headers: &Headers<'_>,
+        dropped: &mut Dropped,
+    ) -> Verdict {
+        each!(self, queue => queue.enqueue_with(now, packet, headers, dropped))
     }
     #[inline]
     fn dequeue(&mut self, now: Timestamp, dropped: &mut Dropped) -> Option<Queued> {

@@ -21,6 +21,9 @@ queues! {
     policer::Policer boxed,
     step::Step,
     dualpi2::DualPi2 boxed,
+    cake::Cake boxed,
+    htb::Htb boxed,
+    shared::Shared,
 }
 
 mod any;
@@ -38,7 +41,7 @@ pub use limit::{ParseLimitError, QueueLimit, Sizing};
 
 use warpline_core::parameter::{Choice, OutOfRange};
 use warpline_core::record::DropReason;
-use warpline_core::{Ecn, Rate, Stream, Timestamp};
+use warpline_core::{Ecn, NodeId, Packet, Rate, Stream, Timestamp};
 
 /// A packet as a qdisc sees it.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +71,15 @@ impl Queued {
     }
 }
 
+/// What a router can read of an arriving packet beside its [`Queued`] entry.
+#[derive(Clone, Copy, Debug)]
+pub struct Headers<'a> {
+    /// The packet.
+    pub packet: &'a Packet,
+    /// The nodes where its route begins and where it ends: its source and its destination.
+    pub hosts: (NodeId, NodeId),
+}
+
 /// What became of an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -87,6 +99,21 @@ pub struct Dropped(pub Vec<(Queued, DropReason)>);
 pub trait Qdisc: std::fmt::Debug + Send {
     /// A packet arrives. Packets pushed out of the queue to make room go to `dropped`; the arriving one does not.
     fn enqueue(&mut self, now: Timestamp, packet: Queued, dropped: &mut Dropped) -> Verdict;
+    /// Whether it goes by more of a packet than its entry: then packets arrive by [`enqueue_with`](Self::enqueue_with).
+    fn reads_headers(&self) -> bool {
+        false
+    }
+    /// A packet arrives with its headers; otherwise as [`enqueue`](Self::enqueue).
+    fn enqueue_with(
+        &mut self,
+        now: Timestamp,
+        packet: Queued,
+        headers: &Headers<'_>,
+        dropped: &mut Dropped,
+    ) -> Verdict {
+        let _ = headers;
+        self.enqueue(now, packet, dropped)
+    }
     /// The next packet to send, if one waits and may leave. Those dropped on the way out (CoDel) go to `dropped`; one marked on the way out has its
     /// `ecn` set to [`Ecn::Ce`].
     fn dequeue(&mut self, now: Timestamp, dropped: &mut Dropped) -> Option<Queued>;

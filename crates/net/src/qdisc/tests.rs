@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use warpline_core::parameter::Given;
+use warpline_core::parameter::{Given, Words};
 use warpline_core::record::DropReason;
-use warpline_core::{Bytes, Ecn, Rate, Streams, TimeDelta, Timestamp};
+use warpline_core::{
+    Bytes, Datagram, Dscp, Ecn, EndpointId, Flags, FlowId, Rate, Segment, Streams, TimeDelta, Timestamp,
+};
 
 use super::*;
 
@@ -104,10 +106,44 @@ fn any_config() -> impl Strategy<Value = QdiscConfig> {
             })
         },
     );
+    let cake = (
+        prop::option::of(rate()),
+        3_000u64..40_000,
+        1u64..20,
+        (0usize..5, 0usize..8, 0usize..3),
+        any::<bool>(),
+    )
+        .prop_map(|(bandwidth, memlimit, rtt, (diffserv, flowmode, ack_filter), ingress)| {
+            QdiscConfig::Cake(CakeParams {
+                bandwidth: bandwidth.flatten(),
+                memlimit: Some(Bytes(memlimit)),
+                rtt: TimeDelta::from_millis(rtt),
+                diffserv: CakeDiffserv::ALL[diffserv],
+                flowmode: CakeFlowMode::ALL[flowmode],
+                ack_filter: CakeAckFilter::ALL[ack_filter],
+                ingress,
+                ..CakeParams::default()
+            })
+        });
+    let htb = (1u64..20, 1u64..20, 0u8..3).prop_map(|(rate, more, prio)| {
+        let classes = vec![
+            format!("all rate {}Mbit/s", rate + more),
+            format!("a parent all rate {rate}Mbit/s ceil {}Mbit/s prio {prio} class 0", rate + more),
+            "b parent all rate 100kbit/s class 1 prio 1 leaf droptail:limit=5p".to_owned(),
+            "c parent all rate 100kbit/s ceil 1Mbit/s dscp LE leaf codel:target=1ms,interval=2ms".to_owned(),
+        ];
+        QdiscConfig::Htb(HtbParams { classes })
+    });
+    let shared =
+        (3_000u64..40_000, 0.1f64..4.0, prop::option::of(limit())).prop_map(|(buffer, alpha, threshold)| {
+            QdiscConfig::Shared(SharedParams { buffer: Bytes(buffer), alpha, threshold })
+        });
     // Each with its defaults, so that none can be forgotten here.
     let plain = (0..QdiscConfig::KINDS.len(), limit()).prop_map(|(number, limit)| {
         let limit = ("limit", Given::Text(limit.to_string()));
-        QdiscConfig::all()[number].with(&[limit]).unwrap()
+        let plain = QdiscConfig::all()[number].clone();
+        // Some have no limit of this kind.
+        plain.with(&[limit]).unwrap_or(plain)
     });
     prop_oneof![
         2 => plain,
@@ -123,6 +159,9 @@ fn any_config() -> impl Strategy<Value = QdiscConfig> {
         1 => sfq,
         1 => fq_pie,
         1 => dualpi2,
+        2 => cake,
+        1 => htb,
+        1 => shared,
         1 => codel.clone().prop_map(QdiscConfig::Codel),
         1 => (codel, 1u64..2000, 1u32..8).prop_map(|(codel, quantum, flows)| {
             QdiscConfig::FqCodel(FqCodelParams { codel, quantum: Some(Bytes(quantum)), flows })
@@ -137,6 +176,9 @@ fn lane(config: &QdiscConfig, packet: &Queued) -> u32 {
         QdiscConfig::FqCodel(_) | QdiscConfig::FqPie(_) | QdiscConfig::Drr(_) | QdiscConfig::Sfq(_) => {
             packet.flow
         }
+        QdiscConfig::Htb(_) => u32::from(packet.class),
+        // By the packet's tin, too.
+        QdiscConfig::Cake(_) => packet.flow * 64 + u32::from(packet.class),
         QdiscConfig::DualPi2(_) => u32::from(matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce)),
         _ => 0,
     }
@@ -147,6 +189,8 @@ fn limits_hold(config: &QdiscConfig, lanes: &BTreeMap<u32, (u32, u64)>, total: (
     let within = |(packets, bytes)| packets <= limit.packets && bytes <= limit.bytes;
     match config {
         QdiscConfig::Priority(params) if params.per_class => lanes.values().all(|backlog| within(*backlog)),
+        QdiscConfig::Shared(SharedParams { buffer, .. }) => total.1 <= buffer.0,
+        QdiscConfig::Cake(CakeParams { memlimit: Some(Bytes(bytes)), .. }) => total.1 <= *bytes,
         _ => within(total),
     }
 }
@@ -158,7 +202,8 @@ fn has_aqm(config: &QdiscConfig) -> bool {
 }
 
 fn may_mark(config: &QdiscConfig) -> bool {
-    if matches!(config, QdiscConfig::DualPi2(_) | QdiscConfig::Step(_)) {
+    use QdiscConfig::{Cake, DualPi2, Shared, Step};
+    if matches!(config, DualPi2(_) | Step(_) | Cake(_) | Shared(SharedParams { threshold: Some(_), .. })) {
         return true;
     }
     let mut config = config.clone();
@@ -190,7 +235,21 @@ proptest! {
                 Step::Wait(nanos) => now += TimeDelta::from_nanos(nanos),
                 Step::Arrive { size, flow, class, ecn } => {
                     let arriving = Queued { slot, size, flow, ecn, class, arrived: now };
-                    match queue.enqueue(now, arriving, &mut dropped) {
+                    // Some are acknowledgements. The class says the code point and the hosts, too.
+                    let ack = Segment { ack: u64::from(slot), flags: Flags::ACK, ..Segment::default() };
+                    let (flow, to) = (FlowId(flow), EndpointId(0));
+                    let sent = match size < 100 {
+                        true => Packet::tcp(flow, to, ack, ecn),
+                        false => Packet::udp(flow, to, Datagram::default()),
+                    };
+                    let dscp = [Dscp::default(), Dscp::EF, Dscp::LE, Dscp::CS1][usize::from(class)];
+                    let hosts = (NodeId(flow.0 / 2), NodeId(u32::from(class)));
+                    let headers = Headers { packet: &Packet { dscp, ..sent }, hosts };
+                    let verdict = match queue.reads_headers() {
+                        true => queue.enqueue_with(now, arriving, &headers, &mut dropped),
+                        false => queue.enqueue(now, arriving, &mut dropped),
+                    };
+                    match verdict {
                         Verdict::Queued => {
                             waiting.insert(slot, arriving);
                         }

@@ -1,6 +1,6 @@
 //! Hosts that send packets by a script, answer some of them, and record what arrives.
 
-use warpline_core::{Body, Datagram, Ecn, EndpointId, FlowId, Packet, TimerId, Timestamp};
+use warpline_core::{Body, Datagram, Dscp, Ecn, EndpointId, FlowId, Packet, TimerId, Timestamp};
 use warpline_net::{Hosts, Port, RouteId};
 
 /// Packets sent back to back.
@@ -48,6 +48,7 @@ pub(crate) fn packet(routes: usize, route: usize, burst: &Burst) -> Packet {
         ecn: burst.ecn,
         class: burst.class,
         damaged: false,
+        dscp: Dscp::default(),
         id: 0,
         body: Body::Udp(Datagram {
             seq: u64::from(burst.answered),

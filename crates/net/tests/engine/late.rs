@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use warpline_core::{
-    Body, Ecn, EndpointId, FlowId, Frame, LinkId, NodeId, Packet, Rate, Streams, TimeDelta, TimerId,
+    Body, Dscp, Ecn, EndpointId, FlowId, Frame, LinkId, NodeId, Packet, Rate, Streams, TimeDelta, TimerId,
     Timestamp,
 };
 use warpline_net::loss::{EveryParams, LossConfig, LossKind};
@@ -27,16 +27,8 @@ impl Hosts for Sink {
 
 fn frame(handle: u32) -> Packet {
     let body = Body::Frame(Frame { handle });
-    Packet {
-        flow: FlowId(0),
-        to: EndpointId(0),
-        size: 1000,
-        ecn: Ecn::Ect0,
-        class: 0,
-        damaged: false,
-        id: 0,
-        body,
-    }
+    let (flow, to, dscp) = (FlowId(0), EndpointId(0), Dscp::default());
+    Packet { flow, to, size: 1000, ecn: Ecn::Ect0, class: 0, damaged: false, dscp, id: 0, body }
 }
 
 /// A byte takes a microsecond, the way another millisecond.

@@ -4,6 +4,7 @@ mod cuts;
 mod golden;
 mod hosts;
 mod late;
+mod pfc;
 mod properties;
 mod radio;
 mod routes;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use warpline_core::{
-    Body, Ecn, EndpointId, FlowId, Frame, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp,
+    Body, Dscp, Ecn, EndpointId, FlowId, Frame, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp,
 };
 use warpline_net::jitter::{Exponential, JitterKind, Order};
 use warpline_net::loss::{Bernoulli, LossKind};
@@ -68,6 +68,7 @@ proptest! {
                     ecn: Ecn::NotEct,
                     class: 0,
                     damaged: false,
+                    dscp: Dscp::default(),
                     id: 0,
                     body: Body::Frame(Frame { handle: number as u32 }),
                 };

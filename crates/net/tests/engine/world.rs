@@ -13,7 +13,8 @@ use warpline_net::loss::{
 };
 use warpline_net::mahimahi::Trace;
 use warpline_net::qdisc::{
-    CodelParams, PriorityParams, QdiscConfig, QueueLimit, RedParams, StepParams, TbfParams,
+    CakeParams, CodelParams, PriorityParams, QdiscConfig, QueueLimit, RedParams, SharedParams, StepParams,
+    TbfParams,
 };
 use warpline_net::radio::Wifi;
 use warpline_net::schedule::{RateSchedule, Steps};
@@ -217,15 +218,23 @@ fn qdisc() -> impl Strategy<Value = QdiscConfig> {
     // Each with its defaults, so that none can be forgotten here.
     let plain = (0..QdiscConfig::KINDS.len(), limit()).prop_map(|(number, limit)| {
         let limit = ("limit", Given::Text(limit.to_string()));
-        QdiscConfig::all()[number].with(&[limit]).expect("every queue has a limit")
+        let plain = QdiscConfig::all()[number].clone();
+        plain.with(&[limit]).unwrap_or(plain)
     });
+    let cake = (500_000u64..20_000_000, any::<bool>()).prop_map(|(rate, ingress)| {
+        let (bandwidth, memlimit) = (Some(Rate::from_bps(rate)), Some(Bytes(30_000)));
+        QdiscConfig::Cake(CakeParams { bandwidth, memlimit, ingress, ..Default::default() })
+    });
+    // Of a node's buffer of 4 MB, some kilobytes.
+    let shared =
+        (0.001f64..0.01).prop_map(|alpha| QdiscConfig::Shared(SharedParams { alpha, ..Default::default() }));
     let shaped = (limit(), 500_000u64..20_000_000, 1500u64..20_000).prop_map(|(limit, rate, burst)| {
         let (rate, burst) = (Some(Rate::from_bps(rate)), Some(Bytes(burst)));
         QdiscConfig::Tbf(TbfParams { limit, rate, burst, ..Default::default() })
     });
     prop_oneof![
         12 => limit().prop_map(QdiscConfig::drop_tail), 1 => red, 3 => step, 1 => codel, 1 => priority, 1 => plain,
-        1 => shaped, 3 => plain_step,
+        1 => shaped, 3 => plain_step, 1 => cake, 1 => shared,
     ]
 }
 

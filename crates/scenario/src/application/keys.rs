@@ -155,7 +155,7 @@ mod tests {
             ("app = \"onoff\"\nrate = \"1Mbit/s\"\nshape = 1.0", "test.toml:8:9"),
             ("app = \"cbr\"\nrate = \"1Mbit/s\"\npacket_size = \"28B\"", "allowed: 29B to 65.535kB"),
             ("app = \"transfer\"\nsize = 5", "`size` must be a string"),
-            ("app = \"bulk\"\ntransport = \"udp\"", "UDP can carry cbr, poisson, onoff, treno"),
+            ("app = \"bulk\"\ntransport = \"udp\"", "UDP can carry cbr, poisson, onoff, media, treno"),
         ] {
             let told = read(flow).unwrap_err();
             assert!(told.contains(message), "{flow}: {told}");

@@ -51,6 +51,7 @@ applications! {
     cbr::{Cbr},
     poisson::{Poisson},
     onoff::{Onoff},
+    media::{Media},
     cap::{Cap},
     treno::{Treno},
     arrivals::{Arrivals},

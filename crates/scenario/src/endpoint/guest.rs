@@ -35,6 +35,16 @@ pub struct Guest {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(example = &serde_json::json!({"net.ipv4.tcp_sack": "0"}))]
     pub sysctl: BTreeMap<String, String>,
+    /// Whether it is a router: its kernel forwards packets between its links, each of which is an interface with the name of the node at its other
+    /// end. Packets for others are then handed to that kernel, whatever hosts are at their ends. Default false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(example = true)]
+    pub forwards: bool,
+    /// Queues in front of its interfaces: commands of tc(8), without `tc`, in order. One that begins with `dev` means `qdisc replace dev`. The
+    /// kernel's modules that they name are loaded. An ordinary guest has one interface, `eth0`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(example = &["dev r2 root cake bandwidth 10mbit"])]
+    pub tc: Vec<String>,
     /// Share of one CPU core that its machine gets, above 0 and at most 1, whatever the dilation (a control group; not under the virtual
     /// clock, where a kernel's work takes no time). Guests of one machine share it. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]

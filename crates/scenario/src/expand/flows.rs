@@ -6,9 +6,11 @@ use std::sync::Arc;
 use warpline_core::random::mix;
 use warpline_core::{NodeId, Rate, Stream, Streams, TimeDelta, Timestamp};
 use warpline_net::routing::{Metric, Router, RoutingError};
+use warpline_transport::media;
 use warpline_transport::tcp::TcpConfig;
 
-use super::super::application::{Application, Arrivals};
+use super::super::application::{App, Application, Arrivals};
+use super::super::cc::Cc;
 use super::super::document::entry;
 use super::super::flow::{Flow, Transport};
 use super::super::pattern::{self, Pattern, Target};
@@ -151,7 +153,10 @@ impl Instances<'_> {
         }
         let mut options = Options::new(scenario, flow);
         let transport = flow.transport();
-        let cc = (transport == Transport::Tcp).then(|| flow.cc.clone().unwrap_or_default());
+        let cc = match flow.app {
+            App::Media => Some(flow.cc.clone().unwrap_or(Cc::Media(media::Algorithm::default()))),
+            _ => (transport == Transport::Tcp).then(|| flow.cc.clone().unwrap_or_default()),
+        };
         let mut instance = 0;
         for &(from, target) in senders {
             let others: Vec<usize> = match target {
@@ -183,6 +188,7 @@ impl Instances<'_> {
                     tcp_from: options.of(&nodes[from]),
                     tcp_to: options.of(&nodes[to]),
                     class: flow.class,
+                    dscp: flow.dscp.0,
                     record: flow.record.clone(),
                     forward: RouteSet::default(),
                     reverse: RouteSet::default(),

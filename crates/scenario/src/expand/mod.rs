@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use warpline_core::parameter::Choice;
-use warpline_core::{Bytes, LinkId, Rate, Streams, TimeDelta, Timestamp};
+use warpline_core::{Bytes, Dscp, LinkId, Rate, Streams, TimeDelta, Timestamp};
 use warpline_net::qdisc::{QdiscConfig, QueueLimit};
 use warpline_net::radio::Radio as _;
 use warpline_net::routing::Names;
@@ -22,7 +22,7 @@ use warpline_transport::tcp::TcpConfig;
 use super::application::Application;
 use super::document::{Step, entry};
 use super::flow::{FlowRecordKind, Transport};
-use super::link::{DelayStep, Down, Jitter, LinkRecordKind, Loss, Queue, Radio};
+use super::link::{DelayStep, Down, Jitter, LinkRecordKind, Loss, Pfc, Queue, Radio};
 use super::quantity::StartTime;
 use super::{Cc, Scenario};
 pub use links::{LinkSpec, Links};
@@ -59,6 +59,8 @@ pub struct LinkKind {
     pub delays: Vec<DelayStep>,
     /// What waits in front of it.
     pub queue: Queue,
+    /// Priority flow control at its far end.
+    pub pfc: Option<Pfc>,
     /// Its loss model.
     pub loss: Loss,
     /// Which packets arrive twice.
@@ -126,6 +128,7 @@ impl LinkKind {
         };
         let _ = match &self.queue.0 {
             QdiscConfig::DropTail(_) => write!(text, ", queue {limit}"),
+            other if other.limit() == QueueLimit::Unlimited => write!(text, ", queue {}", other.kind()),
             other => write!(text, ", queue {} of {limit}", other.kind()),
         };
         if self.loss.is_some() {
@@ -140,6 +143,9 @@ impl LinkKind {
         }
         if self.jitter.is_some() {
             let _ = write!(text, ", {} jitter", self.jitter.0.words());
+        }
+        if self.pfc.is_some() {
+            text += ", paused by priority flow control";
         }
         if !self.down.is_empty() {
             text += ", down at times";
@@ -188,6 +194,8 @@ pub struct FlowSpec {
     pub tcp_to: Arc<TcpConfig>,
     /// Class in priority queues.
     pub class: u8,
+    /// Code point of its packets.
+    pub dscp: Dscp,
     /// What to record.
     pub record: Vec<FlowRecordKind>,
     /// Routes from the sender to the receiver.

@@ -50,6 +50,7 @@ impl<'a> Network<'a> {
             delay: options.delay.unwrap_or_default().0,
             delays: options.delays.clone().unwrap_or_default(),
             queue: options.queue.clone().unwrap_or_default(),
+            pfc: options.pfc,
             loss: options.loss.clone().unwrap_or_default(),
             duplicate: options.duplicate.clone().unwrap_or_default(),
             corrupt: options.corrupt.clone().unwrap_or_default(),

@@ -1,6 +1,9 @@
 //! Finds what cannot be built although the text is correct. It uses the functions that build the run, so that `check` and `run` agree.
 
-use warpline_core::Streams;
+use std::collections::BTreeMap;
+
+use warpline_core::{Bytes, Streams};
+use warpline_net::qdisc::{QdiscConfig, SharedParams};
 
 use super::link::TRACE;
 use super::{Fault, endpoints, link_config, tool};
@@ -25,6 +28,19 @@ pub(crate) fn faults(scenario: &Scenario, expanded: &Expanded) -> Vec<(Vec<Step>
             && fault.key != [TRACE]
         {
             note(link.kind.origin.clone(), fault);
+        }
+    }
+    // The links of a node with a shared buffer have to say the same of it.
+    let mut buffers: BTreeMap<usize, Bytes> = BTreeMap::new();
+    for link in expanded.links.iter() {
+        let QdiscConfig::Shared(SharedParams { buffer, .. }) = link.kind.queue.0 else { continue };
+        let first = *buffers.entry(link.from).or_insert(buffer);
+        if first != buffer {
+            let node = &expanded.nodes[link.from];
+            let message = format!(
+                "queue: the links of {node} share one buffer, which is {buffer} here and {first} at another; say the same at all of them"
+            );
+            note(link.kind.origin.clone(), Fault::new(&["queue", "buffer"], message));
         }
     }
     for (number, flow) in expanded.flows.iter().enumerate() {

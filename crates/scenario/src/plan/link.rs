@@ -3,17 +3,22 @@
 use std::sync::Arc;
 
 use warpline_core::parameter::Choice;
-use warpline_core::{NodeId, Rate, Streams, TimeDelta, Timestamp};
+use warpline_core::{Bytes, NodeId, Rate, Streams, TimeDelta, Timestamp};
 use warpline_net::mahimahi::Trace;
 use warpline_net::qdisc::Sizing;
 use warpline_net::radio::{Drawn, Radio as _};
 use warpline_net::schedule::{RateSchedule, Steps};
-use warpline_net::{LinkConfig, RateConfig};
+use warpline_net::{LinkConfig, PfcConfig, RateConfig};
 
 use super::Fault;
 use crate::component::Written;
 use crate::expand::{LinkKind, LinkSpec, Speed};
+use crate::link::Pfc;
+use crate::quantity::Size;
 use crate::{Scenario, files};
+
+/// Bytes of a full packet.
+const FULL_PACKET: u64 = 1500;
 
 /// The key of a link's trace file.
 pub(super) const TRACE: &str = "trace";
@@ -87,6 +92,9 @@ pub fn link_config(
         jitter,
         outages: outages(spec),
         framing: spec.framing as u32,
+        pfc: spec.pfc.map(|pfc| pfc_config(pfc, &capacity, spec)),
+        // Who plans the network knows.
+        counts_sources: false,
         record: !spec.record.is_empty(),
     };
     let faults = [
@@ -148,6 +156,15 @@ fn speed(
             Ok((drawn.rate.clone(), capacity, Some(drawn)))
         }
     }
+}
+
+/// Priority flow control with its defaults filled in.
+fn pfc_config(pfc: Pfc, capacity: &Capacity, spec: &LinkKind) -> PfcConfig {
+    let Pfc { xoff: Size(Bytes(xoff)), xon, headroom } = pfc;
+    let bytes = |size: Option<Size>| size.map(|Size(Bytes(bytes))| bytes);
+    let rate = capacity.rate_between(Timestamp::ZERO, Timestamp::ZERO + TimeDelta::from_secs(1));
+    let until_heard = rate.bytes_in(spec.delay * 2).0.saturating_add(3 * FULL_PACKET);
+    PfcConfig { xoff, xon: bytes(xon).unwrap_or(xoff / 2), headroom: bytes(headroom).unwrap_or(until_heard) }
 }
 
 fn outages(spec: &LinkKind) -> Vec<(Timestamp, Timestamp)> {

@@ -26,9 +26,11 @@ pub fn tool(flow: &FlowSpec) -> Result<Option<Tool>, Fault> {
             let cc = flow.cc.clone().unwrap_or_default();
             let algorithm = match &cc {
                 Cc::BuiltIn(algorithm) => *algorithm,
-                Cc::Custom { name } => {
-                    let error =
-                        format!("it can only use a built-in congestion control, and `{name}` is not one");
+                Cc::Media(_) | Cc::Custom { .. } => {
+                    let name = cc.name();
+                    let error = format!(
+                        "it can only use a built-in congestion control for TCP, and `{name}` is not one"
+                    );
                     return Err(fail(App::Cap, error));
                 }
             };

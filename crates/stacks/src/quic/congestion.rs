@@ -147,8 +147,13 @@ pub(super) struct State {
 impl State {
     fn new(factory: &Factory, epoch: Instant, mtu: u16) -> Self {
         let mss = u64::from(mtu);
-        let config =
-            CcConfig { mss, initial_window: INITIAL_SEGMENTS * mss, initial_ssthresh: u64::MAX, seed: 0 };
+        let config = CcConfig {
+            mss,
+            initial_window: INITIAL_SEGMENTS * mss,
+            initial_ssthresh: u64::MAX,
+            seed: 0,
+            saved: None,
+        };
         State {
             cc: factory.algorithm.build(&config),
             jitter: factory.jitter,

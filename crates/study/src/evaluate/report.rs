@@ -1,11 +1,12 @@
-//! The outcome of an evaluation: a verdict on each question, as text, Markdown and JSON.
+//! The outcome of an evaluation: a verdict on each question, as text, Markdown and JSON. (`page.rs` shows it as a page.)
 
 use std::fmt::Write;
 
 use serde::Serialize;
+use warpline_report::figure::Figure;
 use warpline_results::{Estimate, Unit};
 
-use super::trial::{Bound, STANDARD};
+use super::trial::{Bound, Compared, ScenarioFile};
 
 /// A verdict. The worst of several is the largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -33,7 +34,7 @@ impl Verdict {
         }
     }
 
-    fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         match self {
             Verdict::Met => "met",
             Verdict::Open => "open",
@@ -55,16 +56,30 @@ pub struct Judged {
     pub mean: Option<f64>,
     /// Half of the mean's 95 % confidence interval, with several seeds.
     pub ci95: Option<f64>,
-    /// The mean with the standard algorithm, if that was run.
+    /// The mean in the scenario that the trial is compared with, if there is one.
     pub baseline: Option<f64>,
+    /// What that scenario has in place of the algorithm.
+    pub compared: Compared,
     /// What is asked of it.
     pub bound: Bound,
     /// The verdict.
     pub verdict: Verdict,
 }
 
+/// A trial as it is shown: its scenarios, and what happened over time.
+#[derive(Clone, Debug, Serialize)]
+pub struct Shown {
+    /// Name of the trial.
+    pub trial: String,
+    /// Its scenarios: the one under test, then the one that it is compared with.
+    pub scenarios: Vec<ScenarioFile>,
+    /// Figures over time.
+    #[serde(skip)]
+    pub plots: Vec<Figure>,
+}
+
 /// The answer to a question.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Answer {
     /// Name of the criterion.
     pub name: &'static str,
@@ -74,6 +89,8 @@ pub struct Answer {
     pub question: &'static str,
     /// The figures of all trials.
     pub figures: Vec<Judged>,
+    /// The trials.
+    pub trials: Vec<Shown>,
 }
 
 impl Answer {
@@ -84,7 +101,7 @@ impl Answer {
 }
 
 /// The evaluation of an algorithm.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Evaluation {
     /// The algorithm, as it was given.
     pub cc: String,
@@ -92,21 +109,36 @@ pub struct Evaluation {
     pub quick: bool,
     /// With how many seeds.
     pub seeds: u32,
+    /// Whether the flows that were compared ran between Linux kernels.
+    pub guests: bool,
     /// The answers, in the order of the RFC.
     pub criteria: Vec<Answer>,
+    /// Trials that guests cannot run: their names, and why.
+    pub left_out: Vec<String>,
 }
 
 impl Evaluation {
-    fn headline(&self) -> String {
-        let count = |verdict| self.criteria.iter().filter(|answer| answer.verdict() == verdict).count();
+    /// On how many questions the verdict is this one.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.criteria.iter().filter(|answer| answer.verdict() == verdict).count()
+    }
+
+    /// How the runs were made: "5 seeds, quick".
+    pub(super) fn manner(&self) -> String {
         let seeds = if self.seeds == 1 { "one seed".to_owned() } else { format!("{} seeds", self.seeds) };
         let quick = if self.quick { ", quick" } else { "" };
+        let guests = if self.guests { ", in Linux guests" } else { "" };
+        format!("{seeds}{quick}{guests}")
+    }
+
+    fn headline(&self) -> String {
         format!(
-            "{}, by the questions of RFC 9743 ({seeds}{quick}): {} met, {} open, {} missed",
+            "{}, by the questions of RFC 9743 ({}): {} met, {} open, {} missed",
             self.cc,
-            count(Verdict::Met),
-            count(Verdict::Open),
-            count(Verdict::Missed)
+            self.manner(),
+            self.count(Verdict::Met),
+            self.count(Verdict::Open),
+            self.count(Verdict::Missed)
         )
     }
 
@@ -126,8 +158,13 @@ impl Evaluation {
                 last = &judged.trial;
             }
             let [figure, value, standard, bound, verdict] = cells(judged);
-            let standard = if standard == "-" { String::new() } else { format!("; {STANDARD} {standard}") };
+            let compared = judged.compared.name();
+            let standard = if standard == "-" { String::new() } else { format!("; {compared} {standard}") };
             let _ = writeln!(text, "  {verdict:<6}  {figure}: {value}, {bound}{standard}");
+        }
+        if !self.left_out.is_empty() {
+            let _ =
+                writeln!(text, "\nLeft out, because guests cannot run it\n  {}", self.left_out.join("\n  "));
         }
         text
     }
@@ -140,10 +177,7 @@ impl Evaluation {
             let Answer { name, section, question, .. } = answer;
             let _ = writeln!(text, "| {section} | {name} | {question} | {} |", answer.verdict().word());
         }
-        let _ = writeln!(
-            text,
-            "\n| trial | figure | value | {STANDARD} | asked | verdict |\n|---|---|--:|--:|---|---|"
-        );
+        text += "\n| trial | figure | value | compared with | asked | verdict |\n|---|---|--:|--:|---|---|\n";
         for judged in self.figures() {
             let [figure, value, standard, bound, verdict] = cells(judged);
             let _ = writeln!(
@@ -167,14 +201,15 @@ impl Evaluation {
 }
 
 /// What is printed of a figure: what it is, its value, the standard algorithm's, the bound, and the verdict.
-fn cells(judged: &Judged) -> [String; 5] {
+pub(super) fn cells(judged: &Judged) -> [String; 5] {
     let unit = Unit::named(judged.unit).unwrap_or(Unit::Index);
     let show = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| unit.show(value));
     let value = match judged.ci95 {
         Some(half) => format!("{} ± {}", show(judged.mean), unit.show(half)),
         None => show(judged.mean),
     };
-    let words = [judged.figure.to_owned(), value, show(judged.baseline), judged.bound.words(unit)];
+    let words =
+        [judged.figure.to_owned(), value, show(judged.baseline), judged.bound.words(unit, judged.compared)];
     let [figure, value, baseline, bound] = words;
     [figure, value, baseline, bound, judged.verdict.word().to_owned()]
 }

@@ -5,7 +5,11 @@ use std::collections::BTreeSet;
 use super::*;
 
 fn criterion(name: &str) -> Criterion {
-    *CRITERIA.iter().find(|criterion| criterion.name == name).unwrap_or_else(|| panic!("no {name}"))
+    *CRITERIA
+        .iter()
+        .chain(BY_NAME)
+        .find(|criterion| criterion.name == name)
+        .unwrap_or_else(|| panic!("no {name}"))
 }
 
 fn verdict(name: &str, cc: &str) -> (Verdict, String) {
@@ -14,6 +18,7 @@ fn verdict(name: &str, cc: &str) -> (Verdict, String) {
         criteria: vec![criterion(name)],
         quick: true,
         seeds: 1,
+        guests: false,
         options: RunOptions::default(),
     };
     let evaluation = evaluate(&plan, &|_| Control::Continue).unwrap_or_else(|error| panic!("{error}"));
@@ -23,12 +28,12 @@ fn verdict(name: &str, cc: &str) -> (Verdict, String) {
 #[test]
 fn every_trial_is_a_valid_scenario_with_a_name_of_its_own_and_each_question_has_a_quick_one() {
     let mut names = BTreeSet::new();
-    for criterion in CRITERIA {
+    for criterion in CRITERIA.iter().chain(BY_NAME) {
         assert!(!criterion.trials("reno", true).is_empty(), "{}", criterion.name);
         for trial in criterion.trials("reno", false) {
-            assert!(names.insert(trial.file_name(criterion)), "{} is there twice", trial.name(criterion));
-            for text in [Some(&trial.tested), trial.baseline.as_ref()].into_iter().flatten() {
-                let scenario = Scenario::from_toml(criterion.name, text, &[]);
+            for ScenarioFile { file, text } in trial.scenarios(criterion) {
+                assert!(names.insert(file), "{} is there twice", trial.name(criterion));
+                let scenario = Scenario::from_toml(criterion.name, &text, &[]);
                 assert!(scenario.is_ok(), "{}: {}", trial.name(criterion), scenario.unwrap_err());
             }
             let compared = |figure: &Figure| figure.bound.margin(1.0, None) == f64::NEG_INFINITY;
@@ -74,6 +79,7 @@ fn a_wrong_algorithm_is_told_by_the_trial_that_has_it() {
         criteria: vec![criterion("full-use")],
         quick: true,
         seeds: 1,
+        guests: false,
         options: RunOptions::default(),
     };
     let error = evaluate(&plan, &|_| Control::Continue).unwrap_err().to_string();
@@ -87,6 +93,7 @@ fn an_evaluation_that_is_stopped_says_so() {
         criteria: CRITERIA.to_vec(),
         quick: true,
         seeds: 1,
+        guests: false,
         options: RunOptions::default(),
     };
     assert!(matches!(evaluate(&plan, &|_| Control::Stop), Err(EvaluateError::Stopped)));
@@ -108,10 +115,11 @@ fn bounds_are_said_in_words_and_kept() {
     use warpline_results::Unit;
 
     let times = Bound::AtMostTimes { times: 2.0, plus: 5.0 };
-    assert_eq!(times.words(Unit::Millisecond), "at most 2 times cubic's and 5.00 ms");
+    assert_eq!(times.words(Unit::Millisecond, Compared::Standard), "at most 2 times cubic's and 5.00 ms");
     assert_eq!((times.margin(10.0, Some(4.0)), times.margin(10.0, Some(1.0))), (3.0, -3.0));
     let least = Bound::AtLeastTimes { times: 0.5 };
     assert_eq!((least.margin(4.0, Some(4.0)), least.margin(1.0, Some(4.0))), (2.0, -1.0));
-    assert_eq!(Bound::AtLeast { limit: 0.9 }.words(Unit::Share), "at least 90.0 %");
+    assert_eq!(least.words(Unit::Second, Compared::WithoutIt), "at least 0.5 times that without it");
+    assert_eq!(Bound::AtLeast { limit: 0.9 }.words(Unit::Share, Compared::Standard), "at least 90.0 %");
     assert_eq!(Bound::AtMost { limit: 2.0 }.margin(f64::NAN, None), f64::NEG_INFINITY);
 }

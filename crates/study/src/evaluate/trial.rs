@@ -5,6 +5,7 @@ use warpline_results::units::Unit;
 use warpline_results::{FlowRow, Summary};
 
 use super::Criterion;
+use crate::names::file_name;
 
 /// The group of the flows that run the algorithm under test.
 pub(super) const TESTED: &str = "tested";
@@ -20,8 +21,10 @@ pub struct Trial {
     pub setting: String,
     /// The scenario with the algorithm under test, as TOML.
     pub tested: String,
-    /// The same with a standard algorithm in its place, if figures are compared with it.
+    /// What figures are compared with, if with anything: mostly the same with the standard algorithm in its place.
     pub baseline: Option<String>,
+    /// What that scenario is.
+    pub(super) compared: Compared,
     pub(super) figures: Vec<Figure>,
     /// Whether it belongs to a quick evaluation.
     pub quick: bool,
@@ -30,15 +33,27 @@ pub struct Trial {
 impl Trial {
     /// A trial in every evaluation, with a scenario made for an algorithm.
     pub(super) fn new(setting: impl Into<String>, tested: String) -> Trial {
-        Trial { setting: setting.into(), tested, baseline: None, figures: Vec::new(), quick: true }
+        let setting = setting.into();
+        Trial {
+            setting,
+            tested,
+            baseline: None,
+            compared: Compared::Standard,
+            figures: Vec::new(),
+            quick: true,
+        }
     }
     /// Only in whole evaluations.
     pub(super) fn whole_only(self, whole_only: bool) -> Trial {
         Trial { quick: !whole_only, ..self }
     }
-    /// Compared with this scenario.
+    /// Compared with this scenario, which has the standard algorithm.
     pub(super) fn against(self, baseline: String) -> Trial {
         Trial { baseline: Some(baseline), ..self }
+    }
+    /// Compared with this scenario, in which the flows under test are not there.
+    pub(super) fn without_it(self, baseline: String) -> Trial {
+        Trial { baseline: Some(baseline), compared: Compared::WithoutIt, ..self }
     }
     /// Asks for a figure.
     pub(super) fn ask(mut self, what: &'static str, unit: Unit, bound: Bound, value: Value) -> Trial {
@@ -50,12 +65,55 @@ impl Trial {
     pub fn name(&self, criterion: &Criterion) -> String {
         format!("{}, {}", criterion.name, self.setting)
     }
-    /// Its name as that of a file, without an ending: "full-use-20mbit-s-4bdp".
-    pub fn file_name(&self, criterion: &Criterion) -> String {
-        let name = self.name(criterion).to_lowercase();
-        let words =
-            name.split(|c: char| !c.is_ascii_alphanumeric() && c != '.').filter(|word| !word.is_empty());
-        words.collect::<Vec<_>>().join("-")
+    /// The same with further hosts.
+    pub(super) fn with_hosts(self, hosts: &str) -> Trial {
+        Trial { tested: self.tested + hosts, baseline: self.baseline.map(|text| text + hosts), ..self }
+    }
+
+    /// Its scenarios as files: the one under test, then the one that it is compared with.
+    pub fn scenarios(&self, criterion: &Criterion) -> Vec<ScenarioFile> {
+        let stem = file_name(&self.name(criterion));
+        let other = self.compared.name().replace(' ', "-");
+        let tested = ScenarioFile { file: format!("{stem}.toml"), text: self.tested.clone() };
+        let baseline =
+            self.baseline.clone().map(|text| ScenarioFile { file: format!("{stem}-{other}.toml"), text });
+        std::iter::once(tested).chain(baseline).collect()
+    }
+}
+
+/// A scenario of a trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ScenarioFile {
+    /// The name of its file: "full-use-20mbit-s-4bdp.toml".
+    pub file: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// What the other scenario of a trial has in place of the algorithm under test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compared {
+    /// The standard algorithm.
+    Standard,
+    /// Nothing: the others are alone.
+    WithoutIt,
+}
+
+impl Compared {
+    /// In a word or two.
+    pub fn name(self) -> &'static str {
+        match self {
+            Compared::Standard => STANDARD,
+            Compared::WithoutIt => "without it",
+        }
+    }
+    /// "cubic's", in bounds.
+    fn its(self) -> String {
+        match self {
+            Compared::Standard => format!("{STANDARD}'s"),
+            Compared::WithoutIt => "that without it".to_owned(),
+        }
     }
 }
 
@@ -86,12 +144,12 @@ pub enum Bound {
         /// The limit.
         limit: f64,
     },
-    /// At least so many times what the standard algorithm has.
+    /// At least so many times what the scenario has that the trial is compared with.
     AtLeastTimes {
         /// How many times.
         times: f64,
     },
-    /// At most so many times what the standard algorithm has, and so much more.
+    /// At most so many times what that scenario has, and so much more.
     AtMostTimes {
         /// How many times.
         times: f64,
@@ -114,16 +172,17 @@ impl Bound {
     }
 
     /// The bound in words: "at least 90 %".
-    pub fn words(self, unit: Unit) -> String {
+    pub fn words(self, unit: Unit, compared: Compared) -> String {
+        let its = compared.its();
         match self {
             Bound::AtLeast { limit } => format!("at least {}", unit.show(limit)),
             Bound::AtMost { limit } => format!("at most {}", unit.show(limit)),
-            Bound::AtLeastTimes { times: 1.0 } => format!("at least {STANDARD}'s"),
-            Bound::AtLeastTimes { times } => format!("at least {times} times {STANDARD}'s"),
+            Bound::AtLeastTimes { times: 1.0 } => format!("at least {its}"),
+            Bound::AtLeastTimes { times } => format!("at least {times} times {its}"),
             Bound::AtMostTimes { times, plus } => {
                 let times = if times == 1.0 { String::new() } else { format!("{times} times ") };
                 let plus = if plus == 0.0 { String::new() } else { format!(" and {}", unit.show(plus)) };
-                format!("at most {times}{STANDARD}'s{plus}")
+                format!("at most {times}{its}{plus}")
             }
         }
     }
@@ -137,11 +196,11 @@ pub(super) const fn at_least(limit: f64) -> Bound {
 pub(super) const fn at_most(limit: f64) -> Bound {
     Bound::AtMost { limit }
 }
-/// At least `times` what the standard algorithm has.
+/// At least `times` what the scenario has that the trial is compared with.
 pub(super) const fn at_least_times(times: f64) -> Bound {
     Bound::AtLeastTimes { times }
 }
-/// At most `times` what the standard algorithm has, and `plus` more.
+/// At most `times` what that scenario has, and `plus` more.
 pub(super) const fn at_most_times(times: f64, plus: f64) -> Bound {
     Bound::AtMostTimes { times, plus }
 }

@@ -56,6 +56,21 @@ fn the_long_flow_of_the_parking_lot_gets_less_than_each_cross_flow() {
 }
 
 #[test]
+fn who_remembers_the_path_is_done_sooner_and_not_much_later_where_it_has_become_slower() {
+    let outcome = example("careful-resume.toml", &[]);
+    let seconds = |name: &str| {
+        let transfers = outcome.transfers();
+        let row = transfers
+            .iter()
+            .find(|row| row.name.starts_with(name) && !row.name[name.len()..].starts_with('-'));
+        row.and_then(|row| row.completion_s).unwrap_or_else(|| panic!("{name}: {transfers:?}"))
+    };
+    assert!(seconds("resumed") + 1.0 < seconds("fresh"), "{} {}", seconds("resumed"), seconds("fresh"));
+    let (resumed, fresh) = (seconds("resumed-slower"), seconds("fresh-slower"));
+    assert!(resumed < fresh * 1.25, "{resumed} {fresh}");
+}
+
+#[test]
 fn probes_pass_a_full_link_with_a_fair_queue_and_wait_in_a_deep_buffer() {
     let (fair, deep) = (
         example("rrul.toml", &["duration=10s"]),

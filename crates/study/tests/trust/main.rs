@@ -11,14 +11,17 @@ mod data_centre;
 mod determinism;
 mod examples;
 mod fast_forward;
+mod guest_routers;
 mod guests;
 mod interruption;
 mod links;
+mod media;
 mod metrics;
 #[cfg(target_os = "linux")]
 mod mpi;
 mod parameters;
 mod parts;
 mod properties;
+mod queues;
 mod support;
 mod tcp_options;

@@ -42,7 +42,7 @@ pub(crate) fn short(text: &str, traced: bool) -> String {
     let mut text = text.replace("duration = \"30000s\"", "duration = \"8s\"");
     text = text.replace("sample_interval = \"100s\"", "sample_interval = \"500ms\"");
     if traced {
-        let record = |flow: &str| match flow.contains("cc = ") {
+        let record = |flow: &str| match flow.contains("cc = ") && !flow.contains("media") {
             true => format!("{flow}record = [\"tcp\", \"qlog\", \"latency\"]\n"),
             false => flow.to_owned(),
         };

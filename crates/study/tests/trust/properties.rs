@@ -72,6 +72,10 @@ fn tcp() -> impl Strategy<Value = String> {
         .prop_map(|(preset, option, cc)| format!("cc = \"{cc}\", tcp = {{ preset = \"{preset}\"{option} }}"))
 }
 
+fn media_cc() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["gcc", "scream", "scream:ecn=l4s"])
+}
+
 /// A flow without its ends.
 fn flow() -> impl Strategy<Value = String> {
     let transfer = (1u32..300_000, 1u32..4, tcp())
@@ -84,7 +88,8 @@ fn flow() -> impl Strategy<Value = String> {
         1 => (tcp(), stop.clone()).prop_map(|(tcp, stop)| format!("app = \"cbr\", transport = \"tcp\", rate = \"200kbit/s\", {tcp}{stop}")),
         1 => (tcp(), stop.clone()).prop_map(|(tcp, stop)| format!("app = \"poisson\", message_rate = 40, {tcp}{stop}")),
         1 => stop.clone().prop_map(|stop| format!("app = \"onoff\", rate = \"900kbit/s\"{stop}")),
-        1 => (tcp(), stop).prop_map(|(tcp, stop)| format!("app = \"web\", {tcp}{stop}")),
+        1 => (tcp(), stop.clone()).prop_map(|(tcp, stop)| format!("app = \"web\", {tcp}{stop}")),
+        1 => (media_cc(), stop).prop_map(|(cc, stop)| format!("app = \"media\", cc = \"{cc}\"{stop}")),
     ]
 }
 

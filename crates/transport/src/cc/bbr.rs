@@ -30,7 +30,9 @@ use warpline_core::{Rate, Stream, Streams, TimeDelta, Timestamp};
 
 use super::round::Round;
 use super::window::{MAX_WINDOW, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, LostSegment, Phase};
+use super::{
+    AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, LostSegment, MssChange, Phase,
+};
 use aggregation::Aggregation;
 pub(super) use max_filter::MaxFilter;
 use policer::{Policer, Report};
@@ -338,6 +340,15 @@ impl CongestionControl for Bbr {
     }
     fn paces_payload(&self) -> bool {
         true
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.mss = change.after.mss.clamp(1, 1 << 20);
+        self.cwnd = change.window(self.cwnd).max(self.mss);
+        self.initial = change.after.initial_window.clamp(self.mss, MAX_WINDOW);
+        self.prior_cwnd = change.scaled(self.prior_cwnd);
+        if !self.has_rtt {
+            self.begin_pacing(TimeDelta::ZERO);
+        }
     }
     fn name(&self) -> &'static str {
         BbrParams::KIND

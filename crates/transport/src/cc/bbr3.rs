@@ -31,7 +31,9 @@ use warpline_core::{Rate, Stream, Streams, TimeDelta, Timestamp};
 use super::bbr::MaxFilter;
 use super::round::Round;
 use super::window::{MAX_WINDOW, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, LostSegment, Phase};
+use super::{
+    AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, LostSegment, MssChange, Phase,
+};
 use flight_log::FlightLog;
 use model::{CycleMax, Undo};
 use states::{AckPhase, State};
@@ -316,6 +318,15 @@ impl CongestionControl for Bbr3 {
     }
     fn paces_payload(&self) -> bool {
         true
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.mss = change.after.mss.clamp(1, 1 << 20);
+        self.cwnd = change.window(self.cwnd).max(self.mss);
+        self.initial = change.after.initial_window.clamp(self.mss, MAX_WINDOW);
+        self.prior_cwnd = change.scaled(self.prior_cwnd);
+        if !self.has_rtt {
+            self.begin_pacing(TimeDelta::ZERO);
+        }
     }
     fn name(&self) -> &'static str {
         Bbr3Params::KIND

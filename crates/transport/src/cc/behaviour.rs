@@ -100,7 +100,7 @@ fn hystart_loses_less_in_the_first_slow_start() {
         Bottleneck::new(vec![flow], 2000, 100, 900).measure(1, 4).losses[0]
     };
     let plain = losses(Hystart::No);
-    for hystart in [Hystart::Linux, Hystart::Rfc9406] {
+    for hystart in [Hystart::Linux, Hystart::Rfc9406, Hystart::Search] {
         assert!(losses(hystart) < plain / 2, "{hystart:?}: {} against {plain}", losses(hystart));
     }
 }

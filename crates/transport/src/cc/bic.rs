@@ -14,7 +14,7 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use super::slow_start::SlowStartParams;
 use super::window::{Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange, Phase};
 
 /// In the binary search, the step goes a B-th of the way to the maximum (BICTCP_B).
 const B: u64 = 4;
@@ -163,6 +163,9 @@ impl CongestionControl for Bic {
         self.per_for = 0;
         self.window.collapse(self.threshold());
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         if self.window.undo() {
             self.last_max = self.prior_last_max;
@@ -179,6 +182,13 @@ impl CongestionControl for Bic {
     #[inline]
     fn ssthresh(&self) -> u64 {
         self.window.ssthresh
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.window.on_mss(change);
+        self.last_max = change.scaled(self.last_max);
+        self.prior_last_max = change.scaled(self.prior_last_max);
+        // Computed anew for the next window.
+        self.per_for = 0;
     }
     fn name(&self) -> &'static str {
         BicParams::KIND

@@ -22,7 +22,7 @@ use warpline_core::{Stream, Streams, TimeDelta, Timestamp, float};
 use super::round::Round;
 use super::slow_start::{Hystart, SlowStartParams};
 use super::window::{Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange, Phase};
 
 /// A sum of gradients that falls by so much says that a backoff has helped, in nanoseconds (Linux).
 const HELPED: i64 = -32_000;
@@ -299,6 +299,9 @@ impl CongestionControl for Cdg {
         self.end_reduction();
         self.former_rtt = self.rtt.take();
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }
@@ -320,6 +323,11 @@ impl CongestionControl for Cdg {
     #[inline]
     fn ssthresh(&self) -> u64 {
         self.window.ssthresh
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        let fresh = self.shadow == self.window.cwnd;
+        self.window.on_mss(change);
+        self.shadow = if fresh { self.window.cwnd } else { change.scaled(self.shadow) };
     }
     fn name(&self) -> &'static str {
         CdgParams::KIND

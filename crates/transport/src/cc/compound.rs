@@ -26,7 +26,7 @@ use warpline_core::{TimeDelta, Timestamp};
 use super::round::Round;
 use super::slow_start::{SlowStartParams, may_grow};
 use super::window::{MAX_WINDOW, Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange, Phase};
 
 /// RTT samples that a round needs to be judged: with fewer all may be of delayed acknowledgements.
 const MIN_SAMPLES: u32 = 3;
@@ -210,6 +210,9 @@ impl CongestionControl for Compound {
         }
         self.begin_round();
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         if self.window.undo()
             && let Some((delay, gamma)) = self.prior.take()
@@ -229,6 +232,11 @@ impl CongestionControl for Compound {
     #[inline]
     fn ssthresh(&self) -> u64 {
         self.window.ssthresh
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.window.on_mss(change);
+        self.delay = change.scaled(self.delay);
+        self.prior = self.prior.map(|(delay, gamma)| (change.scaled(delay), gamma));
     }
     fn name(&self) -> &'static str {
         CompoundParams::KIND

@@ -5,7 +5,7 @@ use warpline_core::{Rate, TimeDelta, Timestamp};
 
 use super::{
     AckSample, Algorithm, CcConfig, CongestionControl, CongestionEvent, Controller, CubicParams, EcnNeed,
-    LostSegment,
+    LostSegment, MssChange,
 };
 
 /// An algorithm of the list in `cc/mod.rs`.
@@ -82,6 +82,9 @@ impl CongestionControl for Controller {
     fn on_recovery_exit(&mut self, now: Timestamp) {
         each!(self, algorithm => algorithm.on_recovery_exit(now));
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        each!(self, algorithm => algorithm.set_window(cwnd, ssthresh))
+    }
     #[inline]
     fn undo(&mut self, now: Timestamp) {
         each!(self, algorithm => algorithm.undo(now));
@@ -116,6 +119,9 @@ impl CongestionControl for Controller {
     }
     fn on_ecn_agreed(&mut self, accurate: bool) {
         each!(self, algorithm => algorithm.on_ecn_agreed(accurate));
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        each!(self, algorithm => algorithm.on_mss(change));
     }
     #[inline]
     fn name(&self) -> &'static str {

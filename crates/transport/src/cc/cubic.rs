@@ -8,7 +8,8 @@
 //! in which the application was the limit is taken out of the epoch at each acknowledgement (section 5.8). Some rules
 //! are those of Linux (bictcp_update) and not of section 4.3. The window always grows at the faster of the two rates,
 //! the function's and Reno's, where the RFC uses the function's rate whenever the function is ahead. Reno's window
-//! does not grow faster once the last maximum is regained ([`CubicParams::catch_up`]). Maximum, target and Reno's
+//! does not grow faster once the last maximum is regained ([`CubicParams::catch_up`]). The function is looked up a smallest RTT ahead (delay_min),
+//! where section 4.2 says the smoothed one, so a queue does not make the window grow faster. Maximum, target and Reno's
 //! lead are in whole segments, which matters at small windows. Before the first loss, or after a time-out, the window
 //! grows by at least 5 % per round trip.
 
@@ -18,7 +19,7 @@ use warpline_core::{TimeDelta, Timestamp, float};
 
 use super::slow_start::{Hystart, SlowStartParams};
 use super::window::{Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange};
 
 /// How long a growth rate is used at most (Linux: HZ/32).
 const REFRESH: TimeDelta = TimeDelta::from_micros(31_250);
@@ -139,7 +140,7 @@ impl Cubic {
         self.refresh = ack.now + REFRESH;
         let counted = std::mem::take(&mut self.counted);
         // The function (equation 1) a round trip ahead, in whole segments as Linux has it: what is missing to W_max is rounded down.
-        let d = t + ack.srtt.as_secs_f64() - self.epoch.k;
+        let d = t + ack.min_rtt.as_secs_f64() - self.epoch.k;
         let distance = (self.c * (d * d * d)).trunc() * mss;
         let gap = self.epoch.w_max + distance - cwnd;
         self.per = if gap >= 1.0 { (cwnd * mss / gap) as u64 } else { u64::MAX };
@@ -223,6 +224,9 @@ impl CongestionControl for Cubic {
         self.epoch.w_max = 0.0;
         self.window.collapse(self.threshold(event));
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, now: Timestamp) {
         if self.window.undo()
             && let Some(prior) = &self.prior_epoch
@@ -233,14 +237,19 @@ impl CongestionControl for Cubic {
         }
     }
     fn on_idle(&mut self, now: Timestamp, idle: TimeDelta, rto: TimeDelta) {
+        self.on_restart(now, true);
         let before = self.window.cwnd;
         self.window.restart(idle, rto);
         if self.window.cwnd < before {
             self.epoch.start = Timestamp::NEVER;
-        } else if self.epoch.start.is_set() {
+        }
+    }
+    fn on_restart(&mut self, now: Timestamp, _app_limited: bool) {
+        // Time in which nothing was in flight is not the function's (section 5.8; Linux cubictcp_cwnd_event).
+        let idle = now.saturating_since(std::mem::replace(&mut self.last_ack, now));
+        if self.epoch.start.is_set() {
             self.epoch.start += idle;
         }
-        self.last_ack = now;
     }
     #[inline]
     fn cwnd(&self) -> u64 {
@@ -249,6 +258,16 @@ impl CongestionControl for Cubic {
     #[inline]
     fn ssthresh(&self) -> u64 {
         self.window.ssthresh
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.window.on_mss(change);
+        for epoch in std::iter::once(&mut self.epoch).chain(self.prior_epoch.as_deref_mut()) {
+            for window in [&mut epoch.w_max, &mut epoch.w_est, &mut epoch.cwnd_prior] {
+                *window = change.scaled_part(*window);
+            }
+        }
+        self.counted = change.scaled(self.counted);
+        self.per = if self.per == u64::MAX { u64::MAX } else { change.scaled(self.per) };
     }
     fn name(&self) -> &'static str {
         CubicParams::KIND
@@ -269,7 +288,9 @@ mod tests {
         while now < end {
             let mut ack = sample(0, 1000);
             ack.now = Timestamp::from_nanos(now);
-            ack.srtt = TimeDelta::from_millis(rtt_ms);
+            // A queue as long as the path is no reason to look further ahead.
+            ack.min_rtt = TimeDelta::from_millis(rtt_ms);
+            ack.srtt = ack.min_rtt * 2;
             cubic.on_ack(&ack);
             now += rtt_ms * 1_000_000 * 1000 / cubic.cwnd();
         }
@@ -354,6 +375,9 @@ mod tests {
         cubic.on_ack(&AckSample { cwnd_limited: false, ..sample(60, 1000) });
         assert_eq!(cubic.epoch.start - start, TimeDelta::from_millis(50));
         cubic.on_idle(Timestamp::from_millis(200), TimeDelta::from_millis(100), TimeDelta::from_millis(300));
-        assert_eq!(cubic.epoch.start - start, TimeDelta::from_millis(150));
+        assert_eq!(cubic.epoch.start - start, TimeDelta::from_millis(190));
+        // So does any other start of sending, where an idle window does not restart.
+        cubic.on_restart(Timestamp::from_millis(300), false);
+        assert_eq!(cubic.epoch.start - start, TimeDelta::from_millis(290));
     }
 }

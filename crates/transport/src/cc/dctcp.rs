@@ -22,7 +22,7 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use super::slow_start::SlowStartParams;
 use super::window::{Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, EcnNeed};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, EcnNeed, MssChange};
 
 /// What remains of the window after a loss.
 const LOSS_BETA: f64 = 0.5;
@@ -144,6 +144,9 @@ impl CongestionControl for Dctcp {
     fn on_rto(&mut self, _event: &CongestionEvent) {
         self.window.collapse(self.window.share(self.window.cwnd, LOSS_BETA));
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }
@@ -160,6 +163,9 @@ impl CongestionControl for Dctcp {
     }
     fn ecn_need(&self) -> EcnNeed {
         EcnNeed::Each
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.window.on_mss(change);
     }
     fn name(&self) -> &'static str {
         DctcpParams::KIND

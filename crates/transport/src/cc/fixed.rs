@@ -6,7 +6,7 @@ use warpline_core::Timestamp;
 use warpline_core::parameter::{Component, Parameters};
 
 use super::window::{MAX_WINDOW, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange};
 
 /// A constant window: neither losses nor time-outs change it.
 #[derive(Clone, Copy, Debug, PartialEq, Parameters)]
@@ -45,6 +45,9 @@ impl CongestionControl for Fixed {
     #[inline]
     fn ssthresh(&self) -> u64 {
         self.cwnd
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.cwnd = change.scaled(self.cwnd).max(1);
     }
     fn name(&self) -> &'static str {
         FixedParams::KIND

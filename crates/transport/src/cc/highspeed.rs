@@ -17,7 +17,7 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use super::slow_start::SlowStartParams;
 use super::window::{MAX_WINDOW, Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange};
 
 /// HighSpeed TCP (RFC 3649).
 #[derive(Clone, Copy, Debug, PartialEq, Parameters)]
@@ -152,6 +152,9 @@ impl CongestionControl for HighSpeed {
     fn on_rto(&mut self, _event: &CongestionEvent) {
         self.window.collapse(self.reduced());
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }
@@ -165,6 +168,9 @@ impl CongestionControl for HighSpeed {
     #[inline]
     fn ssthresh(&self) -> u64 {
         self.window.ssthresh
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.window.on_mss(change);
     }
     fn name(&self) -> &'static str {
         HighSpeedParams::KIND

@@ -16,7 +16,7 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use super::slow_start::SlowStartParams;
 use super::window::{Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange, Phase};
 
 /// The round trip at which scaling by the round trip changes nothing.
 const REFERENCE_RTT: TimeDelta = TimeDelta::from_millis(100);
@@ -206,6 +206,9 @@ impl CongestionControl for Htcp {
         let threshold = self.lose(event.now);
         self.window.collapse(threshold);
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         if self.window.undo()
             && let Some(prior) = self.prior.take()
@@ -223,6 +226,9 @@ impl CongestionControl for Htcp {
     #[inline]
     fn ssthresh(&self) -> u64 {
         self.window.ssthresh
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.window.on_mss(change);
     }
     fn name(&self) -> &'static str {
         HtcpParams::KIND

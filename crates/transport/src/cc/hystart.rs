@@ -29,6 +29,8 @@ pub(super) enum Step {
     Conservative,
     /// Slow start is over.
     Leave,
+    /// The window falls to so many bytes, and slow start is over if that is `last`.
+    Fall { to: u64, last: bool },
 }
 
 /// The state of HyStart++.

@@ -20,7 +20,7 @@ use warpline_core::{TimeDelta, Timestamp};
 use super::round::Round;
 use super::slow_start::SlowStartParams;
 use super::window::{Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange, Phase};
 
 /// Part of the largest queueing delay up to which the window grows at its fastest.
 const SHORT_QUEUE: f64 = 0.01;
@@ -193,6 +193,9 @@ impl CongestionControl for Illinois {
         (self.had_queue, self.clear_rounds) = (false, 0);
         self.begin_round();
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }
@@ -206,6 +209,9 @@ impl CongestionControl for Illinois {
     #[inline]
     fn ssthresh(&self) -> u64 {
         self.window.ssthresh
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.window.on_mss(change);
     }
     fn name(&self) -> &'static str {
         IllinoisParams::KIND

@@ -14,7 +14,7 @@ use warpline_core::{TimeDelta, Timestamp};
 use super::delay::{BaseDelay, CurrentDelay};
 use super::slow_start::{SlowStartParams, may_grow};
 use super::window::{MAX_WINDOW, Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange, Phase};
 
 /// LEDBAT (RFC 6817).
 #[derive(Clone, Copy, Debug, PartialEq, Parameters)]
@@ -155,6 +155,9 @@ impl CongestionControl for Ledbat {
         self.remainder = 0.0;
         self.current.clear();
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }
@@ -173,6 +176,9 @@ impl CongestionControl for Ledbat {
     #[inline]
     fn ssthresh(&self) -> u64 {
         self.window.ssthresh
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.window.on_mss(change);
     }
     fn name(&self) -> &'static str {
         LedbatParams::KIND

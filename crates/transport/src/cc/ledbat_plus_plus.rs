@@ -16,7 +16,7 @@ use super::delay::{BaseDelay, CurrentDelay};
 use super::round::Round;
 use super::slow_start::{SlowStartParams, may_grow};
 use super::window::{Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange, Phase};
 
 /// LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus).
 #[derive(Clone, Copy, Debug, PartialEq, Parameters)]
@@ -194,6 +194,9 @@ impl CongestionControl for LedbatPlusPlus {
         self.window.collapse(self.halved());
         self.current.clear();
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }
@@ -208,6 +211,9 @@ impl CongestionControl for LedbatPlusPlus {
     #[inline]
     fn ssthresh(&self) -> u64 {
         self.window.ssthresh
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.window.on_mss(change);
     }
     fn name(&self) -> &'static str {
         LedbatPlusPlusParams::KIND

@@ -32,9 +32,12 @@ macro_rules! define_algorithms {
         }
 
         impl Algorithm {
-            /// The congestion control of a new connection.
+            /// The congestion control of a new connection. It resumes from what `config` has saved, if it goes by a window.
             pub fn build(&self, config: &CcConfig) -> Controller {
-                match self { $( Algorithm::$name(params) => Controller::$name($name::new(params, config).into()), )+ }
+                let controller = match self {
+                    $( Algorithm::$name(params) => Controller::$name($name::new(params, config).into()), )+
+                };
+                careful_resume::resume(controller, config)
             }
         }
 

@@ -36,12 +36,14 @@ algorithms! {
     fixed::Fixed,
 }
 
+mod careful_resume;
 mod controller;
 mod delay;
 mod hystart;
 mod hystart_linux;
 mod round;
 mod rtt_range;
+mod search;
 mod slow_start;
 mod train;
 mod window;
@@ -70,7 +72,7 @@ pub struct AckSample {
     /// When it was processed.
     pub now: Timestamp,
     /// Bytes newly acknowledged, cumulatively or selectively, including those that had been marked lost or sent
-    /// again.
+    /// again. A retransmission that a D-SACK shows to have been needless counts, too: it was delivered.
     pub acked: u64,
     /// Payload size of a full segment in bytes.
     pub mss: u64,
@@ -187,7 +189,7 @@ pub trait CongestionControl: std::fmt::Debug + Send {
         let _ = (now, srtt, min_rtt);
     }
     /// Sending begins, or begins anew, with nothing in flight (Linux CA_EVENT_TX_START). `app_limited`: the application had nothing to
-    /// send before. Only for an algorithm that [reads delivery rates](Self::reads_delivery_rate).
+    /// send before, as far as an algorithm [reads delivery rates](Self::reads_delivery_rate); for others it is false.
     fn on_restart(&mut self, now: Timestamp, app_limited: bool) {
         let _ = (now, app_limited);
     }
@@ -219,6 +221,12 @@ pub trait CongestionControl: std::fmt::Debug + Send {
     }
     /// The last reduction proved spurious: restore what was before it (Linux tcp_undo_cwnd_reduction).
     fn undo(&mut self, now: Timestamp);
+    /// Sets window and threshold, in bytes, because something outside knows better (as [`CcConfig::saved`] does). Returns whether it goes by a
+    /// window; if not, nothing is changed.
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        let _ = (cwnd, ssthresh);
+        false
+    }
     /// Sending resumes after `idle` without anything in flight (RFC 2861, RFC 5681 section 4.1): algorithms may restart.
     fn on_idle(&mut self, now: Timestamp, idle: TimeDelta, rto: TimeDelta) {
         let _ = (now, idle, rto);
@@ -249,8 +257,38 @@ pub trait CongestionControl: std::fmt::Debug + Send {
     fn on_ecn_agreed(&mut self, accurate: bool) {
         let _ = accurate;
     }
+    /// A full segment carries another number of bytes from here on: the handshake has settled it, or the path takes less. Windows that count in
+    /// segments stay as many segments, as they do in Linux. [`AckSample::mss`] and [`CongestionEvent::mss`] have the new size.
+    fn on_mss(&mut self, change: &MssChange) {
+        let _ = change;
+    }
     /// Name as scenarios write it.
     fn name(&self) -> &'static str;
+}
+
+/// A change of the payload of a full segment.
+#[derive(Clone, Copy, Debug)]
+pub struct MssChange {
+    /// What the algorithm was built from, or what the last change said. The seed is of no meaning here.
+    pub before: CcConfig,
+    /// What it would be built from now.
+    pub after: CcConfig,
+}
+
+impl MssChange {
+    /// As many segments as `bytes` were before.
+    pub fn scaled(&self, bytes: u64) -> u64 {
+        let scaled = u128::from(bytes) * u128::from(self.after.mss) / u128::from(self.before.mss.max(1));
+        u64::try_from(scaled).unwrap_or(u64::MAX)
+    }
+    /// The same of a fraction of bytes.
+    pub fn scaled_part(&self, bytes: f64) -> f64 {
+        bytes / self.before.mss.max(1) as f64 * self.after.mss as f64
+    }
+    /// The same of a window: one that is still the initial one is the initial one of now, which may be given in bytes.
+    pub fn window(&self, cwnd: u64) -> u64 {
+        if cwnd == self.before.initial_window { self.after.initial_window } else { self.scaled(cwnd).max(1) }
+    }
 }
 
 /// What every algorithm is built from.
@@ -264,4 +302,15 @@ pub struct CcConfig {
     pub initial_ssthresh: u64,
     /// What an algorithm that needs random numbers makes them of. Flows should differ in it.
     pub seed: u64,
+    /// What an earlier connection on the same path has found (Careful Resume, RFC 9959). [`Algorithm::build`] makes use of it.
+    pub saved: Option<SavedPath>,
+}
+
+/// What an earlier connection has found of a path (RFC 9959 section 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavedPath {
+    /// Bytes that it had delivered in a round trip.
+    pub cwnd: u64,
+    /// Its smallest round-trip time.
+    pub rtt: TimeDelta,
 }

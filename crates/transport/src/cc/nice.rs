@@ -42,7 +42,7 @@ use super::slow_start::SlowStartParams;
 use super::train::Train;
 use super::vegas::{VegasParams, VegasRule};
 use super::window::{MAX_WINDOW, Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange, Phase};
 
 /// Whose TCP Nice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
@@ -154,7 +154,8 @@ pub struct Nice {
     decrease: f64,
     growth: f64,
     target: f64,
-    /// Smallest window in bytes.
+    /// Smallest window in segments and in bytes.
+    floor_segments: f64,
     floor: u64,
     /// minRTT and maxRTT.
     range: Range,
@@ -175,6 +176,11 @@ pub struct Nice {
     before_halving: bool,
 }
 
+/// The smallest window in bytes.
+fn floor_bytes(segments: f64, mss: u64) -> u64 {
+    within((segments * mss as f64).ceil(), 1.0, MAX_WINDOW as f64) as u64
+}
+
 impl BuiltIn for Nice {
     type Params = NiceParams;
 
@@ -187,7 +193,7 @@ impl BuiltIn for Nice {
             ..VegasParams::default()
         };
         let mut window = Window::new(config, &params.slow_start);
-        let floor = within((params.floor * window.mss as f64).ceil(), 1.0, MAX_WINDOW as f64) as u64;
+        let floor = floor_bytes(params.floor, window.mss);
         window.cwnd = window.cwnd.max(floor);
         window.ssthresh = window.ssthresh.max(floor);
         Nice {
@@ -199,6 +205,7 @@ impl BuiltIn for Nice {
             decrease: within(params.decrease, 0.0, 1.0),
             growth: within(params.growth, 0.0, 1000.0),
             target: within(params.target, 0.0, 1.0),
+            floor_segments: params.floor,
             floor,
             range: Range::new(params.base_window, params.start, params.max_of_rounds),
             late_above: TimeDelta::MAX,
@@ -371,6 +378,9 @@ impl CongestionControl for Nice {
         self.window.cwnd = self.window.cwnd.min(half).max(self.floor);
         self.enabled = false;
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }
@@ -389,6 +399,11 @@ impl CongestionControl for Nice {
     }
     fn min_burst(&self) -> u32 {
         self.burst
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.window.on_mss(change);
+        self.floor = floor_bytes(self.floor_segments, self.window.mss);
+        self.window.cwnd = self.window.cwnd.max(self.floor);
     }
     fn name(&self) -> &'static str {
         NiceParams::KIND

@@ -22,7 +22,7 @@ use warpline_core::{Stream, Streams, TimeDelta, Timestamp};
 
 use super::slow_start::SlowStartParams;
 use super::window::{MAX_WINDOW, Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange, Phase};
 
 /// Time until the smallest RTT is first forgotten (Linux).
 const FIRST_RESET: TimeDelta = TimeDelta::from_secs(2);
@@ -302,6 +302,9 @@ impl CongestionControl for Nv {
             self.growth = (self.growth - 1).max(LEAST_GROWTH);
         }
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }
@@ -315,6 +318,9 @@ impl CongestionControl for Nv {
     #[inline]
     fn ssthresh(&self) -> u64 {
         self.window.ssthresh
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.window.on_mss(change);
     }
     fn name(&self) -> &'static str {
         NvParams::KIND

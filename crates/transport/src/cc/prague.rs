@@ -27,7 +27,7 @@ use warpline_core::{Rate, TimeDelta, Timestamp};
 use super::dctcp::MarkedPart;
 use super::slow_start::SlowStartParams;
 use super::window::{Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, EcnNeed, Phase};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, EcnNeed, MssChange, Phase};
 
 /// What remains of the window after a loss, and after the first mark.
 const BETA: f64 = 0.5;
@@ -220,6 +220,9 @@ impl CongestionControl for Prague {
     fn on_recovery_exit(&mut self, _now: Timestamp) {
         self.too_soon = false;
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.too_soon = false;
         self.window.undo();
@@ -244,6 +247,9 @@ impl CongestionControl for Prague {
     }
     fn on_ecn_agreed(&mut self, accurate: bool) {
         self.accurate = accurate;
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.window.on_mss(change);
     }
     fn name(&self) -> &'static str {
         PragueParams::KIND

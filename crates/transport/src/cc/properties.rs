@@ -244,7 +244,7 @@ proptest! {
         initial in prop_oneof![4 => 1u64..=20, 1 => 1u64..=1 << 34],
         ssthresh in prop_oneof![Just(u64::MAX), number(1_000_000)],
     ) {
-        let config = CcConfig { mss, initial_window: initial * mss, initial_ssthresh: ssthresh, seed: 7 };
+        let config = CcConfig { mss, initial_window: initial * mss, initial_ssthresh: ssthresh, seed: 7, saved: None };
         for algorithm in algorithms() {
             let once = drive(&algorithm, &config, &calls, true)
                 .map_err(|error| TestCaseError::fail(format!("{algorithm:?}: {error}")))?;
@@ -256,12 +256,42 @@ proptest! {
     }
 
     #[test]
+    fn segments_of_another_size_leave_a_new_connection_as_if_built_for_it(
+        mss in 64u64..=65_483,
+        segments in 2u64..=20,
+        ssthresh in prop_oneof![Just(None), Just(Some(20u64))],
+    ) {
+        let config = |mss| CcConfig {
+            mss,
+            initial_window: segments * mss,
+            initial_ssthresh: ssthresh.map_or(u64::MAX, |segments| segments * mss),
+            seed: 7,
+            saved: None,
+        };
+        // A multiple, so that nothing is lost in rounding.
+        let change = MssChange { before: config(mss), after: config(3 * mss) };
+        for algorithm in algorithms() {
+            let mut cc = algorithm.build(&change.before);
+            cc.on_mss(&change);
+            let built = algorithm.build(&change.after);
+            prop_assert_eq!(cc.cwnd(), built.cwnd(), "{:?}", &algorithm);
+            prop_assert_eq!(format!("{:?}", cc), format!("{:?}", built));
+            // The same number of segments at any time.
+            let event = CongestionEvent { mss: 3 * mss, ..testbed::event(1, cc.cwnd()) };
+            cc.on_congestion_event(&event);
+            let before = cc.cwnd();
+            cc.on_mss(&MssChange { before: change.after, after: config(6 * mss) });
+            prop_assert!(cc.cwnd() == 2 * before || before == built.cwnd(), "{:?}: {before} {}", &algorithm, cc.cwnd());
+        }
+    }
+
+    #[test]
     fn no_parameters_make_it_panic(
         numbers in prop::collection::vec(prop_oneof![any::<f64>(), Just(f64::NAN), -2.0..2.0f64], 8),
         count in prop_oneof![Just(0u32), Just(u32::MAX), 0u32..100],
         calls in prop::collection::vec(call(), 1..60),
     ) {
-        let config = CcConfig { mss: 1448, initial_window: 0, initial_ssthresh: 0, seed: 0 };
+        let config = CcConfig { mss: 1448, initial_window: 0, initial_ssthresh: 0, seed: 0, saved: None };
         for mut algorithm in Algorithm::all() {
             let fields = algorithm.parameters().fields().into_iter().filter(|field| !field.preset);
             for (field, number) in fields.zip(numbers.iter().cycle()) {

@@ -12,7 +12,7 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use super::slow_start::SlowStartParams;
 use super::window::{Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange};
 
 /// What a reduction starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
@@ -93,6 +93,9 @@ impl CongestionControl for Reno {
     fn on_rto(&mut self, event: &CongestionEvent) {
         self.window.collapse(self.threshold(event));
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }
@@ -106,6 +109,9 @@ impl CongestionControl for Reno {
     #[inline]
     fn ssthresh(&self) -> u64 {
         self.window.ssthresh
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.window.on_mss(change);
     }
     fn name(&self) -> &'static str {
         RenoParams::KIND

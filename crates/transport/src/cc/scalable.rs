@@ -13,7 +13,7 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use super::slow_start::SlowStartParams;
 use super::window::{Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange};
 
 /// Scalable TCP (Kelly 2003).
 #[derive(Clone, Copy, Debug, PartialEq, Parameters)]
@@ -87,6 +87,9 @@ impl CongestionControl for Scalable {
     fn on_rto(&mut self, _event: &CongestionEvent) {
         self.window.collapse(self.reduced());
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }
@@ -100,6 +103,11 @@ impl CongestionControl for Scalable {
     #[inline]
     fn ssthresh(&self) -> u64 {
         self.window.ssthresh
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.window.on_mss(change);
+        self.per = change.scaled(self.per);
+        self.legacy = change.scaled(self.legacy);
     }
     fn name(&self) -> &'static str {
         ScalableParams::KIND

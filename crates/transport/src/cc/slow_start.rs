@@ -2,7 +2,7 @@
 //!
 //! Sources: RFC 5681 section 3.1 (at most SMSS per acknowledgement), RFC 3465 (appropriate byte counting, limit L), Linux
 //! tcp_slow_start (every byte counts), RFC 2581 (an acknowledgement counts for one segment), RFC 9406 (HyStart++, in
-//! `hystart.rs`), Linux tcp_cubic.c (HyStart, in `hystart_linux.rs`).
+//! `hystart.rs`), Linux tcp_cubic.c (HyStart, in `hystart_linux.rs`), draft-chung-ccwg-search (SEARCH, in `search.rs`).
 //!
 //! Departure: RFC 9406 limits a step to 8 segments where the sender does not pace; here the limit is the parameter's, and
 //! without one a stretch acknowledgement counts in full, as in Linux.
@@ -11,6 +11,7 @@ use warpline_core::parameter::{Parameters, Words};
 
 use super::hystart::{PlusPlus, Step};
 use super::hystart_linux::LinuxHystart;
+use super::search::Search;
 use super::{AckSample, Phase};
 
 /// What an acknowledgement counts for.
@@ -34,6 +35,8 @@ pub enum Hystart {
     Linux,
     /// HyStart++ (RFC 9406): on a rise of the round-trip time slow start goes on more slowly, and ends if the rise lasts.
     Rfc9406,
+    /// SEARCH (draft-chung-ccwg-search): what is delivered falls behind what was sent a round trip before. Then the queue is drained.
+    Search,
 }
 
 /// How slow start goes.
@@ -50,9 +53,11 @@ pub struct SlowStartParams {
 
 /// The state of what ends slow start early.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is boxed as a whole, and only until slow start has ended")]
 enum Detector {
     Linux(LinuxHystart),
     PlusPlus(PlusPlus),
+    Search(Search),
 }
 
 impl Detector {
@@ -61,6 +66,7 @@ impl Detector {
             Hystart::No => None,
             Hystart::Linux => Some(Box::new(Detector::Linux(LinuxHystart::default()))),
             Hystart::Rfc9406 => Some(Box::new(Detector::PlusPlus(PlusPlus::default()))),
+            Hystart::Search => Some(Box::new(Detector::Search(Search::default()))),
         }
     }
 }
@@ -72,6 +78,8 @@ pub(super) enum Growth {
     By(u64),
     /// Slow start ends here, and so many bytes are left for congestion avoidance.
     Ends(u64),
+    /// The window falls to so many bytes, and slow start ends there if that is `last`.
+    Falls { to: u64, last: bool },
 }
 
 /// The state of slow start on one connection.
@@ -120,6 +128,7 @@ impl SlowStart {
             None => Step::Full,
             Some(Detector::Linux(linux)) => linux.on_ack(cwnd, mss, ack),
             Some(Detector::PlusPlus(plus_plus)) => plus_plus.on_ack(ack),
+            Some(Detector::Search(search)) => search.on_ack(mss, ack),
         };
         match step {
             Step::Full => Growth::By(counted),
@@ -128,10 +137,24 @@ impl SlowStart {
                 self.detector = None;
                 Growth::Ends(counted)
             }
+            Step::Fall { to, last } => {
+                if last {
+                    self.detector = None;
+                }
+                Growth::Falls { to, last }
+            }
         }
     }
 
-    /// The window was reduced. HyStart++ is for the first slow start only (RFC 9406 section 4.3), and in Linux slow
+    /// What ends slow start early looks at an acknowledgement from which the window does not grow, as Linux's does at every one (tcp_cubic.c,
+    /// cubictcp_acked). Returns whether slow start ends here.
+    pub(super) fn watch(&mut self, cwnd: u64, mss: u64, ack: &AckSample) -> bool {
+        self.detector.is_some()
+            && !matches!(ack.phase, Phase::Recovery | Phase::Cwr)
+            && matches!(self.step(cwnd, mss, ack, 0), Growth::Ends(_))
+    }
+
+    /// The window was reduced. HyStart++ and SEARCH are for the first slow start only (RFC 9406 section 4.3), and in Linux slow
     /// start is over then, too.
     pub(super) fn on_reduction(&mut self) {
         self.detector = None;

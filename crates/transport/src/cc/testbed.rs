@@ -14,7 +14,7 @@ pub(super) const MSS: u64 = 1000;
 
 /// A configuration with an initial window of so many segments.
 pub(super) fn config(segments: u64) -> CcConfig {
-    CcConfig { mss: MSS, initial_window: segments * MSS, initial_ssthresh: u64::MAX, seed: 0 }
+    CcConfig { mss: MSS, initial_window: segments * MSS, initial_ssthresh: u64::MAX, seed: 0, saved: None }
 }
 
 /// An acknowledgement at `millis` of `acked` bytes, limited by the window, with an RTT of 100 ms.

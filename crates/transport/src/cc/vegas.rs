@@ -17,7 +17,7 @@ use warpline_core::{TimeDelta, Timestamp};
 use super::round::Round;
 use super::slow_start::SlowStartParams;
 use super::window::{MAX_WINDOW, Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange, Phase};
 
 /// How Diff, the segments that the connection itself holds in the queue, is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
@@ -255,6 +255,9 @@ impl CongestionControl for Vegas {
         self.window.collapse(self.window.share(self.window.cwnd, 0.5));
         self.enabled = false;
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }
@@ -269,6 +272,9 @@ impl CongestionControl for Vegas {
     #[inline]
     fn ssthresh(&self) -> u64 {
         self.window.ssthresh
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.window.on_mss(change);
     }
     fn name(&self) -> &'static str {
         VegasParams::KIND

@@ -17,7 +17,7 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use super::slow_start::{SlowStartParams, may_grow};
 use super::window::{Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange, Phase};
 
 /// RTT samples until N is computed (Linux: `cntrtt <= 2` is too few).
 const MIN_SAMPLES: u32 = 3;
@@ -135,6 +135,9 @@ impl CongestionControl for Veno {
     fn on_rto(&mut self, _event: &CongestionEvent) {
         self.window.collapse(self.reduced());
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }
@@ -149,6 +152,11 @@ impl CongestionControl for Veno {
     #[inline]
     fn ssthresh(&self) -> u64 {
         self.window.ssthresh
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.window.on_mss(change);
+        self.beta = change.scaled_part(self.beta);
+        self.queued = change.scaled_part(self.queued);
     }
     fn name(&self) -> &'static str {
         VenoParams::KIND

@@ -18,7 +18,7 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use super::slow_start::SlowStartParams;
 use super::window::{MAX_WINDOW, Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange};
 
 /// Westwood+ (Grieco and Mascolo 2004).
 #[derive(Clone, Copy, Debug, PartialEq, Parameters)]
@@ -169,6 +169,9 @@ impl CongestionControl for Westwood {
         self.window.collapse(self.pipe());
         self.reset_rtt_min = true;
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }
@@ -185,6 +188,9 @@ impl CongestionControl for Westwood {
     #[inline]
     fn ssthresh(&self) -> u64 {
         self.window.ssthresh
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.window.on_mss(change);
     }
     fn name(&self) -> &'static str {
         WestwoodParams::KIND

@@ -7,7 +7,7 @@
 use warpline_core::TimeDelta;
 
 use super::slow_start::{Growth, SlowStart, SlowStartParams};
-use super::{AckSample, CcConfig};
+use super::{AckSample, CcConfig, MssChange};
 
 /// Largest window in bytes that any built-in algorithm reaches (1 PiB: beyond every receiver window).
 pub const MAX_WINDOW: u64 = 1 << 50;
@@ -53,6 +53,26 @@ impl Window {
         }
     }
 
+    /// Segments carry another number of bytes: all windows stay as many segments.
+    pub(super) fn on_mss(&mut self, change: &MssChange) {
+        let MssChange { before, after } = change;
+        let least = |config: &CcConfig| config.initial_ssthresh.max(2 * config.mss.clamp(1, MAX_SEGMENT));
+        let threshold = |ssthresh| match ssthresh {
+            u64::MAX => u64::MAX,
+            _ if ssthresh == least(before) => least(after),
+            _ => change.scaled(ssthresh),
+        };
+        self.mss = after.mss.clamp(1, MAX_SEGMENT);
+        let initial = after.initial_window.clamp(self.mss, MAX_WINDOW);
+        self.cwnd =
+            if self.cwnd == self.initial { initial } else { change.scaled(self.cwnd).clamp(1, MAX_WINDOW) };
+        self.initial = initial;
+        self.ssthresh = threshold(self.ssthresh).max(2 * self.mss);
+        self.credit = change.scaled(self.credit);
+        self.prior_cwnd = change.scaled(self.prior_cwnd);
+        self.prior_ssthresh = threshold(self.prior_ssthresh);
+    }
+
     /// Whether the window is below the threshold.
     #[inline]
     pub(super) fn in_slow_start(&self) -> bool {
@@ -68,7 +88,11 @@ impl Window {
     /// The bytes that `ack` counts for; zero where the window must not grow from it.
     #[inline]
     pub(super) fn counted(&mut self, ack: &AckSample) -> u64 {
-        self.slow_start.counted(ack)
+        let counted = self.slow_start.counted(ack);
+        if counted == 0 && self.in_slow_start() && self.slow_start.watch(self.cwnd, self.mss, ack) {
+            self.end_slow_start(0);
+        }
+        counted
     }
 
     /// Slow start, while the window is below the threshold. Returns what is left of `counted` for congestion avoidance.
@@ -81,6 +105,7 @@ impl Window {
         match self.slow_start.step(self.cwnd, self.mss, ack, counted) {
             Growth::By(bytes) => self.double(bytes),
             Growth::Ends(rest) => self.end_slow_start(rest),
+            Growth::Falls { to, last } => self.drain(to, last),
         }
     }
 
@@ -93,7 +118,15 @@ impl Window {
                 0
             }
             Growth::Ends(rest) => self.end_slow_start(rest),
+            Growth::Falls { to, last } => self.drain(to, last),
         }
+    }
+
+    /// Slow start has gone too far: the window falls to `to`, and if that is the `last` step, it ends there. Nothing is left to grow by.
+    #[cold]
+    fn drain(&mut self, to: u64, last: bool) -> u64 {
+        self.cwnd = self.cwnd.min(to);
+        if last { self.end_slow_start(0) } else { 0 }
     }
 
     fn end_slow_start(&mut self, rest: u64) -> u64 {
@@ -146,6 +179,15 @@ impl Window {
     /// So many bytes in whole segments.
     pub(super) fn whole(&self, bytes: u64) -> u64 {
         bytes - bytes % self.mss
+    }
+
+    /// Window and threshold are set from outside, and there is nothing to undo. Returns true: there is a window.
+    pub(super) fn set(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.cwnd = cwnd.clamp(1, MAX_WINDOW);
+        self.ssthresh = ssthresh.max(2 * self.mss);
+        self.credit = 0;
+        self.prior_cwnd = 0;
+        true
     }
 
     /// Remembers the present state for [`undo`](Self::undo).
@@ -203,11 +245,18 @@ pub(super) fn within(value: f64, low: f64, high: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::slow_start::Hystart;
+    use super::super::testbed::sample;
     use super::*;
 
     fn window(segments: u64) -> Window {
-        let config =
-            CcConfig { mss: 1000, initial_window: segments * 1000, initial_ssthresh: u64::MAX, seed: 0 };
+        let config = CcConfig {
+            mss: 1000,
+            initial_window: segments * 1000,
+            initial_ssthresh: u64::MAX,
+            seed: 0,
+            saved: None,
+        };
         Window::new(&config, &SlowStartParams::default())
     }
 
@@ -248,6 +297,36 @@ mod tests {
         w.grow(99_000, 100_000);
         w.grow(0, 1000);
         assert_eq!((w.cwnd, w.credit), (11_000, 0));
+    }
+
+    #[test]
+    fn a_window_given_in_bytes_does_not_follow_the_size_of_segments_until_it_moves() {
+        let config =
+            |mss| CcConfig { mss, initial_window: 64_000, initial_ssthresh: 65_535, seed: 0, saved: None };
+        let mut w = Window::new(&config(1000), &SlowStartParams::default());
+        w.on_mss(&MssChange { before: config(1000), after: config(500) });
+        assert_eq!((w.cwnd, w.ssthresh), (64_000, 65_535));
+        w.reduce(32_000);
+        w.on_mss(&MssChange { before: config(500), after: config(250) });
+        assert_eq!((w.cwnd, w.ssthresh, w.mss), (16_000, 16_000, 250));
+        assert!(w.undo());
+        assert_eq!((w.cwnd, w.ssthresh), (32_000, 65_535));
+    }
+
+    #[test]
+    fn a_delay_ends_slow_start_of_a_window_that_the_application_does_not_use() {
+        let config =
+            CcConfig { mss: 1000, initial_window: 20_000, initial_ssthresh: u64::MAX, seed: 0, saved: None };
+        let hystart = SlowStartParams { hystart: Hystart::Linux, ..SlowStartParams::default() };
+        let mut w = Window::new(&config, &hystart);
+        for n in 0..20 {
+            // A round trip of one sample, which is the path's; those of the next are longer by a half.
+            let mut ack = AckSample { cwnd_limited: false, ..sample(1000 + 3 * n, 1000) };
+            (ack.prior_delivered, ack.delivered) = (if n == 0 { 0 } else { 1000 }, 1000 * (n + 1));
+            ack.rtt = Some(TimeDelta::from_millis(if n == 0 { 100 } else { 150 }));
+            assert_eq!(w.counted(&ack), 0);
+        }
+        assert_eq!((w.cwnd, w.ssthresh), (20_000, 20_000));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use warpline_core::{TimeDelta, Timestamp};
 use super::round::Round;
 use super::slow_start::{SlowStartParams, may_grow};
 use super::window::{Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Phase};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange, Phase};
 
 /// RTT samples that a round needs to be judged: with fewer all may be of delayed acknowledgements.
 const MIN_SAMPLES: u32 = 3;
@@ -201,6 +201,9 @@ impl CongestionControl for Yeah {
         let threshold = self.lose();
         self.window.collapse(threshold);
     }
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
+        self.window.set(cwnd, ssthresh)
+    }
     fn undo(&mut self, _now: Timestamp) {
         self.window.undo();
     }
@@ -216,6 +219,12 @@ impl CongestionControl for Yeah {
     #[inline]
     fn ssthresh(&self) -> u64 {
         self.window.ssthresh
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        self.window.on_mss(change);
+        self.params.alpha = change.scaled_part(self.params.alpha);
+        self.queued = change.scaled(self.queued);
+        self.reno = change.scaled(self.reno);
     }
     fn name(&self) -> &'static str {
         YeahParams::KIND

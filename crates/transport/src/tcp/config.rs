@@ -2,12 +2,13 @@
 //!
 //! Each stands here once, with its meaning, its default and its range. Scenarios, their schema and Python's classes take it from here.
 
-use warpline_core::parameter::{Given, OutOfRange, Parameters, Words};
+use warpline_core::parameter::{Given, OutOfRange, Parameters, Value, Words};
 use warpline_core::{Bytes, Rate, TimeDelta};
 
 use super::ecn::EcnFeedback;
+use super::rledbat::Rledbat;
 use super::window::Window;
-use crate::cc::CcConfig;
+use crate::cc::{CcConfig, SavedPath};
 
 /// How a sender recovers from loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Words)]
@@ -57,6 +58,9 @@ pub struct TcpConfig {
     pub ecn: bool,
     /// How this end tells the other of marks that it receives.
     pub ecn_feedback: EcnFeedback,
+    /// Whether acknowledgements say how many bytes came marked, by the AccECN option (RFC 9768 section 3.2.3), where marked packets are counted.
+    #[parameter(default = true)]
+    pub accecn_option: bool,
     /// Time-based loss detection (RACK, RFC 8985 section 6); needs `sack`.
     #[parameter(default = true)]
     pub rack: bool,
@@ -69,7 +73,8 @@ pub struct TcpConfig {
     /// Send new data on the first two duplicate ACKs (RFC 3042).
     #[parameter(default = true)]
     pub limited_transmit: bool,
-    /// Undo the effects of spurious retransmissions, found by timestamps (Eifel, RFC 3522, RFC 4015) or DSACK (RFC 3708).
+    /// Undo the effects of spurious retransmissions, found by timestamps (Eifel, RFC 3522, RFC 4015), DSACK (RFC 3708) or what is
+    /// acknowledged after a time-out (F-RTO, RFC 5682).
     #[parameter(default = true)]
     pub undo: bool,
     /// Nagle's algorithm (RFC 896, in Minshall's form as in Linux): at most one small segment in flight.
@@ -98,7 +103,9 @@ pub struct TcpConfig {
     /// Number of full segments after which an acknowledgement is sent at once.
     #[parameter(default = 2, min = 1, max = 64)]
     pub delayed_ack_segments: u32,
-    /// Number of segments at the start of a connection that are acknowledged one by one (Linux quick ACKs).
+    /// Most segments at the start of a connection that are acknowledged one by one (Linux quick ACKs, TCP_MAX_QUICKACKS): as many as half of
+    /// the window holds, and two at least.
+    #[parameter(default = 16)]
     pub quick_acks: u32,
     /// Smallest retransmission time-out (1s in RFC 6298, 200ms in Linux).
     #[parameter(default = TimeDelta::from_millis(200), not_above = "max_rto")]
@@ -128,10 +135,20 @@ pub struct TcpConfig {
     /// Initial slow-start threshold. Without it slow start lasts until the first loss.
     #[parameter(above = Some(Window::Segments(0.0)))]
     pub initial_ssthresh: Option<Window>,
+    /// Bytes that an earlier connection on the same path had delivered in a round trip: this one jumps to half of it (Careful Resume, RFC 9959).
+    /// Only with `saved_rtt`, and for a congestion control that goes by a window.
+    #[parameter(above = Some(Window::Segments(0.0)))]
+    pub saved_cwnd: Option<Window>,
+    /// Smallest round-trip time of that connection. Where it is now no more than half of it, or more than ten times, the path is another.
+    #[parameter(above = Some(TimeDelta::ZERO))]
+    pub saved_rtt: Option<TimeDelta>,
     /// Receive buffer: the largest window that is advertised, rounded down to the window scale. No 16-bit window scaled by 14 is larger than
     /// 1073725440 bytes (RFC 7323).
     #[parameter(default = Bytes(32 << 20), min = Bytes(1), max = Bytes(65_535 << 14))]
     pub receive_buffer: Bytes,
+    /// Whether this end, as a receiver, keeps the sender from filling the path's queue, by the window that it advertises (rLEDBAT, RFC 9840), and by
+    /// which rule; needs `timestamps`.
+    pub rledbat: Rledbat,
     /// Send buffer: how much the application may have written that is not yet acknowledged. Without it there is no bound.
     #[parameter(above = Some(Bytes(0)))]
     pub send_buffer: Option<Bytes>,
@@ -170,12 +187,20 @@ impl TcpConfig {
 
     /// What the congestion control of an endpoint with these options is built from. The seed is zero: give each flow its own.
     pub fn cc_config(&self) -> CcConfig {
-        let mss = self.payload();
+        self.cc_config_of(self.payload())
+    }
+
+    /// The same where a full segment carries `mss` bytes of payload.
+    pub(super) fn cc_config_of(&self, mss: u64) -> CcConfig {
         CcConfig {
             mss,
             initial_window: self.initial_window.bytes(mss),
             initial_ssthresh: self.initial_ssthresh.map_or(u64::MAX, |window| window.bytes(mss)),
             seed: 0,
+            saved: self
+                .saved_cwnd
+                .zip(self.saved_rtt)
+                .map(|(cwnd, rtt)| SavedPath { cwnd: cwnd.bytes(mss), rtt }),
         }
     }
 
@@ -187,6 +212,18 @@ impl TcpConfig {
             let value = Given::Text("true".to_owned());
             let allowed = "true only with a `tick`, such as 500ms".to_owned();
             faults.push(OutOfRange { parameter: "heartbeat", value, allowed });
+        }
+        for (parameter, value, other) in [
+            ("saved_cwnd", self.saved_cwnd.given().filter(|_| self.saved_rtt.is_none()), "saved_rtt"),
+            ("saved_rtt", self.saved_rtt.given().filter(|_| self.saved_cwnd.is_none()), "saved_cwnd"),
+        ] {
+            let allowed = format!("only with `{other}`, of the same connection");
+            faults.extend(value.map(|value| OutOfRange { parameter, value, allowed }));
+        }
+        if self.rledbat != Rledbat::No && !self.timestamps {
+            let value = Given::Text(self.rledbat.word().to_owned());
+            let allowed = "no, or another with `timestamps`: it goes by them".to_owned();
+            faults.push(OutOfRange { parameter: "rledbat", value, allowed });
         }
         faults
     }
@@ -242,6 +279,18 @@ mod tests {
             (
                 TcpConfig { pacing_gain_slow_start: 0.0, ..default() },
                 "`pacing_gain_slow_start` is 0; allowed: above 0",
+            ),
+            (
+                TcpConfig { saved_cwnd: Some(Window::Segments(400.0)), ..default() },
+                "`saved_cwnd` is 400p; allowed: only with `saved_rtt`, of the same connection",
+            ),
+            (
+                TcpConfig { saved_rtt: Some(TimeDelta::from_millis(80)), ..default() },
+                "`saved_rtt` is 80ms; allowed: only with `saved_cwnd`, of the same connection",
+            ),
+            (
+                TcpConfig { rledbat: Rledbat::Ledbat, timestamps: false, ..default() },
+                "`rledbat` is ledbat; allowed: no, or another with `timestamps`: it goes by them",
             ),
         ] {
             assert_eq!(config.validate().unwrap_err().to_string(), message);

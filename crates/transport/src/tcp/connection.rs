@@ -30,7 +30,8 @@ enum Control {
 #[derive(Clone, Copy, Debug)]
 struct ResetAt {
     seq: u64,
-    ack: u64,
+    /// What it acknowledges, if the other side's segment did not name the place.
+    ack: Option<u64>,
 }
 
 /// Takes the segments that a connection sends.
@@ -130,7 +131,7 @@ impl<C: CongestionControl> Connection<C> {
             return;
         }
         if !matches!(self.state, State::Closed | State::Listen) {
-            self.send_reset(self.sender.nxt(), self.receiver.nxt());
+            self.send_reset(self.sender.nxt(), Some(self.receiver.nxt()));
         }
         self.finish(now, Outcome::Aborted);
     }
@@ -291,14 +292,16 @@ impl<C: CongestionControl> Connection<C> {
 
     // ---- Segments in ----
 
-    /// A segment arrived; `ce` if its IP header was marked congestion-experienced.
+    /// A segment arrived, with this ECN field in its IP header.
     // Always inlined: the caller's segment can stay in registers if nothing takes a reference to it.
     #[inline(always)]
-    pub fn handle_segment(&mut self, now: Timestamp, segment: &Segment, ce: bool) {
+    pub fn handle_segment(&mut self, now: Timestamp, segment: &Segment, ecn: Ecn) {
         const CONTROL: u16 = Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0;
         self.log.stats.segments_received += 1;
         if self.state == State::Established && segment.flags.0 & CONTROL == Flags::ACK.0 {
-            self.on_acknowledged(now, segment, ce);
+            if !self.on_acknowledged(now, segment, ecn) {
+                return;
+            }
             if segment.len > 0 {
                 self.on_payload(now, segment);
             } else if segment.seq < self.receiver.nxt() {
@@ -308,20 +311,24 @@ impl<C: CongestionControl> Connection<C> {
         } else {
             // A copy, here and wherever the common path ends, so that on it nothing takes a reference to the segment.
             let segment = *segment;
-            self.handle_control(now, &segment, ce);
+            self.handle_control(now, &segment, ecn);
         }
     }
 
-    /// Timestamps, ECN and acknowledgement of a segment.
+    /// Timestamps, ECN and acknowledgement of a segment. One that acknowledges what was never sent is answered and dropped (RFC 9293 section
+    /// 3.10.7.4). Returns whether it is to be looked at further.
     #[inline(always)]
-    fn on_acknowledged(&mut self, now: Timestamp, segment: &Segment, ce: bool) {
-        if self.receiver.on_header(segment, ce) {
-            self.log.stats.ce_marks += 1;
-        }
-        if !self.sender.on_ack(now, segment, &mut self.log) {
-            // It acknowledges what was never sent (RFC 9293 section 3.10.7.4).
+    fn on_acknowledged(&mut self, now: Timestamp, segment: &Segment, ecn: Ecn) -> bool {
+        let sound = segment.ack <= self.sender.nxt();
+        if sound {
+            if self.receiver.on_header(segment, ecn) {
+                self.log.stats.ce_marks += 1;
+            }
+            self.sender.on_ack(now, segment, &mut self.log);
+        } else {
             self.receiver.request_ack();
         }
+        sound
     }
 
     #[inline(always)]
@@ -340,6 +347,7 @@ impl<C: CongestionControl> Connection<C> {
         let fin = segment.flags.contains(Flags::FIN);
         let end = segment.seq + u64::from(segment.len) + u64::from(fin);
         let had_fin = self.receiver.fin_received();
+        self.receiver.steer(now, segment);
         let arrived = self.receiver.on_data(now, segment.seq, end, fin);
         self.log.stats.duplicate_bytes += arrived.duplicate;
         if !had_fin && self.receiver.fin_received() {
@@ -419,7 +427,7 @@ impl<C: CongestionControl> Connection<C> {
         {
             return Some(out);
         }
-        // SACK blocks go out without payload: a full segment would not fit beside them.
+        // SACK blocks and the AccECN option go out without payload: a full segment would not fit beside them.
         if self.receiver.is_ack_due() && self.receiver.is_ack_special() && self.state.is_synchronised() {
             return Some(self.make_ack(now));
         }
@@ -447,7 +455,7 @@ impl<C: CongestionControl> Connection<C> {
         self.make_plain_ack(now)
     }
 
-    /// An acknowledgement without SACK blocks.
+    /// An acknowledgement without SACK blocks or AccECN option.
     #[inline(always)]
     fn make_plain_ack(&mut self, now: Timestamp) -> (Segment, Ecn) {
         let segment = self.receiver.header(now, self.sender.nxt());
@@ -471,9 +479,10 @@ impl<C: CongestionControl> Connection<C> {
             Control::Reset(at) => {
                 let ResetAt { seq, ack } = *at;
                 self.sender.cancel_probes();
-                let timestamps = self.receiver.timestamp_option(now);
-                let flags = Flags::RST.with(Flags::ACK);
-                let segment = Segment { seq, ack, flags, timestamps, ..Segment::default() };
+                // Only an end that has a connection has timestamps.
+                let timestamps = self.receiver.timestamp_option(now).filter(|_| self.receiver.nxt() > 0);
+                let flags = if ack.is_some() { Flags::RST.with(Flags::ACK) } else { Flags::RST };
+                let segment = Segment { seq, ack: ack.unwrap_or(0), flags, timestamps, ..Segment::default() };
                 self.log.count_sent(&segment);
                 return Some((segment, self.receiver.codepoint()));
             }
@@ -494,7 +503,7 @@ impl<C: CongestionControl> Connection<C> {
         }
     }
 
-    fn send_reset(&mut self, seq: u64, ack: u64) {
+    fn send_reset(&mut self, seq: u64, ack: Option<u64>) {
         self.sender.cancel_probes();
         self.control = Control::Reset(Box::new(ResetAt { seq, ack }));
     }

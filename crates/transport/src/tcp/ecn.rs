@@ -13,7 +13,7 @@
 //! * [`Feedback::Accurate`], RFC 9768: AE, CWR and ECE are the ACE field, which counts marked packets from 5 on, modulo 8. The first of several
 //!   marked segments is acknowledged at once, and so is a marked one while others wait (section 3.2.2.5.1). Where an acknowledgement is of so
 //!   many packets that the field may have gone round unseen, the sender takes it that it did as often as possible (section 3.2.2.5.2, the safe
-//!   algorithm of appendix A.1).
+//!   algorithm of appendix A.1). The AccECN option (`accecn.rs`) says it in bytes, and where it comes through nothing has to be assumed.
 //!
 //! The first two look alike in the handshake, so each end chooses for itself how it answers, by its options or its congestion control, as in
 //! Linux. The third is offered by all three flags on the SYN. A server that knows it answers with what it saw on the SYN's packet (section
@@ -21,9 +21,8 @@
 //!
 //! Departures: a server takes an ECN offer whatever the mark on the SYN's packet; Linux refuses that of an ECN-capable SYN, as DCTCP's is, unless
 //! it runs such a congestion control itself. With AccECN, SYNs are not ECN-capable (which section 3.2.2.1 and RFC 9331 let be), and what came on
-//! one is fed back as marked or not. There is no AccECN option (section 3.2.3): its byte counters tell apart what the safe algorithm assumes.
-//! Nothing on the path clears flags here, so what finds that out (sections 3.1.4, 3.2.2.3 and 3.2.2.4) is left out. Marks on pure acknowledgements are
-//! counted, but cause no acknowledgement of their own.
+//! one is fed back as marked or not. Nothing on the path clears flags here, so what finds that out (sections 3.1.4, 3.2.2.3 and 3.2.2.4) is left
+//! out. Marks on pure acknowledgements are counted, but cause no acknowledgement of their own.
 
 use warpline_core::parameter::Words;
 use warpline_core::{Ecn, Flags};

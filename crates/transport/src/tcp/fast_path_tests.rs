@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use warpline_core::{Bytes, Ecn, Flags, Segment, TimeDelta, Timestamp};
 
-use super::{Connection, EcnFeedback, Recovery, TcpConfig, TcpPreset};
+use super::{Connection, EcnFeedback, Recovery, Rledbat, TcpConfig, TcpPreset};
 use crate::cc::{Algorithm, Controller};
 use warpline_core::parameter::Choice;
 
@@ -92,7 +92,7 @@ fn run(config: &TcpConfig, cc: &Algorithm, fates: &[Fate], acts: &[(u64, bool, A
         Twins::new(|| Connection::server(config.clone(), control())),
     ];
     let mut now = Timestamp::ZERO;
-    let mut wire: BTreeMap<(Timestamp, u64), (usize, Segment, bool)> = BTreeMap::new();
+    let mut wire: BTreeMap<(Timestamp, u64), (usize, Segment, Ecn)> = BTreeMap::new();
     let (mut count, mut free_at) = (0u64, [Timestamp::ZERO; 2]);
     let mut acts = acts.iter().peekable();
     ends[0].both(|c| c.open(now));
@@ -107,7 +107,8 @@ fn run(config: &TcpConfig, cc: &Algorithm, fates: &[Fate], acts: &[(u64, bool, A
                 let fate = if spared { Fate::Arrives } else { fates[count as usize % fates.len()] };
                 let mut send = |at: Timestamp, ce: bool| {
                     count += 1;
-                    wire.insert((at, count), (1 - from, segment, ce && ecn != Ecn::NotEct));
+                    let ecn = if ce && ecn != Ecn::NotEct { Ecn::Ce } else { ecn };
+                    wire.insert((at, count), (1 - from, segment, ecn));
                 };
                 match fate {
                     Fate::Arrives => send(at, false),
@@ -139,9 +140,9 @@ fn run(config: &TcpConfig, cc: &Algorithm, fates: &[Fate], acts: &[(u64, bool, A
             acts.next();
         }
         if arrival <= now
-            && let Some((_, (to, segment, ce))) = wire.pop_first()
+            && let Some((_, (to, segment, ecn))) = wire.pop_first()
         {
-            ends[to].both(|c| c.handle_segment(now, &segment, ce));
+            ends[to].both(|c| c.handle_segment(now, &segment, ecn));
         }
     }
 }
@@ -187,7 +188,9 @@ fn config() -> impl Strategy<Value = TcpConfig> {
             ecn: on[4],
             ecn_feedback: [EcnFeedback::Auto, EcnFeedback::Dctcp, EcnFeedback::Accecn]
                 [usize::from(on[3]) + usize::from(on[7])],
+            accecn_option: on[1] || on[6],
             timestamps: on[5] || on[0],
+            rledbat: if on[0] && on[2] && on[4] { Rledbat::LedbatPlusPlus } else { Rledbat::No },
             prr: on[6] || on[1],
             limited_transmit: on[7] || on[2],
             recovery,

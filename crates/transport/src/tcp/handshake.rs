@@ -26,6 +26,8 @@ pub(super) struct Agreed {
     /// Selective acknowledgements.
     pub sack: bool,
     pub ecn: EcnUse,
+    /// Acknowledgements carry the AccECN option.
+    pub accecn_option: bool,
     /// Payload of a full segment that we send.
     pub payload: u64,
 }
@@ -120,11 +122,13 @@ impl Handshake {
         let timestamps = config.timestamps && segment.timestamps.is_some();
         let scaled = config.window_scaling && segment.syn.window_scale.is_some();
         let peer_mss = if segment.syn.mss == 0 { 536 } else { u32::from(segment.syn.mss) };
+        let ecn = self.agree_on_ecn(segment.flags);
         let agreed = Agreed {
             timestamps,
             scale: scaled.then(|| wanted_scale(config)),
             sack: config.sack && segment.syn.sack_permitted,
-            ecn: self.agree_on_ecn(segment.flags),
+            ecn,
+            accecn_option: ecn.is_accurate() && config.accecn_option,
             payload: payload(self.mss.min(peer_mss), timestamps),
         };
         self.agreed = Some(agreed);

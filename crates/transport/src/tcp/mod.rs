@@ -4,6 +4,7 @@
 //! segments to send ([`Connection::poll_transmit`]) and for its next deadline ([`Connection::poll_timeout`]). Payload
 //! is counted, not carried.
 
+mod accecn;
 mod config;
 mod connection;
 mod ecn;
@@ -14,6 +15,7 @@ mod log;
 mod preset;
 mod reassembly;
 mod receiver;
+mod rledbat;
 mod rtt;
 mod sender;
 mod state;
@@ -24,6 +26,7 @@ pub use config::{Recovery, RtoVariance, TcpConfig};
 pub use connection::{Connection, Transmit};
 pub use ecn::EcnFeedback;
 pub use preset::TcpPreset;
+pub use rledbat::Rledbat;
 pub use rtt::Rtt;
 pub use state::{Outcome, State};
 pub use stats::Stats;

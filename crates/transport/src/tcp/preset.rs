@@ -11,7 +11,7 @@ use super::window::Window;
 #[non_exhaustive]
 pub enum TcpPreset {
     /// As Linux does today: SACK, DSACK, timestamps, window scaling, RACK-TLP, PRR, limited transmit, undo, initial window 10, delayed ACKs of
-    /// 40 ms, smallest RTO 200 ms. The default.
+    /// 40 ms after 16 quick ones, smallest RTO 200 ms. The default.
     #[default]
     Modern,
     /// 4.3BSD-Tahoe: no options at all, a 500 ms clock, initial window 1.
@@ -51,6 +51,7 @@ impl TcpPreset {
             prr: false,
             undo: false,
             cwnd_validation: false,
+            quick_acks: 0,
             rto_variance: RtoVariance::Rfc6298,
             ..TcpConfig::default()
         };

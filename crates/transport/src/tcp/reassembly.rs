@@ -4,18 +4,22 @@
 /// as fit into its largest default receive buffer (`tcp_rmem`, 6 MiB) if each is the smallest segment, which it charges with 768 bytes.
 pub(super) const MAX_RANGES: usize = (6 << 20) / 768;
 
-/// Bytes that arrived before, and the last stretch of them.
+/// Bytes that arrived before, and the first stretch of them: as in Linux (tcp_dsack_extend), a D-SACK grows as long as it is one stretch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Overlap {
     pub bytes: u64,
-    pub last: Option<(u64, u64)>,
+    pub first: Option<(u64, u64)>,
 }
 
 impl Overlap {
     fn add(&mut self, start: u64, end: u64) {
         if start < end {
             self.bytes += end - start;
-            self.last = Some((start, end));
+            match &mut self.first {
+                Some(first) if first.1 == start => first.1 = end,
+                Some(_) => {}
+                None => self.first = Some((start, end)),
+            }
         }
     }
 }

@@ -1,18 +1,23 @@
-//! The receiving side: reassembly, the window offered, when to acknowledge, and the SACK blocks to send.
+//! The receiving side: reassembly, the window offered, when to acknowledge, and the SACK blocks to send. `feedback` has what few receivers do.
+
+mod feedback;
 
 use std::num::NonZeroU64;
 
 use warpline_core::{Ecn, Flags, SackBlocks, Segment, TimeDelta, Timestamp};
 
+use super::accecn::{ByteCounters, sack_room};
 use super::config::TcpConfig;
 use super::ecn::Echo;
 use super::handshake::Agreed;
 use super::reassembly::{Ahead, Overlap};
+use super::rledbat::WindowControl;
+use feedback::Unusual;
 
 /// Receive state of one connection. Positions include the FIN's byte.
-// Two cache lines, both of which every segment with payload touches; ranges only where something is missing.
+// Two cache lines, both of which every segment with payload touches; ranges only where something is missing. The third is for few connections.
 #[derive(Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub(super) struct Receiver {
     /// Next byte expected.
     nxt: u64,
@@ -28,7 +33,8 @@ pub(super) struct Receiver {
     dsack: Option<(u64, NonZeroU64)>,
     /// What arrived out of order: allocated when something does, and then kept.
     ahead: Option<Box<Ahead>>,
-    buffer: u64,
+    /// Most that is offered: the buffer, or less where the sender is [steered](Self::steer). A multiple of what windows are counted in.
+    offer: u64,
     /// Next byte the application takes; follows `nxt` when `auto_read`.
     read: u64,
     /// Longest delay of an acknowledgement; zero for none.
@@ -58,9 +64,14 @@ pub(super) struct Receiver {
     /// Whether the application takes bytes at once.
     auto_read: bool,
     dsack_on: bool,
-    /// Something arrived out of order, and a gap before it is still open.
-    gap: bool,
+    unusual: Unusual,
     scale: u8,
+
+    buffer: u64,
+    /// What arrived with which codepoint, where the AccECN option says so.
+    counters: Option<Box<ByteCounters>>,
+    /// What bounds the window, where that is not only the buffer.
+    control: Option<Box<WindowControl>>,
 }
 
 /// See `Receiver::early`: further apart than any two acknowledgements.
@@ -77,6 +88,11 @@ pub(super) struct Arrived {
 
 impl Receiver {
     pub(super) fn new(config: &TcpConfig) -> Self {
+        let control = WindowControl::new(config);
+        let offer =
+            config.receive_buffer.0.min(control.as_ref().map_or(u64::MAX, |control| control.window()));
+        let mut unusual = Unusual::default();
+        unusual.set(Unusual::STEERED, control.is_some());
         Receiver {
             nxt: 0,
             edge: 0,
@@ -85,7 +101,7 @@ impl Receiver {
             fin_at: NO_FIN,
             dsack: None,
             ahead: None,
-            buffer: config.receive_buffer.0,
+            offer,
             read: 1,
             delay: config.delayed_ack,
             ts_recent: 0,
@@ -102,8 +118,11 @@ impl Receiver {
             sack: false,
             auto_read: true,
             dsack_on: config.dsack,
-            gap: false,
+            unusual,
             scale: 0,
+            buffer: config.receive_buffer.0,
+            counters: None,
+            control,
         }
     }
 
@@ -117,10 +136,15 @@ impl Receiver {
         self.sack = agreed.sack;
         self.echo = Echo::new(agreed.ecn.feedback);
         self.codepoint = agreed.ecn.control;
+        self.counters = agreed.accecn_option.then(|| Box::new(ByteCounters::new()));
         if segment.flags.contains(Flags::ACK)
             && let Some(ace) = self.echo.on_syn_ack(ce)
         {
             self.early = HANDSHAKE + u32::from(ace);
+        }
+        if !self.timestamps {
+            self.control = None;
+            self.unusual.set(Unusual::STEERED, false);
         }
         self.set_scale(agreed.scale.unwrap_or(0));
     }
@@ -144,6 +168,7 @@ impl Receiver {
         self.buffer = self.buffer.min(65_535 << scale);
         // A buffer below one unit of the scale cannot be expressed; the scale is chosen from the buffer, so it can.
         self.buffer = (self.buffer >> scale << scale).max(1 << scale);
+        self.set_offer();
     }
 
     /// Next byte expected.
@@ -180,7 +205,7 @@ impl Receiver {
 
     /// Timestamps and ECN of any segment. Returns whether it brought a congestion mark.
     #[inline(always)]
-    pub(super) fn on_header(&mut self, segment: &Segment, ce: bool) -> bool {
+    pub(super) fn on_header(&mut self, segment: &Segment, ecn: Ecn) -> bool {
         if let Some((value, _)) = segment.timestamps
             && segment.seq <= self.last_ack_sent
             && value.wrapping_sub(self.ts_recent) as i32 >= 0
@@ -188,13 +213,14 @@ impl Receiver {
             // RFC 7323 section 4.3: the earliest unacknowledged segment's value is echoed.
             self.ts_recent = value;
         }
-        self.echo.is_on() && self.on_ecn(segment.flags, segment.len > 0, ce)
+        self.echo.is_on() && self.on_ecn(segment.flags, segment.seq, segment.len, ecn)
     }
 
     /// ECN of any segment. Returns whether it brought a congestion mark.
     #[inline(never)]
-    fn on_ecn(&mut self, flags: Flags, data: bool, ce: bool) -> bool {
-        let noted = self.echo.on_segment(flags, data, ce, self.unacked > 0);
+    fn on_ecn(&mut self, flags: Flags, seq: u64, len: u32, ecn: Ecn) -> bool {
+        let noted = self.echo.on_segment(flags, len > 0, ecn == Ecn::Ce, self.unacked > 0);
+        self.count_bytes(seq, len, ecn);
         if noted.turned {
             self.on_turn();
         }
@@ -233,18 +259,24 @@ impl Receiver {
         Segment { window, ack: self.nxt, timestamps: self.timestamp_option(now), ..Segment::default() }
     }
 
-    /// A pure acknowledgement, with SACK blocks if there are any.
+    /// A pure acknowledgement, with SACK blocks and the AccECN option if there are any.
     pub(super) fn make_ack(&mut self, now: Timestamp, seq: u64) -> Segment {
         if self.is_early_due() {
             return self.make_early_ack(now, seq);
         }
         let mut segment = self.header(now, seq);
+        let mut others = if self.timestamps { 12 } else { 0 };
+        let option = self.take_accecn_option(others);
         if self.has_sack() {
-            // 40 bytes of options hold four blocks, or three beside timestamps (RFC 2018 section 3).
-            let blocks = self.sack_blocks(if self.timestamps { 3 } else { 4 });
+            others += option.map_or(0, |option| option.len());
+            // Four blocks alone, or three beside timestamps (RFC 2018 section 3).
+            let blocks = self.sack_blocks(sack_room(others));
             if self.sack {
                 segment.sack = blocks;
             }
+        }
+        if let Some(option) = option {
+            segment.set_accecn(&option);
         }
         segment
     }
@@ -255,8 +287,9 @@ impl Receiver {
         let early = std::mem::take(&mut self.early);
         if early >= HANDSHAKE {
             self.echo = echo.saying((early - HANDSHAKE) as u8);
-            let segment = self.header(now, seq);
+            let mut segment = self.header(now, seq);
             self.echo = echo;
+            self.add_all_counters(&mut segment);
             return segment;
         }
         self.nxt = self.last_ack_sent + u64::from(early);
@@ -275,12 +308,19 @@ impl Receiver {
     /// Whether there are SACK blocks or a D-SACK to send.
     #[inline]
     fn has_sack(&self) -> bool {
-        self.gap && !self.recent().is_empty() || self.dsack.is_some()
+        self.unusual.any(Unusual::GAP) && !self.recent().is_empty() || self.dsack.is_some()
     }
-    /// Whether the acknowledgement that is due is more than the state of things: it has SACK blocks, or an earlier one goes first.
+    /// Whether the acknowledgement that is due is more than the state of things: it has SACK blocks or the AccECN option, or an earlier one goes
+    /// first.
     #[inline]
     pub(super) fn is_ack_special(&self) -> bool {
-        self.has_sack() || self.is_early_due()
+        self.unusual.any(Unusual::GAP | Unusual::OPTION) && self.has_feedback()
+            || self.dsack.is_some()
+            || self.is_early_due()
+    }
+    /// Whether there are ranges to report, or bytes that came marked.
+    fn has_feedback(&self) -> bool {
+        self.unusual.any(Unusual::OPTION) || !self.recent().is_empty()
     }
     /// The out-of-order ranges that changed last, most recent first.
     fn recent(&self) -> &[(u64, u64)] {
@@ -324,12 +364,12 @@ impl Receiver {
     /// free (receiver side of silly window avoidance, RFC 1122 section 4.2.3.3).
     fn right_edge(&self) -> u64 {
         if self.auto_read {
-            return self.edge.max(self.nxt + self.buffer);
+            return self.edge.max(self.nxt + self.offer);
         }
-        let free = self.buffer.saturating_sub(self.unread()) >> self.scale << self.scale;
+        let free = self.buffer.saturating_sub(self.unread()).min(self.offer) >> self.scale << self.scale;
         let step = u64::from(self.full).min(self.buffer / 2);
         let edge = self.nxt + free;
-        let moves = edge >= self.edge + step || free == self.buffer;
+        let moves = edge >= self.edge + step || free == self.offer;
         // A FIN may have come one past the edge.
         if moves { edge.max(self.edge) } else { self.edge.max(self.nxt) }
     }
@@ -341,11 +381,11 @@ impl Receiver {
         self.unacked = 0;
         self.delayed_until = Timestamp::NEVER;
         self.last_ack_sent = self.nxt;
-        let whole = self.nxt + self.buffer;
+        let whole = self.nxt + self.offer;
         let window = if self.auto_read && whole >= self.edge && !syn {
-            // The usual case. The buffer is a multiple of the scale that windows can express.
-            debug_assert_eq!(self.buffer, self.partial_window(false));
-            self.buffer
+            // The usual case. The offer is a multiple of the scale that windows can express.
+            debug_assert_eq!(self.offer, self.partial_window(false));
+            self.offer
         } else {
             self.partial_window(syn)
         };
@@ -357,7 +397,7 @@ impl Receiver {
     fn partial_window(&self, syn: bool) -> u64 {
         if syn {
             // Windows of SYN segments are not scaled (RFC 7323 section 2.2).
-            return self.buffer.min(65_535);
+            return self.offer.min(65_535);
         }
         let window = self.right_edge() - self.nxt;
         let unit = (1u64 << self.scale) - 1;
@@ -378,12 +418,20 @@ impl Receiver {
     /// Whether [`on_in_order`](Self::on_in_order) applies to `start..end`.
     #[inline(always)]
     pub(super) fn is_simple(&self, start: u64, end: u64) -> bool {
-        start == self.nxt && !self.gap && end <= self.edge && self.fin_at == NO_FIN && self.unread() == 0
+        start == self.nxt
+            && !self.unusual.any(Unusual::GAP | Unusual::STEERED)
+            && end <= self.edge
+            && self.fin_at == NO_FIN
+            && self.unread() == 0
     }
 
     /// A segment with `len` bytes of payload arrived.
     #[inline(never)]
     fn note_full(&mut self, len: u32) {
+        if self.full == 0 {
+            let half = self.buffer / (2 * u64::from(len.max(1)));
+            self.quick = self.quick.min(if half == 0 { 2 } else { half.min(u64::from(u32::MAX)) as u32 });
+        }
         self.full = self.full.max(len);
         self.ack_at = u32::from(self.ack_after).saturating_mul(self.full);
     }
@@ -433,7 +481,7 @@ impl Receiver {
             self.report_duplicate(start, self.nxt);
         }
         if from == self.nxt {
-            let had_gap = self.gap;
+            let had_gap = self.unusual.any(Unusual::GAP);
             self.nxt = end;
             if fin {
                 self.fin_at = end - 1;
@@ -448,7 +496,7 @@ impl Receiver {
             self.schedule(now, had_gap || fin || duplicate > 0);
         } else {
             let overlap = self.ahead.get_or_insert_default().insert(from, end);
-            self.gap = true;
+            self.unusual.set(Unusual::GAP, true);
             duplicate += self.report_overlap(overlap);
             if fin {
                 self.fin_at = self.fin_at.min(end - 1);
@@ -466,7 +514,7 @@ impl Receiver {
         if nxt == last {
             ahead.clear();
         }
-        self.gap = !ahead.ranges().is_empty();
+        self.unusual.set(Unusual::GAP, !ahead.ranges().is_empty());
         self.nxt = nxt;
         self.report_overlap(overlap)
     }
@@ -478,9 +526,9 @@ impl Receiver {
         }
     }
 
-    /// Reports the part of a segment that had arrived before. Returns its size.
+    /// Reports the part of a segment that had arrived before, unless a lower one is reported. Returns its size.
     fn report_overlap(&mut self, overlap: Overlap) -> u64 {
-        if let Some((start, end)) = overlap.last.filter(|_| self.dsack_on) {
+        if let Some((start, end)) = overlap.first.filter(|_| self.dsack_on && self.dsack.is_none()) {
             self.dsack = NonZeroU64::new(end).map(|end| (start, end));
         }
         overlap.bytes

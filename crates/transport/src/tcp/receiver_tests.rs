@@ -6,7 +6,8 @@ use super::super::reassembly::MAX_RANGES;
 use super::*;
 
 fn receiver() -> Receiver {
-    let mut r = Receiver::new(&TcpConfig { receive_buffer: Bytes(100_000), ..TcpConfig::default() });
+    let mut r =
+        Receiver::new(&TcpConfig { receive_buffer: Bytes(100_000), quick_acks: 0, ..TcpConfig::default() });
     r.set_scale(1);
     r.nxt = 1;
     r.acknowledge(false);

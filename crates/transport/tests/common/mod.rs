@@ -66,7 +66,13 @@ impl TestReno {
     pub fn fixed(cwnd: u64) -> Self {
         TestReno {
             fixed: true,
-            ..TestReno::new(CcConfig { mss: 1448, initial_window: cwnd, initial_ssthresh: u64::MAX, seed: 0 })
+            ..TestReno::new(CcConfig {
+                mss: 1448,
+                initial_window: cwnd,
+                initial_ssthresh: u64::MAX,
+                seed: 0,
+                saved: None,
+            })
         }
     }
 }
@@ -221,7 +227,7 @@ pub struct Wire {
     pub seen: Vec<Sighting>,
     pub keep_sightings: bool,
     pub check_windows: bool,
-    flying: BTreeMap<(Timestamp, u64), (bool, Segment, bool)>,
+    flying: BTreeMap<(Timestamp, u64), (bool, Segment, Ecn)>,
     number: u64,
     rng: Stream,
     /// Highest byte sent by each side.
@@ -326,7 +332,10 @@ impl Wire {
                 at += TimeDelta::from_nanos(self.rng.below(channel.jitter.as_nanos()));
             }
             self.number += 1;
-            self.flying.insert((at + channel.delay + extra, self.number), (from_client, segment, ce));
+            self.flying.insert(
+                (at + channel.delay + extra, self.number),
+                (from_client, segment, if ce { Ecn::Ce } else { ecn }),
+            );
         }
     }
 
@@ -349,9 +358,9 @@ impl Wire {
             if at > self.now {
                 break;
             }
-            let Some((from_client, segment, ce)) = self.flying.remove(&(at, number)) else { break };
+            let Some((from_client, segment, ecn)) = self.flying.remove(&(at, number)) else { break };
             let to = if from_client { &mut self.server } else { &mut self.client };
-            to.handle_segment(self.now, &segment, ce);
+            to.handle_segment(self.now, &segment, ecn);
             self.pump();
         }
         for conn in [&mut self.client, &mut self.server] {

@@ -8,7 +8,7 @@ use super::machines::Machines;
 use super::plan::Guests;
 use crate::run::RunError;
 use crate::run::course::Account;
-use crate::run::endpoints::{Accounting, Attached, Ending, Ground, Named, Paced, Planned};
+use crate::run::endpoints::{Accounting, Attached, Door, Ending, Ground, Named, Paced, Planned};
 use crate::run::programs::Readiness;
 use crate::run::routers::Traffic;
 use crate::run::session::Session;
@@ -16,6 +16,10 @@ use crate::run::session::Session;
 impl Planned for Guests {
     fn hosts(&self) -> &[Named] {
         self.hosts()
+    }
+
+    fn doors(&self) -> Vec<Option<Door>> {
+        self.doors().to_vec()
     }
 
     fn introduce(&self, traffic: &mut Traffic) {

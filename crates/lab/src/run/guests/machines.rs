@@ -109,8 +109,8 @@ impl Machines {
         let mut all = Vec::new();
         for (machine, config) in self.machines.iter_mut().zip(&self.guests.machines) {
             let Some(nic) = machine.take_nic() else { continue };
-            let guests: Vec<_> =
-                config.order.hosts.iter().map(|host| (host.name.clone(), host.vlan)).collect();
+            let name = |number: usize| config.order.hosts[number].name.clone();
+            let guests: Vec<_> = config.order.ports().map(|(number, vlan)| (name(number), vlan)).collect();
             let made = ports(nic, &guests);
             let (device, own) =
                 made.map_err(|error| RunError::Live(format!("cannot watch a guest: {error}")))?;
@@ -210,6 +210,8 @@ mod tests {
                 mtu: 1500,
                 cc: None,
                 sysctl: vec![],
+                interfaces: vec![],
+                tc: vec![],
             }
         };
         let role = Role::Send { to: NodeId(1).ipv4().into(), port: 5001, bytes: None };

@@ -3,18 +3,24 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use warpline_core::{Streams, Timestamp};
+use warpline_core::{NodeId, Streams, Timestamp};
 use warpline_guest::machine::Timing;
-use warpline_guest::order::{ConditionOrder, FlowOrder, HostOrder, Order, ProgramOrder, Role};
+use warpline_guest::order::{
+    ConditionOrder, FlowOrder, HostOrder, InterfaceOrder, Order, ProgramOrder, Role,
+};
 use warpline_guest::{Console, MachineConfig, frame};
+use warpline_net::routing::{Metric, Router};
 
-use crate::run::RunError;
 use crate::run::build::guest_port;
+use crate::run::endpoints::Door;
 use crate::run::programs::{self, Readiness, machine_names};
-use crate::run::routers::{Known, StreamKey, Traffic};
+use crate::run::routers::{Known, StreamKey, Traffic, paths};
+use crate::run::{ETHERNET_MTU, RunError};
 use warpline_results::ProgramRow;
 use warpline_scenario::addresses::AddressPlan;
 use warpline_scenario::endpoint::Guest;
+use warpline_scenario::expand::Speed;
+use warpline_scenario::forwarding::{Interface, tc_words};
 use warpline_scenario::{Application, ClockMode, Expanded, Expect, Host, Scenario};
 
 /// Memory of a machine in bytes, and what each host and each end of a flow adds. Only what is used is taken.
@@ -55,8 +61,11 @@ pub(super) struct FlowEntry {
 /// All guests of a run.
 #[derive(Debug)]
 pub(in crate::run) struct Guests {
-    /// Names and nodes of the hosts, machine by machine, in the order of their numbers in the lock-step.
+    /// Names and nodes of the hosts, machine by machine, in the order of their numbers in the lock-step. A host that forwards stands there once for
+    /// each of its interfaces.
     hosts: Vec<(String, u32)>,
+    /// The links of those that are interfaces.
+    doors: Vec<Option<Door>>,
     pub(in crate::run) machines: Vec<MachineConfig>,
     pub(super) programs: Vec<ProgramEntry>,
     pub(super) flows: Vec<FlowEntry>,
@@ -66,7 +75,13 @@ pub(in crate::run) struct Guests {
 impl Guests {
     /// Machines that do not come from a scenario. `hosts` are the names and nodes of their hosts, machine by machine.
     pub(in crate::run) fn of(hosts: Vec<(String, u32)>, machines: Vec<MachineConfig>) -> Self {
-        Guests { hosts, machines, programs: Vec::new(), flows: Vec::new(), known: Vec::new() }
+        let doors = vec![None; hosts.len()];
+        Guests { hosts, doors, machines, programs: Vec::new(), flows: Vec::new(), known: Vec::new() }
+    }
+
+    /// The links of the ports that are interfaces of hosts that forward.
+    pub(super) fn doors(&self) -> &[Option<Door>] {
+        &self.doors
     }
 
     /// Names and nodes of the hosts, in the order of their ports.
@@ -95,6 +110,7 @@ impl Guests {
         let names = machine_names(scenario);
         let mut guests = Guests {
             hosts: Vec::new(),
+            doors: Vec::new(),
             machines: Vec::new(),
             programs: Vec::new(),
             flows: Vec::new(),
@@ -102,6 +118,7 @@ impl Guests {
         };
         // The machine of each guest, and its number there.
         let mut places: BTreeMap<u32, (usize, u32)> = BTreeMap::new();
+        let mut routes = Router::new(paths::graph(expanded), Metric::Delay);
         for (index, name) in names.iter().enumerate() {
             let mut order = Order {
                 end: scenario.duration.0.as_nanos(),
@@ -113,8 +130,24 @@ impl Guests {
                 let Some(node) = expanded.nodes.find(&host.name) else { continue };
                 let number = order.hosts.len() as u32;
                 places.insert(node, (index, number));
-                guests.hosts.push((host.name.clone(), node));
-                order.hosts.push(host_order((host, guest), number, plan.of(node as usize), mtu(node)));
+                let vlan = frame::VLANS.start() + order.ports().count() as u16;
+                let mut own = host_order((host, guest), vlan, plan.of(node as usize), mtu(node));
+                if guest.forwards {
+                    let first = order.interfaces().count() as u32 + 1;
+                    let interfaces = expanded.interfaces(node as usize);
+                    own.interfaces =
+                        interface_orders((expanded, plan), node, &interfaces, (first, vlan), &mut routes);
+                    for interface in &interfaces {
+                        guests.hosts.push((format!("{}>{}", host.name, interface.name), node));
+                        guests
+                            .doors
+                            .push(Some(Door { sends: interface.sends, receives: interface.receives }));
+                    }
+                } else {
+                    guests.hosts.push((host.name.clone(), node));
+                    guests.doors.push(None);
+                }
+                order.hosts.push(own);
                 guests.add_programs(
                     scenario,
                     host,
@@ -305,13 +338,13 @@ fn largest_buffer(sysctl: &[(String, String)]) -> u64 {
     buffers.filter_map(|(_, value)| last(value)).max().unwrap_or(0)
 }
 
+/// The order of a host that has, or would have, the VLAN `vlan`.
 fn host_order(
     (host, guest): (&Host, &Guest),
-    number: u32,
+    vlan: u16,
     (v4, v6): (std::net::Ipv4Addr, std::net::Ipv6Addr),
     mtu: u32,
 ) -> HostOrder {
-    let vlan = number as u16 + frame::VLANS.start();
     HostOrder {
         name: host.name.clone(),
         vlan,
@@ -321,5 +354,47 @@ fn host_order(
         mtu,
         cc: guest.cc.clone(),
         sysctl: guest.sysctl.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+        interfaces: Vec::new(),
+        tc: guest.tc.iter().map(|command| tc_words(command)).collect(),
     }
+}
+
+/// The orders of the interfaces of a host that forwards, on `node`. `first` are the device and the VLAN of the first of them. Each is the route to
+/// the nodes whose packets take its link by the scenario's routing.
+fn interface_orders(
+    (expanded, plan): (&Expanded, &AddressPlan),
+    node: u32,
+    interfaces: &[Interface],
+    first: (u32, u16),
+    routes: &mut Router,
+) -> Vec<InterfaceOrder> {
+    let order = |(interface, number): (&Interface, u16)| {
+        let kind = interface.sends.map(|link| expanded.links.at(link).kind);
+        let vlan = first.1 + number;
+        InterfaceOrder {
+            name: interface.name.clone(),
+            device: first.0 + u32::from(number),
+            vlan,
+            mac: frame::mac(vlan),
+            mtu: kind.and_then(|kind| kind.mtu).unwrap_or(ETHERNET_MTU),
+            // Where the rate changes, the link's own queue holds what the kernel sends too fast.
+            rate: kind.and_then(|kind| match kind.speed {
+                Speed::Constant(rate) => Some(rate.as_bps()),
+                _ => None,
+            }),
+            framing: kind.map_or(0, |kind| kind.framing as u32),
+            routes: Vec::new(),
+        }
+    };
+    let mut orders: Vec<InterfaceOrder> = interfaces.iter().zip(0..).map(order).collect();
+    for to in (0..expanded.nodes.len() as u32).filter(|&to| to != node) {
+        let Ok(links) = routes.route(NodeId(node), NodeId(to)) else { continue };
+        let own =
+            interfaces.iter().position(|own| own.sends.is_some() && own.sends == links.first().copied());
+        if let Some(own) = own {
+            let (v4, v6) = plan.of(to as usize);
+            orders[own].routes.extend([IpAddr::V4(v4), IpAddr::V6(v6)]);
+        }
+    }
+    orders
 }

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use warpline_core::TimeDelta;
 use warpline_guest::Machine;
-use warpline_guest::order::{Ending, FlowReport, ProgramReport, Report, Role, SAMPLES, Sample, TcpInfo};
+use warpline_guest::order::{
+    Ending, FlowReport, ProgramReport, Report, Role, SAMPLES, Sample, TcpInfo, queues_file,
+};
 
 use super::plan::{End, FlowEntry, Guests};
 use crate::run::RunError;
@@ -74,6 +76,9 @@ impl<'a> GuestResults<'a> {
             .judge(judged, out, evidence)
             .map_err(|error| RunError::Live(format!("cannot store the output of the programs: {error}")))?;
         account.failures.extend(wrong);
+        self.keep_queues(out).map_err(|error| {
+            RunError::Live(format!("cannot store the state of a guest's queues: {error}"))
+        })?;
         let samples = self.samples(traffic, session.scenario.sample_interval.0);
         session.sinks.each(|sink| sink.flow_samples(&samples))?;
         account.failures.extend(self.complete(&mut account.flows, traffic, session.scenario.warmup.0));
@@ -122,6 +127,19 @@ impl<'a> GuestResults<'a> {
             rows.push(row);
         }
         Ok((rows, failures))
+    }
+
+    /// Copies what `tc` showed of the queues of hosts at the end to `out`, the run directory.
+    fn keep_queues(&self, out: &Path) -> std::io::Result<()> {
+        for (number, machine) in self.guests.machines.iter().enumerate() {
+            for host in &machine.order.hosts {
+                let shown = self.share(number, &queues_file(&host.name));
+                if shown.exists() {
+                    std::fs::copy(shown, out.join(format!("qdisc-{}.json", host.name)))?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Adds the kernels' figures to the rows of flows that guests sent, and the errors of all flows that guests carried.

@@ -8,9 +8,10 @@
 //! pings, report that nothing listens (for ports and protocols; for TCP by a reset), and report packets that they cannot forward. Simulated
 //! hosts that talk to programs are in `models`.
 
+mod crossings;
 mod limiter;
 mod models;
-mod paths;
+pub(in crate::run) mod paths;
 mod traffic;
 
 use std::collections::BTreeMap;
@@ -32,9 +33,10 @@ use warpline_scenario::addresses::AddressPlan;
 
 use crate::hosts::ModelHosts;
 use crate::run::course::Measured;
+pub(in crate::run) use crossings::Crossings;
 use limiter::Limiter;
 pub(in crate::run) use models::Models;
-pub(in crate::run) use paths::Paths;
+pub(in crate::run) use paths::{End, Paths};
 pub(in crate::run) use traffic::{Known, StreamKey, Traffic};
 
 /// Marks the flow numbers of live packets (a hash of addresses and ports), so that they differ from those of simulated flows.
@@ -76,6 +78,16 @@ struct UnderWay {
     /// Time to live on the link that it started on.
     ttl: u8,
     label: Label,
+    /// The identification of the image of a simulated flow's packet, if it is one.
+    image: Option<u16>,
+}
+
+/// What is for a node of the caller.
+enum Left {
+    /// A datagram, for a simulated host that talks to programs.
+    Datagram(u32),
+    /// A packet of a simulated flow.
+    Packet(Packet),
 }
 
 /// The routers, and the paths between live hosts.
@@ -83,10 +95,10 @@ struct UnderWay {
 pub(in crate::run) struct Routers {
     plan: AddressPlan,
     paths: Paths,
-    /// The nodes that datagrams come from and go to: live hosts in the order of their ports, then simulated hosts that talk to programs.
-    ends: Vec<u32>,
-    /// How many of them are live.
-    live: usize,
+    /// Where datagrams come from and go to: live hosts in the order of their ports, then simulated hosts that talk to programs.
+    ends: Vec<End>,
+    /// Packets of simulated flows in guests that forward.
+    crossings: Crossings,
     /// The index of each node among them.
     places: Vec<Option<usize>>,
     /// The MTU of each node's interface, in bytes.
@@ -103,23 +115,23 @@ pub(in crate::run) struct Routers {
 }
 
 impl Routers {
-    /// Routers between `ends`, the first `live` of which are the nodes of the ports, in order. `mtu` is the MTU of each node's interface.
+    /// Routers between `ends`, of which those with ports come first, in order. `mtu` is the MTU of each node's interface.
     pub(in crate::run) fn new(
         plan: AddressPlan,
         paths: Paths,
-        ends: Vec<u32>,
-        live: usize,
+        ends: Vec<End>,
+        crossings: Crossings,
         mtu: Vec<u32>,
     ) -> Self {
         let mut places = vec![None; mtu.len()];
-        for (place, &node) in ends.iter().enumerate() {
-            places[node as usize] = Some(place);
+        for (place, end) in ends.iter().enumerate() {
+            places[end.node as usize] = Some(place);
         }
         Routers {
             plan,
             paths,
             ends,
-            live,
+            crossings,
             places,
             mtu,
             under_way: Vec::new(),
@@ -141,16 +153,27 @@ impl Routers {
         let bytes = gate.pool().datagram(arrival.handle);
         let destination = ip::addresses(bytes).map(|(_, to)| self.plan.owner(to));
         let header = gate.pool().header(arrival.handle);
-        let label = Label::of(models, bytes, &header);
-        let ends = (self.ends[host], destination.flatten());
-        self.traffic.on_sent(arrival.at, label.flow, ends, bytes, &header);
+        let own = &self.ends[host];
+        // A guest that forwards sends other hosts' datagrams, too.
+        let forwarded = own.door.is_some()
+            && ip::addresses(bytes).is_some_and(|(from, _)| self.plan.owner(from) != Some(own.node));
+        let image = self.crossings.recognise(bytes).filter(|_| forwarded);
+        let label = match image {
+            Some(packet) => Label { flow: packet.flow.0, class: packet.class },
+            None => Label::of(models, bytes, &header),
+        };
+        let image = image.map(|packet| packet.id as u16);
+        if !forwarded {
+            let ends = (own.node, destination.flatten());
+            self.traffic.on_sent(arrival.at, label.flow, ends, bytes, &header);
+        }
         let path = match destination {
             None => None,
             Some(None) => self.paths.nowhere(host),
             Some(Some(node)) => self.paths.there(host, node).or_else(|| self.paths.nowhere(host)),
         };
         match path {
-            Some(path) => self.set_out(Some(arrival.at), path, 0, (arrival.handle, label), gate, port),
+            Some(path) => self.set_out(Some(arrival.at), path, 0, (arrival.handle, label, image), gate, port),
             None => gate.release(arrival.handle),
         }
     }
@@ -161,7 +184,7 @@ impl Routers {
         due: Option<Timestamp>,
         number: u32,
         from: usize,
-        (handle, label): (u32, Label),
+        (handle, label, image): (u32, Label, Option<u16>),
         gate: &mut Gate,
         port: &mut Port<'_>,
     ) {
@@ -173,7 +196,7 @@ impl Routers {
         let expires = from + usize::from(ttl.max(1));
         let narrow = path.narrow(from, header.len).unwrap_or(usize::MAX);
         let stop = expires.min(narrow).min(path.len());
-        let under_way = UnderWay { path: number, from: from as u16, stop: stop as u16, ttl, label };
+        let under_way = UnderWay { path: number, from: from as u16, stop: stop as u16, ttl, label, image };
         if self.under_way.len() <= handle as usize {
             self.under_way.resize(handle as usize + 1, UnderWay::default());
         }
@@ -194,8 +217,7 @@ impl Routers {
         }
     }
 
-    /// Handles a frame that has left the network. If it is for a simulated host that talks to programs, returns that node; the frame then
-    /// belongs to the caller.
+    /// Handles a frame that has left the network. Returns what is for the caller: of a datagram, the frame then belongs to the caller, too.
     fn handle(
         &mut self,
         now: Timestamp,
@@ -204,8 +226,8 @@ impl Routers {
         models: &Models,
         gate: &mut Gate,
         port: &mut Port<'_>,
-    ) -> Option<u32> {
-        let UnderWay { path: number, from, stop, ttl, label } = self.under_way[handle as usize];
+    ) -> Option<Left> {
+        let UnderWay { path: number, from, stop, ttl, label, image } = self.under_way[handle as usize];
         let (from, stop) = (usize::from(from), usize::from(stop));
         let path = self.paths.get(number);
         let node = path.nodes[stop];
@@ -226,12 +248,21 @@ impl Routers {
         }
         let (bytes, header) = (gate.pool().datagram(handle), gate.pool().header(handle));
         match packet.damaged {
-            false => self.traffic.on_delivered(now, label.flow, bytes, &header, packet.ecn),
+            _ if image.is_some() => {}
             true => self.traffic.on_lost(label.flow),
+            false if self.is_for(node, bytes) => {
+                self.traffic.on_delivered(now, label.flow, bytes, &header, packet.ecn);
+            }
+            false => {}
         }
-        if let Some(live) = self.places[node as usize].filter(|&place| place < self.live) {
-            gate.transmit(now, packet, PortId(live as u32));
+        if let Some(live) = path.port {
+            gate.transmit(now, packet, PortId(live));
             return None;
+        }
+        if let Some(image) = image {
+            gate.release(handle);
+            let arrived = self.crossings.arrive(image, packet.ecn);
+            return arrived.map(|arrived| Left::Packet(Packet { damaged: packet.damaged, ..arrived }));
         }
         if packet.damaged {
             // Its checksum does not fit.
@@ -242,7 +273,7 @@ impl Routers {
             gate.pool_mut().mark_congestion(handle);
         }
         if models.has(node) {
-            return Some(node);
+            return Some(Left::Datagram(node));
         }
         let answer = self.answer(now, node, gate.pool().datagram(handle));
         gate.release(handle);
@@ -266,10 +297,10 @@ impl Routers {
         let UnderWay { path: number, from, stop, ttl, .. } = self.under_way[handle as usize];
         let (from, stop) = (usize::from(from), usize::from(stop));
         let path = self.paths.get(number);
-        let live = self.places[path.nodes[stop] as usize].filter(|&place| place < self.live)?;
         if stop < path.len() || !path.leads {
             return None;
         }
+        let live = path.port?;
         out.clear();
         out.extend_from_slice(pool.datagram(handle));
         let left = ttl.saturating_sub((stop - 1 - from) as u8);
@@ -281,7 +312,27 @@ impl Routers {
         }
         let whole = out.len();
         packet.damage(out, whole);
-        Some(PortId(live as u32))
+        Some(PortId(live))
+    }
+
+    /// Whether a datagram that has come to a node is for it, and not to be forwarded by it.
+    fn is_for(&self, node: u32, bytes: &[u8]) -> bool {
+        let place = self.places[node as usize];
+        let forwards = place.is_some_and(|place| self.ends[place].door.is_some());
+        !forwards || ip::addresses(bytes).is_some_and(|(_, to)| self.plan.owner(to) == Some(node))
+    }
+
+    /// A packet of a simulated flow has come to a guest that forwards, at this port: its image goes there.
+    fn hand_over(&mut self, now: Timestamp, packet: &Packet, port: PortId, gate: &mut Gate) {
+        let mut bytes = Vec::new();
+        self.crossings.image(packet, &mut bytes);
+        let early = self.crossings.keep(packet);
+        let Some(handle) = keep(&bytes, gate.pool_mut()) else { return };
+        if early {
+            gate.note_ahead(handle);
+        }
+        let image = gate.packet(handle, packet.to);
+        gate.transmit(now, &image, port);
     }
 
     /// A router has a packet that does not fit the next link, `stop`: it fragments it or reports that.
@@ -296,7 +347,7 @@ impl Routers {
     ) {
         let path = self.paths.get(number);
         let (node, mtu) = (path.nodes[stop], path.mtu(stop));
-        let label = self.under_way[handle as usize].label;
+        let UnderWay { label, image, .. } = self.under_way[handle as usize];
         let datagram = gate.pool().datagram(handle);
         if !router::may_fragment(datagram) {
             return self.complain(now, node, handle, Problem::TooBig { mtu }, gate, port);
@@ -305,7 +356,7 @@ impl Routers {
         for mut part in parts {
             router::set_ttl(&mut part, ttl - 1);
             if let Some(handle) = keep(&part, gate.pool_mut()) {
-                self.set_out(None, number, stop, (handle, label), gate, port);
+                self.set_out(None, number, stop, (handle, label, image), gate, port);
             }
         }
     }
@@ -380,7 +431,7 @@ impl Routers {
             Some((flow, class)) => Label { flow: flow.0, class },
             None => Label { flow: header.flow | LIVE_FLOW, class: header.class().saturating_sub(1) },
         };
-        self.set_out(None, path, 0, (handle, label), gate, port);
+        self.set_out(None, path, 0, (handle, label, None), gate, port);
     }
 
     /// Sends a datagram of a simulated host that talks to programs.
@@ -444,18 +495,25 @@ impl World for LiveWorld {
     #[inline]
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, gate: &mut Gate, port: &mut Port<'_>) {
         let Body::Frame(Frame { handle }) = packet.body else {
-            self.hosts.handle_packet(now, packet, port);
+            match self.routers.crossings.entry(packet) {
+                Some(entry) => self.routers.hand_over(now, packet, entry, gate),
+                None => self.hosts.handle_packet(now, packet, port),
+            }
             return;
         };
-        if let Some(node) = self.routers.handle(now, packet, handle, &self.models, gate, port) {
-            if self.hosts.has_orders() {
-                // A service that exists from the beginning must be there for the first packet.
+        match self.routers.handle(now, packet, handle, &self.models, gate, port) {
+            Some(Left::Datagram(node)) => {
+                if self.hosts.has_orders() {
+                    // A service that exists from the beginning must be there for the first packet.
+                    self.settle(now, gate, port);
+                }
+                let bytes = gate.pool().datagram(handle);
+                self.models.handle_datagram(now, node, bytes, &mut self.hosts, port);
+                gate.release(handle);
                 self.settle(now, gate, port);
             }
-            let bytes = gate.pool().datagram(handle);
-            self.models.handle_datagram(now, node, bytes, &mut self.hosts, port);
-            gate.release(handle);
-            self.settle(now, gate, port);
+            Some(Left::Packet(packet)) => self.hosts.handle_packet(now, &packet, port),
+            None => {}
         }
     }
     #[inline]
@@ -473,8 +531,16 @@ impl World for LiveWorld {
             self.routers.traffic.on_lost(under_way.label.flow);
         }
     }
-    fn foresee(&self, packet: &Packet, pool: &Pool, out: &mut Vec<u8>) -> Option<PortId> {
-        let Body::Frame(Frame { handle }) = packet.body else { return None };
+    fn foresee(&mut self, packet: &Packet, pool: &Pool, out: &mut Vec<u8>) -> Option<PortId> {
+        let Body::Frame(Frame { handle }) = packet.body else {
+            let entry = self.routers.crossings.entry(packet)?;
+            self.routers.crossings.image(packet, out);
+            if out.is_empty() {
+                return None;
+            }
+            self.routers.crossings.note_early(packet);
+            return Some(entry);
+        };
         self.routers.foresee(packet, handle, pool, out)
     }
 }

@@ -118,8 +118,9 @@ impl Models {
                     controller: spec.controller.clone(),
                     recording: spec.record_tcp,
                     latency_log: spec.record_latency,
+                    dscp: spec.marking.dscp,
                 },
-                class: spec.class,
+                class: spec.marking.class,
                 sends: wire.sends(),
                 listens: wire.service.is_some(),
             };

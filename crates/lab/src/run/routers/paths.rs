@@ -11,6 +11,9 @@ use warpline_net::routing::{Graph, Metric, Router};
 use warpline_net::{Network, RouteId};
 use warpline_scenario::Expanded;
 
+use crate::run::endpoints::Door;
+use crate::run::ways::upto_router;
+
 /// No path.
 const NONE: u32 = u32::MAX;
 
@@ -25,8 +28,10 @@ pub(in crate::run) struct Path {
     mtu: Vec<u32>,
     /// Routes from the start of one link to the end of another: from the first link, and from each that is narrower than all before it.
     parts: BTreeMap<(u16, u16), RouteId>,
-    /// Whether it leads to the destination, or only to the first router, which has no route.
+    /// Whether it leads to the destination or to a guest that forwards, or only to the first router, which has no route.
     pub(in crate::run) leads: bool,
+    /// The port at its end, if a live host is there.
+    pub(in crate::run) port: Option<u32>,
 }
 
 impl Path {
@@ -52,6 +57,16 @@ impl Path {
     }
 }
 
+/// Where datagrams come from and go to.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::run) struct End {
+    pub(in crate::run) node: u32,
+    /// Whether it has a port: it is live.
+    pub(in crate::run) live: bool,
+    /// The links of the port, if it is an interface of a host that forwards.
+    pub(in crate::run) door: Option<Door>,
+}
+
 /// All paths.
 #[derive(Debug)]
 pub(in crate::run) struct Paths {
@@ -64,58 +79,83 @@ pub(in crate::run) struct Paths {
     nowhere: Vec<u32>,
 }
 
+/// The nodes and links of a scenario, for routing.
+pub(in crate::run) fn graph(expanded: &Expanded) -> Graph {
+    let mut graph = Graph::new();
+    for name in expanded.nodes.iter() {
+        graph.node(name);
+    }
+    for link in expanded.links.iter() {
+        graph.link(&expanded.nodes[link.from], &expanded.nodes[link.to], link.kind.delay);
+    }
+    graph
+}
+
 impl Paths {
-    /// Finds the paths and adds their routes to the network, whose links are those of `expanded`. `ends` are the nodes of the
-    /// ends.
-    pub(in crate::run) fn find(expanded: &Expanded, ends: &[u32], network: &mut Network) -> Self {
-        let mut graph = Graph::new();
-        for name in expanded.nodes.iter() {
-            graph.node(name);
-        }
-        for link in expanded.links.iter() {
-            graph.link(&expanded.nodes[link.from], &expanded.nodes[link.to], link.kind.delay);
-        }
-        let mut router = Router::new(graph, Metric::Delay);
+    /// Finds the paths and adds their routes to the network, whose links are those of `expanded`. The ends with ports come first, in the order of
+    /// the ports. `forwarding` says which nodes are guests that forward: a path ends at the first of them, wherever it leads.
+    pub(in crate::run) fn find(
+        expanded: &Expanded,
+        ends: &[End],
+        forwarding: &[bool],
+        network: &mut Network,
+    ) -> Self {
+        let mut router = Router::new(graph(expanded), Metric::Delay);
         let nodes = expanded.nodes.len();
         let mut paths = Paths { all: Vec::new(), there: Vec::new(), back: Vec::new(), nowhere: Vec::new() };
-        let mut number =
-            |from: u32, to: u32, paths: &mut Vec<Path>| match router.route(NodeId(from), NodeId(to)) {
-                Ok(links) if !links.is_empty() => {
-                    paths.push(path(expanded, links, network, true));
-                    paths.len() as u32 - 1
-                }
-                _ => NONE,
+        let ground = Ground { expanded, forwarding, ports: ports(ends) };
+        let mut number = |from: u32, to: u32, door: Option<Door>, paths: &mut Vec<Path>| {
+            let links = match door {
+                None => router.route(NodeId(from), NodeId(to)).ok(),
+                Some(door) => door.sends.and_then(|first| {
+                    // The kernel has chosen the first link, whatever the scenario's routing would say.
+                    let next = expanded.links.at(first).to as u32;
+                    let rest =
+                        if next == to { Vec::new() } else { router.route(NodeId(next), NodeId(to)).ok()? };
+                    Some(std::iter::once(first).chain(rest).collect())
+                }),
             };
+            match links {
+                Some(links) if !links.is_empty() => ground.add(links, true, network, paths),
+                _ => NONE,
+            }
+        };
         // Go destination by destination, since routing knowledge about one serves all paths to it.
         paths.there = vec![vec![NONE; nodes]; ends.len()];
         for to in 0..nodes as u32 {
-            for (end, &host) in ends.iter().enumerate() {
-                paths.there[end][to as usize] = number(host, to, &mut paths.all);
+            for (end, own) in ends.iter().enumerate() {
+                paths.there[end][to as usize] = number(own.node, to, own.door, &mut paths.all);
             }
         }
         let mut end_at = vec![None; nodes];
-        for (end, &host) in ends.iter().enumerate().rev() {
-            end_at[host as usize] = Some(end);
+        for (end, own) in ends.iter().enumerate().rev() {
+            end_at[own.node as usize] = Some(end);
         }
-        for &host in ends {
+        for &End { node: host, .. } in ends {
             let back = (0..nodes as u32).map(|from| match end_at[from as usize] {
                 Some(other) => paths.there[other][host as usize],
-                None => number(from, host, &mut paths.all),
+                None => number(from, host, None, &mut paths.all),
             });
             let back = back.collect();
             paths.back.push(back);
         }
-        for &host in ends {
-            let first = expanded.links.iter().position(|link| link.from == host as usize);
-            paths.nowhere.push(match first {
-                Some(link) => {
-                    paths.all.push(path(expanded, vec![LinkId(link as u32)], network, false));
-                    paths.all.len() as u32 - 1
+        for own in ends {
+            let first = match own.door {
+                Some(door) => door.sends,
+                None => {
+                    let first = expanded.links.iter().position(|link| link.from == own.node as usize);
+                    first.map(|link| LinkId(link as u32))
                 }
-                None => NONE,
-            });
+            };
+            let path = first.map(|link| ground.add(vec![link], false, network, &mut paths.all));
+            paths.nowhere.push(path.unwrap_or(NONE));
         }
         paths
+    }
+
+    /// The ports of guests that forward, by the links over which they are entered.
+    pub(in crate::run) fn entrances(ends: &[End]) -> BTreeMap<LinkId, u32> {
+        ports(ends).by_link
     }
 
     pub(in crate::run) fn get(&self, path: u32) -> &Path {
@@ -136,7 +176,49 @@ impl Paths {
     }
 }
 
-fn path(expanded: &Expanded, links: Vec<LinkId>, network: &mut Network, leads: bool) -> Path {
+/// The ports by the nodes and links at which they are entered.
+struct Ports {
+    by_node: BTreeMap<u32, u32>,
+    by_link: BTreeMap<LinkId, u32>,
+}
+
+fn ports(ends: &[End]) -> Ports {
+    let mut ports = Ports { by_node: BTreeMap::new(), by_link: BTreeMap::new() };
+    for (number, end) in ends.iter().enumerate().filter(|(_, end)| end.live) {
+        match end.door {
+            None => _ = ports.by_node.insert(end.node, number as u32),
+            Some(door) => ports.by_link.extend(door.receives.map(|link| (link, number as u32))),
+        }
+    }
+    ports
+}
+
+/// What paths are made of.
+struct Ground<'a> {
+    expanded: &'a Expanded,
+    forwarding: &'a [bool],
+    ports: Ports,
+}
+
+impl Ground<'_> {
+    /// Adds the path over these links, up to the first guest that forwards. Returns its number.
+    fn add(&self, mut links: Vec<LinkId>, leads: bool, network: &mut Network, paths: &mut Vec<Path>) -> u32 {
+        links.truncate(upto_router(self.expanded, self.forwarding, &links).len());
+        let last = links[links.len() - 1];
+        let node = self.expanded.links.at(last).to as u32;
+        let port = self.ports.by_link.get(&last).or_else(|| self.ports.by_node.get(&node)).copied();
+        paths.push(path(self.expanded, links, network, leads || self.forwarding[node as usize], port));
+        paths.len() as u32 - 1
+    }
+}
+
+fn path(
+    expanded: &Expanded,
+    links: Vec<LinkId>,
+    network: &mut Network,
+    leads: bool,
+    port: Option<u32>,
+) -> Path {
     let mtu: Vec<u32> =
         links.iter().map(|link| expanded.links.at(*link).kind.mtu.unwrap_or(u32::MAX)).collect();
     let mut nodes = vec![expanded.links.at(links[0]).from as u32];
@@ -155,5 +237,5 @@ fn path(expanded: &Expanded, links: Vec<LinkId>, network: &mut Network, leads: b
                 .insert((from as u16, stop as u16), route.expect("links that meet, before the first packet"));
         }
     }
-    Path { links, nodes, mtu, parts, leads }
+    Path { links, nodes, mtu, parts, leads, port }
 }

@@ -16,7 +16,7 @@ const OTHERS: &str = "others";
 
 fn trials(cc: &str) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for other in ["reno", "cubic"] {
+    for other in ["reno", "cubic", "bbr"] {
         for (queue, whole_only) in [("0.5BDP", true), ("1BDP", false), ("4BDP", true)] {
             let path = Dumbbell { queue, duration_s: 150, warmup_s: 30, ..Dumbbell::default() };
             let both = [flows(TESTED, cc, 2, ""), flows(OTHERS, other, 2, "")];

@@ -1,12 +1,16 @@
-//! The questions of RFC 9743 that runs can answer. A new one is a file beside this one, and its name in the list.
+//! The questions of RFC 9743 that runs can answer, and some of our own. A new one is a file beside this one, and its name in the list.
 
-/// Each module of the list, and the list of their criteria.
+/// Each module of the list, and the lists of their criteria.
 macro_rules! criteria {
-    ($($file:ident),+ $(,)?) => {
+    ($($file:ident),+ ; by name: $($named:ident),+) => {
         $( mod $file; )+
+        $( mod $named; )+
 
-        /// All questions, in the order of the RFC.
+        /// What is asked of every algorithm: the RFC's questions in its order, then our own.
         pub const CRITERIA: &[super::Criterion] = &[ $( $file::CRITERION, )+ ];
+
+        /// What is asked by name only: questions about a kind of algorithm that not every algorithm is.
+        pub const BY_NAME: &[super::Criterion] = &[ $( $named::CRITERION, )+ ];
     };
 }
 
@@ -20,6 +24,7 @@ criteria! {
     short_flows,
     coexistence,
     real_time,
+    media,
     other_short_flows,
     full_use,
     random_losses,
@@ -32,4 +37,6 @@ criteria! {
     transients,
     path_change,
     data_centre,
+    policer;
+    by name: background
 }

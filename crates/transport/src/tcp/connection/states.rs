@@ -15,7 +15,10 @@ impl<C: CongestionControl> Connection<C> {
 
     pub(super) fn make_syn(&mut self, now: Timestamp) -> (Segment, Ecn) {
         let answer = self.state == State::SynReceived;
-        let (segment, again) = self.handshake.make(answer, self.receiver.syn_header(now));
+        let (mut segment, again) = self.handshake.make(answer, self.receiver.syn_header(now));
+        if answer {
+            self.receiver.add_accecn_to_answer(&mut segment, again);
+        }
         let codepoint = self.handshake.codepoint(answer);
         if again {
             self.sender.on_syn_again(now);
@@ -27,21 +30,22 @@ impl<C: CongestionControl> Connection<C> {
     }
 
     /// The other side's SYN.
-    pub(super) fn on_syn(&mut self, segment: &Segment, ce: bool) {
+    pub(super) fn on_syn(&mut self, segment: &Segment, ecn: Ecn) {
+        let ce = ecn == Ecn::Ce;
         let agreed = self.handshake.on_syn(segment, ce);
         self.receiver.on_syn(segment, &agreed, ce);
         self.sender.agree(&agreed);
-        self.sender.on_peer_window(segment.window);
+        self.sender.on_peer_window(segment);
     }
 
     /// Any segment outside the established state, and any with SYN, FIN or RST.
     #[inline(never)]
-    pub(super) fn handle_control(&mut self, now: Timestamp, segment: &Segment, ce: bool) {
+    pub(super) fn handle_control(&mut self, now: Timestamp, segment: &Segment, ecn: Ecn) {
         match self.state {
             State::Closed => self.refuse(segment),
-            State::Listen => self.on_listen(now, segment, ce),
-            State::SynSent => self.on_syn_sent(now, segment, ce),
-            _ => self.on_synchronised(now, segment, ce),
+            State::Listen => self.on_listen(now, segment, ecn),
+            State::SynSent => self.on_syn_sent(now, segment, ecn),
+            _ => self.on_synchronised(now, segment, ecn),
         }
     }
 
@@ -50,24 +54,30 @@ impl<C: CongestionControl> Connection<C> {
         if segment.flags.contains(Flags::RST) {
             return;
         }
-        let seq = if segment.flags.contains(Flags::ACK) { segment.ack } else { 0 };
-        self.send_reset(seq, segment.seq + segment.seq_len());
+        if segment.flags.contains(Flags::ACK) {
+            self.send_reset(segment.ack, None);
+        } else {
+            self.send_reset(0, Some(segment.seq + segment.seq_len()));
+        }
     }
 
-    fn on_listen(&mut self, now: Timestamp, segment: &Segment, ce: bool) {
+    fn on_listen(&mut self, now: Timestamp, segment: &Segment, ecn: Ecn) {
         if segment.flags.contains(Flags::RST) {
             return;
         }
-        if segment.flags.contains(Flags::ACK) || !segment.flags.contains(Flags::SYN) {
+        if segment.flags.contains(Flags::ACK) {
             self.refuse(segment);
             return;
         }
-        self.on_syn(segment, ce);
+        if !segment.flags.contains(Flags::SYN) {
+            return;
+        }
+        self.on_syn(segment, ecn);
         self.state = State::SynReceived;
         self.start_syn(now);
     }
 
-    fn on_syn_sent(&mut self, now: Timestamp, segment: &Segment, ce: bool) {
+    fn on_syn_sent(&mut self, now: Timestamp, segment: &Segment, ecn: Ecn) {
         let acks = segment.flags.contains(Flags::ACK);
         if acks && segment.ack != self.sender.nxt() {
             self.refuse(segment);
@@ -82,7 +92,7 @@ impl<C: CongestionControl> Connection<C> {
         if !segment.flags.contains(Flags::SYN) {
             return;
         }
-        self.on_syn(segment, ce);
+        self.on_syn(segment, ecn);
         if acks {
             self.establish(now, segment);
             self.receiver.request_ack();
@@ -101,7 +111,7 @@ impl<C: CongestionControl> Connection<C> {
         self.sender.record_metrics(now, &mut self.log);
     }
 
-    fn on_synchronised(&mut self, now: Timestamp, segment: &Segment, ce: bool) {
+    fn on_synchronised(&mut self, now: Timestamp, segment: &Segment, ecn: Ecn) {
         let end = segment.seq + segment.seq_len();
         if segment.flags.contains(Flags::RST) {
             // RFC 5961 section 3.2: exactly the next byte resets, elsewhere in the window is challenged.
@@ -142,8 +152,7 @@ impl<C: CongestionControl> Connection<C> {
                 return;
             }
         }
-        self.on_acknowledged(now, segment, ce);
-        if self.is_closed() {
+        if !self.on_acknowledged(now, segment, ecn) || self.is_closed() {
             return;
         }
         self.on_our_fin_acked(now);

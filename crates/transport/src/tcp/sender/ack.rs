@@ -6,8 +6,9 @@ use warpline_core::record::TcpEvent;
 use warpline_core::{Flags, Segment, TimeDelta, Timestamp};
 
 use super::pacing::burst_interval;
+use super::rack::Rack;
 use super::sent::Sent;
-use super::{Log, Sender};
+use super::{Log, Sender, Usage};
 use crate::cc::{AckSample, CongestionControl, Phase};
 
 /// What one acknowledgement delivered.
@@ -18,6 +19,12 @@ pub(super) struct Delivery {
     pub segments: u32,
     /// The segment among them that was sent last.
     pub newest: Option<Sent>,
+    /// The same of those for which it is known which transmission arrived: what RACK goes by (RFC 8985 section 6.2 step 2).
+    pub known: Option<Sent>,
+    /// Something was selectively acknowledged.
+    pub sacked: bool,
+    /// The lowest end of one among them that was sent once.
+    pub lowest_once: u64,
     /// Send times of the oldest and the newest segment among them that was sent once (Karn); `NEVER` for none.
     pub oldest_once: Timestamp,
     pub newest_once: Timestamp,
@@ -35,6 +42,9 @@ impl Delivery {
         bytes: 0,
         segments: 0,
         newest: None,
+        known: None,
+        sacked: false,
+        lowest_once: u64::MAX,
         oldest_once: Timestamp::NEVER,
         newest_once: Timestamp::NEVER,
         reordered: false,
@@ -42,8 +52,8 @@ impl Delivery {
         marked: false,
     };
 
-    /// `sent` was delivered; bytes up to `forward` had been delivered before, in part.
-    fn note(&mut self, sent: &Sent, forward: u64) {
+    /// `sent` was delivered; bytes up to `forward` had been delivered before, in part. `known`: which of its transmissions arrived is known.
+    fn note(&mut self, sent: &Sent, forward: u64, known: bool) {
         self.bytes += u64::from(sent.len);
         self.segments += 1;
         let newer =
@@ -51,7 +61,11 @@ impl Delivery {
         if newer(&self.newest) {
             self.newest = Some(*sent);
         }
+        if known && newer(&self.known) {
+            self.known = Some(*sent);
+        }
         if !sent.was_retransmitted() {
+            self.lowest_once = self.lowest_once.min(sent.end());
             self.oldest_once = self.oldest_once.min(sent.sent_at);
             if !self.newest_once.is_set() || sent.sent_at > self.newest_once {
                 self.newest_once = sent.sent_at;
@@ -65,8 +79,6 @@ impl Delivery {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tcp) struct AckFields {
     ack: u64,
-    /// Right edge of the window.
-    edge: u64,
     timestamps: Option<(u32, u32)>,
     /// Bytes that it reports as marked, once that is known.
     ce: u64,
@@ -75,12 +87,7 @@ pub(in crate::tcp) struct AckFields {
 impl AckFields {
     #[inline]
     pub(in crate::tcp) fn of(segment: &Segment) -> AckFields {
-        AckFields {
-            ack: segment.ack,
-            edge: segment.ack + u64::from(segment.window),
-            timestamps: segment.timestamps,
-            ce: 0,
-        }
+        AckFields { ack: segment.ack, timestamps: segment.timestamps, ce: 0 }
     }
     /// The timestamp that it echoes.
     fn echo(&self) -> Option<u32> {
@@ -89,30 +96,61 @@ impl AckFields {
 }
 
 impl<C: CongestionControl> Sender<C> {
-    /// The acknowledgement field of any segment. Returns false if it acknowledges what was never sent.
+    /// The acknowledgement field of any segment, which acknowledges nothing that was never sent.
     #[inline(always)]
-    pub(in crate::tcp) fn on_ack(&mut self, now: Timestamp, segment: &Segment, log: &mut Log) -> bool {
-        let plain = segment.sack.is_empty() && self.uses.ecn.is_quiet(segment.flags);
+    pub(in crate::tcp) fn on_ack(&mut self, now: Timestamp, segment: &Segment, log: &mut Log) {
+        let bare = segment.sack.is_bare() || self.has_known_option(segment);
+        let plain = bare && self.uses.ecn.is_quiet(segment.flags);
         self.offered.largest = self.offered.largest.max(u64::from(segment.window));
         if plain && segment.ack == self.una && self.una == self.nxt {
             // Nothing is in flight: the usual case of a receiver.
-            self.offered.end = self.offered.end.max(segment.ack + u64::from(segment.window));
+            self.take_window(segment);
             self.settle_window_probes();
         } else if plain
             && segment.ack > self.una
-            && segment.ack <= self.nxt
             && self.is_calm()
             && self.takes_plain_acks()
             // Of so many packets, marked ones may go round the counter unseen.
             && (!self.uses.ecn.is_accurate() || segment.ack - self.una < 8 * self.mss)
             && self.board.front().is_some_and(|first| first.end() <= segment.ack)
         {
+            self.take_window(segment);
             self.on_plain_ack(now, log, AckFields::of(segment));
         } else {
             let segment = *segment;
-            return self.on_eventful_ack(now, log, &segment);
+            self.on_eventful_ack(now, log, &segment);
         }
-        true
+    }
+
+    /// Takes the window that a segment offers, which acknowledges `una` at least, unless a newer segment offered another (RFC 9293 section
+    /// 3.10.7.4). Of equally new ones the larger window counts, since the network may have reordered them, and an empty one (Linux
+    /// tcp_may_update_window).
+    #[inline(always)]
+    fn take_window(&mut self, segment: &Segment) {
+        let end = segment.ack + u64::from(segment.window);
+        let news = segment.ack > self.una || segment.seq > self.offered_at;
+        if news || segment.seq == self.offered_at && (end > self.offered.end || segment.window == 0) {
+            self.offered.end = end;
+            self.offered_at = segment.seq;
+        }
+    }
+
+    /// How much of the window is used, before an acknowledgement is taken: that is when most is outstanding.
+    #[inline(always)]
+    fn note_usage(&mut self, in_flight: u64) {
+        let outstanding = self.nxt - self.una;
+        let full = self.limited_until == self.nxt || in_flight + self.mss > self.window;
+        if full || self.una >= self.usage.end || !self.usage.full && outstanding > self.usage.peak {
+            self.usage = Usage { end: self.nxt, peak: outstanding, full };
+        }
+    }
+
+    /// Whether all that an acknowledgement has beside its usual fields is an AccECN option that says nothing new of marks.
+    #[inline(never)]
+    fn has_known_option(&self, segment: &Segment) -> bool {
+        segment.sack.is_empty()
+            && self.uses.ecn.is_accurate()
+            && segment.accecn().is_some_and(|option| self.marked.knows(&option))
     }
 
     #[inline]
@@ -132,7 +170,7 @@ impl<C: CongestionControl> Sender<C> {
     fn on_plain_ack(&mut self, now: Timestamp, log: &mut Log, fields: AckFields) {
         let prior_in_flight = self.nxt - self.una;
         let acked = fields.ack - self.una;
-        self.offered.end = self.offered.end.max(fields.edge);
+        self.note_usage(prior_in_flight);
         let taken = self.board.take_clean(fields.ack, |sent| log.note_latency(now, sent.first_sent_at));
         let Some((&first, &newest)) = taken else { return };
         if newest.end() != fields.ack {
@@ -152,7 +190,9 @@ impl<C: CongestionControl> Sender<C> {
             log.stats.note_rtt(rtt);
         }
         if self.uses.rack {
-            self.rack.on_delivered(now, &newest, fields.echo(), self.rtt.min());
+            if Rack::is_known(now, &newest, fields.echo(), self.rtt.min()) {
+                self.rack.advance(now, &newest);
+            }
         }
         self.report::<true>(now, fields, acked, Some(&newest), sample, prior_in_flight, true);
         self.rearm_in::<true>(now);
@@ -200,9 +240,7 @@ impl<C: CongestionControl> Sender<C> {
                 (None, self.rate.delivered - acked)
             }
         };
-        let limited = !self.config.cwnd_validation
-            || fields.ack <= self.limited_until
-            || self.is_doubling(prior_in_flight);
+        let limited = self.usage.full || self.is_doubling() || !self.config.cwnd_validation;
         let sample = AckSample {
             now,
             acked,
@@ -243,11 +281,11 @@ impl<C: CongestionControl> Sender<C> {
         self.use_window::<CALM>(cwnd);
     }
 
-    /// Linux tcp_is_cwnd_limited: in slow start it is enough that half the window was used.
+    /// Linux tcp_is_cwnd_limited: in slow start it is enough that half the window was used in this round trip.
     #[inline]
-    fn is_doubling(&self, prior_in_flight: u64) -> bool {
+    fn is_doubling(&self) -> bool {
         let cwnd = self.cc.cwnd();
-        cwnd < prior_in_flight * 2 && cwnd < self.cc.ssthresh()
+        cwnd < 2 * self.usage.peak && cwnd < self.cc.ssthresh()
     }
 
     /// Bound of the congestion window.
@@ -301,6 +339,7 @@ impl<C: CongestionControl> Sender<C> {
             ack: fields.ack,
             window_end: self.offered.end,
             newly_acked: u32::try_from(acked).unwrap_or(u32::MAX),
+            ce: u32::try_from(fields.ce).unwrap_or(u32::MAX),
             rtt,
         };
         log.record(now, event);
@@ -309,46 +348,57 @@ impl<C: CongestionControl> Sender<C> {
 
     /// Everything that is not plain: duplicates, SACK, ECN echoes, and every acknowledgement outside the open state.
     #[inline(never)]
-    fn on_eventful_ack(&mut self, now: Timestamp, log: &mut Log, segment: &Segment) -> bool {
-        if segment.ack > self.nxt {
-            return false;
-        }
+    fn on_eventful_ack(&mut self, now: Timestamp, log: &mut Log, segment: &Segment) {
         self.forget_outlook();
         let mut fields = AckFields::of(segment);
-        let window_grew = fields.edge > self.offered.end;
-        self.offered.end = self.offered.end.max(fields.edge);
-        self.settle_window_probes();
-        if segment.ack < self.una {
-            return true;
+        // One that the network delayed: its SACK blocks may be news, and nothing else (Linux tcp_ack, old_ack).
+        let old = segment.ack < self.una;
+        if old && (segment.sack.is_empty() || !self.uses.sack || self.una == self.nxt) {
+            return;
         }
+        let prior_end = self.offered.end;
+        if !old {
+            self.take_window(segment);
+            self.settle_window_probes();
+        }
+        let same_window = self.offered.end == prior_end;
         let prior_in_flight = self.in_flight();
+        self.note_usage(prior_in_flight);
         let prior_una = self.una;
         let forward = self.una.max(self.board.sacked_end);
         let advanced = segment.ack > self.una;
         let emulated = if self.uses.sack { 0 } else { self.board.sacked };
         let mut delivery = Delivery::NONE;
+        let min_rtt = self.rtt.min();
+        let echo = if advanced { fields.echo() } else { None };
+        let is_known = |sent: &Sent| Rack::is_known(now, sent, echo, min_rtt);
         if advanced {
-            self.acknowledge_cumulatively(now, log, segment.ack, forward, emulated, &mut delivery);
+            self.acknowledge_cumulatively(now, log, segment.ack, forward, emulated, &mut delivery, is_known);
         }
         let dsack = self.uses.sack
             && !segment.sack.is_empty()
-            && self.on_sack(now, log, segment, forward, &mut delivery);
-        if !self.uses.sack && !advanced && !window_grew && segment.len == 0 && self.una < self.nxt {
+            && self.on_sack(now, log, segment, forward, &mut delivery, is_known);
+        let duplicate =
+            !self.uses.sack && !advanced && same_window && segment.len == 0 && self.una < self.nxt;
+        if duplicate {
             self.on_duplicate_ack(&mut delivery);
         }
-        let sample = self.sample_rtt(now, log, segment, &delivery, advanced);
+        let sample = if old { None } else { self.sample_rtt(now, log, segment, &delivery, advanced) };
         if delivery.reordered {
             self.rack.note_reordering();
         }
         if self.uses.rack
-            && let Some(newest) = &delivery.newest
+            && let Some(newest) = &delivery.known
         {
-            let echo = if advanced { fields.echo() } else { None };
-            self.rack.on_delivered(now, newest, echo, self.rtt.min());
+            self.rack.advance(now, newest);
         }
-        fields.ce = self.take_marks(segment.flags, &mut delivery);
+        if !old {
+            fields.ce = self.take_marks(segment, &mut delivery);
+        }
         self.on_probe_ack(now, log, segment, advanced, dsack);
-        let newly_lost = self.on_signs(now, log, segment, advanced, prior_una, &delivery);
+        self.try_undo(now, log, segment, advanced);
+        self.judge_time_out(now, log, advanced, duplicate, &delivery);
+        let newly_lost = self.on_signs(now, log, advanced, prior_una, &delivery);
         let in_flight = self.in_flight();
         if let Some(prr) = self.episode.prr() {
             prr.on_ack(delivery.bytes, advanced && !newly_lost, in_flight, self.mss);
@@ -368,17 +418,18 @@ impl<C: CongestionControl> Sender<C> {
         if advanced {
             self.retries = 0;
             self.rearm_unless_impatient(now);
+            self.hasten_after_reneging(now);
         }
         self.rearm_reordering();
         self.look_ahead::<false>();
         if log.is_recording() {
             self.record_ack(now, log, fields, delivery.bytes, sample);
         }
-        true
     }
 
     /// What an acknowledgement that delivers this says of marks: returns how many bytes of it were marked.
-    fn take_marks(&mut self, flags: Flags, delivery: &mut Delivery) -> u64 {
+    fn take_marks(&mut self, segment: &Segment, delivery: &mut Delivery) -> u64 {
+        let flags = segment.flags;
         if !self.uses.ecn.is_accurate() {
             delivery.marked =
                 self.uses.ecn.is_on() && flags.contains(Flags::ECE) && !flags.contains(Flags::SYN);
@@ -389,13 +440,22 @@ impl<C: CongestionControl> Sender<C> {
         if delivery.bytes == 0 || flags.contains(Flags::SYN) {
             return 0;
         }
+        let option = segment.accecn().and_then(|option| self.marked.take(&option));
         let packets = delivery.segments.max(1);
         // As on the plain path: of small segments, more than the counter can tell are not looked for.
-        let most = if delivery.bytes < 8 * self.mss { packets.min(7) } else { packets };
-        let marked = self.uses.ecn.count(flags, most).min(packets);
-        delivery.marked = marked > 0;
-        // Packets were counted: their mean size stands for each.
-        (u128::from(delivery.bytes) * u128::from(marked) / u128::from(packets)) as u64
+        let few = delivery.bytes < 8 * self.mss;
+        let marked = self.uses.ecn.count(flags, if few { packets.min(7) } else { packets }).min(packets);
+        let bytes = option.map_or_else(
+            || {
+                // Packets were counted: their mean size stands for each.
+                let bytes = (u128::from(delivery.bytes) * u128::from(marked) / u128::from(packets)) as u64;
+                self.marked.estimate(bytes as u32);
+                bytes
+            },
+            |bytes| u64::from(bytes).min(delivery.bytes),
+        );
+        delivery.marked = bytes > 0;
+        bytes
     }
 
     fn acknowledge_cumulatively(
@@ -406,6 +466,7 @@ impl<C: CongestionControl> Sender<C> {
         forward: u64,
         emulated: u64,
         delivery: &mut Delivery,
+        is_known: impl Fn(&Sent) -> bool,
     ) {
         let acked = ack - self.una;
         // Duplicate acknowledgements stood for segments that are now counted themselves.
@@ -413,7 +474,7 @@ impl<C: CongestionControl> Sender<C> {
         while let Some(sent) = self.board.pop(ack) {
             if sent.flags & Sent::SACKED == 0 {
                 log.note_latency(now, sent.first_sent_at);
-                delivery.note(&sent, forward);
+                delivery.note(&sent, forward, is_known(&sent));
                 delivery.ambiguous |= sent.was_retransmitted();
             }
         }
@@ -443,11 +504,17 @@ impl<C: CongestionControl> Sender<C> {
         segment: &Segment,
         forward: u64,
         delivery: &mut Delivery,
+        is_known: impl Fn(&Sent) -> bool,
     ) -> bool {
         let mut reported = segment.sack.iter(segment.ack);
         let dsack = reports_duplicate(segment);
-        if dsack && let Some((_, end)) = reported.next() {
+        if dsack && let Some((start, end)) = reported.next() {
             log.stats.dsacks_received += 1;
+            // A retransmission that was not needed has arrived all the same (Linux tcp_dsack_seen); what the network doubled is no delivery.
+            if log.stats.dsacks_received <= log.stats.retransmitted_segments {
+                delivery.bytes += end.saturating_sub(start).min(self.mss);
+                delivery.segments += 1;
+            }
             if let Some(undo) = &mut self.undo {
                 undo.on_dsack(end);
             }
@@ -460,7 +527,8 @@ impl<C: CongestionControl> Sender<C> {
         self.board.sack(blocks, |sent| {
             log.note_latency(now, sent.first_sent_at);
             log.record(now, TcpEvent::Sacked { start: sent.seq, end: sent.end() });
-            delivery.note(sent, forward);
+            delivery.note(sent, forward, is_known(sent));
+            delivery.sacked = true;
         });
         dsack
     }

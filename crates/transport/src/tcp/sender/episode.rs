@@ -35,7 +35,19 @@ pub(super) enum Episode {
     Loss {
         /// The next retransmission goes out whatever the window says.
         force: bool,
+        frto: Frto,
     },
+}
+
+/// How far it is found out whether a time-out was spurious (F-RTO, RFC 5682).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Frto {
+    /// It is not, or it was genuine.
+    Off,
+    /// The next acknowledgement tells more.
+    Watching,
+    /// New data goes out first, and what counts as lost waits for the next acknowledgement.
+    NewData,
 }
 
 /// A fast recovery.
@@ -99,9 +111,13 @@ impl Episode {
     /// Whether the next retransmission goes out whatever the window says. That holds for one.
     pub(super) fn take_force(&mut self) -> bool {
         match self {
-            Episode::Recovery(Recovery { force, .. }) | Episode::Loss { force } => std::mem::take(force),
+            Episode::Recovery(Recovery { force, .. }) | Episode::Loss { force, .. } => std::mem::take(force),
             _ => false,
         }
+    }
+    /// Whether what counts as lost waits until new data has been acknowledged (F-RTO).
+    pub(super) fn holds_retransmissions(&self) -> bool {
+        matches!(self, Episode::Loss { frto: Frto::NewData, .. })
     }
     /// Whether a recovery without SACK has restarted its timer for the last time.
     pub(super) fn is_impatient(&self) -> bool {

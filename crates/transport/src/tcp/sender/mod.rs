@@ -23,15 +23,16 @@ use std::sync::Arc;
 use warpline_core::record::TcpEvent;
 use warpline_core::{Bytes, Segment, Timestamp};
 
+use super::accecn::MarkedBytes;
 use super::config::{Recovery, TcpConfig};
 use super::ecn::{EcnUse, SenderEcn};
 use super::handshake::Agreed;
 use super::log::Log;
 use super::receiver::Receiver;
 use super::rtt::Rtt;
-use crate::cc::{CongestionControl, Phase};
+use crate::cc::{CongestionControl, MssChange, Phase};
 use ack::AckFields;
-use episode::Episode;
+use episode::{Episode, Frto};
 pub(super) use outlook::Next;
 use outlook::Outlook;
 use pacing::Pacer;
@@ -40,7 +41,7 @@ use rate::DeliveryRate;
 use scoreboard::Scoreboard;
 use sent::Sent;
 pub(super) use timers::Expired;
-use timers::Timers;
+use timers::{Alarm, Timers};
 use undo::Undo;
 
 /// Where the data of an unlimited source ends: further than any run sends.
@@ -79,11 +80,21 @@ struct Uses {
 /// The window that the other side offers.
 #[derive(Clone, Copy, Debug)]
 struct Offered {
-    /// Its right edge. It only moves forward: shrinking it is discouraged (RFC 9293 section 3.8.6), and old acknowledgements that the
-    /// network reordered do no harm this way.
+    /// Its right edge. The other side may take a part of the window back (RFC 9293 section 3.8.6): then it moves back.
     end: u64,
     /// The largest so far.
     largest: u64,
+}
+
+/// How much of the window was used in a round trip (Linux tcp_cwnd_validate).
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    /// It ends when this is acknowledged.
+    end: u64,
+    /// Most bytes that were outstanding.
+    peak: u64,
+    /// The window was full.
+    full: bool,
 }
 
 /// The sending side of one connection.
@@ -133,7 +144,7 @@ pub(super) struct Sender<C> {
     max_window: u64,
     /// One past the data that the application wrote.
     app_end: u64,
-    /// The window limited sending while this was the next byte: acknowledgements up to it may let the window grow.
+    /// The window limited sending while this was the next byte.
     limited_until: u64,
     last_sent_at: Timestamp,
     config: Arc<TcpConfig>,
@@ -150,8 +161,16 @@ pub(super) struct Sender<C> {
     /// End of the last segment sent that was not full (for Nagle's rule).
     small_end: u64,
     tail_probe: Option<TailProbe>,
+    /// What AccECN options have said.
+    marked: MarkedBytes,
+    /// First byte of the segment that offered the window last (RFC 9293 SND.WL1).
+    offered_at: u64,
+    usage: Usage,
     /// What may prove the last reduction spurious.
     undo: Option<Undo>,
+    /// Timestamp of the first of the retransmissions under way: an acknowledgement that echoes an older one was not triggered by any of them
+    /// (Linux retrans_stamp).
+    repeats_from: Option<u32>,
     episode: Episode,
     pacer: Pacer,
 
@@ -192,6 +211,8 @@ impl<C: CongestionControl> Sender<C> {
             rack_wake: Timestamp::NEVER,
             recover: 0,
             small_end: 0,
+            offered_at: 0,
+            usage: Usage::default(),
             window: 0,
             mss: config.payload(),
             burst_bytes: u64::from(config.small_window_burst.max(cc.min_burst())) * config.payload(),
@@ -203,9 +224,11 @@ impl<C: CongestionControl> Sender<C> {
             rate: DeliveryRate::new(cc.reads_delivery_rate()),
             rack: Rack::new(),
             undo: None,
+            repeats_from: None,
             episode: Episode::OPEN,
             pacer: Pacer::default(),
             tail_probe: None,
+            marked: MarkedBytes::default(),
             max_window: config.max_window.map_or(u64::MAX, |window| window.bytes(config.payload())),
             cc,
             config,
@@ -289,7 +312,8 @@ impl<C: CongestionControl> Sender<C> {
             ..Sent::default()
         });
         self.nxt = 1;
-        self.rearm(now);
+        // No tail loss probe: nothing is to be had from it before the handshake is complete.
+        self.timers.alarm.set(Alarm::Retransmit, self.rtt.deadline(now));
     }
 
     /// The SYN was sent once more.
@@ -315,6 +339,11 @@ impl<C: CongestionControl> Sender<C> {
 
     fn set_payload(&mut self, payload: u64) {
         self.forget_outlook();
+        if payload != self.mss {
+            let (before, after) = (self.config.cc_config_of(self.mss), self.config.cc_config_of(payload));
+            self.cc.on_mss(&MssChange { before, after });
+            self.max_window = self.config.max_window.map_or(u64::MAX, |window| window.bytes(payload));
+        }
         self.mss = payload;
         self.burst_bytes = u64::from(self.small_window_burst()) * payload;
     }
@@ -325,9 +354,10 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     /// The window that a SYN or the end of the handshake offers.
-    pub(super) fn on_peer_window(&mut self, window: u32) {
-        self.offered.end = self.offered.end.max(1 + u64::from(window));
-        self.offered.largest = self.offered.largest.max(u64::from(window));
+    pub(super) fn on_peer_window(&mut self, segment: &Segment) {
+        let window = u64::from(segment.window);
+        self.offered = Offered { end: 1 + window, largest: self.offered.largest.max(window) };
+        self.offered_at = segment.seq;
     }
 
     /// Our SYN is acknowledged, and `segment` completes the handshake.
@@ -347,10 +377,11 @@ impl<C: CongestionControl> Sender<C> {
                 log.stats.note_rtt(rtt);
             }
         }
+        self.marked.on_handshake(segment.accecn());
         self.una = 1;
         self.retries = 0;
         self.established = true;
-        self.on_peer_window(segment.window);
+        self.on_peer_window(segment);
         self.update_send_end();
         self.rearm(now);
         self.cc.on_established(now, self.rtt.srtt(), self.rtt.min());
@@ -384,8 +415,8 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     /// No segment may carry more than `payload` bytes from now on. What is in flight and larger is sent again in pieces at once; the
-    /// congestion window stays, since nothing was lost to congestion (RFC 1191 section 6.5; Linux `tcp_simple_retransmit`). Returns
-    /// whether segments were larger until now.
+    /// congestion window stays as many segments, since nothing was lost to congestion (RFC 1191 section 6.5; Linux `tcp_simple_retransmit`).
+    /// Returns whether segments were larger until now.
     pub(super) fn reduce_payload(&mut self, now: Timestamp, payload: u64, log: &mut Log) -> bool {
         if payload >= self.mss {
             return false;
@@ -395,7 +426,7 @@ impl<C: CongestionControl> Sender<C> {
             self.undo = None;
             self.recover = self.nxt;
             self.forget_tail_probe();
-            self.enter(now, log, Episode::Loss { force: true });
+            self.enter(now, log, Episode::Loss { force: true, frto: Frto::Off });
             self.rearm(now);
         }
         self.refresh_window();

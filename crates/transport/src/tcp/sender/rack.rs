@@ -42,25 +42,23 @@ impl Rack {
         }
     }
 
-    /// Steps 1 and 2: `newest` is the most recently sent segment that this acknowledgement delivered. One sent more than
-    /// once counts only if its last transmission, and not an earlier one, was acknowledged: the echoed timestamp is not
-    /// older, and the RTT not below the smallest seen.
+    /// Step 2: whether it is known which transmission of a segment was delivered now. Of one sent more than once it is the last only if the
+    /// echoed timestamp is not older, and the RTT not below the smallest seen.
     #[inline]
-    pub(super) fn on_delivered(
-        &mut self,
-        now: Timestamp,
-        newest: &Sent,
-        echo: Option<u32>,
-        min_rtt: TimeDelta,
-    ) {
-        let rtt = now.saturating_since(newest.sent_at);
-        if newest.was_retransmitted() {
-            let sent_ms = newest.sent_at.as_millis() as u32;
-            if echo.is_some_and(|echo| (echo.wrapping_sub(sent_ms) as i32) < 0) || rtt < min_rtt {
-                return;
-            }
+    pub(super) fn is_known(now: Timestamp, sent: &Sent, echo: Option<u32>, min_rtt: TimeDelta) -> bool {
+        if !sent.was_retransmitted() {
+            return true;
         }
-        self.rtt = rtt;
+        let sent_ms = sent.sent_at.as_millis() as u32;
+        let older = echo.is_some_and(|echo| (echo.wrapping_sub(sent_ms) as i32) < 0);
+        !older && now.saturating_since(sent.sent_at) >= min_rtt
+    }
+
+    /// Steps 1 and 2: `newest` is the most recently sent segment that this acknowledgement delivered, of those whose transmission
+    /// [is known](Self::is_known).
+    #[inline]
+    pub(super) fn advance(&mut self, now: Timestamp, newest: &Sent) {
+        self.rtt = now.saturating_since(newest.sent_at);
         if (newest.sent_at, newest.end()) > (self.xmit_at, self.end) {
             self.xmit_at = newest.sent_at;
             self.end = newest.end();
@@ -135,7 +133,7 @@ mod tests {
     #[test]
     fn order_of_sending_decides_with_the_sequence_as_tie_break() {
         let mut rack = Rack::new();
-        rack.on_delivered(Timestamp::from_millis(150), &sent(100, 3000), None, TimeDelta::ZERO);
+        rack.advance(Timestamp::from_millis(150), &sent(100, 3000));
         assert!(rack.sent_before(&sent(99, 9000)));
         assert!(rack.sent_before(&sent(100, 2000)));
         assert!(!rack.sent_before(&sent(100, 4000)));
@@ -147,15 +145,17 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_of_an_earlier_transmission_is_ignored() {
-        let mut rack = Rack::new();
         let mut segment = sent(100, 3000);
         segment.flags = Sent::RETRANSMITTED;
-        rack.on_delivered(Timestamp::from_millis(150), &segment, Some(99), TimeDelta::ZERO);
-        assert!(!rack.sent_before(&sent(50, 2000)), "the echo is older than the retransmission");
-        rack.on_delivered(Timestamp::from_millis(110), &segment, Some(100), TimeDelta::from_millis(40));
-        assert!(!rack.sent_before(&sent(50, 2000)), "no RTT is shorter than the smallest");
-        rack.on_delivered(Timestamp::from_millis(150), &segment, Some(100), TimeDelta::from_millis(40));
-        assert!(rack.sent_before(&sent(50, 2000)));
+        let min_rtt = TimeDelta::from_millis(40);
+        let known = |now, echo| Rack::is_known(Timestamp::from_millis(now), &segment, echo, min_rtt);
+        assert!(!known(150, Some(99)), "the echo is older than the retransmission");
+        assert!(!known(110, Some(100)), "no RTT is shorter than the smallest");
+        assert!(known(150, Some(100)) && known(150, None));
+        assert!(
+            Rack::is_known(Timestamp::from_millis(110), &sent(100, 3000), Some(99), min_rtt),
+            "it was sent once"
+        );
     }
 
     #[test]

@@ -1,17 +1,20 @@
 //! Loss: how it is found (duplicate acknowledgements, RFC 6675, RFC 8985, time-outs), the episodes it opens, and their end.
 
 use warpline_core::record::{LossTrigger, TcpEvent};
-use warpline_core::{Segment, Timestamp};
+use warpline_core::{Segment, TimeDelta, Timestamp};
 
 use super::super::config::Recovery;
 use super::ack::Delivery;
-use super::episode::{Episode, Signs};
+use super::episode::{Episode, Frto, Signs};
 use super::prr::Prr;
 use super::sent::Sent;
-use super::timers::Auxiliary;
+use super::timers::{Alarm, Auxiliary};
 use super::undo::Undo;
 use super::{Log, Sender, TailProbe};
 use crate::cc::{CongestionControl, CongestionEvent, EcnNeed, LostSegment, Phase};
+
+/// Shortest wait for an acknowledgement that shows that the other side has not reneged.
+const RENEGING_WAIT: TimeDelta = TimeDelta::from_millis(10);
 
 impl<C: CongestionControl> Sender<C> {
     /// Begins an episode. The one before ends, and its state goes with it.
@@ -45,7 +48,6 @@ impl<C: CongestionControl> Sender<C> {
         &mut self,
         now: Timestamp,
         log: &mut Log,
-        segment: &Segment,
         advanced: bool,
         prior_una: u64,
         delivery: &Delivery,
@@ -56,7 +58,6 @@ impl<C: CongestionControl> Sender<C> {
         {
             signs.flight = self.nxt - prior_una;
         }
-        self.try_undo(now, log, segment, advanced);
         let over = match self.episode {
             Episode::Open(_) | Episode::Disorder(_) => false,
             Episode::Cwr { end, .. } => self.una > end,
@@ -172,7 +173,8 @@ impl<C: CongestionControl> Sender<C> {
             prr
         } else {
             let event = self.congestion_event(now, trigger);
-            self.undo = self.config.undo.then(|| Undo::new(self.una));
+            let under_way = self.board.retrans.div_ceil(self.mss.max(1)) as u32;
+            self.undo = self.config.undo.then(|| Undo::new(self.una, under_way));
             self.cc.on_congestion_event(&event);
             self.begin_reduction(delivered)
         };
@@ -211,14 +213,15 @@ impl<C: CongestionControl> Sender<C> {
     /// A time-out (RFC 6298 section 5, RFC 5681 section 3.1), or Tahoe's fast retransmit: everything goes out again in slow
     /// start.
     pub(super) fn enter_loss(&mut self, now: Timestamp, log: &mut Log, trigger: LossTrigger) {
+        let (before, repeated) = (self.episode.phase(), self.retries > 1);
         // Repeated time-outs without progress are no new congestion.
-        if self.episode.phase() != Phase::Loss || self.retries <= 1 {
+        if before != Phase::Loss || !repeated {
             let event = self.congestion_event(now, trigger);
             self.cc.on_rto(&event);
             // A time-out that ends an impatient recovery is never spurious: a retransmission is always under way
             // then.
             let genuine = self.episode.is_impatient();
-            self.undo = (self.config.undo && !genuine).then(|| Undo::new(self.una));
+            self.undo = (self.config.undo && !genuine).then(|| Undo::new(self.una, 0));
         }
         let reneged = self.board.front().is_some_and(|sent| sent.flags & Sent::SACKED != 0);
         if !self.uses.sack {
@@ -232,7 +235,11 @@ impl<C: CongestionControl> Sender<C> {
         self.forget_tail_probe();
         self.timers.auxiliary.stop();
         self.rack_wake = Timestamp::NEVER;
-        self.enter(now, log, Episode::Loss { force: trigger == LossTrigger::Rto });
+        let timed_out = trigger == LossTrigger::Rto;
+        // Not within a recovery, but where time-outs of the same segment follow each other (RFC 5682 section 3.2; Linux tcp_enter_loss).
+        let watched = timed_out && self.undo.is_some() && (before < Phase::Recovery || repeated);
+        let frto = if watched { Frto::Watching } else { Frto::Off };
+        self.enter(now, log, Episode::Loss { force: timed_out, frto });
         self.pacer.reset();
         self.refresh_window();
     }
@@ -246,6 +253,15 @@ impl<C: CongestionControl> Sender<C> {
         }
         if let Episode::Recovery(recovery) = &mut self.episode {
             recovery.impatient = !self.uses.sack;
+        }
+    }
+
+    /// The other side has acknowledged data only up to what it had selectively acknowledged: it has thrown that away (RFC 2018 section 8). The
+    /// time-out that sends it again comes after half an RTT (Linux tcp_check_sack_reneging).
+    pub(super) fn hasten_after_reneging(&mut self, now: Timestamp) {
+        if self.board.front().is_some_and(|sent| sent.flags & Sent::SACKED != 0) {
+            let wait = (self.rtt.srtt() / 2).max(RENEGING_WAIT);
+            self.timers.alarm.set(Alarm::Retransmit, (now + wait).min(self.timers.alarm.at()));
         }
     }
 

@@ -351,16 +351,20 @@ impl Scoreboard {
         if sent.flags & Sent::RETRANS == 0 {
             self.retrans += u64::from(sent.len);
         }
-        sent.flags = (sent.flags & !Sent::APP_LIMITED) | Sent::RETRANS | Sent::RETRANSMITTED | state.mark;
-        sent.sent_at = now;
-        sent.delivered = state.delivered;
-        sent.send_span = state.send_span;
-        sent.ack_span = state.ack_span;
+        sent.flags |= Sent::RETRANS;
+        sent.send_again(now, state);
         let sent = *sent;
         if in_time_order {
             self.retransmissions.push_back((position, now));
         }
         Some(sent)
+    }
+
+    /// The last segment is sent again as a tail loss probe. It is not lost, so it is in flight already. Returns it, marked.
+    pub(super) fn probe_last(&mut self, now: Timestamp, state: super::rate::SendState) -> Option<Sent> {
+        let sent = self.segments.at_mut(self.segments.end().wrapping_sub(1))?;
+        sent.send_again(now, state);
+        Some(*sent)
     }
 
     /// Cuts every segment with more than `limit` bytes of payload that is not sacked into pieces, and declares those lost: as they were,

@@ -60,7 +60,7 @@ fn a_lost_retransmission_is_found_by_time_and_sent_again() {
     let ms = Timestamp::from_millis;
     b.sack([(1 + MSS, 1 + 2 * MSS)].into_iter(), |_| ());
     let sent = *b.at(1).unwrap();
-    rack.on_delivered(ms(51), &sent, None, warpline_core::TimeDelta::ZERO);
+    rack.advance(ms(51), &sent);
     let mut lost = 0;
     assert_eq!(b.mark_by_time(&rack, ms(51), |_| lost += 1), None);
     assert_eq!((lost, b.next_waiting()), (1, Some(0)));
@@ -71,7 +71,7 @@ fn a_lost_retransmission_is_found_by_time_and_sent_again() {
     b.push(Sent { seq: 1 + 4 * MSS, len: 1000, sent_at: ms(60), ..Sent::default() });
     b.sack([(1 + 4 * MSS, 1 + 5 * MSS)].into_iter(), |_| ());
     let sent = *b.at(4).unwrap();
-    rack.on_delivered(ms(110), &sent, None, warpline_core::TimeDelta::ZERO);
+    rack.advance(ms(110), &sent);
     b.mark_by_time(&rack, ms(110), |_| lost += 1);
     assert_eq!(lost, 4, "segments 2 and 3, and the retransmission of 0");
     assert_eq!(b.next_waiting(), Some(0));
@@ -109,7 +109,7 @@ proptest! {
                         let mut newest = None;
                         b.sack([(start, end)].into_iter(), |sent| newest = Some(*sent));
                         if let Some(sent) = newest {
-                            rack.on_delivered(now, &sent, None, warpline_core::TimeDelta::ZERO);
+                            rack.advance(now, &sent);
                         }
                     }
                 }

@@ -2,6 +2,8 @@
 
 use warpline_core::Timestamp;
 
+use super::rate::SendState;
+
 /// A segment in flight. 48 bytes: a window of thousands stays in the cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sent {
@@ -43,6 +45,14 @@ impl Sent {
     #[inline]
     pub(super) fn end(&self) -> u64 {
         self.seq + u64::from(self.len)
+    }
+    /// It is sent once more.
+    pub(super) fn send_again(&mut self, now: Timestamp, state: SendState) {
+        self.flags = (self.flags & !Sent::APP_LIMITED) | Sent::RETRANSMITTED | state.mark;
+        self.sent_at = now;
+        self.delivered = state.delivered;
+        self.send_span = state.send_span;
+        self.ack_span = state.ack_span;
     }
     /// Payload bytes.
     #[inline]

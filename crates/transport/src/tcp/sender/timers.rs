@@ -97,6 +97,10 @@ pub(in crate::tcp) enum Expired {
 /// Worst delay of an acknowledgement that a probe allows for when one segment is out (RFC 8985 section 7.2, WCDelAckT).
 const WORST_ACK_DELAY: TimeDelta = TimeDelta::from_millis(200);
 
+/// How much longer than two RTTs a probe waits at least where more is out, so that it does not go before an acknowledgement that is only
+/// a little late (Linux TCP_TIMEOUT_MIN_US; RFC 8985 section 7.2 leaves the time to the implementation).
+const LEAST_PROBE_WAIT: TimeDelta = TimeDelta::from_millis(2);
+
 impl<C: CongestionControl> Sender<C> {
     /// When to call [`handle_timeout`](Self::handle_timeout).
     #[inline]
@@ -189,10 +193,8 @@ impl<C: CongestionControl> Sender<C> {
         let expected = CALM || self.episode.is_open() && self.tail_probe.is_none() && self.board.sacked == 0;
         if self.uses.tail_probes && expected {
             let srtt = self.rtt.srtt();
-            let mut wait = if srtt.is_zero() { TimeDelta::from_secs(1) } else { srtt * 2 };
-            if self.board.len() == 1 {
-                wait += WORST_ACK_DELAY;
-            }
+            let more = if self.board.len() == 1 { WORST_ACK_DELAY } else { LEAST_PROBE_WAIT };
+            let wait = if srtt.is_zero() { TimeDelta::from_secs(1) } else { srtt * 2 + more };
             self.timers.auxiliary.set(Auxiliary::TailProbe, (now + wait).min(self.timers.alarm.at()));
         } else {
             self.timers.auxiliary.stop();

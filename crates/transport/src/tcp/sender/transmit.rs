@@ -200,9 +200,7 @@ impl<C: CongestionControl> Sender<C> {
 
     /// Sending begins with nothing in flight.
     fn note_restart(&mut self, now: Timestamp) {
-        if self.rate.is_sampled() {
-            self.cc.on_restart(now, self.rate.is_limited());
-        }
+        self.cc.on_restart(now, self.rate.is_sampled() && self.rate.is_limited());
     }
 
     /// What every segment that takes up window needs when it is sent: congestion control, pacing, counters. `STREAM` as in [`emit`](Self::emit).
@@ -277,7 +275,13 @@ impl<C: CongestionControl> Sender<C> {
         log: &mut Log,
         position: u64,
     ) -> Option<(Segment, Ecn)> {
-        let len = u64::from(self.board.at(position)?.len);
+        let sent = self.board.at(position)?;
+        let len = u64::from(sent.len);
+        // Beyond a window that was taken back only the oldest segment goes out, as a probe of the window (Linux __tcp_retransmit_skb).
+        let outside = sent.seq >= self.offered.end && sent.seq > self.una;
+        if outside || self.episode.holds_retransmissions() {
+            return None;
+        }
         if !self.episode.take_force() {
             if self.in_flight() + len > self.window {
                 self.limited_until = self.nxt;
@@ -303,8 +307,13 @@ impl<C: CongestionControl> Sender<C> {
         if idle {
             self.note_restart(now);
         }
+        let alone = self.board.retrans == 0;
         let state = self.rate.on_send(now, idle);
-        let sent = self.board.retransmit(position, now, state, self.uses.rack)?;
+        let sent = if probe {
+            self.board.probe_last(now, state)?
+        } else {
+            self.board.retransmit(position, now, state, self.uses.rack)?
+        };
         let mut segment = rx.header(now, sent.seq);
         segment.len = sent.payload();
         if sent.flags & Sent::FIN != 0 {
@@ -313,8 +322,13 @@ impl<C: CongestionControl> Sender<C> {
         if sent.end() >= self.app_end {
             segment.flags = segment.flags.with(Flags::PSH);
         }
-        if let Some(undo) = &mut self.undo {
-            undo.on_retransmit(segment.timestamps.map(|(value, _)| value));
+        if alone && !probe {
+            self.repeats_from = segment.timestamps.map(|(value, _)| value);
+        }
+        if let Some(undo) = &mut self.undo
+            && !probe
+        {
+            undo.on_retransmit(self.repeats_from);
         }
         log.stats.retransmitted_segments += 1;
         log.stats.retransmitted_bytes += u64::from(segment.len);

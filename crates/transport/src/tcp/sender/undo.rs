@@ -1,10 +1,11 @@
-//! Undo of reductions that proved spurious: Eifel detection by timestamps (RFC 3522) with the response of RFC 4015, and
-//! detection by D-SACK (RFC 3708).
+//! Undo of reductions that proved spurious: Eifel detection by timestamps (RFC 3522) with the response of RFC 4015, detection by D-SACK
+//! (RFC 3708), and F-RTO by what is acknowledged after a time-out (RFC 5682, in the form of Linux `tcp_process_loss`).
 
 use warpline_core::record::TcpEvent;
 use warpline_core::{Segment, Timestamp};
 
-use super::episode::Episode;
+use super::ack::Delivery;
+use super::episode::{Episode, Frto};
 use super::{Log, Sender};
 use crate::cc::{CongestionControl, Phase};
 
@@ -14,23 +15,24 @@ pub(super) struct Undo {
     /// Retransmissions since it, and how many of them D-SACKs have not yet shown to be needless.
     sent: u32,
     unexplained: u32,
-    /// Timestamp of the first retransmission.
+    /// Timestamp of the first retransmission, of one before the reduction if that was still under way.
     first: Option<u32>,
     /// Where the reduction began: D-SACKs below are about older retransmissions.
     from: u64,
 }
 
 impl Undo {
-    /// A reduction begins with `una` as the oldest byte outstanding.
-    pub(super) fn new(una: u64) -> Undo {
-        Undo { sent: 0, unexplained: 0, first: None, from: una }
+    /// A reduction begins with `una` as the oldest byte outstanding, and so many retransmissions under way, which count as its own (Linux
+    /// tcp_init_undo).
+    pub(super) fn new(una: u64, under_way: u32) -> Undo {
+        Undo { sent: under_way, unexplained: under_way, first: None, from: una }
     }
 
-    /// A retransmission was sent with timestamp `value`.
-    pub(super) fn on_retransmit(&mut self, value: Option<u32>) {
+    /// A retransmission was sent. `first` is the timestamp of the first of those that are under way.
+    pub(super) fn on_retransmit(&mut self, first: Option<u32>) {
         self.sent += 1;
         self.unexplained += 1;
-        self.first = self.first.or(value);
+        self.first = self.first.or(first);
     }
 
     /// A D-SACK for a block that ends at `end` came.
@@ -62,6 +64,46 @@ impl<C: CongestionControl> Sender<C> {
             return;
         }
         self.take_back(now, log);
+    }
+
+    /// F-RTO after a time-out: data that was sent once and is acknowledged shows that it was not lost. So that there may be such an
+    /// acknowledgement, the first one lets new data out and no more retransmissions.
+    pub(super) fn judge_time_out(
+        &mut self,
+        now: Timestamp,
+        log: &mut Log,
+        advanced: bool,
+        duplicate: bool,
+        delivery: &Delivery,
+    ) {
+        let Episode::Loss { frto, .. } = &mut self.episode else { return };
+        if *frto == Frto::Off {
+            return;
+        }
+        if delivery.lowest_once <= self.recover {
+            return self.take_back(now, log);
+        }
+        let next = if self.nxt > self.recover {
+            // Of the new data something arrived, and what it was to show was not there.
+            if duplicate || delivery.sacked { Frto::Off } else { Frto::Watching }
+        } else if !advanced {
+            *frto
+        } else if self.una < self.recover && self.has_new_segment() {
+            Frto::NewData
+        } else {
+            Frto::Off
+        };
+        if let Episode::Loss { frto, .. } = &mut self.episode {
+            *frto = next;
+        }
+    }
+
+    /// Whether new data can go out, as far as the other side's window and Nagle's rule are concerned.
+    fn has_new_segment(&self) -> bool {
+        let available = self.app_end.saturating_sub(self.nxt);
+        let room = self.offered.end.saturating_sub(self.nxt);
+        available.min(room) >= self.mss
+            || available > 0 && available <= room && (!self.config.nagle || self.small_end <= self.una)
     }
 
     /// The last reduction was spurious.

@@ -1,0 +1,179 @@
+//! `warpline study agreement`: the TCP model against Linux in guests.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use clap::ValueHint;
+use clap::builder::PossibleValuesParser;
+use warpline_net::Control;
+use warpline_report::write_whole;
+use warpline_study::agreement::{
+    ALGORITHMS, AgreementError, Algorithm, Cell, Plan, agree, cells, scenarios, words,
+};
+
+use crate::bar::Steps;
+use crate::failure::{Code, Failure};
+use crate::{interrupt, output};
+
+const EXAMPLES: &str = "\
+Each congestion control runs on each path twice: once with Linux at both ends, as
+guests whose time follows the simulation, and once with the TCP model. Both lose
+the same packets. Results are kept in the directory of --out, so that a study that
+was stopped goes on where it was. Linux's are made again if the scenario or the
+kernel changes, the model's also if the program does.
+
+Guests need Debian's package user-mode-linux: warpline doctor says whether it is
+installed. The whole study takes about an hour on two cores.
+
+Examples:
+  warpline study agreement --quick
+  warpline study agreement reno cubic bbr
+  warpline study agreement vegas --only 50ms --only 200ms --only droptail
+  warpline study agreement --markdown > agreement.md
+  The scenarios behind the figures, to run one and look at it:
+    warpline study agreement bbr --scenarios cells
+    warpline run cells/bbr-10mbit-s-50ms-1-droptail-linux.toml";
+
+/// Hold the TCP model against Linux, for each congestion control of the kernel
+///
+/// Prints which share of the paths agree, and those that differ most. All cores are used.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Only these congestion controls
+    #[arg(value_name = "CC", value_parser = PossibleValuesParser::new(ALGORITHMS.iter().map(|algorithm| algorithm.name)))]
+    cc: Vec<String>,
+
+    /// Run three paths only, with runs a quarter as long and two seeds unless --seeds says otherwise
+    #[arg(long)]
+    quick: bool,
+
+    /// Only paths with this rate, round-trip time, loss rate or queue; may be given several times
+    #[arg(long, value_name = "PROPERTY", value_parser = PossibleValuesParser::new(words()))]
+    only: Vec<String>,
+
+    /// Run each path with this many seeds where anything is random [default: 5, with --quick 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
+    seeds: Option<u16>,
+
+    /// Runs at a time [default: one per core]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+
+    /// The directory in which results are kept
+    #[arg(short, long, value_name = "DIR", default_value = "agreement", value_hint = ValueHint::DirPath)]
+    out: PathBuf,
+
+    /// Print JSON, for programs
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+
+    /// Print Markdown, with all figures
+    #[arg(long)]
+    markdown: bool,
+
+    /// Write the scenarios of the paths into this directory, and run none
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["json", "markdown", "jobs", "out"])]
+    scenarios: Option<PathBuf>,
+}
+
+impl Args {
+    fn algorithms(&self) -> Vec<Algorithm> {
+        let asked = |algorithm: &&Algorithm| {
+            self.cc.is_empty() || self.cc.iter().any(|name| name == algorithm.name)
+        };
+        ALGORITHMS.iter().filter(asked).copied().collect()
+    }
+
+    fn cells(&self) -> Vec<Cell> {
+        let asked = |cell: &Cell| cell.is_chosen(&self.only) && (!self.quick || cell.is_quick());
+        cells().into_iter().filter(asked).collect()
+    }
+
+    fn plan(&self) -> Plan {
+        Plan {
+            algorithms: self.algorithms(),
+            cells: self.cells(),
+            quick: self.quick,
+            seeds: self.seeds.unwrap_or(if self.quick { 2 } else { 5 }).into(),
+            kernel: String::new(),
+            program: String::new(),
+            kept: self.out.clone(),
+            jobs: self.jobs.unwrap_or(0).into(),
+        }
+    }
+}
+
+pub(super) fn execute(args: &Args) -> Result<Code, Failure> {
+    let plan = args.plan();
+    if plan.cells.is_empty() {
+        return Err(Failure::usage("no path has all these properties; leave out --quick or some of --only"));
+    }
+    if let Some(directory) = &args.scenarios {
+        return write_scenarios(directory, &plan);
+    }
+    let plan = Plan { kernel: kernel()?, program: program()?, ..plan };
+    interrupt::listen(Vec::new())?;
+    let bar = Steps::new(args.json);
+    let agreed = agree(&plan, &|advance| {
+        if !advance.name.is_empty() {
+            bar.update(advance.share, &format!("{} of {}: {}", advance.done, advance.of, advance.name));
+        }
+        if interrupt::requested() { Control::Stop } else { Control::Continue }
+    });
+    bar.clear();
+    let agreement = match agreed {
+        Ok(agreement) => agreement,
+        Err(AgreementError::Stopped) => {
+            output::note(&format!(
+                "what has run is kept in {}; the same command goes on from there",
+                plan.kept.display()
+            ));
+            return Ok(Code::Interrupted);
+        }
+        Err(error @ AgreementError::Results(_)) => return Err(Failure::output(error)),
+        Err(error) => return Err(Failure::run(error)),
+    };
+    output::print(&if args.json {
+        agreement.to_json()
+    } else if args.markdown {
+        agreement.to_markdown()
+    } else {
+        output::headed(&agreement.render())
+    })?;
+    Ok(Code::Success)
+}
+
+/// Writes the scenarios of both stacks.
+fn write_scenarios(directory: &Path, plan: &Plan) -> Result<Code, Failure> {
+    std::fs::create_dir_all(directory)
+        .map_err(|error| Failure::output(format!("cannot create {}: {error}", directory.display())))?;
+    let all = scenarios(plan);
+    for (name, text) in &all {
+        write_whole(text.as_bytes(), &directory.join(format!("{name}.toml"))).map_err(Failure::output)?;
+    }
+    output::print(&format!("{} scenarios in {}\n", all.len(), directory.display()))?;
+    Ok(Code::Success)
+}
+
+/// What tells this program from other versions and builds of it: its version, and a hash of its file.
+fn program() -> Result<String, Failure> {
+    let failed =
+        |error: std::io::Error| Failure::run(format!("cannot read the file of this program: {error}"));
+    let file = File::open(std::env::current_exe().map_err(failed)?).map_err(failed)?;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(file).map_err(failed)?;
+    Ok(format!("{}-{}", env!("CARGO_PKG_VERSION"), &hasher.finalize().to_hex()[..12]))
+}
+
+/// The version of the guests' kernel.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn kernel() -> Result<String, Failure> {
+    warpline_guest::Kernel::find().map(|kernel| kernel.version).map_err(Failure::run)
+}
+
+/// Returns the error that there are no guests here.
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+fn kernel() -> Result<String, Failure> {
+    Err(Failure::run("this study needs guests, which need Linux on x86-64; --scenarios works everywhere"))
+}

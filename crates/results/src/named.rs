@@ -1,0 +1,227 @@
+//! Measures by name, as conditions and searches give them: `flow.bulk.goodput`, `link[r1>r2].queue_delay_max`, `total.jain`.
+//!
+//! A name is what it is about, the name of that, and a column. Every number that a row of the summary declares can be named; the unit at the end of a
+//! column's name may be left out.
+
+use std::fmt;
+
+use crate::column::{Row, columns};
+use crate::declaration::{Column, ColumnInfo, Kind, bare_name};
+use crate::rows::{FlowRow, LinkRow};
+use crate::summary::{GroupSummary, Summary, Totals, folded_columns};
+
+/// What a measure is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum About {
+    Total,
+    Flow,
+    Link,
+}
+
+const ABOUT: [(&str, About); 3] = [("total", About::Total), ("flow", About::Flow), ("link", About::Link)];
+
+/// A measure of a run, by name.
+///
+/// A flow's name is that of a group of flows, as the scenario names them, or of one flow of it ("bulk.0"). A link's name is that of one
+/// direction ("r1>r2").
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedMeasure {
+    about: About,
+    /// Of the flow or link; empty for the total.
+    name: String,
+    /// Which column.
+    pub column: &'static ColumnInfo,
+}
+
+/// Why a text names no measure, or a run does not have the measure.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct NoMeasure {
+    /// What is wrong.
+    pub message: String,
+    /// What there is, if anything can be named.
+    pub help: String,
+}
+
+impl fmt::Display for NamedMeasure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let column = self.column.name;
+        match self.about {
+            About::Total => write!(f, "total.{column}"),
+            About::Flow => write!(f, "flow[{}].{column}", self.name),
+            About::Link => write!(f, "link[{}].{column}", self.name),
+        }
+    }
+}
+
+/// The numbers that a row has, apart from those that only say which row it is.
+fn numbers<R: Row>() -> impl Iterator<Item = &'static Column<R>> {
+    columns::<R>().filter(|column| column.info.kind != Kind::Text && !column.info.key)
+}
+
+/// The declarations of all numbers of what a measure is about, those of groups first.
+fn infos(about: About) -> Vec<&'static ColumnInfo> {
+    match about {
+        About::Total => numbers::<Totals>().map(|column| &column.info).collect(),
+        About::Link => numbers::<LinkRow>().map(|column| &column.info).collect(),
+        About::Flow => {
+            let mut all: Vec<&'static ColumnInfo> =
+                numbers::<GroupSummary>().map(|column| &column.info).collect();
+            let more: Vec<_> = numbers::<FlowRow>()
+                .map(|column| &column.info)
+                .filter(|info| all.iter().all(|other| other.name != info.name))
+                .collect();
+            all.extend(more);
+            all
+        }
+    }
+}
+
+fn value_of<R: Row>(row: &R, name: &str) -> Option<f64> {
+    let column = numbers::<R>().find(|column| column.info.name == name)?;
+    (column.value)(row).number()
+}
+
+impl NamedMeasure {
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// If there is no such column, with those that there are.
+    pub fn parse(text: &str) -> Result<NamedMeasure, NoMeasure> {
+        const FORMS: &str =
+            "write flow.NAME.COLUMN, link[A>B].COLUMN or total.COLUMN, for example flow.bulk.goodput";
+        let text = text.trim();
+        let wrong = |message: String| NoMeasure { message, help: FORMS.to_owned() };
+        let head = text.split(['.', '[']).next().unwrap_or_default();
+        let Some(&(_, about)) = ABOUT.iter().find(|(word, _)| *word == head) else {
+            return Err(wrong(format!("`{text}` does not begin with flow, link or total")));
+        };
+        let rest = &text[head.len()..];
+        let Some((name, column)) = rest.rsplit_once('.') else {
+            return Err(wrong(format!("`{text}` names no column")));
+        };
+        let name = match name.strip_prefix('[') {
+            Some(inner) => inner.strip_suffix(']').unwrap_or(inner),
+            None => name.strip_prefix('.').unwrap_or(name),
+        };
+        if name.is_empty() != (about == About::Total) {
+            return Err(wrong(match about {
+                About::Total => format!("`{text}`: the total has no names"),
+                _ => format!("`{text}` does not say which {head}"),
+            }));
+        }
+        let known = infos(about);
+        let found = known
+            .iter()
+            .find(|info| info.name == column)
+            .or_else(|| known.iter().find(|info| bare_name(info.name) == column));
+        let Some(&column) = found else {
+            let names: Vec<&str> = known.iter().map(|info| info.name).collect();
+            return Err(NoMeasure {
+                message: format!("a {head} has no column `{column}`"),
+                help: format!("its columns: {}", names.join(", ")),
+            });
+        };
+        Ok(NamedMeasure { about, name: name.to_owned(), column })
+    }
+
+    /// Its value in a run, in the column's unit; none if there was nothing to measure.
+    ///
+    /// # Errors
+    /// If the run has no flow or link of that name, or the name is that of several flows that do not have the column together.
+    pub fn value(&self, summary: &Summary) -> Result<Option<f64>, NoMeasure> {
+        let column = self.column.name;
+        let unknown = |what: &str, names: Vec<&str>| {
+            const SOME: usize = 20;
+            let more = if names.len() > SOME { " and so on" } else { "" };
+            let names = names.iter().take(SOME).copied().collect::<Vec<_>>().join(", ");
+            Err(NoMeasure {
+                message: format!("the run has no {what} `{}`", self.name),
+                help: format!("its {what}s: {names}{more}"),
+            })
+        };
+        match self.about {
+            About::Total => Ok(value_of(&summary.totals, column)),
+            About::Link => match summary.links.iter().find(|link| link.name == self.name) {
+                Some(link) => Ok(value_of(link, column)),
+                None => unknown("link", summary.links.iter().map(|link| link.name.as_str()).collect()),
+            },
+            About::Flow => {
+                if let Some(flow) = summary.flows.iter().find(|flow| flow.name == self.name) {
+                    // A column that only groups have is that of the flow's group if it is alone there.
+                    let alone =
+                        summary.groups.iter().find(|group| group.group == flow.group && group.flows == 1);
+                    return Ok(
+                        value_of(flow, column).or_else(|| alone.and_then(|group| value_of(group, column)))
+                    );
+                }
+                let Some(group) = summary.groups.iter().find(|group| group.group == self.name) else {
+                    return unknown(
+                        "flow",
+                        summary.groups.iter().map(|group| group.group.as_str()).collect(),
+                    );
+                };
+                if numbers::<GroupSummary>().any(|own| own.info.name == column) {
+                    return Ok(value_of(group, column));
+                }
+                if folded_columns().any(|(folded, _)| folded.info.name == column) {
+                    return Ok(group.more.get(column).and_then(serde_json::Value::as_f64));
+                }
+                let mut members = summary.flows.iter().filter(|flow| flow.group == self.name);
+                match (members.next(), members.next()) {
+                    (Some(only), None) => Ok(value_of(only, column)),
+                    (first, _) => Err(NoMeasure {
+                        message: format!(
+                            "`{}` is several flows, which have no `{column}` together",
+                            self.name
+                        ),
+                        help: first
+                            .map(|flow| format!("name one of them, for example flow[{}].{column}", flow.name))
+                            .unwrap_or_default(),
+                    }),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example;
+
+    #[test]
+    fn every_number_of_the_summary_has_a_name() {
+        let summary = example::summary(2, 1);
+        let value = |text: &str| NamedMeasure::parse(text).unwrap().value(&summary).unwrap();
+        let (flow, link) = (&summary.flows[0], &summary.links[0]);
+        assert_eq!(value(&format!("flow.{}.goodput_bps", flow.name)), Some(flow.goodput_bps));
+        assert_eq!(value(&format!("flow[{}].goodput", flow.group)), Some(summary.groups[0].goodput_bps));
+        assert_eq!(value(&format!("flow.{}.rtt_max", flow.name)), flow.rtt_max_ms);
+        assert_eq!(value(&format!("link[{}].drops", link.name)), Some(link.drops() as f64));
+        assert_eq!(value("total.jain"), summary.totals.jain);
+        // What is folded of flows is their group's.
+        let marks: u64 =
+            summary.flows.iter().filter(|other| other.group == flow.group).map(|flow| flow.ce_marks).sum();
+        assert_eq!(value(&format!("flow.{}.ce_marks", flow.group)), Some(marks as f64));
+    }
+
+    #[test]
+    fn a_wrong_name_is_told_what_there_is() {
+        let message = |text: &str| {
+            let NoMeasure { message, help } = NamedMeasure::parse(text).unwrap_err();
+            format!("{message}; {help}")
+        };
+        assert!(message("flows.bulk.goodput").contains("does not begin with flow, link or total"));
+        assert!(message("flow.goodput").contains("does not say which flow"));
+        assert!(message("total.bulk.goodput").contains("the total has no names"));
+        assert!(message("flow.bulk.speed").contains("its columns: flows, goodput_bps"));
+        assert!(NamedMeasure::parse("flow.bulk.cc").is_err(), "a text is no measure");
+        let summary = example::summary(2, 1);
+        let absent = NamedMeasure::parse("flow.nobody.goodput").unwrap().value(&summary).unwrap_err();
+        assert!(absent.help.contains(&summary.flows[0].group), "{absent:?}");
+        let several = format!("flow.{}.rtt_max", summary.flows[0].group);
+        let several = NamedMeasure::parse(&several).unwrap().value(&summary).unwrap_err();
+        assert!(several.help.contains("name one of them"), "{several:?}");
+    }
+}

@@ -1,0 +1,178 @@
+//! What a search leaves in its directory: the search and its scenario, the record, the counterexample, and the runs with and without it.
+//!
+//! The counterexample is a scenario with what it shows as `expect`: `warpline run` fails if it does not show it any more.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use warpline_disk::{OsDirectory, write_whole};
+use warpline_lab::report::write_report;
+use warpline_lab::run::{RunOptions, run};
+use warpline_net::Control;
+use warpline_results::tables::FILE_MODE;
+use warpline_results::{Condition, Relation, ResultError, Unit};
+use warpline_scenario::search::{Point, SearchFile};
+use warpline_scenario::{ReplicationPlan, Scenario};
+
+use super::evaluate::Evaluator;
+use super::journal::{self, Known};
+use super::{SearchError, Worst};
+
+/// The run of the scenario as it is, in the directory of a search.
+pub const BASE: &str = "base";
+/// The run of the counterexample; with ".toml", the counterexample.
+pub const FOUND: &str = "found";
+/// The run of the counterexample with the changes of `against`; with ".toml", that scenario.
+pub const AGAINST: &str = "found-against";
+/// A copy of the search file.
+const SEARCH_FILE: &str = "search.toml";
+/// The scenario as it is.
+const BASE_FILE: &str = "base.toml";
+/// The report of the runs with the counterexample and without.
+const REPORT_FILE: &str = "report.html";
+/// How far the condition is from the value found, as a share of the way to where the harm is not: a later version may give other digits.
+const TOLERANCE: f64 = 0.1;
+
+fn put(path: &Path, text: &str) -> Result<(), ResultError> {
+    write_whole(&OsDirectory::here(), path, FILE_MODE, text.as_bytes())
+        .map_err(|error| ResultError::io("write", path, error))
+}
+
+/// Makes the directory of a search. What an earlier one measured there is returned if this goes on with it.
+///
+/// # Errors
+/// If the directory has something else in it, or a search with which this does not go on.
+pub(super) fn prepare(directory: &Path, search: &SearchFile, resume: bool) -> Result<Known, SearchError> {
+    let texts = [(SEARCH_FILE, search.text().to_owned()), (BASE_FILE, search.scenario.to_toml())];
+    let occupied = || SearchError::Occupied(directory.to_owned());
+    if directory.exists() && !directory.is_dir() {
+        return Err(occupied());
+    }
+    if std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some()) {
+        let same = |(file, text): &(&str, String)| {
+            std::fs::read_to_string(directory.join(file)).is_ok_and(|other| other == *text)
+        };
+        return match (texts.iter().all(same), resume) {
+            (true, true) => Ok(journal::read(directory, search.keys())),
+            (true, false) => Err(SearchError::Exists(directory.to_owned())),
+            (false, _) => Err(occupied()),
+        };
+    }
+    std::fs::create_dir_all(directory).map_err(|error| ResultError::io("create", directory, error))?;
+    texts.iter().try_for_each(|(file, text)| put(&directory.join(file), text))?;
+    Ok(Known::new())
+}
+
+/// Writes the counterexample, runs it and the scenario as it is, and draws both. Returns the counterexample's file. A search that is stopped leaves out
+/// the runs, and the condition.
+///
+/// # Errors
+/// If a run fails or something cannot be written.
+pub(super) fn write(
+    directory: &Path,
+    evaluator: &Evaluator<'_>,
+    point: &Point,
+    worst: &Worst,
+    base: f64,
+) -> Result<PathBuf, SearchError> {
+    let search = evaluator.search();
+    let (harmed, spared) = match conditions(evaluator, point) {
+        Ok((harmed, spared)) => (Some(harmed), spared),
+        // What it shows is not known by seed, but the counterexample is kept.
+        Err(SearchError::Stopped) => (None, None),
+        Err(error) => return Err(error),
+    };
+    let scenario = |point: &Point, against: bool, name: &str, expect: Option<&Condition>| {
+        let scenario = search.at(point, against)?;
+        let expect = expect.map(ToString::to_string);
+        let seeds = (search.seeds > 1).then(|| ReplicationPlan { runs: Some(search.seeds), seeds: None });
+        let name = format!("{}-{name}", search.scenario.name);
+        let expect = scenario.expect.iter().cloned().chain(expect).collect();
+        Ok::<_, SearchError>(Scenario { name, expect, replications: seeds, ..scenario })
+    };
+    let found = scenario(point, false, FOUND, harmed.as_ref())?;
+    let file = directory.join(FOUND).with_extension("toml");
+    put(&file, &(head(evaluator, worst, base, harmed.is_some()) + &found.to_toml()))?;
+    if harmed.is_none() {
+        return Ok(file);
+    }
+    let mut runs = vec![(BASE, search.scenario.clone()), (FOUND, found)];
+    if !search.against.is_empty() {
+        let against = scenario(point, true, AGAINST, spared.as_ref())?;
+        let text = format!("# The scenario of {FOUND}.toml with {}.\n\n", search.against.join(", "));
+        put(&directory.join(AGAINST).with_extension("toml"), &(text + &against.to_toml()))?;
+        runs.push((AGAINST, against));
+    }
+    let mut paths = Vec::new();
+    for (name, scenario) in runs {
+        let path = directory.join(name);
+        // With the first seed.
+        let scenario = Scenario { replications: None, ..scenario };
+        let options =
+            RunOptions { out: Some(path.clone()), force: true, report: true, ..evaluator.options().clone() };
+        let outcome = run(&scenario, &options, &mut |_| evaluator.tell(0)).map_err(SearchError::Run)?;
+        if !outcome.complete && evaluator.tell(0) == Control::Stop {
+            return Ok(file);
+        }
+        paths.push(path);
+    }
+    let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+    write_report(&paths, &directory.join(REPORT_FILE))?;
+    Ok(file)
+}
+
+/// What the counterexample shows, as a condition on the measure; and what holds with the changes of `against`, if that is another.
+fn conditions(
+    evaluator: &Evaluator<'_>,
+    point: &Point,
+) -> Result<(Condition, Option<Condition>), SearchError> {
+    let search = evaluator.search();
+    let against = !search.against.is_empty();
+    let there = evaluator.by_seed(point, false)?;
+    let elsewhere = match against {
+        true => evaluator.by_seed(point, true)?,
+        false => evaluator.by_seed(&search.unchanged(), false)?,
+    };
+    let (least, most) = (
+        |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min),
+        |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    );
+    let (harmed, spared) = match search.maximise {
+        true => (least(&there), most(&elsewhere)),
+        false => (most(&there), least(&elsewhere)),
+    };
+    // With several seeds, the harm of one may be less than what another has without.
+    let apart = (harmed > spared) == search.maximise && harmed != spared;
+    let bound = if apart { harmed + TOLERANCE * (spared - harmed) } else { harmed };
+    let (relation, opposite) = match search.maximise {
+        true => (Relation::AtLeast, Relation::Below),
+        false => (Relation::AtMost, Relation::Above),
+    };
+    let measure = evaluator.measure.clone();
+    let spared =
+        (against && apart).then(|| Condition { measure: measure.clone(), relation: opposite, bound });
+    Ok((Condition { measure, relation, bound }, spared))
+}
+
+/// The comment at the head of the counterexample; `shows` if it has a condition.
+fn head(evaluator: &Evaluator<'_>, worst: &Worst, base: f64, shows: bool) -> String {
+    let search = evaluator.search();
+    let unit = if search.against.is_empty() { evaluator.measure.column.unit } else { Unit::Index };
+    let size = if search.maximise { "large" } else { "small" };
+    let mut text = format!(
+        "# Found by `warpline search`: {} as {size} as can be.\n# It is {}, and {} in the scenario without these changes:\n",
+        evaluator.measure,
+        unit.show(worst.value),
+        unit.show(base)
+    );
+    for set in &worst.sets {
+        let _ = writeln!(text, "#   {set}");
+    }
+    if !search.against.is_empty() {
+        let _ = writeln!(text, "# Both are divided by what it is with {}.", search.against.join(", "));
+    }
+    if shows {
+        text += "# `expect` is what it shows: `warpline run` fails if that is no longer so.\n";
+    }
+    text + "\n"
+}

@@ -1,0 +1,208 @@
+//! Searches whose answer is known, and the counterexamples that the examples have found.
+
+// Helpers of tests are not `#[test]` functions, where clippy.toml allows unwrap.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use warpline_lab::run::{RunOptions, run};
+use warpline_net::Control;
+use warpline_scenario::search::SearchFile;
+use warpline_scenario::{Scenario, Source};
+use warpline_study::search::{EVALUATIONS_FILE, FOUND, Outcome, SearchError, SearchOptions, search};
+
+/// 100 packets, from 3 s to 4 s.
+const BASE: &str = r#"
+duration = "10s"
+[[link]]
+between = ["a", "b"]
+rate = "10Mbit/s"
+delay = "5ms"
+[[flow]]
+name = "cbr"
+app = "cbr"
+rate = "1.2Mbit/s"
+from = "a"
+to = "b"
+start = "3s"
+stop = "4s"
+"#;
+
+fn file(body: &str) -> SearchFile {
+    let base = Source::from_text("base.toml", BASE, Path::new(""));
+    let text = format!("scenario = \"base.toml\"\n{body}\n");
+    SearchFile::over("test.search.toml", &text, &base).unwrap_or_else(|wrong| panic!("{wrong}"))
+}
+
+/// Outages; those that matter lie between 3 s and 4 s.
+fn outages(count: u32, evaluations: u32) -> SearchFile {
+    file(&format!(
+        r#"
+        maximise = "link[a>b].drops_down"
+        evaluations = {evaluations}
+        [vary]
+        "link[a-b].down" = {{ list = {count}, of = {{ at = {{ from = "0s", to = "9s" }}, for = "500ms" }} }}
+        "link[a-b].delay" = {{ from = "1ms", to = "20ms" }}
+        "#
+    ))
+}
+
+fn found(file: &SearchFile, options: &SearchOptions) -> Outcome {
+    search(file, options, &|_| Control::Continue).unwrap_or_else(|wrong| panic!("{wrong}"))
+}
+
+fn into(directory: &Path, jobs: usize) -> SearchOptions {
+    SearchOptions { jobs, out: Some(directory.to_owned()), ..SearchOptions::default() }
+}
+
+/// When the outages of a counterexample begin.
+fn outages_of(sets: &[String]) -> Vec<f64> {
+    let scenario = Scenario::from_toml("x", BASE, sets).unwrap();
+    let down = scenario.link[0].options.down.clone().unwrap_or_default();
+    down.iter().map(|down| down.at.0.as_secs_f64()).collect()
+}
+
+#[test]
+fn the_optimum_is_found_and_what_does_not_matter_is_left_out() {
+    let outcome = found(&outages(1, 200), &SearchOptions::default());
+    let worst = outcome.worst.unwrap();
+    assert_eq!(outcome.base, 0.0);
+    // Half a second of the flow's packets, of which one may just have left.
+    assert!((50.0..=51.0).contains(&worst.before), "{worst:?}");
+    let begin = outages_of(&worst.sets);
+    assert!(begin.len() == 1 && (2.9..=3.6).contains(&begin[0]), "{worst:?}");
+    assert!(worst.value >= 45.0 && !worst.sets.iter().any(|set| set.contains("delay")), "{worst:?}");
+}
+
+#[test]
+fn of_several_outages_those_stay_that_matter() {
+    let outcome = found(&outages(4, 300), &SearchOptions::default());
+    let worst = outcome.worst.unwrap();
+    let begin = outages_of(&worst.sets);
+    assert!(worst.before > 45.0 && !begin.is_empty(), "{worst:?}");
+    assert!(begin.iter().all(|begin| (2.5..4.0).contains(begin)), "{worst:?}");
+    assert!(!worst.sets.iter().any(|set| set.contains("delay")), "{worst:?}");
+}
+
+#[test]
+fn any_number_of_cores_gives_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let texts = [1, 2].map(|jobs| {
+        let out = directory.path().join(jobs.to_string());
+        found(&outages(2, 60), &into(&out, jobs));
+        [EVALUATIONS_FILE, "found.toml", "found/summary.json"].map(|name| fs::read(out.join(name)).unwrap())
+    });
+    assert!(texts[0] == texts[1]);
+    let mut other = outages(2, 60);
+    other.seed = 2;
+    let out = directory.path().join("other");
+    found(&other, &into(&out, 2));
+    assert_ne!(fs::read(out.join(EVALUATIONS_FILE)).unwrap(), texts[0][0]);
+}
+
+#[test]
+fn a_search_that_was_stopped_goes_on_where_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let (whole, broken) = (directory.path().join("whole"), directory.path().join("broken"));
+    let file = outages(2, 60);
+    found(&file, &into(&whole, 1));
+    let stop = |count| {
+        move |advance: warpline_study::search::Advance| match advance.count < count {
+            true => Control::Continue,
+            false => Control::Stop,
+        }
+    };
+    let stopped = search(&file, &into(&broken, 1), &stop(30)).unwrap();
+    assert!(!stopped.complete && stopped.count >= 20, "{stopped:?}");
+    let refused = search(&file, &into(&broken, 1), &|_| Control::Continue);
+    assert!(matches!(refused, Err(SearchError::Exists(_))), "{refused:?}");
+    let resume = SearchOptions { resume: true, ..into(&broken, 1) };
+    let other = search(&outages(3, 60), &resume, &|_| Control::Continue);
+    assert!(matches!(other, Err(SearchError::Occupied(_))), "{other:?}");
+    assert!(found(&file, &resume).complete);
+    let read = |directory: &PathBuf| fs::read_to_string(directory.join(EVALUATIONS_FILE)).unwrap();
+    assert_eq!(read(&whole), read(&broken));
+}
+
+#[test]
+fn a_counterexample_passes_and_shows_the_harm() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("out");
+    let outcome = found(&outages(1, 60), &into(&out, 0));
+    let scenario = Scenario::load(&outcome.worst.unwrap().file.unwrap(), &[]).unwrap();
+    assert_eq!(scenario.name, format!("base-{FOUND}"));
+    let failures = |scenario: &Scenario| {
+        run(scenario, &RunOptions::default(), &mut |_| Control::Continue).unwrap().failures
+    };
+    assert_eq!(failures(&scenario), [""; 0]);
+    let mut spared = scenario.clone();
+    spared.link[0].options.down = None;
+    let missed = failures(&spared);
+    assert!(missed[0].starts_with("expected link[a>b].drops_down >= "), "{missed:?}");
+}
+
+#[test]
+fn a_measure_can_be_divided_by_what_it_is_elsewhere() {
+    let file = file(
+        r#"
+        minimise = "flow.cbr.delivered_bytes"
+        evaluations = 20
+        population = 4
+        [vary]
+        "link[a-b].rate" = { from = "50kbit/s", to = "10Mbit/s", scale = "log" }
+        [against]
+        "flow.cbr.rate" = "100kbit/s"
+        "#,
+    );
+    let outcome = found(&file, &SearchOptions::default());
+    // 1.2 Mbit/s are twelve times as much as 100 kbit/s, if the link takes them.
+    assert!((10.0..=12.5).contains(&outcome.base), "{outcome:?}");
+    assert!(outcome.worst.unwrap().value < 12.0);
+}
+
+#[test]
+fn wrong_measures_are_told_at_their_place() {
+    let wrong = |measure: &str| {
+        let file = file(&format!("minimise = \"{measure}\"\nvary = {{ seed = {{ from = 1, to = 9 }} }}"));
+        search(&file, &SearchOptions::default(), &|_| Control::Continue).unwrap_err().to_string()
+    };
+    let speed = wrong("flow.cbr.speed");
+    assert!(speed.contains("a flow has no column `speed`\n --> test.search.toml:2:12"), "{speed}");
+    assert!(speed.contains("help: its columns: flows, goodput_bps, "), "{speed}");
+    insta::assert_snapshot!(wrong("flow.bulk.goodput"));
+    insta::assert_snapshot!(wrong("flow.cbr.completion_mean"));
+}
+
+/// The examples in `scenarios/search`.
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/search")
+}
+
+/// What a scenario expects and its results do not have.
+fn unmet(scenario: &Scenario) -> Vec<String> {
+    // Stalls are measured from the samples of tables.
+    let options = RunOptions { tables: true, ..RunOptions::default() };
+    run(scenario, &options, &mut |_| Control::Continue).unwrap().failures
+}
+
+#[test]
+fn the_counterexamples_of_the_examples_show_their_harm() {
+    for name in ["bbr-starvation", "bbr-stall", "nice-slowdown"] {
+        let load =
+            |ending: &str| Scenario::load(&examples().join(format!("{name}{ending}.toml")), &[]).unwrap();
+        let search = SearchFile::load(&examples().join(format!("{name}.search.toml"))).unwrap();
+        let found = load(".found");
+        assert_eq!(unmet(&found), [""; 0], "{name}");
+        // Without what was found there is no harm.
+        let spared = match search.against.is_empty() {
+            true => Scenario { expect: found.expect.clone(), ..load("") },
+            false => Scenario { expect: found.expect.clone(), ..load(".found-against") },
+        };
+        assert_eq!(unmet(&spared).len(), 1, "{name}");
+    }
+    assert_eq!(
+        unmet(&Scenario::load(&examples().join("nice-slowdown.found-against.toml"), &[]).unwrap()),
+        [""; 0]
+    );
+}

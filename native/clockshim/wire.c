@@ -1,0 +1,116 @@
+/* Devices besides the first; see wire.h. */
+#include "wire.h"
+
+#include <string.h>
+
+/* Bytes of the MAC addresses, after which a tag stands, of the tag, and of a header without one. */
+#define ADDRESSES 12u
+#define TAG 4u
+#define HEADER 14u
+#define TAGGED 0x8100u
+#define SECOND 1000000000ull
+
+/* The wire of each device: when it is free, and what remains of its last transmission, in units of 1/rate ns. The simulated link behind it
+ * counts the same way (crates/net/src/serialise.rs), so it is free at the same instants. */
+static struct {
+    uint64_t free;
+    uint64_t remainder;
+} wires[1 + DEVICES];
+
+static const struct device *settings(unsigned device)
+{
+    return &page->devices[device - 1];
+}
+
+int wire_of(int fd)
+{
+    for (unsigned i = 0; i < DEVICES && page->devices[i].fd != 0; i++)
+        if (page->devices[i].fd == fd)
+            return (int)i + 1;
+    return -1;
+}
+
+unsigned wire_owner(const struct record *record)
+{
+    if (page->devices[0].fd == 0 || record->length < ADDRESSES + TAG)
+        return 0;
+    const unsigned char *tag = record->frame + ADDRESSES;
+    if ((tag[0] << 8 | tag[1]) != TAGGED)
+        return 0;
+    uint32_t vlan = (uint32_t)(tag[2] << 8 | tag[3]) & 0xfff;
+    for (unsigned i = 0; i < DEVICES && page->devices[i].fd != 0; i++)
+        if (page->devices[i].vlan == vlan)
+            return i + 1;
+    return 0;
+}
+
+size_t wire_tag(unsigned device)
+{
+    return device == 0 ? 0 : TAG;
+}
+
+/* Occupies the wire of a device with a frame of this length, sent now. */
+static void occupy(unsigned device, uint64_t start, size_t length)
+{
+    const struct device *own = settings(device);
+    if (own->rate == 0)
+        return;
+    uint64_t bytes = length - HEADER + own->framing;
+    /* Frames are below 2^17 bytes, so this is below 2^50. */
+    uint64_t work = bytes * 8 * SECOND;
+    if (wires[device].free != start)
+        wires[device].remainder = 0;
+    wires[device].remainder += work % own->rate;
+    wires[device].free = start + work / own->rate;
+    if (wires[device].remainder >= own->rate) {
+        wires[device].remainder -= own->rate;
+        wires[device].free++;
+    }
+}
+
+void wire_write(unsigned device, struct record *record, const struct iovec *parts, size_t count)
+{
+    size_t tag = wire_tag(device), at = tag;
+    for (size_t i = 0; i < count; i++) {
+        memcpy(record->frame + at, parts[i].iov_base, parts[i].iov_len);
+        at += parts[i].iov_len;
+    }
+    if (tag == 0 || at < HEADER + tag)
+        return;
+    uint32_t vlan = settings(device)->vlan;
+    memmove(record->frame, record->frame + tag, ADDRESSES);
+    const unsigned char bytes[TAG] = {TAGGED >> 8, TAGGED & 0xff, (unsigned char)(vlan >> 8), (unsigned char)vlan};
+    memcpy(record->frame + ADDRESSES, bytes, TAG);
+    occupy(device, record->time, at - tag);
+}
+
+/* Copies bytes into parts from position `at` on, as far as there is room; returns the position behind them. */
+static size_t scatter(const struct iovec *parts, size_t count, size_t at, const unsigned char *bytes, size_t length)
+{
+    size_t start = 0, done = 0;
+    for (size_t i = 0; i < count && done < length; i++) {
+        size_t end = start + parts[i].iov_len, from = at + done;
+        if (from < end) {
+            size_t part = length - done < end - from ? length - done : end - from;
+            if (parts[i].iov_base)
+                memcpy((unsigned char *)parts[i].iov_base + (from - start), bytes + done, part);
+            done += part;
+        }
+        start = end;
+    }
+    return at + done;
+}
+
+ssize_t wire_read(unsigned device, const struct record *record, const struct iovec *parts, size_t count)
+{
+    if (device == 0)
+        return (ssize_t)scatter(parts, count, 0, record->frame, record->length);
+    size_t at = scatter(parts, count, 0, record->frame, ADDRESSES);
+    size_t rest = ADDRESSES + TAG;
+    return (ssize_t)scatter(parts, count, at, record->frame + rest, record->length - rest);
+}
+
+uint64_t wire_free(unsigned device)
+{
+    return wires[device].free;
+}

@@ -1,0 +1,51 @@
+"""Evaluations by the questions of RFC 9743."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import warpline
+
+
+class Stubborn(warpline.CongestionControl):
+    """Takes no notice of losses."""
+
+    def on_congestion_event(self, event: warpline.CongestionEvent) -> None:
+        self.cwnd = max(self.cwnd, 200 * self.mss)
+
+
+def test_a_class_is_evaluated_as_a_built_in_algorithm(tmp_path: Path) -> None:
+    done: list[tuple[int, int]] = []
+    evaluation = warpline.evaluate(
+        Stubborn, quick=True, only=["losses"], progress=lambda count, of: done.append((count, of))
+    )
+    assert evaluation.verdicts == {"losses": "missed"}
+    assert done and done[-1][0] == done[-1][1]
+    [figure] = evaluation.figures
+    assert figure["question"] == "losses" and figure["mean"] > figure["baseline"]
+    assert "custom:name=Stubborn" in str(evaluation)
+    page = evaluation.write(tmp_path / "out")
+    assert page.name == "report.html" and "<svg" in page.read_text()
+    assert (tmp_path / "out" / "evaluation.json").exists()
+
+
+def test_an_unknown_algorithm_or_question_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="did you mean `reno`"):
+        warpline.evaluate("renno", quick=True, only=["losses"])
+    with pytest.raises(ValueError, match="full-use"):
+        warpline.evaluate("reno", only=["fulness"])
+
+
+def test_an_exception_of_an_algorithm_is_passed_on() -> None:
+    class Broken(warpline.CongestionControl):
+        def on_ack(self, ack: warpline.AckSample) -> None:
+            raise ZeroDivisionError("own mistake")
+
+    with pytest.raises(ZeroDivisionError, match="own mistake"):
+        warpline.evaluate(Broken, quick=True, only=["slow-path"])
+
+
+def test_an_evaluation_that_is_stopped_is_a_run_error() -> None:
+    with pytest.raises(warpline.RunError, match="stopped"):
+        warpline.evaluate("reno", quick=True, only=["losses", "itself"], progress=lambda count, of: False)
