@@ -110,7 +110,7 @@ $(VENV)/bin/python:
 format: ## Formatting
 	$(call say,format)
 	$(CARGO) fmt --all --check
-	rustfmt --edition 2024 --check crates/transport/src/{cc,media}/*.rs crates/net/src/{qdisc,loss,jitter}/*.rs crates/scenario/src/{application,endpoint,topology}/*.rs crates/study/src/evaluate/criteria/*.rs crates/cli/src/commands/study/*.rs  # lists in macros name them, which cargo fmt does not see
+	rustfmt --edition 2024 --check crates/transport/src/{cc,media}/*.rs crates/net/src/{qdisc,loss,jitter,radio}/*.rs crates/scenario/src/{application,endpoint,topology}/*.rs crates/study/src/evaluate/criteria/*.rs crates/cli/src/commands/study/*.rs  # lists in macros name them, which cargo fmt does not see
 
 lint: ## Clippy without warnings, fuzz targets included
 	$(call say,lint)

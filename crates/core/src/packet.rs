@@ -321,7 +321,9 @@ impl Packet {
         // A multiplicative hash (Knuth, volume 3, section 6.4): packets in a row are damaged at places far apart.
         let hash = self.id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let bit = hash as usize % (whole * 8).max(1);
-        if self.damaged && let Some(byte) = bytes.get_mut(bit / 8) {
+        if self.damaged
+            && let Some(byte) = bytes.get_mut(bit / 8)
+        {
             *byte ^= 1 << (bit % 8);
         }
     }

@@ -133,7 +133,8 @@ fn normalised(mut outages: Vec<(Timestamp, Timestamp)>) -> Vec<(Timestamp, Times
 
 impl General {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { qdisc, serialiser, aggregator, delay, jitter, detour, framing, fates, outages, .. } = parts;
+        let Parts { qdisc, serialiser, aggregator, delay, jitter, detour, framing, fates, outages, .. } =
+            parts;
         let Parts { pfc, counts_sources, record, .. } = parts;
         let mut outages = normalised(outages);
         outages.reverse();
@@ -526,7 +527,12 @@ impl General {
     }
 
     /// A packet has left: counts it, and loses it or puts it onto the wire. Returns its arrival if that must be announced.
-    fn leave(&mut self, step: &mut Step<'_>, (slot, size): (SlotId, u32), late: TimeDelta) -> Option<Timestamp> {
+    fn leave(
+        &mut self,
+        step: &mut Step<'_>,
+        (slot, size): (SlotId, u32),
+        late: TimeDelta,
+    ) -> Option<Timestamp> {
         self.note_left(step, slot);
         self.stats.sent_packets += 1;
         self.stats.sent_bytes += u64::from(size);
@@ -534,7 +540,8 @@ impl General {
         let left = self.idle_since;
         let jitter = self.jitter.as_mut().map_or(TimeDelta::ZERO, |jitter| jitter.extra(left));
         let extra = jitter + self.detour.as_ref().map_or(TimeDelta::ZERO, |steps| steps.at(left));
-        let fate = self.fates.as_mut().map_or(Fate::WHOLE, |fates| fates.decide(left, &step.arena.packet(slot)));
+        let fate =
+            self.fates.as_mut().map_or(Fate::WHOLE, |fates| fates.decide(left, &step.arena.packet(slot)));
         if fate.is_lost() {
             self.lose(step, slot, DropReason::Loss);
             return None;

@@ -1,7 +1,7 @@
 //! Models: what decides something for each packet of a link, whether it is lost or how much later it arrives, by parameters and a random stream.
 
-use warpline_core::{Stream, Timestamp};
 use warpline_core::parameter::Component;
+use warpline_core::{Stream, Timestamp};
 
 /// A model of one of the lists in `loss` and `jitter`; its decisions are of type `Decision`.
 pub trait Model<Decision>: Sized {

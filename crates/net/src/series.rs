@@ -132,8 +132,9 @@ impl<'a> Series<'a> {
         let mut series = Series { names: Vec::new(), rows: Vec::new() };
         for (index, text) in bytes.split(|&byte| byte == b'\n').enumerate() {
             let line = index as u64 + 1;
-            let text = std::str::from_utf8(text)
-                .map_err(|error| fail(line, error.valid_up_to() as u64 + 1, "this is not UTF-8".to_owned()))?;
+            let text = std::str::from_utf8(text).map_err(|error| {
+                fail(line, error.valid_up_to() as u64 + 1, "this is not UTF-8".to_owned())
+            })?;
             if text.trim().is_empty() || text.starts_with('#') {
                 continue;
             }
@@ -153,7 +154,8 @@ impl<'a> Series<'a> {
                 start += part.len() + 1;
             }
             if row.len() != wanted {
-                let what = format!("the line has {} numbers and not {wanted}, as the first line says", row.len());
+                let what =
+                    format!("the line has {} numbers and not {wanted}, as the first line says", row.len());
                 return Err(fail(line, 1, what));
             }
             series.rows.push(row);
@@ -250,7 +252,10 @@ mod tests {
             ("0\n1\nx\n", "line 3, column 1: \"x\" is no decimal number"),
             ("time,delay\n0, 1e3\n", "line 2, column 4: \"1e3\" is no decimal number"),
             ("time,delay\n0,\n", "line 2, column 3: \"\" is no decimal number"),
-            ("time,delay\n# 0,1\n0,1,2\n", "line 3, column 1: the line has 3 numbers and not 2, as the first line says"),
+            (
+                "time,delay\n# 0,1\n0,1,2\n",
+                "line 3, column 1: the line has 3 numbers and not 2, as the first line says",
+            ),
         ] {
             assert_eq!(Series::parse(text.as_bytes()).unwrap_err().to_string(), message);
         }

@@ -102,7 +102,8 @@ pub(crate) fn link_records() -> Vec<LinkRecord> {
         id += 1;
     }
     for seq in 0..3 {
-        let datagram = Datagram { seq, created: Timestamp::from_millis(250), len: 171, ..Datagram::default() };
+        let datagram =
+            Datagram { seq, created: Timestamp::from_millis(250), len: 171, ..Datagram::default() };
         let packet = Packet { id, ..Packet::udp(FlowId(1), EndpointId(3), datagram) };
         let event = match seq {
             1 => LinkEvent::Drop(DropReason::Overflow),

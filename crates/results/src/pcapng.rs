@@ -174,7 +174,9 @@ impl<W: Write> CaptureWriter<W> {
                 }
                 (1, Some(Cow::Owned(format!("lost: {}", reason.name()))))
             }
-            LinkEvent::Enqueue | LinkEvent::Duplicate | LinkEvent::Corrupt | LinkEvent::Deliver => return Ok(()),
+            LinkEvent::Enqueue | LinkEvent::Duplicate | LinkEvent::Corrupt | LinkEvent::Deliver => {
+                return Ok(());
+            }
         };
         let wire = match packet.body {
             Body::Frame(_) => WireFormat::live_bytes(record, frames, self.options.snap_length),

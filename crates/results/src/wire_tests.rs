@@ -8,12 +8,12 @@ use etherparse::TcpOptionElement as Opt;
 use etherparse::{NetHeaders, PacketHeaders, TcpHeader, TransportHeader};
 use pcap_file::pcapng::{Block, PcapNgReader};
 use proptest::prelude::*;
-use warpline_core::{AccEcn, Dscp};
 use warpline_core::packet::{
     Body, Datagram, Ecn, EndpointId, Flags, FlowId, LinkId, Packet, SackBlocks, Segment, SynOptions,
 };
 use warpline_core::record::{LinkEvent, LinkRecord};
 use warpline_core::time::{TimeDelta, Timestamp};
+use warpline_core::{AccEcn, Dscp};
 
 use crate::pcapng::{CaptureOptions, CaptureWriter};
 use crate::wire::WireFormat;

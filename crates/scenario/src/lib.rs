@@ -97,7 +97,8 @@ pub use expand::{Arrival, Expanded, FlowSpec, LinkKind, LinkSpec, Links, RouteSe
 pub use flow::{Flow, FlowRecordKind, Transport};
 pub use host::Host;
 pub use link::{
-    DelayStep, Down, DuplexOptions, Jitter, Link, LinkOptions, LinkRecordKind, Loss, Pfc, Queue, Radio, RateStep,
+    DelayStep, Down, DuplexOptions, Jitter, Link, LinkOptions, LinkRecordKind, Loss, Pfc, Queue, Radio,
+    RateStep,
 };
 pub use pattern::Pattern;
 pub use program::{Expect, Program, ProgramCommand, StopSignal};

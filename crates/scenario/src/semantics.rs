@@ -297,7 +297,9 @@ impl Check<'_> {
                 ("delays", options.delays.is_some()),
             ];
             if let Some((other, _)) = others.into_iter().find(|(_, given)| *given) {
-                let help = format!("a radio says how fast the link sends and how its delay changes; leave out `{other}`, or `radio`");
+                let help = format!(
+                    "a radio says how fast the link sends and how its delay changes; leave out `{other}`, or `radio`"
+                );
                 self.error(&below(&["radio"]), format!("`radio` excludes `{other}`"), help);
             }
         }
@@ -369,7 +371,8 @@ impl Check<'_> {
         if let Some(Written(queue)) = &options.queue {
             component::check(self, &below(&["queue"]), queue.faults());
         }
-        for (name, chosen) in [("loss", &options.loss), ("duplicate", &options.duplicate), ("corrupt", &options.corrupt)]
+        for (name, chosen) in
+            [("loss", &options.loss), ("duplicate", &options.duplicate), ("corrupt", &options.corrupt)]
         {
             if let Some(Written(chosen)) = chosen {
                 component::check(self, &below(&[name]), chosen.faults());

@@ -259,9 +259,9 @@ fn loss(text: &str) -> Result<Value, String> {
     }
     match percentage(word) {
         Ok(probability) => Ok(json!({ "kind": "bernoulli", "probability": probability })),
-        Err(reason) if reason.contains("is no percentage") => {
-            Err(format!("`{word}` is no part of the packets; write a percentage (1%) or a model (every,n=100)"))
-        }
+        Err(reason) if reason.contains("is no percentage") => Err(format!(
+            "`{word}` is no part of the packets; write a percentage (1%) or a model (every,n=100)"
+        )),
         Err(reason) => Err(reason),
     }
 }

@@ -132,8 +132,7 @@ impl LinkArgs {
         let word =
             |option: &'static str, given: &Option<String>| given.clone().map(|text| Word { option, text });
         let both = (word("--queue", &self.queue), word("--loss", &self.loss), word("--jitter", &self.jitter));
-        let (duplicate, corrupt) =
-            (word("--duplicate", &self.duplicate), word("--corrupt", &self.corrupt));
+        let (duplicate, corrupt) = (word("--duplicate", &self.duplicate), word("--corrupt", &self.corrupt));
         [
             LinkWords {
                 rate: self.up_rate.or(self.rate).filter(|_| self.up_trace.is_none()),

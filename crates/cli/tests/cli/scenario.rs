@@ -26,6 +26,7 @@ fn check_and_run_report_the_same_errors() {
     fs::create_dir(desk.path().join("folder")).unwrap();
     fs::write(desk.path().join("binary"), [0, 159, 146, 150]).unwrap();
     desk.write("log", "this is no log\n");
+    desk.write("losses.csv", "time,lost\n0,0\n2,2\n");
     let web = "app = \"web\"\nweb = { access_log = \"log\" }\n";
     for (text, told) in [
         (traced("binary"), "bad.toml:6:9"),
@@ -37,6 +38,16 @@ fn check_and_run_report_the_same_errors() {
         (SMALL.replace("delay = \"5ms\"", "loss = 1"), "`1` could mean 1 % or always: write `1%` or `100%`"),
         (SMALL.replace("delay = \"5ms\"", "loss = 0.01"), "`0.01` could mean 0.01 % or 1 %"),
         (SMALL.replace("delay = \"5ms\"", "queue = 250"), "100p"),
+        (
+            SMALL.replace("delay = \"5ms\"", "loss = { kind = \"trace\", file = \"losses.csv\" }"),
+            "`losses.csv` is no loss trace: line 3, column 3: a packet is lost (1) or not (0)",
+        ),
+        (SMALL.replace("delay = \"5ms\"", "jitter = \"trace,file=no.csv\""), "there is no file `no.csv`"),
+        (SMALL.replace("delay = \"5ms\"", "radio = \"cellular\""), "`radio` excludes `rate`"),
+        (
+            SMALL.replace("delay = \"5ms\"", "duplicate = 1"),
+            "`1` could mean 1 % or always: write `1%` or `100%`",
+        ),
         (SMALL.replace("delay = \"5ms\"", "queue = \"codel,targt=5ms\""), "did you mean `target`"),
     ] {
         desk.write("bad.toml", &text);

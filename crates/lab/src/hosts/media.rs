@@ -44,10 +44,7 @@ impl Outlet {
     fn send(&mut self, port: &mut Port<'_>, size: u32, ecn: Ecn, datagram: Datagram) {
         let datagram = Datagram { len: size.saturating_sub(HEADERS), ..datagram };
         let (flow, to, Marking { class, dscp }) = (self.flow, self.to, self.marking);
-        port.send(
-            self.routes.next(),
-            Packet { size, ecn, class, dscp, ..Packet::udp(flow, to, datagram) },
-        );
+        port.send(self.routes.next(), Packet { size, ecn, class, dscp, ..Packet::udp(flow, to, datagram) });
     }
 }
 

@@ -144,6 +144,9 @@ mod tests {
     fn what_is_wrong_is_said_with_its_place() {
         let error = |text: &str| DelayTrace::parse(text.as_bytes()).unwrap_err();
         assert_eq!(error("time,delay\n0,1\n1,-2\n"), "line 3, column 3: a delay is not negative");
-        assert!(error("0\n").starts_with("line 1, column 1: the names of the columns are none; known: time,delay;"));
+        assert!(
+            error("0\n")
+                .starts_with("line 1, column 1: the names of the columns are none; known: time,delay;")
+        );
     }
 }

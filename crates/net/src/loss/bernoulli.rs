@@ -1,7 +1,7 @@
 //! Independent losses: netem's `loss random`.
 
-use warpline_core::{Stream, Timestamp};
 use warpline_core::parameter::Parameters;
+use warpline_core::{Stream, Timestamp};
 
 use crate::model::Model;
 

@@ -1,7 +1,7 @@
 //! Losses that are correlated with the one before: netem's `loss random PERCENT CORRELATION`, and a form that keeps the probability.
 
-use warpline_core::{Stream, Timestamp};
 use warpline_core::parameter::Parameters;
+use warpline_core::{Stream, Timestamp};
 
 use crate::chance::{Chance, Correlation};
 use crate::model::Model;

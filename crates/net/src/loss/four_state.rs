@@ -6,8 +6,8 @@
 //! Two states pass a packet, one between bursts of losses (1) and one within a burst (2); two lose it, within a burst (3) and alone (4). The
 //! state changes first, then the new one decides. After a lone loss comes state 1.
 
-use warpline_core::{Stream, Timestamp};
 use warpline_core::parameter::Parameters;
+use warpline_core::{Stream, Timestamp};
 
 use crate::model::Model;
 

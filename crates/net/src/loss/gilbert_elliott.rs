@@ -3,8 +3,8 @@
 //! A packet meets the loss probability of the state it finds; then the state may change. The first packet finds the good state. In the long
 //! run the share of packets that find the bad state is p / (p + r).
 
-use warpline_core::{Stream, Timestamp};
 use warpline_core::parameter::Parameters;
+use warpline_core::{Stream, Timestamp};
 
 use crate::model::Model;
 

@@ -99,7 +99,10 @@ mod tests {
         };
         let (ack, segment) = (packet(0), packet(1448));
         let offered = [&segment, &ack, &ack, &segment, &segment];
-        assert_eq!(offered.map(|packet| model.lose(Timestamp::ZERO, packet)), [false, false, false, true, false]);
+        assert_eq!(
+            offered.map(|packet| model.lose(Timestamp::ZERO, packet)),
+            [false, false, false, true, false]
+        );
     }
 
     #[test]

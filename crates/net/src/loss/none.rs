@@ -1,7 +1,7 @@
 //! No losses.
 
-use warpline_core::{Stream, Timestamp};
 use warpline_core::parameter::Parameters;
+use warpline_core::{Stream, Timestamp};
 
 use crate::model::Model;
 

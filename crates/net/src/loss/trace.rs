@@ -97,7 +97,8 @@ fn by_packet(
     let (mut fates, mut next) = (Vec::new(), 0);
     for row in &series.rows {
         let number = row[0].number.whole().filter(|&number| number > next);
-        let number = number.ok_or_else(|| row[0].error("numbers of packets are whole, from 1 on, and rise"))?;
+        let number =
+            number.ok_or_else(|| row[0].error("numbers of packets are whole, from 1 on, and rise"))?;
         if number - 1 > next {
             fates.push((next, false));
         }
@@ -189,7 +190,10 @@ mod tests {
     fn what_is_wrong_is_said_with_its_place() {
         for (text, message) in [
             ("0\n2\n", "line 2, column 1: a packet is lost (1) or not (0)"),
-            ("packet,lost\n3,1\n3,0\n", "line 3, column 1: numbers of packets are whole, from 1 on, and rise"),
+            (
+                "packet,lost\n3,1\n3,0\n",
+                "line 3, column 1: numbers of packets are whole, from 1 on, and rise",
+            ),
             ("packet,lost\n0,1\n", "line 2, column 1: numbers of packets are whole, from 1 on, and rise"),
             (
                 "when,lost\n0,1\n",

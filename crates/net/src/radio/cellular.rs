@@ -32,8 +32,8 @@ const ROUND_TRIP: u64 = 8;
 const TRIES: u32 = 4;
 /// Efficiencies of CQI 1 to 15 in bits per symbol (table 7.2.3-1).
 const EFFICIENCIES: [f64; 15] = [
-    0.1523, 0.2344, 0.3770, 0.6016, 0.8770, 1.1758, 1.4766, 1.9141, 2.4063, 2.7305, 3.3223, 3.9023, 4.5234, 5.1152,
-    5.5547,
+    0.1523, 0.2344, 0.3770, 0.6016, 0.8770, 1.1758, 1.4766, 1.9141, 2.4063, 2.7305, 3.3223, 3.9023, 4.5234,
+    5.1152, 5.5547,
 ];
 /// By how much the ratio must be better than Shannon's: -ln(5 * 5e-5) / 1.5.
 const GAP: f64 = 5.529_4;
@@ -169,7 +169,8 @@ impl Cellular {
             let block = due.map(|(_, bits, sent)| (bits, sent)).or_else(|| {
                 let worth = |user: usize| f64::from(self.bits(cqis[user])) / means[user];
                 // The first of those that are worth the same.
-                let best = (0..cqis.len()).fold(0, |best, user| if worth(user) > worth(best) { user } else { best });
+                let best =
+                    (0..cqis.len()).fold(0, |best, user| if worth(user) > worth(best) { user } else { best });
                 served = Some(best);
                 (best == 0 && cqis[0] > 0).then(|| (self.bits(cqis[0]), 0))
             });
@@ -182,8 +183,7 @@ impl Cellular {
                 again.push((now + ROUND_TRIP, bits, sent + 1));
                 // What is sent until then waits for it.
                 held = held.max(now + ROUND_TRIP);
-            }
-            else if let Some(at) = received.get_mut(now.max(held) as usize) {
+            } else if let Some(at) = received.get_mut(now.max(held) as usize) {
                 *at += u64::from(bits);
             }
         }
@@ -253,8 +253,7 @@ mod tests {
     fn a_user_alone_gets_the_mean_of_its_blocks_and_less_by_what_is_sent_again() {
         let alone = Cellular { doppler: 30.0, block_error: 0.0, ..Cellular::default() };
         let channel = Channel::new(alone.snr, alone.doppler);
-        let expected: f64 =
-            (0..16).map(|cqi| channel.states[cqi].0 * f64::from(alone.bits(cqi))).sum();
+        let expected: f64 = (0..16).map(|cqi| channel.states[cqi].0 * f64::from(alone.bits(cqi))).sum();
         let found = mean(alone);
         assert!((found / expected - 1.0).abs() < 0.03, "{found} {expected}");
         // A block takes 1 + e + e^2 + e^3 transmissions.

@@ -72,9 +72,11 @@ impl Radio for Leo {
             let end = first + TimeDelta::from_nanos(interval.as_nanos().saturating_mul(number));
             let (rate, extra) = draw();
             rates.push((begin, rate));
+            // The first interval has begun before the run, unless it is a whole one.
+            let spike = if begin.is_zero() && first < interval { TimeDelta::ZERO } else { self.spike };
             // Where the two spikes of a short interval meet, its own delay is never in force.
             let (calm, rough) = ((begin + self.after).min(end), end.saturating_sub(self.before));
-            delays.push((begin, extra + self.spike));
+            delays.push((begin, extra + spike));
             if calm < rough {
                 delays.push((calm, extra));
             }
@@ -131,6 +133,7 @@ mod tests {
         assert_eq!([at(12_139), at(26_925), at(26_999)], [at(12_140) + spike; 3]);
         assert_eq!(at(12_140), at(26_924));
         assert_ne!(at(26_924), at(27_140));
+        assert_eq!((at(0), at(11_925)), (at(140), at(140) + spike), "the run begins within an interval");
         let (_, calm) = drawn(Leo { after: TimeDelta::ZERO, before: TimeDelta::ZERO, ..Leo::default() }, 600);
         assert_eq!(calm.next_change(Timestamp::ZERO), Timestamp::from_secs(12));
         assert!((0..600).all(|second| calm.at(Timestamp::from_secs(second)) <= TimeDelta::from_millis(15)));
@@ -141,8 +144,9 @@ mod tests {
         let leo = Leo { spike: TimeDelta::ZERO, ..Leo::default() };
         let (rate, delay) = drawn(leo, 45_000);
         let middles = (0..3000).map(|number| Timestamp::from_secs(12 + 7 + 15 * number));
-        let (rates, delays): (Vec<f64>, Vec<f64>) =
-            middles.map(|at| (rate.rate_at(at).as_bps() as f64 / 1e6, delay.at(at).as_secs_f64() * 1e3)).unzip();
+        let (rates, delays): (Vec<f64>, Vec<f64>) = middles
+            .map(|at| (rate.rate_at(at).as_bps() as f64 / 1e6, delay.at(at).as_secs_f64() * 1e3))
+            .unzip();
         assert!(rates.iter().all(|rate| (50.0..=200.0).contains(rate)));
         assert!(delays.iter().all(|delay| (0.0..=15.0).contains(delay)));
         // Even draws between a and b have a standard deviation of (b - a) / sqrt(12).

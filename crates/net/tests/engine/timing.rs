@@ -140,13 +140,17 @@ fn a_packet_changed_on_the_wire_arrives_damaged_and_its_copy_whole() {
     let second = LossKind::Every(EveryParams { n: 2 });
     let bad = LinkConfig { duplicate: all, corrupt: second, ..link(0) };
     let world = |record| {
-        let (links, route) = (vec![bad.clone(), link(1)], vec![warpline_core::LinkId(0), warpline_core::LinkId(1)]);
+        let (links, route) =
+            (vec![bad.clone(), link(1)], vec![warpline_core::LinkId(0), warpline_core::LinkId(1)]);
         let world = World { links, routes: vec![route], bursts: vec![burst(0, 2, 1000)] };
         let outcome = world.run(&crate::world::Manner { record: vec![record; 2], ..Default::default() });
         let damaged: Vec<bool> = outcome.deliveries.iter().map(|delivery| delivery.damaged).collect();
         (damaged, outcome.samples.last().unwrap().0[0].corrupted)
     };
-    assert_eq!((world(false), world(true)), ((vec![false, false, true, false], 1), (vec![false, false, true, false], 1)));
+    assert_eq!(
+        (world(false), world(true)),
+        ((vec![false, false, true, false], 1), (vec![false, false, true, false], 1))
+    );
 }
 
 /// Last in, first out.

@@ -268,10 +268,11 @@ fn rate() -> impl Strategy<Value = RateConfig> {
         let text: String = stamps.iter().map(|stamp| format!("{stamp}\n")).collect();
         RateConfig::Trace(Arc::new(Trace::parse(text.as_bytes()).expect("stamps rise")))
     });
-    let wifi = (1u32..64, 100u64..6_000, 0.0f64..0.6, 0u32..3).prop_map(|(frames, airtime, error, retries)| {
-        let (rate, airtime) = (Rate::from_bps(65_000_000), TimeDelta::from_micros(airtime));
-        RateConfig::Wifi(Wifi { rate, frames, airtime, streams: 1, error, retries })
-    });
+    let wifi =
+        (1u32..64, 100u64..6_000, 0.0f64..0.6, 0u32..3).prop_map(|(frames, airtime, error, retries)| {
+            let (rate, airtime) = (Rate::from_bps(65_000_000), TimeDelta::from_micros(airtime));
+            RateConfig::Wifi(Wifi { rate, frames, airtime, streams: 1, error, retries })
+        });
     prop_oneof![
         24 => constant().prop_map(|rate| RateConfig::Constant(Rate::from_bps(rate))),
         6 => Just(RateConfig::Unlimited),
@@ -334,17 +335,19 @@ fn link(nodes: u32) -> impl Strategy<Value = LinkConfig> {
     let framing = prop_oneof![3 => Just(0u32), 1 => Just(38)];
     let ends = (0..nodes, 1..nodes);
     (ends, rate(), delay, qdisc(), (loss(), some(), some()), jitter(), outages(), framing).prop_map(
-        move |((from, step), rate, delay, qdisc, (loss, duplicate, corrupt), jitter, outages, framing)| LinkConfig {
-            rate,
-            delay: TimeDelta::from_nanos(delay),
-            qdisc,
-            loss,
-            duplicate,
-            corrupt,
-            jitter,
-            outages,
-            framing,
-            ..LinkConfig::new("", NodeId(from), NodeId((from + step) % nodes))
+        move |((from, step), rate, delay, qdisc, (loss, duplicate, corrupt), jitter, outages, framing)| {
+            LinkConfig {
+                rate,
+                delay: TimeDelta::from_nanos(delay),
+                qdisc,
+                loss,
+                duplicate,
+                corrupt,
+                jitter,
+                outages,
+                framing,
+                ..LinkConfig::new("", NodeId(from), NodeId((from + step) % nodes))
+            }
         },
     )
 }

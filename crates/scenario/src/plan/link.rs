@@ -60,7 +60,8 @@ pub fn link_config(
     scenario: &Scenario,
 ) -> Result<(LinkConfig, Capacity), Fault> {
     let spec = link.kind;
-    let (mut loss, mut duplicate, mut corrupt) = (spec.loss.0.clone(), spec.duplicate.0.clone(), spec.corrupt.0.clone());
+    let (mut loss, mut duplicate, mut corrupt) =
+        (spec.loss.0.clone(), spec.duplicate.0.clone(), spec.corrupt.0.clone());
     let mut jitter = spec.jitter.0.clone();
     for (key, chosen) in [("loss", &mut loss), ("duplicate", &mut duplicate), ("corrupt", &mut corrupt)] {
         load(key, chosen, scenario)?;

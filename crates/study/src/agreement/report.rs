@@ -44,7 +44,11 @@ impl Agreement {
     pub fn render(&self) -> String {
         let mut text = format!("{}\n\n", self.headline());
         let wide = self.rows.iter().map(|row| row.algorithm.len()).max().unwrap_or(0);
-        let _ = writeln!(text, "  share of the paths      {:wide$}  within 5 %  10 %  or chance  or a reason", "");
+        let _ = writeln!(
+            text,
+            "  share of the paths      {:wide$}  within 5 %  10 %  or chance  or a reason",
+            ""
+        );
         for rows in self.algorithms() {
             for figure in Figure::ALL {
                 let first = if figure == Figure::Goodput { rows[0].algorithm } else { "" };
@@ -58,11 +62,10 @@ impl Agreement {
         }
         for rows in self.algorithms() {
             let mut worst: Vec<&Row> = rows.iter().filter(|row| worst_of(row) > Verdict::Near).collect();
-            worst.sort_by(|a, b| {
-                worst_of(b).cmp(&worst_of(a)).then(difference(b).total_cmp(&difference(a)))
-            });
+            worst.sort_by(|a, b| worst_of(b).cmp(&worst_of(a)).then(difference(b).total_cmp(&difference(a))));
             if let Some(first) = worst.first() {
-                let _ = writeln!(text, "\n{}: the paths that differ most, of {}", first.algorithm, worst.len());
+                let _ =
+                    writeln!(text, "\n{}: the paths that differ most, of {}", first.algorithm, worst.len());
             }
             for row in worst.into_iter().take(WORST) {
                 let _ = writeln!(text, "  {}  ({})", row.cell, row.scenarios.join(", "));

@@ -36,11 +36,13 @@ fn plain(root: &Value, schema: &Value) -> Value {
     Value::Object(merged)
 }
 
-/// Every parameter of congestion controls, queues, loss and jitter, and every TCP option.
+/// Every parameter of congestion controls, queues, loss, jitter and radios, and every TCP option.
 fn parameters() -> Vec<Parameter> {
     let root = json_schema();
     let mut found = Vec::new();
-    for (holder, def) in [("cc", "CcKind"), ("queue", "Queue"), ("loss", "Loss"), ("jitter", "Jitter")] {
+    for (holder, def) in
+        [("cc", "CcKind"), ("queue", "Queue"), ("loss", "Loss"), ("jitter", "Jitter"), ("radio", "Radio")]
+    {
         for variant in root["$defs"][def]["oneOf"].as_array().unwrap_or_else(|| panic!("no {def}")) {
             // A short form has no parameters of its own.
             let Some(properties) = variant["properties"].as_object() else { continue };
@@ -69,6 +71,15 @@ fn parameters() -> Vec<Parameter> {
     found
 }
 
+/// A directory with the files that parameters name.
+fn files() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, text) in [("losses.csv", "0\n1\n"), ("delays.csv", "time,delay\n0,1\n1,2\n")] {
+        std::fs::write(directory.path().join(name), text).unwrap();
+    }
+    directory
+}
+
 /// A small scenario with `value` for the parameter.
 fn with(parameter: &Parameter, value: Option<&Value>) -> Value {
     let mut table = parameter.table.clone();
@@ -88,6 +99,9 @@ fn with(parameter: &Parameter, value: Option<&Value>) -> Value {
         table.insert(parameter.name.clone(), value.clone());
     }
     let holder = if matches!(parameter.holder, "cc" | "tcp") { "flow" } else { "link" };
+    if parameter.holder == "radio" {
+        scenario["link"][0]["rate"] = Value::Null;
+    }
     scenario[holder][0][parameter.holder] = Value::Object(table);
     scenario
 }
@@ -166,10 +180,11 @@ fn values(parameter: &Parameter) -> Vec<Value> {
 #[test]
 fn what_check_accepts_is_built_and_runs() {
     let (mut accepted, mut refused) = (0, 0);
+    let files = files();
     for parameter in parameters() {
         let mut own = 0;
         for value in values(&parameter) {
-            let Ok(scenario) = Scenario::from_json(with(&parameter, Some(&value)), &[], Path::new("")) else {
+            let Ok(scenario) = Scenario::from_json(with(&parameter, Some(&value)), &[], files.path()) else {
                 refused += 1;
                 continue;
             };
@@ -229,11 +244,12 @@ fn documented_default(schema: &Value) -> Option<Value> {
 #[test]
 fn the_defaults_are_as_documented() {
     let mut count = 0;
+    let files = files();
     for parameter in parameters() {
         let Some(default) = documented_default(&parameter.schema) else { continue };
         let built = |value: Option<&Value>| {
             let json = with(&parameter, value);
-            let scenario = Scenario::from_json(json, &[], Path::new(""))
+            let scenario = Scenario::from_json(json, &[], files.path())
                 .unwrap_or_else(|error| panic!("{:?} {}: {error}", parameter.table, parameter.name));
             let expanded = scenario.expand();
             let algorithm = expanded.flows[0].cc.as_ref().unwrap();
@@ -241,7 +257,7 @@ fn the_defaults_are_as_documented() {
             let Ok((link, _)) = link_config(&expanded.links.at(LinkId(0)), String::new(), &scenario) else {
                 panic!("no link")
             };
-            format!("{algorithm:?} {tcp:?} {:?} {:?} {:?}", link.qdisc, link.loss, link.jitter)
+            format!("{algorithm:?} {tcp:?} {:?} {:?} {:?}", link.qdisc, link.loss, (link.jitter, link.rate))
         };
         let (given, left_out) = (built(Some(&default)), built(None));
         assert_eq!(given, left_out, "{:?}: {} is documented as {default}", parameter.table, parameter.name);

@@ -301,7 +301,8 @@ mod tests {
 
     #[test]
     fn a_window_given_in_bytes_does_not_follow_the_size_of_segments_until_it_moves() {
-        let config = |mss| CcConfig { mss, initial_window: 64_000, initial_ssthresh: 65_535, seed: 0, saved: None };
+        let config =
+            |mss| CcConfig { mss, initial_window: 64_000, initial_ssthresh: 65_535, seed: 0, saved: None };
         let mut w = Window::new(&config(1000), &SlowStartParams::default());
         w.on_mss(&MssChange { before: config(1000), after: config(500) });
         assert_eq!((w.cwnd, w.ssthresh), (64_000, 65_535));
@@ -314,7 +315,8 @@ mod tests {
 
     #[test]
     fn a_delay_ends_slow_start_of_a_window_that_the_application_does_not_use() {
-        let config = CcConfig { mss: 1000, initial_window: 20_000, initial_ssthresh: u64::MAX, seed: 0, saved: None };
+        let config =
+            CcConfig { mss: 1000, initial_window: 20_000, initial_ssthresh: u64::MAX, seed: 0, saved: None };
         let hystart = SlowStartParams { hystart: Hystart::Linux, ..SlowStartParams::default() };
         let mut w = Window::new(&config, &hystart);
         for n in 0..20 {
