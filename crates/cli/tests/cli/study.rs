@@ -48,7 +48,10 @@ fn the_model_agrees_with_linux_and_results_are_kept() {
     assert!(difference.abs() < 10.0, "{json}");
     assert!(goodput["linux"]["mean"].as_f64().unwrap() > 1e6, "{json}");
     let kept = desk.names("agreement");
-    assert!(kept.len() == 2 && kept[0].starts_with("linux-6.1.") && kept[1].starts_with("warpline-"), "{kept:?}");
+    assert!(
+        kept.len() == 2 && kept[0].starts_with("linux-6.1.") && kept[1].starts_with("warpline-"),
+        "{kept:?}"
+    );
     // Another figure in the file of Linux's run is what is shown next.
     let file = desk.names(&format!("agreement/{}", kept[0])).remove(0);
     let path = desk.path().join("agreement").join(&kept[0]).join(&file);

@@ -108,7 +108,8 @@ impl Cell {
     pub fn is_chosen(&self, words: &[String]) -> bool {
         let all = cells();
         self.words.iter().enumerate().all(|(kind, own)| {
-            let mut named = words.iter().filter(|word| all.iter().any(|cell| cell.words[kind] == **word)).peekable();
+            let mut named =
+                words.iter().filter(|word| all.iter().any(|cell| cell.words[kind] == **word)).peekable();
             named.peek().is_none() || named.any(|word| word == own)
         })
     }
@@ -217,7 +218,8 @@ impl Cell {
                 Stack::Linux => String::new(),
                 Stack::Model => format!("cc = \"{}\"\n", algorithm.model),
             };
-            let _ = write!(text, "\n[[flow]]\nname = \"path{path}\"\nfrom = \"s{path}\"\nto = \"r{path}\"\n{cc}");
+            let _ =
+                write!(text, "\n[[flow]]\nname = \"path{path}\"\nfrom = \"s{path}\"\nto = \"r{path}\"\n{cc}");
         }
         text
     }

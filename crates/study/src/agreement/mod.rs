@@ -9,12 +9,10 @@ mod algorithms;
 mod cell;
 mod judge;
 mod kept;
-mod reasons;
 mod report;
 
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 use warpline_lab::run::{RunError, RunOptions, run};
@@ -118,9 +116,7 @@ struct Job<'a> {
 /// All runs: for each congestion control and each cell, both stacks.
 fn jobs(plan: &Plan) -> impl Iterator<Item = Job<'_>> {
     plan.algorithms.iter().flat_map(|algorithm| {
-        plan.cells
-            .iter()
-            .flat_map(move |cell| Stack::BOTH.map(move |stack| Job { algorithm, cell, stack }))
+        plan.cells.iter().flat_map(move |cell| Stack::BOTH.map(move |stack| Job { algorithm, cell, stack }))
     })
 }
 
@@ -218,12 +214,7 @@ pub fn agree(
         }
         _ => None,
     });
-    Ok(Agreement {
-        kernel: plan.kernel.clone(),
-        quick: plan.quick,
-        seeds: plan.seeds,
-        rows: rows.collect(),
-    })
+    Ok(Agreement { kernel: plan.kernel.clone(), quick: plan.quick, seeds: plan.seeds, rows: rows.collect() })
 }
 
 /// Makes a run.

@@ -42,9 +42,7 @@ type Figures = [f64; 3];
 fn keep(plan: &Plan, (name, text): &(String, String), paths: &[Figures]) {
     let hash = Scenario::from_toml(name, text, &[]).unwrap().scenario_hash();
     let ran = if name.ends_with("-linux") { "linux-6.1.0" } else { "warpline-0-test" };
-    let measured = |[goodput_bps, queue_delay_ms, retransmitted]: &Figures| {
-        serde_json::json!({ "goodput_bps": goodput_bps, "queue_delay_ms": queue_delay_ms, "retransmitted": retransmitted })
-    };
+    let measured = |[goodput_bps, queue_delay_ms, retransmitted]: &Figures| serde_json::json!({ "goodput_bps": goodput_bps, "queue_delay_ms": queue_delay_ms, "retransmitted": retransmitted });
     let paths: Vec<_> = paths.iter().map(measured).collect();
     let kept = serde_json::json!({ "scenario_hash": hash, "paths": paths });
     let digits: String = hash.trim_start_matches("sha256:").chars().take(16).collect();
@@ -122,7 +120,11 @@ fn small_queues_and_few_retransmissions_count_for_little() {
     let verdicts = |linux: Figures, model: Figures| -> Vec<Verdict> {
         let directory = tempfile::tempdir().unwrap();
         let plan = plan(directory.path(), &["reno"], &["10Mbit/s 50ms 0% droptail"]);
-        made_up(&plan, &[&[linux], &[model]]).rows[0].figures.iter().map(|compared| compared.verdict).collect()
+        made_up(&plan, &[&[linux], &[model]]).rows[0]
+            .figures
+            .iter()
+            .map(|compared| compared.verdict)
+            .collect()
     };
     // 0.4 ms of 50, and 4 packets in 10 000.
     assert_eq!(verdicts([1e6, 0.1, 0.0], [1e6, 0.5, 0.0004]), [Verdict::Close; 3]);
@@ -188,8 +190,11 @@ fn a_study_that_is_stopped_goes_on_where_it_was() {
 #[test]
 fn the_tables_show_verdicts_and_the_paths_that_differ_most() {
     let directory = tempfile::tempdir().unwrap();
-    let plan =
-        plan(directory.path(), &["reno", "westwood"], &["10Mbit/s 50ms 0% droptail", "10Mbit/s 50ms 1% droptail"]);
+    let plan = plan(
+        directory.path(),
+        &["reno", "westwood"],
+        &["10Mbit/s 50ms 0% droptail", "10Mbit/s 50ms 1% droptail"],
+    );
     let agreement = made_up(
         &plan,
         &[
