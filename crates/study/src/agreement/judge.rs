@@ -6,7 +6,6 @@ use warpline_results::{Estimate, Unit};
 use super::algorithms::Algorithm;
 use super::cell::{Cell, Stack};
 use super::kept::Measured;
-use super::reasons::reason;
 
 /// Up to this difference, in percent, the model is close to Linux.
 const CLOSE: f64 = 5.0;
@@ -27,9 +26,7 @@ pub enum Verdict {
     Near,
     /// More, but the 95 % confidence interval of the difference holds zero.
     Chance,
-    /// More, and the reason is known.
-    Explained,
-    /// More, and the reason is not known.
+    /// More.
     Differs,
 }
 
@@ -40,7 +37,6 @@ impl Verdict {
             Verdict::Close => "",
             Verdict::Near => "near",
             Verdict::Chance => "chance",
-            Verdict::Explained => "reason",
             Verdict::Differs => "DIFFERS",
         }
     }
@@ -111,17 +107,10 @@ pub struct Compared {
     pub ci95_percent: Option<f64>,
     /// The verdict.
     pub verdict: Verdict,
-    /// The reason for the difference, if it is known.
-    pub reason: Option<&'static str>,
 }
 
 impl Compared {
-    fn new(
-        figure: Figure,
-        (algorithm, cell): (&Algorithm, &Cell),
-        linux: &[Measured],
-        model: &[Measured],
-    ) -> Option<Compared> {
+    fn new(figure: Figure, cell: &Cell, linux: &[Measured], model: &[Measured]) -> Option<Compared> {
         let values = |of: &[Measured]| of.iter().map(|measured| figure.of(measured)).collect::<Vec<_>>();
         let (of_linux, of_model) = (values(linux), values(model));
         let (linux, scale) = {
@@ -132,15 +121,12 @@ impl Compared {
             of_linux.iter().zip(&of_model).map(|(linux, model)| 100.0 * (model - linux) / scale).collect();
         let difference = Estimate::of(&differences)?;
         let large = difference.mean.abs();
-        let reason = reason(algorithm, cell, figure, difference.mean);
         let verdict = if large <= CLOSE {
             Verdict::Close
         } else if large <= NEAR {
             Verdict::Near
         } else if difference.ci95.is_some_and(|half| half >= large) {
             Verdict::Chance
-        } else if reason.is_some() {
-            Verdict::Explained
         } else {
             Verdict::Differs
         };
@@ -152,7 +138,6 @@ impl Compared {
             difference_percent: difference.mean,
             ci95_percent: difference.ci95,
             verdict,
-            reason: reason.filter(|_| verdict == Verdict::Explained),
         })
     }
 }
@@ -172,7 +157,7 @@ pub struct Row {
 
 impl Row {
     pub(super) fn new(algorithm: &Algorithm, cell: &Cell, linux: &[Measured], model: &[Measured]) -> Row {
-        let compared = |figure| Compared::new(figure, (algorithm, cell), linux, model);
+        let compared = |figure| Compared::new(figure, cell, linux, model);
         Row {
             algorithm: algorithm.name,
             cell: cell.name(),

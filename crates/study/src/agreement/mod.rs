@@ -9,15 +9,13 @@ mod algorithms;
 mod cell;
 mod judge;
 mod kept;
-mod reasons;
 mod report;
 
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
-use warpline_lab::run::{RunError, RunOptions, run};
+use warpline_lab::run::{Broken, RunError, RunOptions, run};
 use warpline_net::Control;
 use warpline_results::ResultError;
 use warpline_scenario::{Diagnostics, Scenario};
@@ -219,7 +217,10 @@ pub fn agree(
     Ok(Agreement { kernel: plan.kernel.clone(), quick: plan.quick, seeds: plan.seeds, rows: rows.collect() })
 }
 
-/// Makes a run.
+/// How often a run is begun on a machine that is too busy for it.
+const TRIES: u32 = 5;
+
+/// Makes a run. On a busy machine a guest may have to be pushed on, and then the run cannot be repeated: it is begun again.
 fn make(
     job: &Job<'_>,
     plan: &Plan,
@@ -228,28 +229,33 @@ fn make(
     observe: &dyn Fn() -> Control,
 ) -> Result<Kept, AgreementError> {
     let wrong = |why: &str| AgreementError::Wrong { name: name.to_owned(), why: why.to_owned() };
-    let outcome = run(scenario, &RunOptions::default(), &mut |_| observe())
-        .map_err(|source| AgreementError::Run { name: name.to_owned(), source })?;
-    if !outcome.complete {
-        return Err(match outcome.failures.first() {
-            Some(why) => wrong(why),
-            None => AgreementError::Stopped,
-        });
-    }
-    if let Some(why) = outcome.failures.first() {
-        return Err(wrong(why));
-    }
-    if let Some(guests) = &outcome.summary.guests {
-        if guests.kernel != plan.kernel {
-            return Err(wrong(&format!(
-                "the guests have kernel {}, not {}; start again",
-                guests.kernel, plan.kernel
-            )));
+    for _ in 0..TRIES {
+        let outcome = run(scenario, &RunOptions::default(), &mut |_| observe())
+            .map_err(|source| AgreementError::Run { name: name.to_owned(), source })?;
+        if let Some(why) = outcome.failures.first() {
+            return Err(wrong(why));
         }
-        if !guests.reproducible {
-            return Err(wrong("the machine was too busy for a run that can be repeated; start again"));
+        if !outcome.complete {
+            return Err(match outcome.broken {
+                Some(Broken::Lag(why) | Broken::Port(why) | Broken::Guest(why)) => wrong(&why),
+                None => AgreementError::Stopped,
+            });
+        }
+        match &outcome.summary.guests {
+            Some(guests) if guests.kernel != plan.kernel => {
+                let own = &guests.kernel;
+                return Err(wrong(&format!(
+                    "the guests have kernel {own}, not {}; start again",
+                    plan.kernel
+                )));
+            }
+            Some(guests) if !guests.reproducible => {}
+            _ => {
+                let paths = job.cell.paths(job.algorithm, plan.seeds);
+                return Kept::of(&outcome.summary, paths)
+                    .ok_or_else(|| wrong("a path has no flow or no link"));
+            }
         }
     }
-    let paths = job.cell.paths(job.algorithm, plan.seeds);
-    Kept::of(&outcome.summary, paths).ok_or_else(|| wrong("a path has no flow or no link"))
+    Err(wrong("the machine is too busy for a run that can be repeated; start again when it is less so"))
 }

@@ -44,18 +44,14 @@ impl Agreement {
     pub fn render(&self) -> String {
         let mut text = format!("{}\n\n", self.headline());
         let wide = self.rows.iter().map(|row| row.algorithm.len()).max().unwrap_or(0);
-        let _ = writeln!(
-            text,
-            "  share of the paths      {:wide$}  within 5 %  10 %  or chance  or a reason",
-            ""
-        );
+        let _ = writeln!(text, "  share of the paths      {:wide$}  within 5 %  10 %  or chance", "");
         for rows in self.algorithms() {
             for figure in Figure::ALL {
                 let first = if figure == Figure::Goodput { rows[0].algorithm } else { "" };
-                let [close, near, chance, reason] = shares(rows, figure);
+                let [close, near, chance] = shares(rows, figure);
                 let _ = writeln!(
                     text,
-                    "  {first:<wide$}  {:<20}  {close:>10}  {near:>4}  {chance:>9}  {reason:>11}",
+                    "  {first:<wide$}  {:<20}  {close:>10}  {near:>4}  {chance:>9}",
                     figure.name()
                 );
             }
@@ -80,16 +76,13 @@ impl Agreement {
                 }
             }
         }
-        for (number, reason) in self.reasons().iter().enumerate() {
-            let _ = writeln!(text, "{}Reason {}: {reason}", if number == 0 { "\n" } else { "" }, number + 1);
-        }
         text
     }
 
     /// The same in Markdown, with all figures.
     pub fn to_markdown(&self) -> String {
         let mut text = format!(
-            "{}.\n\n| | figure | within 5 % | within 10 % | or chance | or a reason |\n|---|---|--:|--:|--:|--:|\n",
+            "{}.\n\n| | figure | within 5 % | within 10 % | or chance |\n|---|---|--:|--:|--:|\n",
             self.headline()
         );
         for rows in self.algorithms() {
@@ -99,7 +92,6 @@ impl Agreement {
                 let _ = writeln!(text, "| {first} | {} | {shares} |", figure.name());
             }
         }
-        let reasons = self.reasons();
         for rows in self.algorithms() {
             let _ = writeln!(
                 text,
@@ -109,14 +101,8 @@ impl Agreement {
             );
             for row in rows {
                 let of: Vec<String> = row.figures.iter().flat_map(cells).collect();
-                let _ = writeln!(text, "| {} | {} | {} |", row.cell, of.join(" | "), remarks(row, &reasons));
+                let _ = writeln!(text, "| {} | {} | {} |", row.cell, of.join(" | "), remarks(row));
             }
-        }
-        if !reasons.is_empty() {
-            text += "\n### Reasons\n\n";
-        }
-        for (number, reason) in reasons.iter().enumerate() {
-            let _ = writeln!(text, "{}. {reason}", number + 1);
         }
         text
     }
@@ -125,17 +111,6 @@ impl Agreement {
     pub fn to_json(&self) -> String {
         // Strings, numbers and sequences only: this cannot fail.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
-    }
-
-    /// The reasons in the rows, in the order of their first use.
-    fn reasons(&self) -> Vec<&'static str> {
-        let mut all = Vec::new();
-        for reason in self.rows.iter().flat_map(|row| &row.figures).filter_map(|compared| compared.reason) {
-            if !all.contains(&reason) {
-                all.push(reason);
-            }
-        }
-        all
     }
 }
 
@@ -156,11 +131,11 @@ fn difference(row: &Row) -> f64 {
     of_worst.map(|compared| compared.difference_percent.abs()).fold(0.0, f64::max)
 }
 
-/// The shares of rows in which a figure is within 5 %, within 10 %, within that or chance, and within that or explained.
-fn shares(rows: &[Row], figure: Figure) -> [String; 4] {
+/// The shares of rows in which a figure is within 5 %, within 10 %, and within that or chance.
+fn shares(rows: &[Row], figure: Figure) -> [String; 3] {
     let own = || rows.iter().flat_map(|row| &row.figures).filter(|compared| compared.figure == figure.name());
     let all = own().count().max(1);
-    [Verdict::Close, Verdict::Near, Verdict::Chance, Verdict::Explained].map(|at_worst| {
+    [Verdict::Close, Verdict::Near, Verdict::Chance].map(|at_worst| {
         let good = own().filter(|compared| compared.verdict <= at_worst).count();
         format!("{:.0} %", 100.0 * good as f64 / all as f64)
     })
@@ -176,13 +151,10 @@ fn cells(compared: &Compared) -> [String; 3] {
     [compared.unit.show(compared.linux.mean), compared.unit.show(compared.model.mean), percent]
 }
 
-/// What is to be said of the differences of a row: "retransmitted: reason 2".
-fn remarks(row: &Row, reasons: &[&str]) -> String {
+/// What is to be said of the differences of a row: "retransmitted: chance".
+fn remarks(row: &Row) -> String {
     let remark = |compared: &Compared| {
-        let word = match compared.reason.and_then(|own| reasons.iter().position(|reason| *reason == own)) {
-            Some(at) => format!("reason {}", at + 1),
-            None => compared.verdict.word().to_owned(),
-        };
+        let word = compared.verdict.word();
         (!word.is_empty()).then(|| format!("{}: {word}", compared.figure))
     };
     row.figures.iter().filter_map(remark).collect::<Vec<_>>().join(", ")

@@ -79,9 +79,8 @@ pub(crate) struct Args {
 
 impl Args {
     fn algorithms(&self) -> Vec<Algorithm> {
-        let asked = |algorithm: &&Algorithm| {
-            self.cc.is_empty() || self.cc.iter().any(|name| name == algorithm.name)
-        };
+        let asked =
+            |algorithm: &&Algorithm| self.cc.is_empty() || self.cc.iter().any(|name| name == algorithm.name);
         ALGORITHMS.iter().filter(asked).copied().collect()
     }
 
