@@ -34,6 +34,7 @@ fn cake_shares_among_hosts_or_among_flows() {
         close(sum, 20e6 * 1448.0 / 1500.0, 0.03);
         outcome.flow("one.0").goodput_bps / sum
     };
+    // One flow by itself leaves a little of its share after each signal.
     close(alone(r#"flowmode = "dual-srchost""#), 0.5, 0.08);
     close(alone(r#"flowmode = "flows""#), 1.0 / 9.0, 0.1);
 }
