@@ -64,8 +64,14 @@ fn parameters() -> Vec<Parameter> {
         }
     }
     for (name, schema) in root["$defs"]["TcpOptions"]["properties"].as_object().unwrap() {
-        let (table, schema) = (Map::new(), plain(root, schema));
-        found.push(Parameter { holder: "tcp", table, name: name.clone(), schema });
+        // What was saved of a path is a pair.
+        let other = match name.as_str() {
+            "saved_cwnd" => Some(("saved_rtt", "10ms")),
+            "saved_rtt" => Some(("saved_cwnd", "100p")),
+            _ => None,
+        };
+        let table = other.map(|(name, value)| (name.to_owned(), json!(value))).into_iter().collect();
+        found.push(Parameter { holder: "tcp", table, name: name.clone(), schema: plain(root, schema) });
     }
     assert!(found.len() > 90, "{}", found.len());
     found
