@@ -21,12 +21,16 @@ def main() -> None:
     schema = json.loads(subprocess.run([program, "schema"], check=True, capture_output=True).stdout)
     kinds = [variant["properties"]["kind"]["const"] for variant in schema["$defs"]["CcKind"]["oneOf"]]
     names = [kind for kind in kinds if kind not in ("fixed", "custom")]
-    columns = []
+    kept, columns = [], []
     for name in names:
-        run = subprocess.run([program, "evaluate", name, "--json", *options], check=True, capture_output=True)
+        run = subprocess.run([program, "evaluate", name, "--json", *options], capture_output=True)
+        if run.returncode == 2:
+            continue  # It is not for TCP.
+        run.check_returncode()
+        kept.append(name)
         columns.append(json.loads(run.stdout)["criteria"])
-    print("| | " + " | ".join(names) + " |")
-    print("|---|" + ":-:|" * len(names))
+    print("| | " + " | ".join(kept) + " |")
+    print("|---|" + ":-:|" * len(kept))
     for row in zip(*columns):
         worst = [max((figure["verdict"] for figure in answer["figures"]), key=ORDER.index) for answer in row]
         print(f"| {row[0]['section']} {row[0]['name']} | " + " | ".join(MARKS[verdict] for verdict in worst) + " |")
