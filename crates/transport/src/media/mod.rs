@@ -260,7 +260,7 @@ impl MediaPacket {
     /// What is to be carried with a datagram: the frame, the place in it, and the rest.
     pub fn note(&self) -> [u32; 3] {
         let place = u32::from(self.index) << 16 | u32::from(self.count);
-        let marks = u32::from(self.key) * Self::KEY | u32::from(self.again) * Self::AGAIN;
+        let marks = (u32::from(self.key) * Self::KEY) | (u32::from(self.again) * Self::AGAIN);
         [self.frame, place, self.kbps.min(Self::AGAIN - 1) | marks]
     }
 
