@@ -43,7 +43,7 @@ pub(super) fn figures(cc: &str, tested: &[&Made], (baseline, compared): (&[&Made
     let Some((goodput, delay)) = quantities() else { return Vec::new() };
     let group = |runs: &[&Made], name: &str| {
         let named = |made: &&Made| made.course.goodput.iter().find(|(group, _)| group == name).cloned();
-        Band::of(runs.iter().filter_map(|made| named(made)).map(|(_, samples)| samples))
+        Band::of(runs.iter().filter_map(named).map(|(_, samples)| samples))
     };
     let queue = |runs: &[&Made]| Band::of(runs.iter().filter_map(|made| made.course.delay.clone()));
     let groups = |runs: &[&Made]| -> Vec<String> {

@@ -85,7 +85,7 @@ pub(super) fn write(
     let scenario = |point: &Point, against: bool, name: &str, expect: Option<&Condition>| {
         let scenario = search.at(point, against)?;
         let expect = expect.map(ToString::to_string);
-        let seeds = (search.seeds > 1).then(|| ReplicationPlan { runs: Some(search.seeds), seeds: None });
+        let seeds = (search.seeds > 1).then_some(ReplicationPlan { runs: Some(search.seeds), seeds: None });
         let name = format!("{}-{name}", search.scenario.name);
         let expect = scenario.expect.iter().cloned().chain(expect).collect();
         Ok::<_, SearchError>(Scenario { name, expect, replications: seeds, ..scenario })

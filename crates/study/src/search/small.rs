@@ -3,16 +3,16 @@
 //! The algorithm is ddmin (Zeller and Hildebrandt, Simplifying and isolating failure-inducing input, IEEE Transactions on Software Engineering 28(2),
 //! 2002, figure 2). It differs in one thing: all candidates of a step are tried together, on all cores, and the first in their order is taken.
 
+/// Which of some candidates still does it, if one does: the place of the first.
+type First<'a, T, E> = dyn FnMut(&[Vec<T>]) -> Result<Option<usize>, E> + 'a;
+
 /// The smallest part of `all` that it finds for which `first` says yes: without any one thing of it, `first` says no.
 ///
 /// `first` gets candidates and returns the place of the first that still does it. It would say yes to `all`.
 ///
 /// # Errors
 /// The first error of `first`.
-pub(super) fn smallest<T: Copy + PartialEq, E>(
-    all: &[T],
-    first: &mut dyn FnMut(&[Vec<T>]) -> Result<Option<usize>, E>,
-) -> Result<Vec<T>, E> {
+pub(super) fn smallest<T: Copy + PartialEq, E>(all: &[T], first: &mut First<'_, T, E>) -> Result<Vec<T>, E> {
     let mut current = all.to_vec();
     let mut pieces = 2;
     while current.len() >= 2 {
