@@ -60,6 +60,7 @@ class Scenario:
         description: str | None = None,
         warmup: Time | None = None,
         until: Until | None = None,
+        expect: Sequence[str] = (),
         seed: int | None = None,
         sample_interval: Time | None = None,
         framing: Size | None = None,
@@ -82,6 +83,7 @@ class Scenario:
             description: What the experiment shows, for people.
             warmup: Time at the start that results leave out.
             until: What ends the run before its duration, such as "client exits"; of a list of conditions, all must come true.
+            expect: Conditions on the results, such as "flow.bulk.goodput > 1Mbit/s"; on the command line a run that does not meet them fails.
             seed: Seed of all randomness.
             sample_interval: Interval of the time series.
             framing: Bytes that every link adds to every packet.
@@ -105,6 +107,7 @@ class Scenario:
             "duration": duration,
             "warmup": warmup,
             "until": until,
+            "expect": expect,
             "seed": seed,
             "sample_interval": sample_interval,
             "framing": framing,
