@@ -21,8 +21,8 @@ use warpline_core::{Rate, TimeDelta, Timestamp};
 
 use super::round::Round;
 use super::{
-    AckSample, CcConfig, CongestionControl, CongestionEvent, Controller, EcnNeed, LostSegment, Phase,
-    SavedPath,
+    AckSample, CcConfig, CongestionControl, CongestionEvent, Controller, EcnNeed, LostSegment, MssChange,
+    Phase, SavedPath,
 };
 
 /// By how much the RTT may differ: it has to be above this part of the saved one (section 4.2.1), and not above so many times it.
@@ -251,6 +251,11 @@ impl CongestionControl for CarefulResume {
     fn on_ecn_agreed(&mut self, accurate: bool) {
         self.inner.on_ecn_agreed(accurate);
     }
+    // The saved window is bytes of a path, whatever a segment is.
+    fn on_mss(&mut self, change: &MssChange) {
+        self.inner.on_mss(change);
+        (self.initial, self.mss) = (change.after.initial_window, change.after.mss);
+    }
     fn name(&self) -> &'static str {
         self.inner.name()
     }
@@ -346,6 +351,15 @@ mod tests {
             path.reconnoitre();
             assert_eq!((path.cwnd(), path.cc.pacing_rate()), (20, None));
         }
+    }
+
+    #[test]
+    fn segments_that_the_handshake_made_smaller_make_the_initial_window_smaller() {
+        let mut path = Path::new(Some(SAVED), 100);
+        let before = CcConfig { saved: Some(SAVED), ..config(10) };
+        let after = CcConfig { mss: MSS / 2, initial_window: before.initial_window / 2, ..before };
+        path.cc.on_mss(&MssChange { before, after });
+        assert_eq!(path.cc.cwnd(), 5 * MSS);
     }
 
     #[test]
