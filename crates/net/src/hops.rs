@@ -57,7 +57,7 @@ pub(crate) struct Hops {
     table: Vec<Hop>,
     /// How many hops have been checked for express hops.
     marked: usize,
-    /// Where each route begins in the table, and the nodes at its ends; empty while nobody asks for them.
+    /// Where each route begins in the table, and the nodes at its ends; empty if no link needs them.
     ends: Arc<[(HopId, NodeId, NodeId)]>,
 }
 

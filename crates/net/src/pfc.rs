@@ -23,9 +23,9 @@ pub(crate) const MESSAGE: u64 = 84;
 /// When a node pauses the link over which packets come. Sizes are in bytes from the IP header on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PfcConfig {
-    /// The sender is told to pause when so much of what came over the link is at the node.
+    /// The sender has to pause when so many bytes that came over the link are at the node.
     pub xoff: u64,
-    /// It is told to go on when so little is left.
+    /// It may go on when so few bytes are left.
     pub xon: u64,
     /// How much more than `xoff` may be there.
     pub headroom: u64,

@@ -187,7 +187,7 @@ impl<'a> Evaluator<'a> {
         seed: u64,
         tell: &dyn Fn() -> Control,
     ) -> Result<Option<Summary>, SearchError> {
-        // What the scenario expects is no matter here.
+        // What the scenario expects of its results is not checked here.
         let scenario = Scenario { seed, replications: None, expect: Vec::new(), ..scenario };
         // Stalls are measured from the samples of tables.
         let options = RunOptions { out: None, tables: true, ..self.options.clone() };
