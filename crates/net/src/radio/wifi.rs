@@ -1,9 +1,10 @@
 //! Wi-Fi with aggregation (802.11n A-MPDU): packets are sent in aggregates, each after a contention for the channel and followed by a block acknowledgement.
 //!
-//! Airtime of an aggregate of n packets: AIFS, a random backoff, the preamble, the packets with their headers at the rate of the radio, SIFS, and the block acknowledgement. These
-//! are the terms of the model of T. Høiland-Jørgensen et al., "Ending the Anomaly: Achieving Low Latency and Airtime Fairness in WiFi", USENIX ATC 2017, which
-//! they compare with measurements. The durations are those of IEEE 802.11-2016, as ns-3 has them (src/wifi/model/ht/ht-phy.cc): the preamble (HT mixed) takes
-//! 32 us and 4 us for each spatial stream; 16 service bits and 6 tail bits come with the data.
+//! Airtime of an aggregate of n packets: AIFS, a random backoff, the preamble, the packets with their headers at the rate of the radio, SIFS, and the block acknowledgement.
+//! T. Høiland-Jørgensen et al., "Ending the Anomaly: Achieving Low Latency and Airtime Fairness in WiFi", USENIX ATC 2017, have a model of this kind; only its abstract was at
+//! hand, so the terms have not been compared with theirs. The preamble (HT mixed: 32 us, and 4 us for each spatial stream) and the 16 service and 6 tail bits were checked against
+//! ns-3 (src/wifi/model/ht/ht-phy.cc). The other durations and sizes (slot, SIFS, AIFS, contention windows, headers, block acknowledgement, longest airtime) were not checked
+//! against IEEE 802.11. No measurement stands behind the whole.
 //!
 //! Each packet of an aggregate is received or not by itself. Those that are not are sent again at the head of the next aggregate; those behind them wait at the receiver, which
 //! passes packets on in order. At most 64 packets are between the oldest one missing and the newest (the window of a block acknowledgement).
