@@ -137,7 +137,7 @@ class Cake(Part):
         mpu: What every packet counts at least, overhead included. At most 256B. Default 0B.
         atm: How the bottleneck packs packets. Default noatm.
         diffserv: Which tins there are. The flows' `dscp` says in which one their packets go. Default diffserv3.
-        flowmode: What packets are told apart by, and what shares are fair to. Default triple-isolate.
+        flowmode: Which packets share a queue, and among whom the rate is divided evenly. Default triple-isolate.
         ack_filter: Which acknowledgements are dropped as redundant. Default off.
         rtt: Round-trip time that the AQM expects: its interval. Its target is a twentieth of that. Above 0s. Default
             100ms.

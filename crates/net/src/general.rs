@@ -615,7 +615,7 @@ impl General {
         }
     }
 
-    /// The link goes down or comes up again, or is told to pause or to go on. A packet in transmission is finished.
+    /// The link goes down or comes up again, or begins or ends a pause. A packet in transmission is finished.
     pub(crate) fn switch(&mut self, mut step: Step<'_>) -> Announce {
         let control = self.switch_outage(&mut step);
         let (begun, ended) = self.pfc.as_mut().map_or((false, None), |pfc| pfc.obey(step.now));

@@ -53,7 +53,7 @@ pub struct CakeParams {
     pub overhead: CakeOverheadParams,
     /// Which tins there are. The flows' `dscp` says in which one their packets go.
     pub diffserv: CakeDiffserv,
-    /// What packets are told apart by, and what shares are fair to.
+    /// Which packets share a queue, and among whom the rate is divided evenly.
     pub flowmode: CakeFlowMode,
     /// Which acknowledgements are dropped as redundant.
     pub ack_filter: CakeAckFilter,

@@ -176,3 +176,49 @@ fn a_command_that_tc_refuses_ends_the_run_with_its_words() {
         && error.contains("\"delai\"");
     assert!(known || error.contains("there is no guest kernel") || no_tc(&error), "{error}");
 }
+
+/// Datagrams over a Linux router, with these further keys of the link before it and of the link behind it.
+fn datagrams(before: &str, behind: &str) -> Option<(RunOutcome, u64)> {
+    let text = format!(
+        r#"
+duration = "1s"
+link = [
+  {{ between = ["client", "r"], rate = "100Mbit/s", delay = "5ms", {before} }},
+  {{ between = ["r", "server"], rate = "100Mbit/s", delay = "5ms", {behind} }},
+]
+[[host]]
+name = "r"
+endpoint = "guest"
+forwards = true
+[[flow]]
+name = "small"
+from = "client"
+to = "server"
+app = "cbr"
+rate = "80kbit/s"
+packet_size = "100B"
+stop = "900ms"
+"#
+    );
+    let outcome = simulate(&text, None)?;
+    let sent = outcome.flow("small.0").sent_packets;
+    assert!(sent > 50, "{sent}");
+    Some((outcome, sent))
+}
+
+#[test]
+fn what_links_copy_or_damage_arrives_twice_or_not_at_all_through_a_router() {
+    let Some((plain, sent)) = datagrams("", "") else { return };
+    let bytes = plain.flow("small.0").delivered_bytes;
+    assert_eq!(plain.link("r>server").sent_packets, sent);
+    // Each copy is handed to the kernel once, and it forwards both.
+    let (copied, _) = datagrams("duplicate = \"100%\"", "").unwrap();
+    assert_eq!((copied.link("client>r").duplicated, copied.link("r>server").sent_packets), (sent, 2 * sent));
+    let (copied, _) = datagrams("", "duplicate = \"100%\"").unwrap();
+    assert_eq!(copied.link("r>server").duplicated, sent);
+    assert!(copied.flow("small.0").delivered_bytes >= bytes);
+    let (damaged, _) = datagrams("corrupt = \"100%\"", "").unwrap();
+    assert_eq!((damaged.link("r>server").sent_packets, damaged.flow("small.0").delivered_bytes), (0, 0));
+    let (damaged, _) = datagrams("", "corrupt = \"100%\"").unwrap();
+    assert_eq!((damaged.link("r>server").sent_packets, damaged.flow("small.0").delivered_bytes), (sent, 0));
+}

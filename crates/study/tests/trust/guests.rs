@@ -389,3 +389,40 @@ fn a_guest_that_cannot_be_set_up_says_why() {
     let known = ["there is no guest kernel", "guest g: host g: cannot set sysctl net.ipv4.no_such"];
     assert!(known.iter().any(|part| error.contains(part)), "{error}");
 }
+
+#[test]
+fn linux_gets_copies_of_packets_and_drops_those_with_a_changed_bit() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("run");
+    let text = r#"
+duration = "5s"
+[[link]]
+between = ["a", "b"]
+rate = "10Mbit/s"
+delay = "10ms"
+duplicate = "20%"
+corrupt = "2%"
+[[host]]
+name = "a"
+endpoint = "guest"
+[[host.program]]
+command = ["ping", "-c", "20", "-i", "0.1", "{b}"]
+expect = "any"
+[[host]]
+name = "b"
+endpoint = "guest"
+[[flow]]
+name = "bulk"
+from = "a"
+to = "b"
+"#;
+    let Some(outcome) = simulate(text, Some(&out)) else { return };
+    assert!(outcome.complete && guests(&outcome).reproducible, "{:?}", outcome.failures);
+    let (link, flow) = (outcome.link("a>b"), outcome.flow("bulk.0"));
+    assert!(link.duplicated > 100 && link.corrupted > 10 && link.drops() == 0, "{link:?}");
+    // Copies are no reason to send again, and damage is one.
+    let again = flow.retransmitted_packets;
+    assert!((link.corrupted / 2..2 * link.corrupted).contains(&again), "{again} {}", link.corrupted);
+    let ping = std::fs::read_to_string(out.join("programs/a.0.stdout")).unwrap();
+    assert!(ping.contains("(DUP!)"), "{ping}");
+}

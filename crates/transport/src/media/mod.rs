@@ -5,7 +5,7 @@
 //! congestion control lets it. A [`Receiver`] reports which packets have arrived and when (RFC 8888), puts frames together and says when each is
 //! shown (`playout.rs`). Neither does I/O or reads a clock: their owner hands them what arrives and the time.
 //!
-//! A congestion control for media gives a rate for the encoder ([`MediaControl::target_rate`]) and is told of every packet when it was sent and
+//! A congestion control for media gives a rate for the encoder ([`MediaControl::target_rate`]), and learns of every packet when it was sent and
 //! when it arrived. It is not one of those for TCP ([`crate::cc`]), which give a window and learn from acknowledgements.
 
 mod playout;

@@ -4,7 +4,8 @@
 //! same addresses, ports, length, flags and marks, crosses it and whatever comes after it, and the packet itself waits here. Where the
 //! image arrives, the packet takes its place again, with the marks of the image. What a kernel drops does not come back.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::{IpAddr, Ipv4Addr};
 
 use warpline_core::{Body, Ecn, Flags, FlowId, Packet, Segment};
@@ -45,8 +46,8 @@ pub(in crate::run) struct Crossings {
     /// The packets whose images are under way, by the identifications of these. One with the same identification as a later one, of which there
     /// are 65,535 in between, is lost.
     packets: Vec<Option<Packet>>,
-    /// Numbers of packets whose images have been handed out ahead of their time.
-    early: BTreeSet<u64>,
+    /// By a packet's number, how many of its images have been handed out ahead of their time: a link may have copied the packet.
+    early: BTreeMap<u64, u32>,
 }
 
 impl Crossings {
@@ -76,7 +77,7 @@ impl Crossings {
             }
         }
         let kept = if meetings.is_empty() { 0 } else { KEPT };
-        Crossings { meetings, packets: vec![None; kept], early: BTreeSet::new() }
+        Crossings { meetings, packets: vec![None; kept], early: BTreeMap::new() }
     }
 
     /// The port of the guest at which a packet leaves the simulation, if it does.
@@ -90,7 +91,7 @@ impl Crossings {
 
     /// Notes that the image of a packet has been handed out ahead of its time.
     pub(in crate::run) fn note_early(&mut self, packet: &Packet) {
-        self.early.insert(packet.id);
+        *self.early.entry(packet.id).or_default() += 1;
     }
 
     /// Keeps a packet that leaves the simulation. Returns whether its image has been handed out ahead of its time.
@@ -98,7 +99,12 @@ impl Crossings {
         if let Some(place) = self.packets.get_mut(packet.id as usize % KEPT) {
             *place = Some(*packet);
         }
-        self.early.remove(&packet.id)
+        let Entry::Occupied(mut images) = self.early.entry(packet.id) else { return false };
+        *images.get_mut() -= 1;
+        if *images.get() == 0 {
+            images.remove();
+        }
+        true
     }
 
     /// The packet whose image these bytes are, if they are one.
@@ -194,7 +200,7 @@ mod tests {
         let addresses = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 3)];
         let meeting = Meeting { addresses, entries: [None, Some(PortId(4))] };
         let meetings = BTreeMap::from([(FlowId(2), meeting)]);
-        Crossings { meetings, packets: vec![None; KEPT], early: BTreeSet::new() }
+        Crossings { meetings, packets: vec![None; KEPT], early: BTreeMap::new() }
     }
 
     fn packets() -> [Packet; 3] {

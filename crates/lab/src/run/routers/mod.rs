@@ -259,15 +259,14 @@ impl Routers {
             gate.transmit(now, packet, PortId(live));
             return None;
         }
-        if let Some(image) = image {
-            gate.release(handle);
-            let arrived = self.crossings.arrive(image, packet.ecn);
-            return arrived.map(|arrived| Left::Packet(Packet { damaged: packet.damaged, ..arrived }));
-        }
         if packet.damaged {
             // Its checksum does not fit.
             gate.release(handle);
             return None;
+        }
+        if let Some(image) = image {
+            gate.release(handle);
+            return self.crossings.arrive(image, packet.ecn).map(Left::Packet);
         }
         if packet.ecn == Ecn::Ce && header.ecn != Ecn::Ce {
             gate.pool_mut().mark_congestion(handle);
@@ -534,6 +533,10 @@ impl World for LiveWorld {
     fn foresee(&mut self, packet: &Packet, pool: &Pool, out: &mut Vec<u8>) -> Option<PortId> {
         let Body::Frame(Frame { handle }) = packet.body else {
             let entry = self.routers.crossings.entry(packet)?;
+            if packet.damaged {
+                // It is dropped on arrival.
+                return None;
+            }
             self.routers.crossings.image(packet, out);
             if out.is_empty() {
                 return None;

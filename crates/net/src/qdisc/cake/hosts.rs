@@ -1,4 +1,4 @@
-//! CAKE's isolation: by what packets are told apart, and how the queues of one host share what the host has.
+//! CAKE's isolation: which packets share a queue, and how the queues of one host share the rate of the host.
 //!
 //! A queue with a backlog counts at its source and at its destination. Its quantum is divided by the larger of the two counts, so that hosts
 //! share the rate, and queues share what their host has.
@@ -9,25 +9,25 @@ use warpline_core::parameter::Words;
 use super::flows::ways;
 use crate::qdisc::flows::hash;
 
-/// By what packets are told apart, and what shares are fair to.
+/// Which packets share a queue, and among whom the rate is divided evenly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
 #[non_exhaustive]
 pub enum CakeFlowMode {
-    /// By nothing: one queue in each tin.
+    /// All packets of a tin.
     Flowblind,
-    /// By the source host.
+    /// Those from one host.
     Srchost,
-    /// By the destination host.
+    /// Those to one host.
     Dsthost,
-    /// By the pair of hosts.
+    /// Those from one host to another.
     Hosts,
-    /// By flows, whose shares are equal.
+    /// Those of one flow; flows have equal shares.
     Flows,
-    /// By flows; source hosts have equal shares, which their flows divide.
+    /// Those of one flow; source hosts have equal shares, which their flows divide.
     DualSrchost,
-    /// By flows; destination hosts have equal shares, which their flows divide.
+    /// Those of one flow; destination hosts have equal shares, which their flows divide.
     DualDsthost,
-    /// By flows; both kinds of hosts have equal shares, which their flows divide.
+    /// Those of one flow; both kinds of hosts have equal shares, which their flows divide.
     #[default]
     TripleIsolate,
 }
