@@ -108,17 +108,14 @@ static void wait_for_room(void)
     libc.syscall(SYS_nanosleep, &moment, NULL);
 }
 
-/* The wire of a device is busy until `until`. The kernel's driver then asks again and again. The first answer comes at once, since the kernel may
+/* The wire of a device is busy. The kernel's driver then asks again and again. The first answer to each device comes at once, since the kernel may
  * have other things to do: in lock-step the first at each instant, in dilated time the first about each frame. The others wait, like an idle
- * kernel, for the wire or an interrupt. */
-static void wait_for_wire(uint64_t until)
+ * kernel, for an interrupt or the first wire that a device waits for. */
+static void wait_for_wire(unsigned device)
 {
-    static uint64_t asked = NEVER;
-    uint64_t question = lockstep() ? now : until;
-    if (asked != question) {
-        asked = question;
+    if (wire_asks(device, lockstep() ? now : wire_free(device)))
         return;
-    }
+    uint64_t until = wire_next(clock_now());
     if (!lockstep()) {
         clock_sleep(until);
         return;
@@ -202,7 +199,7 @@ INTERPOSE int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int fla
     if (tell)
         ring_bell();
     if (sent == 0 && count > 0) {
-        wait_for_wire(wire_free((unsigned)device));
+        wait_for_wire((unsigned)device);
         errno = EAGAIN;
         return -1;
     }

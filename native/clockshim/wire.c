@@ -11,10 +11,13 @@
 #define SECOND 1000000000ull
 
 /* The wire of each device: when it is free, and what remains of its last transmission, in units of 1/rate ns. The simulated link behind it
- * counts the same way (crates/net/src/serialise.rs), so it is free at the same instants. */
+ * counts the same way (crates/net/src/serialise.rs), so it is free at the same instants. And whether a frame waits for it, and what its device
+ * asked last. */
 static struct {
     uint64_t free;
     uint64_t remainder;
+    bool waits;
+    uint64_t asked;
 } wires[1 + DEVICES];
 
 static const struct device *settings(unsigned device)
@@ -58,6 +61,7 @@ static void occupy(unsigned device, uint64_t start, size_t length)
     uint64_t bytes = length - HEADER + own->framing;
     /* Frames are below 2^17 bytes, so this is below 2^50. */
     uint64_t work = bytes * 8 * SECOND;
+    wires[device].waits = false;
     if (wires[device].free != start)
         wires[device].remainder = 0;
     wires[device].remainder += work % own->rate;
@@ -113,4 +117,21 @@ ssize_t wire_read(unsigned device, const struct record *record, const struct iov
 uint64_t wire_free(unsigned device)
 {
     return wires[device].free;
+}
+
+bool wire_asks(unsigned device, uint64_t question)
+{
+    bool again = wires[device].waits && wires[device].asked == question;
+    wires[device].waits = true;
+    wires[device].asked = question;
+    return !again;
+}
+
+uint64_t wire_next(uint64_t now)
+{
+    uint64_t next = NEVER;
+    for (unsigned i = 1; i <= DEVICES && page->devices[i - 1].fd != 0; i++)
+        if (wires[i].waits && wires[i].free > now && wires[i].free < next)
+            next = wires[i].free;
+    return next;
 }

@@ -24,4 +24,10 @@ ssize_t wire_read(unsigned device, const struct record *record, const struct iov
 /* When the wire of a device can take the next frame: a time of the guest, which may have passed. */
 uint64_t wire_free(unsigned device);
 
+/* Says that a frame of this device waits for its wire. Returns whether the device has not asked this question yet since it last sent. */
+bool wire_asks(unsigned device, uint64_t question);
+
+/* Returns when the first of the wires that frames wait for is free, of those that are not free now. */
+uint64_t wire_next(uint64_t now);
+
 #endif

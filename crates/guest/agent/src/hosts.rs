@@ -73,6 +73,7 @@ impl Hosts {
                 let device = format!("vec{}", own.device);
                 let index = if_nametoindex(device.as_str())
                     .doing(|| format!("find the network device {device} for the interface {}", own.name))?;
+                limit_driver(&device)?;
                 outer.move_interface(index, &own.name, own.mtu, inner.as_raw_fd())?;
             }
             enter(&inner)?;
@@ -89,6 +90,14 @@ impl Hosts {
             .get(host as usize)
             .ok_or_else(|| Failure::new(format!("there is no host number {host}")))
     }
+}
+
+/// Lets at most one packet wait in the driver of a network device of this namespace, so that the others wait in the queueing discipline above it.
+/// By themselves, the driver's byte queue limits settle at three full packets.
+fn limit_driver(device: &str) -> Result<(), Failure> {
+    let file = format!("/sys/class/net/{device}/queues/tx-0/byte_queue_limits/limit_max");
+    // The driver stops the queue when more bytes than this wait: with the first packet.
+    fs::write(&file, "1").doing(|| format!("write {file}"))
 }
 
 /// Sets up the host whose namespace this thread is in.

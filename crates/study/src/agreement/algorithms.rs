@@ -2,9 +2,9 @@
 
 /// A congestion control of Linux 6.1, and how the model is given the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Algorithm {
+pub(super) struct Algorithm {
     /// Its name, in Linux and in scenarios.
-    pub name: &'static str,
+    pub(super) name: &'static str,
     /// The model's, as scenarios write it.
     pub(super) model: &'static str,
     /// About how many times Reno's goodput it has where packets are lost at random. It only decides how long runs are.
@@ -23,7 +23,7 @@ const fn drawing(name: &'static str, times: f64) -> Algorithm {
 }
 
 /// Every congestion control of Linux 6.1.
-pub const ALGORITHMS: &[Algorithm] = &[
+pub(super) const ALGORITHMS: &[Algorithm] = &[
     plain("reno", 1.0),
     plain("cubic", 1.0),
     drawing("bbr", f64::INFINITY),

@@ -3,19 +3,13 @@
 use serde::Serialize;
 use warpline_results::{Estimate, Unit};
 
-use super::algorithms::Algorithm;
-use super::cell::{Cell, Stack};
+use super::case::{Case, Figure, Stack};
 use super::kept::Measured;
 
 /// Up to this difference, in percent, the model is close to Linux.
 const CLOSE: f64 = 5.0;
 /// Up to this difference, it is near.
 const NEAR: f64 = 10.0;
-/// A queue that is shorter than this part of the round-trip time counts as one of that length: 5 % of it are 1 % of the round trip.
-const LEAST_QUEUE: f64 = 0.2;
-/// A retransmitted share below this counts as this: 5 % of it are one packet in two thousand.
-const LEAST_RETRANSMITTED: f64 = 0.01;
-
 /// A verdict on a difference. The worst of several is the largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -42,55 +36,7 @@ impl Verdict {
     }
 }
 
-/// What is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Figure {
-    /// Goodput of the flow.
-    Goodput,
-    /// Mean delay in the bottleneck's queue.
-    QueueDelay,
-    /// Retransmitted share of the packets.
-    Retransmitted,
-}
-
-impl Figure {
-    pub(super) const ALL: [Figure; 3] = [Figure::Goodput, Figure::QueueDelay, Figure::Retransmitted];
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Figure::Goodput => "goodput",
-            Figure::QueueDelay => "queue delay",
-            Figure::Retransmitted => "retransmitted",
-        }
-    }
-
-    pub(super) const fn unit(self) -> Unit {
-        match self {
-            Figure::Goodput => Unit::BitPerSecond,
-            Figure::QueueDelay => Unit::Millisecond,
-            Figure::Retransmitted => Unit::Share,
-        }
-    }
-
-    fn of(self, measured: &Measured) -> f64 {
-        match self {
-            Figure::Goodput => measured.goodput_bps,
-            Figure::QueueDelay => measured.queue_delay_ms,
-            Figure::Retransmitted => measured.retransmitted,
-        }
-    }
-
-    /// The least that differences are measured by.
-    fn floor(self, cell: &Cell) -> f64 {
-        match self {
-            Figure::Goodput => f64::MIN_POSITIVE,
-            Figure::QueueDelay => LEAST_QUEUE * f64::from(cell.rtt_ms),
-            Figure::Retransmitted => LEAST_RETRANSMITTED,
-        }
-    }
-}
-
-/// A quantity of a cell, from both stacks.
+/// A quantity of a case, from both stacks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compared {
     /// What was measured.
@@ -110,12 +56,13 @@ pub struct Compared {
 }
 
 impl Compared {
-    fn new(figure: Figure, cell: &Cell, linux: &[Measured], model: &[Measured]) -> Option<Compared> {
-        let values = |of: &[Measured]| of.iter().map(|measured| figure.of(measured)).collect::<Vec<_>>();
-        let (of_linux, of_model) = (values(linux), values(model));
+    fn new(figure: Figure, case: &dyn Case, linux: &[Measured], model: &[Measured]) -> Option<Compared> {
+        let values =
+            |of: &[Measured]| of.iter().map(|paths| paths.get(&figure).copied()).collect::<Option<Vec<_>>>();
+        let (of_linux, of_model) = (values(linux)?, values(model)?);
         let (linux, scale) = {
             let estimate = Estimate::of(&of_linux)?;
-            (estimate, estimate.mean.max(figure.floor(cell)))
+            (estimate, estimate.mean.max(figure.floor(case.rtt_ms())))
         };
         let differences: Vec<f64> =
             of_linux.iter().zip(&of_model).map(|(linux, model)| 100.0 * (model - linux) / scale).collect();
@@ -142,27 +89,27 @@ impl Compared {
     }
 }
 
-/// A congestion control on a path, by both stacks.
+/// A congestion control or a queue on a path, by both stacks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// The congestion control.
-    pub algorithm: &'static str,
-    /// Name of the cell.
-    pub cell: String,
+    /// The congestion control or the queue.
+    pub subject: &'static str,
+    /// Name of the path.
+    pub path: String,
     /// Names of the files with its scenarios, Linux's and the model's.
     pub scenarios: [String; 2],
-    /// Goodput, queueing delay, retransmissions.
+    /// What was compared.
     pub figures: Vec<Compared>,
 }
 
 impl Row {
-    pub(super) fn new(algorithm: &Algorithm, cell: &Cell, linux: &[Measured], model: &[Measured]) -> Row {
-        let compared = |figure| Compared::new(figure, cell, linux, model);
+    pub(super) fn new(case: &dyn Case, linux: &[Measured], model: &[Measured]) -> Row {
+        let compared = |figure: &Figure| Compared::new(*figure, case, linux, model);
         Row {
-            algorithm: algorithm.name,
-            cell: cell.name(),
-            scenarios: Stack::BOTH.map(|stack| cell.file_name(algorithm, stack) + ".toml"),
-            figures: Figure::ALL.into_iter().filter_map(compared).collect(),
+            subject: case.subject(),
+            path: case.path(),
+            scenarios: Stack::BOTH.map(|stack| case.file_name(stack) + ".toml"),
+            figures: case.figures().iter().filter_map(compared).collect(),
         }
     }
 }

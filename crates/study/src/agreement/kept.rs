@@ -3,6 +3,7 @@
 //! A run's file is in a directory named after what ran (the kernel's or the program's version), and named after the scenario and its hash. It is
 //! written whole or not at all.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -12,21 +13,15 @@ use warpline_results::tables::FILE_MODE;
 use warpline_results::{ResultError, Summary};
 use warpline_scenario::Scenario;
 
+use super::case::{Case, Figure, Size, Stack};
+
 /// How many digits of a scenario's hash are in the name of its file.
 const DIGITS: usize = 16;
 /// Mode of the directories.
 const DIRECTORY_MODE: u32 = 0o777;
 
 /// What was measured on one path.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Measured {
-    /// In bit/s.
-    pub(super) goodput_bps: f64,
-    /// Mean time in the bottleneck's queue, in milliseconds.
-    pub(super) queue_delay_ms: f64,
-    /// Retransmitted share of the packets sent, 0 to 1.
-    pub(super) retransmitted: f64,
-}
+pub type Measured = BTreeMap<Figure, f64>;
 
 /// What is kept of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,18 +34,9 @@ pub(super) struct Kept {
 
 impl Kept {
     /// Takes the figures of each path out of a run's summary; none if a path has none.
-    pub(super) fn of(summary: &Summary, paths: u32) -> Option<Kept> {
-        let measured = |path: u32| {
-            let (from, link) = (format!("s{path}"), format!("s{path}>r{path}"));
-            let flow = summary.flows.iter().find(|flow| flow.from == from)?;
-            let link = summary.links.iter().find(|row| row.name == link)?;
-            Some(Measured {
-                goodput_bps: flow.goodput_bps,
-                queue_delay_ms: link.queue_delay_mean_ms,
-                retransmitted: flow.retransmitted_packets as f64 / flow.sent_packets.max(1) as f64,
-            })
-        };
-        let paths = (1..=paths).map(measured).collect::<Option<Vec<_>>>()?;
+    pub(super) fn of(summary: &Summary, case: &dyn Case, stack: Stack, size: Size) -> Option<Kept> {
+        let measured = |path: u32| case.measure(summary, stack, path);
+        let paths = (1..=case.paths(size)).map(measured).collect::<Option<Vec<_>>>()?;
         Some(Kept { scenario_hash: summary.info.scenario_hash.clone(), paths })
     }
 }

@@ -1,18 +1,22 @@
-//! Agreement with Linux: the TCP model against Linux kernels in guests, over a grid of paths.
+//! Agreement with Linux: the model against Linux kernels in guests, over a grid of paths.
 //!
-//! Each [`Cell`] is a path: a rate, a round-trip time, a loss rate, and a queue. On it every congestion control of Linux 6.1 ([`ALGORITHMS`]) is run
-//! twice with the same losses: once with a guest's kernel at both ends, once with the model. Goodput, queueing delay and retransmissions are
-//! held side by side, each difference with a [`Verdict`]. Runs are kept in a directory, so that a study that was stopped goes on where it was,
-//! and a change of the model costs the model's runs only.
+//! Each [`Case`] is a congestion control or a queue on a path. It is run twice, with everything random alike: once with Linux's, in guests, and
+//! once with the model's. Goodput, queueing delay and retransmissions are held side by side, each difference with a [`Verdict`]. Runs are kept in a
+//! directory, so that a study that was stopped goes on where it was, and a change of the model costs the model's runs only.
+//!
+//! A further kind of case is one file with an implementation of [`Case`], and a line in [`cases`].
 
 mod algorithms;
-mod cell;
+mod case;
 mod judge;
 mod kept;
+mod path;
+mod queue;
 mod report;
+mod transport;
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 use warpline_lab::run::{Broken, RunError, RunOptions, run};
@@ -20,25 +24,20 @@ use warpline_net::Control;
 use warpline_results::ResultError;
 use warpline_scenario::{Diagnostics, Scenario};
 
-pub use algorithms::{ALGORITHMS, Algorithm};
-pub use cell::{Cell, cells, words};
+pub use case::{Case, Figure, Size, Stack};
 pub use judge::{Compared, Row, Verdict};
+pub use kept::Measured;
 pub use report::Agreement;
 
-use cell::Stack;
 use kept::{Kept, Store};
 
 /// What is compared, and where results are kept.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The congestion controls.
-    pub algorithms: Vec<Algorithm>,
-    /// The paths.
-    pub cells: Vec<Cell>,
-    /// Whether runs are a quarter as long.
-    pub quick: bool,
-    /// How many paths of a kind are run where anything is random.
-    pub seeds: u32,
+    /// The congestion controls and queues on their paths.
+    pub cases: Vec<Arc<dyn Case>>,
+    /// How long runs are, and of how many seeds.
+    pub size: Size,
     /// Version of the guests' kernel, such as "6.1.176".
     pub kernel: String,
     /// What tells this program from every other version and build of it. Runs of the model are kept by it.
@@ -47,6 +46,40 @@ pub struct Plan {
     pub kept: PathBuf,
     /// Runs at a time; 0 for one per core.
     pub jobs: usize,
+}
+
+/// All there is to compare: each congestion control and each queue on all its paths.
+pub fn cases() -> Vec<Arc<dyn Case>> {
+    [transport::cases(), queue::cases()].concat()
+}
+
+/// The names of the congestion controls and queues.
+pub fn subjects() -> impl Iterator<Item = &'static str> {
+    algorithms::ALGORITHMS.iter().map(|algorithm| algorithm.name).chain(queue::names())
+}
+
+/// The properties that a path may have, by kind: rates, round-trip times, loss rates, and the queues with which congestion controls run.
+fn properties() -> [Vec<&'static str>; 4] {
+    [
+        path::RATES.iter().map(|rate| rate.1).collect(),
+        path::RTTS.iter().map(|rtt| rtt.1).collect(),
+        transport::LOSSES.iter().map(|loss| loss.1).collect(),
+        transport::QUEUES.iter().map(|queue| queue.1).collect(),
+    ]
+}
+
+/// Every property that a path may have.
+pub fn words() -> Vec<&'static str> {
+    properties().concat()
+}
+
+/// Whether a path is among those that these words choose: of each kind of properties of which one is named, it has one that is named.
+pub fn is_chosen(case: &dyn Case, words: &[String]) -> bool {
+    let own = case.properties();
+    properties().iter().all(|kind| {
+        let mut named = words.iter().filter(|word| kind.contains(&word.as_str())).peekable();
+        named.peek().is_none() || named.any(|word| own.contains(&word.as_str()))
+    })
 }
 
 /// Why a comparison failed.
@@ -97,30 +130,26 @@ pub struct Advance<'a> {
 
 /// The scenarios behind the figures: names of files, without endings, and texts.
 pub fn scenarios(plan: &Plan) -> Vec<(String, String)> {
-    jobs(plan)
-        .map(|job| {
-            let text = job.cell.scenario(job.algorithm, job.stack, plan.seeds, plan.quick);
-            (job.cell.file_name(job.algorithm, job.stack), text)
-        })
-        .collect()
+    jobs(plan).map(|job| (job.name(), job.case.scenario(job.stack, plan.size))).collect()
 }
 
-/// A run: of a congestion control on a path by a stack.
+/// A run: of a case by a stack.
 #[derive(Clone, Copy, Debug)]
 struct Job<'a> {
-    algorithm: &'a Algorithm,
-    cell: &'a Cell,
+    case: &'a dyn Case,
     stack: Stack,
 }
 
-/// All runs: for each congestion control and each cell, both stacks.
+/// All runs: for each case, both stacks.
 fn jobs(plan: &Plan) -> impl Iterator<Item = Job<'_>> {
-    plan.algorithms.iter().flat_map(|algorithm| {
-        plan.cells.iter().flat_map(move |cell| Stack::BOTH.map(move |stack| Job { algorithm, cell, stack }))
-    })
+    plan.cases.iter().flat_map(|case| Stack::BOTH.map(|stack| Job { case: case.as_ref(), stack }))
 }
 
 impl Job<'_> {
+    fn name(&self) -> String {
+        self.case.file_name(self.stack)
+    }
+
     /// What runs it, with its version: the name of the directory in which results are kept.
     fn ran_by(&self, plan: &Plan) -> String {
         match self.stack {
@@ -131,7 +160,7 @@ impl Job<'_> {
 
     /// What it costs, in packets of the model: one takes a guest some twenty times as long, and a boot as long as twenty thousand.
     fn work(&self, plan: &Plan) -> f64 {
-        let packets = self.cell.work(self.algorithm, plan.quick, plan.seeds);
+        let packets = self.case.packets(plan.size);
         match self.stack {
             Stack::Linux => 20.0 * (packets + 20_000.0),
             Stack::Model => packets,
@@ -146,7 +175,7 @@ struct Done {
     runs: usize,
 }
 
-/// Compares the model with Linux, on all cores.
+/// Compares the model with Linux, on all cores unless the plan says otherwise.
 ///
 /// `observe` is called from several threads, before the first run, during and after each; it can stop the comparison.
 ///
@@ -163,8 +192,7 @@ pub fn agree(
     let mut missing: Vec<(usize, Scenario)> = Vec::new();
     let mut done = Done::default();
     for (index, job) in all.iter().enumerate() {
-        let name = job.cell.file_name(job.algorithm, job.stack);
-        let text = job.cell.scenario(job.algorithm, job.stack, plan.seeds, plan.quick);
+        let (name, text) = (job.name(), job.case.scenario(job.stack, plan.size));
         let scenario = Scenario::from_toml(&name, &text, &[])?;
         let kept = store.find(&job.ran_by(plan), &name, &scenario);
         match &kept {
@@ -192,7 +220,7 @@ pub fn agree(
     }
     let one = |(index, scenario): &(usize, Scenario)| -> Result<(usize, Kept), AgreementError> {
         let job = &all[*index];
-        let name = job.cell.file_name(job.algorithm, job.stack);
+        let name = job.name();
         let kept = make(job, plan, scenario, &name, &|| tell("", 0.0))?;
         store.keep(&job.ran_by(plan), &name, &kept)?;
         tell(&name, job.work(plan));
@@ -209,12 +237,11 @@ pub fn agree(
     }
     let rows = all.chunks(Stack::BOTH.len()).zip(results.chunks(Stack::BOTH.len()));
     let rows = rows.filter_map(|(jobs, kept)| match (jobs, kept) {
-        ([job, _], [Some(linux), Some(model)]) => {
-            Some(Row::new(job.algorithm, job.cell, &linux.paths, &model.paths))
-        }
+        ([job, _], [Some(linux), Some(model)]) => Some(Row::new(job.case, &linux.paths, &model.paths)),
         _ => None,
     });
-    Ok(Agreement { kernel: plan.kernel.clone(), quick: plan.quick, seeds: plan.seeds, rows: rows.collect() })
+    let Size { quick, seeds } = plan.size;
+    Ok(Agreement { kernel: plan.kernel.clone(), quick, seeds, rows: rows.collect() })
 }
 
 /// How often a run is begun on a machine that is too busy for it.
@@ -251,8 +278,7 @@ fn make(
             }
             Some(guests) if !guests.reproducible => {}
             _ => {
-                let paths = job.cell.paths(job.algorithm, plan.seeds);
-                return Kept::of(&outcome.summary, paths)
+                return Kept::of(&outcome.summary, job.case, job.stack, plan.size)
                     .ok_or_else(|| wrong("a path has no flow or no link"));
             }
         }

@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::judge::{Compared, Figure, Row, Verdict};
+use super::judge::{Compared, Row, Verdict};
 
-/// How many of the cells that differ most the terminal shows of each congestion control.
+/// How many of the paths that differ most the terminal shows of each congestion control and queue.
 const WORST: usize = 3;
 
 /// The comparison of the model with Linux.
@@ -18,53 +18,41 @@ pub struct Agreement {
     pub quick: bool,
     /// How many paths were run where anything is random.
     pub seeds: u32,
-    /// Each congestion control on each path.
+    /// Each congestion control and each queue on its paths.
     pub rows: Vec<Row>,
 }
 
 impl Agreement {
-    /// The congestion controls, each with its rows.
-    fn algorithms(&self) -> impl Iterator<Item = &[Row]> {
-        self.rows.chunk_by(|a, b| a.algorithm == b.algorithm)
+    /// The congestion controls and queues, each with its rows.
+    fn subjects(&self) -> impl Iterator<Item = &[Row]> {
+        self.rows.chunk_by(|a, b| a.subject == b.subject)
     }
 
     fn headline(&self) -> String {
         let seeds = if self.seeds == 1 { "one seed".to_owned() } else { format!("{} seeds", self.seeds) };
         let quick = if self.quick { ", quick" } else { "" };
-        let cells = self.algorithms().map(<[Row]>::len).max().unwrap_or(0);
-        format!(
-            "The TCP model and Linux {}: {} on {} ({seeds}{quick})",
-            self.kernel,
-            counted(self.algorithms().count(), "congestion control"),
-            counted(cells, "path"),
-        )
+        format!("The model beside Linux {}: {} pairs of runs ({seeds}{quick})", self.kernel, self.rows.len())
     }
 
     /// The verdicts as text for a terminal, and of each congestion control the cells that differ most.
     pub fn render(&self) -> String {
         let mut text = format!("{}\n\n", self.headline());
-        let wide = self.rows.iter().map(|row| row.algorithm.len()).max().unwrap_or(0);
+        let wide = self.rows.iter().map(|row| row.subject.len()).max().unwrap_or(0);
         let _ = writeln!(text, "  share of the paths      {:wide$}  within 5 %  10 %  or chance", "");
-        for rows in self.algorithms() {
-            for figure in Figure::ALL {
-                let first = if figure == Figure::Goodput { rows[0].algorithm } else { "" };
-                let [close, near, chance] = shares(rows, figure);
-                let _ = writeln!(
-                    text,
-                    "  {first:<wide$}  {:<20}  {close:>10}  {near:>4}  {chance:>9}",
-                    figure.name()
-                );
+        for rows in self.subjects() {
+            for (first, figure, [close, near, chance]) in shares(rows) {
+                let _ =
+                    writeln!(text, "  {first:<wide$}  {figure:<20}  {close:>10}  {near:>4}  {chance:>9}",);
             }
         }
-        for rows in self.algorithms() {
+        for rows in self.subjects() {
             let mut worst: Vec<&Row> = rows.iter().filter(|row| worst_of(row) > Verdict::Near).collect();
             worst.sort_by(|a, b| worst_of(b).cmp(&worst_of(a)).then(difference(b).total_cmp(&difference(a))));
             if let Some(first) = worst.first() {
-                let _ =
-                    writeln!(text, "\n{}: the paths that differ most, of {}", first.algorithm, worst.len());
+                let _ = writeln!(text, "\n{}: the paths that differ most, of {}", first.subject, worst.len());
             }
             for row in worst.into_iter().take(WORST) {
-                let _ = writeln!(text, "  {}  ({})", row.cell, row.scenarios.join(", "));
+                let _ = writeln!(text, "  {}  ({})", row.path, row.scenarios.join(", "));
                 for compared in &row.figures {
                     let [linux, model, percent] = cells(compared);
                     let line = format!(
@@ -85,23 +73,19 @@ impl Agreement {
             "{}.\n\n| | figure | within 5 % | within 10 % | or chance |\n|---|---|--:|--:|--:|\n",
             self.headline()
         );
-        for rows in self.algorithms() {
-            for figure in Figure::ALL {
-                let first = if figure == Figure::Goodput { rows[0].algorithm } else { "" };
-                let shares = shares(rows, figure).join(" | ");
-                let _ = writeln!(text, "| {first} | {} | {shares} |", figure.name());
+        for rows in self.subjects() {
+            for (first, figure, shares) in shares(rows) {
+                let _ = writeln!(text, "| {first} | {figure} | {} |", shares.join(" | "));
             }
         }
-        for rows in self.algorithms() {
-            let _ = writeln!(
-                text,
-                "\n### {}\n\n| path | goodput: Linux | model | % | queue delay: Linux | model | % | retransmitted: Linux | model | % | |\n\
-                 |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|",
-                rows[0].algorithm
-            );
+        for rows in self.subjects() {
+            let heads: String =
+                rows[0].figures.iter().map(|of| format!(" {}: Linux | model | % |", of.figure)).collect();
+            let rule = "--:|--:|--:|".repeat(rows[0].figures.len());
+            let _ = writeln!(text, "\n### {}\n\n| path |{heads} |\n|---|{rule}---|", rows[0].subject);
             for row in rows {
                 let of: Vec<String> = row.figures.iter().flat_map(cells).collect();
-                let _ = writeln!(text, "| {} | {} | {} |", row.cell, of.join(" | "), remarks(row));
+                let _ = writeln!(text, "| {} | {} | {} |", row.path, of.join(" | "), remarks(row));
             }
         }
         text
@@ -112,11 +96,6 @@ impl Agreement {
         // Strings, numbers and sequences only: this cannot fail.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
-}
-
-/// "1 path", "2 paths".
-fn counted(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 /// The worst verdict on a row.
@@ -131,13 +110,18 @@ fn difference(row: &Row) -> f64 {
     of_worst.map(|compared| compared.difference_percent.abs()).fold(0.0, f64::max)
 }
 
-/// The shares of rows in which a figure is within 5 %, within 10 %, and within that or chance.
-fn shares(rows: &[Row], figure: Figure) -> [String; 3] {
-    let own = || rows.iter().flat_map(|row| &row.figures).filter(|compared| compared.figure == figure.name());
-    let all = own().count().max(1);
-    [Verdict::Close, Verdict::Near, Verdict::Chance].map(|at_worst| {
-        let good = own().filter(|compared| compared.verdict <= at_worst).count();
-        format!("{:.0} %", 100.0 * good as f64 / all as f64)
+/// For each figure of a subject: the subject's name before the first, the figure's name, and the shares of rows in which it is within 5 %, within
+/// 10 %, and within that or chance.
+fn shares(rows: &[Row]) -> impl Iterator<Item = (&'static str, &'static str, [String; 3])> {
+    rows[0].figures.iter().enumerate().map(|(number, first)| {
+        let own =
+            || rows.iter().flat_map(|row| &row.figures).filter(|compared| compared.figure == first.figure);
+        let all = own().count().max(1);
+        let shares = [Verdict::Close, Verdict::Near, Verdict::Chance].map(|at_worst| {
+            let good = own().filter(|compared| compared.verdict <= at_worst).count();
+            format!("{:.0} %", 100.0 * good as f64 / all as f64)
+        });
+        (if number == 0 { rows[0].subject } else { "" }, first.figure, shares)
     })
 }
 

@@ -5,29 +5,24 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use warpline_net::Control;
 use warpline_scenario::Scenario;
 use warpline_study::agreement::{
-    ALGORITHMS, Advance, Agreement, AgreementError, Algorithm, Cell, Compared, Plan, Verdict, agree, cells,
-    scenarios, words,
+    Advance, Agreement, AgreementError, Case, Compared, Plan, Size, Verdict, agree, cases, is_chosen,
+    scenarios, subjects, words,
 };
 
-fn algorithm(name: &str) -> Algorithm {
-    *ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap()
-}
-
-fn cell(name: &str) -> Cell {
-    cells().into_iter().find(|cell| cell.name() == name).unwrap()
-}
-
-fn plan(directory: &Path, algorithms: &[&str], cells: &[&str]) -> Plan {
+/// A short comparison of these on these paths, with two seeds.
+fn plan(directory: &Path, names: &[&str], paths: &[&str]) -> Plan {
+    let mut chosen = cases();
+    chosen.retain(|case| names.contains(&case.subject()) && paths.contains(&case.path().as_str()));
+    assert_eq!(chosen.len(), names.len() * paths.len());
     Plan {
-        algorithms: algorithms.iter().map(|name| algorithm(name)).collect(),
-        cells: cells.iter().map(|name| cell(name)).collect(),
-        quick: true,
-        seeds: 2,
+        cases: chosen,
+        size: Size { quick: true, seeds: 2 },
         kernel: "6.1.0".to_owned(),
         program: "0-test".to_owned(),
         kept: directory.to_owned(),
@@ -41,9 +36,14 @@ type Figures = [f64; 3];
 /// Writes a file with results of a scenario, as if it had run.
 fn keep(plan: &Plan, (name, text): &(String, String), paths: &[Figures]) {
     let hash = Scenario::from_toml(name, text, &[]).unwrap().scenario_hash();
-    let ran = if name.ends_with("-linux") { "linux-6.1.0" } else { "warpline-0-test" };
-    let measured = |[goodput_bps, queue_delay_ms, retransmitted]: &Figures| serde_json::json!({ "goodput_bps": goodput_bps, "queue_delay_ms": queue_delay_ms, "retransmitted": retransmitted });
+    let measured = |[goodput_bps, queue_delay_ms, retransmitted]: &Figures| serde_json::json!({ "goodput": goodput_bps, "queue_delay": queue_delay_ms, "retransmitted": retransmitted });
     let paths: Vec<_> = paths.iter().map(measured).collect();
+    write(plan, name, &hash, &paths);
+}
+
+/// Writes a file with the results of a scenario's paths.
+fn write(plan: &Plan, name: &str, hash: &str, paths: &[serde_json::Value]) {
+    let ran = if name.ends_with("-linux") { "linux-6.1.0" } else { "warpline-0-test" };
     let kept = serde_json::json!({ "scenario_hash": hash, "paths": paths });
     let digits: String = hash.trim_start_matches("sha256:").chars().take(16).collect();
     fs::create_dir_all(plan.kept.join(ran)).unwrap();
@@ -65,18 +65,24 @@ fn made_up(plan: &Plan, results: &[&[Figures]]) -> Agreement {
 }
 
 #[test]
-fn every_cell_has_a_name_of_its_own_and_valid_scenarios() {
-    let names: BTreeSet<String> = cells().iter().map(Cell::name).collect();
-    assert_eq!(names.len(), 72);
-    let all: Vec<String> = names.into_iter().collect();
-    let all: Vec<&str> = all.iter().map(String::as_str).collect();
-    let every: Vec<&str> = ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
-    let of_reno = Plan { quick: false, ..plan(Path::new(""), &["reno"], &all) };
-    let of_all = plan(Path::new(""), &every, &["10Mbit/s 50ms 1% droptail"]);
-    for (name, text) in scenarios(&of_reno).into_iter().chain(scenarios(&of_all)) {
+fn every_case_has_a_name_of_its_own_and_valid_scenarios() {
+    let all = Plan { cases: cases(), ..plan(Path::new(""), &[], &[]) };
+    // 17 congestion controls on 72 paths, 8 queues on 9.
+    let names: BTreeSet<String> = scenarios(&all).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names.len(), 2 * (17 * 72 + 8 * 9));
+    let of_reno = |case: &Arc<dyn Case>| case.subject() == "reno";
+    let on_a_path = |case: &Arc<dyn Case>| case.path() == "10Mbit/s 50ms 1% droptail";
+    let of_a_queue = |case: &Arc<dyn Case>| !case.path().contains('%');
+    let mut checked = cases();
+    checked.retain(|case| of_reno(case) || on_a_path(case) || of_a_queue(case));
+    let whole =
+        Plan { cases: checked, size: Size { quick: false, seeds: 2 }, ..plan(Path::new(""), &[], &[]) };
+    for (name, text) in scenarios(&whole) {
         let scenario = Scenario::from_toml(&name, &text, &[]).unwrap_or_else(|error| panic!("{error}"));
         // Without losses nothing of Reno is random.
-        assert_eq!(scenario.flow.len(), if name.contains("ms-0-") { 1 } else { 2 }, "{name}");
+        let networks = if name.contains("ms-0-") { 1 } else { 2 };
+        let flows = if text.contains("small1") { 3 } else { 1 };
+        assert_eq!(scenario.flow.len(), networks * flows, "{name}");
         assert!((20.0..=600.0).contains(&scenario.duration.0.as_secs_f64()), "{name}");
     }
     let of_bbr = plan(Path::new(""), &["bbr"], &["10Mbit/s 50ms 0% droptail"]);
@@ -84,15 +90,36 @@ fn every_cell_has_a_name_of_its_own_and_valid_scenarios() {
 }
 
 #[test]
-fn words_choose_cells_by_each_property() {
-    let chosen = |only: &[&str]| {
+fn words_choose_cases_by_each_property() {
+    let chosen = |name: &str, only: &[&str]| {
         let only: Vec<String> = only.iter().map(|word| (*word).to_owned()).collect();
-        cells().into_iter().filter(|cell| cell.is_chosen(&only)).count()
+        cases().into_iter().filter(|case| case.subject() == name && is_chosen(case.as_ref(), &only)).count()
     };
-    assert_eq!((chosen(&[]), chosen(&["50ms"]), chosen(&["50ms", "10ms"])), (72, 24, 48));
-    assert_eq!(chosen(&["50ms", "1%", "droptail", "10Mbit/s"]), 1);
-    assert_eq!(cells().iter().filter(|cell| cell.is_quick()).count(), 3);
-    assert_eq!(words().len(), 12);
+    let of = |only: &[&str]| (chosen("reno", only), chosen("cake", only));
+    assert_eq!((of(&[]), of(&["50ms"]), of(&["50ms", "10ms"])), ((72, 9), (24, 3), (48, 6)));
+    assert_eq!(of(&["50ms", "1%", "droptail", "10Mbit/s"]), (1, 0));
+    let quick = |name| cases().into_iter().filter(|case| case.subject() == name && case.is_quick()).count();
+    assert_eq!((quick("reno"), quick("cake")), (3, 1));
+    assert_eq!((words().len(), subjects().count()), (12, 25));
+}
+
+/// Goodput, queueing delay, retransmissions, and the share of the host with one flow.
+#[test]
+fn the_figures_of_a_queue_are_those_of_its_traffic() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = plan(directory.path(), &["cake"], &["10Mbit/s 50ms"]);
+    let linux = scenarios(&plan).remove(0);
+    let hash = Scenario::from_toml(&linux.0, &linux.1, &[]).unwrap().scenario_hash();
+    let path =
+        serde_json::json!({ "goodput": 9.5e6, "queue_delay": 5.0, "retransmitted": 0.01, "share": 0.5 });
+    write(&plan, &linux.0, &hash, &[path.clone(), path]);
+    let figures = agree(&plan, &|_| Control::Continue).unwrap().rows.remove(0).figures;
+    let model: Vec<f64> = figures.iter().map(|figure| figure.model.mean).collect();
+    let [goodput, delay, retransmitted, share] = model[..] else { panic!("{model:?}") };
+    assert!((9.2e6..9.7e6).contains(&goodput), "{goodput}");
+    // CAKE serves a sparse flow first, and each host alike.
+    assert!((0.0..2.0).contains(&delay) && (0.0..0.05).contains(&retransmitted), "{delay} {retransmitted}");
+    assert!((share - 0.5).abs() < 0.03, "{share}");
 }
 
 #[test]

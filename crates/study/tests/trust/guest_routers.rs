@@ -222,3 +222,22 @@ fn what_links_copy_or_damage_arrives_twice_or_not_at_all_through_a_router() {
     let (damaged, _) = datagrams("", "corrupt = \"100%\"").unwrap();
     assert_eq!((damaged.link("r>server").sent_packets, damaged.flow("small.0").delivered_bytes), (sent, 0));
 }
+
+#[test]
+fn packets_from_several_links_keep_their_places_in_a_router() {
+    let mut text = path("10Mbit/s", "\"dev server root pfifo limit 40\"");
+    text = text.replace(
+        "link = [",
+        "link = [\n  { between = [\"other\", \"r\"], rate = \"100Mbit/s\", delay = \"5ms\" },",
+    );
+    text += "[[flow]]\nname = \"others\"\nfrom = \"other\"\nto = \"server\"\ncount = 2\nstart = \"0s..1s\"\n";
+    let out = tempfile::tempdir().unwrap();
+    let out = out.path().join("run");
+    let Some(outcome) = simulate(&text.replace("warmup = \"3s\"", ""), Some(&out)) else { return };
+    let flows: Vec<_> = outcome.summary.flows.iter().filter(|flow| flow.cc.as_deref() == Some("cubic")).collect();
+    let again: u64 = flows.iter().map(|flow| flow.retransmitted_packets).sum();
+    let drops = shown(&out, "server", "drops").as_u64().unwrap();
+    // Whatever is sent again was dropped: nothing comes out of order.
+    assert!(drops > 50 && again <= drops, "{again} sent again, {drops} dropped");
+    assert_eq!(flows.iter().map(|flow| flow.undos).sum::<u64>(), 0);
+}

@@ -1,4 +1,4 @@
-//! `warpline study agreement`: the TCP model against Linux in guests.
+//! `warpline study agreement`: the model against Linux in guests.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use warpline_net::Control;
 use warpline_report::write_whole;
 use warpline_study::agreement::{
-    ALGORITHMS, AgreementError, Algorithm, Cell, Plan, agree, cells, scenarios, words,
+    AgreementError, Plan, Size, agree, cases, is_chosen, scenarios, subjects, words,
 };
 
 use crate::bar::Steps;
@@ -18,7 +18,8 @@ use crate::{interrupt, output};
 const EXAMPLES: &str = "\
 Each congestion control runs on each path twice: once with Linux at both ends, as
 guests whose time follows the simulation, and once with the TCP model. Both lose
-the same packets. Results are kept in the directory of --out, so that a study that
+the same packets. Each queue runs twice, too: once in a guest that is a router,
+once as the model has it. The traffic is the same. Results are kept in the directory of --out, so that a study that
 was stopped goes on where it was. Linux's are made again if the scenario or the
 kernel changes, the model's also if the program does.
 
@@ -28,23 +29,24 @@ installed. The whole study takes about an hour on two cores.
 Examples:
   warpline study agreement --quick
   warpline study agreement reno cubic bbr
+  warpline study agreement cake fq_codel
   warpline study agreement vegas --only 50ms --only 200ms --only droptail
   warpline study agreement --markdown > agreement.md
   The scenarios behind the figures, to run one and look at it:
     warpline study agreement bbr --scenarios cells
     warpline run cells/bbr-10mbit-s-50ms-1-droptail-linux.toml";
 
-/// Hold the TCP model against Linux, for each congestion control of the kernel
+/// Hold the model against Linux, for the kernel's congestion controls and queues
 ///
 /// Prints which share of the paths agree, and those that differ most. All cores are used.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Only these congestion controls
-    #[arg(value_name = "CC", value_parser = PossibleValuesParser::new(ALGORITHMS.iter().map(|algorithm| algorithm.name)))]
-    cc: Vec<String>,
+    /// Only these congestion controls and queues
+    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(subjects()))]
+    names: Vec<String>,
 
-    /// Run three paths only, with runs a quarter as long and two seeds unless --seeds says otherwise
+    /// Run a few paths only, with runs a quarter as long and two seeds unless --seeds says otherwise
     #[arg(long)]
     quick: bool,
 
@@ -78,23 +80,19 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    fn algorithms(&self) -> Vec<Algorithm> {
-        let asked =
-            |algorithm: &&Algorithm| self.cc.is_empty() || self.cc.iter().any(|name| name == algorithm.name);
-        ALGORITHMS.iter().filter(asked).copied().collect()
-    }
-
-    fn cells(&self) -> Vec<Cell> {
-        let asked = |cell: &Cell| cell.is_chosen(&self.only) && (!self.quick || cell.is_quick());
-        cells().into_iter().filter(asked).collect()
-    }
-
     fn plan(&self) -> Plan {
+        let mut cases = cases();
+        cases.retain(|case| {
+            (self.names.is_empty() || self.names.iter().any(|name| name == case.subject()))
+                && is_chosen(case.as_ref(), &self.only)
+                && (!self.quick || case.is_quick())
+        });
         Plan {
-            algorithms: self.algorithms(),
-            cells: self.cells(),
-            quick: self.quick,
-            seeds: self.seeds.unwrap_or(if self.quick { 2 } else { 5 }).into(),
+            cases,
+            size: Size {
+                quick: self.quick,
+                seeds: self.seeds.unwrap_or(if self.quick { 2 } else { 5 }).into(),
+            },
             kernel: String::new(),
             program: String::new(),
             kept: self.out.clone(),
@@ -105,7 +103,7 @@ impl Args {
 
 pub(super) fn execute(args: &Args) -> Result<Code, Failure> {
     let plan = args.plan();
-    if plan.cells.is_empty() {
+    if plan.cases.is_empty() {
         return Err(Failure::usage("no path has all these properties; leave out --quick or some of --only"));
     }
     if let Some(directory) = &args.scenarios {

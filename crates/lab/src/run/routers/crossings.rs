@@ -4,8 +4,8 @@
 //! same addresses, ports, length, flags and marks, crosses it and whatever comes after it, and the packet itself waits here. Where the
 //! image arrives, the packet takes its place again, with the marks of the image. What a kernel drops does not come back.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 
 use warpline_core::{Body, Ecn, Flags, FlowId, Packet, Segment};
@@ -43,11 +43,14 @@ struct Meeting {
 #[derive(Debug, Default)]
 pub(in crate::run) struct Crossings {
     meetings: BTreeMap<FlowId, Meeting>,
-    /// The packets whose images are under way, by the identifications of these. One with the same identification as a later one, of which there
-    /// are 65,535 in between, is lost.
+    /// The packets whose images are under way, by the identifications of these. An image that is under way for longer than 65,536 others are made
+    /// is lost.
     packets: Vec<Option<Packet>>,
-    /// By a packet's number, how many of its images have been handed out ahead of their time: a link may have copied the packet.
-    early: BTreeMap<u64, u32>,
+    /// The identification of the last image.
+    last: u16,
+    /// By a packet's number, the identifications of its images that have been handed out ahead of their time, in the order in which the packet will
+    /// come. There are several if a link has copied the packet.
+    early: BTreeMap<u64, VecDeque<u16>>,
 }
 
 impl Crossings {
@@ -77,7 +80,7 @@ impl Crossings {
             }
         }
         let kept = if meetings.is_empty() { 0 } else { KEPT };
-        Crossings { meetings, packets: vec![None; kept], early: BTreeMap::new() }
+        Crossings { meetings, packets: vec![None; kept], ..Crossings::default() }
     }
 
     /// The port of the guest at which a packet leaves the simulation, if it does.
@@ -89,35 +92,52 @@ impl Crossings {
         self.meetings.get(&packet.flow)?.entries[FlowEnd::of(packet.to).side()]
     }
 
-    /// Notes that the image of a packet has been handed out ahead of its time.
-    pub(in crate::run) fn note_early(&mut self, packet: &Packet) {
-        *self.early.entry(packet.id).or_default() += 1;
+    /// Writes the image of a packet that will leave the simulation, ahead of its time. Nothing is written if it has none.
+    pub(in crate::run) fn foresee(&mut self, packet: &Packet, out: &mut Vec<u8>) {
+        let identification = self.last.wrapping_add(1);
+        self.image(packet, identification, out);
+        if !out.is_empty() {
+            self.last = identification;
+            self.early.entry(packet.id).or_default().push_back(identification);
+        }
     }
 
-    /// Keeps a packet that leaves the simulation. Returns whether its image has been handed out ahead of its time.
-    pub(in crate::run) fn keep(&mut self, packet: &Packet) -> bool {
-        if let Some(place) = self.packets.get_mut(packet.id as usize % KEPT) {
+    /// Keeps a packet that leaves the simulation, and writes its image. Returns whether that has been handed out ahead of its time.
+    pub(in crate::run) fn keep(&mut self, packet: &Packet, out: &mut Vec<u8>) -> bool {
+        let (identification, early) = match self.early.entry(packet.id) {
+            Entry::Occupied(mut images) => {
+                let first = images.get_mut().pop_front();
+                if images.get().is_empty() {
+                    images.remove();
+                }
+                (first, true)
+            }
+            Entry::Vacant(_) => (None, false),
+        };
+        let identification = identification.unwrap_or_else(|| {
+            self.last = self.last.wrapping_add(1);
+            self.last
+        });
+        if let Some(place) = self.packets.get_mut(usize::from(identification)) {
             *place = Some(*packet);
         }
-        let Entry::Occupied(mut images) = self.early.entry(packet.id) else { return false };
-        *images.get_mut() -= 1;
-        if *images.get() == 0 {
-            images.remove();
-        }
-        true
+        self.image(packet, identification, out);
+        early
     }
 
-    /// The packet whose image these bytes are, if they are one.
-    pub(in crate::run) fn recognise(&self, bytes: &[u8]) -> Option<&Packet> {
+    /// The identification of the image that these bytes are, and its packet, if they are one.
+    pub(in crate::run) fn recognise(&self, bytes: &[u8]) -> Option<(u16, &Packet)> {
         if self.meetings.is_empty() {
             return None;
         }
         let (head, _) = bytes.split_first_chunk::<20>()?;
-        let packet = self.packets[usize::from(u16::from_be_bytes([head[4], head[5]]))].as_ref()?;
+        let identification = u16::from_be_bytes([head[4], head[5]]);
+        let packet = self.packets[usize::from(identification)].as_ref()?;
         let (source, destination, ports) = self.addresses(packet)?;
         let own = ip::addresses(bytes)? == (source, destination);
         let [a, b, c, d] = *bytes.get(usize::from(head[0] & 15) * 4..)?.first_chunk::<4>()?;
-        (own && (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])) == ports).then_some(packet)
+        (own && (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])) == ports)
+            .then_some((identification, packet))
     }
 
     /// The packet of an image that has arrived with these marks, and the packet's number.
@@ -138,14 +158,14 @@ impl Crossings {
     }
 
     /// Writes the image of a packet into `out`; nothing if it is none of a flow that meets guests, or does not fit into a datagram.
-    pub(in crate::run) fn image(&self, packet: &Packet, out: &mut Vec<u8>) {
+    fn image(&self, packet: &Packet, identification: u16, out: &mut Vec<u8>) {
         out.clear();
         let Some((source, destination, (source_port, destination_port))) = self.addresses(packet) else {
             return;
         };
         let header = |protocol| IpHeader {
             ecn: packet.ecn,
-            identification: packet.id as u16,
+            identification,
             ..IpHeader::new(source, destination, protocol)
         };
         // All of its bytes count, whatever it is that they stand for.
@@ -200,7 +220,7 @@ mod tests {
         let addresses = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 3)];
         let meeting = Meeting { addresses, entries: [None, Some(PortId(4))] };
         let meetings = BTreeMap::from([(FlowId(2), meeting)]);
-        Crossings { meetings, packets: vec![None; KEPT], early: BTreeMap::new() }
+        Crossings { meetings, packets: vec![None; KEPT], ..Crossings::default() }
     }
 
     fn packets() -> [Packet; 3] {
@@ -216,9 +236,9 @@ mod tests {
 
     #[test]
     fn an_image_has_the_size_the_ends_and_the_mark_of_its_packet() {
-        let (crossings, mut out) = (crossings(), Vec::new());
+        let (mut crossings, mut out) = (crossings(), Vec::new());
         for packet in packets() {
-            crossings.image(&packet, &mut out);
+            assert!(!crossings.keep(&packet, &mut out));
             let header = datagram::read(&out).unwrap();
             assert_eq!((header.len, header.ecn), (packet.size, packet.ecn), "{packet:?}");
             let (from, to) = ip::addresses(&out).unwrap();
@@ -235,16 +255,28 @@ mod tests {
         let (mut crossings, mut out) = (crossings(), Vec::new());
         let [data, ack, _] = packets();
         assert_eq!((crossings.entry(&data), crossings.entry(&ack)), (Some(PortId(4)), None));
-        crossings.note_early(&data);
-        assert!(crossings.keep(&data) && !crossings.keep(&data));
-        crossings.image(&data, &mut out);
-        assert_eq!(crossings.recognise(&out), Some(&data));
-        let back = crossings.arrive(data.id as u16, Ecn::Ce).unwrap();
-        assert_eq!(back, Packet { ecn: Ecn::Ce, ..data });
-        // One of the other direction with the same identification is not taken for it.
-        crossings.image(&Packet { id: data.id, ..ack }, &mut out);
-        assert_eq!(crossings.recognise(&out), None);
+        crossings.foresee(&data, &mut out);
+        assert_eq!(crossings.recognise(&out), None, "the packet is not there yet");
+        let ahead = out.clone();
+        assert!(crossings.keep(&data, &mut out) && out == ahead);
+        let (identification, packet) = crossings.recognise(&ahead).unwrap();
+        assert_eq!(packet, &data);
+        assert_eq!(crossings.arrive(identification, Ecn::Ce), Some(Packet { ecn: Ecn::Ce, ..data }));
+        assert!(!crossings.keep(&data, &mut out), "a copy that was not handed out ahead of its time");
         out.truncate(10);
         assert_eq!(crossings.recognise(&out), None);
+    }
+
+    #[test]
+    fn packets_of_different_links_whose_numbers_end_alike_are_not_mistaken_for_each_other() {
+        let (mut crossings, mut images) = (crossings(), [Vec::new(), Vec::new()]);
+        let [data, ack, _] = packets();
+        let sent = [data, Packet { id: data.id + (1 << 40), ..ack }];
+        for (packet, image) in sent.iter().zip(&mut images) {
+            crossings.keep(packet, image);
+        }
+        for (packet, image) in sent.iter().zip(&images) {
+            assert_eq!(crossings.recognise(image).unwrap().1, packet);
+        }
     }
 }

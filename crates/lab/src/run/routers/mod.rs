@@ -159,10 +159,10 @@ impl Routers {
             && ip::addresses(bytes).is_some_and(|(from, _)| self.plan.owner(from) != Some(own.node));
         let image = self.crossings.recognise(bytes).filter(|_| forwarded);
         let label = match image {
-            Some(packet) => Label { flow: packet.flow.0, class: packet.class },
+            Some((_, packet)) => Label { flow: packet.flow.0, class: packet.class },
             None => Label::of(models, bytes, &header),
         };
-        let image = image.map(|packet| packet.id as u16);
+        let image = image.map(|(identification, _)| identification);
         if !forwarded {
             let ends = (own.node, destination.flatten());
             self.traffic.on_sent(arrival.at, label.flow, ends, bytes, &header);
@@ -324,8 +324,7 @@ impl Routers {
     /// A packet of a simulated flow has come to a guest that forwards, at this port: its image goes there.
     fn hand_over(&mut self, now: Timestamp, packet: &Packet, port: PortId, gate: &mut Gate) {
         let mut bytes = Vec::new();
-        self.crossings.image(packet, &mut bytes);
-        let early = self.crossings.keep(packet);
+        let early = self.crossings.keep(packet, &mut bytes);
         let Some(handle) = keep(&bytes, gate.pool_mut()) else { return };
         if early {
             gate.note_ahead(handle);
@@ -537,12 +536,8 @@ impl World for LiveWorld {
                 // It is dropped on arrival.
                 return None;
             }
-            self.routers.crossings.image(packet, out);
-            if out.is_empty() {
-                return None;
-            }
-            self.routers.crossings.note_early(packet);
-            return Some(entry);
+            self.routers.crossings.foresee(packet, out);
+            return (!out.is_empty()).then_some(entry);
         };
         self.routers.foresee(packet, handle, pool, out)
     }

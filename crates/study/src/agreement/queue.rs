@@ -1,0 +1,234 @@
+//! Queues, each on a grid of paths: Linux's own in a guest that is a router, and the model's of the same kind with the same parameters.
+//!
+//! The traffic is the same, of the TCP model: a host with one CUBIC flow, another with three, and a third that sends small datagrams, whose delay is the queueing
+//! delay that a packet meets. A scenario has as many such networks as there are seeds. They differ in when flows start and datagrams are sent.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use warpline_results::{FlowRow, Summary};
+
+use super::case::{Case, Figure, Size, Stack};
+use super::kept::Measured;
+use super::path::{Path, paths};
+
+/// How many packets a path should carry, in a whole and a quick comparison, and the shortest and the longest run in seconds.
+const PACKETS: f64 = 40_000.0;
+const QUICK_PACKETS: f64 = 10_000.0;
+const SHORTEST: f64 = 20.0;
+const LONGEST: f64 = 60.0;
+/// The part of a run that results leave out at its start.
+const WARMUP_PART: f64 = 0.25;
+/// Ethernet's header in bytes, which Linux counts as part of every packet. The links count it, too.
+const FRAMING: f64 = 14.0;
+/// Size of the small datagrams in bytes.
+const SMALL: f64 = 100.0;
+
+/// A queue that both have.
+#[derive(Debug)]
+struct Kind {
+    /// Linux's name.
+    name: &'static str,
+    /// For tc(8), with `{rate}` for the path's rate in Mbit/s and `{limit}` for a bandwidth-delay product in packets.
+    linux: &'static str,
+    /// The same for the model, as scenarios write it.
+    model: &'static str,
+    /// Whether it keeps to the rate itself. Its link is twice as fast then.
+    shapes: bool,
+}
+
+const KINDS: &[Kind] = &[
+    Kind {
+        name: "pfifo",
+        linux: "pfifo limit {limit}",
+        model: r#"{ kind = "droptail", limit = "{limit}p" }"#,
+        shapes: false,
+    },
+    Kind {
+        name: "tbf",
+        linux: "tbf rate {rate}mbit burst 10000 limit 90000",
+        model: r#"{ kind = "tbf", rate = "{rate}Mbit/s", burst = "10kB", limit = "90kB" }"#,
+        shapes: true,
+    },
+    Kind {
+        name: "red",
+        // tc computes the weight from burst, min and avpkt: 2^-7.
+        linux: "red limit 360000 min 30000 max 90000 avpkt 1000 burst 55 probability 0.02 bandwidth {rate}mbit",
+        model: r#"{ kind = "red", limit = "360kB", min_threshold = "30kB", max_threshold = "90kB", max_probability = 0.02, weight = 0.0078125, gentle = false }"#,
+        shapes: false,
+    },
+    Kind { name: "pie", linux: "pie", model: r#""pie""#, shapes: false },
+    Kind { name: "codel", linux: "codel", model: r#""codel""#, shapes: false },
+    Kind { name: "fq_codel", linux: "fq_codel", model: r#""fq_codel""#, shapes: false },
+    Kind { name: "sfq", linux: "sfq", model: r#""sfq""#, shapes: false },
+    Kind {
+        name: "cake",
+        // Its default mode also goes by destinations, and there is one.
+        linux: "cake bandwidth {rate}mbit dual-srchost",
+        model: r#"{ kind = "cake", bandwidth = "{rate}Mbit/s", flowmode = "dual-srchost" }"#,
+        shapes: true,
+    },
+];
+
+/// A queue on a path.
+#[derive(Debug)]
+struct Queue {
+    kind: &'static Kind,
+    path: Path,
+    /// Seed of its scenarios, which tells its path from the others.
+    seed: u64,
+}
+
+/// The names of all queues.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().map(|kind| kind.name)
+}
+
+/// Every queue on every path.
+pub(super) fn cases() -> Vec<Arc<dyn Case>> {
+    let on_path = |kind: &'static Kind, seed: usize, path: Path| -> Arc<dyn Case> {
+        Arc::new(Queue { kind, path, seed: seed as u64 + 1 })
+    };
+    KINDS
+        .iter()
+        .flat_map(|kind| paths().enumerate().map(move |(seed, path)| on_path(kind, seed, path)))
+        .collect()
+}
+
+impl Queue {
+    /// How long a run is, in seconds.
+    fn seconds(&self, quick: bool) -> f64 {
+        let packets = if quick { QUICK_PACKETS } else { PACKETS };
+        (packets / self.path.packets_per_s()).clamp(SHORTEST, LONGEST).ceil()
+    }
+
+    fn filled_in(&self, pattern: &str) -> String {
+        pattern
+            .replace("{rate}", &self.path.rate_mbps.to_string())
+            .replace("{limit}", &self.path.limit().to_string())
+    }
+
+    /// The link's rate in Mbit/s.
+    fn link_rate(&self) -> u32 {
+        if self.kind.shapes { 2 * self.path.rate_mbps } else { self.path.rate_mbps }
+    }
+
+    /// Milliseconds that a small datagram takes over an empty path. The links before the bottleneck are so fast that they do not count.
+    fn empty_ms(&self, stack: Stack) -> f64 {
+        let links = if self.has_driver(stack) { 2.0 } else { 1.0 };
+        f64::from(self.path.rtt_ms) / 2.0
+            + links * (SMALL + FRAMING) * 8.0 / (f64::from(self.link_rate()) * 1e3)
+    }
+
+    /// Whether a link stands for Linux's driver, in which one packet waits between the queue and the wire. That of a queue that keeps to a rate below
+    /// its link's is empty.
+    fn has_driver(&self, stack: Stack) -> bool {
+        stack == Stack::Model && !self.kind.shapes
+    }
+
+    /// The part of a scenario from the queue's node to the receiving host.
+    fn bottleneck(&self, stack: Stack, path: u32) -> String {
+        let link = |from: &str, to: &str, delay: f64, queue: &str| {
+            format!(
+                "\n[[link]]\nbetween = [\"{from}{path}\", \"{to}{path}\"]\nrate = \"{}Mbit/s\"\ndelay = \"{delay}ms\"\n{queue}",
+                self.link_rate()
+            )
+        };
+        let quarter = f64::from(self.path.rtt_ms) / 4.0;
+        let queue = format!("queue = {}\n", self.filled_in(self.kind.model));
+        match stack {
+            Stack::Linux => format!(
+                "{}\n[[host]]\nname = \"q{path}\"\nendpoint = \"guest\"\nforwards = true\ntc = [\"dev to{path} root {}\"]\n",
+                link("q", "to", quarter, ""),
+                self.filled_in(self.kind.linux)
+            ),
+            Stack::Model if self.has_driver(stack) => {
+                link("q", "driver", 0.0, &queue) + &link("driver", "to", quarter, "")
+            }
+            Stack::Model => link("q", "to", quarter, &queue),
+        }
+    }
+}
+
+impl Case for Queue {
+    fn subject(&self) -> &'static str {
+        self.kind.name
+    }
+
+    fn properties(&self) -> Vec<&'static str> {
+        self.path.words.to_vec()
+    }
+
+    fn rtt_ms(&self) -> u32 {
+        self.path.rtt_ms
+    }
+
+    fn is_quick(&self) -> bool {
+        (self.path.rate_mbps, self.path.rtt_ms) == (10, 50)
+    }
+
+    fn figures(&self) -> &'static [Figure] {
+        &[Figure::Goodput, Figure::QueueDelay, Figure::Retransmitted, Figure::Share]
+    }
+
+    fn paths(&self, size: Size) -> u32 {
+        size.seeds
+    }
+
+    fn packets(&self, size: Size) -> f64 {
+        self.seconds(size.quick) * self.path.packets_per_s() * f64::from(size.seeds)
+    }
+
+    fn scenario(&self, stack: Stack, size: Size) -> String {
+        let seconds = self.seconds(size.quick);
+        let quarter = f64::from(self.path.rtt_ms) / 4.0;
+        let mut text = format!(
+            "name = \"agreement\"\ndescription = \"{} over {}: {}\"\nduration = \"{seconds}s\"\nwarmup = \"{}s\"\nseed = {}\n\
+             framing = \"{FRAMING}B\"\n",
+            self.kind.name,
+            self.properties().join(" "),
+            stack.name(),
+            WARMUP_PART * seconds,
+            self.seed,
+        );
+        for path in 1..=size.seeds {
+            for from in ["one", "three", "small"] {
+                let _ = write!(
+                    text,
+                    "\n[[link]]\nbetween = [\"{from}{path}\", \"q{path}\"]\nrate = \"1Gbit/s\"\ndelay = \"{quarter}ms\"\n"
+                );
+            }
+            text += &self.bottleneck(stack, path);
+            for (from, count) in [("one", 1), ("three", 3)] {
+                let _ = write!(
+                    text,
+                    "\n[[flow]]\nname = \"{from}{path}\"\nfrom = \"{from}{path}\"\nto = \"to{path}\"\ncount = {count}\nstart = \"0s..1s\"\n"
+                );
+            }
+            let _ = write!(
+                text,
+                "\n[[flow]]\nname = \"small{path}\"\nfrom = \"small{path}\"\nto = \"to{path}\"\napp = \"poisson\"\ntransport = \"udp\"\n\
+                 message_rate = 50\nmessage_size = \"{SMALL}B\"\nrecord = [\"latency\"]\n"
+            );
+        }
+        text
+    }
+
+    fn measure(&self, summary: &Summary, stack: Stack, path: u32) -> Option<Measured> {
+        let from = |name: &str| -> Vec<&FlowRow> {
+            let host = format!("{name}{path}");
+            summary.flows.iter().filter(|flow| flow.from == host).collect()
+        };
+        let (one, three, small) = (from("one"), from("three"), from("small"));
+        let goodput = |flows: &[&FlowRow]| flows.iter().map(|flow| flow.goodput_bps).sum::<f64>();
+        let all: Vec<&FlowRow> = one.iter().chain(&three).copied().collect();
+        let sent: u64 = all.iter().map(|flow| flow.sent_packets).sum();
+        let again: u64 = all.iter().map(|flow| flow.retransmitted_packets).sum();
+        Some(Measured::from([
+            (Figure::Goodput, goodput(&all)),
+            (Figure::QueueDelay, small.first()?.latency_mean_ms? - self.empty_ms(stack)),
+            (Figure::Retransmitted, again as f64 / sent.max(1) as f64),
+            (Figure::Share, goodput(&one) / goodput(&all).max(1.0)),
+        ]))
+    }
+}
