@@ -152,7 +152,7 @@ class Observer:
         else:
             self._seen.append(found)
         limit = self._interface.limit
-        return np.clip(np.array(self._seen, dtype=np.float32).reshape(-1), -limit, limit)
+        return np.clip(np.array(self._seen).reshape(-1), -limit, limit).astype(np.float32)
 
 
 @dataclass(frozen=True)
