@@ -445,6 +445,17 @@ def test_the_example_trains_and_compares(tmp_path: Path) -> None:
     assert (tmp_path / "policy.json").exists()
 
 
+def test_the_code_of_the_chapter_runs() -> None:
+    chapter = (EXAMPLES.parent / "docs/src/gym.md").read_text(encoding="utf-8")
+    blocks = [part.partition("```")[0] for part in chapter.split("```python\n")[1:]]
+    # Short runs, since there is a live one among them.
+    code = "\n".join(blocks).replace('duration="20s"', 'duration="2s"').replace("seeds=range(3)", "seeds=[1]")
+    namespace: dict[str, Any] = {"__name__": "chapter"}
+    exec(compile(code, "gym.md", "exec"), namespace)
+    assert namespace["table"]["error"] == [None, None, None]
+    namespace["envs"].close()
+
+
 def test_the_package_does_not_need_gymnasium() -> None:
     code = (
         "import sys; sys.modules['gymnasium'] = None; import warpline\n"
