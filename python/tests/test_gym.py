@@ -402,8 +402,8 @@ def test_transfer_says_why_a_world_is_missing(monkeypatch: pytest.MonkeyPatch) -
     assert table["world"] == ["simulation", "linux"]
     assert table["goodput_bps"][0] > 1e6
     assert table["goodput_gap"] == [0.0, None]
-    assert table["error"][0] is None
-    assert "/nowhere/linux" in table["error"][1]
+    assert table["note"][0] == ""
+    assert "/nowhere/linux" in table["note"][1]
     with pytest.raises(ValueError, match="its clock is not virtual"):
         warpline.gym.transfer(steady, bulk(clock={"mode": "real"}))
 
@@ -416,7 +416,7 @@ def test_transfer_to_linux() -> None:
     ]
     scenario = bulk(flow=flows)
     table = warpline.gym.transfer(steady, scenario, worlds=["linux"])
-    assert table["error"] == [None, None]
+    assert table["note"] == ["", ""]
     assert abs(table["goodput_gap"][1]) < 25
     again = warpline.gym.transfer(steady, scenario, worlds=["linux"])
     assert again["goodput_bps"] == table["goodput_bps"]
@@ -432,8 +432,8 @@ def test_an_environment_can_have_linux_in_lock_step() -> None:
 
 def test_transfer_to_a_live_network() -> None:
     table = warpline.gym.transfer(steady, bulk(duration="3s"), worlds=["live"])
-    assert table["error"] == [None, None]
     # No bound on the gap: the time is the machine's, which may be busy.
+    assert table["note"][1] in ("", "this machine was too busy to keep pace")
     assert table["goodput_bps"][1] > 1e5
 
 
@@ -452,7 +452,7 @@ def test_the_code_of_the_chapter_runs() -> None:
     code = "\n".join(blocks).replace('duration="20s"', 'duration="2s"').replace("seeds=range(3)", "seeds=[1]")
     namespace: dict[str, Any] = {"__name__": "chapter"}
     exec(compile(code, "gym.md", "exec"), namespace)
-    assert namespace["table"]["error"] == [None, None, None]
+    assert None not in namespace["table"]["goodput_bps"]
     namespace["envs"].close()
 
 

@@ -152,7 +152,9 @@ class Observer:
         else:
             self._seen.append(found)
         limit = self._interface.limit
-        return np.clip(np.array(self._seen).reshape(-1), -limit, limit).astype(np.float32)
+        # Cut off first: a number may be too large for 32 bits.
+        seen = np.array(self._seen, dtype=np.float64).reshape(-1)
+        return np.clip(seen, -limit, limit).astype(np.float32)
 
 
 @dataclass(frozen=True)

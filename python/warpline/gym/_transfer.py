@@ -81,7 +81,8 @@ def transfer(
 
     The table has a row for each world and seed: `goodput_bps`; `queueing_ms`, the mean of the RTT above the smallest one; `retransmitted`, the share of
     packets; the distance from the simulation with the same seed, `goodput_gap` and `queueing_gap` in percent and `retransmitted_gap` in
-    percentage points; and `error`, which says why a world has no figures, for example because this machine has no kernel for guests.
+    percentage points; and `note`, which says why a world has no figures, for example because this machine has no kernel for guests, or that this machine was too
+    busy for the live run to keep pace, so that its figures say little.
 
     Args:
         policy: From an observation to an action.
@@ -114,15 +115,19 @@ def _table(factory: CcFactory, scenario: Scenario, flow: str | int, seeds: list[
         base = _figures(rows)
         agent = next(row["from"] for row in rows if row["cc"] == _NAME)
         for world in worlds:
+            run = simulated
             try:
-                found = base
                 if world != "simulation":
                     changed = Scenario.from_dict(_WORLDS[world](data, rows, agent), directory=ours.directory)
-                    found = _figures(changed.run(seed=seed, cc=cc, progress=False).summary["flows"])
-                table.append({"world": world, "seed": seed, **found, **_gaps(found, base), "error": None})
+                    run = changed.run(seed=seed, cc=cc, progress=False)
             except WarplineError as error:
                 none = dict.fromkeys([*base, *_gaps(base, base)])
-                table.append({"world": world, "seed": seed, **none, "error": str(error)})
+                table.append({"world": world, "seed": seed, **none, "note": str(error)})
+                continue
+            found = _figures(run.summary["flows"])
+            live = run.summary["live"]
+            note = "" if live is None or live["kept_pace"] else "this machine was too busy to keep pace"
+            table.append({"world": world, "seed": seed, **found, **_gaps(found, base), "note": note})
     return Table.from_columns({name: [row[name] for row in table] for name in table[0]})
 
 
