@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import warpline
 from warpline import AckSample, CcConfig, CongestionControl, CongestionEvent
 
-from conftest import dumbbell
+from conftest import dumbbell, needs_guests
 
 MINE = {"kind": "custom", "name": "mine"}
 
@@ -191,6 +191,7 @@ def test_the_same_class_gives_the_same_bytes() -> None:
     assert run(CongestionControl).summary_json == run(CongestionControl).summary_json
 
 
+@needs_guests
 @pytest.mark.parametrize("base", [CongestionControl, warpline.IntervalControl])
 def test_it_is_told_of_another_segment_size(base: Any) -> None:
     """Linux without timestamps leaves 12 more bytes for the payload than the connection had planned for."""

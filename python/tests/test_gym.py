@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from warpline import Interval
 from warpline.gym import Interface, Utility
 from warpline.gym._interface import Observer
 
-from conftest import child_environment, dumbbell
+from conftest import child_environment, dumbbell, needs_guests, needs_live
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 ID = "Warpline/Congestion-v0"
@@ -234,6 +233,24 @@ def test_no_thread_outlives_its_environment() -> None:
     assert threads() == before
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="forks with threads")
+def test_a_process_that_forks_does_not_wait_for_the_run() -> None:
+    code = (
+        "import os, gymnasium, warpline.gym\n"
+        "env = gymnasium.make('Warpline/Congestion-v0', scenario='scenarios/dumbbell.toml')\n"
+        "env.reset(seed=1)\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    del env\n"
+        "    os._exit(7)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "env.close()\n"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=EXAMPLES.parent, env=child_environment(), check=True, timeout=300)
+    assert done.stdout.strip() == "7"
+
+
 def test_ctrl_c_ends_the_wait() -> None:
     """A run of 100 hours without a decision has nothing to hand over for a while."""
     env = make(bulk(duration="100h"), interface=Interface(every="100h"))
@@ -408,6 +425,7 @@ def test_transfer_says_why_a_world_is_missing(monkeypatch: pytest.MonkeyPatch) -
         warpline.gym.transfer(steady, bulk(clock={"mode": "real"}))
 
 
+@needs_guests
 def test_transfer_to_linux() -> None:
     """A Linux receiver acknowledges as ours does: the same goodput, within what its delayed acknowledgements change."""
     flows = [
@@ -422,6 +440,7 @@ def test_transfer_to_linux() -> None:
     assert again["goodput_bps"] == table["goodput_bps"]
 
 
+@needs_guests
 def test_an_environment_can_have_linux_in_lock_step() -> None:
     data = bulk(duration="2s").to_dict()
     scenario = warpline.Scenario.from_dict({**data, "host": [{"name": "right.0", "endpoint": "guest"}]})
@@ -430,6 +449,7 @@ def test_an_environment_can_have_linux_in_lock_step() -> None:
     assert play(make(scenario), steady) == first
 
 
+@needs_live
 def test_transfer_to_a_live_network() -> None:
     table = warpline.gym.transfer(steady, bulk(duration="3s"), worlds=["live"])
     # No bound on the gap: the time is the machine's, which may be busy.
@@ -445,6 +465,8 @@ def test_the_example_trains_and_compares(tmp_path: Path) -> None:
     assert (tmp_path / "policy.json").exists()
 
 
+@needs_guests
+@needs_live
 def test_the_code_of_the_chapter_runs() -> None:
     chapter = (EXAMPLES.parent / "docs/src/gym.md").read_text(encoding="utf-8")
     blocks = [part.partition("```")[0] for part in chapter.split("```python\n")[1:]]

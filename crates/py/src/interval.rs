@@ -374,7 +374,8 @@ impl<D: Decide> CongestionControl for Gathered<D> {
     }
     fn on_mss(&mut self, change: &MssChange) {
         self.meter.mss = change.after.mss;
-        let scaled = Window { cwnd: change.window(self.window.cwnd), ..self.window };
+        let cwnd = change.window(self.window.cwnd);
+        let scaled = Window { cwnd, ssthresh: cwnd, ..self.window };
         self.window = self.decides.on_mss(change).unwrap_or(scaled);
     }
     fn cwnd(&self) -> u64 {

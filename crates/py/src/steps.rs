@@ -80,6 +80,8 @@ pub(crate) struct NativeSteps {
     ends: Mutex<Option<Ends>>,
     stop: Arc<AtomicBool>,
     duration: f64,
+    /// The process that has the thread. One that forks from it has this object, too, but no thread to wait for.
+    process: u32,
 }
 
 #[pymethods]
@@ -115,7 +117,7 @@ impl NativeSteps {
             let _ = messages.send(Message::Ended(ended));
         })?;
         let ends = Ends { messages: from_run, windows, thread, rest: None };
-        Ok(NativeSteps { ends: Mutex::new(Some(ends)), stop, duration })
+        Ok(NativeSteps { ends: Mutex::new(Some(ends)), stop, duration, process: std::process::id() })
     }
 
     /// Lets the run go on with this window in bytes, and pacing rate in bit/s if there is one.
@@ -185,7 +187,11 @@ impl NativeSteps {
 
 impl Drop for NativeSteps {
     fn drop(&mut self) {
-        self.end();
+        if self.process == std::process::id() {
+            self.end();
+        } else {
+            std::mem::forget(self.ends.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        }
     }
 }
 
