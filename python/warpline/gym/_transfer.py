@@ -125,7 +125,7 @@ def _table(factory: CcFactory, scenario: Scenario, flow: str | int, seeds: list[
                 table.append({"world": world, "seed": seed, **none, "note": str(error)})
                 continue
             found = _figures(run.summary["flows"])
-            live = run.summary["live"]
+            live = run.summary.get("live")
             note = "" if live is None or live["kept_pace"] else "this machine was too busy to keep pace"
             table.append({"world": world, "seed": seed, **found, **_gaps(found, base), "note": note})
     return Table.from_columns({name: [row[name] for row in table] for name in table[0]})
