@@ -9,7 +9,7 @@ from typing import Any, Literal
 from warpline._congestion import CcFactories, CcFactory
 from warpline._errors import WarplineError
 from warpline._scenario import Scenario
-from warpline._summary import FlowRow
+from warpline._summary import FlowRow, Summary
 from warpline._warpline import Table
 from warpline.gym._interface import Interface, Policy, deploy
 
@@ -79,7 +79,7 @@ def transfer(
     lock-step with the simulation: the policy's receiver, and senders and receivers of cross traffic. In `live`, all receivers are programs in
     network namespaces of this machine, and time is the machine's.
 
-    The table has a row for each world and seed: `goodput_bps`; `queueing_ms`, the mean of the RTT above the smallest one; `retransmitted`, the share of
+    The table has a row for each world and seed: `goodput_bps`, from the flow's start on; `queueing_ms`, the mean of the RTT above the smallest one; `retransmitted`, the share of
     packets; the distance from the simulation with the same seed, `goodput_gap` and `queueing_gap` in percent and `retransmitted_gap` in
     percentage points; and `note`, which says why a world has no figures, for example because this machine has no kernel for guests, or that this machine was too
     busy for the live run to keep pace, so that its figures say little.
@@ -112,7 +112,7 @@ def _table(factory: CcFactory, scenario: Scenario, flow: str | int, seeds: list[
     for seed in seeds:
         simulated = ours.run(seed=seed, cc=cc, progress=False)
         rows = simulated.summary["flows"]
-        base = _figures(rows)
+        base = _figures(simulated.summary)
         agent = next(row["from"] for row in rows if row["cc"] == _NAME)
         for world in worlds:
             run = simulated
@@ -124,19 +124,21 @@ def _table(factory: CcFactory, scenario: Scenario, flow: str | int, seeds: list[
                 none = dict.fromkeys([*base, *_gaps(base, base)])
                 table.append({"world": world, "seed": seed, **none, "note": str(error)})
                 continue
-            found = _figures(run.summary["flows"])
+            found = _figures(run.summary)
             live = run.summary.get("live")
             note = "" if live is None or live["kept_pace"] else "this machine was too busy to keep pace"
             table.append({"world": world, "seed": seed, **found, **_gaps(found, base), "note": note})
     return Table.from_columns({name: [row[name] for row in table] for name in table[0]})
 
 
-def _figures(rows: list[FlowRow]) -> dict[str, float]:
+def _figures(summary: Summary) -> dict[str, float]:
     """The figures of the policy's flow."""
-    row = next(row for row in rows if row["cc"] == _NAME)
+    row = next(row for row in summary["flows"] if row["cc"] == _NAME)
     mean, least = row["rtt_mean_ms"] or 0.0, row["rtt_min_ms"] or 0.0
+    # To a live host, the flow waits until its program listens.
+    span = (row["end_s"] or summary["simulated_s"]) - max(row["start_s"], summary["warmup_s"])
     return {
-        "goodput_bps": row["goodput_bps"],
+        "goodput_bps": row["delivered_bytes"] * 8 / span if span > 0 else 0.0,
         "queueing_ms": mean - least,
         "retransmitted": row["retransmitted_packets"] / max(row["sent_packets"], 1),
     }
