@@ -142,12 +142,12 @@ class CongestionEnv(gymnasium.Env[Array, Array]):
         interval, end = steps.receive()
         if end is not None:
             self.close()
-        # A connection that has ended before the run leaves nothing.
-        last = interval or Interval(start=end or 0.0, end=end or 0.0)
-        self._interval = last
+        # A connection that has taken a decision leaves the rest of its last interval.
+        assert interval is not None
+        self._interval = interval
         terminated = end is not None and end < steps.duration
         truncated = end is not None and not terminated
-        return self._observer.see(last), float(self._reward(last)), terminated, truncated, self._info(last)
+        return self._observer.see(interval), float(self._reward(interval)), terminated, truncated, self._info(interval)
 
     def _running(self) -> NativeSteps:
         if self._steps is None:

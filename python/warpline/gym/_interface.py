@@ -163,9 +163,10 @@ class Utility:
 
     A difference of 1 is twice the throughput at the same delay. The reward of an interval is multiplied by its length in seconds, so
     that the sum over an episode is an integral over time, and an agent gains nothing from longer or shorter intervals. Throughput and
-    delay are as in Remy's objective (Winstein and Balakrishnan, "TCP ex Machina", SIGCOMM 2013, section 3.2); that losses count is as in Aurora's reward (Jay et al.,
-    "A Deep Reinforcement Learning Perspective on Internet Congestion Control", ICML 2019). Intervals should not be much shorter than a round trip: the
-    logarithm of a rate that varies from one acknowledgement to the next is below that of its mean.
+    delay are as in the objective of Remy (Winstein and Balakrishnan, "TCP ex Machina", SIGCOMM 2013; `src/utility.hh` of its program). That
+    losses count, too, is as in the reward of Aurora (Jay et al., "A Deep Reinforcement Learning Perspective on Internet Congestion Control", ICML 2019;
+    `src/gym/network_sim.py` of PCC-RL), which is linear in all three. Intervals should not be much shorter than a round trip: the logarithm of a
+    rate that varies from one acknowledgement to the next is below that of its mean.
 
     Attributes:
         delay: Weight of the delay. With 1, twice the delay costs as much as half the throughput.
