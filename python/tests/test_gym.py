@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import math
 import os
 import pickle
@@ -463,6 +465,15 @@ def test_the_example_trains_and_compares(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "learnt" in done.stdout
     assert (tmp_path / "policy.json").exists()
+
+
+def test_the_trained_policy_is_better_than_cubic(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    example = importlib.import_module("gym_train")
+    weights = np.array(json.loads((EXAMPLES / "gym_policy.json").read_text(encoding="utf-8")))
+    assert weights.shape == (example.SIZE,)
+    found = dict(example.compare(weights, 5).select("algorithm", "utility").iter_rows())
+    assert found["learnt"] > found["cubic"] + 0.5 > found["before training"] + 1
 
 
 @needs_guests
