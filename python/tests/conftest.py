@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 import signal
+import sys
 from collections.abc import Generator, Iterator
 
 import matplotlib
@@ -23,6 +25,13 @@ MAY_SKIP = frozenset(
     for line in (pathlib.Path(__file__).parents[2] / "crates/skip/may-skip.txt").read_text().splitlines()
     if not line.startswith("#")
 )
+
+
+#: Tests with a Linux kernel in lock-step, and with network namespaces.
+needs_guests = pytest.mark.skipif(
+    shutil.which("linux.uml") is None and "WARPLINE_GUEST_KERNEL" not in os.environ, reason="guests: a Linux kernel for them"
+)
+needs_live = pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="live: network namespaces")
 
 
 def skip_fails(report: pytest.TestReport | pytest.CollectReport, ci: bool) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import warpline
 from warpline import AckSample, CcConfig, CongestionControl, CongestionEvent
 
-from conftest import dumbbell
+from conftest import dumbbell, needs_guests
 
 MINE = {"kind": "custom", "name": "mine"}
 
@@ -191,6 +191,27 @@ def test_the_same_class_gives_the_same_bytes() -> None:
     assert run(CongestionControl).summary_json == run(CongestionControl).summary_json
 
 
+@needs_guests
+@pytest.mark.parametrize("base", [CongestionControl, warpline.IntervalControl])
+def test_it_is_told_of_another_segment_size(base: Any) -> None:
+    """Linux without timestamps leaves 12 more bytes for the payload than the connection had planned for."""
+    told: list[tuple[int, int, float]] = []
+
+    class Watch(base):  # type: ignore[misc]
+        def on_mss(self, before: CcConfig, after: CcConfig) -> None:
+            super().on_mss(before, after)
+            told.append((before.mss, after.mss, self.cwnd / self.mss))
+
+        def on_interval(self, interval: warpline.Interval) -> None:
+            told.append((0, interval.mss, self.cwnd / self.mss))
+
+    data = bulk(MINE, duration="1s", warmup="0s").to_dict()
+    receiver = {"name": "right.0", "endpoint": "guest", "sysctl": {"net.ipv4.tcp_timestamps": "0"}}
+    warpline.Scenario.from_dict({**data, "host": [receiver]}).run(cc={"mine": Watch}, progress=False)
+    assert told[0] == (1448, 1460, 10.0)
+    assert base is CongestionControl or told[1:4] == [(0, 1460, 10.0)] * 3
+
+
 numbers = st.floats(allow_nan=True, allow_infinity=True)
 
 
@@ -262,6 +283,17 @@ class TestReno:
         reno.on_idle(9.0, 0.45, 0.2)
         assert (reno.cwnd, reno.ssthresh) == (20_000, 60_000)
         reno.on_idle(99.0, 60.0, 0.2)
+        assert reno.cwnd == 10_000
+
+    def test_another_segment_size_leaves_as_many_segments(self) -> None:
+        before, after = (CcConfig(mss=mss, initial_window=10 * mss) for mss in (1000, 500))
+        reno = self.fresh()
+        reno.on_mss(before, after)
+        assert (reno.mss, reno.cwnd, reno.ssthresh) == (500, 5000, math.inf)
+        reno.on_congestion_event(CongestionEvent(mss=500))
+        reno.on_mss(after, before)
+        assert (reno.mss, reno.cwnd, reno.ssthresh) == (1000, 5000, 5000)
+        reno.undo(1.0)
         assert reno.cwnd == 10_000
 
     @given(st.lists(st.tuples(st.sampled_from(["ack", "loss", "rto", "undo", "idle"]), st.integers(1, 10_000)), max_size=60))

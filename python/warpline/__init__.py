@@ -7,15 +7,16 @@
     warpline.plot.cwnd(run)
 
 `Scenario` builds or reads an experiment. Its method `run` returns a `Run` with a summary and tables, or a `RunSet` for several seeds.
-`plot` draws them; `sweep` runs a grid of settings. Derive from `CongestionControl` to write a congestion control in Python, and
+`plot` draws them; `sweep` runs a grid of settings. Derive from `CongestionControl` or `IntervalControl` to write a congestion control in Python, and
 `evaluate` holds it, or a built-in one, against the questions of RFC 9743. `quic` transfers data in the background, between real machines.
+`warpline.gym`, which is imported by its name, has environments in which agents learn to control congestion.
 """
 
 from __future__ import annotations
 
 from warpline import _model, plot, quic
 from warpline._columns import Column, columns
-from warpline._congestion import CcFactories, CcFactory, CongestionControl
+from warpline._congestion import CcFactories, CcFactory, CongestionControl, IntervalControl
 from warpline._errors import (
     Diagnostic,
     MissingDependencyError,
@@ -48,6 +49,7 @@ from warpline._warpline import (
     AckSample,
     CcConfig,
     CongestionEvent,
+    Interval,
     Progress,
     Table,
     __version__,
@@ -69,6 +71,8 @@ __all__ = [
     "FlowRow",
     "GroupSummary",
     "InputFile",
+    "Interval",
+    "IntervalControl",
     "LinkRow",
     "MissingDependencyError",
     "Observer",

@@ -12,9 +12,11 @@ __all__ = [
     "AckSample",
     "CcConfig",
     "CongestionEvent",
+    "Interval",
     "NativeEvaluation",
     "NativeRun",
     "NativeScenario",
+    "NativeSteps",
     "Progress",
     "QuicCongestion",
     "QuicConnection",
@@ -320,6 +322,127 @@ class CongestionEvent:
     @property
     def srtt(self) -> float:
         """Smoothed RTT in seconds; 0.0 before the first sample."""
+
+@final
+class Interval:
+    """What happened on a connection between two decisions. Times are in seconds, amounts in bytes, rates in bit/s."""
+
+    def __new__(
+        cls,
+        *,
+        number: int = 0,
+        start: float = 0.0,
+        end: float = 0.0,
+        sent: int = 0,
+        acked: int = 0,
+        lost: int = 0,
+        ce: int = 0,
+        acks: int = 0,
+        rtt: float | None = None,
+        rtt_min: float | None = None,
+        srtt: float = 0.0,
+        min_rtt: float = 0.0,
+        delivery_rate: float | None = None,
+        max_delivery_rate: float = 0.0,
+        in_flight: int = 0,
+        cwnd: int = 14600,
+        pacing_rate: float | None = None,
+        mss: int = 1460,
+        cwnd_limited: bool = True,
+        timeout: bool = False,
+    ) -> Interval: ...
+    @property
+    def number(self) -> int:
+        """Its number on the connection, from 0."""
+    @property
+    def start(self) -> float:
+        """When it began, in seconds of the run: with the last one's end, or with the first data sent."""
+    @property
+    def end(self) -> float:
+        """When it ended, in seconds of the run."""
+    @property
+    def duration(self) -> float:
+        """Its length in seconds; 0.0 if two acknowledgements came at the same time."""
+    @property
+    def sent(self) -> int:
+        """Bytes sent, retransmissions included."""
+    @property
+    def acked(self) -> int:
+        """Bytes newly acknowledged, cumulatively or selectively."""
+    @property
+    def lost(self) -> int:
+        """Bytes taken for lost."""
+    @property
+    def loss(self) -> float:
+        """Share of the bytes of which something was learnt that were taken for lost, 0 to 1."""
+    @property
+    def ce(self) -> int:
+        """Bytes reported congestion-experienced."""
+    @property
+    def acks(self) -> int:
+        """Acknowledgements of new data."""
+    @property
+    def throughput(self) -> float:
+        """Bits acknowledged per second; 0.0 where the interval has no length."""
+    @property
+    def rtt(self) -> float | None:
+        """Mean of the RTT samples in seconds, if there were any."""
+    @property
+    def rtt_min(self) -> float | None:
+        """Smallest of them."""
+    @property
+    def srtt(self) -> float:
+        """Smoothed RTT in seconds at the end; 0.0 before the first sample."""
+    @property
+    def min_rtt(self) -> float:
+        """Smallest RTT of the connection in seconds; 0.0 before the first sample."""
+    @property
+    def delivery_rate(self) -> float | None:
+        """The last delivery rate sample of the interval in bit/s, if there was one."""
+    @property
+    def max_delivery_rate(self) -> float:
+        """Largest delivery rate sample of the connection in bit/s; 0.0 before the first."""
+    @property
+    def in_flight(self) -> int:
+        """Bytes in flight at the end."""
+    @property
+    def cwnd(self) -> int:
+        """Congestion window in bytes that was in force."""
+    @property
+    def pacing_rate(self) -> float | None:
+        """Pacing rate in bit/s that was in force, if there was one."""
+    @property
+    def mss(self) -> int:
+        """Payload size of a full segment in bytes."""
+    @property
+    def cwnd_limited(self) -> bool:
+        """Whether the window limited sending at the end, and not the application or the receiver."""
+    @property
+    def timeout(self) -> bool:
+        """Whether a retransmission time-out ended it."""
+
+@final
+class NativeSteps:
+    """A run in steps. People use `warpline.gym`, which is built on this."""
+
+    def __new__(
+        cls,
+        scenario: NativeScenario,
+        *,
+        name: str,
+        every: str,
+        seed: int | None = None,
+        pacing_rate: float | None = None,
+    ) -> NativeSteps: ...
+    def send(self, cwnd: float, pacing_rate: float | None = None) -> None:
+        """Lets the run go on with this window in bytes, and pacing rate in bit/s if there is one."""
+    def receive(self) -> tuple[Interval | None, float | None]:
+        """Waits for the next decision: the interval before it, and None. When the run has ended, the interval that was cut short, if there is one, and how many seconds of the run have passed."""
+    @property
+    def duration(self) -> float:
+        """Duration of the run in seconds, as its scenario has it."""
+    def close(self) -> None:
+        """Ends the run, if it has not ended yet."""
 
 def quic_keygen(path: str) -> str:
     """Makes a key in a new file that only its owner can read; returns its public half."""

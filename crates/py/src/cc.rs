@@ -1,4 +1,5 @@
 //! A congestion control written in Python: each call of the trait goes to a Python object, whose window is then read.
+//! One that decides once per interval is in `interval.rs`; [`create`] makes both.
 //!
 //! The interpreter is held for one call only. After every call the object's `cwnd`, `ssthresh` and `pacing_rate` are
 //! read, checked and kept, so that the connection can read the window often at no cost. [`Failure`] keeps the first
@@ -10,7 +11,9 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyFloat;
 use warpline_core::{Rate, TimeDelta, Timestamp};
-use warpline_transport::cc::{self, CongestionControl, Phase};
+use warpline_transport::cc::{self, CongestionControl, MssChange, Phase};
+
+use crate::interval;
 
 /// The first error raised by Python code that a run called.
 #[derive(Clone, Debug, Default)]
@@ -203,6 +206,16 @@ const fn phase_name(phase: Phase) -> &'static str {
     }
 }
 
+impl From<&cc::CcConfig> for CcConfig {
+    fn from(config: &cc::CcConfig) -> Self {
+        CcConfig {
+            mss: config.mss,
+            initial_window: config.initial_window,
+            initial_ssthresh: threshold(config.initial_ssthresh),
+        }
+    }
+}
+
 /// A threshold in Python's terms: infinity stands for "unset".
 fn threshold(bytes: u64) -> f64 {
     if bytes == u64::MAX { f64::INFINITY } else { bytes as f64 }
@@ -247,135 +260,157 @@ impl From<&cc::CongestionEvent> for CongestionEvent {
 
 /// The window of a Python algorithm, checked.
 #[derive(Clone, Copy, Debug)]
-struct Window {
-    cwnd: u64,
-    ssthresh: u64,
-    pacing_rate: Option<Rate>,
+pub(crate) struct Window {
+    pub(crate) cwnd: u64,
+    pub(crate) ssthresh: u64,
+    pub(crate) pacing_rate: Option<Rate>,
 }
 
 /// Larger windows count as this one, in bytes: the limit of the built-in algorithms, above every receiver window.
 const MAX_WINDOW: f64 = (1u64 << 50) as f64;
 
 impl Window {
+    /// That of a new connection.
+    pub(crate) fn initial(config: &cc::CcConfig) -> Window {
+        Window { cwnd: config.initial_window.max(1), ssthresh: config.initial_ssthresh, pacing_rate: None }
+    }
+
+    /// Checks a window and a pacing rate in Python's terms; `owner` is what messages call the algorithm.
+    pub(crate) fn checked(
+        owner: &str,
+        cwnd: f64,
+        ssthresh: f64,
+        pacing_rate: Option<f64>,
+    ) -> PyResult<Window> {
+        let invalid = |name: &str, value: f64, allowed: &str| {
+            let value = if value.is_nan() { "not a number (NaN)".to_owned() } else { value.to_string() };
+            Err(PyValueError::new_err(format!("{owner}.{name} is {value}; it must be {allowed}")))
+        };
+        if !(1.0..=f64::MAX).contains(&cwnd) {
+            return invalid("cwnd", cwnd, CWND_RANGE);
+        }
+        if ssthresh.is_nan() || ssthresh < 0.0 {
+            return invalid("ssthresh", ssthresh, SSTHRESH_RANGE);
+        }
+        let pacing_rate = match pacing_rate {
+            Some(bps) if !(bps >= 1.0 && bps.is_finite()) => return invalid("pacing_rate", bps, RATE_RANGE),
+            rate => rate.map(|bps| Rate::from_bps(bps as u64)),
+        };
+        let ssthresh = if ssthresh >= MAX_WINDOW { u64::MAX } else { ssthresh as u64 };
+        Ok(Window { cwnd: cwnd.min(MAX_WINDOW) as u64, ssthresh, pacing_rate })
+    }
+
     /// Reads and checks the object's attributes.
     fn read(object: &Bound<'_, PyAny>) -> PyResult<Window> {
         let py = object.py();
+        let class = || object.get_type().name().map_or_else(|_| "the object".to_owned(), |n| n.to_string());
         let number = |value: &Bound<'_, PyAny>, name: &str, allowed: &str| -> PyResult<f64> {
-            let refuse = |what: String| {
-                let class =
-                    object.get_type().name().map_or_else(|_| "the object".to_owned(), |n| n.to_string());
-                format!("{class}.{name} is {what}; it must be {allowed}")
-            };
             // Any number will do: an int, a float, one of numpy's.
-            let number: f64 = value.extract().map_err(|_| {
+            value.extract().map_err(|_| {
                 let kind = value
                     .get_type()
                     .name()
                     .map_or_else(|_| "not a number".to_owned(), |n| format!("of type {n}"));
-                PyTypeError::new_err(refuse(kind))
-            })?;
-            if number.is_nan() {
-                return Err(PyValueError::new_err(refuse("not a number (NaN)".to_owned())));
-            }
-            Ok(number)
+                PyTypeError::new_err(format!("{}.{name} is {kind}; it must be {allowed}", class()))
+            })
         };
-        let invalid = |name: &str, value: f64, allowed: &str| {
-            let class = object.get_type().name().map_or_else(|_| "the object".to_owned(), |n| n.to_string());
-            Err(PyValueError::new_err(format!("{class}.{name} is {value}; it must be {allowed}")))
-        };
-        let allowed = "a finite number of bytes, 1 or more (below one segment is allowed)";
-        let cwnd = number(&object.getattr(pyo3::intern!(py, "cwnd"))?, "cwnd", allowed)?;
-        if !(1.0..=f64::MAX).contains(&cwnd) {
-            return invalid("cwnd", cwnd, allowed);
-        }
-        let allowed = "a number of bytes from 0 up; math.inf stands for no threshold";
-        let ssthresh = number(&object.getattr(pyo3::intern!(py, "ssthresh"))?, "ssthresh", allowed)?;
-        if ssthresh < 0.0 {
-            return invalid("ssthresh", ssthresh, allowed);
-        }
-        let allowed = "None or a finite number of bits per second above 0";
+        let cwnd = number(&object.getattr(pyo3::intern!(py, "cwnd"))?, "cwnd", CWND_RANGE)?;
+        let ssthresh = number(&object.getattr(pyo3::intern!(py, "ssthresh"))?, "ssthresh", SSTHRESH_RANGE)?;
         let rate = object.getattr(pyo3::intern!(py, "pacing_rate"))?;
-        let pacing_rate = if rate.is_none() {
-            None
-        } else {
-            let bps = number(&rate, "pacing_rate", allowed)?;
-            if !(bps >= 1.0 && bps.is_finite()) {
-                return invalid("pacing_rate", bps, allowed);
-            }
-            Some(Rate::from_bps(bps as u64))
-        };
-        let ssthresh = if ssthresh >= MAX_WINDOW { u64::MAX } else { ssthresh as u64 };
-        Ok(Window { cwnd: cwnd.min(MAX_WINDOW) as u64, ssthresh, pacing_rate })
+        let rate = if rate.is_none() { None } else { Some(number(&rate, "pacing_rate", RATE_RANGE)?) };
+        Window::checked(&class(), cwnd, ssthresh, rate)
+    }
+}
+
+const CWND_RANGE: &str = "a finite number of bytes, 1 or more (below one segment is allowed)";
+const SSTHRESH_RANGE: &str = "a number of bytes from 0 up; math.inf stands for no threshold";
+const RATE_RANGE: &str = "None or a finite number of bits per second above 0";
+
+/// The Python object of one end of a connection.
+#[derive(Debug)]
+pub(crate) struct Object {
+    object: Py<PyAny>,
+    failure: Failure,
+}
+
+impl Object {
+    /// Calls the object, then reads its window. Nothing if that failed, now or before.
+    pub(crate) fn call(
+        &self,
+        call: impl for<'py> FnOnce(&Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>,
+    ) -> Option<Window> {
+        if self.failure.is_set() {
+            return None;
+        }
+        let called = Python::attach(|py| {
+            let object = self.object.bind(py);
+            call(object)?;
+            Window::read(object)
+        });
+        called.map_err(|error| self.failure.set(error)).ok()
+    }
+
+    /// Tells it of another segment size.
+    pub(crate) fn on_mss(&self, change: &MssChange) -> Option<Window> {
+        let sizes = (CcConfig::from(&change.before), CcConfig::from(&change.after));
+        self.call(|o| o.call_method1(pyo3::intern!(o.py(), "on_mss"), sizes))
     }
 }
 
 /// One connection's congestion control in Python.
 #[derive(Debug)]
-pub(crate) struct PyCongestionControl {
+struct PyCongestionControl {
     /// `None` if the constructor failed.
-    object: Option<Py<PyAny>>,
+    object: Option<Object>,
     window: Window,
-    failure: Failure,
     /// Whether the class overrides `on_sent`. That of the base class does nothing, so the call per packet is saved.
     wants_sent: bool,
 }
 
-impl PyCongestionControl {
-    /// Makes the algorithm of a new connection with `factory(config)`. An error goes to `failure`; the connection then keeps a
-    /// fixed window until the run stops.
-    pub(crate) fn create(factory: &Py<PyAny>, config: &cc::CcConfig, failure: &Failure) -> Self {
-        let window = Window {
-            cwnd: config.initial_window.max(1),
-            ssthresh: config.initial_ssthresh,
-            pacing_rate: None,
-        };
-        let mut control =
-            PyCongestionControl { object: None, window, failure: failure.clone(), wants_sent: false };
-        if failure.is_set() {
-            return control;
-        }
-        let built = Python::attach(|py| -> PyResult<_> {
-            let config = CcConfig {
-                mss: config.mss,
-                initial_window: config.initial_window,
-                initial_ssthresh: threshold(config.initial_ssthresh),
-            };
-            let object = factory.bind(py).call1((config,))?;
-            let base = py.import("warpline._congestion")?.getattr("CongestionControl")?;
-            if !object.is_instance(&base)? {
-                return Err(PyTypeError::new_err(format!(
-                    "the congestion control is of type {}; derive its class from warpline.CongestionControl",
-                    object.get_type().name()?
-                )));
-            }
-            let wants_sent = !object.get_type().getattr("on_sent")?.is(&base.getattr("on_sent")?);
-            Ok((Window::read(&object)?, wants_sent, object.unbind()))
-        });
-        match built {
-            Ok((window, wants_sent, object)) => {
-                control.window = window;
-                control.wants_sent = wants_sent;
-                control.object = Some(object);
-            }
-            Err(error) => failure.set(error),
-        }
-        control
+/// Makes the algorithm of a new connection with `factory(config)`. An error goes to `failure`; the connection then keeps a
+/// fixed window until the run stops.
+pub(crate) fn create(
+    factory: &Py<PyAny>,
+    config: &cc::CcConfig,
+    failure: &Failure,
+) -> Box<dyn CongestionControl> {
+    let idle = || PyCongestionControl { object: None, window: Window::initial(config), wants_sent: false };
+    if failure.is_set() {
+        return Box::new(idle());
     }
-
-    /// Calls the object, then reads its window.
-    fn call(&mut self, call: impl for<'py> FnOnce(&Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>) {
-        let Some(object) = &self.object else { return };
-        if self.failure.is_set() {
-            return;
+    let built = Python::attach(|py| -> PyResult<Box<dyn CongestionControl>> {
+        let object = factory.bind(py).call1((CcConfig::from(config),))?;
+        let module = py.import("warpline._congestion")?;
+        let own =
+            |object: &Bound<'_, PyAny>| Object { object: object.clone().unbind(), failure: failure.clone() };
+        if object.is_instance(&module.getattr("IntervalControl")?)? {
+            let every = object.getattr("every")?.extract::<String>()?;
+            let window = Window::read(&object)?;
+            return Ok(Box::new(interval::Gathered::new(every.parse()?, config, window, own(&object))));
         }
-        let called = Python::attach(|py| {
-            let object = object.bind(py);
-            call(object)?;
-            Window::read(object)
-        });
-        match called {
-            Ok(window) => self.window = window,
-            Err(error) => self.failure.set(error),
+        let base = module.getattr("CongestionControl")?;
+        if !object.is_instance(&base)? {
+            return Err(PyTypeError::new_err(format!(
+                "the congestion control is of type {}; derive its class from warpline.CongestionControl or \
+                 warpline.IntervalControl",
+                object.get_type().name()?
+            )));
+        }
+        let wants_sent = !object.get_type().getattr("on_sent")?.is(&base.getattr("on_sent")?);
+        let window = Window::read(&object)?;
+        Ok(Box::new(PyCongestionControl { object: Some(own(&object)), window, wants_sent }))
+    });
+    built.unwrap_or_else(|error| {
+        failure.set(error);
+        Box::new(idle())
+    })
+}
+
+impl PyCongestionControl {
+    /// Calls the object, and keeps the window that it has then.
+    fn call(&mut self, call: impl for<'py> FnOnce(&Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>) {
+        if let Some(window) = self.object.as_ref().and_then(|object| object.call(call)) {
+            self.window = window;
         }
     }
 }
@@ -415,6 +450,11 @@ impl CongestionControl for PyCongestionControl {
             let arguments = (seconds(o.py(), now), idle.as_secs_f64(), rto.as_secs_f64());
             o.call_method1(pyo3::intern!(o.py(), "on_idle"), arguments)
         });
+    }
+    fn on_mss(&mut self, change: &MssChange) {
+        if let Some(window) = self.object.as_ref().and_then(|object| object.on_mss(change)) {
+            self.window = window;
+        }
     }
     fn cwnd(&self) -> u64 {
         self.window.cwnd

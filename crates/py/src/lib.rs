@@ -1,12 +1,14 @@
-//! The extension module `warpline._warpline`: scenarios, runs, tables, congestion controls, their evaluation, and QUIC for Python.
+//! The extension module `warpline._warpline`: scenarios, runs, tables, congestion controls, their evaluation, runs in steps, and QUIC for Python.
 //!
 //! It is the thin lower half of the package `warpline` (`python/warpline`), which is what people import.
 
 mod cc;
 mod evaluate;
+mod interval;
 mod quic;
 mod run;
 mod scenario;
+mod steps;
 mod table;
 
 use pyo3::prelude::*;
@@ -19,11 +21,15 @@ mod _warpline {
     #[pymodule_export]
     use crate::evaluate::{Evaluation, evaluate};
     #[pymodule_export]
+    use crate::interval::Interval;
+    #[pymodule_export]
     use crate::quic::{QuicCongestion, QuicConnection, QuicMessage, QuicServer, quic_keygen};
     #[pymodule_export]
     use crate::run::{Progress, Run, report_seeds, result_tables, run_scenario, show, student_t_975};
     #[pymodule_export]
     use crate::scenario::{Scenario, json_schema};
+    #[pymodule_export]
+    use crate::steps::NativeSteps;
     #[pymodule_export]
     use crate::table::Table;
     use pyo3::prelude::*;

@@ -17,9 +17,8 @@ use warpline_lab::run::parts::Cores;
 use warpline_lab::run::{self, CcFactory, CustomCc, RunOptions};
 use warpline_net::Control;
 use warpline_results::{self as results, Summary, TableKind, Tables};
-use warpline_transport::cc::CongestionControl;
 
-use crate::cc::{Failure, PyCongestionControl};
+use crate::cc::{self, Failure};
 use crate::scenario::Scenario;
 use crate::table::Table;
 
@@ -223,9 +222,7 @@ fn write_tables(directory: &Path, summary: &Summary, tables: &Tables) -> Result<
 pub(crate) fn custom(classes: BTreeMap<String, Py<PyAny>>, failure: &Failure) -> CustomCc {
     let factory = |class: Py<PyAny>| -> CcFactory {
         let failure = failure.clone();
-        Arc::new(move |config| {
-            Box::new(PyCongestionControl::create(&class, config, &failure)) as Box<dyn CongestionControl>
-        })
+        Arc::new(move |config| cc::create(&class, config, &failure))
     };
     CustomCc(classes.into_iter().map(|(name, class)| (name, factory(class))).collect())
 }
