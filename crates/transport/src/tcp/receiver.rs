@@ -76,6 +76,8 @@ pub(super) struct Receiver {
 
 /// See `Receiver::early`: further apart than any two acknowledgements.
 const HANDSHAKE: u32 = u32::MAX - 7;
+/// A day, in the milliseconds of timestamps.
+const DAY_MS: i32 = 86_400_000;
 /// The position of no FIN.
 const NO_FIN: u64 = u64::MAX;
 
@@ -203,14 +205,41 @@ impl Receiver {
         }
     }
 
+    /// Whether a segment with payload is refused because its timestamp is older than the one to echo (PAWS, RFC 7323 section 5.3). By a
+    /// millisecond it may be (Linux TCP_PAWS_WINDOW). It does happen where packets are reordered: a retransmission that fills a gap takes the
+    /// timestamp ahead, and what was sent before it and comes after it is refused, though it never came before.
+    ///
+    /// What seems older by a day is none that was reordered: the clock has gone round in an idle time (RFC 7323 section 5.5).
+    #[inline(always)]
+    pub(super) fn is_outdated(&self, segment: &Segment) -> bool {
+        segment.len > 0
+            && segment.timestamps.is_some_and(|(value, _)| {
+                (-DAY_MS..-1).contains(&(value.wrapping_sub(self.ts_recent) as i32))
+            })
+    }
+
+    /// Answers a segment that is [refused](Self::is_outdated). Returns how many of its bytes had been received before: they are reported
+    /// (Linux tcp_send_dupack).
+    #[cold]
+    pub(super) fn on_outdated(&mut self, segment: &Segment) -> u64 {
+        self.ack_now = true;
+        let (start, end) = (segment.seq, (segment.seq + u64::from(segment.len)).min(self.nxt));
+        if start < end {
+            self.report_duplicate(start, end);
+        }
+        end.saturating_sub(start)
+    }
+
     /// Timestamps and ECN of any segment. Returns whether it brought a congestion mark.
     #[inline(always)]
     pub(super) fn on_header(&mut self, segment: &Segment, ecn: Ecn) -> bool {
         if let Some((value, _)) = segment.timestamps
             && segment.seq <= self.last_ack_sent
-            && value.wrapping_sub(self.ts_recent) as i32 >= 0
+            && segment.seq + u64::from(segment.len) >= self.last_ack_sent
+            && !(-DAY_MS..0).contains(&(value.wrapping_sub(self.ts_recent) as i32))
         {
-            // RFC 7323 section 4.3: the earliest unacknowledged segment's value is echoed.
+            // RFC 7323 section 4.3: the earliest unacknowledged segment's value is echoed. One that came before is outside the window (Linux
+            // tcp_sequence): a needless retransmission does not take the timestamp ahead.
             self.ts_recent = value;
         }
         self.echo.is_on() && self.on_ecn(segment.flags, segment.seq, segment.len, ecn)
