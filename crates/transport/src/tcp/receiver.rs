@@ -4,7 +4,7 @@ mod feedback;
 
 use std::num::NonZeroU64;
 
-use warpline_core::{Ecn, Flags, SackBlocks, Segment, TimeDelta, Timestamp};
+use warpline_core::{Bytes, Ecn, Flags, SackBlocks, Segment, TimeDelta, Timestamp};
 
 use super::accecn::{ByteCounters, sack_room};
 use super::config::TcpConfig;
@@ -33,7 +33,7 @@ pub(super) struct Receiver {
     dsack: Option<(u64, NonZeroU64)>,
     /// What arrived out of order: allocated when something does, and then kept.
     ahead: Option<Box<Ahead>>,
-    /// Most that is offered: the buffer, or less where the sender is [steered](Self::steer). A multiple of what windows are counted in.
+    /// Most that is offered: the buffer, or less where the sender is [steered](Self::steer) or the window [opens](Self::open_window). A multiple of what windows are counted in.
     offer: u64,
     /// Next byte the application takes; follows `nxt` when `auto_read`.
     read: u64,
@@ -68,6 +68,8 @@ pub(super) struct Receiver {
     scale: u8,
 
     buffer: u64,
+    /// Window to which the receiver has [opened](Self::open_window) by now; `u64::MAX` once that is the buffer.
+    opened: u64,
     /// What arrived with which codepoint, where the AccECN option says so.
     counters: Option<Box<ByteCounters>>,
     /// What bounds the window, where that is not only the buffer.
@@ -91,10 +93,12 @@ pub(super) struct Arrived {
 impl Receiver {
     pub(super) fn new(config: &TcpConfig) -> Self {
         let control = WindowControl::new(config);
-        let offer =
-            config.receive_buffer.0.min(control.as_ref().map_or(u64::MAX, |control| control.window()));
+        let opened = config.receive_ssthresh.map_or(u64::MAX, |Bytes(bytes)| bytes);
+        let allowed = control.as_ref().map_or(u64::MAX, |control| control.window()).min(opened);
+        let offer = config.receive_buffer.0.min(allowed);
         let mut unusual = Unusual::default();
         unusual.set(Unusual::STEERED, control.is_some());
+        unusual.set(Unusual::OPENING, opened < u64::MAX);
         Receiver {
             nxt: 0,
             edge: 0,
@@ -123,6 +127,7 @@ impl Receiver {
             unusual,
             scale: 0,
             buffer: config.receive_buffer.0,
+            opened,
             counters: None,
             control,
         }
@@ -373,7 +378,7 @@ impl Receiver {
             let offered = self.edge.saturating_sub(self.nxt);
             let possible = self.right_edge() - self.nxt;
             let step = (self.buffer / 2).min(u64::from(self.full.max(536))).max(1 << self.scale);
-            if possible >= offered + step.min(self.buffer) && offered < self.buffer / 2 {
+            if possible >= offered + step.min(self.buffer) && offered < self.offer / 2 {
                 self.ack_now = true;
             }
         }
@@ -385,7 +390,7 @@ impl Receiver {
         self.auto_read = on;
         if on {
             self.read = self.delivered() + 1;
-            self.ack_now |= self.nxt > 0 && self.edge < self.nxt + self.buffer / 2;
+            self.ack_now |= self.nxt > 0 && self.edge < self.nxt + self.offer / 2;
         }
     }
 
@@ -448,7 +453,7 @@ impl Receiver {
     #[inline(always)]
     pub(super) fn is_simple(&self, start: u64, end: u64) -> bool {
         start == self.nxt
-            && !self.unusual.any(Unusual::GAP | Unusual::STEERED)
+            && !self.unusual.any(Unusual::GAP | Unusual::STEERED | Unusual::OPENING)
             && end <= self.edge
             && self.fin_at == NO_FIN
             && self.unread() == 0
@@ -510,6 +515,7 @@ impl Receiver {
             self.report_duplicate(start, self.nxt);
         }
         if from == self.nxt {
+            self.open_window(len);
             let had_gap = self.unusual.any(Unusual::GAP);
             self.nxt = end;
             if fin {
@@ -526,6 +532,9 @@ impl Receiver {
         } else {
             let overlap = self.ahead.get_or_insert_default().insert(from, end);
             self.unusual.set(Unusual::GAP, true);
+            if overlap.bytes < end - from {
+                self.open_window(len);
+            }
             duplicate += self.report_overlap(overlap);
             if fin {
                 self.fin_at = self.fin_at.min(end - 1);
