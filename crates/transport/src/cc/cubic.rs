@@ -8,8 +8,7 @@
 //! in which the application was the limit is taken out of the epoch at each acknowledgement (section 5.8). Some rules
 //! are those of Linux (bictcp_update) and not of section 4.3. The window always grows at the faster of the two rates,
 //! the function's and Reno's, where the RFC uses the function's rate whenever the function is ahead. Reno's window
-//! does not grow faster once the last maximum is regained ([`CubicParams::catch_up`]), and an undo begins a new epoch
-//! ([`CubicParams::undo_epoch`]). The function is looked up a smallest RTT ahead (delay_min),
+//! does not grow faster once the last maximum is regained ([`CubicParams::catch_up`]). The function is looked up a smallest RTT ahead (delay_min),
 //! where section 4.2 says the smoothed one, so a queue does not make the window grow faster. Maximum, target and Reno's
 //! lead are in whole segments, which matters at small windows. Before the first loss, or after a time-out, the window
 //! grows by at least 5 % per round trip.
@@ -50,9 +49,6 @@ pub struct CubicParams {
     /// Whether Reno's window is taken to grow by a whole segment per round trip once it has regained the last maximum, as RFC 9438 section 4.3
     /// has it; Linux (tcp_cubic.c, bictcp_update) does not.
     pub catch_up: bool,
-    /// Whether an undo brings back the epoch and the maximum of before the reduction, as RFC 9438 section 4.9 has it. In Linux (tcp_cubic.c) the
-    /// function begins anew, at the window that is brought back, and so grows more slowly where reordering causes undo after undo.
-    pub undo_epoch: bool,
 }
 
 /// Without a known maximum the window grows by at least this part of itself per round trip (5 %; Linux bictcp_update).
@@ -83,7 +79,6 @@ pub struct Cubic {
     fast_convergence: bool,
     reno_friendly: bool,
     catch_up: bool,
-    undo_epoch: bool,
     /// No loss is remembered: none has been, or a time-out was the last.
     blind: bool,
     epoch: Epoch,
@@ -109,7 +104,6 @@ impl BuiltIn for Cubic {
             fast_convergence: params.fast_convergence,
             reno_friendly: params.reno_friendly,
             catch_up: params.catch_up,
-            undo_epoch: params.undo_epoch,
             blind: true,
             epoch: Epoch { start: Timestamp::NEVER, k: 0.0, w_max: 0.0, w_est: 0.0, cwnd_prior: 0.0 },
             prior_epoch: None,
@@ -235,13 +229,12 @@ impl CongestionControl for Cubic {
     }
     fn undo(&mut self, now: Timestamp) {
         if self.window.undo()
-            && self.undo_epoch
             && let Some(prior) = &self.prior_epoch
         {
-            // Section 4.9: the function goes on as if nothing had been.
+            // Section 4.9.1: the function goes on as if nothing had been.
             self.epoch = **prior;
+            self.refresh = now;
         }
-        self.refresh = now;
     }
     fn on_idle(&mut self, now: Timestamp, idle: TimeDelta, rto: TimeDelta) {
         self.on_restart(now, true);
@@ -338,19 +331,15 @@ mod tests {
 
     #[test]
     fn a_second_loss_below_the_maximum_lowers_the_maximum() {
-        for (undo_epoch, after) in [(false, 59_000.0), (true, 100_000.0)] {
-            let params = CubicParams { undo_epoch, ..CubicParams::default() };
-            let mut cubic = Cubic::new(&params, &config(100));
-            cubic.on_congestion_event(&event(1, 0));
-            assert_eq!((cubic.cwnd(), cubic.epoch.w_max), (70_000, 100_000.0));
-            cubic.on_congestion_event(&event(2, 0));
-            assert_eq!(cubic.cwnd(), 49_000);
-            // 59.5 segments, of which the whole ones count.
-            assert_eq!(cubic.epoch.w_max, 59_000.0);
-            cubic.undo(Timestamp::from_millis(3));
-            assert_eq!((cubic.cwnd(), cubic.epoch.w_max), (70_000, after));
-            assert!(!cubic.epoch.start.is_set());
-        }
+        let mut cubic = Cubic::new(&CubicParams::default(), &config(100));
+        cubic.on_congestion_event(&event(1, 0));
+        assert_eq!((cubic.cwnd(), cubic.epoch.w_max), (70_000, 100_000.0));
+        cubic.on_congestion_event(&event(2, 0));
+        assert_eq!(cubic.cwnd(), 49_000);
+        // 59.5 segments, of which the whole ones count.
+        assert_eq!(cubic.epoch.w_max, 59_000.0);
+        cubic.undo(Timestamp::from_millis(3));
+        assert_eq!((cubic.cwnd(), cubic.epoch.w_max), (70_000, 100_000.0));
     }
 
     #[test]
