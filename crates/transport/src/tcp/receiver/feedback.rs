@@ -59,7 +59,7 @@ impl Receiver {
         if len < SMALL || !self.unusual.any(Unusual::OPENING) {
             return;
         }
-        self.opened += 2 * u64::from(self.full);
+        self.opened = self.opened.saturating_add(2 * u64::from(self.full));
         self.quick |= 1;
         if self.opened >= self.buffer {
             self.opened = u64::MAX;
