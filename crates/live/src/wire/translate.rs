@@ -9,7 +9,7 @@
 //!
 //! A simulated peer is honest, a real one may be anything. Segments that a stack refuses before its state machine sees them are refused here,
 //! so that the state machine stays the simulator's: the acceptability test of RFC 9293 section 3.10.7.4, RFC 5961 (blind
-//! resets, SYNs and acknowledgements), and PAWS (RFC 7323 section 5).
+//! resets, SYNs and acknowledgements), and PAWS (RFC 7323 section 5) where there is no payload.
 //!
 //! Departures: a segment without timestamps is accepted even if they were agreed, as in Linux; data in a SYN is ignored (RFC 9293
 //! section 3.4 allows it; its sender sends it again), and so is a FIN.
@@ -344,7 +344,7 @@ impl Translator {
                 ..Segment::default()
             });
         }
-        if let Some(refused) = self.refused_by_timestamp(now, wire, seq, end) {
+        if let Some(refused) = self.refused_by_timestamp(now, wire, (seq, end, len)) {
             return refused;
         }
         if outside {
@@ -384,8 +384,7 @@ impl Translator {
         &mut self,
         now: Timestamp,
         wire: &WireSegment,
-        seq: i64,
-        end: i64,
+        (seq, end, len): (i64, i64, usize),
     ) -> Option<Incoming> {
         if !self.timestamps_agreed() {
             return None;
@@ -394,12 +393,13 @@ impl Translator {
         let ahead = self.recent.map_or(0, |(recent, _)| value.wrapping_sub(recent) as i32);
         let fresh = self.recent.is_some_and(|(_, at)| now.saturating_since(at) < PAWS_IDLE);
         if ahead < -PAWS_WINDOW && fresh {
-            // An old acknowledgement that the network reordered needs no answer.
-            let bare = end == seq;
-            return Some(match bare {
-                true => Incoming::Drop(Refusal::Timestamp),
-                false => self.challenge(now, Refusal::Timestamp),
-            });
+            // An old acknowledgement that the network reordered needs no answer. With payload, the connection refuses it, since it reports what
+            // came twice.
+            return match (end == seq, len) {
+                (true, _) => Some(Incoming::Drop(Refusal::Timestamp)),
+                (false, 0) => Some(self.challenge(now, Refusal::Timestamp)),
+                (false, _) => None,
+            };
         }
         if (ahead >= 0 || !fresh) && seq <= self.next_in as i64 && end >= self.next_in as i64 {
             self.recent = Some((value, now));

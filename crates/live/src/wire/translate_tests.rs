@@ -213,7 +213,12 @@ fn old_timestamps_are_refused_as_paws_says() {
     let at = |value: u32, seq| WireSegment { timestamps: Some((value, CLOCK)), ..plain(seq, 1) };
     // Across the wrap of the peer's clock.
     assert!(matches!(translator.incoming(NOW, &at(100, 1), 10), Incoming::Deliver(_)));
-    assert_eq!(translator.incoming(NOW, &at(90, 1), 10), Incoming::Acknowledge(Refusal::Timestamp));
+    let fin = WireSegment { flags: Flags::FIN.with(Flags::ACK), ..at(90, 1) };
+    assert_eq!(translator.incoming(NOW, &fin, 0), Incoming::Acknowledge(Refusal::Timestamp));
+    assert!(
+        matches!(translator.incoming(NOW, &at(90, 1), 10), Incoming::Deliver(_)),
+        "the connection refuses it"
+    );
     assert_eq!(translator.incoming(NOW, &at(90, 1), 0), Incoming::Drop(Refusal::Timestamp));
     assert!(matches!(translator.incoming(NOW, &at(99, 1), 10), Incoming::Deliver(_)));
     // Out of order: does not become the reference.

@@ -3,7 +3,8 @@
 //! Beyond the pseudocode of the RFC: a hard limit on arrival (the RFC leaves the buffer's size open), and ECN marking as in
 //! Linux: where a packet would be dropped but is ECN-capable, it is marked and sent instead; `drop_next` advances all the same.
 //!
-//! Departures: none known. Linux computes 1/sqrt(count) by a Newton step in 16 bits; here it is exact to a nanosecond.
+//! Departure: a queue that runs dry without a drop is not taken for one below the target (`first_above_time`), as in Linux (`codel_dequeue`). It
+//! matters in FQ-CoDel only, where a flow's queue runs dry while others are full; else the next packet waits alone, and resets it. Linux computes 1/sqrt(count) by a Newton step in 16 bits; here it is exact to a nanosecond.
 
 use warpline_core::parameter::Parameters;
 use warpline_core::record::DropReason;
@@ -67,13 +68,16 @@ impl Law {
 
 impl Control {
     /// The head of the queue, and whether its delay allows dropping it (`dodequeue`).
-    fn head(&mut self, law: &Law, now: Timestamp, fifo: &mut Fifo) -> Option<(Queued, bool)> {
-        let Some(packet) = fifo.pop() else {
-            self.first_above_time = None;
-            return None;
-        };
+    fn head(
+        &mut self,
+        law: &Law,
+        now: Timestamp,
+        fifo: &mut Fifo,
+        elsewhere: u64,
+    ) -> Option<(Queued, bool)> {
+        let packet = fifo.pop()?;
         let sojourn = now.saturating_since(packet.arrived);
-        if sojourn < law.target || fifo.backlog().1 <= u64::from(law.mtu) {
+        if sojourn < law.target || fifo.backlog().1 + elsewhere <= u64::from(law.mtu) {
             self.first_above_time = None;
             return Some((packet, false));
         }
@@ -86,15 +90,17 @@ impl Control {
         }
     }
 
-    /// The next packet to send; those dropped on the way go to `dropped`.
+    /// The next packet to send; those dropped on the way go to `dropped`. `elsewhere`: bytes that wait in other queues of the same buffer.
+    /// As in Linux (`codel_should_drop`), the buffer decides whether no more than one packet waits.
     pub(crate) fn dequeue(
         &mut self,
         law: &Law,
         now: Timestamp,
         fifo: &mut Fifo,
+        elsewhere: u64,
         dropped: &mut Dropped,
     ) -> Option<Queued> {
-        let Some((mut packet, mut ok_to_drop)) = self.head(law, now, fifo) else {
+        let Some((mut packet, mut ok_to_drop)) = self.head(law, now, fifo, elsewhere) else {
             self.dropping = false;
             return None;
         };
@@ -107,8 +113,8 @@ impl Control {
                     break;
                 }
                 dropped.0.push((packet, DropReason::Aqm));
-                let Some(next) = self.head(law, now, fifo) else {
-                    self.dropping = false;
+                let Some(next) = self.head(law, now, fifo, elsewhere) else {
+                    (self.dropping, self.first_above_time) = (false, None);
                     return None;
                 };
                 (packet, ok_to_drop) = next;
@@ -124,7 +130,11 @@ impl Control {
                 Some(packet)
             } else {
                 dropped.0.push((packet, DropReason::Aqm));
-                self.head(law, now, fifo).map(|(packet, _)| packet)
+                let head = self.head(law, now, fifo, elsewhere);
+                if head.is_none() {
+                    self.first_above_time = None;
+                }
+                head.map(|(packet, _)| packet)
             };
             self.dropping = true;
             // Coming back soon after the last time, start near the rate that controlled the queue then.
@@ -170,7 +180,7 @@ impl Qdisc for Codel {
         Verdict::Queued
     }
     fn dequeue(&mut self, now: Timestamp, dropped: &mut Dropped) -> Option<Queued> {
-        self.control.dequeue(&self.law, now, &mut self.fifo, dropped)
+        self.control.dequeue(&self.law, now, &mut self.fifo, 0, dropped)
     }
     #[inline]
     fn backlog(&self) -> (u32, u64) {
@@ -268,7 +278,7 @@ mod tests {
                 fifo.push(packet(slot, 1000));
             }
             let mut dropped = Dropped::default();
-            assert_eq!(control.dequeue(&law, now, &mut fifo, &mut dropped).unwrap().slot, 1);
+            assert_eq!(control.dequeue(&law, now, &mut fifo, 0, &mut dropped).unwrap().slot, 1);
             assert_eq!((control.count, control.last_count, dropped.0.len()), (count, count, 1));
             assert_eq!(control.drop_next, law.control(now, count));
         }

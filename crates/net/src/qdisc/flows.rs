@@ -109,8 +109,12 @@ impl<T> Flows<T> {
         }
     }
 
-    /// The next packet: `take` takes it out of the queue whose turn it is, and may take others away.
-    pub(crate) fn dequeue(&mut self, mut take: impl FnMut(&mut Flow<T>) -> Option<Queued>) -> Option<Queued> {
+    /// The next packet: `take` takes it out of the queue whose turn it is, and may take others away. It is told how many bytes are in all other
+    /// queues.
+    pub(crate) fn dequeue(
+        &mut self,
+        mut take: impl FnMut(&mut Flow<T>, u64) -> Option<Queued>,
+    ) -> Option<Queued> {
         loop {
             let is_new = !self.new.is_empty();
             let list = if is_new { &mut self.new } else { &mut self.old };
@@ -123,7 +127,7 @@ impl<T> Flows<T> {
                 continue;
             }
             let (packets, bytes) = flow.fifo.backlog();
-            let packet = take(flow);
+            let packet = take(flow, self.bytes - bytes);
             let (packets_left, bytes_left) = flow.fifo.backlog();
             self.packets -= packets - packets_left;
             self.bytes -= bytes - bytes_left;

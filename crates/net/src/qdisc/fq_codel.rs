@@ -1,7 +1,8 @@
 //! FQ-CoDel: a queue for each flow, served by deficit round robin, new flows first, each under its own CoDel. RFC 8290.
 //!
-//! Departures: a full buffer drops from the head of the longest queue one packet at a time, not in batches as
-//! Linux does, and CoDel's "no more than one packet waits" looks at the flow's own queue, where Linux looks at all.
+//! CoDel's "no more than one packet waits" looks at all queues together, as Linux does (`net/sched/sch_fq_codel.c`). RFC 8290 leaves open at which.
+//!
+//! Departure: a full buffer drops from the head of the longest queue one packet at a time, not in batches as Linux does.
 
 use warpline_core::parameter::Parameters;
 use warpline_core::record::DropReason;
@@ -72,7 +73,7 @@ impl Qdisc for FqCodel {
 
     fn dequeue(&mut self, now: Timestamp, dropped: &mut Dropped) -> Option<Queued> {
         let law = &self.law;
-        self.flows.dequeue(|flow| flow.control.dequeue(law, now, &mut flow.fifo, dropped))
+        self.flows.dequeue(|flow, elsewhere| flow.control.dequeue(law, now, &mut flow.fifo, elsewhere, dropped))
     }
     #[inline]
     fn backlog(&self) -> (u32, u64) {
@@ -125,6 +126,25 @@ mod tests {
         }
         assert_eq!(dropped.0.iter().map(|(p, _)| p.slot).collect::<Vec<_>>(), [0, 1]);
         assert_eq!(queue.backlog(), (4, 3200));
+    }
+
+    /// CoDel spares the last packet of the buffer, not that of each flow (Linux `fq_codel_dequeue`).
+    #[test]
+    fn a_flow_with_one_packet_at_a_time_loses_some_while_others_wait() {
+        for (others, lost) in [(1000, true), (0, false)] {
+            let mut queue = queue(QueueLimit::Unlimited);
+            let mut dropped = Dropped::default();
+            for slot in 0..others {
+                queue.enqueue(Timestamp::ZERO, Queued { flow: 1, ..packet(slot, 1500) }, &mut dropped);
+            }
+            for turn in 0..50 {
+                let now = Timestamp::from_millis(20 + 10 * turn);
+                let late = Queued { flow: 2, arrived: Timestamp::from_millis(10 * turn), ..packet(0, 1500) };
+                queue.enqueue(now, late, &mut dropped);
+                while queue.dequeue(now, &mut dropped).is_some_and(|sent| sent.flow != 2) {}
+            }
+            assert_eq!(dropped.0.iter().any(|(packet, _)| packet.flow == 2), lost, "{others} others");
+        }
     }
 
     #[test]

@@ -76,7 +76,7 @@ impl Qdisc for FqPie {
 
     fn dequeue(&mut self, now: Timestamp, _dropped: &mut Dropped) -> Option<Queued> {
         let law = &self.law;
-        self.flows.dequeue(|flow| {
+        self.flows.dequeue(|flow, _| {
             flow.control.catch_up(law, now, flow.fifo.backlog().1);
             let packet = flow.fifo.pop()?;
             flow.control.left(law, now, &packet, flow.fifo.backlog().1);

@@ -143,8 +143,9 @@ impl Case for Transport {
             self.seed,
         );
         if stack == Stack::Model {
-            // The kernel's clock has a hundred ticks a second, and its receivers acknowledge the first segments one by one.
-            text += "tcp = { tick = \"10ms\", quick_acks = 16 }\n";
+            // The kernel's clock has a hundred ticks a second. Its receivers acknowledge the first segments one by one, and open their window
+            // step by step. Of the guests' buffer of 32 MiB they advertise half (tcp_adv_win_scale).
+            text += "tcp = { tick = \"10ms\", quick_acks = 16, receive_buffer = \"16MiB\", receive_ssthresh = \"65535B\" }\n";
         }
         let queue = match self.queue {
             Queue::DropTail => format!("{{ kind = \"droptail\", limit = \"{}p\" }}", path.limit()),

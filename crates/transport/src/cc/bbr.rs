@@ -7,7 +7,7 @@
 //! `policer` finds one), its smallest RTT of ten seconds, and how much is acknowledged at once (`aggregation`). Then the state follows (`states`).
 //! STARTUP doubles the rate each round trip, until it stops growing in three of them. DRAIN empties the queue that this made. PROBE_BW sends at
 //! the bandwidth, but for one smallest RTT in eight, in which it sends a quarter more, and one after, in which it sends a quarter less. PROBE_RTT,
-//! where no RTT was as small for ten seconds, has four segments in flight for 200 ms and a round trip. `control` makes the pacing rate and the
+//! where no RTT was smaller for ten seconds, has four segments in flight for 200 ms and a round trip. `control` makes the pacing rate and the
 //! window of all that. Losses change neither the rate nor, after recovery, the window.
 //!
 //! Departures: bytes and exact times and gains, where Linux counts segments, clock ticks and 256ths. There is no segmentation offload here, and

@@ -116,7 +116,8 @@ pub struct TcpConfig {
     /// Retransmission time-out before the first RTT sample (RFC 6298 section 2.1).
     #[parameter(default = TimeDelta::from_secs(1), above = TimeDelta::ZERO, not_above = "max_rto")]
     pub initial_rto: TimeDelta,
-    /// Granularity of the retransmission timer: time-outs are rounded up to a multiple of it; 0s for none.
+    /// Granularity of the retransmission timer: time-outs are rounded up to a multiple of it; 0s for none. RACK's timer waits for 2 ms more and
+    /// the end of a tick, as in Linux.
     pub tick: TimeDelta,
     /// Whether time-outs end with a beat of a clock of period `tick` (BSD's slow timer), so that a time-out of n ticks ends with the n-th
     /// beat. Each flow's clock has a random phase. Without it, a time-out lasts whole ticks from when it was set.
@@ -146,6 +147,10 @@ pub struct TcpConfig {
     /// 1073725440 bytes (RFC 7323).
     #[parameter(default = Bytes(32 << 20), min = Bytes(1), max = Bytes(65_535 << 14))]
     pub receive_buffer: Bytes,
+    /// Window that is advertised at first (Linux rcv_ssthresh: 65535 bytes). Each segment that arrives opens it by two full ones, up to
+    /// `receive_buffer`, and until then all are acknowledged one by one. Without it the whole buffer is advertised at once.
+    #[parameter(above = Some(Bytes(0)))]
+    pub receive_ssthresh: Option<Bytes>,
     /// Whether this end, as a receiver, keeps the sender from filling the path's queue, by the window that it advertises (rLEDBAT, RFC 9840), and by
     /// which rule; needs `timestamps`.
     pub rledbat: Rledbat,

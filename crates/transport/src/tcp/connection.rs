@@ -316,10 +316,15 @@ impl<C: CongestionControl> Connection<C> {
     }
 
     /// Timestamps, ECN and acknowledgement of a segment. One that acknowledges what was never sent is answered and dropped (RFC 9293 section
-    /// 3.10.7.4). Returns whether it is to be looked at further.
+    /// 3.10.7.4), and so is one with payload whose timestamp is [old](Receiver::is_outdated). Returns whether it is to be looked at further.
     #[inline(always)]
     fn on_acknowledged(&mut self, now: Timestamp, segment: &Segment, ecn: Ecn) -> bool {
         let sound = segment.ack <= self.sender.nxt();
+        if self.receiver.is_outdated(segment) {
+            let segment = *segment;
+            self.log.stats.duplicate_bytes += self.receiver.on_outdated(&segment);
+            return false;
+        }
         if sound {
             if self.receiver.on_header(segment, ecn) {
                 self.log.stats.ce_marks += 1;

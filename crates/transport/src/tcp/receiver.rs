@@ -4,7 +4,7 @@ mod feedback;
 
 use std::num::NonZeroU64;
 
-use warpline_core::{Ecn, Flags, SackBlocks, Segment, TimeDelta, Timestamp};
+use warpline_core::{Bytes, Ecn, Flags, SackBlocks, Segment, TimeDelta, Timestamp};
 
 use super::accecn::{ByteCounters, sack_room};
 use super::config::TcpConfig;
@@ -33,7 +33,7 @@ pub(super) struct Receiver {
     dsack: Option<(u64, NonZeroU64)>,
     /// What arrived out of order: allocated when something does, and then kept.
     ahead: Option<Box<Ahead>>,
-    /// Most that is offered: the buffer, or less where the sender is [steered](Self::steer). A multiple of what windows are counted in.
+    /// Most that is offered: the buffer, or less where the sender is [steered](Self::steer) or the window [opens](Self::open_window). A multiple of what windows are counted in.
     offer: u64,
     /// Next byte the application takes; follows `nxt` when `auto_read`.
     read: u64,
@@ -68,6 +68,8 @@ pub(super) struct Receiver {
     scale: u8,
 
     buffer: u64,
+    /// Window to which the receiver has [opened](Self::open_window) by now; `u64::MAX` once that is the buffer.
+    opened: u64,
     /// What arrived with which codepoint, where the AccECN option says so.
     counters: Option<Box<ByteCounters>>,
     /// What bounds the window, where that is not only the buffer.
@@ -76,6 +78,8 @@ pub(super) struct Receiver {
 
 /// See `Receiver::early`: further apart than any two acknowledgements.
 const HANDSHAKE: u32 = u32::MAX - 7;
+/// A day, in the milliseconds of timestamps.
+const DAY_MS: i32 = 86_400_000;
 /// The position of no FIN.
 const NO_FIN: u64 = u64::MAX;
 
@@ -89,10 +93,12 @@ pub(super) struct Arrived {
 impl Receiver {
     pub(super) fn new(config: &TcpConfig) -> Self {
         let control = WindowControl::new(config);
-        let offer =
-            config.receive_buffer.0.min(control.as_ref().map_or(u64::MAX, |control| control.window()));
+        let opened = config.receive_ssthresh.map_or(u64::MAX, |Bytes(bytes)| bytes);
+        let allowed = control.as_ref().map_or(u64::MAX, |control| control.window()).min(opened);
+        let offer = config.receive_buffer.0.min(allowed);
         let mut unusual = Unusual::default();
         unusual.set(Unusual::STEERED, control.is_some());
+        unusual.set(Unusual::OPENING, opened < u64::MAX);
         Receiver {
             nxt: 0,
             edge: 0,
@@ -121,6 +127,7 @@ impl Receiver {
             unusual,
             scale: 0,
             buffer: config.receive_buffer.0,
+            opened,
             counters: None,
             control,
         }
@@ -203,14 +210,41 @@ impl Receiver {
         }
     }
 
+    /// Whether a segment with payload is refused because its timestamp is older than the one to echo (PAWS, RFC 7323 section 5.3). By a
+    /// millisecond it may be (Linux TCP_PAWS_WINDOW). It does happen where packets are reordered: a retransmission that fills a gap takes the
+    /// timestamp ahead, and what was sent before it and comes after it is refused, though it never came before.
+    ///
+    /// What seems older by a day is none that was reordered: the clock has gone round in an idle time (RFC 7323 section 5.5).
+    #[inline(always)]
+    pub(super) fn is_outdated(&self, segment: &Segment) -> bool {
+        segment.len > 0
+            && segment.timestamps.is_some_and(|(value, _)| {
+                (-DAY_MS..-1).contains(&(value.wrapping_sub(self.ts_recent) as i32))
+            })
+    }
+
+    /// Answers a segment that is [refused](Self::is_outdated). Returns how many of its bytes had been received before: they are reported
+    /// (Linux tcp_send_dupack).
+    #[cold]
+    pub(super) fn on_outdated(&mut self, segment: &Segment) -> u64 {
+        self.ack_now = true;
+        let (start, end) = (segment.seq, (segment.seq + u64::from(segment.len)).min(self.nxt));
+        if start < end {
+            self.report_duplicate(start, end);
+        }
+        end.saturating_sub(start)
+    }
+
     /// Timestamps and ECN of any segment. Returns whether it brought a congestion mark.
     #[inline(always)]
     pub(super) fn on_header(&mut self, segment: &Segment, ecn: Ecn) -> bool {
         if let Some((value, _)) = segment.timestamps
             && segment.seq <= self.last_ack_sent
-            && value.wrapping_sub(self.ts_recent) as i32 >= 0
+            && segment.seq + u64::from(segment.len) >= self.last_ack_sent
+            && !(-DAY_MS..0).contains(&(value.wrapping_sub(self.ts_recent) as i32))
         {
-            // RFC 7323 section 4.3: the earliest unacknowledged segment's value is echoed.
+            // RFC 7323 section 4.3: the earliest unacknowledged segment's value is echoed. One that came before is outside the window (Linux
+            // tcp_sequence): a needless retransmission does not take the timestamp ahead.
             self.ts_recent = value;
         }
         self.echo.is_on() && self.on_ecn(segment.flags, segment.seq, segment.len, ecn)
@@ -344,7 +378,7 @@ impl Receiver {
             let offered = self.edge.saturating_sub(self.nxt);
             let possible = self.right_edge() - self.nxt;
             let step = (self.buffer / 2).min(u64::from(self.full.max(536))).max(1 << self.scale);
-            if possible >= offered + step.min(self.buffer) && offered < self.buffer / 2 {
+            if possible >= offered + step.min(self.buffer) && offered < self.offer / 2 {
                 self.ack_now = true;
             }
         }
@@ -356,7 +390,7 @@ impl Receiver {
         self.auto_read = on;
         if on {
             self.read = self.delivered() + 1;
-            self.ack_now |= self.nxt > 0 && self.edge < self.nxt + self.buffer / 2;
+            self.ack_now |= self.nxt > 0 && self.edge < self.nxt + self.offer / 2;
         }
     }
 
@@ -419,7 +453,7 @@ impl Receiver {
     #[inline(always)]
     pub(super) fn is_simple(&self, start: u64, end: u64) -> bool {
         start == self.nxt
-            && !self.unusual.any(Unusual::GAP | Unusual::STEERED)
+            && !self.unusual.any(Unusual::GAP | Unusual::STEERED | Unusual::OPENING)
             && end <= self.edge
             && self.fin_at == NO_FIN
             && self.unread() == 0
@@ -481,6 +515,7 @@ impl Receiver {
             self.report_duplicate(start, self.nxt);
         }
         if from == self.nxt {
+            self.open_window(len);
             let had_gap = self.unusual.any(Unusual::GAP);
             self.nxt = end;
             if fin {
@@ -497,6 +532,9 @@ impl Receiver {
         } else {
             let overlap = self.ahead.get_or_insert_default().insert(from, end);
             self.unusual.set(Unusual::GAP, true);
+            if overlap.bytes < end - from {
+                self.open_window(len);
+            }
             duplicate += self.report_overlap(overlap);
             if fin {
                 self.fin_at = self.fin_at.min(end - 1);

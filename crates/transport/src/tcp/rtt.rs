@@ -40,6 +40,8 @@ pub struct Rtt {
     min_rto: u64,
 }
 
+/// How much longer short timers wait at least, in nanoseconds.
+const LEAST_WAIT: u64 = 2_000_000;
 /// No phase.
 const NO_HEARTBEAT: u64 = u64::MAX;
 
@@ -194,6 +196,18 @@ impl Rtt {
             NO_HEARTBEAT => now + self.rto(),
             phase => self.beat(now, phase),
         }
+    }
+    /// When a timer that is set now for the near future expires: at `at`, or with a tick. It is set for whole ticks from the beginning of the
+    /// present one, and for 2 ms more (Linux tcp_rack_mark_lost, TCP_TIMEOUT_MIN_US).
+    pub(super) fn tick_after(&self, now: Timestamp, at: Timestamp) -> Timestamp {
+        if self.granularity == 0 || !at.is_set() {
+            return at;
+        }
+        let (tick, now) = (self.granularity, now.as_nanos());
+        let ticks = (at.as_nanos().saturating_sub(now) + LEAST_WAIT).div_ceil(tick);
+        // Linux's may come a tick too early; then nothing is lost yet, and it is set again.
+        let end = (now / tick + ticks) * tick;
+        Timestamp::from_nanos(if end < at.as_nanos() { end + tick } else { end })
     }
     #[cold]
     fn beat(&self, now: Timestamp, phase: u64) -> Timestamp {

@@ -64,10 +64,12 @@ impl Bbr {
         }
     }
 
+    /// An RTT as small as the smallest does not put PROBE_RTT off, only a smaller one does: else a queue that empties now and then would put it
+    /// off for ever (Linux since 5.10, "tcp: only postpone PROBE_RTT if RTT is < current min_rtt estimate").
     pub(super) fn update_min_rtt(&mut self, ack: &AckSample) {
         let expired = ack.now.saturating_since(self.min_rtt_at) > self.params.min_rtt_window;
         if let Some(rtt) = ack.rtt
-            && (rtt <= self.min_rtt || expired && !may_be_delayed(ack))
+            && (rtt < self.min_rtt || expired && !may_be_delayed(ack))
         {
             self.min_rtt = rtt;
             self.min_rtt_at = ack.now;

@@ -231,8 +231,8 @@ fn probe_rtt_has_four_segments_in_flight_for_200_ms_and_a_round() {
             entered = Some(path.millis);
         }
     }
-    // The last RTT of 100 ms came with the tenth round, at 2 s.
-    assert!((12_000..=12_100).contains(&entered.unwrap()), "{entered:?}");
+    // The first RTT of 100 ms came with the first round, at 1.1 s; equal ones change nothing.
+    assert!((11_100..=11_200).contains(&entered.unwrap()), "{entered:?}");
     assert!(path.bbr.holds_back());
     assert_eq!((path.bbr.cwnd(), path.bbr.pacing_gain), (4 * MSS, 1.0));
     path.rounds(5);
@@ -248,15 +248,17 @@ fn probe_rtt_has_four_segments_in_flight_for_200_ms_and_a_round() {
 }
 
 #[test]
-fn a_small_rtt_puts_off_probe_rtt() {
-    let mut path = Path::steady();
-    path.rtt = 150;
-    for _ in 0..4 {
-        path.rounds(80);
-        path.rtt = 100;
-        path.rounds(1);
-        path.rtt = 150;
-        assert_eq!((path.bbr.mode, path.bbr.min_rtt()), (Mode::ProbeBw, ms(100)));
+fn a_smaller_rtt_puts_off_probe_rtt_and_an_equal_one_does_not() {
+    for (step, mode) in [(1, Mode::ProbeBw), (0, Mode::ProbeRtt)] {
+        let mut path = Path::steady();
+        for turn in 1..=4 {
+            path.rtt = 100 - step * turn;
+            path.rounds(1);
+            assert_eq!(path.bbr.min_rtt(), ms(path.rtt));
+            path.rtt = 150;
+            path.rounds(30);
+        }
+        assert_eq!(path.bbr.mode, mode, "{step} ms less each time");
     }
 }
 
@@ -374,7 +376,8 @@ fn losses_that_are_not_congestion_cost_nothing_but_themselves() {
     let mut link = Bottleneck::new(flows(1), 1000, 50, 50);
     link.lose_every = 50;
     let outcome = link.measure(5, 65);
-    assert!(outcome.shares[0] > 0.9, "{}", outcome.shares[0]);
+    // One packet in 50 is lost, and every ten seconds PROBE_RTT takes a quarter of a second, and the time in which recovery fills the path again.
+    assert!(outcome.shares[0] > 0.86, "{}", outcome.shares[0]);
 }
 
 #[test]

@@ -1,4 +1,7 @@
-//! What few receivers do: the AccECN option of acknowledgements, and a window that is bounded by more than the buffer (rLEDBAT).
+//! What few receivers do: the AccECN option of acknowledgements, and a window that is bounded by more than the buffer: by rLEDBAT, or while it
+//! opens step by step as Linux's does (`net/ipv4/tcp_input.c`, `tcp_grow_window`).
+//!
+//! Departures: the buffer itself does not grow with the transfer (Linux `tcp_rcv_space_adjust`), and what waits in it does not slow the opening.
 
 use warpline_core::{AccEcn, Ecn, Segment, Timestamp};
 
@@ -15,6 +18,8 @@ impl Unusual {
     pub(super) const OPTION: u8 = 2;
     /// The window is [steered](Receiver::steer).
     pub(super) const STEERED: u8 = 4;
+    /// The window [opens](Receiver::open_window).
+    pub(super) const OPENING: u8 = 8;
 
     #[inline]
     pub(super) fn any(self, of: u8) -> bool {
@@ -26,10 +31,14 @@ impl Unusual {
     }
 }
 
+/// Payload that is too small to open the window (Linux tcp_event_data_recv).
+const SMALL: u32 = 128;
+
 impl Receiver {
     /// Offers as much as is allowed.
     pub(super) fn set_offer(&mut self) {
-        let allowed = self.control.as_ref().map_or(u64::MAX, |control| control.window());
+        let steered = self.control.as_ref().map_or(u64::MAX, |control| control.window());
+        let allowed = steered.min(self.opened);
         self.offer =
             self.buffer.min(allowed.max(1).checked_next_multiple_of(1 << self.scale).unwrap_or(u64::MAX));
     }
@@ -42,6 +51,21 @@ impl Receiver {
             control.on_segment(now, segment.seq, segment.len, timestamps);
             self.set_offer();
         }
+    }
+
+    /// New data of `len` bytes arrived, in order or not: what is offered grows by two full segments (Linux tcp_grow_window), and the
+    /// acknowledgement of this one is not delayed. Small segments open nothing, as in Linux where they come in order.
+    pub(super) fn open_window(&mut self, len: u32) {
+        if len < SMALL || !self.unusual.any(Unusual::OPENING) {
+            return;
+        }
+        self.opened = self.opened.saturating_add(2 * u64::from(self.full));
+        self.quick |= 1;
+        if self.opened >= self.buffer {
+            self.opened = u64::MAX;
+            self.unusual.set(Unusual::OPENING, false);
+        }
+        self.set_offer();
     }
 
     /// So many bytes of payload from `seq` on arrived with this codepoint.

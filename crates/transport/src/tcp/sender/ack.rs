@@ -417,7 +417,7 @@ impl<C: CongestionControl> Sender<C> {
             self.rearm_unless_impatient(now);
             self.hasten_after_reneging(now);
         }
-        self.rearm_reordering();
+        self.rearm_reordering(now);
         self.look_ahead::<false>();
         if log.is_recording() {
             self.record_ack(now, log, fields, delivery.bytes, sample);

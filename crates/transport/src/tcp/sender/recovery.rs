@@ -137,9 +137,10 @@ impl<C: CongestionControl> Sender<C> {
 
     /// Sets the auxiliary timer after an acknowledgement. The reordering deadline takes precedence over a tail probe,
     /// which is for the open state only.
-    pub(super) fn rearm_reordering(&mut self) {
+    pub(super) fn rearm_reordering(&mut self, now: Timestamp) {
         if self.rack_wake.is_set() && self.una < self.nxt {
-            self.timers.auxiliary.set(Auxiliary::Reordering, self.rack_wake);
+            let at = self.rtt.tick_after(now, self.rack_wake);
+            self.timers.auxiliary.set(Auxiliary::Reordering, at);
         } else if self.timers.auxiliary.purpose() == Auxiliary::Reordering || !self.episode.is_open() {
             self.timers.auxiliary.stop();
         }
@@ -151,7 +152,7 @@ impl<C: CongestionControl> Sender<C> {
             return;
         }
         let newly_lost = self.find_losses(now, log, false);
-        self.rearm_reordering();
+        self.rearm_reordering(now);
         if newly_lost && self.episode.phase() < Phase::Recovery {
             self.enter_recovery(now, log, LossTrigger::Rack, 0);
         } else if newly_lost {
