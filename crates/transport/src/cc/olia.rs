@@ -1,15 +1,16 @@
-//! OLIA, the opportunistic linked increases of Multipath TCP: as LIA it takes together what one TCP would, and it moves its window away from
-//! congested paths, which LIA does by halves.
+//! OLIA, the opportunistic linked increases of Multipath TCP: the subflows together take what one TCP would, as with LIA, and their windows move to
+//! the paths with the least congestion.
 //!
-//! Source: Khalili, Gast, Popovic and Le Boudec, "MPTCP is not Pareto-optimal", CoNEXT 2012, and draft-khalili-mptcp-congestion-control-05. Neither
-//! could be read; what is here follows their first author's code in Linux's former multipath tree (net/mptcp/mptcp_olia.c). In congestion
-//! avoidance an acknowledgement of b bytes raises the window w of subflow r by b mss (w / rtt^2 / (sum w_p / rtt_p)^2 + alpha / w). With l_p the bytes
-//! between the last two losses of p, or since the last if that is more, the best paths have the largest l_p / rtt_p^2. Where best ones are not among
-//! those with the largest window, these have alpha = 1 / (n best ones of them), those with the largest window have alpha = -1 / (n of them), with n
-//! subflows; all others, and everywhere else, have zero. Slow start and reductions are Reno's. Without siblings it is Reno.
+//! Source: Khalili, Gast, Popovic and Le Boudec, "MPTCP is not Pareto-optimal", CoNEXT 2012, and draft-khalili-mptcp-congestion-control-05. The
+//! texts of neither could be read: what is here follows their first author's code in Linux's former multipath tree (net/mptcp/mptcp_olia.c).
 //!
-//! Departures from that code: sums are floating-point and not fixed; the first term is no larger than Reno's by itself, and a window below
-//! two segments counts as two, as in our Reno.
+//! In congestion avoidance an acknowledgement of b bytes changes the window w of a subflow by b mss (w / rtt^2 / (sum of w_p / rtt_p)^2 + alpha / w).
+//! The best paths are those with the largest l_p / rtt_p^2, where l_p is the bytes between the last two losses, or since the last if that is more.
+//! Where some of the best do not have the largest window, alpha is 1 / (n c) for these c, -1 / (n m) for the m subflows with the largest window, and
+//! zero for others; n is the number of subflows. Elsewhere it is zero for all. Slow start and reductions are Reno's. Without siblings it is Reno.
+//!
+//! Departures from that code: numbers are floating-point; the first term is no larger than Reno's by itself; and a window below two segments
+//! counts as two, as in our Reno.
 
 use warpline_core::parameter::{Component, Parameters};
 use warpline_core::{TimeDelta, Timestamp};
