@@ -18,8 +18,8 @@ use super::flow::{Flow, Transport};
 #[serde(deny_unknown_fields)]
 pub struct Multipath {
     /// A subflow for each entry: the nodes that it passes, in order, as for `via`. An empty entry is the best route, or by `routing` one of several
-    /// as good. The first subflow opens the connection; the others join when that is open.
-    #[schemars(example = &json!([["wifi"], ["lte"]]), length(min = 1, max = 8))]
+    /// as good. One to eight entries. The first subflow opens the connection; the others join when that is open.
+    #[schemars(example = &json!([["wifi"], ["lte"]]))]
     pub paths: Vec<Vec<String>>,
     /// Which subflow carries the next piece of data. Default minrtt.
     #[serde(default)]

@@ -53,6 +53,7 @@ fn at_one_bottleneck_coupled_subflows_take_the_share_of_one_tcp() {
         both / (both + one)
     };
     let shares = ["lia", "olia", "reno"].map(|cc| (cc, share(cc)));
+    eprintln!("SHARES {shares:.3?}");
     for ((cc, share), expected) in shares.into_iter().zip([0.5, 0.5, 0.667]) {
         assert!((share - expected).abs() < 0.08, "{cc}: {share}, all: {shares:?}");
     }
@@ -93,15 +94,20 @@ fn with_others_on_one_path_it_gets_what_the_best_path_gives() {
 
 #[test]
 fn olia_leaves_a_congested_path_to_others_more_than_lia() {
-    // RFC 6356 goal 3 (balance congestion), and figure 1 of Khalili et al.: a free path, and one that is full without it.
+    // RFC 6356 goal 3 (balance congestion), and what Khalili et al. show: a path that is free, and one with two others on it.
     let on_y = |cc: &str| {
-        let flows = both(cc, "") + &single("y", 4);
-        let outcome = simulate(&two_paths("220s", "rate = \"10Mbit/s\"", "rate = \"4Mbit/s\"", &flows));
-        assert!(outcome.flow("both.0.0").goodput_bps > 8e6);
+        let flows = both(cc, "") + &single("y", 2);
+        let rate = "rate = \"20Mbit/s\"";
+        let text = two_paths("220s", rate, rate, &flows)
+            .replace("queue = \"1BDP\"", "queue = { kind = \"red\", limit = \"400p\" }");
+        let outcome = simulate(&text);
+        assert!(outcome.flow("both.0.0").goodput_bps > 18.5e6, "{cc}");
         outcome.flow("both.0.1").goodput_bps
     };
     let [reno, lia, olia] = ["reno", "lia", "olia"].map(on_y);
-    assert!(olia < 0.8 * lia && lia < 0.8 * reno, "reno {reno}, LIA {lia}, OLIA {olia}");
+    // A third of the path, and much less.
+    close(reno, 20e6 / 3.0, 0.1);
+    assert!(lia < 0.5 * reno && olia < 0.5 * lia, "reno {reno}, LIA {lia}, OLIA {olia}");
 }
 
 #[test]
@@ -146,8 +152,10 @@ fn a_small_receive_buffer_lets_the_slow_path_hold_up_the_fast_one() {
     let slow = |buffer: &str| {
         let flow = both("cubic", &format!("tcp = {{ receive_buffer = \"{buffer}\" }}"));
         let y = "rate = \"10Mbit/s\", delay = \"200ms\"";
-        let text = two_paths("40s", "rate = \"10Mbit/s\"", y, &flow)
-            .replace("delay = \"20ms\", queue = \"1BDP\", rate = \"10Mbit/s\", delay", "queue = \"1BDP\", rate = \"10Mbit/s\", delay");
+        let text = two_paths("40s", "rate = \"10Mbit/s\"", y, &flow).replace(
+            "delay = \"20ms\", queue = \"1BDP\", rate = \"10Mbit/s\", delay",
+            "queue = \"1BDP\", rate = \"10Mbit/s\", delay",
+        );
         let outcome = simulate(&text);
         goodput(&outcome, "both")
     };
@@ -202,7 +210,9 @@ proptest! {
             (outcome.summary.flows.clone(), outcome.transfers())
         };
         let whole = flows(Cores::One);
-        prop_assert!(whole.0.iter().all(|flow| flow.delivered_bytes > 0));
+        let delivered: u64 = whole.0.iter().filter(|flow| flow.connection.is_some()).map(|flow| flow.delivered_bytes).sum();
+        let complete = whole.1.iter().filter(|transfer| transfer.complete).count() as u64;
+        prop_assert!(complete > 0 && (complete..=6).contains(&(delivered / 1_000_000)));
         prop_assert_eq!(&whole, &flows(Cores::Exactly(3)));
     }
 }
@@ -219,15 +229,33 @@ fn what_is_wrong_is_told_with_its_place() {
     let again = Scenario::from_toml("test.toml", &scenario.to_toml(), &[]);
     assert_eq!(again.map_err(|errors| errors.to_string()), Ok(scenario));
     for (flow, parts) in [
-        (&*format!("multipath = {{ {paths}, scheduler = \"minrt\" }}"), ["test.toml:11:", "`scheduler` cannot be \"minrt\"", "did you mean `minrtt`?"]),
-        ("multipath = { paths = [[\"x\"], [\"z\"]] }", ["test.toml:11:", "there is no node `z`", "allowed: a, x, y, b"]),
-        ("via = [\"z\"]", ["test.toml:11:", "there is no node `z`", "allowed: a, x, y, b"]),
-        ("multipath = { paths = [] }", ["test.toml:11:", "`paths` has 0 entries", "at most 8"]),
-        (&*format!("multipath = {{ {paths} }}\nvia = [\"x\"]"), ["test.toml:12:", "both say which way", "leave `via` out"]),
-        (&*format!("app = \"cbr\"\nrate = \"1Mbit/s\"\nmultipath = {{ {paths} }}"), ["test.toml:13:", "does not go with app = \"cbr\"", "\"transfer\""]),
-        (&*format!("multipath = {{ {paths} }}\n[[host]]\nname = \"b\"\nendpoint = \"guest\""), ["test.toml:11:", "`b` runs real programs", "endpoint = \"model\""]),
+        (
+            &*format!("multipath = {{ {paths}, scheduler = \"minrt\" }}"),
+            ["test.toml:10:", "`scheduler` cannot be \"minrt\"", "did you mean `minrtt`?"],
+        ),
+        (
+            "multipath = { paths = [[\"x\"], [\"z\"]] }",
+            ["test.toml:10:", "there is no node `z`", "allowed: a, x, y, b"],
+        ),
+        ("via = [\"z\"]", ["test.toml:10:", "there is no node `z`", "allowed: a, x, y, b"]),
+        ("multipath = { paths = [] }", ["test.toml:10:", "`paths` has 0 entries", "at most 8"]),
+        (
+            &*format!("multipath = {{ {paths} }}\nvia = [\"x\"]"),
+            ["test.toml:11:", "both say which way", "leave `via` out"],
+        ),
+        (
+            &*format!("app = \"cbr\"\nrate = \"1Mbit/s\"\nmultipath = {{ {paths} }}"),
+            ["test.toml:12:", "does not go with app = \"cbr\"", "\"transfer\""],
+        ),
+        (
+            &*format!("multipath = {{ {paths} }}\n[[host]]\nname = \"b\"\nendpoint = \"guest\""),
+            ["test.toml:10:", "`b` runs real programs", "endpoint = \"model\""],
+        ),
         ("via = [\"x\"]\n[[link]]\nfrom = \"a\"\nto = \"c\"\nrate = \"1Mbit/s\"", ["", "", ""]),
-        ("via = [\"c\"]\n[[link]]\nfrom = \"a\"\nto = \"c\"\nrate = \"1Mbit/s\"", ["test.toml:11:", "no links lead from `c` to `b`", "both directions"]),
+        (
+            "via = [\"c\"]\n[[link]]\nfrom = \"a\"\nto = \"c\"\nrate = \"1Mbit/s\"",
+            ["test.toml:10:", "no links lead from `c` to `b`", "both directions"],
+        ),
     ] {
         let found = load(flow);
         if parts[0].is_empty() {
