@@ -252,7 +252,7 @@ fn what_is_wrong_is_told_with_its_place() {
             &*format!("multipath = {{ {paths} }}\n[[host]]\nname = \"b\"\nendpoint = \"guest\""),
             ["test.toml:10:", "`b` runs real programs", "endpoint = \"model\""],
         ),
-        ("via = [\"c\"]", ["test.toml:10:", "no links lead from `c` to `b`", "both directions"]),
+        ("via = [\"c\"]", ["test.toml:10:", "no links lead from `c` to `a`", "both directions"]),
     ] {
         let text = load(flow).expect_err("the scenario is wrong");
         for part in parts {
