@@ -8,15 +8,24 @@ use warpline_scenario::Scenario;
 
 use crate::support::{Rows, close, parse, simulate};
 
-/// Two paths from "a" to "b", over "x" and over "y", each with one slow link.
-fn two_paths(duration: &str, x: &str, y: &str, flows: &str) -> String {
+/// A link of 20 ms with a queue of a bandwidth-delay product.
+fn link(rate: &str) -> String {
+    format!("rate = \"{rate}\", delay = \"20ms\", queue = \"1BDP\"")
+}
+
+/// The same, but it goes down for good at 1 s.
+fn failing(rate: &str) -> String {
+    link(rate) + ", down = [{ at = \"1s\", for = \"1h\" }]"
+}
+
+/// Two paths from "a" to "b", over "x" and over "y", each with one slow link. Long runs have a warm-up.
+fn two_paths(seconds: u32, x: &str, y: &str, flows: &str) -> String {
+    let warmup = if seconds > 100 { 20 } else { 0 };
     format!(
-        "duration = \"{duration}\"\nwarmup = \"10%\"\n\
-         link = [\n{{ between = [\"a\", \"x\"], delay = \"20ms\", queue = \"1BDP\", {x} }},\n\
-         {{ between = [\"a\", \"y\"], delay = \"20ms\", queue = \"1BDP\", {y} }},\n\
+        "duration = \"{seconds}s\"\nwarmup = \"{warmup}s\"\n\
+         link = [\n{{ between = [\"a\", \"x\"], {x} }},\n{{ between = [\"a\", \"y\"], {y} }},\n\
          {{ between = [\"x\", \"b\"], rate = \"1Gbit/s\" }}, {{ between = [\"y\", \"b\"], rate = \"1Gbit/s\" }},\n]\n{flows}"
     )
-    .replace("warmup = \"10%\"\n", if duration.len() > 3 { "warmup = \"20s\"\n" } else { "" })
 }
 
 /// A flow over both.
@@ -61,7 +70,7 @@ fn at_one_bottleneck_coupled_subflows_take_the_share_of_one_tcp() {
 #[test]
 fn two_free_paths_carry_what_both_can() {
     for cc in ["lia", "olia", "cubic", "bbr"] {
-        let outcome = simulate(&two_paths("60s", "rate = \"10Mbit/s\"", "rate = \"5Mbit/s\"", &both(cc, "")));
+        let outcome = simulate(&two_paths(60, &link("10Mbit/s"), &link("5Mbit/s"), &both(cc, "")));
         // 1448 of 1500 bytes are data.
         let (x, y) = (outcome.flow("both.0.0"), outcome.flow("both.0.1"));
         let whole = x.goodput_bps + y.goodput_bps;
@@ -85,7 +94,7 @@ fn with_others_on_one_path_it_gets_what_the_best_path_gives() {
     // RFC 6356 goal 1 (improve throughput): at least a TCP's share of the better path. Five others on "y" leave a sixth.
     for cc in ["lia", "olia"] {
         let flows = both(cc, "") + &single("x", 1) + &single("y", 5);
-        let outcome = simulate(&two_paths("220s", "rate = \"10Mbit/s\"", "rate = \"10Mbit/s\"", &flows));
+        let outcome = simulate(&two_paths(220, &link("10Mbit/s"), &link("10Mbit/s"), &flows));
         let (both, x) = (goodput(&outcome, "both"), goodput(&outcome, "x"));
         assert!(both > 0.9 * x, "{cc}: {both}, and {x} for one on the better path");
     }
@@ -96,9 +105,8 @@ fn olia_leaves_a_congested_path_to_others_more_than_lia() {
     // RFC 6356 goal 3 (balance congestion), and what Khalili et al. show: a path that is free, and one with two others on it.
     let on_y = |cc: &str| {
         let flows = both(cc, "") + &single("y", 2);
-        let rate = "rate = \"20Mbit/s\"";
-        let text = two_paths("220s", rate, rate, &flows)
-            .replace("queue = \"1BDP\"", "queue = { kind = \"red\", limit = \"400p\" }");
+        let link = "rate = \"20Mbit/s\", delay = \"20ms\", queue = { kind = \"red\", limit = \"400p\" }";
+        let text = two_paths(220, link, link, &flows);
         let outcome = simulate(&text);
         assert!(outcome.flow("both.0.0").goodput_bps > 18.5e6, "{cc}");
         outcome.flow("both.0.1").goodput_bps
@@ -117,8 +125,7 @@ fn a_transfer_completes_when_a_path_goes_down() {
         // 3 MB take 1.7 s on both paths. "x" goes down for good at 1 s, with a window in flight.
         let flow = both(cc, "app = \"transfer\"\nsize = \"3MB\"\nstart = \"200ms\"")
             .replace("]] }", &format!("]], scheduler = \"{scheduler}\" }}"));
-        let down = "rate = \"10Mbit/s\", down = [{ at = \"1s\", for = \"1h\" }]";
-        let outcome = simulate(&two_paths("30s", down, "rate = \"10Mbit/s\"", &flow));
+        let outcome = simulate(&two_paths(30, &failing("10Mbit/s"), &link("10Mbit/s"), &flow));
         let transfers = outcome.transfers();
         assert_eq!((transfers.len(), &*transfers[0].name, transfers[0].complete), (1, "both.0", true));
         let time = transfers[0].completion_s.unwrap();
@@ -133,14 +140,14 @@ fn a_transfer_completes_when_a_path_goes_down() {
 
 #[test]
 fn a_connection_whose_paths_are_all_down_ends_without_its_data_and_one_that_stops_ends() {
-    let down = "rate = \"10Mbit/s\", down = [{ at = \"1s\", for = \"1h\" }]";
+    let down = &failing("10Mbit/s");
     let tcp = "tcp = { data_retries = 3, max_rto = \"1s\" }\n";
     let failed = both("lia", &format!("app = \"transfer\"\nsize = \"30MB\"\n{tcp}"));
-    let outcome = simulate(&two_paths("30s", down, down, &failed));
+    let outcome = simulate(&two_paths(30, down, down, &failed));
     assert!(!outcome.transfers()[0].complete && outcome.transfers()[0].end_s.is_none());
     assert_eq!(outcome.flow("both.0.0").outcome.as_deref(), Some("timed out"));
-    let rate = "rate = \"10Mbit/s\"";
-    let outcome = simulate(&two_paths("9s", rate, rate, &both("lia", "stop = \"5s\"")));
+    let whole = &link("10Mbit/s");
+    let outcome = simulate(&two_paths(9, whole, whole, &both("lia", "stop = \"5s\"")));
     let (x, y) = (outcome.flow("both.0.0"), outcome.flow("both.0.1"));
     assert!((5.0..5.5).contains(&x.end_s.unwrap()) && x.end_s == y.end_s, "{x:?}");
     assert_eq!((x.outcome.clone(), y.outcome.clone()), (None, None));
@@ -148,26 +155,22 @@ fn a_connection_whose_paths_are_all_down_ends_without_its_data_and_one_that_stop
 
 #[test]
 fn a_small_receive_buffer_lets_the_slow_path_hold_up_the_fast_one() {
-    let slow = |buffer: &str| {
+    let over_both = |buffer: &str| {
         let flow = both("cubic", &format!("tcp = {{ receive_buffer = \"{buffer}\" }}"));
-        let y = "rate = \"10Mbit/s\", delay = \"200ms\"";
-        let text = two_paths("40s", "rate = \"10Mbit/s\"", y, &flow).replace(
-            "delay = \"20ms\", queue = \"1BDP\", rate = \"10Mbit/s\", delay",
-            "queue = \"1BDP\", rate = \"10Mbit/s\", delay",
-        );
-        let outcome = simulate(&text);
+        let slow = link("10Mbit/s").replace("20ms", "200ms");
+        let outcome = simulate(&two_paths(40, &link("10Mbit/s"), &slow, &flow));
         goodput(&outcome, "both")
     };
     // Both paths hold 550 kB, the fast one alone 50 kB.
-    let (large, small) = (slow("8MB"), slow("100kB"));
+    let (large, small) = (over_both("8MB"), over_both("100kB"));
     assert!(large > 15e6 && small < 0.7 * 9.65e6, "{large} and {small}");
 }
 
 #[test]
 fn connections_one_after_the_other_each_have_their_subflows() {
     let flow = both("lia", "app = \"transfer\"\nsize = \"200kB\"\ntransfers = 5\npause = \"100ms\"");
-    let rate = "rate = \"10Mbit/s\", loss = \"1%\"";
-    let outcome = simulate(&two_paths("30s", rate, rate, &flow));
+    let lossy = &(link("10Mbit/s") + ", loss = \"1%\"");
+    let outcome = simulate(&two_paths(30, lossy, lossy, &flow));
     let transfers = outcome.transfers();
     assert!(transfers.len() == 5 && transfers.iter().all(|transfer| transfer.complete));
     let delivered: u64 = outcome.summary.flows.iter().map(|flow| flow.delivered_bytes).sum();
@@ -201,8 +204,8 @@ proptest! {
     ) {
         let flow = both(cc, "app = \"transfer\"\nsize = \"1MB\"\ntransfers = 3\ncount = 2\nstart = \"0s..1s\"")
             .replace("]] }", &format!("]], scheduler = \"{scheduler}\" }}"));
-        let x = format!("rate = \"4Mbit/s\", loss = \"0.5%\", down = [{{ at = \"{down}s\", for = \"1s\" }}]");
-        let text = format!("seed = {seed}\n{}", two_paths("9s", &x, "rate = \"3Mbit/s\"", &(flow + &single("y", 2))));
+        let x = link("4Mbit/s") + &format!(", loss = \"0.5%\", down = [{{ at = \"{down}s\", for = \"1s\" }}]");
+        let text = format!("seed = {seed}\n{}", two_paths(9, &x, &link("3Mbit/s"), &(flow + &single("y", 2))));
         let flows = |cores| {
             let options = RunOptions { cores, tables: true, ..RunOptions::default() };
             let outcome = run(&parse(&text), &options, &mut |_| Control::Continue).unwrap();
@@ -218,9 +221,9 @@ proptest! {
 
 #[test]
 fn what_is_wrong_is_told_with_its_place() {
-    let rate = "rate = \"1Mbit/s\"";
+    let link = &link("1Mbit/s");
     let load = |flow: &str| {
-        let text = two_paths("9s", rate, rate, &format!("[[flow]]\nfrom = \"a\"\nto = \"b\"\n{flow}\n"));
+        let text = two_paths(9, link, link, &format!("[[flow]]\nfrom = \"a\"\nto = \"b\"\n{flow}\n"));
         // Nothing comes back from "c".
         let text = text.replace("link = [", "link = [{ from = \"a\", to = \"c\", rate = \"1Mbit/s\" },");
         Scenario::from_toml("test.toml", &text, &[]).map_err(|errors| errors.to_string())
@@ -232,27 +235,27 @@ fn what_is_wrong_is_told_with_its_place() {
     for (flow, parts) in [
         (
             &*format!("multipath = {{ {paths}, scheduler = \"minrt\" }}"),
-            ["test.toml:10:", "`scheduler` cannot be \"minrt\"", "did you mean `minrtt`?"],
+            ["test.toml:11:", "`scheduler` cannot be \"minrt\"", "did you mean `minrtt`?"],
         ),
         (
             "multipath = { paths = [[\"x\"], [\"z\"]] }",
-            ["test.toml:10:", "there is no node `z`", "allowed: a, c, x, y, b"],
+            ["test.toml:11:", "there is no node `z`", "allowed: a, c, x, y, b"],
         ),
-        ("via = [\"z\"]", ["test.toml:10:", "there is no node `z`", "allowed: a, c, x, y, b"]),
-        ("multipath = { paths = [] }", ["test.toml:10:", "`paths` has 0 entries", "at most 8"]),
+        ("via = [\"z\"]", ["test.toml:11:", "there is no node `z`", "allowed: a, c, x, y, b"]),
+        ("multipath = { paths = [] }", ["test.toml:11:", "`paths` has 0 entries", "at most 8"]),
         (
             &*format!("multipath = {{ {paths} }}\nvia = [\"x\"]"),
-            ["test.toml:11:", "both say which way", "leave `via` out"],
+            ["test.toml:12:", "both say which way", "leave `via` out"],
         ),
         (
             &*format!("app = \"cbr\"\nrate = \"1Mbit/s\"\nmultipath = {{ {paths} }}"),
-            ["test.toml:12:", "does not go with app = \"cbr\"", "\"transfer\""],
+            ["test.toml:13:", "does not go with app = \"cbr\"", "\"transfer\""],
         ),
         (
             &*format!("multipath = {{ {paths} }}\n[[host]]\nname = \"b\"\nendpoint = \"guest\""),
-            ["test.toml:10:", "`b` runs real programs", "endpoint = \"model\""],
+            ["test.toml:11:", "`b` runs real programs", "endpoint = \"model\""],
         ),
-        ("via = [\"c\"]", ["test.toml:10:", "no links lead from `c` to `a`", "both directions"]),
+        ("via = [\"c\"]", ["test.toml:11:", "no links lead from `c` to `a`", "both directions"]),
     ] {
         let text = load(flow).expect_err("the scenario is wrong");
         for part in parts {
@@ -260,7 +263,7 @@ fn what_is_wrong_is_told_with_its_place() {
         }
         assert!(!text.contains("2 errors"), "{text}");
     }
-    let skipping = format!("fast_forward = true\n{}", two_paths("9s", rate, rate, &both("lia", "")));
+    let skipping = format!("fast_forward = true\n{}", two_paths(9, link, link, &both("lia", "")));
     let errors = Scenario::from_toml("test.toml", &skipping, &[]).unwrap_err().to_string();
     assert!(errors.contains("`fast_forward` cannot go with `multipath`"), "{errors}");
 }
