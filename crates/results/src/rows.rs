@@ -20,6 +20,10 @@ table! {
         to: String [""],
         /// Application: bulk, transfer, cbr, messages, web and so on; "program" for traffic of real programs among themselves.
         app: String ["" called("Application")],
+        /// Nodes that the scenario lets it pass (`via`), with " > " between them; absent where it says none.
+        via: Option<String> [""],
+        /// Name of the multipath connection that it is a subflow of; absent for other flows.
+        connection: Option<String> [""],
         /// Transport: tcp or udp; for programs also icmp, or the number of another protocol.
         transport: String [""],
         /// Congestion control; absent for UDP, and where it is a real program's.
@@ -36,10 +40,12 @@ table! {
         sent_bytes: u64 ["B" called("Bytes sent")],
         /// Packets that carried bytes that had been sent before.
         retransmitted_packets: u64 ["packets" compared sum called("Retransmitted")],
-        /// Unique application bytes delivered after warm-up.
+        /// Unique application bytes delivered after warm-up; of a subflow, those that it was the first to bring.
         delivered_bytes: u64 ["B" sum called("Delivered")],
         /// Unique application bytes delivered per second after warm-up.
         goodput_bps: f64 ["bit/s" compared terminal(2, "goodput")],
+        /// Goodput of the multipath connection that it is a subflow of: the sum over its subflows.
+        connection_goodput_bps: Option<f64> ["bit/s"],
         /// Wire bytes sent per second after warm-up.
         throughput_bps: f64 ["bit/s" compared],
         /// Packets declared lost by the sender; for UDP, gaps seen by the receiver.
@@ -114,8 +120,14 @@ table! {
             "tcp" => share(flow.retransmitted_packets, flow.sent_packets),
             _ => None,
         },
-        /// Both ends.
-        path: String ["" terminal(11, "path")] = format!("{} > {}", flow.from, flow.to),
+        /// Both ends, and between them the nodes that the scenario lets it pass.
+        path: String ["" terminal(11, "path")] = match &flow.via {
+            Some(via) => format!("{} > {via} > {}", flow.from, flow.to),
+            None => format!("{} > {}", flow.from, flow.to),
+        },
+        /// Share of a subflow in the goodput of its connection.
+        share: Option<f64> ["1" terminal(3, "share") if_any] = flow.connection_goodput_bps.filter(|whole| *whole > 0.0)
+            .map(|whole| flow.goodput_bps / whole),
     }
 }
 

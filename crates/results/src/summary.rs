@@ -80,7 +80,7 @@ table! {
         marks: u64 ["packets" compared] = links.iter().map(|link| link.marks).sum(),
         /// Jain's fairness index of the goodput of the scenario's flows, without what programs send each other; absent of fewer than two flows, or without goodput.
         jain: Option<f64> ["index" compared called("Jain’s index")] =
-            jain(flows.iter().filter(|flow| flow.app != PROGRAM).map(|flow| flow.goodput_bps)),
+            jain(goodputs(flows.iter().filter(|flow| flow.app != PROGRAM))),
     }
 }
 
@@ -94,17 +94,17 @@ table! {
         /// Congestion control, or the transport where there is none.
         cc: String ["" terminal(6, "control") called("Congestion control")] =
             words(flows, |flow| flow.cc.as_deref().unwrap_or(&flow.transport)),
-        /// Number of flows.
-        flows: u64 ["" terminal(2, "flows")] = flows.len() as u64,
+        /// Number of flows; the subflows of a multipath connection are one.
+        flows: u64 ["" terminal(2, "flows")] = goodputs(flows.iter().copied()).count() as u64,
         /// Unique application bits delivered per second of the measured part of the run.
         goodput_bps: f64 ["bit/s" compared terminal(3, "goodput")] = rate(sum(flows, |flow| flow.delivered_bytes), measured_s),
         /// Mean of the flows' own goodput, in bit/s.
         goodput_mean_bps: f64 ["bit/s" compared terminal(4, "per flow")] =
-            mean(flows.iter().map(|flow| flow.goodput_bps)).unwrap_or(0.0),
+            mean(goodputs(flows.iter().copied())).unwrap_or(0.0),
         /// Wire bits sent per second of the measured part of the run.
         throughput_bps: f64 ["bit/s" compared] = rate(sum(flows, |flow| flow.sent_bytes), measured_s),
         /// Jain's fairness index of the flows' goodput; absent of fewer than two flows, or without goodput.
-        jain: Option<f64> ["index" compared terminal(5, "Jain") if_any called("Jain’s index")] = jain(flows.iter().map(|flow| flow.goodput_bps)),
+        jain: Option<f64> ["index" compared terminal(5, "Jain") if_any called("Jain’s index")] = jain(goodputs(flows.iter().copied())),
         /// Packets sent.
         sent_packets: u64 ["packets" called("Packets sent")] = sum(flows, |flow| flow.sent_packets),
         /// Packets retransmitted.
@@ -247,6 +247,16 @@ impl Summary {
 /// Bits per second of `bytes` in `seconds`; zero in no time.
 fn rate(bytes: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
+}
+
+/// The goodput of each flow; the subflows of a multipath connection, which follow each other, are one.
+fn goodputs<'a>(flows: impl Iterator<Item = &'a FlowRow>) -> impl Iterator<Item = f64> {
+    let mut last: Option<&str> = None;
+    flows.filter_map(move |flow| {
+        let connection = flow.connection.as_deref();
+        let counted = connection.is_some() && std::mem::replace(&mut last, connection) == connection;
+        (!counted).then(|| flow.connection_goodput_bps.unwrap_or(flow.goodput_bps))
+    })
 }
 
 /// The sum of a column.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::application::{App, Application, Keys, WebTable};
 use super::cc::Cc;
 use super::is_false;
+use super::multipath::Multipath;
 use super::pattern::Pattern;
 use super::quantity::{BitRate, CodePoint, StartTime, Time, Window};
 use super::tcp::TcpOptions;
@@ -33,6 +34,15 @@ pub struct Flow {
     /// Which hosts of two groups send to each other. Default: "all-to-all" for arrivals, "turns" for the others.
     #[schemars(example = &"permutation")]
     pub pattern: Option<Pattern>,
+    /// Nodes that the flow passes on its way, in order; acknowledgements and all else from `to` pass them the other way round. From node to node it
+    /// takes the link between them, or the best route where there is none. Default: the best route, as `routing` says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(example = &serde_json::json!(["wifi"]))]
+    pub via: Vec<String>,
+    /// Over several paths at the same time, as Multipath TCP: app is "bulk" or "transfer". Each subflow has rows of its own in the results.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &serde_json::json!({"paths": [["wifi"], ["lte"]]}))]
+    pub multipath: Option<Multipath>,
     /// How many such flows, as `pattern` counts them. Default 1.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 100000), example = 4)]

@@ -165,7 +165,12 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
         let meets = routes.any(|route| {
             expanded.routes.links(route).iter().any(|link| forwarding[expanded.links.at(*link).to])
         });
-        if several && meets && reported.insert(flow.entry) {
+        let chosen = !flow.via.is_empty() || flow.subflow.is_some();
+        if chosen && meets && reported.insert(flow.entry) {
+            let message = "this flow says which way it takes, and a guest forwards on it";
+            let help = "leave `via` or `multipath` out, since a guest's kernel has one route to each host; or let a model be the router";
+            check.error(&entry("flow", flow.entry, &["to"]), message, help);
+        } else if several && meets && reported.insert(flow.entry) {
             let message = "this flow takes several routes, and a guest forwards on one of them".to_owned();
             let spray = scenario.routing.as_ref().is_some_and(|rule| matches!(rule.0, RoutingKind::Spray(_)));
             let help = match spray {

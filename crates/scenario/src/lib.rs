@@ -61,6 +61,7 @@ mod given;
 pub mod host;
 pub mod link;
 mod load;
+pub mod multipath;
 pub mod pattern;
 pub mod plan;
 pub mod program;
@@ -93,13 +94,14 @@ pub use changes::changed_keys;
 pub use component::Written;
 pub use diagnostics::{Diagnostic, Diagnostics, Location};
 pub use endpoint::{Endpoint, Traffic};
-pub use expand::{Arrival, Expanded, FlowSpec, LinkKind, LinkSpec, Links, RouteSet, Speed};
+pub use expand::{Arrival, Expanded, FlowSpec, LinkKind, LinkSpec, Links, RouteSet, Speed, SubflowOf};
 pub use flow::{Flow, FlowRecordKind, Transport};
 pub use host::Host;
 pub use link::{
     DelayStep, Down, DuplexOptions, Jitter, Link, LinkOptions, LinkRecordKind, Loss, Pfc, Queue, Radio,
     RateStep,
 };
+pub use multipath::{Multipath, Scheduling};
 pub use pattern::Pattern;
 pub use program::{Expect, Program, ProgramCommand, StopSignal};
 pub use programs::Named;

@@ -9,7 +9,7 @@ use super::checker::Check;
 use super::document::{Node, Step, entry, key};
 use super::flow::{Flow, FlowRecordKind, Transport};
 use super::tcp::TcpOptions;
-use super::{Cc, component};
+use super::{Cc, component, multipath};
 
 /// Checks all flows and all TCP options of the scenario.
 pub(super) fn check(check: &mut Check<'_>) {
@@ -33,6 +33,7 @@ pub(super) fn check(check: &mut Check<'_>) {
         app(check, i, flow);
         transport(check, i, flow);
         times(check, i, flow);
+        multipath::check(check, i, flow);
         if let Some(options) = &flow.tcp {
             tcp(check, &entry("flow", i, &["tcp"]), options);
         }

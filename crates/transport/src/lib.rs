@@ -48,8 +48,10 @@
 //!
 //! A congestion control of one's own implements [`cc::CongestionControl`]; a connection takes it as it is, or in [`cc::Controller::Boxed`].
 //! [`cc::Algorithm`] names the built-in ones and reads their parameters: `"nice:threshold=0.1".parse::<Algorithm>()`.
-//! `examples/own_wire.rs` has a wire with a rate and losses. [`media`] has the ends of a video stream and congestion controls for it.
+//! `examples/own_wire.rs` has a wire with a rate and losses. [`media`] has the ends of a video stream and congestion controls for it,
+//! [`multipath`] the ends of a connection over several TCP subflows.
 
 pub mod cc;
 pub mod media;
+pub mod multipath;
 pub mod tcp;

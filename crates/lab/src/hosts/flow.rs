@@ -13,6 +13,7 @@ use super::app::{App, Exchange};
 use super::counters::{FlowTotals, Messages};
 use super::measure::Letters;
 use super::media::MediaPlan;
+use super::multipath::SubflowPlan;
 use super::routes::{IdlePath, Routes, Way};
 use super::tcp::End;
 use super::udp;
@@ -58,6 +59,10 @@ pub(crate) struct FlowPlan {
     pub(crate) controller: MakeController,
     /// Its media stream, if it is one.
     pub(crate) media: Option<MediaPlan>,
+    /// Its place in a multipath connection, if it is a subflow.
+    pub(crate) subflow: Option<SubflowPlan>,
+    /// The nodes that the scenario lets it pass, with " > " between them, if it says any.
+    pub(crate) via: Option<String>,
     /// How its packets are marked.
     pub(crate) marking: Marking,
     /// When it starts.

@@ -11,6 +11,7 @@ pub(crate) mod counters;
 pub(crate) mod flow;
 pub(crate) mod measure;
 pub(crate) mod media;
+pub(crate) mod multipath;
 mod parts;
 pub(crate) mod reading;
 pub(crate) mod routes;
@@ -33,6 +34,8 @@ use flow::{Flow, Opened, Running, Transfer, TransferEnd};
 pub(crate) use flow::{FlowPlan, MakeController, Marking, Window};
 use measure::{Letters, MeasureEnd};
 use media::{MediaReceiver, MediaSender};
+use multipath::Joint;
+pub(crate) use multipath::SubflowPlan;
 pub(crate) use parts::Opening;
 use parts::{Note, Parts};
 pub(crate) use tcp::End;
@@ -86,6 +89,8 @@ pub(crate) struct ModelHosts {
     /// Endpoints whose connections are recorded.
     traced: BTreeSet<TimerId>,
     records: Vec<TcpRecord>,
+    /// Multipath connections, in the order in which they were opened.
+    joints: Vec<Joint>,
     /// What is to be done with connections to programs.
     orders: Vec<Order>,
     parts: Parts,
@@ -189,6 +194,7 @@ impl ModelHosts {
             let bytes = exchange.response.unwrap_or(0);
             self.begin_transfer(Transfer { flow, connection, tag: exchange.tag, bytes, start: now });
         }
+        let exchange = self.begin_joint(flow, connection, exchange);
         let state = &mut self.flows[flow.index()];
         // The data's receiver opens if it has a request to make.
         let end = if exchange.request > 0 { End::receiver(connection) } else { End::sender(connection) };
@@ -249,7 +255,15 @@ impl ModelHosts {
             endpoint.watch = exchange.response.unwrap_or(u64::MAX);
         }
         begin(&mut endpoint);
+        let member = self.member_of(flow, end);
+        if member.is_some() {
+            // Whatever happens there is for all subflows.
+            (endpoint.member, endpoint.watch) = (member, 0);
+        }
         let timer = self.add_endpoint(Endpoint::Tcp(endpoint));
+        if let Some(member) = member {
+            self.add_member(member, end, timer);
+        }
         if record {
             self.traced.insert(timer);
         }
@@ -323,6 +337,9 @@ impl ModelHosts {
     fn handle_event(&mut self, now: Timestamp, id: TimerId, event: Event, port: &mut Port<'_>) {
         let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(id.index()) else { return };
         let (flow, end, exchange) = (endpoint.flow, endpoint.end, endpoint.exchange);
+        if endpoint.member.is_some() {
+            return self.handle_subflow(now, id, port);
+        }
         match event {
             Event::Nothing => {}
             Event::Delivered => {
@@ -447,11 +464,13 @@ impl ModelHosts {
                     if let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(sender.index())
                         && endpoint.end.sends()
                         && !endpoint.exchange.transfer
+                        && endpoint.member.is_none()
                     {
                         endpoint.close();
                         self.serve(now, sender, port);
                     }
                 }
+                self.stop_joints(now, flow, port);
                 return;
             }
             match running.app.poll(now, &mut running.stream) {

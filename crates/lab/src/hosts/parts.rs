@@ -57,8 +57,10 @@ impl ModelHosts {
     /// The pairs of hosts that have to be in the same part.
     pub(crate) fn joined(&self) -> impl Iterator<Item = (NodeId, NodeId)> + '_ {
         let ends = |flow: &Flow| (flow.spec.from.0, flow.spec.to.0);
-        let joined =
-            |flow: &&Flow| flow.running.as_ref().is_some_and(|running| running.app.needs_both_ends());
+        let joined = |flow: &&Flow| {
+            flow.spec.subflow.is_some()
+                || flow.running.as_ref().is_some_and(|running| running.app.needs_both_ends())
+        };
         self.flows.iter().filter(joined).map(ends)
     }
 

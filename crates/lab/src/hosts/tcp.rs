@@ -10,6 +10,7 @@ use warpline_transport::tcp::{Connection, Transmit};
 use super::app::Exchange;
 use super::counters::FlowTotals;
 use super::flow::Marking;
+use super::multipath::Member;
 use super::routes::Routes;
 
 /// One end of one of a flow's connections: twice the number of the connection, plus 1 for the receiver of the data. So it does not depend on
@@ -75,6 +76,8 @@ pub(crate) struct TcpEndpoint {
     /// When everything from the other end, including its FIN, had arrived.
     pub(crate) finished: Option<Timestamp>,
     pub(crate) exchange: Exchange,
+    /// The multipath connection that it is a subflow of.
+    pub(super) member: Option<Member>,
 }
 
 /// Where the segments of an endpoint go.
@@ -127,12 +130,18 @@ impl TcpEndpoint {
             closed: false,
             finished: None,
             exchange,
+            member: None,
         }
     }
 
     /// Whether this end receives data without a known size.
     pub(crate) fn is_stream(&self) -> bool {
-        !self.end.sends() && !self.exchange.transfer
+        !self.end.sends() && !self.exchange.transfer && self.member.is_none()
+    }
+
+    /// Bytes that have been written and that the send buffer has not taken yet.
+    pub(super) fn unwritten(&self) -> u64 {
+        self.unwritten
     }
 
     /// Writes bytes. What the send buffer does not take now is written as it drains.
@@ -208,7 +217,9 @@ impl TcpEndpoint {
         if self.end.sends() {
             totals.add_sender(stats);
         } else {
-            totals.add_receiver(stats, self.connection.bytes_delivered());
+            // What a subflow delivers is counted where the data is put in order.
+            let delivered = if self.member.is_none() { self.connection.bytes_delivered() } else { 0 };
+            totals.add_receiver(stats, delivered);
         }
     }
 

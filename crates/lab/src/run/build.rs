@@ -7,7 +7,7 @@ use warpline_core::{FlowId, LinkId, NodeId, Streams, Timestamp};
 use warpline_net::Network;
 use warpline_net::routing;
 use warpline_results::{capture_file, qlog_file};
-use warpline_scenario::expand::{Expanded, FlowSpec};
+use warpline_scenario::expand::{Expanded, FlowSpec, SubflowOf};
 use warpline_scenario::plan::{endpoints, link_config, tool};
 use warpline_scenario::{
     self as scenario, Application, Cc, FlowRecordKind, LinkRecordKind, Scenario, Traffic, Transport, files,
@@ -21,9 +21,10 @@ use super::ways::Ways;
 use super::{CustomCc, RunError};
 use crate::hosts::app::{App, Bursts, Carrier};
 use crate::hosts::media::MediaPlan;
+use crate::hosts::routes::IdlePath;
 use crate::hosts::web::Sessions;
 use crate::hosts::wire::Wire;
-use crate::hosts::{FlowPlan, MakeController, Marking, ModelHosts};
+use crate::hosts::{FlowPlan, MakeController, Marking, ModelHosts, SubflowPlan};
 
 /// Bytes of a web request: a GET with its usual headers.
 const REQUEST: u64 = 350;
@@ -91,10 +92,17 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc, cores: Cores) -> Res
         if kernel(flow.from) && kernel(flow.to) {
             continue;
         }
-        let spec = flow_spec((number, flow), &expanded.nodes, scenario, custom, &streams, &ways)?;
+        let mut spec = flow_spec((number, flow), &expanded.nodes, scenario, custom, &streams, &ways)?;
+        if let Some(subflow) = flow.subflow {
+            let lead = world.flows.len() - subflow.number as usize;
+            spec = as_subflow(spec, subflow, world.flows.get(lead).map(|flow| flow.start), lead);
+        }
         let app = if kernel(flow.from) {
             // A kernel generates the traffic; it is received here.
             App::Service { listening: false }
+        } else if flow.subflow.is_some_and(|subflow| subflow.number > 0) {
+            // The first subflow has the application.
+            App::Stopped
         } else {
             application(&flow.application, flow, scenario)?
         };
@@ -183,6 +191,8 @@ fn flow_spec(
         config: configs,
         controller,
         media: media(flow),
+        subflow: None,
+        via: via(flow, nodes),
         marking: Marking { class: flow.class, dscp: flow.dscp },
         start,
         stop: flow.stop.map_or(Timestamp::NEVER, |stop| (Timestamp::ZERO + stop).min(end)),
@@ -191,6 +201,23 @@ fn flow_spec(
         record_latency: flow.record.contains(&FlowRecordKind::Latency),
         wire: wire(number, flow, nodes, scenario),
     })
+}
+
+/// The plan of a subflow, whose connection begins with number `lead`, at `start` if that is another.
+fn as_subflow(spec: FlowPlan, subflow: SubflowOf, start: Option<Timestamp>, lead: usize) -> FlowPlan {
+    let SubflowOf { number, count, scheduler } = subflow;
+    let connection = spec.name.rsplit_once('.').map_or(&*spec.name, |(connection, _)| connection).into();
+    let lead = FlowId(lead as u32);
+    let plan = SubflowPlan { connection, lead, number: number as usize, count: count as usize, scheduler };
+    // A single path has nothing to be compared with.
+    let (start, idle) = (start.unwrap_or(spec.start), IdlePath::default());
+    FlowPlan { subflow: Some(plan), start, idle, ..spec }
+}
+
+/// The nodes that the scenario lets a flow pass.
+fn via(flow: &FlowSpec, nodes: &routing::Names) -> Option<String> {
+    let names: Vec<&str> = flow.via.iter().map(|&node| &nodes[node]).collect();
+    (!names.is_empty()).then(|| names.join(" > "))
 }
 
 /// The media stream of a flow, if it is one.

@@ -51,6 +51,23 @@ fn media_columns(totals: &FlowTotals, before: &FlowTotals) -> FlowRow {
     }
 }
 
+/// Fills in what rows of subflows say of their connections, whose subflows follow each other.
+fn subflow_columns(flows: &mut [FlowRow], plans: &[Flow]) {
+    let mut first = 0;
+    while let Some(plan) = plans.get(first) {
+        let end = first + plan.spec.subflow.as_ref().map_or(1, |own| own.count);
+        if plan.spec.subflow.is_some()
+            && let Some(rows) = flows.get_mut(first..end)
+        {
+            let goodput = rows.iter().map(|row| row.goodput_bps).sum();
+            for row in rows {
+                row.connection_goodput_bps = Some(goodput);
+            }
+        }
+        first = end;
+    }
+}
+
 /// What is kept of the nature of a link for its row. There is one for each link of the network that is not idle, in their order.
 #[derive(Debug)]
 pub(super) struct LinkInfo {
@@ -177,7 +194,7 @@ impl Meter {
                 TransferRow {
                     transfer: number as u64,
                     flow: transfer.flow.0,
-                    name: spec.name.clone(),
+                    name: spec.subflow.as_ref().map_or(&*spec.name, |own| &own.connection).to_owned(),
                     to: way.map_or(&*spec.to.1, |way| &*way.to.1).to_owned(),
                     bytes: transfer.bytes,
                     start_s: start.as_secs_f64(),
@@ -197,11 +214,13 @@ impl Meter {
         let mut flows = Vec::with_capacity(end.flows.len());
         for (index, (totals, plan)) in end.flows.iter().zip(plans).enumerate() {
             let id = FlowId(index as u32);
-            let flow = ending.flow(id);
+            // A subflow is there while its connection is, which its first one knows of.
+            let lead = plan.spec.subflow.as_ref().map_or(id, |own| own.lead);
+            let flow = ending.flow(lead);
             let (start, messages) = flow.run.clone().unwrap_or_else(|| (plan.start, Messages::default()));
             let spec = &plan.spec;
-            let own = ended.partition_point(|ended| ended.transfer.flow < id)
-                ..ended.partition_point(|ended| ended.transfer.flow <= id);
+            let own = ended.partition_point(|ended| ended.transfer.flow < lead)
+                ..ended.partition_point(|ended| ended.transfer.flow <= lead);
             let own = &ended[own];
             let before = self.start.as_ref().map_or(&none, |start| &start.flows[index]);
             // A flow is measured while it is there: from its start or the warm-up's end to its own or the run's end.
@@ -221,7 +240,7 @@ impl Meter {
                 None => (&messages.delays, &none_yet, &messages.distribution),
             };
             // As every other sum, without those that began during the warm-up.
-            let measured = || own.iter().filter(|ended| in_run(ended.transfer.start) >= begin);
+            let measured = || own.iter().filter(|ended| lead == id && in_run(ended.transfer.start) >= begin);
             let times = measured()
                 .filter(|ended| ended.complete)
                 .filter_map(|ended| Some((in_run(ended.at?) - in_run(ended.transfer.start)).as_secs_f64()));
@@ -235,10 +254,12 @@ impl Meter {
                 to: spec.to.1.to_string(),
                 app: spec.app.to_owned(),
                 transport: if spec.tcp { "tcp" } else { "udp" }.to_owned(),
+                via: spec.via.clone(),
+                connection: spec.subflow.as_ref().map(|own| own.connection.to_string()),
                 cc: (spec.tcp || spec.media.is_some()).then(|| spec.cc.clone()),
                 start_s: start.as_secs_f64(),
                 end_s: flow_end.map(Timestamp::as_secs_f64),
-                outcome: flow.outcome,
+                outcome: if lead == id { flow.outcome } else { ending.flow(id).outcome },
                 sent_packets: totals.sent_packets - before.sent_packets,
                 sent_bytes: sent,
                 retransmitted_packets: totals.retransmitted_packets - before.retransmitted_packets,
@@ -272,6 +293,7 @@ impl Meter {
                 ..media_columns(totals, before)
             });
         }
+        subflow_columns(&mut flows, plans);
         let none = LinkStats::default();
         let span = end.at - begin;
         let mut rows = Vec::with_capacity(links.len());

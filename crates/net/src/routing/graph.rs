@@ -61,6 +61,11 @@ impl Graph {
     pub fn ends(&self, link: LinkId) -> Option<(NodeId, NodeId)> {
         self.links.get(link.index()).map(|link| (link.from, link.to))
     }
+    /// The link from one node to another: of several the one with the least delay, and of these the first. Looks at every link.
+    pub fn link_between(&self, from: NodeId, to: NodeId) -> Option<LinkId> {
+        let links = (0u32..).zip(&self.links).filter(|(_, link)| link.from == from && link.to == to);
+        links.min_by_key(|(_, link)| self.delays[link.kind as usize]).map(|(id, _)| LinkId(id))
+    }
     /// Number of nodes.
     pub fn nodes(&self) -> usize {
         self.names.len()

@@ -51,6 +51,8 @@ fn two_leaves_and_parallel_links() {
     assert_eq!(route(&graph, Metric::Hops, "a", "c"), Ok(vec![0, 4]));
     assert_eq!(route(&graph, Metric::Hops, "b", "a"), Ok(vec![2]));
     assert!(route(&graph, Metric::Hops, "c", "a").is_err());
+    let [a, b, c] = ["a", "b", "c"].map(|name| graph.find(name).unwrap());
+    assert_eq!((graph.link_between(a, b), graph.link_between(a, c)), (Some(LinkId(1)), None));
 }
 
 #[test]

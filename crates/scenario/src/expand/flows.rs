@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use warpline_core::random::mix;
-use warpline_core::{NodeId, Rate, Stream, Streams, TimeDelta, Timestamp};
+use warpline_core::{LinkId, NodeId, Rate, Stream, Streams, TimeDelta, Timestamp};
 use warpline_net::routing::{Metric, Router, RoutingError};
 use warpline_transport::media;
 use warpline_transport::tcp::TcpConfig;
@@ -18,7 +18,7 @@ use super::super::routing::RoutingKind;
 use super::super::tcp::TcpOptions;
 use super::super::{Scenario, base_rtt};
 use super::network::{Network, base_rtts};
-use super::{Arrival, Expanded, FlowSpec, Links, Problem, RouteSet, Routes, Speed};
+use super::{Arrival, Expanded, FlowSpec, Links, Problem, RouteSet, Routes, Speed, SubflowOf};
 
 /// Flows that a scenario may have. Each takes a few kilobytes.
 const MOST_FLOWS: usize = 4_000_000;
@@ -124,7 +124,8 @@ impl Instances<'_> {
             Target::Others if arrivals.is_none() => self.to.len(),
             _ => 1,
         });
-        let instances: usize = instances.sum();
+        let paths = self.paths(network)?;
+        let instances = instances.sum::<usize>() * paths.len();
         if network.flows.len() + instances > MOST_FLOWS {
             let message = format!("{instances} flows are more than a scenario may have: {MOST_FLOWS}");
             let help = "app = \"arrivals\" carries any number of transfers between hosts of a group as one flow for each sender";
@@ -190,10 +191,24 @@ impl Instances<'_> {
                     class: flow.class,
                     dscp: flow.dscp.0,
                     record: flow.record.clone(),
+                    via: Vec::new(),
+                    subflow: None,
                     forward: RouteSet::default(),
                     reverse: RouteSet::default(),
                     arrivals: Vec::new(),
                 };
+                if let Some(multipath) = &flow.multipath {
+                    let (count, scheduler) = (paths.len() as u32, multipath.scheduler.0);
+                    network.flows.extend((0..count).zip(&paths).map(|(number, via)| FlowSpec {
+                        name: format!("{}.{number}", spec.name),
+                        via: via.clone(),
+                        subflow: Some(SubflowOf { number, count, scheduler }),
+                        ..spec.clone()
+                    }));
+                    instance += 1;
+                    continue;
+                }
+                spec.via = paths.first().cloned().unwrap_or_default();
                 if let Some(own) = &arrivals {
                     let receivers = if spec.several { self.to } else { std::slice::from_ref(&spec.to) };
                     let end = Timestamp::ZERO + spec.stop.unwrap_or(TimeDelta::MAX).min(scenario.duration.0);
@@ -206,6 +221,25 @@ impl Instances<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The nodes that the flow passes: for each of its subflows, and once where it has none.
+    fn paths(&self, network: &Network<'_>) -> Result<Vec<Vec<usize>>, Problem> {
+        let (key, paths) = match &self.flow.multipath {
+            Some(multipath) => (&["multipath", "paths"][..], &multipath.paths[..]),
+            None => (&["via"][..], std::slice::from_ref(&self.flow.via)),
+        };
+        let node = |name: &String| {
+            network.find(name).ok_or_else(|| {
+                let known: Vec<&str> = network.graph.names().iter().collect();
+                Problem {
+                    path: entry("flow", self.number, key),
+                    message: format!("there is no node `{name}`"),
+                    help: crate::diagnostics::spelling_help(name, &known),
+                }
+            })
+        };
+        paths.iter().map(|path| path.iter().map(node).collect()).collect()
     }
 }
 
@@ -320,10 +354,21 @@ fn route(
         let key = keys
             .get(number as usize)
             .map_or(0, |key| mix(key ^ mix(u64::from(arrival) * 2 + u64::from(back))));
-        let set = match find(router, rule, (begin, end), key) {
+        let found = match flow.via.is_empty() {
+            true => find(router, rule, (begin, end), key).map_err(|_| (begin, end)),
+            false => {
+                let mut stops = flow.via.clone();
+                if back {
+                    stops.reverse();
+                }
+                stops.push(end);
+                along(router, rule, begin, &stops, key).map(|route| vec![route])
+            }
+        };
+        let set = match found {
             Ok(found) => routes.add(&found),
-            Err(_) => {
-                failed.entry(number as usize).or_insert((begin, end));
+            Err(ends) => {
+                failed.entry(number as usize).or_insert(ends);
                 continue;
             }
         };
@@ -340,8 +385,14 @@ fn route(
         if problems.iter().any(|(other, _)| *other == number) {
             continue;
         }
+        let flow = &scenario.flow[number];
+        let key = match (&flow.multipath, flow.via.is_empty()) {
+            (Some(_), _) => &["multipath", "paths"][..],
+            (None, false) => &["via"],
+            (None, true) => &["to"],
+        };
         let problem = Problem {
-            path: entry("flow", number, &["to"]),
+            path: entry("flow", number, key),
             message: format!("no links lead from `{}` to `{}`", &nodes[*from], &nodes[*to]),
             help: vec![
                 "data and acknowledgements need a way in both directions; a link with `between` is duplex"
@@ -361,11 +412,36 @@ fn find(
     rule: RoutingKind,
     (from, to): (usize, usize),
     key: u64,
-) -> Result<Vec<Vec<warpline_core::LinkId>>, RoutingError> {
+) -> Result<Vec<Vec<LinkId>>, RoutingError> {
     let (from, to) = (NodeId(from as u32), NodeId(to as u32));
     Ok(match rule {
         RoutingKind::First(_) => vec![router.route(from, to)?],
         RoutingKind::Ecmp(_) => vec![router.hashed_route(from, to, key)?],
         RoutingKind::Spray(own) => router.equal_routes(from, to, own.routes as usize, key)?,
     })
+}
+
+/// The route from `begin` through all of `stops`, the last of which is its end: over the link from one to the next where there is one, and
+/// otherwise by the rule; a sender that sprays takes the one of its key. If there is no way from one to the next, these two.
+fn along(
+    router: &mut Router,
+    rule: RoutingKind,
+    begin: usize,
+    stops: &[usize],
+    key: u64,
+) -> Result<Vec<LinkId>, (usize, usize)> {
+    let rule = if matches!(rule, RoutingKind::Spray(_)) { RoutingKind::ecmp() } else { rule };
+    let mut route = Vec::new();
+    let mut from = begin;
+    for &to in stops {
+        match router.graph().link_between(NodeId(from as u32), NodeId(to as u32)) {
+            Some(link) => route.push(link),
+            None => {
+                let leg = find(router, rule, (from, to), key).map_err(|_| (from, to))?;
+                route.extend(leg.into_iter().flatten());
+            }
+        }
+        from = to;
+    }
+    Ok(route)
 }

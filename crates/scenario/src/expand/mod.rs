@@ -17,6 +17,7 @@ use warpline_core::{Bytes, Dscp, LinkId, Rate, Streams, TimeDelta, Timestamp};
 use warpline_net::qdisc::{QdiscConfig, QueueLimit};
 use warpline_net::radio::Radio as _;
 use warpline_net::routing::Names;
+use warpline_transport::multipath::Scheduler;
 use warpline_transport::tcp::TcpConfig;
 
 use super::application::Application;
@@ -198,6 +199,10 @@ pub struct FlowSpec {
     pub dscp: Dscp,
     /// What to record.
     pub record: Vec<FlowRecordKind>,
+    /// Indices of the nodes that it passes; none if that is left to `routing`.
+    pub via: Vec<usize>,
+    /// Which subflow of a multipath connection it is, if it is one. Those of a connection follow each other.
+    pub subflow: Option<SubflowOf>,
     /// Routes from the sender to the receiver.
     pub forward: RouteSet,
     /// Routes back.
@@ -212,6 +217,17 @@ impl FlowSpec {
     pub fn begin(&self, streams: &Streams) -> Timestamp {
         self.start.pick(streams.stream(&format!("flow.{}.start", self.name)).uniform())
     }
+}
+
+/// A subflow's place in its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubflowOf {
+    /// Its number, from 0 on.
+    pub number: u32,
+    /// How many the connection has.
+    pub count: u32,
+    /// Which of them carries the next piece of data.
+    pub scheduler: Scheduler,
 }
 
 /// A transfer that is asked for at a given time.

@@ -19,6 +19,7 @@ mod media;
 mod metrics;
 #[cfg(target_os = "linux")]
 mod mpi;
+mod multipath;
 mod parameters;
 mod parts;
 mod properties;

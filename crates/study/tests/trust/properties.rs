@@ -1,7 +1,7 @@
 //! Random small scenarios run, and no packets are lost track of or invented.
 
 use proptest::prelude::*;
-use warpline_results::{LinkSample, TransferRow};
+use warpline_results::{FlowRow, LinkSample, TransferRow};
 
 use crate::support::{Rows, simulate};
 
@@ -66,7 +66,7 @@ fn tcp() -> impl Strategy<Value = String> {
         ", cwnd_validation = false",
     ]);
     let cc = prop::sample::select(vec![
-        "reno", "cubic", "vegas", "bic", "westwood", "ledbat", "ledbat++", "lp", "nice",
+        "reno", "cubic", "vegas", "bic", "westwood", "ledbat", "ledbat++", "lp", "nice", "lia", "olia",
     ]);
     (preset, option, cc)
         .prop_map(|(preset, option, cc)| format!("cc = \"{cc}\", tcp = {{ preset = \"{preset}\"{option} }}"))
@@ -76,14 +76,25 @@ fn media_cc() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec!["gcc", "scream", "scream:ecn=l4s"])
 }
 
+/// Sometimes two or three subflows on the same route.
+fn subflows() -> impl Strategy<Value = String> {
+    let scheduler = prop::sample::select(vec!["minrtt", "roundrobin", "redundant"]);
+    let several = (scheduler, any::<bool>()).prop_map(|(scheduler, third)| {
+        let paths = if third { "[], [], []" } else { "[], []" };
+        format!(", multipath = {{ paths = [{paths}], scheduler = \"{scheduler}\" }}")
+    });
+    prop_oneof![3 => Just(String::new()), 1 => several]
+}
+
 /// A flow without its ends.
 fn flow() -> impl Strategy<Value = String> {
-    let transfer = (1u32..300_000, 1u32..4, tcp())
-        .prop_map(|(size, n, tcp)| format!("app = \"transfer\", size = \"{size}B\", transfers = {n}, {tcp}"));
+    let transfer = (1u32..300_000, 1u32..4, tcp(), subflows()).prop_map(|(size, n, tcp, more)| {
+        format!("app = \"transfer\", size = \"{size}B\", transfers = {n}, {tcp}{more}")
+    });
     let stop = prop::sample::select(vec!["", ", stop = \"2500ms\""]);
     prop_oneof![
         4 => transfer,
-        2 => (tcp(), stop.clone()).prop_map(|(tcp, stop)| format!("app = \"bulk\", {tcp}{stop}")),
+        2 => (tcp(), stop.clone(), subflows()).prop_map(|(tcp, stop, more)| format!("app = \"bulk\", {tcp}{stop}{more}")),
         1 => (29u32..1500, stop.clone()).prop_map(|(size, stop)| format!("app = \"cbr\", rate = \"400kbit/s\", packet_size = \"{size}B\"{stop}")),
         1 => (tcp(), stop.clone()).prop_map(|(tcp, stop)| format!("app = \"cbr\", transport = \"tcp\", rate = \"200kbit/s\", {tcp}{stop}")),
         1 => (tcp(), stop.clone()).prop_map(|(tcp, stop)| format!("app = \"poisson\", message_rate = 40, {tcp}{stop}")),
@@ -177,8 +188,14 @@ proptest! {
             let sized: u64 = own.clone().map(|row| row.bytes).sum();
             if matches!(flow.app.as_str(), "transfer" | "web") {
                 prop_assert!(own.clone().all(|row| row.complete), "{:?}", flow);
-                if !warm {
-                    prop_assert_eq!(flow.delivered_bytes, sized);
+                // The transfers of a multipath connection are those of its first subflow.
+                let same = |other: &&FlowRow| flow.connection.is_some() && other.connection == flow.connection;
+                let mut connection = outcome.summary.flows.iter().filter(same).peekable();
+                let is_first = connection.peek().is_none_or(|first| first.flow == flow.flow);
+                if !warm && is_first {
+                    let delivered: u64 = connection.map(|flow| flow.delivered_bytes).sum();
+                    let delivered = if flow.connection.is_some() { delivered } else { flow.delivered_bytes };
+                    prop_assert_eq!(delivered, sized);
                     prop_assert_eq!(flow.transfers_completed, own.count() as u64);
                 }
             }

@@ -22,7 +22,7 @@ use warpline_core::{Rate, TimeDelta, Timestamp};
 use super::round::Round;
 use super::{
     AckSample, CcConfig, CongestionControl, CongestionEvent, Controller, EcnNeed, LostSegment, MssChange,
-    Phase, SavedPath,
+    Phase, SavedPath, Subflow,
 };
 
 /// By how much the RTT may differ: it has to be above this part of the saved one (section 4.2.1), and not above so many times it.
@@ -255,6 +255,9 @@ impl CongestionControl for CarefulResume {
     fn on_mss(&mut self, change: &MssChange) {
         self.inner.on_mss(change);
         (self.initial, self.mss) = (change.after.initial_window, change.after.mss);
+    }
+    fn on_subflows(&mut self, subflows: &[Subflow], own: usize) {
+        self.inner.on_subflows(subflows, own);
     }
     fn name(&self) -> &'static str {
         self.inner.name()

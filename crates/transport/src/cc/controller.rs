@@ -5,7 +5,7 @@ use warpline_core::{Rate, TimeDelta, Timestamp};
 
 use super::{
     AckSample, Algorithm, CcConfig, CongestionControl, CongestionEvent, Controller, CubicParams, EcnNeed,
-    LostSegment, MssChange,
+    LostSegment, MssChange, Subflow,
 };
 
 /// An algorithm of the list in `cc/mod.rs`.
@@ -122,6 +122,9 @@ impl CongestionControl for Controller {
     }
     fn on_mss(&mut self, change: &MssChange) {
         each!(self, algorithm => algorithm.on_mss(change));
+    }
+    fn on_subflows(&mut self, subflows: &[Subflow], own: usize) {
+        each!(self, algorithm => algorithm.on_subflows(subflows, own));
     }
     #[inline]
     fn name(&self) -> &'static str {

@@ -34,6 +34,8 @@ algorithms! {
     dctcp::Dctcp,
     prague::Prague boxed,
     fixed::Fixed,
+    lia::Lia,
+    olia::Olia,
 }
 
 mod careful_resume;
@@ -262,8 +264,24 @@ pub trait CongestionControl: std::fmt::Debug + Send {
     fn on_mss(&mut self, change: &MssChange) {
         let _ = change;
     }
+    /// Something has changed on this subflow of a multipath connection, or on another. `subflows` are those that are open and know their round-trip
+    /// time, and `own` is the place of this one. Never called for a connection by itself. Coupled algorithms take what they need of it.
+    fn on_subflows(&mut self, subflows: &[Subflow], own: usize) {
+        let _ = (subflows, own);
+    }
     /// Name as scenarios write it.
     fn name(&self) -> &'static str;
+}
+
+/// A subflow of a multipath connection, as the congestion control of another sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subflow {
+    /// Congestion window in bytes.
+    pub cwnd: u64,
+    /// Smoothed round-trip time, above zero.
+    pub srtt: TimeDelta,
+    /// Bytes acknowledged between two losses: between the last two, or since the last one if that is more.
+    pub loss_interval: u64,
 }
 
 /// A change of the payload of a full segment.

@@ -30,6 +30,8 @@ enum Call {
         idle: u64,
         rto: u64,
     },
+    /// Window, round-trip time and loss interval of each subflow, and its own place.
+    Subflows([(u64, u64, u64); 3], usize),
 }
 
 /// Mostly plausible values up to `plausible`, sometimes zero or as large as can be.
@@ -60,6 +62,8 @@ fn call() -> impl Strategy<Value = Call> {
         1 => Just(Call::Exit),
         1 => Just(Call::Undo),
         1 => (number(10_000_000_000), number(1_000_000_000)).prop_map(|(idle, rto)| Call::Idle { idle, rto }),
+        1 => (prop::array::uniform3((number(100_000), number(300_000_000), number(1_000_000))), 0usize..4)
+            .prop_map(|(subflows, own)| Call::Subflows(subflows, own)),
     ]
 }
 
@@ -211,6 +215,14 @@ fn drive(
                     }
                     _ => {}
                 }
+            }
+            Call::Subflows(subflows, own) => {
+                let subflow = |(cwnd, srtt, loss_interval)| Subflow {
+                    cwnd,
+                    srtt: TimeDelta::from_nanos(srtt),
+                    loss_interval,
+                };
+                cc.on_subflows(&subflows.map(subflow), own);
             }
             Call::Idle { idle, rto } => {
                 now = now.saturating_add(idle);

@@ -85,6 +85,11 @@ impl Window {
         self.cwnd = self.cwnd.saturating_add(bytes).min(MAX_WINDOW);
     }
 
+    /// Lowers the window by a segment, to one at least.
+    pub(super) fn lower(&mut self) {
+        self.cwnd = self.cwnd.saturating_sub(self.mss).max(self.mss.min(self.cwnd));
+    }
+
     /// The bytes that `ack` counts for; zero where the window must not grow from it.
     #[inline]
     pub(super) fn counted(&mut self, ack: &AckSample) -> u64 {

@@ -14,7 +14,7 @@ use super::receiver::Receiver;
 use super::sender::{Expired, Next, Sender};
 use super::state::{Outcome, State};
 use super::stats::Stats;
-use crate::cc::{CongestionControl, Phase};
+use crate::cc::{CongestionControl, Phase, Subflow};
 
 /// A segment of the handshake, or a reset, that goes out before everything else.
 #[derive(Debug)]
@@ -216,6 +216,11 @@ impl<C: CongestionControl> Connection<C> {
     pub fn congestion_control(&self) -> &C {
         self.sender.cc()
     }
+    /// Tells the congestion control of all subflows of the multipath connection that this one belongs to (see
+    /// [`CongestionControl::on_subflows`]).
+    pub fn couple(&mut self, subflows: &[Subflow], own: usize) {
+        self.sender.couple(subflows, own);
+    }
     /// Congestion phase.
     pub fn phase(&self) -> Phase {
         self.sender.phase()
@@ -256,6 +261,10 @@ impl<C: CongestionControl> Connection<C> {
     /// Payload bytes written and not acknowledged; meaningless for an unlimited source.
     pub fn bytes_unacked(&self) -> u64 {
         self.sender.bytes_unacked()
+    }
+    /// Payload bytes written and not sent yet; meaningless for an unlimited source.
+    pub fn bytes_unsent(&self) -> u64 {
+        self.sender.bytes_unsent()
     }
     /// Payload bytes received in order, each counted once.
     pub fn bytes_delivered(&self) -> u64 {

@@ -30,7 +30,7 @@ use super::handshake::Agreed;
 use super::log::Log;
 use super::receiver::Receiver;
 use super::rtt::Rtt;
-use crate::cc::{CongestionControl, MssChange, Phase};
+use crate::cc::{CongestionControl, MssChange, Phase, Subflow};
 use ack::AckFields;
 use episode::{Episode, Frto};
 pub(super) use outlook::Next;
@@ -502,6 +502,12 @@ impl<C: CongestionControl> Sender<C> {
     }
     pub(super) fn bytes_unacked(&self) -> u64 {
         self.app_end - self.una.clamp(1, self.app_end)
+    }
+    pub(super) fn bytes_unsent(&self) -> u64 {
+        self.app_end.saturating_sub(self.nxt.max(1))
+    }
+    pub(super) fn couple(&mut self, subflows: &[Subflow], own: usize) {
+        self.cc.on_subflows(subflows, own);
     }
     pub(super) fn send_window(&self) -> u64 {
         self.offered.end.saturating_sub(self.nxt)

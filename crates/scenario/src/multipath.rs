@@ -1,0 +1,111 @@
+//! Flows over several routes: how a scenario says which, and what has to hold then.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_json::{Value, json};
+use warpline_core::parameter::Words as _;
+use warpline_transport::multipath::{MOST_SUBFLOWS, Scheduler};
+
+use super::application::App;
+use super::checker::Check;
+use super::document::entry;
+use super::flow::{Flow, Transport};
+
+/// A TCP flow over several paths at the same time, as Multipath TCP has it (RFC 8684).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Multipath {
+    /// A subflow for each entry: the nodes that it passes, in order, as for `via`. An empty entry is the best route, or by `routing` one of several
+    /// as good. One to eight entries. The first subflow opens the connection; the others join when that is open.
+    #[schemars(example = &json!([["wifi"], ["lte"]]))]
+    pub paths: Vec<Vec<String>>,
+    /// Which subflow carries the next piece of data. Default minrtt.
+    #[serde(default)]
+    #[schemars(example = &"roundrobin")]
+    pub scheduler: Scheduling,
+}
+
+/// A [`Scheduler`], by its word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scheduling(pub Scheduler);
+
+impl Serialize for Scheduling {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.word())
+    }
+}
+
+impl<'de> Deserialize<'de> for Scheduling {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        let found = Scheduler::ALL.iter().find(|scheduler| scheduler.word() == word);
+        found
+            .map(|&found| Scheduling(found))
+            .ok_or_else(|| de::Error::custom(format!("no scheduler `{word}`")))
+    }
+}
+
+impl JsonSchema for Scheduling {
+    fn schema_name() -> Cow<'static, str> {
+        Scheduler::VOCABULARY.name.into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let words = Scheduler::VOCABULARY.words.iter();
+        let words: Vec<Value> = words
+            .map(|word| json!({"type": "string", "const": word.name, "description": word.about}))
+            .collect();
+        json_schema!({"description": Scheduler::VOCABULARY.about, "oneOf": words})
+    }
+}
+
+/// Checks the routes that flow `number` asks for, apart from whether there are such.
+pub(super) fn check(check: &mut Check<'_>, number: usize, flow: &Flow) {
+    let key = match (&flow.multipath, flow.via.is_empty()) {
+        (Some(_), false) => {
+            let message = "`via` and `multipath` both say which way the flow takes";
+            let help = "leave `via` out: each entry of `multipath.paths` is what `via` is for one subflow";
+            return check.error(&entry("flow", number, &["via"]), message, help);
+        }
+        (Some(_), true) => "multipath",
+        (None, false) => "via",
+        (None, true) => return,
+    };
+    let at = entry("flow", number, &[key]);
+    for end in [&flow.from, &flow.to] {
+        if check.scenario.traffic(end).has_programs() {
+            let message = format!("`{key}` is for simulated hosts, and `{end}` runs real programs");
+            let help = "use endpoint = \"model\" for both ends: what programs send takes the best route";
+            return check.error(&at, message, help);
+        }
+    }
+    if flow.app == App::Arrivals {
+        let message =
+            format!("`{key}` does not go with app = \"arrivals\", whose transfers have routes of their own");
+        return check.error(&at, message, "say `routing = \"ecmp\"` or \"spray\", or use app = \"transfer\"");
+    }
+    if let Some(multipath) = &flow.multipath {
+        subflows(check, number, flow, multipath);
+    }
+}
+
+/// What has to hold for subflows.
+fn subflows(check: &mut Check<'_>, number: usize, flow: &Flow, multipath: &Multipath) {
+    let at = entry("flow", number, &["multipath"]);
+    if !matches!(flow.app, App::Bulk | App::Transfer) || flow.transport() != Transport::Tcp {
+        let message = format!("`multipath` does not go with app = \"{}\"", flow.app.name());
+        let help = "it carries app = \"bulk\" and app = \"transfer\", over TCP";
+        check.error(&at, message, help);
+    }
+    if !(1..=MOST_SUBFLOWS).contains(&multipath.paths.len()) {
+        let at = entry("flow", number, &["multipath", "paths"]);
+        let message = format!("`paths` has {} entries", multipath.paths.len());
+        check.error(&at, message, format!("one for each subflow, at most {MOST_SUBFLOWS}"));
+    }
+    if check.scenario.fast_forward {
+        let message =
+            "`fast_forward` cannot go with `multipath`, whose windows depend on each other for long";
+        check.error(&at, message, "leave one of them out");
+    }
+}
