@@ -730,6 +730,11 @@ class Flow(Part):
         to: The node that receives, or a host group of the topology such as "right".
         pattern: Which hosts of two groups send to each other. Default: "all-to-all" for arrivals, "turns" for the
             others.
+        via: Nodes that the flow passes on its way, in order; acknowledgements and all else from `to` pass them the
+            other way round. From node to node it takes the link between them, or the best route where there is none.
+            Default: the best route, as `routing` says.
+        multipath: Over several paths at the same time, as Multipath TCP: app is "bulk" or "transfer". Each subflow has
+            rows of its own in the results.
         count: How many such flows, as `pattern` counts them. Default 1. At least 1 and at most 100000.
         app: What the flow sends. Default bulk.
         transport: What carries it. Default: udp for cbr, onoff and media, tcp for the others.
@@ -796,6 +801,8 @@ class Flow(Part):
     to: str
     name: str | None = None
     pattern: Pattern | None = None
+    via: Sequence[str] | None = None
+    multipath: Multipath | Mapping[str, Any] | None = None
     count: int | None = None
     app: App | None = None
     transport: Transport | None = None
@@ -1248,6 +1255,24 @@ class LeoRadio(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Lia(Part):
+    """LIA (RFC 6356): the subflows of a multipath connection take together what one TCP would; without `multipath` it
+    is Reno.
+
+    Attributes:
+        counting: What an acknowledgement counts for when the window grows. Default bytes.
+        limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
+            for no limit, as in Linux. After a time-out a limit is 1. Default 0.
+        hystart: What ends slow start before a loss does. Default no.
+    """
+
+    KIND: ClassVar[str | None] = "lia"
+    counting: AckCounting | None = None
+    limit: int | None = None
+    hystart: Hystart | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Link(Part):
     """A link between two nodes, written `[[link]]`. Nodes exist by being named. `between` makes a duplex link, two one-
     way links named "a>b" and "b>a". Every option, `loss`, `jitter` and `trace` too, holds in both directions, each with
@@ -1441,6 +1466,22 @@ class Lp(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Multipath(Part):
+    """A TCP flow over several paths at the same time, as Multipath TCP has it (RFC 8684).
+
+    Attributes:
+        paths: A subflow for each entry: the nodes that it passes, in order, as for `via`. An empty entry is the best
+            route, or by `routing` one of several as good. One to eight entries. The first subflow opens the connection;
+            the others join when that is open.
+        scheduler: Which subflow carries the next piece of data. Default minrtt.
+    """
+
+    KIND: ClassVar[str | None] = None
+    paths: Sequence[Sequence[str]]
+    scheduler: Scheduler | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Nice(Part):
     """TCP Nice (Venkataramani, Kokku and Dahlin 2002).
 
@@ -1568,6 +1609,24 @@ class Nv(Part):
     recover_growth: int | None = None
     raise_growth: int | None = None
     base_rtt: Time | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Olia(Part):
+    """OLIA (Khalili et al. 2012): the subflows of a multipath connection take together what one TCP would, and leave
+    congested paths; without `multipath` it is Reno.
+
+    Attributes:
+        counting: What an acknowledgement counts for when the window grows. Default bytes.
+        limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
+            for no limit, as in Linux. After a time-out a limit is 1. Default 0.
+        hystart: What ends slow start before a loss does. Default no.
+    """
+
+    KIND: ClassVar[str | None] = "olia"
+    counting: AckCounting | None = None
+    limit: int | None = None
+    hystart: Hystart | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -2120,8 +2179,9 @@ class Tcp(Part):
             64s with `1988-tahoe`, `1990-reno`, `1999-newreno`; 60s with `ns2-sack1`.
         initial_rto: Retransmission time-out before the first RTT sample (RFC 6298 section 2.1). Above 0s, not above
             `max_rto`. Default 1s; 6s with `1988-tahoe`, `1990-reno`; 3s with `1999-newreno`, `ns2-sack1`.
-        tick: Granularity of the retransmission timer: time-outs are rounded up to a multiple of it; 0s for none.
-            Default 0s; 500ms with `1988-tahoe`, `1990-reno`; 10ms with `ns2-sack1`.
+        tick: Granularity of the retransmission timer: time-outs are rounded up to a multiple of it; 0s for none. RACK's
+            timer waits for 2 ms more and the end of a tick, as in Linux. Default 0s; 500ms with `1988-tahoe`,
+            `1990-reno`; 10ms with `ns2-sack1`.
         heartbeat: Whether time-outs end with a beat of a clock of period `tick` (BSD's slow timer), so that a time-out
             of n ticks ends with the n-th beat. Each flow's clock has a random phase. Without it, a time-out lasts whole
             ticks from when it was set. Default false.
@@ -2141,6 +2201,9 @@ class Tcp(Part):
         receive_buffer: Receive buffer: the largest window that is advertised, rounded down to the window scale. No
             16-bit window scaled by 14 is larger than 1073725440 bytes (RFC 7323). 1B to 1073725.44kB. Default 32MiB;
             65535B with `1988-tahoe`, `1990-reno`; 1GB with `ns2-sack1`.
+        receive_ssthresh: Window that is advertised at first (Linux rcv_ssthresh: 65535 bytes). Each segment that
+            arrives opens it by two full ones, up to `receive_buffer`, and until then all are acknowledged one by one.
+            Without it the whole buffer is advertised at once. Above 0B.
         rledbat: Whether this end, as a receiver, keeps the sender from filling the path's queue, by the window that it
             advertises (rLEDBAT, RFC 9840), and by which rule; needs `timestamps`. Default no.
         send_buffer: Send buffer: how much the application may have written that is not yet acknowledged. Without it
@@ -2193,6 +2256,7 @@ class Tcp(Part):
     saved_cwnd: Window | None = None
     saved_rtt: Time | None = None
     receive_buffer: Size | None = None
+    receive_ssthresh: Size | None = None
     rledbat: Rledbat | None = None
     send_buffer: Size | None = None
     mss: Size | None = None
@@ -2512,6 +2576,7 @@ Readiness: TypeAlias = int | str | Ready | Mapping[str, Any]
 Expect: TypeAlias = int | str
 StopSignal: TypeAlias = Literal["TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL"]
 Pattern: TypeAlias = Literal["turns", "permutation", "all-to-all", "incast", "random"]
+Scheduler: TypeAlias = Literal["minrtt", "roundrobin", "redundant"]
 App: TypeAlias = (
     Literal["bulk", "transfer", "cbr", "poisson", "onoff", "media", "cap", "treno", "arrivals", "web", "request", "discard", "echo", "source", "http"]
 )
@@ -2557,13 +2622,15 @@ CcKind: TypeAlias = (
     | Dctcp
     | Prague
     | Fixed
+    | Lia
+    | Olia
     | Gcc
     | Scream
     | CustomCc
     | Mapping[str, Any]
 )
 Cc: TypeAlias = (
-    Literal["reno", "cubic", "vegas", "bic", "htcp", "westwood", "highspeed", "scalable", "illinois", "veno", "yeah", "hybla", "cdg", "nv", "compound", "ledbat", "ledbat++", "lp", "nice", "bbr", "bbr3", "dctcp", "prague", "fixed", "gcc", "scream"]
+    Literal["reno", "cubic", "vegas", "bic", "htcp", "westwood", "highspeed", "scalable", "illinois", "veno", "yeah", "hybla", "cdg", "nv", "compound", "ledbat", "ledbat++", "lp", "nice", "bbr", "bbr3", "dctcp", "prague", "fixed", "lia", "olia", "gcc", "scream"]
     | str
     | CcKind
 )
@@ -2661,6 +2728,7 @@ __all__ = [
     "Ledbat",
     "LedbatPlusPlus",
     "LeoRadio",
+    "Lia",
     "Link",
     "LinkOptions",
     "LinkRecordKind",
@@ -2669,12 +2737,14 @@ __all__ = [
     "Loss",
     "Lp",
     "LpVariant",
+    "Multipath",
     "Nice",
     "NiceVariant",
     "NoJitter",
     "NoLoss",
     "NormalJitter",
     "Nv",
+    "Olia",
     "OvertakingJitter",
     "ParetoDistribution",
     "ParetoJitter",
@@ -2705,6 +2775,7 @@ __all__ = [
     "Routing",
     "RtoVariance",
     "Scalable",
+    "Scheduler",
     "Scream",
     "ScreamEcn",
     "Sfq",

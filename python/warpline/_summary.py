@@ -35,7 +35,7 @@ GroupSummary = TypedDict(
         "app": str,
         # Congestion control, or the transport where there is none.
         "cc": str,
-        # Number of flows.
+        # Number of flows; the subflows of a multipath connection are one.
         "flows": int,
         # Unique application bits delivered per second of the measured part of the run.
         "goodput_bps": float,
@@ -71,7 +71,7 @@ GroupSummary = TypedDict(
         "transfers_completed": int,
         # Mean completion time in seconds, over all completed transfers.
         "completion_mean_s": float | None,
-        # Unique application bytes delivered after warm-up.
+        # Unique application bytes delivered after warm-up; of a subflow, those that it was the first to bring.
         "delivered_bytes": int,
         # Longest time without new application bytes delivered, from its start to its end, in steps of the sampling
         # interval; pauses of the application count, too. Absent for what real programs send, where time was skipped,
@@ -128,6 +128,10 @@ FlowRow = TypedDict(
         # Application: bulk, transfer, cbr, messages, web and so on; "program" for traffic of real programs among
         # themselves.
         "app": str,
+        # Nodes that the scenario lets it pass (`via`), with " > " between them; absent where it says none.
+        "via": str | None,
+        # Name of the multipath connection that it is a subflow of; absent for other flows.
+        "connection": str | None,
         # Transport: tcp or udp; for programs also icmp, or the number of another protocol.
         "transport": str,
         # Congestion control; absent for UDP, and where it is a real program's.
@@ -145,10 +149,12 @@ FlowRow = TypedDict(
         "sent_bytes": int,
         # Packets that carried bytes that had been sent before.
         "retransmitted_packets": int,
-        # Unique application bytes delivered after warm-up.
+        # Unique application bytes delivered after warm-up; of a subflow, those that it was the first to bring.
         "delivered_bytes": int,
         # Unique application bytes delivered per second after warm-up.
         "goodput_bps": float,
+        # Goodput of the multipath connection that it is a subflow of: the sum over its subflows.
+        "connection_goodput_bps": float | None,
         # Wire bytes sent per second after warm-up.
         "throughput_bps": float,
         # Packets declared lost by the sender; for UDP, gaps seen by the receiver.
