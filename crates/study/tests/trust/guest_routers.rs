@@ -234,7 +234,8 @@ fn packets_from_several_links_keep_their_places_in_a_router() {
     let out = tempfile::tempdir().unwrap();
     let out = out.path().join("run");
     let Some(outcome) = simulate(&text.replace("warmup = \"3s\"", ""), Some(&out)) else { return };
-    let flows: Vec<_> = outcome.summary.flows.iter().filter(|flow| flow.cc.as_deref() == Some("cubic")).collect();
+    let flows: Vec<_> =
+        outcome.summary.flows.iter().filter(|flow| flow.cc.as_deref() == Some("cubic")).collect();
     let again: u64 = flows.iter().map(|flow| flow.retransmitted_packets).sum();
     let drops = shown(&out, "server", "drops").as_u64().unwrap();
     // Whatever is sent again was dropped: nothing comes out of order.
