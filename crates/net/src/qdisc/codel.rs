@@ -68,13 +68,7 @@ impl Law {
 
 impl Control {
     /// The head of the queue, and whether its delay allows dropping it (`dodequeue`).
-    fn head(
-        &mut self,
-        law: &Law,
-        now: Timestamp,
-        fifo: &mut Fifo,
-        elsewhere: u64,
-    ) -> Option<(Queued, bool)> {
+    fn head(&mut self, law: &Law, now: Timestamp, fifo: &mut Fifo, elsewhere: u64) -> Option<(Queued, bool)> {
         let packet = fifo.pop()?;
         let sojourn = now.saturating_since(packet.arrived);
         if sojourn < law.target || fifo.backlog().1 + elsewhere <= u64::from(law.mtu) {

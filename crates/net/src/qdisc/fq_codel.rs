@@ -73,7 +73,8 @@ impl Qdisc for FqCodel {
 
     fn dequeue(&mut self, now: Timestamp, dropped: &mut Dropped) -> Option<Queued> {
         let law = &self.law;
-        self.flows.dequeue(|flow, elsewhere| flow.control.dequeue(law, now, &mut flow.fifo, elsewhere, dropped))
+        self.flows
+            .dequeue(|flow, elsewhere| flow.control.dequeue(law, now, &mut flow.fifo, elsewhere, dropped))
     }
     #[inline]
     fn backlog(&self) -> (u32, u64) {
