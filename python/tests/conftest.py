@@ -34,6 +34,12 @@ needs_guests = pytest.mark.skipif(
 needs_live = pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="live: network namespaces")
 
 
+def code_of_chapter(name: str) -> str:
+    """The Python code of a chapter of the book, its blocks one after the other."""
+    chapter = (pathlib.Path(__file__).parents[2] / "docs" / "src" / name).read_text(encoding="utf-8")
+    return "\n".join(part.partition("```")[0] for part in chapter.split("```python\n")[1:])
+
+
 def skip_fails(report: pytest.TestReport | pytest.CollectReport, ci: bool) -> None:
     """With CI=true, turns a skipped test into a failed one, unless the reason begins with a name on the list."""
     if not (ci and report.skipped) or hasattr(report, "wasxfail"):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import warpline
+from conftest import code_of_chapter, needs_guests
 
 
 class Stubborn(warpline.CongestionControl):
@@ -49,3 +51,12 @@ def test_an_exception_of_an_algorithm_is_passed_on() -> None:
 def test_an_evaluation_that_is_stopped_is_a_run_error() -> None:
     with pytest.raises(warpline.RunError, match="stopped"):
         warpline.evaluate("reno", quick=True, only=["losses", "itself"], progress=lambda count, of: False)
+
+
+@needs_guests
+def test_the_chapter_from_an_idea_to_a_verdict_finds_what_it_says() -> None:
+    namespace: dict[str, Any] = {"__name__": "chapter"}
+    exec(compile(code_of_chapter("idea-to-verdict.md"), "idea-to-verdict.md", "exec"), namespace)
+    verdicts = namespace["evaluation"].verdicts
+    missed = sorted(name for name, verdict in verdicts.items() if verdict == "missed")
+    assert (missed, len(verdicts)) == (["reordering", "short-flows", "varying-delay"], 23)

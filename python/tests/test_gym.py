@@ -27,7 +27,7 @@ from warpline import Interval
 from warpline.gym import Interface, Utility
 from warpline.gym._interface import Observer
 
-from conftest import child_environment, dumbbell, needs_guests, needs_live
+from conftest import child_environment, code_of_chapter, dumbbell, needs_guests, needs_live
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 ID = "Warpline/Congestion-v0"
@@ -479,10 +479,8 @@ def test_the_trained_policy_is_better_than_cubic(monkeypatch: pytest.MonkeyPatch
 @needs_guests
 @needs_live
 def test_the_code_of_the_chapter_runs() -> None:
-    chapter = (EXAMPLES.parent / "docs/src/gym.md").read_text(encoding="utf-8")
-    blocks = [part.partition("```")[0] for part in chapter.split("```python\n")[1:]]
     # Short runs, since there is a live one among them.
-    code = "\n".join(blocks).replace('duration="20s"', 'duration="2s"').replace("seeds=range(3)", "seeds=[1]")
+    code = code_of_chapter("gym.md").replace('duration="20s"', 'duration="2s"').replace("seeds=range(3)", "seeds=[1]")
     namespace: dict[str, Any] = {"__name__": "chapter"}
     exec(compile(code, "gym.md", "exec"), namespace)
     assert None not in namespace["table"]["goodput_bps"]
