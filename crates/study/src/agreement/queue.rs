@@ -52,9 +52,9 @@ const KINDS: &[Kind] = &[
     },
     Kind {
         name: "red",
-        // tc computes the weight from burst, min and avpkt: 2^-7.
-        linux: "red limit 360000 min 30000 max 90000 avpkt 1000 burst 55 probability 0.02 bandwidth {rate}mbit",
-        model: r#"{ kind = "red", limit = "360kB", min_threshold = "30kB", max_threshold = "90kB", max_probability = 0.02, weight = 0.0078125, gentle = false }"#,
+        // tc computes the weight from burst, min and avpkt: 2^-6. Linux does not scale the probability by a packet's size, so the mean is a full packet.
+        linux: "red limit 360000 min 30000 max 90000 avpkt 1514 burst 55 probability 0.02 bandwidth {rate}mbit",
+        model: r#"{ kind = "red", limit = "360kB", min_threshold = "30kB", max_threshold = "90kB", max_probability = 0.02, weight = 0.015625, mean_packet = "1514B", gentle = false }"#,
         shapes: false,
     },
     Kind { name: "pie", linux: "pie", model: r#""pie""#, shapes: false },
