@@ -19,7 +19,8 @@ leave_out() {
 
 if [[ $("$deny" --version 2>/dev/null) != "cargo-deny $version" ]]; then
     echo "Installing cargo-deny $version into target/tools"
-    cargo install cargo-deny --version "$version" --locked --quiet --root "$tools" ||
+    # Without optimisation, which would take longer than it saves.
+    cargo install cargo-deny --version "$version" --locked --quiet --debug --root "$tools" ||
         leave_out "cargo-deny $version could not be installed"
 fi
 cargo fetch --locked --quiet
