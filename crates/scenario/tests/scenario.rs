@@ -42,7 +42,8 @@ fn every_example_loads_and_is_named_after_its_file() {
         let scenario = Scenario::load(&path, &[]).unwrap_or_else(|errors| panic!("{errors}"));
         assert_eq!(Some(scenario.name.as_str()), path.file_stem().and_then(|s| s.to_str()));
         let expanded = scenario.expand();
-        let wanted: u32 = scenario.flow.iter().map(|f| f.count).sum();
+        let subflows = |flow: &Flow| flow.multipath.as_ref().map_or(1, |own| own.paths.len() as u32);
+        let wanted: u32 = scenario.flow.iter().map(|flow| flow.count * subflows(flow)).sum();
         // Some patterns count rounds.
         let rounds = |flow: &Flow| matches!(flow.pattern(), Pattern::Permutation | Pattern::AllToAll);
         let plain = !scenario.flow.iter().any(rounds);
