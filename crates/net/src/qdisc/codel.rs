@@ -3,8 +3,10 @@
 //! Beyond the pseudocode of the RFC: a hard limit on arrival (the RFC leaves the buffer's size open), and ECN marking as in
 //! Linux: where a packet would be dropped but is ECN-capable, it is marked and sent instead; `drop_next` advances all the same.
 //!
-//! Departure: a queue that runs dry without a drop is not taken for one below the target (`first_above_time`), as in Linux (`codel_dequeue`). It
-//! matters in FQ-CoDel only, where a flow's queue runs dry while others are full; else the next packet waits alone, and resets it. Linux computes 1/sqrt(count) by a Newton step in 16 bits; here it is exact to a nanosecond.
+//! Departures:
+//! - A queue that runs dry without a drop keeps its `first_above_time`, as in Linux (`codel_dequeue`). This matters in FQ-CoDel only, where a
+//!   flow's queue runs dry while others are full. In a single queue the next packet waits alone, which resets it.
+//! - Linux computes 1/sqrt(count) by a Newton step in 16 bits; here it is exact to a nanosecond.
 
 use warpline_core::parameter::Parameters;
 use warpline_core::record::DropReason;

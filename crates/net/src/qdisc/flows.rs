@@ -109,8 +109,8 @@ impl<T> Flows<T> {
         }
     }
 
-    /// The next packet: `take` takes it out of the queue whose turn it is, and may take others away. It is told how many bytes are in all other
-    /// queues.
+    /// The next packet. `take` removes it from the queue whose turn it is, and may drop others there. Its second argument is how many bytes wait in
+    /// all other queues.
     pub(crate) fn dequeue(
         &mut self,
         mut take: impl FnMut(&mut Flow<T>, u64) -> Option<Queued>,

@@ -1,8 +1,8 @@
 //! A connection over several TCP subflows, as Multipath TCP has it (RFC 8684): one stream of data, cut into pieces that take different paths, and
 //! put together again at the other end.
 //!
-//! Each subflow is a [`Connection`](crate::tcp::Connection) of its own, with its own sequence numbers, losses and congestion control. Its owner
-//! drives it, and tells what happens to it here. A [`Sender`] says which piece of the data is to be written to which subflow; a [`Receiver`]
+//! Each subflow is a [`Connection`](crate::tcp::Connection) of its own, with its own sequence numbers, losses and congestion control. Whoever
+//! owns the subflows runs them, and reports here what happens on each. A [`Sender`] says which piece of the data is to be written to which subflow; a [`Receiver`]
 //! learns the mapping of each piece (which RFC 8684 section 3.3 puts into the segments, as an option), and delivers the data in order. Neither does
 //! I/O or reads a clock.
 //!
@@ -30,7 +30,7 @@
 //! Departures from RFC 8684 and Linux: keys, tokens and checksums have no counterpart, and neither have backup subflows. The options take no bytes
 //! of segments. Data acknowledgements are those that arrive with an acknowledgement of new data on a subflow. Linux also sends what blocks the receive
 //! window on another subflow before any time-out, and slows the subflow that blocks it ("opportunistic retransmission" and "penalisation",
-//! Raiciu et al., NSDI 2012): not here.
+//! Raiciu et al., NSDI 2012, which could not be read): not here.
 
 mod intervals;
 mod receiver;

@@ -24,7 +24,7 @@ was stopped goes on where it was. Linux's are made again if the scenario or the
 kernel changes, the model's also if the program does.
 
 Guests need Debian's package user-mode-linux: warpline doctor says whether it is
-installed. The whole study takes about an hour on two cores.
+installed. The whole study takes some hours on two cores.
 
 Examples:
   warpline study agreement --quick
