@@ -10,9 +10,11 @@
 //! where no RTT was smaller for ten seconds, has four segments in flight for 200 ms and a round trip. `control` makes the pacing rate and the
 //! window of all that. Losses change neither the rate nor, after recovery, the window.
 //!
-//! Departures: bytes and exact times and gains, where Linux counts segments, clock ticks and 256ths. There is no segmentation offload here, and
-//! no queue of segments in the host that wait for their departure. The window allows for three such large segments all the same, so that it is
-//! that of Linux ([`BbrParams::quantum`]); and what is in flight is in the network. Losses that a timer finds count at the next acknowledgement,
+//! Segments leave in bursts, as the large ones of a host with segmentation offload do (Linux tcp_tso_autosize; [`BbrParams::quantum`]).
+//!
+//! Departures: bytes and exact times and gains, where Linux counts segments, clock ticks and 256ths. On paths with a smallest RTT below 6 ms Linux
+//! makes bursts larger than here (tcp_tso_rtt_log). No queue of segments in the host waits for its departure: what is in flight is in the network.
+//! Losses that a timer finds count at the next acknowledgement,
 //! where Linux only adds them to the total. An acknowledgement of nothing new changes nothing. Without a smallest RTT, the window's target is the
 //! initial window of the connection, not ten segments.
 
@@ -61,8 +63,8 @@ pub struct BbrParams {
     /// How long PROBE_RTT lasts, and a round trip at least.
     #[parameter(default = TimeDelta::from_millis(200), above = TimeDelta::ZERO)]
     pub probe_rtt: TimeDelta,
-    /// Data that a host with segmentation offload sends at once, as a time at the pacing rate. The window allows for three such bursts, of two
-    /// segments at least.
+    /// Data that is sent at one moment, as a time at the pacing rate: two segments at least, or one below 1.2 Mbit/s, and 64 KiB at most. The
+    /// window allows for three such bursts.
     #[parameter(default = TimeDelta::from_millis(1))]
     pub quantum: TimeDelta,
     /// Whether the window allows for acknowledgements that come together.
@@ -340,6 +342,10 @@ impl CongestionControl for Bbr {
     }
     fn paces_payload(&self) -> bool {
         true
+    }
+    #[inline]
+    fn send_quantum(&self) -> u64 {
+        self.burst()
     }
     fn on_mss(&mut self, change: &MssChange) {
         self.mss = change.after.mss.clamp(1, 1 << 20);

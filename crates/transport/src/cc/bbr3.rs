@@ -13,8 +13,7 @@
 //! Not from it: precautionary probes, and PROBE_RTT only when the smallest RTT expires.
 //!
 //! Departures: ECN is left out, as in the draft (Linux' BBR 3 answers to the marks of data centres). As in Linux, an acknowledgement that shows
-//! losses counts as one lost range. Whether there is SACK is not known here: without it, a loss counts by its share as with it. There is no
-//! segmentation offload here, but the window allows for it all the same, so that it is that of Linux ([`Bbr3Params::quantum`]). What one
+//! losses counts as one lost range. Whether there is SACK is not known here: without it, a loss counts by its share as with it. What one
 //! acknowledgement delivers counts only after the losses that it shows. What an undo restores is saved once for each episode of recovery, and
 //! not at the first loss of each round trip: the losses that end a probe would make it forget the probe.
 
@@ -75,8 +74,8 @@ pub struct Bbr3Params {
     /// Up to so much is added to that at random.
     #[parameter(default = TimeDelta::from_secs(1))]
     pub probe_wait_spread: TimeDelta,
-    /// Data that a host with segmentation offload sends at once, as a time at the pacing rate. The window holds three such bursts, of two
-    /// segments at least.
+    /// Data that is sent at one moment, as a time at the pacing rate: two segments at least, and 64 KiB at most. The window holds three such
+    /// bursts.
     #[parameter(default = TimeDelta::from_millis(1))]
     pub quantum: TimeDelta,
 }
@@ -318,6 +317,10 @@ impl CongestionControl for Bbr3 {
     }
     fn paces_payload(&self) -> bool {
         true
+    }
+    #[inline]
+    fn send_quantum(&self) -> u64 {
+        self.burst()
     }
     fn on_mss(&mut self, change: &MssChange) {
         self.mss = change.after.mss.clamp(1, 1 << 20);

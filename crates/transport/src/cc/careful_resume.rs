@@ -214,6 +214,9 @@ impl CongestionControl for CarefulResume {
     fn paces_payload(&self) -> bool {
         matches!(self.stage, Stage::Unvalidated { .. }) || self.inner.paces_payload()
     }
+    fn send_quantum(&self) -> u64 {
+        if matches!(self.stage, Stage::Unvalidated { .. }) { 0 } else { self.inner.send_quantum() }
+    }
     fn governs_recovery(&self) -> bool {
         matches!(self.stage, Stage::Retreat { .. }) || self.inner.governs_recovery()
     }

@@ -110,6 +110,10 @@ impl CongestionControl for Controller {
         each!(self, algorithm => algorithm.paces_payload())
     }
     #[inline]
+    fn send_quantum(&self) -> u64 {
+        each!(self, algorithm => algorithm.send_quantum())
+    }
+    #[inline]
     fn min_burst(&self) -> u32 {
         each!(self, algorithm => algorithm.min_burst())
     }

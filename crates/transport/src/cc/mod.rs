@@ -245,6 +245,11 @@ pub trait CongestionControl: std::fmt::Debug + Send {
     fn paces_payload(&self) -> bool {
         false
     }
+    /// Bytes that may leave at one moment where an algorithm gives a [`pacing_rate`](Self::pacing_rate), as the large segments of a host with
+    /// segmentation offload do (draft-ietf-ccwg-bbr, C.send_quantum). One segment may in any case.
+    fn send_quantum(&self) -> u64 {
+        0
+    }
     /// Segments to send together while the window is below two segments. After such a burst of n segments, the
     /// connection waits for `n * srtt * mss / cwnd`. TCP Nice sends pairs, so that a receiver that delays its
     /// acknowledgements answers at once, and its delay is not taken for a queue.

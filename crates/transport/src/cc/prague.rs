@@ -10,7 +10,7 @@
 //! * Round trips below the virtual one, 25 ms: some rounds after slow start, growth is less by the square of how much shorter the round
 //!   trip is, so that the rate grows as with the virtual one; and alpha moves and marks count once per virtual round trip: the
 //!   first mark after one, where Linux waits for the next episode, which may be a round trip later.
-//! * Segments are paced at a window per round trip, and at two in slow start.
+//! * Segments are paced at a window per round trip, and at two in slow start. What a quarter of a millisecond sends leaves at one moment.
 //! * A loss halves the window, and so does a time-out, after which it is one segment. Nothing grows in recovery.
 //! * It runs with Accurate ECN and ECT(1), which its connection negotiates without being asked to. Where the other side knows no AccECN, it is
 //!   Reno, and its packets say ECT(0).
@@ -52,6 +52,9 @@ pub struct PragueParams {
     /// Round trips after slow start from which on that holds.
     #[parameter(default = 4)]
     pub rtt_transition: u32,
+    /// Data that is sent at one moment, as a time at the pacing rate: one segment at least.
+    #[parameter(default = TimeDelta::from_micros(244))]
+    pub quantum: TimeDelta,
 }
 
 /// Prague's congestion control.
@@ -75,6 +78,7 @@ pub struct Prague {
     /// Bytes by which the window has grown beyond the whole ones.
     fraction: f64,
     pacing: Rate,
+    quantum: TimeDelta,
 }
 
 impl BuiltIn for Prague {
@@ -94,6 +98,7 @@ impl BuiltIn for Prague {
             too_soon: false,
             fraction: 0.0,
             pacing: UNPACED,
+            quantum: params.quantum,
         }
     }
 }
@@ -241,6 +246,9 @@ impl CongestionControl for Prague {
     }
     fn pacing_rate(&self) -> Option<Rate> {
         Some(self.pacing)
+    }
+    fn send_quantum(&self) -> u64 {
+        (self.pacing.as_bps() as f64 / 8.0 * self.quantum.as_secs_f64()) as u64
     }
     fn ecn_need(&self) -> EcnNeed {
         EcnNeed::L4s

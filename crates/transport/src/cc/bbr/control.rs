@@ -44,8 +44,8 @@ impl Bbr {
 
     // ---- What is to be in flight ----
 
-    /// Bytes that a host with segmentation offload sends at once.
-    fn burst(&self) -> u64 {
+    /// Bytes that may leave at one moment.
+    pub(super) fn burst(&self) -> u64 {
         let least = if self.pacing < SLOW { 1 } else { 2 };
         let bytes = ((self.pacing * self.params.quantum.as_secs_f64()) as u64).min(MAX_BURST);
         (bytes / self.mss).clamp(least, MAX_BURST_SEGMENTS) * self.mss

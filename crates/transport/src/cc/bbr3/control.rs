@@ -59,11 +59,15 @@ impl Bbr3 {
         (gain * (bandwidth * self.min_rtt.as_secs_f64())).min(MAX_WINDOW as f64) as u64
     }
 
+    /// Bytes that may leave at one moment.
+    pub(super) fn burst(&self) -> u64 {
+        let bytes = (self.pacing * self.params.quantum.as_secs_f64()) as u64;
+        bytes.min(MAX_BURST).max(2 * self.mss)
+    }
+
     /// `bytes`, or three bursts, or four segments: whatever is most.
     fn roomy(&self, bytes: u64) -> u64 {
-        let burst = (self.pacing * self.params.quantum.as_secs_f64()) as u64;
-        let burst = burst.min(MAX_BURST).max(2 * self.mss);
-        let room = bytes.max(3 * burst).max(MIN_SEGMENTS * self.mss);
+        let room = bytes.max(3 * self.burst()).max(MIN_SEGMENTS * self.mss);
         if self.state == State::Up { room.saturating_add(2 * self.mss) } else { room }
     }
 

@@ -1,13 +1,16 @@
-//! Pacing: when the next segment may leave, at a rate (Linux `tcp_update_pacing_rate`) or in bursts of a window below one
-//! segment (TCP Nice section 4: pairs).
+//! Pacing: when the next segment may leave, at a rate (Linux `tcp_update_pacing_rate`), where some may leave together (Linux
+//! `tcp_tso_autosize`), or in bursts of a window below one segment (TCP Nice section 4: pairs).
 
 use warpline_core::{TimeDelta, Timestamp};
 
 /// The gate of one connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pacer {
-    /// Nothing leaves before.
+    /// Nothing leaves before, except with what left last.
     pub next: Timestamp,
+    /// Bytes that may still leave together with what left at `together_at`.
+    together: u64,
+    together_at: Timestamp,
     /// Segments of the current burst that may still leave; only for windows below one segment.
     burst_left: u32,
     /// When the last burst ended, and until when the gate is closed for it.
@@ -19,12 +22,20 @@ impl Pacer {
     /// Whether a segment may leave.
     #[inline]
     pub(super) fn is_open(&self, now: Timestamp) -> bool {
-        now >= self.next
+        now >= self.next || (self.together > 0 && now == self.together_at)
     }
 
-    /// A segment left that takes `span` at the pacing rate. Unused time is not saved up.
+    /// A segment of `bytes` left that takes `span` at the pacing rate. Segments of up to `quantum` bytes may leave at one moment; the gate is
+    /// then closed for as long as all of them take. Unused time is not saved up.
     #[inline]
-    pub(super) fn on_sent(&mut self, now: Timestamp, span: TimeDelta) {
+    pub(super) fn on_sent(&mut self, now: Timestamp, span: TimeDelta, bytes: u64, quantum: u64) {
+        if now >= self.next {
+            (self.together, self.together_at) = (quantum, now);
+        }
+        self.together = self.together.saturating_sub(bytes);
+        if self.together < bytes {
+            self.together = 0;
+        }
         self.next = self.next.max(now) + span;
     }
 
@@ -83,10 +94,28 @@ mod tests {
     fn unused_time_is_not_saved_up() {
         let mut pacer = Pacer::default();
         let now = Timestamp::from_secs(1);
-        pacer.on_sent(now, TimeDelta::from_millis(1));
+        pacer.on_sent(now, TimeDelta::from_millis(1), 1000, 0);
         assert!(!pacer.is_open(now));
         let late = Timestamp::from_secs(2);
-        pacer.on_sent(late, TimeDelta::from_millis(1));
+        pacer.on_sent(late, TimeDelta::from_millis(1), 1000, 0);
         assert_eq!(pacer.next, late + TimeDelta::from_millis(1));
+    }
+
+    #[test]
+    fn what_fits_into_the_quantum_leaves_together_and_takes_its_time_together() {
+        let mut pacer = Pacer::default();
+        let (now, span) = (Timestamp::from_secs(1), TimeDelta::from_millis(1));
+        for left in [2, 1, 0] {
+            assert!(pacer.is_open(now));
+            pacer.on_sent(now, span, 1000, 3999);
+            assert_eq!(pacer.is_open(now), left > 0, "3999 bytes hold three segments");
+        }
+        assert_eq!(pacer.next, now + span * 3);
+        // What the window cut short does not go on later.
+        let next = pacer.next;
+        pacer.on_sent(next, span, 1000, 3999);
+        assert!(pacer.is_open(next));
+        assert!(!pacer.is_open(next + TimeDelta::from_nanos(1)));
+        assert!(pacer.is_open(next + span));
     }
 }

@@ -246,7 +246,7 @@ impl<C: CongestionControl> Sender<C> {
             span = span.max(cap.time_for(wire));
         }
         if !span.is_zero() {
-            self.pacer.on_sent(now, span);
+            self.pacer.on_sent(now, span, u64::from(segment.len), self.cc.send_quantum());
         }
     }
 
