@@ -32,6 +32,7 @@ mod fifo;
 mod flows;
 mod limit;
 mod protection;
+mod root;
 #[cfg(test)]
 mod tests;
 
