@@ -352,6 +352,11 @@ impl Arena {
         self.slots[index.index()].0.size
     }
 
+    /// A packet's traffic class.
+    pub(crate) fn class(&self, index: SlotId) -> u8 {
+        self.slots[index.index()].0.class
+    }
+
     /// A packet's ECN field.
     pub(crate) fn ecn(&self, index: SlotId) -> Ecn {
         self.slots[index.index()].0.ecn

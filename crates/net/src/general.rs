@@ -10,7 +10,7 @@ use crate::far::{Far, Noted};
 use crate::fate::{Fate, Fates};
 use crate::hops::{HopId, Hops};
 use crate::jitter::JitterModel;
-use crate::pfc::Pfc;
+use crate::pfc::{Obeyed, Pfc};
 use crate::qdisc::{AnyQdisc, Dropped, Headers, Qdisc, Queued, Verdict};
 use crate::radio::Aggregator;
 use crate::schedule::Steps;
@@ -113,8 +113,17 @@ pub(crate) struct Step<'a> {
     pub(crate) records: &'a mut Vec<LinkRecord>,
     /// Notes the packets put onto the wire of a link whose far end is not like others.
     pub(crate) noted: &'a mut Vec<Noted>,
-    /// Notes the packets that have left a node with priority flow control: the hop after the link, and the size.
-    pub(crate) left: &'a mut Vec<(HopId, u32)>,
+    /// Notes the packets that have left a node with priority flow control.
+    pub(crate) left: &'a mut Vec<Left>,
+}
+
+/// A packet that has left a node with priority flow control.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Left {
+    /// The hop after the link that it has crossed.
+    pub(crate) after: HopId,
+    pub(crate) class: u8,
+    pub(crate) size: u32,
 }
 
 /// Sorted and separate outages: empty ones are left out, and those that meet or overlap become one.
@@ -200,7 +209,7 @@ impl General {
     }
     /// Whether it may not begin a transmission.
     fn is_stopped(&self) -> bool {
-        self.down || self.pfc.as_ref().is_some_and(|pfc| pfc.paused().is_some())
+        self.down || self.pfc.as_ref().is_some_and(|pfc| pfc.stops_all())
     }
     /// Whether its queue goes by headers.
     pub(crate) fn reads_headers(&self) -> bool {
@@ -267,8 +276,7 @@ impl General {
 
     pub(crate) fn stats(&self, now: Timestamp) -> LinkStats {
         let (backlog_packets, backlog_bytes) = self.qdisc.backlog();
-        let pause = self.pfc.as_ref().and_then(|pfc| pfc.paused());
-        let pause = pause.map_or(TimeDelta::ZERO, |since| now.saturating_since(since));
+        let pause = self.pfc.as_ref().map_or(TimeDelta::ZERO, |pfc| pfc.paused_for(now));
         let paused_time = self.stats.paused_time + pause;
         LinkStats { backlog_packets, backlog_bytes, paused_time, ..self.stats }
     }
@@ -321,7 +329,11 @@ impl General {
     /// A packet is no longer at the near end.
     fn note_left(&self, step: &mut Step<'_>, slot: SlotId) {
         if self.counts_sources {
-            step.left.push((step.arena.hop(slot), step.arena.size(slot)));
+            step.left.push(Left {
+                after: step.arena.hop(slot),
+                class: step.arena.class(slot),
+                size: step.arena.size(slot),
+            });
         }
     }
 
@@ -618,11 +630,17 @@ impl General {
     /// The link goes down or comes up again, or begins or ends a pause. A packet in transmission is finished.
     pub(crate) fn switch(&mut self, mut step: Step<'_>) -> Announce {
         let control = self.switch_outage(&mut step);
-        let (begun, ended) = self.pfc.as_mut().map_or((false, None), |pfc| pfc.obey(step.now));
-        self.stats.pauses += u64::from(begun);
-        let Some(pause) = ended else { return Announce { control, ..Announce::default() } };
-        self.stats.paused_time += pause;
         let now = step.now;
+        let mut obeyed = Obeyed::default();
+        if let Some(pfc) = &mut self.pfc {
+            obeyed = pfc.obey(now);
+            self.qdisc.hold(pfc.paused());
+        }
+        self.stats.pauses += obeyed.begun;
+        self.stats.paused_time += obeyed.ended;
+        if !obeyed.resumed {
+            return Announce { control, ..Announce::default() };
+        }
         Announce { control, ..self.transmit(step, now, None) }
     }
 

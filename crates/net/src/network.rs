@@ -20,7 +20,7 @@ use crate::link::{Kind, Link, LinkConfig, LinkStats, RateConfig};
 use crate::part::Part;
 pub use crate::part::Port;
 use crate::pfc::{self, Pfc};
-use crate::qdisc::{Admission, AnyQdisc, Buffer, DropTail, OwnQueue};
+use crate::qdisc::{Admission, AnyQdisc, Buffer, DropTail, OwnQueue, Qdisc};
 use crate::radio::Aggregator;
 
 /// The network.
@@ -187,7 +187,7 @@ impl Network {
                 }
                 let pfc = config.pfc.map(|pfc| {
                     let message = rate.map_or(TimeDelta::ZERO, |rate| rate.time_for(pfc::MESSAGE));
-                    Pfc::new(pfc, config.delay + message)
+                    Pfc::new(pfc, config.delay + message, qdisc.priorities())
                 });
                 let general = General::new(general::Parts {
                     qdisc,

@@ -12,7 +12,7 @@ use crate::events::{Class, EventQueue, Key, MAX_INDEX};
 use crate::far::{Far, Noted};
 use crate::fate::Fate;
 use crate::fifo::Accepted;
-use crate::general::{Announce, General, Step};
+use crate::general::{Announce, General, Left, Step};
 use crate::hops::{HopId, Hops};
 use crate::hosts::{Hosts, Pause, RouteId, Settled};
 use crate::link::{Kind, Link};
@@ -47,8 +47,8 @@ pub(crate) struct Part {
     records: Vec<LinkRecord>,
     /// Packets put onto the wires of links that are watched or lead to other parts, since they were last taken.
     noted: Vec<Noted>,
-    /// Packets that have left a node with priority flow control: the hop after the link that they have crossed, and the size.
-    left: Vec<(HopId, u32)>,
+    /// Packets that have left a node with priority flow control.
+    left: Vec<Left>,
     /// For each link that leads to another part: that part, and the link's number there.
     pub(crate) exits: Vec<(u32, u32)>,
     /// The difference of the numbers of two packets in a row that enter over the same link: at least the links of the whole network.
@@ -345,7 +345,7 @@ impl Part {
             return true;
         };
         let Some(pfc) = self.links[source.index()].pfc() else { return true };
-        let (has_room, message) = pfc.arrive(now, self.arena.size(slot));
+        let (has_room, message) = pfc.arrive(now, self.arena.class(slot), self.arena.size(slot));
         if let Some(at) = message {
             self.events.push(Key::new(at, Class::Control, source.0));
         }
@@ -355,9 +355,9 @@ impl Part {
     /// Counts packets that have left a node with priority flow control.
     #[inline]
     fn count_left(&mut self, now: Timestamp) {
-        while let Some((after, size)) = self.left.pop() {
+        while let Some(Left { after, class, size }) = self.left.pop() {
             let Some(source) = self.hops.source(after) else { continue };
-            let message = self.links[source.index()].pfc().and_then(|pfc| pfc.leave(now, size));
+            let message = self.links[source.index()].pfc().and_then(|pfc| pfc.leave(now, class, size));
             if let Some(at) = message {
                 self.events.push(Key::new(at, Class::Control, source.0));
             }

@@ -8,10 +8,13 @@
 //! until it has left, and a packet in transmission counts, too. The message to pause takes the link's delay and the time of a frame of 84 bytes, and
 //! does not wait behind other frames. A pause lasts until the message to go on: that switches repeat it before it expires is left out.
 //!
-//! There is one priority. A real link pauses each of eight by itself; here all packets of a link are of one.
+//! Each of up to eight priorities is counted and paused by itself: the classes that the link's queue can hold back ([`Qdisc::priorities`]). Behind a queue that does
+//! not tell classes apart there is one, and all packets of the link pause together.
 //!
 //! Links that pause each other in a circle can wait for ever. [`Network::pfc_circle`](crate::Network::pfc_circle) finds routes that make that
 //! possible.
+
+//! [`Qdisc::priorities`]: crate::qdisc::Qdisc::priorities
 
 use std::collections::VecDeque;
 
@@ -20,7 +23,7 @@ use warpline_core::{TimeDelta, Timestamp};
 /// Bytes of a message on the wire: the smallest Ethernet frame with preamble and gap.
 pub(crate) const MESSAGE: u64 = 84;
 
-/// When a node pauses the link over which packets come. Sizes are in bytes from the IP header on.
+/// When a node pauses the link over which packets come. Sizes are in bytes from the IP header on, and those of one priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PfcConfig {
     /// The sender has to pause when so many bytes that came over the link are at the node.
@@ -31,66 +34,114 @@ pub struct PfcConfig {
     pub headroom: u64,
 }
 
-/// What a node has of a link's packets, and whether the link pauses.
+/// Most priorities of a link.
+const PRIORITIES: usize = 8;
+
+/// What a node has of a link's packets, and which priorities of the link pause. Sets of priorities have a bit for each.
 #[derive(Debug)]
 pub(crate) struct Pfc {
     config: PfcConfig,
     /// How long a message to the sender takes.
     message_time: TimeDelta,
-    held: u64,
-    /// Whether the last message was to pause.
-    asked: bool,
-    /// Messages on their way, and when they arrive.
-    messages: VecDeque<(Timestamp, bool)>,
-    /// Since when the link pauses.
-    paused: Option<Timestamp>,
+    /// How many priorities there are; packets of a higher class are of the last.
+    priorities: u8,
+    held: [u64; PRIORITIES],
+    /// For which the last message was to pause.
+    asked: u8,
+    /// Messages on their way: when they arrive, for which priority, and whether it is to pause.
+    messages: VecDeque<(Timestamp, u8, bool)>,
+    /// Those that pause.
+    paused: u8,
+    /// Since when at least one does.
+    since: Timestamp,
+}
+
+/// What the messages have changed that have arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Obeyed {
+    /// Pauses that have begun.
+    pub(crate) begun: u64,
+    /// Whether a priority goes on.
+    pub(crate) resumed: bool,
+    /// For how long something paused, if now nothing does any more.
+    pub(crate) ended: TimeDelta,
 }
 
 impl Pfc {
-    pub(crate) fn new(config: PfcConfig, message_time: TimeDelta) -> Self {
-        Pfc { config, message_time, held: 0, asked: false, messages: VecDeque::new(), paused: None }
+    /// For a link whose queue can hold back so many classes.
+    pub(crate) fn new(config: PfcConfig, message_time: TimeDelta, priorities: u8) -> Self {
+        Pfc {
+            config,
+            message_time,
+            priorities: priorities.clamp(1, PRIORITIES as u8),
+            held: [0; PRIORITIES],
+            asked: 0,
+            messages: VecDeque::new(),
+            paused: 0,
+            since: Timestamp::ZERO,
+        }
     }
 
-    /// Since when it pauses, if it does.
-    pub(crate) fn paused(&self) -> Option<Timestamp> {
+    /// The priorities that pause.
+    pub(crate) fn paused(&self) -> u8 {
         self.paused
     }
 
-    fn tell(&mut self, now: Timestamp, pause: bool) -> Timestamp {
+    /// Whether all do: the link sends nothing.
+    pub(crate) fn stops_all(&self) -> bool {
+        self.paused.count_ones() == u32::from(self.priorities)
+    }
+
+    /// For how long at least one has paused now.
+    pub(crate) fn paused_for(&self, now: Timestamp) -> TimeDelta {
+        if self.paused == 0 { TimeDelta::ZERO } else { now.saturating_since(self.since) }
+    }
+
+    fn priority(&self, class: u8) -> u8 {
+        class.min(self.priorities - 1)
+    }
+
+    fn tell(&mut self, now: Timestamp, priority: u8, pause: bool) -> Timestamp {
         let at = now + self.message_time;
-        self.asked = pause;
-        self.messages.push_back((at, pause));
+        self.asked ^= 1 << priority;
+        self.messages.push_back((at, priority, pause));
         at
     }
 
-    /// A packet has come over the link and is at the node. Returns whether there is room for it, and when a message arrives that this causes.
-    pub(crate) fn arrive(&mut self, now: Timestamp, size: u32) -> (bool, Option<Timestamp>) {
-        self.held += u64::from(size);
-        let pauses = !self.asked && self.held >= self.config.xoff;
-        let message = pauses.then(|| self.tell(now, true));
-        (self.held <= self.config.xoff.saturating_add(self.config.headroom), message)
+    /// A packet of a class has come over the link and is at the node. Returns whether there is room for it, and when a message arrives that this causes.
+    pub(crate) fn arrive(&mut self, now: Timestamp, class: u8, size: u32) -> (bool, Option<Timestamp>) {
+        let priority = self.priority(class);
+        self.held[usize::from(priority)] += u64::from(size);
+        let held = self.held[usize::from(priority)];
+        let pauses = self.asked & (1 << priority) == 0 && held >= self.config.xoff;
+        let message = pauses.then(|| self.tell(now, priority, true));
+        (held <= self.config.xoff.saturating_add(self.config.headroom), message)
     }
 
-    /// A packet that had come over the link has left the node, or was dropped. Returns when a message arrives that this causes.
-    pub(crate) fn leave(&mut self, now: Timestamp, size: u32) -> Option<Timestamp> {
-        self.held = self.held.saturating_sub(u64::from(size));
-        (self.asked && self.held <= self.config.xon).then(|| self.tell(now, false))
+    /// A packet of a class that had come over the link has left the node, or was dropped. Returns when a message arrives that this causes.
+    pub(crate) fn leave(&mut self, now: Timestamp, class: u8, size: u32) -> Option<Timestamp> {
+        let priority = self.priority(class);
+        let held = &mut self.held[usize::from(priority)];
+        *held = held.saturating_sub(u64::from(size));
+        let resumes = self.asked & (1 << priority) != 0 && *held <= self.config.xon;
+        resumes.then(|| self.tell(now, priority, false))
     }
 
-    /// Does what the messages say that have arrived. Returns whether a pause has begun, and for how long one lasted that has ended.
-    pub(crate) fn obey(&mut self, now: Timestamp) -> (bool, Option<TimeDelta>) {
-        let (mut begun, mut ended) = (false, None);
-        while let Some(&(_, pause)) = self.messages.front().filter(|(at, _)| *at <= now) {
+    /// Does what the messages say that have arrived.
+    pub(crate) fn obey(&mut self, now: Timestamp) -> Obeyed {
+        let mut obeyed = Obeyed::default();
+        while let Some(&(_, priority, pause)) = self.messages.front().filter(|(at, ..)| *at <= now) {
             self.messages.pop_front();
-            match (pause, self.paused) {
-                (true, None) => (begun, self.paused) = (true, Some(now)),
-                (false, Some(since)) => {
-                    ended = Some(now.saturating_since(since));
-                    self.paused = None;
-                }
-                _ => {}
+            if pause && self.paused == 0 {
+                self.since = now;
+            }
+            obeyed.begun += u64::from(pause);
+            obeyed.resumed |= !pause;
+            self.paused ^= 1 << priority;
+            if self.paused == 0 {
+                obeyed.ended += now.saturating_since(self.since);
             }
         }
-        (begun, ended)
+        obeyed
     }
 }

@@ -33,9 +33,9 @@ counters! {
             pub queued_packets: u64,
             /// Sum of their times in the queue, transmission excluded.
             pub queued_time: TimeDelta,
-            /// How often the link was told to pause (priority flow control).
+            /// How often the link was told to pause (priority flow control), or one of its priorities.
             pub pauses: u64,
-            /// For how long it has paused.
+            /// For how long it has paused, or at least one of its priorities.
             pub paused_time: TimeDelta,
         }
         state {

@@ -120,7 +120,8 @@ pub struct LinkOptions {
     pub record: Option<Vec<LinkRecordKind>>,
 }
 
-/// When the node at the far end of a link pauses it (priority flow control, IEEE 802.1Qbb). Sizes are from the IP header on.
+/// When the node at the far end of a link pauses it (priority flow control, IEEE 802.1Qbb). Sizes are from the IP header on. Where the link's queue is of the kind
+/// "priority", each of its classes (the first eight; further ones with the eighth) is counted and paused by itself; otherwise all packets pause together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pfc {

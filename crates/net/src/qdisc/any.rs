@@ -141,4 +141,10 @@ impl Qdisc for AnyQdisc {
     fn set_rate(&mut self, rate: Rate) {
         each!(self, queue => queue.set_rate(rate));
     }
+    fn priorities(&self) -> u8 {
+        each!(self, queue => queue.priorities())
+    }
+    fn hold(&mut self, classes: u8) {
+        each!(self, queue => queue.hold(classes));
+    }
 }

@@ -3,16 +3,22 @@
 //! Beyond the pseudocode of the RFC: a hard limit on arrival (the RFC leaves the buffer's size open), and ECN marking as in
 //! Linux: where a packet would be dropped but is ECN-capable, it is marked and sent instead; `drop_next` advances all the same.
 //!
-//! Departures:
-//! - A queue that runs dry without a drop keeps its `first_above_time`, as in Linux (`codel_dequeue`). This matters in FQ-CoDel only, where a
-//!   flow's queue runs dry while others are full. In a single queue the next packet waits alone, which resets it.
-//! - Linux computes 1/sqrt(count) by a Newton step in 16 bits; here it is exact to a nanosecond.
+//! Where the RFC's pseudocode and Linux (`include/net/codel_impl.h`) differ, this is Linux's:
+//! - 1/sqrt(count) is not exact: each change of the count brings it closer by one Newton step in 16 bits ([`root`](super::root)). The second drop comes
+//!   half an interval after the first, where the exact root has 71 % of one, and a queue whose count is remembered starts from what was left of the
+//!   last time. So more is dropped while the count is small.
+//! - A queue that runs dry without a drop keeps its `first_above_time`. This matters in FQ-CoDel only, where a flow's queue runs dry while others are
+//!   full. In a single queue the next packet waits alone, which resets it.
+//!
+//! Departures from Linux: times are in nanoseconds, where Linux counts 1024 of them. Left out are `ce_threshold` and, of newer kernels, the limit of 256 drops for each
+//! packet sent.
 
 use warpline_core::parameter::Parameters;
 use warpline_core::record::DropReason;
 use warpline_core::{Stream, TimeDelta, Timestamp};
 
 use super::fifo::{Fifo, Limit};
+use super::root::InverseRoot;
 use super::{BuiltIn, Dropped, Qdisc, QueueLimit, Queued, Sizing, Verdict};
 
 /// Controlled delay (RFC 8289).
@@ -43,6 +49,8 @@ pub(crate) struct Control {
     count: u32,
     /// `count` when dropping last began.
     last_count: u32,
+    /// The part of an interval from one drop to the next.
+    root: InverseRoot,
     dropping: bool,
 }
 
@@ -61,14 +69,25 @@ impl Law {
         let CodelParams { target, interval, ecn, .. } = *params;
         Law { target, interval, ecn, mtu: sizing.packet }
     }
-
-    /// The instant of the next drop: an interval over the square root of the drops so far.
-    fn control(&self, from: Timestamp, count: u32) -> Timestamp {
-        from + self.interval.mul_f64(1.0 / f64::from(count.max(1)).sqrt())
-    }
 }
 
 impl Control {
+    /// Drops at another rate, after this many.
+    fn set_count(&mut self, count: u32) {
+        self.count = count;
+        self.root = if count == 1 { InverseRoot::ONE } else { self.root.step(count) }.in_16_bits();
+    }
+
+    /// Sets when the next drop is due after one at `from`: an interval later over the root of the drops so far.
+    fn schedule(&mut self, law: &Law, from: Timestamp) {
+        self.drop_next = from + self.root.of(law.interval);
+    }
+
+    /// A full buffer has dropped this many packets of the queue, which count as drops of the control's own.
+    pub(crate) fn overflowed(&mut self, packets: u32) {
+        self.count = self.count.wrapping_add(packets);
+    }
+
     /// The head of the queue, and whether its delay allows dropping it (`dodequeue`).
     fn head(&mut self, law: &Law, now: Timestamp, fifo: &mut Fifo, elsewhere: u64) -> Option<(Queued, bool)> {
         let packet = fifo.pop()?;
@@ -103,9 +122,9 @@ impl Control {
         if self.dropping {
             self.dropping = ok_to_drop;
             while self.dropping && now >= self.drop_next {
-                self.count = self.count.saturating_add(1);
+                self.set_count(self.count.wrapping_add(1));
                 if law.ecn && packet.mark() {
-                    self.drop_next = law.control(self.drop_next, self.count);
+                    self.schedule(law, self.drop_next);
                     break;
                 }
                 dropped.0.push((packet, DropReason::Aqm));
@@ -115,7 +134,7 @@ impl Control {
                 };
                 (packet, ok_to_drop) = next;
                 if ok_to_drop {
-                    self.drop_next = law.control(self.drop_next, self.count);
+                    self.schedule(law, self.drop_next);
                 } else {
                     self.dropping = false;
                 }
@@ -136,8 +155,8 @@ impl Control {
             // Coming back soon after the last time, start near the rate that controlled the queue then.
             let delta = self.count.wrapping_sub(self.last_count);
             let recent = now < self.drop_next + law.interval * 16;
-            self.count = if delta > 1 && recent { delta } else { 1 };
-            self.drop_next = law.control(now, self.count);
+            self.set_count(if delta > 1 && recent { delta } else { 1 });
+            self.schedule(law, now);
             self.last_count = self.count;
             return next;
         }
@@ -217,12 +236,12 @@ mod tests {
         CodelParams { limit: QueueLimit::Unlimited, ..Default::default() }
     }
 
-    /// The control law by hand: the delay is first seen above 5 ms at 5 ms, so dropping begins at 105 ms; then drop_next
-    /// = 205 (count 1), 205 + 100/sqrt 2 = 275.71, + 100/sqrt 3 = 333.45, + 50 = 383.45, + 44.72 = 428.17, + 40.82 = 468.99.
+    /// The control law by hand: the delay is first seen above 5 ms at 5 ms, so dropping begins at 105 ms; then, with Linux's roots, drop_next
+    /// = 205, + 50 = 255, + 56.25 = 311.25, + 48.78 = 360.03, + 44.15 = 404.18, + 40.41 = 444.59.
     #[test]
     fn drops_follow_the_inverse_square_root() {
         let (drops, marks) = serve(&unlimited(), Ecn::NotEct, 0, 480);
-        assert_eq!(drops, [105, 205, 276, 334, 384, 429, 469]);
+        assert_eq!(drops, [105, 205, 255, 312, 361, 405, 445]);
         assert!(marks.is_empty());
     }
 
@@ -230,7 +249,7 @@ mod tests {
     fn marks_take_the_place_of_drops() {
         let ecn = CodelParams { ecn: true, ..unlimited() };
         let (drops, marks) = serve(&ecn, Ecn::Ect0, 0, 480);
-        assert_eq!(marks, [105, 205, 276, 334, 384, 429, 469]);
+        assert_eq!(marks, [105, 205, 255, 312, 361, 405, 445]);
         assert!(drops.is_empty());
         assert_eq!(serve(&ecn, Ecn::NotEct, 0, 480).0.len(), 7);
     }
@@ -260,13 +279,15 @@ mod tests {
             ecn: false,
             mtu: 1500,
         };
-        for (now_ms, count) in [(1000 + 1599, 6), (1000 + 1600, 1)] {
+        // The root goes on from what it was, here half an interval: 50 ms (3 - 6/4) / 2.
+        for (now_ms, count, next) in [(1000 + 1599, 6, 37_500), (1000 + 1600, 1, 100_000)] {
             let now = Timestamp::from_millis(now_ms);
             let mut control = Control {
                 first_above_time: Some(now),
                 drop_next: Timestamp::from_millis(1000),
                 count: 7,
                 last_count: 1,
+                root: InverseRoot::ONE.step(2),
                 dropping: false,
             };
             let mut fifo = Fifo::default();
@@ -276,7 +297,8 @@ mod tests {
             let mut dropped = Dropped::default();
             assert_eq!(control.dequeue(&law, now, &mut fifo, 0, &mut dropped).unwrap().slot, 1);
             assert_eq!((control.count, control.last_count, dropped.0.len()), (count, count, 1));
-            assert_eq!(control.drop_next, law.control(now, count));
+            let found = control.drop_next.saturating_since(now).as_nanos();
+            assert!((next * 1000 - 2000..=next * 1000).contains(&found), "{found}");
         }
     }
 }

@@ -91,13 +91,17 @@ impl<T> Flows<T> {
         self.bytes += u64::from(packet.size);
     }
 
-    /// Takes the head of the longest queue, with the queue's number.
-    pub(crate) fn pop_longest(&mut self) -> Option<(usize, Queued)> {
-        let longest = longest(self.flows.iter().map(|flow| &flow.fifo));
-        let packet = self.flows[longest].fifo.pop()?;
+    /// The number of the longest queue.
+    pub(crate) fn longest(&self) -> usize {
+        longest(self.flows.iter().map(|flow| &flow.fifo))
+    }
+
+    /// Takes the head of a queue.
+    pub(crate) fn pop(&mut self, index: usize) -> Option<Queued> {
+        let packet = self.flows[index].fifo.pop()?;
         self.packets -= 1;
         self.bytes -= u64::from(packet.size);
-        Some((longest, packet))
+        Some(packet)
     }
 
     /// Gives a queue a turn if it has none to come: it is a new one then.

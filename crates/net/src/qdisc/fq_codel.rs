@@ -1,8 +1,9 @@
 //! FQ-CoDel: a queue for each flow, served by deficit round robin, new flows first, each under its own CoDel. RFC 8290.
 //!
 //! CoDel's "no more than one packet waits" looks at all queues together, as Linux does (`net/sched/sch_fq_codel.c`). RFC 8290 leaves open at which.
+//! A full buffer drops half of the longest queue's bytes, as Linux does, where RFC 8290 (section 4.1) has half of its packets; CoDel counts these drops as its own.
 //!
-//! Departure: a full buffer drops from the head of the longest queue one packet at a time, not in batches as Linux does.
+//! Departures: a limit in bytes counts those on the wire and not the kernel's own structures (`memory_limit`); filters and `ce_threshold` are left out.
 
 use warpline_core::parameter::Parameters;
 use warpline_core::record::DropReason;
@@ -27,6 +28,9 @@ pub struct FqCodelParams {
     /// Number of queues that flows are hashed to.
     #[parameter(default = 1024, min = 1, max = 65_536)]
     pub flows: u32,
+    /// Most packets that a full buffer drops at once. It drops from the head of the longest queue, up to half of the bytes there.
+    #[parameter(default = 64, min = 1)]
+    pub drop_batch: u32,
 }
 
 /// An FQ-CoDel queue.
@@ -35,6 +39,7 @@ pub struct FqCodel {
     flows: Flows<Control>,
     law: Law,
     limit: Limit,
+    drop_batch: u32,
 }
 
 impl BuiltIn for FqCodel {
@@ -48,7 +53,29 @@ impl BuiltIn for FqCodel {
             flows: Flows::new(params.flows, quantum, stream.next_u64(), Control::default),
             law: Law::new(&params.codel, sizing),
             limit: params.codel.limit.resolve(sizing),
+            drop_batch: params.drop_batch,
         }
+    }
+}
+
+impl FqCodel {
+    /// Makes room at the cost of the longest queue. Returns whether the packet in `arriving` is among those that had to go; the others are in `dropped`.
+    fn make_room(&mut self, arriving: u32, dropped: &mut Dropped) -> bool {
+        let longest = self.flows.longest();
+        let enough = self.flows.flow(longest).fifo.backlog().1 / 2;
+        let (mut packets, mut bytes, mut among) = (0, 0, false);
+        while packets < self.drop_batch.max(1) && (packets == 0 || bytes < enough) {
+            let Some(victim) = self.flows.pop(longest) else { break };
+            packets += 1;
+            bytes += u64::from(victim.size);
+            if victim.slot == arriving {
+                among = true;
+            } else {
+                dropped.0.push((victim, DropReason::Overflow));
+            }
+        }
+        self.flows.flow(longest).control.overflowed(packets);
+        among
     }
 }
 
@@ -59,16 +86,12 @@ impl Qdisc for FqCodel {
         }
         let own = self.flows.queue_of(packet.flow);
         self.flows.push(own, packet);
-        while self.flows.exceeds(self.limit) {
-            let Some((longest, victim)) = self.flows.pop_longest() else { break };
-            if longest == own && self.flows.flow(own).fifo.is_empty() {
-                // The arriving packet was the only one left there.
-                return Verdict::Dropped(DropReason::Overflow);
-            }
-            dropped.0.push((victim, DropReason::Overflow));
-        }
         self.flows.list(own);
-        Verdict::Queued
+        let mut taken_in = true;
+        while self.flows.exceeds(self.limit) {
+            taken_in &= !self.make_room(packet.slot, dropped);
+        }
+        if taken_in { Verdict::Queued } else { Verdict::Dropped(DropReason::Overflow) }
     }
 
     fn dequeue(&mut self, now: Timestamp, dropped: &mut Dropped) -> Option<Queued> {
@@ -115,18 +138,35 @@ mod tests {
     }
 
     #[test]
-    fn a_full_buffer_drops_from_the_head_of_the_longest_queue() {
-        let (mut queue, now) = (queue(QueueLimit::Packets(4)), Timestamp::ZERO);
+    fn a_full_buffer_drops_half_of_the_longest_queue_from_its_head() {
+        // Half of the bytes, or as many packets as a batch has.
+        for (waiting, drop_batch, lost) in [(6, 64, 3), (7, 64, 4), (6, 2, 2), (200, 64, 64)] {
+            let codel = CodelParams { limit: QueueLimit::Packets(waiting), ..CodelParams::default() };
+            let params = FqCodelParams { codel, drop_batch, ..FqCodelParams::default() };
+            let mut queue = FqCodel::new(&params, &Sizing::default(), Streams::new(2).stream("fq"));
+            let mut dropped = Dropped::default();
+            let mut offer = |slot, flow, size| {
+                let verdict =
+                    queue.enqueue(Timestamp::ZERO, Queued { flow, ..packet(slot, size) }, &mut dropped);
+                assert_eq!(verdict, Verdict::Queued);
+            };
+            (0..waiting).for_each(|slot| offer(slot, 1, 1500));
+            offer(waiting, 2, 100);
+            let slots: Vec<u32> = dropped.0.iter().map(|(packet, _)| packet.slot).collect();
+            assert_eq!(slots, (0..lost).collect::<Vec<u32>>());
+            assert_eq!(queue.backlog(), (waiting + 1 - lost, u64::from(waiting - lost) * 1500 + 100));
+        }
+    }
+
+    #[test]
+    fn an_arrival_that_is_most_of_the_longest_queue_goes_itself() {
+        let (mut queue, now) = (queue(QueueLimit::Packets(1)), Timestamp::ZERO);
         let mut dropped = Dropped::default();
-        for slot in 0..4 {
-            queue.enqueue(now, Queued { flow: 1, ..packet(slot, 1500) }, &mut dropped);
-        }
-        for slot in 4..6 {
-            let arriving = Queued { flow: 2, ..packet(slot, 100) };
-            assert_eq!(queue.enqueue(now, arriving, &mut dropped), Verdict::Queued);
-        }
-        assert_eq!(dropped.0.iter().map(|(p, _)| p.slot).collect::<Vec<_>>(), [0, 1]);
-        assert_eq!(queue.backlog(), (4, 3200));
+        queue.enqueue(now, Queued { flow: 1, ..packet(0, 100) }, &mut dropped);
+        let arriving = Queued { flow: 1, ..packet(1, 1500) };
+        assert_eq!(queue.enqueue(now, arriving, &mut dropped), Verdict::Dropped(DropReason::Overflow));
+        assert_eq!((dropped.0.len(), queue.backlog()), (1, (0, 0)));
+        assert!(queue.dequeue(now, &mut dropped).is_none());
     }
 
     /// CoDel spares the last packet of the buffer, not that of each flow (Linux `fq_codel_dequeue`).

@@ -2,16 +2,16 @@
 //!
 //! Source: Linux's `net/sched/sch_htb.c`; words of classes and their defaults are those of `tc-htb`. A class that is below its rate goes
 //! before one that borrows, and one that borrows from nearby before one that borrows from further up. Among these the one with the smallest
-//! `prio` goes first, and equals take turns by their quanta. What no class takes goes past all of them, first and without a limit of
-//! rate, as in Linux.
+//! `prio` goes first, and equals take turns by their quanta. What no class takes goes to the one with the word `default`. Without one it goes past all
+//! classes, first and without a limit of rate, as in Linux (`htb_classify`, `HTB_DIRECT`).
 //!
 //! A line for each class says all of it (`line`). Which packets a class takes goes by the flows' `class` and `dscp`. The buckets are in
 //! `tree`.
 //!
 //! Departures: the class whose turn it is is searched for among all leaves, and not kept in trees of those that may send. The lenders of one
 //! level take turns after each turn of a leaf, where in Linux all that borrow from one have a turn before the next lender's. Times are in
-//! nanoseconds without the tables of ticks. `mpu`, `overhead` and `offload` are left out, and so is a `default` by name: the first class without
-//! `class` and `dscp` takes what the others do not.
+//! nanoseconds without the tables of ticks. `mpu`, `overhead` and `offload` are left out. The default is said at its class and not of the whole; a class that
+//! could take no packets is refused, and so is a default that lends, where Linux sends directly.
 
 mod line;
 mod tree;
@@ -33,7 +33,8 @@ const DIRECT: Limit = Limit::packets(1000);
 #[component("htb")]
 pub struct HtbParams {
     /// The classes, a line each: "voice parent all rate 2Mbit/s ceil 10Mbit/s prio 0 dscp EF leaf fq_codel". Parents stand before those
-    /// that borrow from them. Without classes there is one queue.
+    /// that borrow from them. A class with the word `default` takes what no other does; without one, that is sent first and at no limit of rate.
+    /// Without classes there is one queue.
     pub classes: Vec<String>,
 }
 
@@ -52,7 +53,7 @@ struct Leaf {
     deficits: Vec<i64>,
     /// Whether it was asked in vain during this search.
     tried: bool,
-    /// Whose packets it takes; all if it says nothing.
+    /// Whose packets it takes.
     takes: (Vec<u8>, Vec<Dscp>),
 }
 
@@ -65,6 +66,8 @@ pub struct Htb {
     lenders: Vec<[usize; 8]>,
     /// By lender and priority, the leaf whose turn it is; those that send by their own rates come first.
     turns: Vec<[usize; 8]>,
+    /// The leaf that takes what no other does.
+    default: Option<usize>,
     direct: Fifo,
     reads_headers: bool,
 }
@@ -77,8 +80,10 @@ impl BuiltIn for Htb {
         let lines = ClassLine::all(&params.classes).unwrap_or_default();
         let tree = Tree::new(&lines);
         let levels = tree.levels();
-        let takes_packets = lines.into_iter().enumerate().filter(|(class, _)| !tree.lends(*class));
-        let leaves: Vec<Leaf> = takes_packets
+        let (numbers, lines): (Vec<usize>, Vec<ClassLine>) =
+            lines.into_iter().enumerate().filter(|(class, _)| !tree.lends(*class)).unzip();
+        let default = lines.iter().position(|line| line.default);
+        let leaves: Vec<Leaf> = std::iter::zip(numbers, lines)
             .map(|(class, line)| {
                 let own = warpline_core::Streams::new(stream.next_u64()).stream(&line.name);
                 let mut queue = line.leaf.build(&Sizing { rate: line.ceil, ..*sizing }, own);
@@ -96,7 +101,7 @@ impl BuiltIn for Htb {
             .collect();
         let reads_headers = leaves.iter().any(|leaf| !leaf.takes.1.is_empty() || leaf.queue.reads_headers());
         let (lenders, turns) = (vec![[0; 8]; levels], vec![[0; 8]; tree.len() + 1]);
-        Htb { tree, leaves, lenders, turns, direct: Fifo::default(), reads_headers }
+        Htb { tree, leaves, lenders, turns, default, direct: Fifo::default(), reads_headers }
     }
 
     fn fault(params: &HtbParams, sizing: &Sizing) -> Option<OutOfRange> {
@@ -120,8 +125,7 @@ impl Htb {
     /// The leaf that takes a packet; none if no class does.
     fn leaf_of(&mut self, class: u8, dscp: Dscp) -> Option<&mut Leaf> {
         let says = |leaf: &Leaf| leaf.takes.0.contains(&class) || leaf.takes.1.contains(&dscp);
-        let rest = |leaf: &Leaf| leaf.takes.0.is_empty() && leaf.takes.1.is_empty();
-        let place = self.leaves.iter().position(says).or_else(|| self.leaves.iter().position(rest))?;
+        let place = self.leaves.iter().position(says).or(self.default)?;
         self.leaves.get_mut(place)
     }
 
@@ -287,8 +291,8 @@ mod tests {
         about(&shares(&mut htb(&lines), &[0, 1]), &[3.0, 7.0]);
         // Alone, one has everything, up to its ceil.
         about(&shares(&mut htb(&lines), &[0]), &[10.0]);
-        about(&shares(&mut htb(&[ALL, "a parent all rate 2Mbit/s ceil 5Mbit/s"]), &[0]), &[5.0]);
-        about(&shares(&mut htb(&[ALL, "a parent all rate 2Mbit/s"]), &[0]), &[2.0]);
+        about(&shares(&mut htb(&[ALL, "a parent all rate 2Mbit/s ceil 5Mbit/s default"]), &[0]), &[5.0]);
+        about(&shares(&mut htb(&[ALL, "a parent all rate 2Mbit/s default"]), &[0]), &[2.0]);
     }
 
     #[test]
@@ -323,7 +327,7 @@ mod tests {
         let mut queue = htb(&[
             "voice rate 1Mbit/s dscp EF,CS6",
             "second rate 1Mbit/s class 1",
-            "rest rate 1Mbit/s leaf codel:limit=2p",
+            "rest rate 1Mbit/s leaf codel:limit=2p default",
         ]);
         let mut leaf_of = |class, dscp: &str| {
             let dscp: Dscp = dscp.parse().unwrap();
@@ -340,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_class_takes_goes_first() {
+    fn what_no_class_takes_goes_first_without_a_default() {
         let mut queue = htb(&["a rate 1Mbit/s class 1 burst 1000B"]);
         let mut dropped = Dropped::default();
         for class in [1, 1, 0, 0] {

@@ -32,6 +32,7 @@ mod fifo;
 mod flows;
 mod limit;
 mod protection;
+mod root;
 #[cfg(test)]
 mod tests;
 
@@ -133,5 +134,15 @@ pub trait Qdisc: std::fmt::Debug + Send {
     /// the decay of its average over idle time.
     fn set_rate(&mut self, rate: Rate) {
         let _ = rate;
+    }
+    /// How many classes it can hold back each by itself, for priority flow control: eight at most, and packets of a higher class are held with the last. One
+    /// for a queue that does not tell classes apart: the link then pauses as a whole.
+    fn priorities(&self) -> u8 {
+        1
+    }
+    /// Holds back the classes whose bits are set, and no others: `dequeue` passes over them until the next call, and `discard` does not. A queue with one
+    /// of [`priorities`](Self::priorities) need not: its link does not ask for packets then.
+    fn hold(&mut self, classes: u8) {
+        let _ = classes;
     }
 }

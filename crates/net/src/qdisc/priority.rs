@@ -2,7 +2,7 @@
 //!
 //! Linux's `prio` with one FIFO per band. The shared limit with push-out is what the TCP Nice paper (Venkataramani, Kokku,
 //! Dahlin, OSDI 2002) compares with as ideal router support: the low class takes nothing, neither time nor buffer, that
-//! the high class wants. Not pre-emptive: a packet in transmission is finished.
+//! the high class wants. Not pre-emptive: a packet in transmission is finished. Priority flow control holds each class back by itself.
 
 use warpline_core::parameter::Parameters;
 use warpline_core::record::DropReason;
@@ -33,6 +33,8 @@ pub struct Priority {
     shared: Limit,
     packets: u32,
     bytes: u64,
+    /// A bit for each class that is held back; the eighth is for all further ones.
+    held: u8,
 }
 
 #[derive(Debug)]
@@ -48,7 +50,13 @@ impl BuiltIn for Priority {
         let limit = params.limit.resolve(sizing);
         let (shared, own) = if params.per_class { (Limit::NONE, limit) } else { (limit, Limit::NONE) };
         let band = |_| Band { fifo: Fifo::default(), limit: own };
-        Priority { bands: (0..params.classes.max(1)).map(band).collect(), shared, packets: 0, bytes: 0 }
+        Priority {
+            bands: (0..params.classes.max(1)).map(band).collect(),
+            shared,
+            packets: 0,
+            bytes: 0,
+            held: 0,
+        }
     }
 }
 
@@ -74,6 +82,19 @@ impl Priority {
         }
         true
     }
+
+    /// Takes the first packet of the classes that are not held back.
+    fn pop(&mut self, held: u8) -> Option<Queued> {
+        let mut bands = self.bands.iter_mut().enumerate();
+        let packet = bands.find_map(
+            |(class, band)| {
+                if held & (1 << class.min(7)) == 0 { band.fifo.pop() } else { None }
+            },
+        )?;
+        self.packets -= 1;
+        self.bytes -= u64::from(packet.size);
+        Some(packet)
+    }
 }
 
 impl Qdisc for Priority {
@@ -92,10 +113,16 @@ impl Qdisc for Priority {
         Verdict::Queued
     }
     fn dequeue(&mut self, _now: Timestamp, _dropped: &mut Dropped) -> Option<Queued> {
-        let packet = self.bands.iter_mut().find_map(|band| band.fifo.pop())?;
-        self.packets -= 1;
-        self.bytes -= u64::from(packet.size);
-        Some(packet)
+        self.pop(self.held)
+    }
+    fn discard(&mut self, _now: Timestamp, _dropped: &mut Dropped) -> Option<Queued> {
+        self.pop(0)
+    }
+    fn priorities(&self) -> u8 {
+        self.bands.len().min(8) as u8
+    }
+    fn hold(&mut self, classes: u8) {
+        self.held = classes;
     }
     #[inline]
     fn backlog(&self) -> (u32, u64) {
@@ -156,6 +183,24 @@ mod tests {
         assert_eq!(queue.enqueue(now, packet(5, 250), &mut dropped), Verdict::Queued);
         assert_eq!(dropped.0.iter().map(|(p, _)| p.slot).collect::<Vec<_>>(), [3, 2]);
         assert_eq!(queue.backlog(), (3, 950));
+    }
+
+    #[test]
+    fn a_class_that_is_held_back_lets_others_pass() {
+        let mut queue = priority(10, QueueLimit::Unlimited, false);
+        let (now, mut dropped) = (Timestamp::ZERO, Dropped::default());
+        for class in 0..10 {
+            queue.enqueue(now, Queued { class, ..packet(u32::from(class), 100) }, &mut dropped);
+        }
+        assert_eq!(queue.priorities(), 8);
+        // The eighth bit holds all further classes, too.
+        queue.hold(0b1000_0101);
+        let order: Vec<u8> =
+            std::iter::from_fn(|| queue.dequeue(now, &mut dropped)).map(|packet| packet.class).collect();
+        assert_eq!((order, queue.backlog()), (vec![1, 3, 4, 5, 6], (5, 500)));
+        assert_eq!(queue.discard(now, &mut dropped).map(|packet| packet.class), Some(0));
+        queue.hold(0);
+        assert_eq!(queue.dequeue(now, &mut dropped).map(|packet| packet.class), Some(2));
     }
 
     #[test]

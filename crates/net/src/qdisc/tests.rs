@@ -163,8 +163,8 @@ fn any_config() -> impl Strategy<Value = QdiscConfig> {
         1 => htb,
         1 => shared,
         1 => codel.clone().prop_map(QdiscConfig::Codel),
-        1 => (codel, 1u64..2000, 1u32..8).prop_map(|(codel, quantum, flows)| {
-            QdiscConfig::FqCodel(FqCodelParams { codel, quantum: Some(Bytes(quantum)), flows })
+        1 => (codel, 1u64..2000, 1u32..8, 1u32..70).prop_map(|(codel, quantum, flows, drop_batch)| {
+            QdiscConfig::FqCodel(FqCodelParams { codel, quantum: Some(Bytes(quantum)), flows, drop_batch })
         }),
     ]
 }

@@ -1,7 +1,7 @@
 //! Priority flow control: no loss where there was some, at the cost of those who have to wait for others.
 
 use warpline_core::{Ecn, LinkId, NodeId, Rate, TimeDelta, Timestamp};
-use warpline_net::qdisc::{QdiscConfig, QueueLimit};
+use warpline_net::qdisc::{PriorityParams, QdiscConfig, QueueLimit};
 use warpline_net::{CutError, LinkConfig, LinkStats, PfcConfig, RateConfig};
 
 use crate::hosts::{Burst, Scripted};
@@ -108,6 +108,36 @@ fn congestion_spreads_to_those_who_have_no_part_in_it() {
     assert!(behind > 26_000, "{behind}");
     assert!(stats[2].pauses > 0 && stats[0].pauses > 0, "{stats:?}");
     assert_eq!(stats.iter().map(LinkStats::drops).sum::<u64>(), 0);
+}
+
+/// A priority that pauses does not stop another one, if the queue keeps them apart.
+#[test]
+fn each_priority_pauses_by_itself() {
+    // 0 sends 20 packets of class 1 over 1 to 2, which takes 4 ms for each, and from 20 ms on five of class 0 to 3.
+    let first_class = |qdisc: &QdiscConfig| {
+        let mut links = vec![
+            link(0, 1, QueueLimit::Unlimited, Some(PFC)),
+            link(1, 2, QueueLimit::Unlimited, None),
+            link(1, 3, QueueLimit::Unlimited, None),
+        ];
+        links[0].qdisc = qdisc.clone();
+        links[1].rate = RateConfig::Constant(Rate::from_bps(2_000_000));
+        let bursts = vec![Burst { class: 1, ..burst(0, 0, 20) }, burst(1, 20_000, 5)];
+        let (hosts, stats) = run(links, &[&[0, 1], &[0, 2]], bursts);
+        assert_eq!((hosts.deliveries.len(), stats[1].drops()), (25, 0));
+        let times = |route: u32| {
+            let own = hosts.deliveries.iter().filter(move |delivery| delivery.to == 2 + route);
+            own.map(|delivery| delivery.time.as_nanos() / 1000).collect::<Vec<u64>>()
+        };
+        // The slow link is never without a packet.
+        assert_eq!(times(0), (1..=20).map(|packet| 1_200 + 4_000 * packet).collect::<Vec<u64>>());
+        assert!(stats[0].pauses > 1 && stats[0].paused_time > TimeDelta::from_millis(20), "{:?}", stats[0]);
+        times(1)
+    };
+    let params = PriorityParams { limit: QueueLimit::Unlimited, ..PriorityParams::default() };
+    // A millisecond for each link, and 200 us; the transmitter was free.
+    assert_eq!(first_class(&QdiscConfig::Priority(params)), [22_200, 23_200, 24_200, 25_200, 26_200]);
+    assert!(first_class(&QdiscConfig::drop_tail(QueueLimit::Unlimited))[0] > 60_000);
 }
 
 #[test]

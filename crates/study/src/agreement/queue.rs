@@ -21,6 +21,8 @@ const LONGEST: f64 = 60.0;
 const WARMUP_PART: f64 = 0.25;
 /// Ethernet's header in bytes, which Linux counts as part of every packet. The links count it, too.
 const FRAMING: f64 = 14.0;
+/// A full packet in bytes: what HTB may send at once, so that it spaces packets as a link does.
+const FULL: u32 = 1514;
 /// Size of the small datagrams in bytes.
 const SMALL: f64 = 100.0;
 
@@ -31,41 +33,36 @@ struct Kind {
     name: &'static str,
     /// For tc(8), with `{rate}` for the path's rate in Mbit/s and `{limit}` for a bandwidth-delay product in packets.
     linux: &'static str,
-    /// The same for the model, as scenarios write it.
+    /// The same for the model, in short form: as a leaf of HTB with a colon behind the name, and a comma there otherwise.
     model: &'static str,
-    /// Whether it keeps to the rate itself. Its link is twice as fast then.
+    /// Whether it keeps to the rate itself. The others are leaves of HTB, which does.
     shapes: bool,
 }
 
 const KINDS: &[Kind] = &[
-    Kind {
-        name: "pfifo",
-        linux: "pfifo limit {limit}",
-        model: r#"{ kind = "droptail", limit = "{limit}p" }"#,
-        shapes: false,
-    },
+    Kind { name: "pfifo", linux: "pfifo limit {limit}", model: "droptail:limit={limit}p", shapes: false },
     Kind {
         name: "tbf",
         linux: "tbf rate {rate}mbit burst 10000 limit 90000",
-        model: r#"{ kind = "tbf", rate = "{rate}Mbit/s", burst = "10kB", limit = "90kB" }"#,
+        model: "tbf,rate={rate}Mbit/s,burst=10kB,limit=90kB",
         shapes: true,
     },
     Kind {
         name: "red",
         // tc computes the weight from burst, min and avpkt: 2^-6. Linux does not scale the probability by a packet's size, so the mean is a full packet.
         linux: "red limit 360000 min 30000 max 90000 avpkt 1514 burst 55 probability 0.02 bandwidth {rate}mbit",
-        model: r#"{ kind = "red", limit = "360kB", min_threshold = "30kB", max_threshold = "90kB", max_probability = 0.02, weight = 0.015625, mean_packet = "1514B", gentle = false }"#,
+        model: "red:limit=360kB,min_threshold=30kB,max_threshold=90kB,max_probability=0.02,weight=0.015625,mean_packet=1514B,gentle=false",
         shapes: false,
     },
-    Kind { name: "pie", linux: "pie", model: r#""pie""#, shapes: false },
-    Kind { name: "codel", linux: "codel", model: r#""codel""#, shapes: false },
-    Kind { name: "fq_codel", linux: "fq_codel", model: r#""fq_codel""#, shapes: false },
-    Kind { name: "sfq", linux: "sfq", model: r#""sfq""#, shapes: false },
+    Kind { name: "pie", linux: "pie", model: "pie", shapes: false },
+    Kind { name: "codel", linux: "codel", model: "codel", shapes: false },
+    Kind { name: "fq_codel", linux: "fq_codel", model: "fq_codel", shapes: false },
+    Kind { name: "sfq", linux: "sfq", model: "sfq", shapes: false },
     Kind {
         name: "cake",
         // Its default mode also goes by destinations, and there is one.
         linux: "cake bandwidth {rate}mbit dual-srchost",
-        model: r#"{ kind = "cake", bandwidth = "{rate}Mbit/s", flowmode = "dual-srchost" }"#,
+        model: "cake,bandwidth={rate}Mbit/s,flowmode=dual-srchost",
         shapes: true,
     },
 ];
@@ -108,45 +105,60 @@ impl Queue {
             .replace("{limit}", &self.path.limit().to_string())
     }
 
-    /// The link's rate in Mbit/s.
+    /// The link's rate in Mbit/s: so high that packets wait in the queue and not in the driver below Linux's. A driver that holds one packet has no counterpart in the
+    /// model; a second link in its place lets small packets run ahead of large ones.
     fn link_rate(&self) -> u32 {
-        if self.kind.shapes { 2 * self.path.rate_mbps } else { self.path.rate_mbps }
+        2 * self.path.rate_mbps
     }
 
     /// Milliseconds that a small datagram takes over an empty path. The links before the bottleneck are so fast that they do not count.
-    fn empty_ms(&self, stack: Stack) -> f64 {
-        let links = if self.has_driver(stack) { 2.0 } else { 1.0 };
-        f64::from(self.path.rtt_ms) / 2.0
-            + links * (SMALL + FRAMING) * 8.0 / (f64::from(self.link_rate()) * 1e3)
+    fn empty_ms(&self) -> f64 {
+        f64::from(self.path.rtt_ms) / 2.0 + (SMALL + FRAMING) * 8.0 / (f64::from(self.link_rate()) * 1e3)
     }
 
-    /// Whether a link stands for Linux's driver, in which one packet waits between the queue and the wire. That of a queue that keeps to a rate below
-    /// its link's is empty.
-    fn has_driver(&self, stack: Stack) -> bool {
-        stack == Stack::Model && !self.kind.shapes
+    /// Linux's queue at an interface, as commands for tc(8).
+    fn commands(&self, interface: &str) -> Vec<String> {
+        let queue = self.filled_in(self.kind.linux);
+        if self.kind.shapes {
+            return vec![format!("dev {interface} root {queue}")];
+        }
+        let rate = self.path.rate_mbps;
+        vec![
+            format!("dev {interface} root handle 1: htb default 1"),
+            format!(
+                "class add dev {interface} parent 1: classid 1:1 htb rate {rate}mbit burst {FULL} cburst {FULL}"
+            ),
+            format!("qdisc add dev {interface} parent 1:1 {queue}"),
+        ]
+    }
+
+    /// The model's, as a scenario has it.
+    fn model(&self) -> String {
+        let queue = self.filled_in(self.kind.model);
+        if self.kind.shapes {
+            return format!("\"{queue}\"");
+        }
+        let rate = self.path.rate_mbps;
+        format!(
+            "{{ kind = \"htb\", classes = [\"all rate {rate}Mbit/s burst {FULL}B cburst {FULL}B default leaf {queue}\"] }}"
+        )
     }
 
     /// The part of a scenario from the queue's node to the receiving host.
     fn bottleneck(&self, stack: Stack, path: u32) -> String {
-        let link = |from: &str, to: &str, delay: f64, queue: &str| {
-            format!(
-                "\n[[link]]\nbetween = [\"{from}{path}\", \"{to}{path}\"]\nrate = \"{}Mbit/s\"\ndelay = \"{delay}ms\"\n{queue}",
-                self.link_rate()
-            )
-        };
-        let quarter = f64::from(self.path.rtt_ms) / 4.0;
-        let queue = format!("queue = {}\n", self.filled_in(self.kind.model));
-        match stack {
-            Stack::Linux => format!(
-                "{}\n[[host]]\nname = \"q{path}\"\nendpoint = \"guest\"\nforwards = true\ntc = [\"dev to{path} root {}\"]\n",
-                link("q", "to", quarter, ""),
-                self.filled_in(self.kind.linux)
+        let (rate, quarter) = (self.link_rate(), f64::from(self.path.rtt_ms) / 4.0);
+        let mut text = format!(
+            "\n[[link]]\nbetween = [\"q{path}\", \"to{path}\"]\nrate = \"{rate}Mbit/s\"\ndelay = \"{quarter}ms\"\n"
+        );
+        let _ = match stack {
+            Stack::Linux => writeln!(
+                text,
+                "\n[[host]]\nname = \"q{path}\"\nendpoint = \"guest\"\nforwards = true\ntc = {:?}",
+                self.commands(&format!("to{path}"))
             ),
-            Stack::Model if self.has_driver(stack) => {
-                link("q", "driver", 0.0, &queue) + &link("driver", "to", quarter, "")
-            }
-            Stack::Model => link("q", "to", quarter, &queue),
-        }
+            Stack::Model => writeln!(text, "queue = {}", self.model()),
+        };
+        text
     }
 }
 
@@ -214,7 +226,7 @@ impl Case for Queue {
         text
     }
 
-    fn measure(&self, summary: &Summary, stack: Stack, path: u32) -> Option<Measured> {
+    fn measure(&self, summary: &Summary, _: Stack, path: u32) -> Option<Measured> {
         let from = |name: &str| -> Vec<&FlowRow> {
             let host = format!("{name}{path}");
             summary.flows.iter().filter(|flow| flow.from == host).collect()
@@ -226,7 +238,7 @@ impl Case for Queue {
         let again: u64 = all.iter().map(|flow| flow.retransmitted_packets).sum();
         Some(Measured::from([
             (Figure::Goodput, goodput(&all)),
-            (Figure::QueueDelay, small.first()?.latency_mean_ms? - self.empty_ms(stack)),
+            (Figure::QueueDelay, small.first()?.latency_mean_ms? - self.empty_ms()),
             (Figure::Retransmitted, again as f64 / sent.max(1) as f64),
             (Figure::Share, goodput(&one) / goodput(&all).max(1.0)),
         ]))

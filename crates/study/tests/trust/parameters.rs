@@ -130,7 +130,7 @@ fn values(parameter: &Parameter) -> Vec<Value> {
     values.extend(numbers.map(|n| json!(n)));
     values.extend(whole.map(|n| json!(n)));
     values.extend([json!(true), json!(false), json!([0]), json!([1, 1]), json!([3, 2])]);
-    values.extend([json!(["all rate 1Mbit/s"]), json!(["all"]), json!([""])]);
+    values.extend([json!(["all rate 1Mbit/s default"]), json!(["all"]), json!([""])]);
     for text in [
         "0s",
         "1ns",

@@ -56,7 +56,7 @@ fn a_code_point_selects_a_tin_and_a_class() {
     };
     let cake = r#"kind = "cake", bandwidth = "10Mbit/s", flowmode = "flowblind""#;
     assert!(delay(cake, "EF") < 1.5 && delay(cake, "CS0") > 5.0);
-    let htb = r#"kind = "htb", classes = ["all rate 10Mbit/s", "ef parent all rate 1Mbit/s dscp EF", "rest parent all rate 9Mbit/s ceil 10Mbit/s prio 1 leaf droptail:limit=50p"]"#;
+    let htb = r#"kind = "htb", classes = ["all rate 10Mbit/s", "ef parent all rate 1Mbit/s dscp EF", "rest parent all rate 9Mbit/s ceil 10Mbit/s prio 1 default leaf droptail:limit=50p"]"#;
     assert!(delay(htb, "46") < 1.5 && delay(htb, "DF") > 20.0);
 }
 

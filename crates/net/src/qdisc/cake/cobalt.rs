@@ -7,15 +7,34 @@
 //! As in Linux, the very first time that a queue is above its target the signal comes with the next packet and not after an interval: its
 //! frequency is not set before the count first changes. A later time it comes after an interval.
 //!
-//! Departures: the square root is exact, where Linux has Newton steps in 32 bits.
+//! Compared line by line with `cobalt_should_drop`, `cobalt_queue_full` and `cobalt_queue_empty`; the root of the count is Linux's, too: near the exact one
+//! up to a count of 15, and a Newton step from the one before above that.
 
 use warpline_core::{Rate, Stream, TimeDelta, Timestamp};
 
 use crate::qdisc::Queued;
+use crate::qdisc::root::InverseRoot;
 
 /// Steps of BLUE's probability, of 2^32: 1/256 up and 1/4096 down.
 const UP: u32 = 1 << 24;
 const DOWN: u32 = 1 << 20;
+
+/// The inverse roots of counts below 16, where one step from the root before would be far off: each after four steps from that.
+const ROOTS: [InverseRoot; 16] = {
+    let mut roots = [InverseRoot::ONE; 16];
+    let mut count = 1;
+    while count < roots.len() {
+        let mut root = roots[count - 1];
+        let mut steps = 0;
+        while steps < 4 {
+            root = root.step(count as u32);
+            steps += 1;
+        }
+        roots[count] = root;
+        count += 1;
+    }
+    roots
+};
 
 /// The parameters of all queues of a tin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +61,7 @@ impl Law {
 pub(super) struct Cobalt {
     count: u32,
     /// The share of an interval between two signals: the inverse root of the count.
-    spacing: f64,
+    spacing: InverseRoot,
     drop_next: Timestamp,
     dropping: bool,
     blue_since: Timestamp,
@@ -53,12 +72,12 @@ pub(super) struct Cobalt {
 impl Cobalt {
     fn set_count(&mut self, count: u32) {
         self.count = count;
-        self.spacing = 1.0 / f64::from(count.max(1)).sqrt();
+        self.spacing = ROOTS.get(count as usize).copied().unwrap_or_else(|| self.spacing.step(count));
     }
 
     /// When the next signal is due after one at `from`.
     fn after(&self, from: Timestamp, law: &Law) -> Timestamp {
-        from + law.interval.mul_f64(self.spacing)
+        from + self.spacing.of(law.interval)
     }
 
     /// A packet had to be dropped because the buffer was full.

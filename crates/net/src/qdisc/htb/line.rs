@@ -27,15 +27,17 @@ pub(super) struct ClassLine {
     pub(super) cburst: Bytes,
     pub(super) prio: u8,
     pub(super) quantum: u32,
-    /// Whose packets it takes: by the class of flows, by code points. By neither: all that no other class takes.
+    /// Whose packets it takes: by the class of flows, by code points.
     pub(super) classes: Vec<u8>,
     pub(super) dscps: Vec<Dscp>,
+    /// Whether it takes those that no class takes by either.
+    pub(super) default: bool,
     /// The queue in which its packets wait.
     pub(super) leaf: QdiscConfig,
 }
 
 /// The words of a line.
-const WORDS: &str = "parent, rate, ceil, burst, cburst, prio, quantum, class, dscp, leaf";
+const WORDS: &str = "parent, rate, ceil, burst, cburst, prio, quantum, class, dscp, default, leaf";
 
 fn read<T: FromStr>(word: &str, value: &str, example: &str) -> Result<T, String> {
     value.parse().map_err(|_| format!("`{value}` is no {word}; write for example `{word} {example}`"))
@@ -54,7 +56,12 @@ impl FromStr for ClassLine {
         let (mut parent, mut rate, mut ceil) = (None, None, None);
         let (mut burst, mut cburst, mut prio, mut quantum) = (BUCKET, BUCKET, 0, None);
         let (mut classes, mut dscps, mut leaf) = (Vec::new(), Vec::new(), QdiscConfig::default());
+        let mut default = false;
         while let Some(word) = words.next() {
+            if word == "default" {
+                default = true;
+                continue;
+            }
             let value = words.next().ok_or_else(|| format!("`{word}` of class {name} has no value"))?;
             match word {
                 "parent" => parent = Some(value.to_owned()),
@@ -83,7 +90,20 @@ impl FromStr for ClassLine {
         let usual = (rate.as_bps() / 80).clamp(QUANTA.0, QUANTA.1);
         let quantum = quantum.map_or(usual, |Bytes(bytes)| bytes).clamp(1, u64::from(u32::MAX)) as u32;
         let name = name.to_owned();
-        Ok(ClassLine { name, parent, rate, ceil, burst, cburst, prio, quantum, classes, dscps, leaf })
+        Ok(ClassLine {
+            name,
+            parent,
+            rate,
+            ceil,
+            burst,
+            cburst,
+            prio,
+            quantum,
+            classes,
+            dscps,
+            default,
+            leaf,
+        })
     }
 }
 
@@ -109,16 +129,30 @@ impl ClassLine {
         }
         let lends =
             |class: &ClassLine| classes.iter().any(|other| other.parent.as_ref() == Some(&class.name));
-        let torn = classes.iter().zip(lines).find(|(class, _)| class.takes_some() && lends(class));
-        if let Some((class, line)) = torn {
-            return Err((line.clone(), format!("class {} lends to others and takes no packets", class.name)));
+        let mut has_default = false;
+        for (class, line) in classes.iter().zip(lines) {
+            let name = &class.name;
+            let wrong = match (lends(class), class.takes_some()) {
+                (true, true) => format!("class {name} lends to others and takes no packets"),
+                (false, false) => format!(
+                    "class {name} takes no packets: give it a `class` or a `dscp`, or the word `default` for what no other class takes"
+                ),
+                _ if class.default && has_default => {
+                    format!("class {name} has the word `default`, as one before it has")
+                }
+                _ => {
+                    has_default |= class.default;
+                    continue;
+                }
+            };
+            return Err((line.clone(), wrong));
         }
         Ok(classes)
     }
 
     /// Whether it says whose packets it takes.
-    pub(super) fn takes_some(&self) -> bool {
-        !self.classes.is_empty() || !self.dscps.is_empty()
+    fn takes_some(&self) -> bool {
+        self.default || !self.classes.is_empty() || !self.dscps.is_empty()
     }
 }
 
@@ -139,6 +173,8 @@ mod tests {
         assert_eq!(class.leaf.to_string(), "codel:limit=9p");
         let plain: ClassLine = "bulk rate 64kbit/s quantum 300B".parse().unwrap();
         assert_eq!((plain.ceil, plain.quantum, plain.takes_some()), (plain.rate, 300, false));
+        let rest: ClassLine = "rest default rate 64kbit/s".parse().unwrap();
+        assert!(rest.default && rest.takes_some());
     }
 
     #[test]
@@ -160,7 +196,10 @@ mod tests {
             (&["a rate 1Mbit/s leaf codel:limit=0p"], "`limit` of the queue `codel` is 0p"),
             (&["a rate 1Mbit/s", "a rate 1Mbit/s"], "there is a class a already"),
             (&["a parent b rate 1Mbit/s", "b rate 1Mbit/s"], "the parent b must stand before a"),
-            (&["a rate 1Mbit/s class 1", "b parent a rate 1Mbit/s"], "class a lends to others"),
+            (&["a rate 1Mbit/s class 1", "b parent a rate 1Mbit/s class 2"], "class a lends to others"),
+            (&["a rate 1Mbit/s default", "b parent a rate 1Mbit/s class 2"], "class a lends to others"),
+            (&["a rate 1Mbit/s class 1", "b rate 1Mbit/s"], "class b takes no packets: give it a `class`"),
+            (&["a rate 1Mbit/s default", "b rate 1Mbit/s default"], "class b has the word `default`, as one"),
         ] {
             let error = error(lines);
             assert!(error.contains(expected), "{error}");
