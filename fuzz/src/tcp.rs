@@ -6,7 +6,7 @@
 use warpline_core::parameter::Choice;
 use warpline_core::{AccEcn, Ecn, Flags, SackBlocks, Segment, SynOptions, TimeDelta, Timestamp};
 use warpline_transport::cc::{Algorithm, Controller};
-use warpline_transport::tcp::{Connection, EcnFeedback, Recovery, Rledbat, TcpConfig};
+use warpline_transport::tcp::{Connection, EcnFeedback, Misbehaviour, Recovery, Rledbat, TcpConfig};
 
 /// Options and role from the first two bytes.
 fn connection(first: u8, second: u8) -> Connection<Controller> {
@@ -23,6 +23,13 @@ fn connection(first: u8, second: u8) -> Connection<Controller> {
         undo: bit(7),
         ecn_feedback: if second >> 5 & 1 == 1 { EcnFeedback::Accecn } else { EcnFeedback::Auto },
         rledbat: if second >> 6 & 1 == 1 { Rledbat::LedbatPlusPlus } else { Rledbat::No },
+        misbehaviour: match (second >> 7, first & 3) {
+            (0, _) => Misbehaviour::None,
+            (_, 0) => Misbehaviour::AckDivision,
+            (_, 1) => Misbehaviour::DuplicateAcks,
+            (_, 2) => Misbehaviour::OptimisticAcks,
+            (_, _) => Misbehaviour::HiddenMarks,
+        },
         ..TcpConfig::default()
     };
     let algorithm = Algorithm::all().into_iter().nth(usize::from(second & 7)).unwrap_or_default();

@@ -214,9 +214,9 @@ impl FlowTotals {
             max: TimeDelta::from_nanos(stats.latency_max_ns),
         });
     }
-    /// Adds the counters of the data's receiver.
+    /// Adds the counters of the data's receiver, and the bytes that it took in order: those that it passed over never came.
     pub(crate) fn add_receiver(&mut self, stats: &Stats, delivered: u64) {
-        self.delivered_bytes += delivered;
+        self.delivered_bytes += delivered.saturating_sub(stats.missing_bytes);
         self.ce_marks += stats.ce_marks;
     }
     pub(crate) fn reset_extremes(&mut self) {

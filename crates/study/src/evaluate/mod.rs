@@ -4,7 +4,8 @@
 //! algorithm in its place, and figures of them with stated bounds. Every trial is run with several seeds; a figure that is above its bound with
 //! some seeds and below with others stays open if the 95 % confidence interval of its mean holds the bound.
 //!
-//! The bounds are ours, as the RFC states none. Where the standard algorithms do badly themselves, the bound is what they do.
+//! The bounds are ours, as the RFC states none. Where the standard algorithms do badly themselves, the bound is what they do; `hidden_congestion` says
+//! why it is not so there.
 
 mod criteria;
 mod guests;

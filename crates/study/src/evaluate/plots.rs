@@ -58,17 +58,17 @@ pub(super) fn figures(cc: &str, tested: &[&Made], (baseline, compared): (&[&Made
     let mut delays = vec![(cc.to_owned(), queue(tested))];
     if !baseline.is_empty() {
         let other = match compared {
-            Compared::Standard => {
-                let other = format!("{STANDARD} in its place");
-                rates.push((other.clone(), group(baseline, TESTED)));
-                other
-            }
+            Compared::Standard => format!("{STANDARD} in its place"),
+            Compared::HonestReceiver => format!("{cc}, {}", compared.name()),
             Compared::WithoutIt => {
                 let lines = groups(baseline).into_iter();
                 rates.extend(lines.map(|name| (format!("{name}, without it"), group(baseline, &name))));
                 compared.name().to_owned()
             }
         };
+        if compared != Compared::WithoutIt {
+            rates.push((other.clone(), group(baseline, TESTED)));
+        }
         delays.push((other, queue(baseline)));
     }
     [(goodput, rates), (delay, delays)]

@@ -73,6 +73,28 @@ fn vegas_keeps_queues_short_and_gives_way() {
 }
 
 #[test]
+fn who_counts_bytes_is_not_misled_by_false_acks_and_who_goes_by_losses_is_by_hidden_ones() {
+    // RFC 5681 section 3.1.
+    for (cc, expected) in [("cubic", Verdict::Met), ("reno:counting=acks", Verdict::Missed)] {
+        let (verdict, text) = verdict("false-acks", cc);
+        assert_eq!(verdict, expected, "{text}");
+    }
+    // BBR goes by the rate at which data arrives.
+    for (cc, expected) in [("cubic", Verdict::Missed), ("bbr", Verdict::Met)] {
+        let (verdict, text) = verdict("hidden-congestion", cc);
+        assert_eq!(verdict, expected, "{text}");
+    }
+}
+
+#[test]
+fn coupled_subflows_meet_the_goals_of_rfc_6356_and_uncoupled_ones_do_not() {
+    for (cc, expected) in [("lia", Verdict::Met), ("olia", Verdict::Met), ("reno", Verdict::Missed)] {
+        let (verdict, text) = verdict("several-paths", cc);
+        assert_eq!(verdict, expected, "{text}");
+    }
+}
+
+#[test]
 fn a_wrong_algorithm_is_told_by_the_trial_that_has_it() {
     let plan = Plan {
         cc: "renno".to_owned(),
@@ -120,6 +142,9 @@ fn bounds_are_said_in_words_and_kept() {
     let least = Bound::AtLeastTimes { times: 0.5 };
     assert_eq!((least.margin(4.0, Some(4.0)), least.margin(1.0, Some(4.0))), (2.0, -1.0));
     assert_eq!(least.words(Unit::Second, Compared::WithoutIt), "at least 0.5 times that without it");
+    let honest =
+        Bound::AtMostTimes { times: 1.5, plus: 1e6 }.words(Unit::BitPerSecond, Compared::HonestReceiver);
+    assert_eq!(honest, "at most 1.5 times that with an honest receiver and 1.00 Mbit/s");
     assert_eq!(Bound::AtLeast { limit: 0.9 }.words(Unit::Share, Compared::Standard), "at least 90.0 %");
     assert_eq!(Bound::AtMost { limit: 2.0 }.margin(f64::NAN, None), f64::NEG_INFINITY);
 }

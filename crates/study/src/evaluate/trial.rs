@@ -55,6 +55,10 @@ impl Trial {
     pub(super) fn without_it(self, baseline: String) -> Trial {
         Trial { baseline: Some(baseline), compared: Compared::WithoutIt, ..self }
     }
+    /// Compared with this scenario, in which the receiver keeps to the rules.
+    pub(super) fn with_honest_receiver(self, baseline: String) -> Trial {
+        Trial { baseline: Some(baseline), compared: Compared::HonestReceiver, ..self }
+    }
     /// Asks for a figure.
     pub(super) fn ask(mut self, what: &'static str, unit: Unit, bound: Bound, value: Value) -> Trial {
         self.figures.push(Figure { what, unit, bound, value });
@@ -90,7 +94,7 @@ pub struct ScenarioFile {
     pub text: String,
 }
 
-/// What the other scenario of a trial has in place of the algorithm under test.
+/// What the other scenario of a trial has in place of what is under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compared {
@@ -98,6 +102,8 @@ pub enum Compared {
     Standard,
     /// Nothing: the others are alone.
     WithoutIt,
+    /// The algorithm itself, with a receiver that keeps to the rules.
+    HonestReceiver,
 }
 
 impl Compared {
@@ -106,6 +112,7 @@ impl Compared {
         match self {
             Compared::Standard => STANDARD,
             Compared::WithoutIt => "without it",
+            Compared::HonestReceiver => "honest receiver",
         }
     }
     /// "cubic's", in bounds.
@@ -113,6 +120,7 @@ impl Compared {
         match self {
             Compared::Standard => format!("{STANDARD}'s"),
             Compared::WithoutIt => "that without it".to_owned(),
+            Compared::HonestReceiver => "that with an honest receiver".to_owned(),
         }
     }
 }

@@ -6,6 +6,7 @@ use warpline_core::parameter::{Given, OutOfRange, Parameters, Value, Words};
 use warpline_core::{Bytes, Rate, TimeDelta};
 
 use super::ecn::EcnFeedback;
+use super::receiver::Misbehaviour;
 use super::rledbat::Rledbat;
 use super::window::Window;
 use crate::cc::{CcConfig, SavedPath};
@@ -154,6 +155,8 @@ pub struct TcpConfig {
     /// Whether this end, as a receiver, keeps the sender from filling the path's queue, by the window that it advertises (rLEDBAT, RFC 9840), and by
     /// which rule; needs `timestamps`.
     pub rledbat: Rledbat,
+    /// How this end, as a receiver, breaks the rules so that the sender sends faster: to try senders against it.
+    pub misbehaviour: Misbehaviour,
     /// Send buffer: how much the application may have written that is not yet acknowledged. Without it there is no bound.
     #[parameter(above = Some(Bytes(0)))]
     pub send_buffer: Option<Bytes>,

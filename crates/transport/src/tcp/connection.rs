@@ -362,8 +362,10 @@ impl<C: CongestionControl> Connection<C> {
         let end = segment.seq + u64::from(segment.len) + u64::from(fin);
         let had_fin = self.receiver.fin_received();
         self.receiver.steer(now, segment);
+        self.receiver.look_around(now, segment);
         let arrived = self.receiver.on_data(now, segment.seq, end, fin);
         self.log.stats.duplicate_bytes += arrived.duplicate;
+        self.log.stats.missing_bytes += arrived.missing;
         if !had_fin && self.receiver.fin_received() {
             self.on_fin(now);
         }

@@ -26,6 +26,7 @@ pub use config::{Recovery, RtoVariance, TcpConfig};
 pub use connection::{Connection, Transmit};
 pub use ecn::EcnFeedback;
 pub use preset::TcpPreset;
+pub use receiver::Misbehaviour;
 pub use rledbat::Rledbat;
 pub use rtt::Rtt;
 pub use state::{Outcome, State};

@@ -1,6 +1,8 @@
-//! The receiving side: reassembly, the window offered, when to acknowledge, and the SACK blocks to send. `feedback` has what few receivers do.
+//! The receiving side: reassembly, the window offered, when to acknowledge, and the SACK blocks to send. `feedback` has what few receivers do,
+//! and `misbehaviour` what none should.
 
 mod feedback;
+mod misbehaviour;
 
 use std::num::NonZeroU64;
 
@@ -13,6 +15,8 @@ use super::handshake::Agreed;
 use super::reassembly::{Ahead, Overlap};
 use super::rledbat::WindowControl;
 use feedback::Unusual;
+use misbehaviour::Deceit;
+pub use misbehaviour::Misbehaviour;
 
 /// Receive state of one connection. Positions include the FIN's byte.
 // Two cache lines, both of which every segment with payload touches; ranges only where something is missing. The third is for few connections.
@@ -74,6 +78,8 @@ pub(super) struct Receiver {
     counters: Option<Box<ByteCounters>>,
     /// What bounds the window, where that is not only the buffer.
     control: Option<Box<WindowControl>>,
+    /// How it breaks the rules, if it does.
+    deceit: Option<Box<Deceit>>,
 }
 
 /// See `Receiver::early`: further apart than any two acknowledgements.
@@ -88,6 +94,8 @@ const NO_FIN: u64 = u64::MAX;
 pub(super) struct Arrived {
     /// Bytes that had been received before.
     pub duplicate: u64,
+    /// Bytes before it that never came and count as received all the same ([`Misbehaviour::OptimisticAcks`]).
+    pub missing: u64,
 }
 
 impl Receiver {
@@ -99,6 +107,8 @@ impl Receiver {
         let mut unusual = Unusual::default();
         unusual.set(Unusual::STEERED, control.is_some());
         unusual.set(Unusual::OPENING, opened < u64::MAX);
+        let (deceit, misbehaving) = Deceit::new(config.misbehaviour);
+        unusual.set(misbehaving, true);
         Receiver {
             nxt: 0,
             edge: 0,
@@ -109,7 +119,7 @@ impl Receiver {
             ahead: None,
             offer,
             read: 1,
-            delay: config.delayed_ack,
+            delay: if deceit.is_some() { TimeDelta::ZERO } else { config.delayed_ack },
             ts_recent: 0,
             full: 0,
             unacked: 0,
@@ -130,6 +140,7 @@ impl Receiver {
             opened,
             counters: None,
             control,
+            deceit,
         }
     }
 
@@ -253,6 +264,10 @@ impl Receiver {
     /// ECN of any segment. Returns whether it brought a congestion mark.
     #[inline(never)]
     fn on_ecn(&mut self, flags: Flags, seq: u64, len: u32, ecn: Ecn) -> bool {
+        if ecn == Ecn::Ce && self.unusual.any(Unusual::HIDING) {
+            self.on_ecn(flags, seq, len, Ecn::NotEct);
+            return len > 0;
+        }
         let noted = self.echo.on_segment(flags, len > 0, ecn == Ecn::Ce, self.unacked > 0);
         self.count_bytes(seq, len, ecn);
         if noted.turned {
@@ -293,8 +308,16 @@ impl Receiver {
         Segment { window, ack: self.nxt, timestamps: self.timestamp_option(now), ..Segment::default() }
     }
 
-    /// A pure acknowledgement, with SACK blocks and the AccECN option if there are any.
+    /// The next pure acknowledgement, with SACK blocks and the AccECN option if there are any.
     pub(super) fn make_ack(&mut self, now: Timestamp, seq: u64) -> Segment {
+        if self.unusual.any(Unusual::MISBEHAVING) {
+            self.make_false_ack(now, seq)
+        } else {
+            self.make_true_ack(now, seq)
+        }
+    }
+
+    fn make_true_ack(&mut self, now: Timestamp, seq: u64) -> Segment {
         if self.is_early_due() {
             return self.make_early_ack(now, seq);
         }
@@ -345,16 +368,16 @@ impl Receiver {
         self.unusual.any(Unusual::GAP) && !self.recent().is_empty() || self.dsack.is_some()
     }
     /// Whether the acknowledgement that is due is more than the state of things: it has SACK blocks or the AccECN option, or an earlier one goes
-    /// first.
+    /// first, or the receiver misbehaves.
     #[inline]
     pub(super) fn is_ack_special(&self) -> bool {
-        self.unusual.any(Unusual::GAP | Unusual::OPTION) && self.has_feedback()
+        self.unusual.any(Unusual::GAP | Unusual::OPTION | Unusual::MISBEHAVING) && self.has_feedback()
             || self.dsack.is_some()
             || self.is_early_due()
     }
-    /// Whether there are ranges to report, or bytes that came marked.
+    /// Whether there are ranges to report, or bytes that came marked, or acknowledgements are false.
     fn has_feedback(&self) -> bool {
-        self.unusual.any(Unusual::OPTION) || !self.recent().is_empty()
+        self.unusual.any(Unusual::OPTION | Unusual::MISBEHAVING) || !self.recent().is_empty()
     }
     /// The out-of-order ranges that changed last, most recent first.
     fn recent(&self) -> &[(u64, u64)] {
@@ -453,7 +476,7 @@ impl Receiver {
     #[inline(always)]
     pub(super) fn is_simple(&self, start: u64, end: u64) -> bool {
         start == self.nxt
-            && !self.unusual.any(Unusual::GAP | Unusual::STEERED | Unusual::OPENING)
+            && !self.unusual.any(Unusual::GAP | Unusual::STEERED | Unusual::OPENING | Unusual::MISBEHAVING)
             && end <= self.edge
             && self.fin_at == NO_FIN
             && self.unread() == 0
@@ -506,8 +529,9 @@ impl Receiver {
         }
         if end <= self.nxt {
             self.report_duplicate(start, end);
-            return Arrived { duplicate: end - start };
+            return Arrived { duplicate: end - start, missing: 0 };
         }
+        let missing = self.pass_over(start);
         let mut duplicate = 0;
         let from = start.max(self.nxt);
         if start < self.nxt {
@@ -541,7 +565,7 @@ impl Receiver {
             }
             self.ack_now = true;
         }
-        Arrived { duplicate }
+        Arrived { duplicate, missing }
     }
 
     /// Ranges that the data in order reaches become part of it, up to the FIN. Returns how much had arrived before.

@@ -54,6 +54,9 @@ pub struct Stats {
     pub window_probes: u64,
     /// Data segments that arrived marked congestion-experienced.
     pub ce_marks: u64,
+    /// Payload bytes that count as received and never came, where the receiver passes over losses
+    /// ([`Misbehaviour::OptimisticAcks`](super::Misbehaviour::OptimisticAcks)).
+    pub missing_bytes: u64,
 }
 
 impl Stats {

@@ -33,10 +33,12 @@ criteria! {
     varying_delay,
     slow_path,
     long_path,
+    false_acks,
+    hidden_congestion,
     reordering,
     transients,
     path_change,
     data_centre,
     policer;
-    by name: background
+    by name: background, several_paths
 }

@@ -20,6 +20,10 @@ impl Unusual {
     pub(super) const STEERED: u8 = 4;
     /// The window [opens](Receiver::open_window).
     pub(super) const OPENING: u8 = 8;
+    /// Acknowledgements are [false](Receiver::make_false_ack).
+    pub(super) const MISBEHAVING: u8 = 16;
+    /// Marks are not reported.
+    pub(super) const HIDING: u8 = 32;
 
     #[inline]
     pub(super) fn any(self, of: u8) -> bool {
