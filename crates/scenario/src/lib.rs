@@ -270,9 +270,9 @@ impl Scenario {
         self.routing.as_ref().map(|routing| routing.0).or_else(usual).unwrap_or_default()
     }
 
-    /// Whether everything is simulated: virtual clock, no real programs.
+    /// Whether everything is simulated: virtual clock, no real programs, no real stacks.
     pub fn is_simulated(&self) -> bool {
-        self.clock.mode == ClockMode::Virtual && !self.host.iter().any(|host| host.traffic().has_programs())
+        self.clock.mode == ClockMode::Virtual && self.host.iter().all(|host| host.traffic() == Traffic::Model)
     }
 
     /// The seeds of all runs; one, unless `[replications]` gives more.

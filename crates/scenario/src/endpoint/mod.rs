@@ -13,6 +13,7 @@ use super::address::Address;
 use super::application::Application;
 use super::checker::Check;
 use super::program::Program;
+use super::quantity::Size;
 use super::tcp::TcpOptions;
 
 /// Facts about a kind of endpoint that hold in every scenario.
@@ -42,18 +43,21 @@ pub enum Traffic {
     Programs,
     /// The host's kernel, for flows that only move bytes, and its programs.
     Kernel,
+    /// A transport stack in this process, with its own packets.
+    Stack,
 }
 
 impl Traffic {
     /// Whether real programs run there.
     pub fn has_programs(self) -> bool {
-        self != Traffic::Model
+        matches!(self, Traffic::Programs | Traffic::Kernel)
     }
 
     fn describe(self) -> String {
         let programs = "to and from its programs, at a `port`";
         match self {
             Traffic::Model => "any `app`, by the TCP model".to_owned(),
+            Traffic::Stack => "any `app` over TCP, by its own code".to_owned(),
             Traffic::Programs => programs.to_owned(),
             Traffic::Kernel => {
                 format!("by its kernel (`{}`); {programs}", Application::for_kernels().join("`, `"))
@@ -78,6 +82,19 @@ pub struct Real {
     pub program: Vec<Program>,
 }
 
+/// The keys of every host that is a transport stack in this process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Buffers {
+    /// Send buffer of each of the stack's sockets. Default: the stack's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"256KiB")]
+    pub send_buffer: Option<Size>,
+    /// Receive buffer of each of the stack's sockets: the largest window that it can offer. Default: the stack's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"256KiB")]
+    pub receive_buffer: Option<Size>,
+}
+
 /// A kind of endpoint; implemented in its file.
 pub(crate) trait Kind: Default + Serialize + DeserializeOwned + JsonSchema {
     /// What holds for all endpoints of this kind.
@@ -90,6 +107,11 @@ pub(crate) trait Kind: Default + Serialize + DeserializeOwned + JsonSchema {
 
     /// TCP options for the built-in model, if it uses the model.
     fn tcp(&self) -> Option<&TcpOptions> {
+        None
+    }
+
+    /// The names of its congestion controls, its default first, if it is a transport stack in this process.
+    fn congestion_controls(&self) -> Option<&'static [&'static str]> {
         None
     }
 
@@ -133,6 +155,13 @@ macro_rules! endpoints {
             pub fn tcp(&self) -> Option<&TcpOptions> {
                 match self {
                     $(Endpoint::$kind(own) => own.tcp(),)+
+                }
+            }
+
+            /// The names of its congestion controls, its default first, if it is a transport stack in this process.
+            pub fn congestion_controls(&self) -> Option<&'static [&'static str]> {
+                match self {
+                    $(Endpoint::$kind(own) => own.congestion_controls(),)+
                 }
             }
 
@@ -183,6 +212,7 @@ endpoints! {
     model::Model,
     live::Live,
     guest::Guest,
+    smoltcp::Smoltcp,
 }
 
 impl Endpoint {

@@ -1,0 +1,30 @@
+//! smoltcp: a TCP/IP stack for small machines, in Rust.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{About, Buffers, Kind, Traffic};
+use crate::ClockMode;
+
+/// The keys of a host with `endpoint = "stack:smoltcp"`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Smoltcp {
+    /// Sizes of its sockets' buffers.
+    #[serde(flatten)]
+    pub buffers: Buffers,
+}
+
+impl Kind for Smoltcp {
+    const ABOUT: About = About {
+        name: "stack:smoltcp",
+        what: "The TCP/IP stack smoltcp, in this process.",
+        clocks: &[ClockMode::Virtual, ClockMode::Real, ClockMode::Dilated],
+        why: "",
+        traffic: Traffic::Stack,
+        needs: "Linux",
+    };
+
+    fn congestion_controls(&self) -> Option<&'static [&'static str]> {
+        Some(&["cubic", "reno"])
+    }
+}
