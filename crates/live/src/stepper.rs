@@ -2,7 +2,7 @@
 //! the clock and without ports of the system. Guests in lock-step with a simulation are at its ports.
 
 use warpline_core::{Body, Frame, Timestamp};
-use warpline_net::{Network, Settled};
+use warpline_net::{Network, Pause, Settled};
 
 use crate::datagram;
 use crate::emulator::{Adapter, Gate, World};
@@ -62,13 +62,20 @@ impl Stepper {
         world.handle_arrival(&Arrival { at, port: from, handle }, &mut self.gate, &mut network.port(at));
     }
 
-    /// Handles all of the network's events up to and including `until`.
-    pub fn run_until<W: World>(&mut self, until: Timestamp, network: &mut Network, world: &mut W) {
-        network.run_until(until, &mut Adapter { world, gate: &mut self.gate }, u64::MAX);
+    /// Handles the network's events up to and including `until`, but at most `budget` of them. Returns why it stopped.
+    pub fn run_until<W: World>(
+        &mut self,
+        until: Timestamp,
+        network: &mut Network,
+        world: &mut W,
+        budget: u64,
+    ) -> Pause {
+        let pause = network.run_until(until, &mut Adapter { world, gate: &mut self.gate }, budget);
         for handle in network.take_released() {
             world.handle_loss(handle);
             self.gate.release(handle);
         }
+        pause
     }
 
     /// Hands out, each once, the datagrams that are certain to leave by the ports later, with the instants at which they do.

@@ -1,4 +1,4 @@
-//! Checks the names of congestion controls, which depend on the host that sends: the kernel of a guest may have others.
+//! Checks the names of congestion controls, which depend on the host that sends: the kernel of a guest or a stack may have others.
 
 use serde_json::Value;
 
@@ -8,17 +8,19 @@ use super::document::{Node, entry};
 use super::endpoint::{Endpoint, Traffic};
 use super::short;
 
-/// Checks the congestion controls that flows name. Flows from a guest may name any of Linux; all others need a built-in one.
+/// Checks the congestion controls that flows name. Flows from a guest may name any of Linux, and those of a stack are checked with the stack;
+/// all others need a built-in one.
 pub(super) fn check(root: &Node, errors: &mut Collector) {
     let value = root.to_json();
     let list = |key: &str| value[key].as_array().cloned().unwrap_or_default();
     let hosts = list("host");
-    let has_kernel = |endpoint: &Value| {
-        endpoint.as_str().and_then(Endpoint::named).is_some_and(|about| about.traffic == Traffic::Kernel)
+    let has_own = |endpoint: &Value| {
+        let about = endpoint.as_str().and_then(Endpoint::named);
+        about.is_some_and(|about| matches!(about.traffic, Traffic::Kernel | Traffic::Stack))
     };
-    let is_guest = |from: &str| {
-        let guests = hosts.iter().filter(|host| has_kernel(&host["endpoint"]));
-        let names = guests.filter_map(|host| host["name"].as_str());
+    let sends_own = |from: &str| {
+        let senders = hosts.iter().filter(|host| has_own(&host["endpoint"]));
+        let names = senders.filter_map(|host| host["name"].as_str());
         // The node itself, or a node of a group of the topology.
         names
             .into_iter()
@@ -30,7 +32,7 @@ pub(super) fn check(root: &Node, errors: &mut Collector) {
             continue;
         };
         let from = flow["from"].as_str().unwrap_or_default();
-        if is_guest(from) {
+        if sends_own(from) {
             continue;
         }
         let mut help = spelling_help(name, &kinds);

@@ -11,6 +11,7 @@ use warpline_transport::multipath::{MOST_SUBFLOWS, Scheduler};
 use super::application::App;
 use super::checker::Check;
 use super::document::entry;
+use super::endpoint::Traffic;
 use super::flow::{Flow, Transport};
 
 /// A TCP flow over several paths at the same time, as Multipath TCP has it (RFC 8684).
@@ -74,9 +75,10 @@ pub(super) fn check(check: &mut Check<'_>, number: usize, flow: &Flow) {
     };
     let at = entry("flow", number, &[key]);
     for end in [&flow.from, &flow.to] {
-        if check.scenario.traffic(end).has_programs() {
-            let message = format!("`{key}` is for simulated hosts, and `{end}` runs real programs");
-            let help = "use endpoint = \"model\" for both ends: what programs send takes the best route";
+        if check.scenario.traffic(end) != Traffic::Model {
+            let message =
+                format!("`{key}` is for simulated hosts, and `{end}` runs real programs or a real stack");
+            let help = "use endpoint = \"model\" for both ends: what others send takes the best route";
             return check.error(&at, message, help);
         }
     }

@@ -1,15 +1,15 @@
 //! What cannot go with `fast_forward`, which skips stretches of time: whatever has a clock of its own, and whatever records moments.
 
-use warpline_core::parameter::Choice;
-
 use super::application::Skipping;
 use super::checker::Check;
 use super::component::Written;
 use super::document::{Step, entry, key};
+use super::endpoint::Traffic;
 use super::flow::FlowRecordKind;
 use super::link::LinkOptions;
 use super::topology::{self, Part};
 use super::{ClockMode, Flow};
+use warpline_core::parameter::Choice;
 
 /// What to do about anything that is refused.
 const HELP: &str = "leave it out, or leave out `fast_forward`";
@@ -25,8 +25,9 @@ pub(crate) fn check(check: &mut Check<'_>) {
         let help = "this clock passes by itself: nothing of it can be skipped; leave out `fast_forward`";
         check.error(&[key("clock"), key("mode")], message, help);
     }
-    for (i, host) in scenario.host.iter().enumerate().filter(|(_, host)| host.traffic().has_programs()) {
-        let message = format!("`fast_forward` cannot go with real programs, which `{}` runs", host.name);
+    for (i, host) in scenario.host.iter().enumerate().filter(|(_, host)| host.traffic() != Traffic::Model) {
+        let what = if host.traffic() == Traffic::Stack { "stacks, which" } else { "programs, which" };
+        let message = format!("`fast_forward` cannot go with real {what} `{}` runs", host.name);
         check.error(
             &entry("host", i, &["endpoint"]),
             message,

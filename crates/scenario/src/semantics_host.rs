@@ -187,6 +187,12 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
             }
             continue;
         }
+        if let Some((name, message, help)) = stacks(check, flow, [from, to])
+            && reported.insert(spec.entry)
+        {
+            check.error(&entry("flow", spec.entry, &[name]), message, help);
+            continue;
+        }
         let problem = match (live(spec.from), live(spec.to)) {
             (false, false) => simulated(flow),
             (true, true) => Some((
@@ -290,6 +296,42 @@ fn carried(flow: &Flow, guests: (bool, bool)) -> Option<(&'static str, String, S
         format!("`{}` is for model hosts, and both ends are guests", model.0),
         "`sysctl` of the hosts".to_owned(),
     ))
+}
+
+/// Checks a flow that a transport stack of this process sends or receives. `ends` are the names of its nodes.
+fn stacks(check: &Check<'_>, flow: &Flow, ends: [&str; 2]) -> Option<(&'static str, String, String)> {
+    let scenario = check.scenario;
+    let stack =
+        |node: &str| scenario.host.iter().find(|host| host.name == node && host.traffic() == Traffic::Stack);
+    let hosts = ends.map(stack);
+    let host = hosts.iter().flatten().next()?;
+    let (app, kind) = (flow.app.name(), host.endpoint.about().name);
+    if flow.transport() == Transport::Udp {
+        let message =
+            format!("`{}` is a stack, which carries TCP only, and app = \"{app}\" runs over UDP", host.name);
+        let help = "transport = \"tcp\" where the app allows it, or endpoint = \"model\"";
+        return Some(("app", message, help.to_owned()));
+    }
+    if matches!(flow.app, App::Echo | App::Http) {
+        let message = format!("a stack cannot send or receive app = \"{app}\", and `{}` is one", host.name);
+        return Some(("app", message, "one of the other apps, or endpoint = \"model\"".to_owned()));
+    }
+    let model = [
+        ("tcp", flow.tcp.is_some()),
+        ("max_window", flow.max_window.is_some()),
+        ("max_rate", flow.max_rate.is_some()),
+    ];
+    if let Some((name, _)) = model.into_iter().find(|&(_, given)| given && hosts[0].is_some()) {
+        let message = format!("`{name}` is for model hosts, and `{}` is a stack", ends[0]);
+        return Some((name, message, format!("leave it out; see the keys of endpoint = \"{kind}\"")));
+    }
+    let known = hosts[0]?.endpoint.congestion_controls()?;
+    let cc = flow.cc.as_ref()?.name();
+    if known.contains(&cc) {
+        return None;
+    }
+    let message = format!("{kind} has no congestion control `{cc}`");
+    Some(("cc", message, format!("allowed: {}", known.join(", "))))
 }
 
 /// Checks a flow between simulated hosts.

@@ -75,8 +75,10 @@ pub(crate) struct FlowPlan {
     pub(crate) record_tcp: bool,
     /// Whether the distribution of its packet latency is recorded.
     pub(crate) record_latency: bool,
-    /// Its port for programs, if one of its ends is a live host.
+    /// How it goes over the wire, if its packets are those of real stacks.
     pub(crate) wire: Option<Wire>,
+    /// The congestion control that it asks of a stack that sends; none for the stack's own default.
+    pub(crate) socket_cc: Option<String>,
 }
 
 impl std::fmt::Debug for FlowPlan {
@@ -202,6 +204,21 @@ impl Window {
         if *self == Window::default() {
             *self = other;
         }
+    }
+
+    /// Adds what a stack says of a socket; what it does not say is none.
+    pub(crate) fn add_values(
+        &mut self,
+        cwnd: Option<u64>,
+        ssthresh: Option<u64>,
+        in_flight: Option<u64>,
+        srtt: Option<TimeDelta>,
+    ) {
+        let more = [(&mut self.cwnd, cwnd), (&mut self.ssthresh, ssthresh), (&mut self.in_flight, in_flight)];
+        for (sum, value) in more {
+            *sum = value.map(|value| sum.unwrap_or(0) + value).or(*sum);
+        }
+        self.srtt = self.srtt.or(srtt);
     }
 
     /// Adds the window of a sender that has not finished sending.

@@ -446,7 +446,7 @@ impl ModelHosts {
                 {
                     end.stop();
                 }
-                if self.flows[flow.index()].spec.wire.is_some_and(|wire| wire.service.is_some()) {
+                if self.flows[flow.index()].spec.wire.is_some_and(|wire| wire.serves()) {
                     self.orders.push(Order::Shut { flow });
                 }
                 let open = &self.flows[flow.index()].open;
@@ -455,6 +455,7 @@ impl ModelHosts {
                 for sender in own {
                     if let Some(Endpoint::Wire(end)) = self.endpoints.get_mut(sender.index())
                         && !end.exchange.transfer
+                        && !(end.paired && !end.end.sends())
                     {
                         end.closing = true;
                         self.orders.push(Order::Close { endpoint: sender });
@@ -503,10 +504,11 @@ impl ModelHosts {
                 app::Action::Listen => self.orders.push(Order::Listen { flow }),
                 app::Action::Write { bytes } => {
                     let watch = running.app.next_watch();
-                    if let Some(receiver) = state.open.get(&End::receiver(0))
-                        && let Some(Endpoint::Tcp(endpoint)) = self.endpoints.get_mut(receiver.index())
-                    {
-                        endpoint.watch = endpoint.watch.min(watch);
+                    let receiver = state.open.get(&End::receiver(0));
+                    match receiver.and_then(|receiver| self.endpoints.get_mut(receiver.index())) {
+                        Some(Endpoint::Tcp(endpoint)) => endpoint.watch = endpoint.watch.min(watch),
+                        Some(Endpoint::Wire(end)) => end.watch = end.watch.min(watch),
+                        _ => {}
                     }
                     let Some(&sender) = state.open.get(&End::sender(0)) else { continue };
                     match self.endpoints.get_mut(sender.index()) {
@@ -515,7 +517,9 @@ impl ModelHosts {
                             self.serve(now, sender, port);
                         }
                         Some(Endpoint::Wire(end)) => {
-                            end.watch = end.watch.min(watch);
+                            if !end.paired {
+                                end.watch = end.watch.min(watch);
+                            }
                             self.orders.push(Order::Write { endpoint: sender, bytes });
                         }
                         _ => {}

@@ -11,6 +11,7 @@ use warpline_core::{FlowId, Timestamp};
 use super::counters::{FlowTotals, Messages};
 use super::flow::{Flow, Transfer, TransferEnd, Window};
 use super::tcp::TcpEndpoint;
+use super::wire::WireEndpoint;
 use super::{Endpoint, ModelHosts};
 
 /// A transfer with its end.
@@ -83,6 +84,14 @@ impl ModelHosts {
         })
     }
 
+    /// The open ends of a flow's connections over the wire whose other ends are here, too.
+    fn paired_ends(&self, flow: &Flow) -> impl Iterator<Item = &WireEndpoint> {
+        flow.open.values().filter_map(|timer| match &self.endpoints[timer.index()] {
+            Endpoint::Wire(end) if end.paired => Some(end),
+            _ => None,
+        })
+    }
+
     /// Adds what has happened to a flow here.
     fn add_to(&self, flow: &Flow, count: &mut FlowCount) {
         let totals = &mut count.totals;
@@ -124,6 +133,8 @@ impl ModelHosts {
         let mut ended = flow.ended;
         for timer in flow.open.values() {
             match &self.endpoints[timer.index()] {
+                // With both ends here, the receiver of a stream knows; transfers are counted by themselves.
+                Endpoint::Wire(end) if end.paired && !end.is_stream() => {}
                 Endpoint::Wire(end) => ended = ended.max(Some(end.finished?)),
                 Endpoint::Tcp(end) if end.is_stream() => {
                     if end.finished.is_none() && !end.connection.is_closed() {
@@ -151,7 +162,8 @@ impl ModelHosts {
             outcome: failure.map(str::to_owned),
             open: ended.is_none(),
             ended: ended.flatten(),
-            opened: self.ends(flow).any(|end| end.end.sends() && !end.exchange.transfer),
+            opened: self.ends(flow).any(|end| end.end.sends() && !end.exchange.transfer)
+                || self.paired_ends(flow).any(|end| end.end.sends() && !end.exchange.transfer),
             accepted: flow.accepted,
         }
     }

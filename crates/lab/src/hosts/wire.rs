@@ -1,8 +1,10 @@
-//! Flows that meet a real program at one end.
+//! Flows whose packets are those of real stacks: at one end or at both is a program, a guest's kernel, or a transport stack in this process.
 //!
-//! Their applications run here as those of all flows; their connections, which have one end only, are carried by somebody else
-//! (`run::real`), who takes [`Order`]s, and tells what has happened to each and, before every reading, what all have done.
+//! Their applications run here as those of all flows. Their connections are carried by somebody else (`run::routers::models`), who takes
+//! [`Order`]s, tells what has happened to each connection and, before every reading, what all have done. Where a program is at one end,
+//! connections have their other end here; otherwise both.
 
+use warpline_core::counter::Counter as _;
 use warpline_core::{FlowId, TimerId, Timestamp};
 use warpline_net::Port;
 use warpline_scenario::App as Service;
@@ -15,24 +17,37 @@ use super::flow::Transfer;
 use super::tcp::End;
 use super::{Endpoint, ModelHosts, Newest, Window};
 
-/// Where a flow meets programs.
+/// How a flow goes over the wire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wire {
-    /// The program's TCP port, or that of the service.
+    /// The TCP port that is listened on.
     pub(crate) port: u16,
     /// Whether to connect over IPv6.
     pub(crate) ipv6: bool,
-    /// The service that programs use, and its bytes; none where the flow connects to a program.
-    pub(crate) service: Option<(Service, Option<u64>)>,
+    /// What is at the other end.
+    pub(crate) meets: Meets,
+}
+
+/// What a flow over the wire meets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Meets {
+    /// A program, or a guest's kernel, which it connects to.
+    Program,
+    /// Programs, or a guest's kernel, which use this service of this many bytes.
+    Users(Service, Option<u64>),
+    /// Another host of this process: both ends of its connections are here.
+    Host,
 }
 
 /// What is to be done about a flow's connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Order {
-    /// Connect.
-    Open { flow: FlowId, endpoint: TimerId, exchange: Exchange },
+    /// Connect: `end` is the end that does so.
+    Open { flow: FlowId, endpoint: TimerId, end: End, exchange: Exchange },
     /// Send so many bytes more.
     Write { endpoint: TimerId, bytes: u64 },
+    /// Send without end.
+    WriteOn { endpoint: TimerId },
     /// Send no more, and close.
     Close { endpoint: TimerId },
     /// Take connections of programs.
@@ -53,8 +68,76 @@ pub(crate) struct WireEndpoint {
     pub(super) watch: u64,
     /// Its end was ordered.
     pub(super) closing: bool,
-    /// When the program had acknowledged everything, the FIN included.
+    /// Whether both ends are here.
+    pub(super) paired: bool,
+    /// The data's sender has sent it, or begun to: the request has come.
+    begun: bool,
+    /// When the program had acknowledged everything, the FIN included; with both ends here, when everything had arrived.
     pub(super) finished: Option<Timestamp>,
+}
+
+impl WireEndpoint {
+    /// Whether this end receives data without a known size, and the other is here, too.
+    pub(super) fn is_stream(&self) -> bool {
+        self.paired && !self.end.sends() && !self.exchange.transfer
+    }
+
+    /// What the end that connects, or the one that answers, does first.
+    fn begin(&mut self, endpoint: TimerId, orders: &mut Vec<Order>) {
+        self.begun = true;
+        match self.exchange.response {
+            None => orders.push(Order::WriteOn { endpoint }),
+            Some(0) => {}
+            Some(bytes) => orders.push(Order::Write { endpoint, bytes }),
+        }
+        if self.exchange.close {
+            self.close(endpoint, orders);
+        }
+    }
+
+    fn close(&mut self, endpoint: TimerId, orders: &mut Vec<Order>) {
+        if !std::mem::replace(&mut self.closing, true) {
+            orders.push(Order::Close { endpoint });
+        }
+    }
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Progress {
+    /// Bytes sent that the other end has acknowledged.
+    pub(crate) acked: u64,
+    /// Bytes that have arrived in order.
+    pub(crate) delivered: u64,
+    /// Whether the other end has closed its direction, and everything from there has arrived.
+    pub(crate) peer_closed: bool,
+    /// Whether everything sent has been acknowledged, the FIN included.
+    pub(crate) finished: bool,
+}
+
+impl From<&Connection<Controller>> for Progress {
+    fn from(connection: &Connection<Controller>) -> Progress {
+        Progress {
+            acked: connection.bytes_acked(),
+            delivered: connection.bytes_delivered(),
+            peer_closed: connection.peer_closed(),
+            finished: matches!(connection.state(), State::FinWait2 | State::TimeWait),
+        }
+    }
+}
+
+/// How a connection ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    pub(crate) outcome: Outcome,
+    /// Whether its handshake was ever complete.
+    pub(crate) established: bool,
+    /// Bytes that arrived and are not those that were sent.
+    pub(crate) differences: u64,
+    /// How far it was.
+    pub(crate) progress: Progress,
+    /// What it adds to the flow's counters.
+    pub(crate) totals: FlowTotals,
 }
 
 /// What the open connections of a flow say of themselves.
@@ -66,32 +149,42 @@ pub(crate) struct OpenConnections {
     pub(crate) unanswered: bool,
 }
 
-impl OpenConnections {
-    /// Adds what a connection has done. `sends` is whether this end sends the flow's data.
-    pub(crate) fn add(&mut self, connection: &Connection<Controller>, sends: bool) {
-        self.totals.add_wire(connection, sends);
-        if sends {
-            self.window.add(connection);
-        }
-    }
-}
-
 impl FlowTotals {
-    /// Adds what a connection has counted whose other end is a program's: delivered is what that has acknowledged.
-    pub(crate) fn add_wire(&mut self, connection: &Connection<Controller>, sends: bool) {
+    /// Adds what a connection has counted. `sends` is whether this end sends the flow's data, and `paired` whether the other is here, too;
+    /// if it is not, delivered is what it has acknowledged.
+    pub(crate) fn add_wire(&mut self, connection: &Connection<Controller>, sends: bool, paired: bool) {
         if sends {
             self.add_sender(connection.stats());
-            self.delivered_bytes += connection.bytes_acked();
+            self.delivered_bytes += if paired { 0 } else { connection.bytes_acked() };
         } else {
             self.add_receiver(connection.stats(), connection.bytes_delivered());
         }
     }
+
+    /// Adds what a stack's socket has carried, which knows nothing of packets.
+    pub(crate) fn add_socket(&mut self, progress: &Progress, sends: bool, paired: bool) {
+        self.delivered_bytes += match (sends, paired) {
+            (true, true) => 0,
+            (true, false) => progress.acked,
+            (false, _) => progress.delivered,
+        };
+    }
 }
 
 impl Wire {
-    /// Whether this end sends the flow's data.
+    /// Whether the end that is here sends the flow's data. With both here, both do.
     pub(crate) fn sends(&self) -> bool {
-        !matches!(self.service, Some((Service::Discard, _)))
+        !matches!(self.meets, Meets::Users(Service::Discard, _))
+    }
+
+    /// Whether programs use a service here.
+    pub(crate) fn serves(&self) -> bool {
+        matches!(self.meets, Meets::Users(..))
+    }
+
+    /// Whether both ends are here.
+    pub(crate) fn paired(&self) -> bool {
+        self.meets == Meets::Host
     }
 }
 
@@ -111,118 +204,202 @@ impl ModelHosts {
         self.add_endpoint(Endpoint::Gone)
     }
 
-    /// A connection of a flow with a program has begun: one that a program has opened, or one that is to be.
-    fn add_wire(&mut self, now: Timestamp, flow: FlowId, exchange: Exchange) -> TimerId {
-        let state = &mut self.flows[flow.index()];
-        let connection = state.running.as_mut().map_or(0, |running| {
-            running.opened += 1;
-            running.opened - 1
-        });
-        // A program is where the flow begins if it uses a service, and where it ends otherwise; either way it begins there.
-        let opener = End::sender(connection);
-        let serves = state.spec.wire.is_some_and(|wire| wire.service.is_some());
-        let end = if serves { opener.other() } else { opener };
-        let (watch, noted, closing) = (u64::MAX, false, false);
-        let wire = WireEndpoint { flow, end, exchange, noted, watch, closing, finished: None };
+    /// Adds this end of a connection that has begun.
+    fn add_wire(&mut self, flow: FlowId, end: End, exchange: Exchange) -> TimerId {
+        let state = &self.flows[flow.index()];
+        let paired = state.spec.wire.is_some_and(|wire| wire.paired());
+        let (watch, noted, closing, begun) = (u64::MAX, false, false, false);
+        let wire = WireEndpoint { flow, end, exchange, noted, watch, closing, paired, begun, finished: None };
         let own = self.add_endpoint(Endpoint::Wire(wire));
         self.flows[flow.index()].open.insert(end, own);
         self.newest[flow.index()][end.side()] = Newest { end, timer: own };
-        self.note_opened(now, flow, opener, exchange.tag);
         own
+    }
+
+    /// The number of a flow's next connection.
+    fn next_connection(&mut self, flow: FlowId) -> u32 {
+        self.flows[flow.index()].running.as_mut().map_or(0, |running| {
+            running.opened += 1;
+            running.opened - 1
+        })
     }
 
     /// A program has opened a connection to a service.
     pub(crate) fn accept(&mut self, now: Timestamp, flow: FlowId) -> TimerId {
-        self.add_wire(now, flow, Exchange::STREAM)
+        let opener = End::sender(self.next_connection(flow));
+        let own = self.add_wire(flow, opener.other(), Exchange::STREAM);
+        self.note_opened(now, flow, opener, Exchange::STREAM.tag);
+        own
     }
 
-    /// Asks for a connection to a flow's program.
+    /// A connection that the host at the other end has opened has come to this one, `end`.
+    pub(crate) fn accept_paired(&mut self, flow: FlowId, end: End, exchange: Exchange) -> TimerId {
+        let own = self.add_wire(flow, end, exchange);
+        let state = &mut self.flows[flow.index()];
+        state.accepted = true;
+        let watch = match (end.sends(), exchange.transfer) {
+            // The data's sender waits for the request.
+            (true, _) => exchange.request,
+            (false, true) => exchange.response.unwrap_or(u64::MAX),
+            // Perhaps for a message that was sent before this end was made.
+            (false, false) => state.running.as_ref().map_or(u64::MAX, |running| running.app.next_watch()),
+        };
+        if let Some(Endpoint::Wire(end)) = self.endpoints.get_mut(own.index()) {
+            end.watch = watch;
+        }
+        own
+    }
+
+    /// Asks for a connection of a flow.
     pub(super) fn order_connection(&mut self, now: Timestamp, flow: FlowId, exchange: Exchange) {
-        let endpoint = self.add_wire(now, flow, exchange);
-        if let (Some(bytes), Endpoint::Wire(end)) = (exchange.response, &mut self.endpoints[endpoint.index()])
-            && exchange.transfer
-        {
-            end.watch = bytes;
-            let connection = end.end.connection();
+        let connection = self.next_connection(flow);
+        let paired = self.flows[flow.index()].spec.wire.is_some_and(|wire| wire.paired());
+        // The data's receiver opens if it has a request to make.
+        let opener = if exchange.request > 0 { End::receiver(connection) } else { End::sender(connection) };
+        let endpoint = self.add_wire(flow, opener, exchange);
+        self.note_opened(now, flow, opener, exchange.tag);
+        if let Some(bytes) = exchange.response.filter(|_| exchange.transfer) {
             self.begin_transfer(Transfer { flow, connection, tag: exchange.tag, bytes, start: now });
         }
-        self.orders.push(Order::Open { flow, endpoint, exchange });
+        self.orders.push(Order::Open { flow, endpoint, end: opener, exchange });
+        let Some(Endpoint::Wire(end)) = self.endpoints.get_mut(endpoint.index()) else { return };
+        match (opener.sends(), exchange.transfer) {
+            (true, transfer) => {
+                end.watch = match exchange.response {
+                    Some(bytes) if transfer && !paired => bytes,
+                    _ => u64::MAX,
+                };
+                end.begin(endpoint, &mut self.orders);
+            }
+            (false, _) => {
+                end.watch = exchange.response.unwrap_or(u64::MAX);
+                self.orders.push(Order::Write { endpoint, bytes: exchange.request });
+            }
+        }
     }
 
-    /// A segment of the program has come on a connection.
+    /// Something has happened on a connection.
     pub(crate) fn on_progress(
         &mut self,
         now: Timestamp,
         endpoint: TimerId,
-        connection: &Connection<Controller>,
+        progress: Progress,
         port: &mut Port<'_>,
     ) {
         let Some(Endpoint::Wire(end)) = self.endpoints.get_mut(endpoint.index()) else { return };
-        let (acked, left) = (connection.bytes_acked(), connection.peer_closed());
-        if matches!(connection.state(), State::FinWait2 | State::TimeWait) {
+        if end.paired {
+            return self.on_paired_progress(now, endpoint, progress, port);
+        }
+        if progress.finished {
             end.finished.get_or_insert(now);
         }
         let (flow, exchange, place) = (end.flow, end.exchange, end.end);
-        if acked >= end.watch {
+        if progress.acked >= end.watch {
             let state = &mut self.flows[flow.index()];
             if let Some(running) = &mut state.running {
-                end.watch = running.app.on_delivered(now, acked, &mut state.messages);
+                end.watch = running.app.on_delivered(now, progress.acked, &mut state.messages);
             }
             if exchange.transfer && !std::mem::replace(&mut end.noted, true) {
                 self.end_transfer(now, (flow, place), exchange.tag, false, port);
             }
         }
-        let service = self.flows[flow.index()].spec.wire.is_some_and(|wire| wire.service.is_some());
-        if left && !service && !exchange.transfer {
+        let serves = self.flows[flow.index()].spec.wire.is_some_and(|wire| wire.serves());
+        if progress.peer_closed && !serves && !exchange.transfer {
             // It wants no more: a program that reads does not close before its writer.
             if let Some(Endpoint::Wire(end)) = self.endpoints.get_mut(endpoint.index())
-                && !std::mem::replace(&mut end.closing, true)
+                && !end.closing
             {
-                self.orders.push(Order::Close { endpoint });
+                end.close(endpoint, &mut self.orders);
                 self.give_up(now, flow, "closed by the program");
             }
         }
     }
 
-    /// A connection has ended, or could not be begun (`connection` is none then). `established` is whether it ever was open.
+    /// Something has happened on a connection whose ends are both here.
+    fn on_paired_progress(
+        &mut self,
+        now: Timestamp,
+        endpoint: TimerId,
+        progress: Progress,
+        port: &mut Port<'_>,
+    ) {
+        let Some(Endpoint::Wire(end)) = self.endpoints.get_mut(endpoint.index()) else { return };
+        let (flow, exchange, place) = (end.flow, end.exchange, end.end);
+        if progress.delivered >= end.watch {
+            end.watch = u64::MAX;
+            if !place.sends() {
+                let state = &mut self.flows[flow.index()];
+                if let Some(running) = &mut state.running {
+                    end.watch = running.app.on_delivered(now, progress.delivered, &mut state.messages);
+                }
+                if exchange.transfer && !std::mem::replace(&mut end.noted, true) {
+                    // The receiver of a transfer has nothing more to send.
+                    end.close(endpoint, &mut self.orders);
+                    self.end_transfer(now, (flow, place), exchange.tag, false, port);
+                }
+            } else if !end.begun {
+                // The request has come: answer it.
+                end.begin(endpoint, &mut self.orders);
+            }
+        }
+        if progress.peer_closed
+            && let Some(Endpoint::Wire(end)) = self.endpoints.get_mut(endpoint.index())
+        {
+            end.finished.get_or_insert(now);
+            end.close(endpoint, &mut self.orders);
+        }
+    }
+
+    /// A connection has ended, or could not be begun (`ended` says why not, then).
     pub(crate) fn on_wire_closed(
         &mut self,
         now: Timestamp,
         endpoint: TimerId,
-        connection: Option<&mut Connection<Controller>>,
-        established: bool,
+        ended: Result<Ended, &'static str>,
         port: &mut Port<'_>,
     ) {
-        let Some(Endpoint::Wire(end)) = self.endpoints.get_mut(endpoint.index()) else { return };
-        let (flow, exchange, finished, place) = (end.flow, end.exchange, end.finished, end.end);
-        let unfinished = exchange.transfer && !end.noted;
-        let outcome = connection.as_ref().map(|connection| connection.outcome());
-        if let Some(connection) = connection {
-            self.drain_wire(endpoint, connection);
-            let state = &mut self.flows[flow.index()];
-            let sends = state.spec.wire.is_some_and(|wire| wire.sends());
-            state.closed.add_wire(connection, sends);
+        if let (Ok(ended), Some(Endpoint::Wire(end))) = (&ended, self.endpoints.get(endpoint.index()))
+            && end.paired
+        {
+            // What came with its last segment.
+            self.on_paired_progress(now, endpoint, ended.progress, port);
         }
+        let Some(Endpoint::Wire(end)) = self.endpoints.get_mut(endpoint.index()) else { return };
+        let (flow, exchange, finished, place, paired) =
+            (end.flow, end.exchange, end.finished, end.end, end.paired);
+        let unfinished = exchange.transfer && !end.noted;
+        let failure = match &ended {
+            Err(why) => Some(*why),
+            Ok(Ended { differences: 1.., .. }) => Some("wrong bytes"),
+            Ok(Ended { outcome, established, .. }) => match outcome {
+                Outcome::Complete => None,
+                Outcome::Reset if *established => Some("reset"),
+                Outcome::Reset => Some("refused"),
+                Outcome::TimedOut => Some("timed out"),
+                Outcome::Unreachable => Some("unreachable"),
+                Outcome::Aborted => Some("aborted"),
+            },
+        };
         self.endpoints[endpoint.index()] = Endpoint::Gone;
         let state = &mut self.flows[flow.index()];
+        if let Ok(ended) = &ended {
+            state.closed.merge(&ended.totals);
+        }
         state.open.remove(&place);
-        state.ended = state.ended.max(finished.or(Some(now)));
-        let failure = match outcome {
-            None => Some("no port left"),
-            Some(Some(Outcome::Complete)) => None,
-            Some(Some(Outcome::Reset)) if established => Some("reset"),
-            Some(Some(Outcome::Reset)) => Some("refused"),
-            Some(Some(Outcome::TimedOut)) => Some("timed out"),
-            Some(Some(Outcome::Unreachable)) => Some("unreachable"),
-            Some(Some(Outcome::Aborted) | None) => Some("aborted"),
+        state.ended = match (paired, place.sends() || exchange.transfer) {
+            (true, true) => state.ended,
+            (true, false) => state.ended.max(finished),
+            (false, _) => state.ended.max(finished.or(Some(now))),
         };
         if let Some(failure) = failure {
-            match !exchange.transfer && state.spec.wire.is_some_and(|wire| wire.service.is_none()) {
+            let connects = state.spec.wire.is_some_and(|wire| wire.meets == Meets::Program);
+            match !exchange.transfer && (connects || paired && place.sends()) {
                 true => self.give_up(now, flow, failure),
                 false => state.outcome = Some(failure),
             }
         }
-        if unfinished {
+        // With both ends here, the receiver says when it is complete.
+        if unfinished && !(paired && place.sends() && failure.is_none()) {
             self.end_transfer(now, (flow, place), exchange.tag, true, port);
         }
     }

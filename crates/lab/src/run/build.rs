@@ -23,7 +23,7 @@ use crate::hosts::app::{App, Bursts, Carrier};
 use crate::hosts::media::MediaPlan;
 use crate::hosts::routes::IdlePath;
 use crate::hosts::web::Sessions;
-use crate::hosts::wire::Wire;
+use crate::hosts::wire::{Meets, Wire};
 use crate::hosts::{FlowPlan, MakeController, Marking, ModelHosts, SubflowPlan};
 
 /// Bytes of a web request: a GET with its usual headers.
@@ -167,8 +167,10 @@ fn flow_spec(
     let entry = &scenario.flow[flow.entry];
     let cc = flow.cc.clone().unwrap_or_default();
     let cc_name = cc.name().to_owned();
-    // A sending kernel has its own congestion control.
-    let cc = if scenario.traffic(&nodes[flow.from]) == Traffic::Kernel { Cc::default() } else { cc };
+    // A sending kernel and a sending stack have their own congestion controls.
+    let sender = scenario.traffic(&nodes[flow.from]);
+    let socket_cc = flow.cc.as_ref().filter(|_| sender == Traffic::Stack).map(|cc| cc.name().to_owned());
+    let cc = if matches!(sender, Traffic::Kernel | Traffic::Stack) { Cc::default() } else { cc };
     let start = flow.begin(streams);
     let end = Timestamp::ZERO + scenario.duration.0;
     let controller = controller(&cc, custom, &flow.name, streams)?;
@@ -200,6 +202,7 @@ fn flow_spec(
         record_tcp: flow.record.iter().any(|kind| matches!(kind, FlowRecordKind::Tcp | FlowRecordKind::Qlog)),
         record_latency: flow.record.contains(&FlowRecordKind::Latency),
         wire: wire(number, flow, nodes, scenario),
+        socket_cc,
     })
 }
 
@@ -230,23 +233,22 @@ fn media(flow: &FlowSpec) -> Option<MediaPlan> {
     }
 }
 
-/// The port of a flow for programs, if it has one.
+/// How a flow goes over the wire, if it meets programs or stacks.
 fn wire(number: usize, flow: &FlowSpec, nodes: &routing::Names, scenario: &Scenario) -> Option<Wire> {
-    let meets = |node: usize| scenario.traffic(&nodes[node]).has_programs();
+    let traffic = |node: usize| scenario.traffic(&nodes[node]);
+    let ends = [flow.from, flow.to].map(traffic);
     let entry = &scenario.flow[flow.entry];
-    let service = match &*flow.application {
-        Application::Source(source) => Some((entry.app, source.size.map(|size| size.0))),
-        Application::Http(http) => Some((entry.app, http.size.map(|size| size.0))),
-        _ if entry.app.is_service() => Some((entry.app, None)),
+    let meets = match &*flow.application {
+        _ if ends == [Traffic::Model; 2] => return None,
+        _ if !ends.iter().any(|end| end.has_programs()) => Meets::Host,
+        Application::Source(source) => Meets::Users(entry.app, source.size.map(|size| size.0)),
+        Application::Http(http) => Meets::Users(entry.app, http.size.map(|size| size.0)),
+        _ if entry.app.is_service() => Meets::Users(entry.app, None),
         // Data that a kernel generates is received here.
-        _ if scenario.traffic(&nodes[flow.from]) == Traffic::Kernel => Some((scenario::App::Discard, None)),
-        _ => None,
+        _ if ends[0] == Traffic::Kernel => Meets::Users(scenario::App::Discard, None),
+        _ => Meets::Program,
     };
-    (meets(flow.from) || meets(flow.to)).then(|| Wire {
-        port: entry.port.unwrap_or_else(|| guest_port(number)),
-        ipv6: entry.ipv6,
-        service,
-    })
+    Some(Wire { port: entry.port.unwrap_or_else(|| guest_port(number)), ipv6: entry.ipv6, meets })
 }
 
 /// The port of a flow that guests carry by themselves; `number` is the flow's number in the expanded scenario.

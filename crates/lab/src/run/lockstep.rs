@@ -36,7 +36,7 @@ impl Simulator for Simulated {
     }
     fn run_until(&mut self, until: Timestamp) {
         let Stage { network, world, .. } = &mut self.stage;
-        self.stepper.run_until(until, network, world);
+        self.stepper.run_until(until, network, world, u64::MAX);
     }
     fn handle_datagram(&mut self, from: HostId, datagram: &[u8]) {
         let Stage { network, world, .. } = &mut self.stage;

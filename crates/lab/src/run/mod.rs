@@ -20,6 +20,8 @@ mod team;
 mod used;
 mod ways;
 
+#[cfg(target_os = "linux")]
+mod cradle;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod dilate;
 #[cfg(target_os = "linux")]
@@ -268,13 +270,13 @@ fn begin_apart(
     Ok((links, sinks, simulation, parts))
 }
 
-/// As [`check`], for scenarios with real programs.
+/// As [`check`], for scenarios with real programs or real stacks.
 #[cfg(target_os = "linux")]
 fn check_real(scenario: &Scenario, built: Built) -> Result<(), RunError> {
     stage::Plan::new(scenario, built.world).map(drop)
 }
 
-/// As [`run`], for scenarios with real programs: live hosts under the real clock or a dilated one, guests under any.
+/// As [`run`], for scenarios with real programs or real stacks: live hosts under the real clock or a dilated one, the others under any.
 #[cfg(target_os = "linux")]
 fn run_real(
     scenario: &Scenario,
@@ -290,12 +292,15 @@ fn run_real(
     let sinks = Sinks::open(scenario, options, &records, &team)?;
     let mut session = Session::new(scenario, options, observe, links, sinks, team);
     #[cfg(target_arch = "x86_64")]
-    if scenario.clock.mode == ClockMode::Virtual {
+    if scenario.clock.mode == ClockMode::Virtual && !hosts.is_empty() {
         let guests = hosts.into_iter().find_map(|kind| kind.into_guests());
         let guests =
             guests.ok_or_else(|| RunError::Build("live hosts cannot follow the virtual clock".to_owned()))?;
         let party = lockstep::LockStepRun::new(stage, guests, &mut session)?;
         return only(session.run(party));
+    }
+    if scenario.clock.mode == ClockMode::Virtual {
+        return only(session.run(cradle::Cradle::new(stage)));
     }
     let party = emulation::Emulation::new(stage, hosts, &mut session)?;
     only(session.run(party))

@@ -1,4 +1,4 @@
-//! The stage of a run with real programs under any clock: the network, its simulated hosts, the routers that datagrams cross, and the
+//! The stage of a run with real packets under any clock: the network, its simulated hosts, the routers that datagrams cross, and the
 //! conditions that programs wait for.
 
 use warpline_net::Network;
@@ -22,7 +22,7 @@ fn interface_mtu(expanded: &Expanded, node: u32) -> u32 {
     own.filter_map(|link| link.kind.mtu).min().unwrap_or(ETHERNET_MTU)
 }
 
-/// All hosts of a scenario that are not models, by kind. A new kind is one line here. `mtu` gives the MTU of a node's interface.
+/// All hosts of a scenario with real programs, by kind. A new kind is one line here. `mtu` gives the MTU of a node's interface.
 ///
 /// # Errors
 /// If the scenario asks for something that a kind cannot do.
@@ -69,8 +69,7 @@ impl Plan {
         let mtu = |node| interface_mtu(&expanded, node);
         let addresses = AddressPlan::new(scenario, &expanded);
         let readiness = Readiness::plan(scenario, &expanded, &addresses, &mut world);
-        let mut models = Models::build(&mut world, &addresses, scenario.seed, mtu)?;
-        models.claim_services(&addresses);
+        let models = Models::build(&mut world, (scenario, &expanded), &addresses, mtu)?;
         let hosts = plan(scenario, &expanded, &addresses, &readiness, mtu)?;
         let forwarding = expanded.forwarding(scenario);
         Ok(Plan { expanded, addresses, readiness, models, world, hosts, forwarding })

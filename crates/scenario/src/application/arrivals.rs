@@ -5,6 +5,7 @@ use warpline_core::{Bytes, Empirical, Stream};
 
 use super::super::checker::Check;
 use super::super::document::{entry, key};
+use super::super::endpoint::Traffic;
 use super::super::flow::Flow;
 use super::Pattern;
 
@@ -61,7 +62,7 @@ impl Pattern for Arrivals {
             check.error(&entry("flow", number, &["size"]), message, "leave one out");
         }
         let scenario = check.scenario;
-        if let Some(host) = scenario.host.iter().find(|host| host.traffic().has_programs()) {
+        if let Some(host) = scenario.host.iter().find(|host| host.traffic() != Traffic::Model) {
             let message = format!("app = \"arrivals\" needs simulated hosts, and `{}` is not", host.name);
             let help = "bulk and transfer can send to real hosts";
             check.errors.about(

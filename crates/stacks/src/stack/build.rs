@@ -1,8 +1,8 @@
 //! The stacks that a scenario can name, each in its file.
 
 use warpline_core::Stream;
-use warpline_scenario::{Endpoint, Size};
 use warpline_scenario::endpoint::Buffers;
+use warpline_scenario::{Endpoint, Size};
 
 use super::{Stack, StackConfig};
 

@@ -9,10 +9,12 @@
 //! hosts that talk to programs are in `models`.
 
 mod crossings;
+mod foreign;
 mod limiter;
 mod models;
 pub(in crate::run) mod paths;
 mod traffic;
+mod wire_host;
 
 use std::collections::BTreeMap;
 
@@ -37,7 +39,7 @@ pub(in crate::run) use crossings::Crossings;
 use limiter::Limiter;
 pub(in crate::run) use models::Models;
 pub(in crate::run) use paths::{End, Paths};
-pub(in crate::run) use traffic::{Known, StreamKey, Traffic};
+pub(in crate::run) use traffic::{Known, Sent, StreamKey, Traffic};
 
 /// Marks the flow numbers of live packets (a hash of addresses and ports), so that they differ from those of simulated flows.
 pub(in crate::run) const LIVE_FLOW: u32 = 1 << 31;
@@ -55,16 +57,23 @@ pub(in crate::run) struct LiveWorld {
 struct Label {
     flow: u32,
     class: u8,
+    /// Whether the traffic of its flow is counted by such packets.
+    counts: bool,
 }
 
 impl Label {
     /// The label of a datagram: a flow of the scenario, or a number made from addresses and ports.
     fn of(models: &Models, bytes: &[u8], header: &Header) -> Label {
         match models.owner(bytes) {
-            Some((flow, class)) => Label { flow: flow.0, class },
-            // Ordinary packets have the first class, like flows without a class.
-            None => Label { flow: header.flow | LIVE_FLOW, class: header.class().saturating_sub(1) },
+            Some((flow, class)) => Label { flow: flow.0, class, counts: true },
+            None => Label::unnamed(header),
         }
+    }
+
+    /// The label of a datagram that is no flow's of the scenario.
+    fn unnamed(header: &Header) -> Label {
+        // Ordinary packets have the first class, like flows without a class.
+        Label { flow: header.flow | LIVE_FLOW, class: header.class().saturating_sub(1), counts: true }
     }
 }
 
@@ -84,7 +93,7 @@ struct UnderWay {
 
 /// What is for a node of the caller.
 enum Left {
-    /// A datagram, for a simulated host that talks to programs.
+    /// A datagram, for a host of this process whose packets are real.
     Datagram(u32),
     /// A packet of a simulated flow.
     Packet(Packet),
@@ -159,7 +168,7 @@ impl Routers {
             && ip::addresses(bytes).is_some_and(|(from, _)| self.plan.owner(from) != Some(own.node));
         let image = self.crossings.recognise(bytes).filter(|_| forwarded);
         let label = match image {
-            Some((_, packet)) => Label { flow: packet.flow.0, class: packet.class },
+            Some((_, packet)) => Label { flow: packet.flow.0, class: packet.class, counts: false },
             None => Label::of(models, bytes, &header),
         };
         let image = image.map(|(identification, _)| identification);
@@ -248,7 +257,7 @@ impl Routers {
         }
         let (bytes, header) = (gate.pool().datagram(handle), gate.pool().header(handle));
         match packet.damaged {
-            _ if image.is_some() => {}
+            _ if !label.counts => {}
             true => self.traffic.on_lost(label.flow),
             false if self.is_for(node, bytes) => {
                 self.traffic.on_delivered(now, label.flow, bytes, &header, packet.ecn);
@@ -419,24 +428,35 @@ impl Routers {
         &mut self,
         path: u32,
         bytes: &[u8],
-        label: Option<(FlowId, u8)>,
+        label: Option<Label>,
         gate: &mut Gate,
         port: &mut Port<'_>,
     ) {
         let Some(handle) = keep(bytes, gate.pool_mut()) else { return };
-        let header = gate.pool().header(handle);
-        let label = match label {
-            Some((flow, class)) => Label { flow: flow.0, class },
-            None => Label { flow: header.flow | LIVE_FLOW, class: header.class().saturating_sub(1) },
-        };
+        let label = label.unwrap_or_else(|| Label::unnamed(&gate.pool().header(handle)));
         self.set_out(None, path, 0, (handle, label, None), gate, port);
     }
 
-    /// Sends a datagram of a simulated host that talks to programs.
-    fn send(&mut self, models: &Models, node: u32, bytes: &[u8], gate: &mut Gate, port: &mut Port<'_>) {
-        if let Some(path) = self.path_to(node, bytes) {
-            self.launch(path, bytes, models.owner(bytes), gate, port);
+    /// Sends a datagram of a host of this process whose packets are real.
+    fn send(
+        &mut self,
+        now: Timestamp,
+        models: &Models,
+        (node, bytes): (u32, &[u8]),
+        gate: &mut Gate,
+        port: &mut Port<'_>,
+    ) {
+        let Some(path) = self.path_to(node, bytes) else { return };
+        let label = models.owner(bytes).map(|(flow, class)| {
+            let counts = models.is_told_by_packets(flow, node);
+            Label { flow: flow.0, class, counts }
+        });
+        if let Some(Label { flow, counts: true, .. }) = label
+            && let Ok(header) = datagram::read(bytes)
+        {
+            self.traffic.on_sent(now, flow, (node, None), bytes, &header);
         }
+        self.launch(path, bytes, label, gate, port);
     }
 
     /// The path of a datagram that a node has made.
@@ -459,11 +479,11 @@ fn keep(bytes: &[u8], pool: &mut Pool) -> Option<u32> {
 }
 
 impl LiveWorld {
-    /// Lets simulated hosts that talk to programs do what their flows want.
+    /// Lets hosts whose packets are real do what their flows want.
     fn settle(&mut self, now: Timestamp, gate: &mut Gate, port: &mut Port<'_>) {
         let LiveWorld { hosts, models, routers } = self;
         models.settle(now, hosts, port, &mut |models, node, bytes, port| {
-            routers.send(models, node, bytes, gate, port);
+            routers.send(now, models, (node, bytes), gate, port);
         });
     }
 }
@@ -525,7 +545,9 @@ impl World for LiveWorld {
         self.routers.copied(of, copy);
     }
     fn handle_loss(&mut self, handle: u32) {
-        if let Some(under_way) = self.routers.under_way.get(handle as usize) {
+        if let Some(under_way) = self.routers.under_way.get(handle as usize)
+            && under_way.label.counts
+        {
             self.routers.traffic.on_lost(under_way.label.flow);
         }
     }

@@ -1,32 +1,34 @@
-//! Simulated hosts that meet programs: their connections, carried by [`ModelHost`]s, between the flows' applications and the network.
+//! Hosts of this process whose packets are real: simulated hosts that meet programs or stacks, and transport stacks.
 //!
 //! What a flow's application wants comes as [`Order`]s from the simulated world; what becomes of its connections is told to it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use warpline_core::{FlowId, Streams, TimerId, Timestamp};
-use warpline_live::wire::{ConnectionId, HostConfig, HostError, HostEvent, ModelHost, Service, Stack};
+use warpline_live::wire::{HostConfig, ModelHost, Service, Stack};
 use warpline_net::Port;
-use warpline_scenario::App;
 use warpline_scenario::addresses::AddressPlan;
-use warpline_transport::cc::Controller;
-use warpline_transport::tcp::Connection;
+use warpline_scenario::{App, Expanded, Scenario, Traffic};
+use warpline_stacks::stack::{Place, SocketOptions, build};
 
-use crate::hosts::ModelHosts;
-use crate::hosts::wire::{OpenConnections, Order};
+use super::Sent;
+use super::foreign::Foreign;
+use super::wire_host::{Event, Name, Settings, WireHost};
+use crate::hosts::wire::{Ended, Meets, OpenConnections, Order};
+use crate::hosts::{End, ModelHosts};
 use crate::run::RunError;
 
 /// One host.
 #[derive(Debug)]
 struct Model {
     node: u32,
-    host: ModelHost,
+    host: WireHost,
     timer: TimerId,
-    connections: BTreeMap<ConnectionId, Session>,
-    /// The flow behind each port that programs connect to.
+    connections: BTreeMap<Name, Session>,
+    /// The flow behind each port that is listened on.
     services: BTreeMap<u16, FlowId>,
-    /// It may have something to send, or to tell.
+    /// It may have something to send, or to tell: it is in the queue.
     awake: bool,
 }
 
@@ -36,22 +38,40 @@ struct Session {
     endpoint: TimerId,
     flow: FlowId,
     local: SocketAddr,
+    /// Whether this end sends the flow's data.
+    sends: bool,
     established: bool,
 }
 
-/// How a flow meets programs.
+/// One end of a flow's connections.
+#[derive(Debug)]
+struct Side {
+    /// The host, among those of this process.
+    model: usize,
+    settings: Settings,
+}
+
+/// How a flow goes over the wire.
 #[derive(Debug)]
 struct Meeting {
     flow: FlowId,
-    model: usize,
-    /// The program, where the flow connects.
-    remote: SocketAddr,
-    service: Service,
+    meets: Meets,
     port: u16,
-    stack: Stack,
     class: u8,
-    sends: bool,
-    listens: bool,
+    /// The ends that are here: that of `from`, and that of `to`.
+    sides: [Option<Side>; 2],
+    /// The addresses of both ends.
+    addresses: [IpAddr; 2],
+    /// The end that listens, if it is here.
+    listens: Option<usize>,
+    /// Whether records of its connections are kept.
+    recorded: bool,
+}
+
+impl Meeting {
+    fn paired(&self) -> bool {
+        self.meets == Meets::Host
+    }
 }
 
 /// Sends a datagram of a node.
@@ -63,96 +83,164 @@ pub(in crate::run) struct Models {
     models: Vec<Model>,
     by_node: BTreeMap<u32, usize>,
     by_timer: BTreeMap<TimerId, usize>,
-    by_endpoint: BTreeMap<TimerId, (usize, ConnectionId)>,
+    by_endpoint: BTreeMap<TimerId, (usize, Name)>,
     meetings: BTreeMap<FlowId, Meeting>,
     /// Whose packets those from and to an address and port here are, and their class.
     sockets: BTreeMap<SocketAddr, (FlowId, u8)>,
+    /// Connections that one host here has begun and that have not come to the other: by the address of the end that connects, the end to be.
+    coming: BTreeMap<SocketAddr, (FlowId, End, crate::hosts::app::Exchange)>,
+    /// Hosts that are awake.
+    queue: VecDeque<usize>,
     out: Vec<u8>,
+    mtu: u32,
 }
 
-fn fail(flow: &str, error: &HostError) -> RunError {
+fn fail(flow: &str, error: &dyn std::fmt::Display) -> RunError {
     RunError::Build(format!("flow {flow}: {error}"))
 }
 
 impl Models {
-    /// The hosts that the flows of `world` need. `mtu` is what a node's interface takes.
+    /// The stacks of a scenario, and the hosts that the flows of `world` need. `mtu` is what a node's interface takes.
+    ///
+    /// # Errors
+    /// If a stack cannot be made, or a flow's options are not valid on the wire.
     pub(in crate::run) fn build(
         world: &mut ModelHosts,
+        (scenario, expanded): (&Scenario, &Expanded),
         plan: &AddressPlan,
-        seed: u64,
         mtu: impl Fn(u32) -> u32,
     ) -> Result<Self, RunError> {
-        let streams = Streams::new(seed);
+        let streams = Streams::new(scenario.seed);
         let mut models = Models::default();
-        for index in 0..world.flows.len() {
-            let spec = &world.flows[index].spec;
-            let Some(wire) = spec.wire else { continue };
-            let (own, other) = match wire.service {
-                Some(_) => (&spec.to, &spec.from),
-                None => (&spec.from, &spec.to),
-            };
-            let (node, name) = (own.0.0, own.1.clone());
+        for host in scenario.host.iter().filter(|host| host.traffic() == Traffic::Stack) {
+            let Some(node) = expanded.nodes.find(&host.name) else { continue };
             let (v4, v6) = plan.of(node as usize);
-            let remote = plan.of(other.0.index());
-            let remote: IpAddr = if wire.ipv6 { remote.1.into() } else { remote.0.into() };
-            let service = match wire.service {
-                None => Service::Driven,
-                Some((App::Echo, _)) => Service::Echo,
-                Some((App::Source, bytes)) => Service::Source { bytes },
-                Some((App::Http, size)) => Service::Http { size },
-                Some(_) => Service::Discard,
-            };
+            let stream = streams.stream(&format!("host.{}.stack", host.name));
+            let place = Place { addresses: vec![v4.into(), v6.into()], mtu: mtu(node), stream };
+            let made = build(&host.endpoint, place)
+                .map_err(|error| RunError::Build(format!("host {}: {error}", host.name)))?;
+            let kind = host.endpoint.about().name;
+            let stack = made.ok_or_else(|| {
+                RunError::Build(format!("host {}: this build of Warpline has no {kind}", host.name))
+            })?;
+            let foreign = WireHost::Stack(Box::new(Foreign::new(stack)));
+            models.add(world, node, mtu(node), foreign);
+        }
+        for index in 0..world.flows.len() {
+            let spec = world.flows[index].spec.clone();
+            let Some(wire) = spec.wire else { continue };
             let flow = FlowId(index as u32);
+            let running = world.flows[index].running.as_ref();
+            let at_receiver = running.is_some_and(|running| running.app.is_at_receiver());
+            let ends = [&spec.from, &spec.to];
+            let here = match wire.meets {
+                Meets::Program => [true, false],
+                Meets::Users(..) => [false, true],
+                Meets::Host => [true, true],
+            };
+            let service = match wire.meets {
+                Meets::Program | Meets::Host => Service::Driven,
+                Meets::Users(App::Echo, _) => Service::Echo,
+                Meets::Users(App::Source, bytes) => Service::Source { bytes },
+                Meets::Users(App::Http, size) => Service::Http { size },
+                Meets::Users(..) => Service::Discard,
+            };
+            let mut sides = [None, None];
+            for (side, config) in [(0, &spec.config.0), (1, &spec.config.1)] {
+                if !here[side] {
+                    continue;
+                }
+                let (node, name) = (ends[side].0.0, &ends[side].1);
+                let model = match models.by_node.get(&node) {
+                    Some(&model) => model,
+                    None => {
+                        let (v4, v6) = plan.of(node as usize);
+                        let config =
+                            HostConfig { mtu: mtu(node), ..HostConfig::new(vec![v4.into(), v6.into()]) };
+                        let stream = streams.stream(&format!("host.{name}.wire"));
+                        let host =
+                            ModelHost::new(config, stream).map_err(|error| fail(&spec.name, &error))?;
+                        models.add(world, node, mtu(node), WireHost::Model(Box::new(host)))
+                    }
+                };
+                let sends = side == 0 && wire.sends();
+                let settings = Settings {
+                    tcp: Stack {
+                        tcp: (**config).clone(),
+                        controller: spec.controller.clone(),
+                        recording: spec.record_tcp,
+                        latency_log: spec.record_latency && (sends || !wire.paired()),
+                        dscp: spec.marking.dscp,
+                    },
+                    options: SocketOptions { cc: spec.socket_cc.clone().filter(|_| side == 0) },
+                    service,
+                    checks: wire.paired(),
+                };
+                sides[side] = Some(Side { model, settings });
+            }
+            let addresses = ends.map(|(node, _)| {
+                let (v4, v6) = plan.of(node.index());
+                if wire.ipv6 { v6.into() } else { v4.into() }
+            });
+            let listens = match wire.meets {
+                Meets::Program => None,
+                Meets::Users(..) => Some(1),
+                Meets::Host => Some(if at_receiver { 0 } else { 1 }),
+            };
             let meeting = Meeting {
                 flow,
-                model: 0,
-                remote: SocketAddr::new(remote, wire.port),
-                service,
+                meets: wire.meets,
                 port: wire.port,
-                stack: Stack {
-                    tcp: if wire.service.is_some() {
-                        (*spec.config.1).clone()
-                    } else {
-                        (*spec.config.0).clone()
-                    },
-                    controller: spec.controller.clone(),
-                    recording: spec.record_tcp,
-                    latency_log: spec.record_latency,
-                    dscp: spec.marking.dscp,
-                },
                 class: spec.marking.class,
-                sends: wire.sends(),
-                listens: wire.service.is_some(),
+                sides,
+                addresses,
+                listens,
+                recorded: spec.record_tcp || spec.record_latency,
             };
-            let flow_name = spec.name.clone();
-            let model = match models.by_node.get(&node) {
-                Some(&model) => model,
-                None => {
-                    let config = HostConfig { mtu: mtu(node), ..HostConfig::new(vec![v4.into(), v6.into()]) };
-                    let stream = streams.stream(&format!("host.{name}.wire"));
-                    let host = ModelHost::new(config, stream).map_err(|error| fail(&flow_name, &error))?;
-                    let timer = world.add_timer();
-                    models.by_node.insert(node, models.models.len());
-                    models.by_timer.insert(timer, models.models.len());
-                    models.models.push(Model {
-                        node,
-                        host,
-                        timer,
-                        connections: BTreeMap::new(),
-                        services: BTreeMap::new(),
-                        awake: false,
-                    });
-                    models.models.len() - 1
-                }
-            };
-            models.meetings.insert(flow, Meeting { model, ..meeting });
+            models.meetings.insert(flow, meeting);
         }
+        models.listen_to_hosts(world)?;
+        models.claim_services(plan);
         Ok(models)
+    }
+
+    /// Adds a host. Returns its index.
+    fn add(&mut self, world: &mut ModelHosts, node: u32, mtu: u32, host: WireHost) -> usize {
+        let (index, timer) = (self.models.len(), world.add_timer());
+        self.by_node.insert(node, index);
+        self.by_timer.insert(timer, index);
+        self.mtu = self.mtu.max(mtu);
+        let (connections, services) = (BTreeMap::new(), BTreeMap::new());
+        self.models.push(Model { node, host, timer, connections, services, awake: false });
+        index
+    }
+
+    /// Lets hosts listen for each other, from the beginning.
+    fn listen_to_hosts(&mut self, world: &ModelHosts) -> Result<(), RunError> {
+        for meeting in self.meetings.values().filter(|meeting| meeting.paired()) {
+            let Some(side) = meeting.listens.and_then(|side| meeting.sides[side].as_ref()) else { continue };
+            let model = &mut self.models[side.model];
+            let listening = model.host.listen(Timestamp::ZERO, meeting.port, &side.settings);
+            listening.map_err(|error| fail(&world.flows[meeting.flow.index()].spec.name, &error))?;
+            model.services.insert(meeting.port, meeting.flow);
+        }
+        Ok(())
+    }
+
+    /// Marks the services' packets as theirs, from the beginning: a SYN comes before there is a connection.
+    fn claim_services(&mut self, plan: &AddressPlan) {
+        for meeting in self.meetings.values() {
+            let Some(side) = meeting.listens.and_then(|side| meeting.sides[side].as_ref()) else { continue };
+            let (v4, v6) = plan.of(self.models[side.model].node as usize);
+            for address in [IpAddr::from(v4), v6.into()] {
+                self.sockets.insert(SocketAddr::new(address, meeting.port), (meeting.flow, meeting.class));
+            }
+        }
     }
 
     /// The largest datagram that one of them sends, in bytes.
     pub(in crate::run) fn mtu(&self) -> u32 {
-        self.models.iter().map(|model| model.host.mtu()).max().unwrap_or(0)
+        self.mtu
     }
 
     /// Their nodes.
@@ -163,6 +251,15 @@ impl Models {
     /// Whether a node is one of them.
     pub(in crate::run) fn has(&self, node: u32) -> bool {
         self.by_node.contains_key(&node)
+    }
+
+    /// Whether only its packets tell what a node has sent on a flow: it is a stack that sends the flow's data.
+    pub(in crate::run) fn is_told_by_packets(&self, flow: FlowId, node: u32) -> bool {
+        let Some(side) = self.meetings.get(&flow).and_then(|meeting| meeting.sides[0].as_ref()) else {
+            return false;
+        };
+        let model = &self.models[side.model];
+        model.node == node && model.host.is_stack()
     }
 
     /// Whose packet a datagram is, and its class, if it is one of a flow's.
@@ -181,6 +278,13 @@ impl Models {
         })
     }
 
+    /// Puts a host into the queue of those that are awake.
+    fn wake(&mut self, index: usize) {
+        if !std::mem::replace(&mut self.models[index].awake, true) {
+            self.queue.push_back(index);
+        }
+    }
+
     /// A datagram has come to a node that is one of them.
     pub(in crate::run) fn handle_datagram(
         &mut self,
@@ -191,13 +295,12 @@ impl Models {
         port: &mut Port<'_>,
     ) {
         let Some(&index) = self.by_node.get(&node) else { return };
+        self.wake(index);
         let model = &mut self.models[index];
-        model.awake = true;
-        if let Some(id) = model.host.handle_datagram(now, bytes)
-            && let Some(session) = model.connections.get(&id)
-            && let Some(connection) = model.host.connection(id)
+        if let Some((name, progress)) = model.host.handle_datagram(now, bytes)
+            && let Some(session) = model.connections.get(&name)
         {
-            world.on_progress(now, session.endpoint, connection, port);
+            world.on_progress(now, session.endpoint, progress, port);
         }
     }
 
@@ -205,7 +308,7 @@ impl Models {
     pub(in crate::run) fn handle_timeout(&mut self, now: Timestamp, timer: TimerId) -> bool {
         let Some(&index) = self.by_timer.get(&timer) else { return false };
         self.models[index].host.handle_timeout(now);
-        self.models[index].awake = true;
+        self.wake(index);
         true
     }
 
@@ -221,7 +324,7 @@ impl Models {
             for order in world.take_orders() {
                 self.obey(now, order, world, port);
             }
-            let Some(index) = self.models.iter().position(|model| model.awake) else { return };
+            let Some(index) = self.queue.pop_front() else { return };
             let mut out = std::mem::take(&mut self.out);
             while self.models[index].host.poll_transmit(now, &mut out) {
                 send(self, self.models[index].node, &out, port);
@@ -236,133 +339,159 @@ impl Models {
             while let Some(event) = self.models[index].host.poll_event() {
                 self.tell(now, index, event, world, port);
             }
+            let model = &mut self.models[index];
+            while let Some((name, progress)) = model.host.poll_progress() {
+                if let Some(session) = model.connections.get(&name) {
+                    world.on_progress(now, session.endpoint, progress, port);
+                }
+            }
         }
     }
 
     fn obey(&mut self, now: Timestamp, order: Order, world: &mut ModelHosts, port: &mut Port<'_>) {
         match order {
-            Order::Open { flow, endpoint, exchange } => {
+            Order::Open { flow, endpoint, end, exchange } => {
                 let Some(meeting) = self.meetings.get(&flow) else { return };
-                let model = &mut self.models[meeting.model];
-                let made = model.host.connect_with(now, meeting.remote, meeting.service, &meeting.stack);
-                let Ok(id) = made else {
-                    world.on_wire_closed(now, endpoint, None, false, port);
-                    return;
-                };
-                model.host.drive(id, |connection| {
-                    match exchange.response {
-                        None => connection.set_unlimited(true),
-                        Some(bytes) => {
-                            connection.write(bytes);
+                let Some(side) = &meeting.sides[end.side()] else { return };
+                let (paired, class) = (meeting.paired(), meeting.class);
+                let remote = SocketAddr::new(meeting.addresses[1 - end.side()], meeting.port);
+                let index = side.model;
+                match self.models[index].host.connect(now, remote, &side.settings) {
+                    Err(why) => world.on_wire_closed(now, endpoint, Err(why), port),
+                    Ok((name, local)) => {
+                        let session =
+                            Session { endpoint, flow, local, sends: end.sends(), established: false };
+                        self.models[index].connections.insert(name, session);
+                        self.sockets.insert(local, (flow, class));
+                        self.by_endpoint.insert(endpoint, (index, name));
+                        if paired {
+                            self.coming.insert(local, (flow, end.other(), exchange));
                         }
+                        self.wake(index);
                     }
-                    if exchange.close {
-                        connection.close();
-                    }
-                });
-                model.awake = true;
-                if let Some((local, _)) = model.host.ends(id) {
-                    let session = Session { endpoint, flow, local, established: false };
-                    model.connections.insert(id, session);
-                    self.sockets.insert(local, (flow, meeting.class));
                 }
-                self.by_endpoint.insert(endpoint, (meeting.model, id));
             }
             Order::Write { endpoint, bytes } => {
-                self.drive(endpoint, |connection| {
-                    connection.write(bytes);
-                });
+                self.command(endpoint, |host, name| host.write(now, name, bytes));
             }
-            Order::Close { endpoint } => self.drive(endpoint, |connection| connection.close()),
+            Order::WriteOn { endpoint } => self.command(endpoint, |host, name| host.write_on(now, name)),
+            Order::Close { endpoint } => self.command(endpoint, |host, name| host.close(now, name)),
             Order::Listen { flow } => {
                 let Some(meeting) = self.meetings.get(&flow) else { return };
-                let model = &mut self.models[meeting.model];
+                let Some(side) = meeting.listens.and_then(|side| meeting.sides[side].as_ref()) else {
+                    return;
+                };
+                let model = &mut self.models[side.model];
                 // No two services have a port (the scenario is checked), and the options have been.
-                if model.host.listen_with(meeting.port, meeting.service, meeting.stack.clone()).is_ok() {
+                if model.host.listen(now, meeting.port, &side.settings).is_ok() {
                     model.services.insert(meeting.port, flow);
                 }
             }
             Order::Shut { flow } => {
                 let Some(meeting) = self.meetings.get(&flow) else { return };
-                self.models[meeting.model].host.stop_listening(meeting.port);
+                let Some(side) = meeting.listens.and_then(|side| meeting.sides[side].as_ref()) else {
+                    return;
+                };
+                self.models[side.model].host.stop_listening(now, meeting.port);
             }
         }
     }
 
-    fn drive(&mut self, endpoint: TimerId, action: impl FnOnce(&mut Connection<Controller>)) {
-        if let Some(&(model, id)) = self.by_endpoint.get(&endpoint) {
-            self.models[model].host.drive(id, action);
-            self.models[model].awake = true;
+    fn command(&mut self, endpoint: TimerId, action: impl FnOnce(&mut WireHost, Name)) {
+        if let Some(&(index, name)) = self.by_endpoint.get(&endpoint) {
+            action(&mut self.models[index].host, name);
+            self.wake(index);
         }
+    }
+
+    /// A connection has come to a port that is listened on. Returns the session; none if nobody expects it.
+    fn accept(
+        &mut self,
+        now: Timestamp,
+        (flow, local, remote): (FlowId, SocketAddr, Option<SocketAddr>),
+        world: &mut ModelHosts,
+    ) -> Option<Session> {
+        let meeting = self.meetings.get(&flow)?;
+        if meeting.paired() {
+            let (flow, end, exchange) = self.coming.remove(&remote?)?;
+            let endpoint = world.accept_paired(flow, end, exchange);
+            return Some(Session { endpoint, flow, local, sends: end.sends(), established: true });
+        }
+        let sends = world.flows[flow.index()].spec.wire.is_some_and(|wire| wire.sends());
+        let endpoint = world.accept(now, flow);
+        Some(Session { endpoint, flow, local, sends, established: true })
     }
 
     fn tell(
         &mut self,
         now: Timestamp,
         index: usize,
-        event: HostEvent,
+        event: Event,
         world: &mut ModelHosts,
         port: &mut Port<'_>,
     ) {
-        let model = &mut self.models[index];
         match event {
-            HostEvent::Opened { id, local, .. } => {
-                if let Some(session) = model.connections.get_mut(&id) {
+            Event::Opened { name, local, remote } => {
+                let model = &mut self.models[index];
+                if let Some(session) = model.connections.get_mut(&name) {
                     session.established = true;
-                } else if let Some(&flow) = model.services.get(&local.port()) {
-                    let endpoint = world.accept(now, flow);
-                    let session = Session { endpoint, flow, local, established: true };
-                    model.connections.insert(id, session);
-                    self.by_endpoint.insert(endpoint, (index, id));
+                } else if let Some(&flow) = model.services.get(&local.port())
+                    && let Some(session) = self.accept(now, (flow, local, remote), world)
+                {
+                    let model = &mut self.models[index];
+                    model.connections.insert(name, session);
+                    self.by_endpoint.insert(session.endpoint, (index, name));
+                    if let Some(progress) = model.host.progress(name) {
+                        world.on_progress(now, session.endpoint, progress, port);
+                    }
                 }
             }
-            HostEvent::Closed { id, mut connection, .. } => {
-                let Some(session) = model.connections.remove(&id) else { return };
+            Event::Closed { name, mut gone } => {
+                let model = &mut self.models[index];
+                let Some(session) = model.connections.remove(&name) else { return };
                 self.by_endpoint.remove(&session.endpoint);
                 if !model.services.contains_key(&session.local.port()) {
                     self.sockets.remove(&session.local);
+                    self.coming.remove(&session.local);
                 }
-                let established = session.established;
-                world.on_wire_closed(now, session.endpoint, Some(&mut connection), established, port);
+                if let Some(connection) = &mut gone.connection {
+                    world.drain_wire(session.endpoint, connection);
+                }
+                let paired = self.meetings.get(&session.flow).is_some_and(Meeting::paired);
+                let ended = Ended {
+                    outcome: gone.outcome,
+                    established: session.established,
+                    differences: gone.differences,
+                    progress: gone.progress,
+                    totals: gone.totals(session.sends, paired),
+                };
+                world.on_wire_closed(now, session.endpoint, Ok(ended), port);
             }
         }
     }
 
-    /// Marks the services' packets as theirs, from the beginning: a SYN comes before there is a connection.
-    pub(in crate::run) fn claim_services(&mut self, plan: &AddressPlan) {
-        for meeting in self.meetings.values().filter(|meeting| meeting.listens) {
-            let (v4, v6) = plan.of(self.models[meeting.model].node as usize);
-            for address in [IpAddr::from(v4), v6.into()] {
-                self.sockets.insert(SocketAddr::new(address, meeting.port), (meeting.flow, meeting.class));
-            }
-        }
-    }
-
-    /// Tells the world what all connections have done, and hands over their records. `sent` is what programs have put into a flow: packets,
-    /// bytes, and packets again.
-    pub(in crate::run) fn report(
-        &mut self,
-        world: &mut ModelHosts,
-        sent: impl Fn(FlowId) -> (u64, u64, u64),
-    ) {
+    /// Tells the world what all connections have done, and hands over their records. `sent` is what the packets of a flow say.
+    pub(in crate::run) fn report(&mut self, world: &mut ModelHosts, sent: impl Fn(FlowId) -> Sent) {
         let mut readings: BTreeMap<FlowId, OpenConnections> =
             self.meetings.keys().map(|&flow| (flow, OpenConnections::default())).collect();
-        for model in &mut self.models {
-            for (&id, session) in &model.connections {
+        for model in &self.models {
+            for (&name, session) in &model.connections {
                 let Some(reading) = readings.get_mut(&session.flow) else { continue };
-                let sends = self.meetings.get(&session.flow).is_some_and(|meeting| meeting.sends);
-                if let Some(connection) = model.host.connection(id) {
-                    reading.add(connection, sends);
-                    reading.unanswered |= !session.established;
-                }
+                let paired = self.meetings.get(&session.flow).is_some_and(Meeting::paired);
+                model.host.add_to(name, session.sends, paired, reading);
+                reading.unanswered |= !session.established;
             }
         }
         for (flow, mut reading) in readings {
-            if self.meetings.get(&flow).is_some_and(|meeting| !meeting.sends) {
-                let (packets, bytes, again) = sent(flow);
+            let Some(meeting) = self.meetings.get(&flow) else { continue };
+            let stack = |side: &Side| self.models[side.model].host.is_stack();
+            // A program sends, or a stack, which does not tell.
+            if meeting.sides[0].as_ref().is_none_or(stack) {
+                let Sent { packets, bytes, again, lost } = sent(flow);
                 reading.totals.sent_packets += packets;
                 reading.totals.sent_bytes += bytes;
                 reading.totals.retransmitted_packets += again;
+                reading.totals.lost_packets += lost;
             }
             world.set_reading(flow, reading);
         }
@@ -370,17 +499,13 @@ impl Models {
 
     /// Hands over the records of all connections.
     pub(in crate::run) fn drain(&mut self, world: &mut ModelHosts) {
-        let recorded: BTreeSet<FlowId> = self
-            .meetings
-            .values()
-            .filter(|meeting| meeting.stack.recording || meeting.stack.latency_log)
-            .map(|meeting| meeting.flow)
-            .collect();
+        let recorded = self.meetings.values().filter(|meeting| meeting.recorded);
+        let recorded: BTreeSet<FlowId> = recorded.map(|meeting| meeting.flow).collect();
         for model in &mut self.models {
-            for (&id, session) in
+            for (&name, session) in
                 model.connections.iter().filter(|(_, session)| recorded.contains(&session.flow))
             {
-                model.host.drive(id, |connection| world.drain_wire(session.endpoint, connection));
+                model.host.drive(name, |connection| world.drain_wire(session.endpoint, connection));
             }
         }
     }
@@ -388,8 +513,8 @@ impl Models {
     /// The measured part begins.
     pub(in crate::run) fn end_warmup(&mut self) {
         for model in &mut self.models {
-            for &id in model.connections.keys() {
-                model.host.drive(id, |connection| connection.reset_extremes());
+            for &name in model.connections.keys() {
+                model.host.drive(name, |connection| connection.reset_extremes());
             }
         }
     }

@@ -72,6 +72,17 @@ struct Counts {
     ce_marks: u64,
 }
 
+/// What has been sent on a flow of the scenario, by its packets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::run) struct Sent {
+    pub(in crate::run) packets: u64,
+    pub(in crate::run) bytes: u64,
+    /// Packets with payload that was sent before.
+    pub(in crate::run) again: u64,
+    /// Packets that a link lost.
+    pub(in crate::run) lost: u64,
+}
+
 /// One direction between two sockets.
 #[derive(Debug)]
 struct Stream {
@@ -270,11 +281,16 @@ impl Traffic {
         }
     }
 
-    /// What programs have sent on a flow of the scenario: packets, bytes, and repeated packets.
-    pub(in crate::run) fn sent(&self, number: u32) -> (u64, u64, u64) {
-        self.streams.get(&number).map_or((0, 0, 0), |stream| {
-            let counts = &stream.counts;
-            (counts.sent_packets, counts.sent_bytes, counts.retransmitted_packets)
+    /// What has been sent on a flow of the scenario.
+    pub(in crate::run) fn sent(&self, number: u32) -> Sent {
+        self.streams.get(&number).map_or(Sent::default(), |stream| {
+            let Counts { sent_packets, sent_bytes, retransmitted_packets, lost_packets, .. } = stream.counts;
+            Sent {
+                packets: sent_packets,
+                bytes: sent_bytes,
+                again: retransmitted_packets,
+                lost: lost_packets,
+            }
         })
     }
 

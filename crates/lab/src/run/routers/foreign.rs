@@ -1,0 +1,304 @@
+//! A transport stack of this process as a host: its sockets, what is written to each, and what is read from it.
+//!
+//! What is sent is a pattern that depends only on the offset, so that what arrives can be checked. The stack's own code does all the rest.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+
+use warpline_core::Timestamp;
+use warpline_live::wire::PayloadSource as _;
+use warpline_live::wire::payload::Pattern;
+use warpline_stacks::stack::{Event, Outcome, SocketError, SocketId, SocketInfo, SocketOptions, Stack};
+
+use crate::hosts::wire::Progress;
+
+/// Most bytes that are offered to a stack at once. What it does not take has been made in vain.
+const OFFER: usize = 16 << 10;
+/// Bytes of the first offer when there may be room again.
+const FIRST_OFFER: usize = 2 << 10;
+/// Most bytes that are read at once.
+const READ: usize = 64 << 10;
+
+/// What a socket does by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Duty {
+    /// It receives everything; its owner says what it sends, and when it closes.
+    Driven,
+    /// It receives everything, and closes when the other end has.
+    Discard,
+    /// It sends this many bytes and closes; or, without a number, it sends until the other end has closed.
+    Source(Option<u64>),
+}
+
+/// A socket.
+#[derive(Debug)]
+struct Socket {
+    duty: Duty,
+    local: SocketAddr,
+    /// Bytes that are still to be written; `u64::MAX` for no end.
+    unwritten: u64,
+    written: u64,
+    read: u64,
+    /// Bytes that were read and are not those of the pattern.
+    differences: u64,
+    /// Whether what it receives is the pattern.
+    checks: bool,
+    established: bool,
+    peer_closed: bool,
+    /// It closes when all is written.
+    closing: bool,
+    closed: bool,
+    info: SocketInfo,
+}
+
+impl Socket {
+    fn new(duty: Duty, local: SocketAddr, checks: bool) -> Socket {
+        let unwritten = match duty {
+            Duty::Source(bytes) => bytes.unwrap_or(u64::MAX),
+            Duty::Driven | Duty::Discard => 0,
+        };
+        Socket {
+            duty,
+            local,
+            unwritten,
+            written: 0,
+            read: 0,
+            differences: 0,
+            checks,
+            established: false,
+            peer_closed: false,
+            closing: matches!(duty, Duty::Source(Some(_))),
+            closed: false,
+            info: SocketInfo::default(),
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            acked: self.info.acked,
+            delivered: self.read,
+            peer_closed: self.peer_closed,
+            finished: self.closed && self.info.acked >= self.written,
+        }
+    }
+}
+
+/// What has happened to a socket.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Happened {
+    /// Its handshake is complete.
+    Opened { socket: SocketId, local: SocketAddr, remote: Option<SocketAddr> },
+    /// It has ended.
+    Closed { socket: SocketId, outcome: Outcome, differences: u64, progress: Progress },
+}
+
+/// A stack with its sockets.
+#[derive(Debug)]
+pub(super) struct Foreign {
+    stack: Box<dyn Stack>,
+    sockets: BTreeMap<SocketId, Socket>,
+    /// What the sockets of each listening port do, and whether they receive the pattern.
+    services: BTreeMap<u16, (Duty, bool)>,
+    happened: VecDeque<Happened>,
+    /// Sockets that have come further.
+    moved: Vec<SocketId>,
+    buffer: Vec<u8>,
+}
+
+impl Foreign {
+    pub(super) fn new(stack: Box<dyn Stack>) -> Foreign {
+        Foreign {
+            stack,
+            sockets: BTreeMap::new(),
+            services: BTreeMap::new(),
+            happened: VecDeque::new(),
+            moved: Vec::new(),
+            buffer: Vec::new(),
+        }
+    }
+
+    // ---- The network ----
+
+    pub(super) fn handle_datagram(&mut self, now: Timestamp, bytes: &[u8]) {
+        self.stack.handle_packet(now, bytes);
+        self.work(now);
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Timestamp) {
+        self.stack.handle_timeout(now);
+        self.work(now);
+    }
+
+    pub(super) fn poll_transmit(&mut self, now: Timestamp, out: &mut Vec<u8>) -> bool {
+        self.stack.poll_transmit(now, out)
+    }
+
+    pub(super) fn poll_timeout(&mut self) -> Timestamp {
+        self.stack.poll_timeout()
+    }
+
+    // ---- Flows ----
+
+    /// Listens on a port. `checks` says whether what comes is the pattern.
+    pub(super) fn listen(
+        &mut self,
+        now: Timestamp,
+        (port, duty, checks): (u16, Duty, bool),
+        options: &SocketOptions,
+    ) -> Result<(), SocketError> {
+        self.stack.listen(now, port, options)?;
+        self.services.insert(port, (duty, checks));
+        Ok(())
+    }
+
+    pub(super) fn stop_listening(&mut self, now: Timestamp, port: u16) {
+        self.stack.stop_listening(now, port);
+    }
+
+    /// Connects, and returns the socket and this end's address.
+    pub(super) fn connect(
+        &mut self,
+        now: Timestamp,
+        remote: SocketAddr,
+        checks: bool,
+        options: &SocketOptions,
+    ) -> Result<(SocketId, SocketAddr), SocketError> {
+        let socket = self.stack.connect(now, remote, options)?;
+        let local = self.stack.local_address(socket).unwrap_or(remote);
+        self.sockets.insert(socket, Socket::new(Duty::Driven, local, checks));
+        Ok((socket, local))
+    }
+
+    /// Sends so many bytes more; `u64::MAX` for no end.
+    pub(super) fn write(&mut self, now: Timestamp, socket: SocketId, bytes: u64) {
+        if let Some(own) = self.sockets.get_mut(&socket) {
+            own.unwritten = own.unwritten.saturating_add(bytes);
+            self.write_on(now, socket);
+        }
+    }
+
+    /// Sends what was asked for, then closes; a socket that sends without end closes at once.
+    pub(super) fn close(&mut self, now: Timestamp, socket: SocketId) {
+        let Some(own) = self.sockets.get_mut(&socket) else { return };
+        own.closing = true;
+        if own.unwritten == u64::MAX {
+            own.unwritten = 0;
+        }
+        self.write_on(now, socket);
+    }
+
+    /// The next thing that has happened to a socket.
+    pub(super) fn poll_event(&mut self) -> Option<Happened> {
+        self.happened.pop_front()
+    }
+
+    /// Takes a socket that has come further, with how far it is.
+    pub(super) fn poll_progress(&mut self) -> Option<(SocketId, Progress)> {
+        while let Some(socket) = self.moved.pop() {
+            if let Some(own) = self.sockets.get(&socket) {
+                return Some((socket, own.progress()));
+            }
+        }
+        None
+    }
+
+    /// How far a socket is, and what the stack says of it.
+    pub(super) fn info(&self, socket: SocketId) -> Option<(Progress, SocketInfo)> {
+        let own = self.sockets.get(&socket)?;
+        let info = self.stack.info(socket).unwrap_or(own.info);
+        Some((Progress { acked: info.acked, ..own.progress() }, info))
+    }
+
+    /// Handles what the stack has to say.
+    fn work(&mut self, now: Timestamp) {
+        while let Some(event) = self.stack.poll_event() {
+            match event {
+                Event::Connected(socket) => self.opened(now, socket, None),
+                Event::Accepted { port, socket, remote } => {
+                    let (duty, checks) = self.services.get(&port).copied().unwrap_or((Duty::Discard, false));
+                    let local = self.stack.local_address(socket).unwrap_or(remote);
+                    self.sockets.insert(socket, Socket::new(duty, local, checks));
+                    self.opened(now, socket, Some(remote));
+                }
+                Event::Readable(socket) => self.read_all(now, socket),
+                Event::Writable(socket) => self.write_on(now, socket),
+                Event::Finished(socket) => {
+                    self.read_all(now, socket);
+                    if let Some(own) = self.sockets.get_mut(&socket) {
+                        own.peer_closed = true;
+                        if own.duty != Duty::Driven {
+                            self.close(now, socket);
+                        }
+                        self.note_moved(socket);
+                    }
+                }
+                Event::Closed(socket, outcome) => {
+                    let Some(own) = self.sockets.remove(&socket) else { continue };
+                    self.happened.push_back(Happened::Closed {
+                        socket,
+                        outcome,
+                        differences: own.differences,
+                        progress: own.progress(),
+                    });
+                }
+            }
+        }
+    }
+
+    fn opened(&mut self, now: Timestamp, socket: SocketId, remote: Option<SocketAddr>) {
+        let Some(own) = self.sockets.get_mut(&socket) else { return };
+        if !std::mem::replace(&mut own.established, true) {
+            self.happened.push_back(Happened::Opened { socket, local: own.local, remote });
+        }
+        self.write_on(now, socket);
+    }
+
+    fn note_moved(&mut self, socket: SocketId) {
+        if let Some(own) = self.sockets.get_mut(&socket) {
+            own.info = self.stack.info(socket).unwrap_or(own.info);
+            if self.moved.last() != Some(&socket) {
+                self.moved.push(socket);
+            }
+        }
+    }
+
+    fn read_all(&mut self, now: Timestamp, socket: SocketId) {
+        let Some(own) = self.sockets.get_mut(&socket) else { return };
+        self.buffer.resize(READ, 0);
+        loop {
+            let len = self.stack.read(now, socket, &mut self.buffer);
+            if len == 0 {
+                break;
+            }
+            if own.checks {
+                own.differences += Pattern::differences(own.read, &self.buffer[..len]);
+            }
+            own.read += len as u64;
+        }
+        self.note_moved(socket);
+    }
+
+    fn write_on(&mut self, now: Timestamp, socket: SocketId) {
+        let Some(own) = self.sockets.get_mut(&socket) else { return };
+        let mut offer = FIRST_OFFER;
+        while own.established && own.unwritten > 0 {
+            let len = own.unwritten.min(offer as u64) as usize;
+            self.buffer.resize(len.max(self.buffer.len()), 0);
+            let bytes = &mut self.buffer[..len];
+            Pattern.fill(own.written, bytes);
+            let taken = self.stack.write(now, socket, bytes);
+            own.written += taken as u64;
+            if own.unwritten != u64::MAX {
+                own.unwritten -= taken as u64;
+            }
+            if taken < len {
+                break;
+            }
+            offer = (2 * offer).min(OFFER);
+        }
+        if own.closing && own.established && own.unwritten == 0 && !std::mem::replace(&mut own.closed, true) {
+            self.stack.close(now, socket);
+        }
+        self.note_moved(socket);
+    }
+}
