@@ -2,7 +2,8 @@
 //!
 //! [`replicate`] runs one scenario with several seeds. [`oracle`] compares Warpline with ns-2. [`mod@bench`] has the workloads that
 //! measure the engine's speed. [`mod@agreement`] holds the TCP model against Linux in guests. [`mod@evaluate`] asks what RFC 9743 asks of a congestion control. `calibrate` (Linux) measures what emulation can do
-//! on this machine. [`mod@compare`] compares two runs. [`mod@search`] looks for the scenario that hurts most.
+//! on this machine. [`mod@compare`] compares two runs. [`mod@search`] looks for the scenario that hurts most. [`mod@stacks`] lets all
+//! stacks talk to each other.
 
 pub mod agreement;
 pub mod bench;
@@ -14,3 +15,4 @@ mod names;
 pub mod oracle;
 pub mod replicate;
 pub mod search;
+pub mod stacks;

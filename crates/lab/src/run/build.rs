@@ -166,10 +166,15 @@ fn flow_spec(
 ) -> Result<FlowPlan, RunError> {
     let entry = &scenario.flow[flow.entry];
     let cc = flow.cc.clone().unwrap_or_default();
-    let cc_name = cc.name().to_owned();
     // A sending kernel and a sending stack have their own congestion controls.
     let sender = scenario.traffic(&nodes[flow.from]);
     let socket_cc = flow.cc.as_ref().filter(|_| sender == Traffic::Stack).map(|cc| cc.name().to_owned());
+    let of_stack = scenario.host.iter().find(|host| host.name == nodes[flow.from]);
+    let of_stack = of_stack.and_then(|host| host.endpoint.congestion_controls()?.first().copied());
+    let cc_name = match of_stack {
+        Some(usual) => socket_cc.clone().unwrap_or_else(|| usual.to_owned()),
+        None => cc.name().to_owned(),
+    };
     let cc = if matches!(sender, Traffic::Kernel | Traffic::Stack) { Cc::default() } else { cc };
     let start = flow.begin(streams);
     let end = Timestamp::ZERO + scenario.duration.0;

@@ -84,7 +84,7 @@ impl Plan {
         let ports = ports.map(|((_, node), door)| End { node: *node, live: true, door });
         let ends: Vec<End> =
             ports.chain(models.nodes().map(|node| End { node, live: false, door: None })).collect();
-        let paths = Paths::find(&expanded, &ends, &forwarding, &mut network);
+        let paths = Paths::find(&expanded, &ends, &models.pairs(), &forwarding, &mut network);
         let mtu: Vec<u32> =
             (0..expanded.nodes.len() as u32).map(|node| interface_mtu(&expanded, node)).collect();
         // Every link of a guest that forwards has an MTU of its own.

@@ -1,16 +1,16 @@
 //! `warpline study agreement`: the model against Linux in guests.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueHint;
 use clap::builder::PossibleValuesParser;
 use warpline_net::Control;
-use warpline_report::write_whole;
 use warpline_study::agreement::{
     AgreementError, Plan, Size, agree, cases, is_chosen, scenarios, subjects, words,
 };
 
+use super::write_scenarios;
 use crate::bar::Steps;
 use crate::failure::{Code, Failure};
 use crate::{interrupt, output};
@@ -107,7 +107,7 @@ pub(super) fn execute(args: &Args) -> Result<Code, Failure> {
         return Err(Failure::usage("no path has all these properties; leave out --quick or some of --only"));
     }
     if let Some(directory) = &args.scenarios {
-        return write_scenarios(directory, &plan);
+        return write_scenarios(directory, &scenarios(&plan));
     }
     let plan = Plan { kernel: kernel()?, program: program()?, ..plan };
     interrupt::listen(Vec::new())?;
@@ -138,18 +138,6 @@ pub(super) fn execute(args: &Args) -> Result<Code, Failure> {
     } else {
         output::headed(&agreement.render())
     })?;
-    Ok(Code::Success)
-}
-
-/// Writes the scenarios of both stacks.
-fn write_scenarios(directory: &Path, plan: &Plan) -> Result<Code, Failure> {
-    std::fs::create_dir_all(directory)
-        .map_err(|error| Failure::output(format!("cannot create {}: {error}", directory.display())))?;
-    let all = scenarios(plan);
-    for (name, text) in &all {
-        write_whole(text.as_bytes(), &directory.join(format!("{name}.toml"))).map_err(Failure::output)?;
-    }
-    output::print(&format!("{} scenarios in {}\n", all.len(), directory.display()))?;
     Ok(Code::Success)
 }
 

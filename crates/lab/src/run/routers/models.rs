@@ -248,6 +248,16 @@ impl Models {
         self.models.iter().map(|model| model.node)
     }
 
+    /// The pairs of them that talk to each other.
+    pub(in crate::run) fn pairs(&self) -> BTreeSet<(u32, u32)> {
+        let node = |side: &Side| self.models[side.model].node;
+        let pair = |meeting: &Meeting| match &meeting.sides {
+            [Some(from), Some(to)] => Some((node(from), node(to))),
+            _ => None,
+        };
+        self.meetings.values().filter_map(pair).collect()
+    }
+
     /// Whether a node is one of them.
     pub(in crate::run) fn has(&self, node: u32) -> bool {
         self.by_node.contains_key(&node)

@@ -4,7 +4,7 @@
 //! A packet that will not arrive (its time to live ends, or a link on the path is too narrow) travels over the real links to the
 //! router that stops it. So each path has a route to every router on it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use warpline_core::{LinkId, NodeId};
 use warpline_net::routing::{Graph, Metric, Router};
@@ -93,10 +93,12 @@ pub(in crate::run) fn graph(expanded: &Expanded) -> Graph {
 
 impl Paths {
     /// Finds the paths and adds their routes to the network, whose links are those of `expanded`. The ends with ports come first, in the order of
-    /// the ports. `forwarding` says which nodes are guests that forward: a path ends at the first of them, wherever it leads.
+    /// the ports. `forwarding` says which nodes are guests that forward: a path ends at the first of them, wherever it leads. Two ends without
+    /// ports have a path between them only if they talk to each other (`pairs`, in either order): a thousand hosts have a million pairs.
     pub(in crate::run) fn find(
         expanded: &Expanded,
         ends: &[End],
+        pairs: &BTreeSet<(u32, u32)>,
         forwarding: &[bool],
         network: &mut Network,
     ) -> Self {
@@ -120,10 +122,19 @@ impl Paths {
                 _ => NONE,
             }
         };
+        let silent: BTreeSet<u32> = ends.iter().filter(|end| !end.live).map(|end| end.node).collect();
+        let live: BTreeSet<u32> = ends.iter().filter(|end| end.live).map(|end| end.node).collect();
+        let talk = |own: &End, to: u32| {
+            own.live
+                || live.contains(&to)
+                || !silent.contains(&to)
+                || pairs.contains(&(own.node, to))
+                || pairs.contains(&(to, own.node))
+        };
         // Go destination by destination, since routing knowledge about one serves all paths to it.
         paths.there = vec![vec![NONE; nodes]; ends.len()];
         for to in 0..nodes as u32 {
-            for (end, own) in ends.iter().enumerate() {
+            for (end, own) in ends.iter().enumerate().filter(|(_, own)| talk(own, to)) {
                 paths.there[end][to as usize] = number(own.node, to, own.door, &mut paths.all);
             }
         }

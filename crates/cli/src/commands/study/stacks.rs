@@ -1,0 +1,92 @@
+//! `warpline study stacks`: transfers between all TCP stacks.
+
+use std::path::PathBuf;
+
+use clap::ValueHint;
+use clap::builder::PossibleValuesParser;
+use warpline_net::Control;
+use warpline_study::stacks::{MatrixError, Plan, endpoints, scenarios, transfers};
+
+use super::write_scenarios;
+use crate::bar::Steps;
+use crate::failure::{Code, Failure};
+use crate::{interrupt, output};
+
+const EXAMPLES: &str = "\
+Each stack sends to each, itself included: over a clean path, with 1 % loss, and
+with packets that overtake each other by up to 5 ms. Every byte that a stack of
+this process receives is held against what was sent.
+
+Guests need Debian's package user-mode-linux; name other stacks to leave them out.
+
+Examples:
+  warpline study stacks
+  warpline study stacks model stack:smoltcp --bytes 1000000
+  warpline study stacks --markdown > stacks.md
+  A scenario behind a figure, to run it and look at the packets:
+    warpline study stacks --scenarios cells
+    warpline run cells/smoltcp-model-clean.toml";
+
+/// Transfer data from each TCP stack to each, over several paths
+///
+/// Prints goodput and retransmissions of each transfer, and which failed. All cores are used.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Only these stacks
+    #[arg(value_name = "STACK", value_parser = PossibleValuesParser::new(endpoints()))]
+    stacks: Vec<String>,
+
+    /// Bytes of each transfer
+    #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    bytes: u64,
+
+    /// Seed of the losses and the reordering
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Runs at a time [default: one per core]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+
+    /// Print JSON, for programs
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+
+    /// Print Markdown
+    #[arg(long)]
+    markdown: bool,
+
+    /// Write the scenarios into this directory, and run none
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["json", "markdown", "jobs"])]
+    scenarios: Option<PathBuf>,
+}
+
+pub(super) fn execute(args: &Args) -> Result<Code, Failure> {
+    let chosen = |name: &&str| args.stacks.is_empty() || args.stacks.iter().any(|own| own == name);
+    let plan = Plan {
+        stacks: endpoints().filter(chosen).collect(),
+        bytes: args.bytes,
+        seed: args.seed,
+        jobs: args.jobs.unwrap_or(0).into(),
+    };
+    if let Some(directory) = &args.scenarios {
+        return write_scenarios(directory, &scenarios(&plan));
+    }
+    interrupt::listen(Vec::new())?;
+    let bar = Steps::new(args.json);
+    let made = transfers(&plan, &|share, name| {
+        if !name.is_empty() {
+            bar.update(share, name);
+        }
+        if interrupt::requested() { Control::Stop } else { Control::Continue }
+    });
+    bar.clear();
+    let matrix = match made {
+        Ok(matrix) => matrix,
+        Err(MatrixError::Stopped) => return Ok(Code::Interrupted),
+        Err(error) => return Err(Failure::run(error)),
+    };
+    output::print(&if args.json { matrix.to_json() } else { matrix.to_markdown() })?;
+    Ok(if matrix.is_complete() { Code::Success } else { Code::Failed })
+}

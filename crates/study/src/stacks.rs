@@ -1,0 +1,229 @@
+//! Stacks with each other: a checked transfer through every ordered pair of TCP stacks, over paths that are clean, lose, or reorder.
+//!
+//! Every stack that a scenario can name takes part, the built-in model, and Linux in guests. Where a stack of this process receives, each byte is
+//! held against what was sent.
+
+use std::fmt::Write;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use rayon::prelude::*;
+use serde::Serialize;
+use warpline_lab::run::{Broken, RunError, RunOptions, run};
+use warpline_net::Control;
+use warpline_scenario::{Diagnostics, Endpoint, Scenario, Traffic};
+
+/// The paths: a name, and the keys of the link.
+const PATHS: [(&str, &str); 3] = [
+    ("clean", ""),
+    ("1 % loss", "loss = \"1%\"\n"),
+    (
+        "5 ms reordering",
+        "jitter = { kind = \"uniform\", max = \"5ms\", reorder = true }\nreverse = { jitter = \"none\" }\n",
+    ),
+];
+/// Longest run in seconds. Virtual time in which nothing happens costs nothing.
+const LONGEST: u32 = 1800;
+
+/// What is transferred between which stacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The stacks by the names of their endpoints, each with each.
+    pub stacks: Vec<&'static str>,
+    /// Bytes of each transfer.
+    pub bytes: u64,
+    /// Seed of the losses and the reordering.
+    pub seed: u64,
+    /// Runs at a time; 0 for one per core.
+    pub jobs: usize,
+}
+
+/// The endpoints that speak TCP by themselves, by name: those in this process first.
+pub fn endpoints() -> impl Iterator<Item = &'static str> {
+    let carries = |traffic: Traffic| matches!(traffic, Traffic::Model | Traffic::Stack | Traffic::Kernel);
+    Endpoint::ALL.iter().filter(move |about| carries(about.traffic)).map(|about| about.name)
+}
+
+/// A transfer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// The stack that sends.
+    pub from: &'static str,
+    /// The stack that receives.
+    pub to: &'static str,
+    /// The path.
+    pub path: &'static str,
+    /// Goodput in bit/s, until the last byte was delivered; none if it was not.
+    pub goodput_bps: Option<f64>,
+    /// Packets that carried bytes that had been sent before.
+    pub retransmitted_packets: u64,
+    /// What went wrong.
+    pub failure: Option<String>,
+}
+
+/// All transfers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Matrix {
+    /// Bytes of each.
+    pub bytes: u64,
+    /// The transfers.
+    pub rows: Vec<Row>,
+}
+
+/// Why there is no matrix.
+#[derive(Debug, thiserror::Error)]
+pub enum MatrixError {
+    /// The scenario of a run is not valid. The run's name stands for the file.
+    #[error(transparent)]
+    Scenario(#[from] Diagnostics),
+    /// A run failed.
+    #[error("{name}: {source}")]
+    Run {
+        /// Name of the run.
+        name: String,
+        /// Why.
+        source: RunError,
+    },
+    /// The threads could not be started.
+    #[error("cannot start the threads for the runs: {0}")]
+    Threads(String),
+    /// It was stopped.
+    #[error("stopped before all transfers were made")]
+    Stopped,
+}
+
+/// A run: from, to, path and the path's keys.
+type Job = (&'static str, &'static str, &'static str, &'static str);
+
+fn jobs(plan: &Plan) -> Vec<Job> {
+    let pairs = plan.stacks.iter().flat_map(|&from| plan.stacks.iter().map(move |&to| (from, to)));
+    pairs.flat_map(|(from, to)| PATHS.map(|(path, keys)| (from, to, path, keys))).collect()
+}
+
+fn name((from, to, path, _): &Job) -> String {
+    let plain = |text: &str| text.replace("stack:", "").replace(" %", "").replace(' ', "-");
+    format!("{}-{}-{}", plain(from), plain(to), plain(path))
+}
+
+fn scenario(job: &Job, plan: &Plan) -> String {
+    let (from, to, _, keys) = job;
+    let host = |name: &str, endpoint: &str| match endpoint == Endpoint::ALL[0].name {
+        true => String::new(),
+        false => format!("\n[[host]]\nname = \"{name}\"\nendpoint = \"{endpoint}\"\n"),
+    };
+    let Plan { bytes, seed, .. } = plan;
+    format!(
+        "name = \"{}\"\nduration = \"{LONGEST}s\"\nseed = {seed}\nsample_interval = \"10s\"\n\
+         \n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"10Mbit/s\"\ndelay = \"10ms\"\nqueue = \"droptail,limit=50p\"\n{keys}{}{}\
+         \n[[flow]]\nfrom = \"a\"\nto = \"b\"\napp = \"transfer\"\nsize = \"{bytes}B\"\n",
+        name(job),
+        host("a", from),
+        host("b", to),
+    )
+}
+
+/// The scenarios behind the figures: names of files, without endings, and texts.
+pub fn scenarios(plan: &Plan) -> Vec<(String, String)> {
+    jobs(plan).iter().map(|job| (name(job), scenario(job, plan))).collect()
+}
+
+/// Makes all transfers, on all cores unless the plan says otherwise. `observe` is called from several threads with the share that is done and the
+/// name of the run that has just ended; it can stop them.
+///
+/// # Errors
+/// If a run cannot be made. A transfer that fails is a row.
+pub fn transfers(
+    plan: &Plan,
+    observe: &(dyn Fn(f64, &str) -> Control + Sync),
+) -> Result<Matrix, MatrixError> {
+    let all = jobs(plan);
+    let done = Mutex::new(0usize);
+    let one = |job: &Job| -> Result<Row, MatrixError> {
+        let row = transfer(job, plan, &|| observe(share(&done, all.len(), false), ""))?;
+        observe(share(&done, all.len(), true), &name(job));
+        Ok(row)
+    };
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(plan.jobs)
+        .build()
+        .map_err(|error| MatrixError::Threads(error.to_string()))?;
+    let rows = pool.install(|| all.par_iter().with_max_len(1).map(one).collect::<Result<Vec<_>, _>>())?;
+    Ok(Matrix { bytes: plan.bytes, rows })
+}
+
+/// The part of the runs that is done; `ended` says that one more is.
+fn share(done: &Mutex<usize>, of: usize, ended: bool) -> f64 {
+    let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+    *done += usize::from(ended);
+    *done as f64 / of.max(1) as f64
+}
+
+fn transfer(job: &Job, plan: &Plan, observe: &dyn Fn() -> Control) -> Result<Row, MatrixError> {
+    let (from, to, path, _) = *job;
+    let name = name(job);
+    let scenario = Scenario::from_toml(&name, &scenario(job, plan), &[])?;
+    let outcome = run(&scenario, &RunOptions::default(), &mut |_| observe())
+        .map_err(|source| MatrixError::Run { name, source })?;
+    let broken = outcome.broken.map(|(Broken::Lag(why) | Broken::Port(why) | Broken::Guest(why))| why);
+    if broken.is_none() && !outcome.complete {
+        return Err(MatrixError::Stopped);
+    }
+    let flow = outcome.summary.flows.first();
+    let complete = flow.is_some_and(|flow| flow.delivered_bytes >= plan.bytes && flow.end_s.is_some());
+    let failure = broken
+        .or_else(|| flow.and_then(|flow| flow.outcome.clone()))
+        .or_else(|| outcome.failures.first().cloned())
+        .or_else(|| (!complete).then(|| "not all was delivered".to_owned()));
+    Ok(Row {
+        from,
+        to,
+        path,
+        goodput_bps: flow.filter(|_| complete).map(|flow| flow.goodput_bps),
+        retransmitted_packets: flow.map_or(0, |flow| flow.retransmitted_packets),
+        failure,
+    })
+}
+
+impl Matrix {
+    /// Whether every transfer was complete.
+    pub fn is_complete(&self) -> bool {
+        self.rows.iter().all(|row| row.failure.is_none())
+    }
+
+    /// As tables in Markdown, one for each path: rows send, columns receive. Terminals can show it, too.
+    pub fn to_markdown(&self) -> String {
+        let mut text = format!(
+            "{} bytes from each stack (rows) to each (columns) over 10 Mbit/s with a round trip of 20 ms: goodput in Mbit/s, and packets retransmitted.\n",
+            self.bytes
+        );
+        for (path, _) in PATHS {
+            let own = || self.rows.iter().filter(move |row| row.path == path);
+            let mut senders: Vec<&str> = own().map(|row| row.from).collect();
+            senders.dedup();
+            let _ = write!(text, "\n| {path} |");
+            for to in &senders {
+                let _ = write!(text, " {to} |");
+            }
+            let _ = write!(text, "\n|---|{}\n", "--:|".repeat(senders.len()));
+            for from in &senders {
+                let _ = write!(text, "| {from} |");
+                for row in own().filter(|row| row.from == *from) {
+                    let _ = match (&row.failure, row.goodput_bps) {
+                        (None, Some(bps)) => {
+                            write!(text, " {:.2} ({}) |", bps / 1e6, row.retransmitted_packets)
+                        }
+                        (failure, _) => write!(text, " FAILED: {} |", failure.as_deref().unwrap_or_default()),
+                    };
+                }
+                text.push('\n');
+            }
+        }
+        text
+    }
+
+    /// The same as JSON.
+    pub fn to_json(&self) -> String {
+        // Strings and numbers only: this cannot fail.
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+}
