@@ -35,6 +35,8 @@ mod search;
 mod sets;
 #[cfg(target_os = "linux")]
 mod shell;
+#[cfg(target_os = "linux")]
+mod stacks;
 mod study;
 mod support;
 #[cfg(target_os = "linux")]

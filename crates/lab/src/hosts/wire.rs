@@ -33,8 +33,10 @@ pub(crate) struct Wire {
 pub(crate) enum Meets {
     /// A program, or a guest's kernel, which it connects to.
     Program,
-    /// Programs, or a guest's kernel, which use this service of this many bytes.
+    /// Programs, which use this service of this many bytes.
     Users(Service, Option<u64>),
+    /// A guest's kernel, which sends the flow's data here on one connection.
+    Sender,
     /// Another host of this process: both ends of its connections are here.
     Host,
 }
@@ -174,12 +176,12 @@ impl FlowTotals {
 impl Wire {
     /// Whether the end that is here sends the flow's data. With both here, both do.
     pub(crate) fn sends(&self) -> bool {
-        !matches!(self.meets, Meets::Users(Service::Discard, _))
+        !matches!(self.meets, Meets::Sender | Meets::Users(Service::Discard, _))
     }
 
-    /// Whether programs use a service here.
+    /// Whether the other end connects to this one.
     pub(crate) fn serves(&self) -> bool {
-        matches!(self.meets, Meets::Users(..))
+        matches!(self.meets, Meets::Sender | Meets::Users(..))
     }
 
     /// Whether both ends are here.
@@ -386,6 +388,12 @@ impl ModelHosts {
             state.closed.merge(&ended.totals);
         }
         state.open.remove(&place);
+        if state.spec.wire.is_some_and(|wire| wire.meets == Meets::Sender)
+            && let Some(running) = &mut state.running
+        {
+            // It had one connection.
+            running.app = App::Stopped;
+        }
         state.ended = match (paired, place.sends() || exchange.transfer) {
             (true, true) => state.ended,
             (true, false) => state.ended.max(finished),

@@ -250,7 +250,7 @@ fn wire(number: usize, flow: &FlowSpec, nodes: &routing::Names, scenario: &Scena
         Application::Http(http) => Meets::Users(entry.app, http.size.map(|size| size.0)),
         _ if entry.app.is_service() => Meets::Users(entry.app, None),
         // Data that a kernel generates is received here.
-        _ if ends[0] == Traffic::Kernel => Meets::Users(scenario::App::Discard, None),
+        _ if ends[0] == Traffic::Kernel => Meets::Sender,
         _ => Meets::Program,
     };
     Some(Wire { port: entry.port.unwrap_or_else(|| guest_port(number)), ipv6: entry.ipv6, meets })

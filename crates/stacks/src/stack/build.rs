@@ -1,16 +1,18 @@
 //! The stacks that a scenario can name, each in its file.
 
+use std::net::IpAddr;
+
 use warpline_core::Stream;
 use warpline_scenario::endpoint::Buffers;
 use warpline_scenario::{Endpoint, Size};
 
-use super::{Stack, StackConfig};
+use super::{Stack, StackConfig, smoltcp};
 
 /// What a host is besides the keys of its stack.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// Its addresses.
-    pub addresses: Vec<std::net::IpAddr>,
+    pub addresses: Vec<IpAddr>,
     /// Largest datagram that it sends, in bytes.
     pub mtu: u32,
     /// Its random numbers.
@@ -19,7 +21,6 @@ pub struct Place {
 
 impl Place {
     /// The settings of a stack here, with these buffers.
-    #[expect(dead_code, reason = "used by the first stack")]
     fn with(self, buffers: Buffers) -> StackConfig {
         let Place { addresses, mtu, stream } = self;
         let bytes = |size: Option<Size>| size.map(|size| size.0);
@@ -34,10 +35,8 @@ impl Place {
 /// Why it cannot be made.
 pub fn build(endpoint: &Endpoint, place: Place) -> Result<Option<Box<dyn Stack>>, String> {
     // A new stack is one line here.
-    Ok(match endpoint {
-        _ => {
-            let _ = place;
-            None
-        }
-    })
+    Ok(Some(match endpoint {
+        Endpoint::Smoltcp(keys) => Box::new(smoltcp::Smoltcp::new(place.with(keys.buffers))?),
+        _ => return Ok(None),
+    }))
 }

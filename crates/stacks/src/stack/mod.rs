@@ -9,6 +9,7 @@
 //! Payload is real: what one end writes, the other reads.
 
 mod build;
+mod smoltcp;
 
 pub use build::{Place, build};
 
@@ -136,8 +137,8 @@ pub trait Stack: Debug {
     /// Writes the next datagram to send into `packet`, from the IP header on, replacing its content. Returns whether there was one.
     fn poll_transmit(&mut self, now: Timestamp, packet: &mut Vec<u8>) -> bool;
 
-    /// When to call [`handle_timeout`](Self::handle_timeout), at the latest; [`Timestamp::NEVER`] if nothing is due.
-    fn poll_timeout(&mut self) -> Timestamp;
+    /// When to call [`handle_timeout`](Self::handle_timeout): after `now`, the time of the last call; [`Timestamp::NEVER`] if nothing is due.
+    fn poll_timeout(&mut self, now: Timestamp) -> Timestamp;
 
     // ---- The application ----
 

@@ -135,7 +135,7 @@ impl Models {
             let ends = [&spec.from, &spec.to];
             let here = match wire.meets {
                 Meets::Program => [true, false],
-                Meets::Users(..) => [false, true],
+                Meets::Sender | Meets::Users(..) => [false, true],
                 Meets::Host => [true, true],
             };
             let service = match wire.meets {
@@ -143,7 +143,7 @@ impl Models {
                 Meets::Users(App::Echo, _) => Service::Echo,
                 Meets::Users(App::Source, bytes) => Service::Source { bytes },
                 Meets::Users(App::Http, size) => Service::Http { size },
-                Meets::Users(..) => Service::Discard,
+                Meets::Sender | Meets::Users(..) => Service::Discard,
             };
             let mut sides = [None, None];
             for (side, config) in [(0, &spec.config.0), (1, &spec.config.1)] {
@@ -184,7 +184,7 @@ impl Models {
             });
             let listens = match wire.meets {
                 Meets::Program => None,
-                Meets::Users(..) => Some(1),
+                Meets::Sender | Meets::Users(..) => Some(1),
                 Meets::Host => Some(if at_receiver { 0 } else { 1 }),
             };
             let meeting = Meeting {
@@ -342,7 +342,7 @@ impl Models {
             self.out = out;
             let model = &mut self.models[index];
             model.awake = false;
-            let deadline = model.host.poll_timeout();
+            let deadline = model.host.poll_timeout(now);
             if deadline.is_set() {
                 port.set_timer(model.timer, deadline);
             }

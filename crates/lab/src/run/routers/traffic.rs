@@ -96,8 +96,8 @@ struct Stream {
     last: Timestamp,
     /// Bytes of payload that were sent, including repeated ones.
     payload: u64,
-    sent: Seen,
-    delivered: Seen,
+    /// By source and destination port, what was seen sent and delivered: a flow of the scenario may have many connections.
+    seen: BTreeMap<(u16, u16), [Seen; 2]>,
     counts: Counts,
     /// The counters at the end of the warm-up, and at the last sample.
     before: Counts,
@@ -127,6 +127,15 @@ pub(in crate::run) struct StreamKey {
 }
 
 impl Stream {
+    /// What was seen of the connection that a segment is of. A SYN begins another one.
+    fn seen(&mut self, outline: &Outline) -> &mut [Seen; 2] {
+        let seen = self.seen.entry((outline.source.port(), outline.destination.port())).or_default();
+        if outline.syn {
+            *seen = Default::default();
+        }
+        seen
+    }
+
     /// The key by which it is found.
     fn keys(&self) -> impl Iterator<Item = StreamKey> + use<> {
         let (from, to, (source, destination)) = (self.from, self.to, self.ports);
@@ -151,6 +160,8 @@ struct Outline {
     destination: SocketAddr,
     seq: Option<u32>,
     payload: u32,
+    /// Whether it opens a TCP connection.
+    syn: bool,
 }
 
 fn outline(bytes: &[u8], protocol: u8) -> Option<Outline> {
@@ -161,16 +172,17 @@ fn outline(bytes: &[u8], protocol: u8) -> Option<Outline> {
         let header = if source.is_ipv4() { ip::IPV4_HEADER } else { ip::IPV6_HEADER };
         let (source, destination) = bare();
         let payload = bytes.len().saturating_sub(header) as u32;
-        return Some(Outline { source, destination, seq: None, payload });
+        return Some(Outline { source, destination, seq: None, payload, syn: false });
     };
-    let (header, seq) = match (protocol, inner.payload) {
+    let (header, seq, syn) = match (protocol, inner.payload) {
         (TCP, [_, _, _, _, a, b, c, d, _, _, _, _, offset, flags, ..]) => {
             let seq = u32::from_be_bytes([*a, *b, *c, *d]);
             // A SYN takes one sequence number.
-            (usize::from(offset >> 4) * 4, Some(seq.wrapping_add(u32::from(flags >> 1 & 1))))
+            let syn = flags >> 1 & 1;
+            (usize::from(offset >> 4) * 4, Some(seq.wrapping_add(syn.into())), syn == 1)
         }
-        (UDP | ICMP | ICMPV6, _) => (8, None),
-        _ => (0, None),
+        (UDP | ICMP | ICMPV6, _) => (8, None, false),
+        _ => (0, None, false),
     };
     let (source, destination) = match (protocol, inner.payload) {
         (TCP | UDP, &[a, b, c, d, ..]) => (
@@ -179,7 +191,13 @@ fn outline(bytes: &[u8], protocol: u8) -> Option<Outline> {
         ),
         _ => bare(),
     };
-    Some(Outline { source, destination, seq, payload: inner.payload.len().saturating_sub(header) as u32 })
+    Some(Outline {
+        source,
+        destination,
+        seq,
+        payload: inner.payload.len().saturating_sub(header) as u32,
+        syn,
+    })
 }
 
 /// The name of a protocol.
@@ -235,8 +253,7 @@ impl Traffic {
                 first: now,
                 last: now,
                 payload: 0,
-                sent: Seen::default(),
-                delivered: Seen::default(),
+                seen: BTreeMap::new(),
                 counts: Counts::default(),
                 before: Counts::default(),
                 sampled: Counts::default(),
@@ -248,7 +265,8 @@ impl Traffic {
         stream.counts.sent_packets += 1;
         stream.counts.sent_bytes += u64::from(header.len);
         if let Some(seq) = outline.seq.filter(|_| !full) {
-            let fresh = stream.sent.add(seq, outline.payload);
+            let [sent, _] = stream.seen(&outline);
+            let fresh = sent.add(seq, outline.payload);
             stream.counts.retransmitted_packets += u64::from(fresh < u64::from(outline.payload));
         }
     }
@@ -268,7 +286,10 @@ impl Traffic {
         stream.last = now;
         stream.counts.ce_marks += u64::from(ecn == Ecn::Ce);
         stream.counts.delivered_bytes += match outline.seq {
-            Some(seq) if number != OTHERS => stream.delivered.add(seq, outline.payload),
+            Some(seq) if number != OTHERS => {
+                let [_, delivered] = stream.seen(&outline);
+                delivered.add(seq, outline.payload)
+            }
             _ => u64::from(outline.payload),
         };
     }

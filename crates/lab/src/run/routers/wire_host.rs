@@ -130,10 +130,10 @@ impl WireHost {
         }
     }
 
-    pub(super) fn poll_timeout(&mut self) -> Timestamp {
+    pub(super) fn poll_timeout(&mut self, now: Timestamp) -> Timestamp {
         match self {
             WireHost::Model(host) => host.poll_timeout(),
-            WireHost::Stack(host) => host.poll_timeout(),
+            WireHost::Stack(host) => host.poll_timeout(now),
         }
     }
 
