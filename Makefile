@@ -25,7 +25,7 @@ endif
 
 FUZZ_SECONDS ?= 30
 
-.PHONY: help run test bench bench-live fuzz docs schema python clean setup-run setup-test setup-mpi setup-bench \
+.PHONY: help run test bench bench-live fuzz docs schema python stacks clean setup-run setup-test setup-mpi setup-bench \
 	format lint deny test-rust test-examples test-template test-release test-docs test-scenarios test-python test-mpi golden miri memory model threads
 
 help: ## This list
@@ -65,6 +65,9 @@ threads: ## The tests of a network in parts under the thread sanitiser (needs ni
 
 memory: ## The tests of the crates with unsafe code under the address sanitiser
 	@scripts/memory.sh
+
+stacks: ## Build the transport stacks that are not part of the program (lwIP), as shared objects beside it
+	@$(PYTHON) scripts/build_stacks.py $(TARGET)/stacks
 
 docs: ## Make the API documentation, and the book (if mdBook is installed)
 	$(CARGO) doc --locked --no-deps --workspace

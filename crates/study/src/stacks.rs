@@ -38,10 +38,14 @@ pub struct Plan {
     pub jobs: usize,
 }
 
-/// The endpoints that speak TCP by themselves, by name: those in this process first.
+/// The endpoints that speak TCP by themselves and need no keys, by name.
 pub fn endpoints() -> impl Iterator<Item = &'static str> {
     let carries = |traffic: Traffic| matches!(traffic, Traffic::Model | Traffic::Stack | Traffic::Kernel);
-    Endpoint::ALL.iter().filter(move |about| carries(about.traffic)).map(|about| about.name)
+    let all = Endpoint::ALL.iter().filter(move |about| carries(about.traffic)).map(|about| about.name);
+    all.filter(|name| {
+        let plan = Plan { stacks: vec![name], bytes: 1, seed: 1, jobs: 1 };
+        jobs(&plan).first().is_some_and(|job| Scenario::from_toml(name, &scenario(job, &plan), &[]).is_ok())
+    })
 }
 
 /// A transfer.

@@ -75,10 +75,10 @@ fn the_same_seed_gives_the_same_bytes() {
 fn what_a_stack_cannot_do_is_said_with_its_place() {
     let desk = Desk::new();
     for (flow, parts) in [
-        ("cc = \"bbr\"", ["stacks.toml:18:", "has no congestion control `bbr`", "allowed: cubic, reno"]),
-        ("app = \"cbr\"\nrate = \"1Mbit/s\"", ["stacks.toml:18:", "carries TCP only", "transport"]),
-        ("max_rate = \"1Mbit/s\"", ["stacks.toml:18:", "`max_rate` is for model hosts", "stack:smoltcp"]),
-        ("app = \"echo\"\nport = 7", ["stacks.toml:18:", "cannot send or receive", "echo"]),
+        ("cc = \"bbr\"", ["stacks.toml:19:", "has no congestion control `bbr`", "allowed: cubic, reno"]),
+        ("app = \"cbr\"\nrate = \"1Mbit/s\"", ["stacks.toml:19:", "carries TCP only", "transport"]),
+        ("max_rate = \"1Mbit/s\"", ["stacks.toml:19:", "`max_rate` is for model hosts", "stack:smoltcp"]),
+        ("app = \"echo\"\nport = 7", ["stacks.toml:19:", "cannot send or receive", "echo"]),
     ] {
         desk.write("stacks.toml", &scenario("stack:smoltcp", "model", flow));
         let wrong = desk.warpline(&["check", "stacks.toml"]);

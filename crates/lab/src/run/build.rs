@@ -10,7 +10,7 @@ use warpline_results::{capture_file, qlog_file};
 use warpline_scenario::expand::{Expanded, FlowSpec, SubflowOf};
 use warpline_scenario::plan::{endpoints, link_config, tool};
 use warpline_scenario::{
-    self as scenario, Application, Cc, FlowRecordKind, LinkRecordKind, Scenario, Traffic, Transport, files,
+    Application, Cc, FlowRecordKind, LinkRecordKind, Scenario, Traffic, Transport, files,
 };
 use warpline_transport::cc::{CcConfig, Controller};
 
@@ -168,7 +168,7 @@ fn flow_spec(
     let cc = flow.cc.clone().unwrap_or_default();
     // A sending kernel and a sending stack have their own congestion controls.
     let sender = scenario.traffic(&nodes[flow.from]);
-    let socket_cc = flow.cc.as_ref().filter(|_| sender == Traffic::Stack).map(|cc| cc.name().to_owned());
+    let socket_cc = entry.cc.as_ref().filter(|_| sender == Traffic::Stack).map(|cc| cc.name().to_owned());
     let of_stack = scenario.host.iter().find(|host| host.name == nodes[flow.from]);
     let of_stack = of_stack.and_then(|host| host.endpoint.congestion_controls()?.first().copied());
     let cc_name = match of_stack {

@@ -159,6 +159,8 @@ impl Stage {
         account.flows.extend(traffic.finish(&self.nodes));
         let accounting = Accounting { judged: stop.is_none(), out: &out, evidence: &evidence, traffic };
         let mut programs = kinds(&accounting, session, account)?;
+        let name = |node: u32| self.nodes.get(node as usize).unwrap_or_default();
+        account.failures.extend(self.world.models.failures(name));
         if let Some(failure) = self.readiness.failure() {
             let rows = programs.iter_mut().flatten();
             account.failures.insert(0, explain(failure, rows, &evidence, &out));

@@ -213,6 +213,8 @@ endpoints! {
     live::Live,
     guest::Guest,
     smoltcp::Smoltcp,
+    lwip::Lwip,
+    object::Object,
 }
 
 impl Endpoint {

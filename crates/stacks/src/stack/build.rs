@@ -1,12 +1,18 @@
 //! The stacks that a scenario can name, each in its file.
 
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 
 use warpline_core::Stream;
 use warpline_scenario::endpoint::Buffers;
 use warpline_scenario::{Endpoint, Size};
 
+#[cfg(target_os = "linux")]
+use super::object::{Hosted, Objects};
 use super::{Stack, StackConfig, smoltcp};
+
+/// The environment variable that names the directory of built stacks.
+const DIRECTORY: &str = "WARPLINE_STACKS";
 
 /// What a host is besides the keys of its stack.
 #[derive(Clone, Debug)]
@@ -29,14 +35,57 @@ impl Place {
     }
 }
 
-/// Makes the stack of a host. None if the host is no stack of this build.
-///
-/// # Errors
-/// Why it cannot be made.
-pub fn build(endpoint: &Endpoint, place: Place) -> Result<Option<Box<dyn Stack>>, String> {
-    // A new stack is one line here.
-    Ok(Some(match endpoint {
-        Endpoint::Smoltcp(keys) => Box::new(smoltcp::Smoltcp::new(place.with(keys.buffers))?),
-        _ => return Ok(None),
-    }))
+/// Makes the stacks of a run.
+#[derive(Debug, Default)]
+pub struct Builder {
+    /// The directory that paths in the scenario are relative to.
+    pub directory: PathBuf,
+    #[cfg(target_os = "linux")]
+    objects: Objects,
+}
+
+impl Builder {
+    /// A builder for a scenario in this directory.
+    pub fn new(directory: PathBuf) -> Self {
+        Builder { directory, ..Builder::default() }
+    }
+
+    /// Makes the stack of a host. None if the host is no stack of this build.
+    ///
+    /// # Errors
+    /// Why it cannot be made.
+    pub fn build(&mut self, endpoint: &Endpoint, place: Place) -> Result<Option<Box<dyn Stack>>, String> {
+        let known = endpoint.congestion_controls().unwrap_or_default();
+        let none = Buffers::default();
+        // A new stack is one line here.
+        Ok(Some(match endpoint {
+            Endpoint::Smoltcp(keys) => Box::new(smoltcp::Smoltcp::new(place.with(keys.buffers))?),
+            #[cfg(target_os = "linux")]
+            Endpoint::Lwip(_) => {
+                Box::new(Hosted::new(&mut self.objects, &built("lwip")?, place.with(none), known)?)
+            }
+            #[cfg(target_os = "linux")]
+            Endpoint::Object(keys) => {
+                let path = self.directory.join(&keys.library);
+                Box::new(Hosted::new(&mut self.objects, &path, place.with(keys.buffers), known)?)
+            }
+            _ => return Ok(None),
+        }))
+    }
+}
+
+/// The file of a stack that `make stacks` builds.
+#[cfg(target_os = "linux")]
+fn built(name: &str) -> Result<PathBuf, String> {
+    let file = format!("{name}.so");
+    let given = std::env::var_os(DIRECTORY).map(PathBuf::from);
+    let program = std::env::current_exe().unwrap_or_default();
+    // Beside the program, as installed, and where a build of the repository has it.
+    let near = program.ancestors().skip(1).take(3).flat_map(|directory| {
+        [directory.join("stacks"), directory.join("lib/warpline/stacks")]
+    });
+    let mut places = given.into_iter().chain(near).map(|directory| directory.join(&file));
+    places.find(|path| Path::exists(path)).ok_or_else(|| {
+        format!("{file} is not there: build it with `make stacks`, or name its directory in {DIRECTORY}")
+    })
 }

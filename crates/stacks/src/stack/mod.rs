@@ -9,9 +9,13 @@
 //! Payload is real: what one end writes, the other reads.
 
 mod build;
+#[cfg(target_os = "linux")]
+pub mod globaliser;
+#[cfg(target_os = "linux")]
+mod object;
 mod smoltcp;
 
-pub use build::{Place, build};
+pub use build::{Builder, Place};
 
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
@@ -182,4 +186,9 @@ pub trait Stack: Debug {
 
     /// What it says of a socket; none if there is no such socket.
     fn info(&self, socket: SocketId) -> Option<SocketInfo>;
+
+    /// Why it does nothing any more, if an assertion of its code has failed.
+    fn failure(&self) -> Option<String> {
+        None
+    }
 }

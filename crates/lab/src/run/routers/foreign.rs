@@ -209,6 +209,11 @@ impl Foreign {
         Some((Progress { acked: info.acked, ..own.progress() }, info))
     }
 
+    /// Why the stack does nothing any more, if one of its assertions has failed.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.stack.failure()
+    }
+
     /// Handles what the stack has to say.
     fn work(&mut self, now: Timestamp) {
         while let Some(event) = self.stack.poll_event() {

@@ -10,7 +10,7 @@ use warpline_live::wire::{HostConfig, ModelHost, Service, Stack};
 use warpline_net::Port;
 use warpline_scenario::addresses::AddressPlan;
 use warpline_scenario::{App, Expanded, Scenario, Traffic};
-use warpline_stacks::stack::{Place, SocketOptions, build};
+use warpline_stacks::stack::{Builder, Place, SocketOptions};
 
 use super::Sent;
 use super::foreign::Foreign;
@@ -112,12 +112,14 @@ impl Models {
     ) -> Result<Self, RunError> {
         let streams = Streams::new(scenario.seed);
         let mut models = Models::default();
+        let mut builder = Builder::new(scenario.base());
         for host in scenario.host.iter().filter(|host| host.traffic() == Traffic::Stack) {
             let Some(node) = expanded.nodes.find(&host.name) else { continue };
             let (v4, v6) = plan.of(node as usize);
             let stream = streams.stream(&format!("host.{}.stack", host.name));
             let place = Place { addresses: vec![v4.into(), v6.into()], mtu: mtu(node), stream };
-            let made = build(&host.endpoint, place)
+            let made = builder
+                .build(&host.endpoint, place)
                 .map_err(|error| RunError::Build(format!("host {}: {error}", host.name)))?;
             let kind = host.endpoint.about().name;
             let stack = made.ok_or_else(|| {
@@ -256,6 +258,15 @@ impl Models {
             _ => None,
         };
         self.meetings.values().filter_map(pair).collect()
+    }
+
+    /// The hosts whose stacks have failed, as messages. `name` gives the name of a node.
+    pub(in crate::run) fn failures<'a>(&self, name: impl Fn(u32) -> &'a str) -> Vec<String> {
+        let failed = |model: &Model| {
+            let why = model.host.failure()?;
+            Some(format!("the stack of host {} has failed: {why}", name(model.node)))
+        };
+        self.models.iter().filter_map(failed).collect()
     }
 
     /// Whether a node is one of them.

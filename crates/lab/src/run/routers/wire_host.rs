@@ -250,6 +250,14 @@ impl WireHost {
         }
     }
 
+    /// Why it does nothing any more, if it is a stack whose assertion has failed.
+    pub(super) fn failure(&self) -> Option<String> {
+        match self {
+            WireHost::Model(_) => None,
+            WireHost::Stack(host) => host.failure(),
+        }
+    }
+
     /// Takes a connection of a stack that has come further.
     pub(super) fn poll_progress(&mut self) -> Option<(Name, Progress)> {
         match self {

@@ -1,0 +1,1 @@
+/* What lwIP asks of a compiler: nothing that it has not by itself. */

@@ -1,0 +1,1 @@
+//! Nothing: this package only names where sources come from.

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Builds the transport stacks that are not part of the program, as shared objects.
+
+    scripts/build_stacks.py DIRECTORY
+
+Each folder of crates/stacks/native with a glue.c is a stack. Its sources come from the package that its folder `sources` names: cargo fetches
+them and checks them against Cargo.lock there. A stack whose file in DIRECTORY is newer than all that it is made of is left as it is."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+NATIVE = Path(__file__).resolve().parent.parent / "crates" / "stacks" / "native"
+
+# The files of each stack's package that are compiled, and where its headers are.
+SOURCES = {
+    "lwip": (
+        "src",
+        "core/def.c core/inet_chksum.c core/init.c core/ip.c core/mem.c core/memp.c core/netif.c core/pbuf.c core/tcp.c core/tcp_in.c "
+        "core/tcp_out.c core/timeouts.c core/ipv4/icmp.c core/ipv4/ip4.c core/ipv4/ip4_addr.c",
+        "include",
+    ),
+}
+
+# Warnings are errors in our own files; those of the stacks' are not ours to mend.
+OWN = ["-std=gnu11", "-Wall", "-Wextra", "-Werror"]
+COMMON = ["-O2", "-g1", "-fPIC", "-ffile-prefix-map={root}=stack"]
+# All symbols are bound when it is loaded, and to the object's own.
+LINK = ["-shared", "-Wl,-z,now,-z,relro,-Bsymbolic"]
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    out = Path(sys.argv[1])
+    out.mkdir(parents=True, exist_ok=True)
+    compiler = os.environ.get("CC", "cc")
+    for name, (directory, files, headers) in SOURCES.items():
+        build(compiler, name, package(name) / directory, files.split(), headers, out / f"{name}.so")
+
+
+def package(name: str) -> Path:
+    """The directory of a stack's package, which cargo fetches if it is not there."""
+    manifest = NATIVE / name / "sources" / "Cargo.toml"
+    cargo = os.environ.get("CARGO", "cargo")
+    command = [cargo, "metadata", "--locked", "--format-version", "1", "--manifest-path", manifest]
+    metadata = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    found = next(package for package in metadata["packages"] if package["name"] == name)
+    return Path(found["manifest_path"]).parent
+
+
+def build(compiler: str, name: str, root: Path, files: list[str], headers: str, target: Path) -> None:
+    own = [path for path in (NATIVE / name).rglob("*") if path.suffix in (".c", ".h")] + [NATIVE / "warpline_stack.h", Path(__file__)]
+    sources = [root / file for file in files]
+    if target.exists() and all(path.stat().st_mtime <= target.stat().st_mtime for path in own + sources):
+        return
+    common = [option.format(root=root) for option in COMMON]
+    include = [f"-I{NATIVE / name}", f"-isystem{root / headers}"]
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        objects = []
+        for source, options in [(NATIVE / name / "glue.c", OWN)] + [(source, ["-w"]) for source in sources]:
+            object_file = Path(scratch) / f"{len(objects)}.o"
+            subprocess.run([compiler, *options, *common, *include, "-c", source, "-o", object_file], check=True)
+            objects.append(object_file)
+        whole = Path(scratch) / target.name
+        subprocess.run([compiler, *LINK, *objects, "-o", whole], check=True)
+        whole.replace(target)
+    print(f"{target}: built")
+
+
+if __name__ == "__main__":
+    main()
