@@ -360,11 +360,9 @@ impl ModelHosts {
         ended: Result<Ended, &'static str>,
         port: &mut Port<'_>,
     ) {
-        if let (Ok(ended), Some(Endpoint::Wire(end))) = (&ended, self.endpoints.get(endpoint.index()))
-            && end.paired
-        {
+        if let Ok(ended) = &ended {
             // What came with its last segment.
-            self.on_paired_progress(now, endpoint, ended.progress, port);
+            self.on_progress(now, endpoint, ended.progress, port);
         }
         let Some(Endpoint::Wire(end)) = self.endpoints.get_mut(endpoint.index()) else { return };
         let (flow, exchange, finished, place, paired) =

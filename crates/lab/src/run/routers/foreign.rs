@@ -238,7 +238,11 @@ impl Foreign {
                     }
                 }
                 Event::Closed(socket, outcome) => {
-                    let Some(own) = self.sockets.remove(&socket) else { continue };
+                    let Some(mut own) = self.sockets.remove(&socket) else { continue };
+                    if outcome == Outcome::Complete {
+                        // The stack does not say any more how far it is.
+                        own.info.acked = own.written;
+                    }
                     self.happened.push_back(Happened::Closed {
                         socket,
                         outcome,
