@@ -27,8 +27,8 @@ class Bbr(Part):
         bandwidth_window: How long a delivery rate counts. Default 10 round trips. At least 1.
         min_rtt_window: How long an RTT counts; then PROBE_RTT looks for the smallest. Above 0s. Default 10s.
         probe_rtt: How long PROBE_RTT lasts, and a round trip at least. Above 0s. Default 200ms.
-        quantum: Data that a host with segmentation offload sends at once, as a time at the pacing rate. The window
-            allows for three such bursts, of two segments at least. Default 1ms.
+        quantum: Data that is sent at one moment, as a time at the pacing rate: two segments at least, or one below 1.2
+            Mbit/s, and 64 KiB at most. The window allows for three such bursts. Default 1ms.
         aggregation: Whether the window allows for acknowledgements that come together. Default true.
         policers: Whether it looks for policers, and keeps to their rate. Default true.
     """
@@ -65,8 +65,8 @@ class Bbr3(Part):
         probe_rtt: How long PROBE_RTT lasts, and a round trip at least. Above 0s. Default 200ms.
         probe_wait: Time from a probe to the next at least, where it is not counted in round trips. Default 2s.
         probe_wait_spread: Up to so much is added to that at random. Default 1s.
-        quantum: Data that a host with segmentation offload sends at once, as a time at the pacing rate. The window
-            holds three such bursts, of two segments at least. Default 1ms.
+        quantum: Data that is sent at one moment, as a time at the pacing rate: two segments at least, and 64 KiB at
+            most. The window holds three such bursts. Default 1ms.
     """
 
     KIND: ClassVar[str | None] = "bbr3"
@@ -883,6 +883,8 @@ class FqCodel(Part):
         quantum: Bytes that a queue may send per round. Without it a full packet of 1500B with the link's `framing`:
             with the 14B of Ethernet's header, the 1514B of RFC 8290 (section 5.2.4) and Linux. Above 0B.
         flows: Number of queues that flows are hashed to. Default 1024. At least 1 and at most 65536.
+        drop_batch: Most packets that a full buffer drops at once. It drops from the head of the longest queue, up to
+            half of the bytes there. Default 64. At least 1.
     """
 
     KIND: ClassVar[str | None] = "fq_codel"
@@ -892,6 +894,7 @@ class FqCodel(Part):
     ecn: bool | None = None
     quantum: Size | None = None
     flows: int | None = None
+    drop_batch: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1059,7 +1062,8 @@ class Htb(Part):
 
     Attributes:
         classes: The classes, a line each: "voice parent all rate 2Mbit/s ceil 10Mbit/s prio 0 dscp EF leaf fq_codel".
-            Parents stand before those that borrow from them. Without classes there is one queue. Default .
+            Parents stand before those that borrow from them. A class with the word `default` takes what no other does;
+            without one, that is sent first and at no limit of rate. Without classes there is one queue. Default .
     """
 
     KIND: ClassVar[str | None] = "htb"
@@ -1710,7 +1714,8 @@ class ParkingLot(Part):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pfc(Part):
     """When the node at the far end of a link pauses it (priority flow control, IEEE 802.1Qbb). Sizes are from the IP
-    header on.
+    header on. Where the link's queue is of the kind "priority", each of its classes (the first eight; further ones with
+    the eighth) is counted and paused by itself; otherwise all packets pause together.
 
     Attributes:
         xoff: The link is paused when so much of what came over it is at the node.
@@ -1789,6 +1794,7 @@ class Prague(Part):
         gain: Weight of a round trip in the moving average of the marked part. Default 0.0625. Above 0 and at most 1.
         virtual_rtt: Flows with a shorter round trip grow as fast as with this one; 0s for none. Default 25ms.
         rtt_transition: Round trips after slow start from which on that holds. Default 4.
+        quantum: Data that is sent at one moment, as a time at the pacing rate: one segment at least. Default 244us.
     """
 
     KIND: ClassVar[str | None] = "prague"
@@ -1798,6 +1804,7 @@ class Prague(Part):
     gain: float | None = None
     virtual_rtt: Time | None = None
     rtt_transition: int | None = None
+    quantum: Time | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -2206,6 +2213,8 @@ class Tcp(Part):
             Without it the whole buffer is advertised at once. Above 0B.
         rledbat: Whether this end, as a receiver, keeps the sender from filling the path's queue, by the window that it
             advertises (rLEDBAT, RFC 9840), and by which rule; needs `timestamps`. Default no.
+        misbehaviour: How this end, as a receiver, breaks the rules so that the sender sends faster: to try senders
+            against it. Default none.
         send_buffer: Send buffer: how much the application may have written that is not yet acknowledged. Without it
             there is no bound. Above 0B. Default none; 65535B with `1988-tahoe`, `1990-reno`.
         mss: Maximum segment size as announced in the SYN: the payload of a segment without options. A full packet has
@@ -2258,6 +2267,7 @@ class Tcp(Part):
     receive_buffer: Size | None = None
     receive_ssthresh: Size | None = None
     rledbat: Rledbat | None = None
+    misbehaviour: Misbehaviour | None = None
     send_buffer: Size | None = None
     mss: Size | None = None
     idle_restart: bool | None = None
@@ -2508,6 +2518,7 @@ EcnFeedback: TypeAlias = Literal["auto", "rfc3168", "dctcp", "accecn"]
 RtoVariance: TypeAlias = Literal["rfc6298", "linux"]
 Window: TypeAlias = str | int | float
 Rledbat: TypeAlias = Literal["no", "ledbat", "ledbat++"]
+Misbehaviour: TypeAlias = Literal["none", "ack-division", "duplicate-acks", "optimistic-acks", "hidden-marks"]
 Rate: TypeAlias = str
 Probability: TypeAlias = float | str
 Radio: TypeAlias = WifiRadio | LeoRadio | CellularRadio | str | Mapping[str, Any]
@@ -2737,6 +2748,7 @@ __all__ = [
     "Loss",
     "Lp",
     "LpVariant",
+    "Misbehaviour",
     "Multipath",
     "Nice",
     "NiceVariant",
