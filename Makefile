@@ -125,6 +125,7 @@ deny: ## Licences, sources and known vulnerabilities of dependencies
 
 test-rust: ## Unit, property, snapshot, command-line and browser tests
 	$(call say,test-rust)
+	@$(PYTHON) scripts/build_stacks.py $(TARGET)/stacks
 	$(CARGO) test --locked --workspace --exclude warpline-py
 
 test-examples: ## The Rust examples

@@ -100,3 +100,106 @@ fn every_stack_of_this_process_sends_to_every_other() {
         assert!(row["goodput_bps"].as_f64().is_some_and(|bps| bps > 1e5), "{row}");
     }
 }
+
+/// The stacks that `make stacks` has built, where tests find them; or the reason why there are none.
+fn built() -> Result<std::path::PathBuf, String> {
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_warpline"));
+    let directory = program.ancestors().nth(2).map(|target| target.join("stacks")).unwrap_or_default();
+    match directory.join("lwip.so").exists() {
+        true => Ok(directory),
+        false => Err(format!("{} has no lwip.so: make stacks", directory.display())),
+    }
+}
+
+#[test]
+fn lwip_transfers_to_and_from_all() {
+    if let Err(reason) = built() {
+        return warpline_skip::skip("stacks", reason);
+    }
+    let desk = Desk::new();
+    let stacks = ["model", "stack:smoltcp", "stack:lwip"];
+    let arguments = [&["study", "stacks"][..], &stacks, &["--bytes", "1000000", "--json"]].concat();
+    let matrix: serde_json::Value = serde_json::from_str(&desk.warpline(&arguments).fine().stdout).unwrap();
+    assert_eq!(matrix["rows"].as_array().unwrap().len(), 27);
+    for application in ["app = \"web\"", "app = \"bulk\""] {
+        desk.write("stacks.toml", &scenario("stack:lwip", "stack:lwip", application));
+        for out in ["one", "two"] {
+            desk.warpline(&["run", "stacks.toml", "--out", out, "--force"]).fine();
+        }
+        let flow = &desk.summary("one")["flows"][0];
+        assert!(flow["delivered_bytes"].as_u64().unwrap() > 1_000_000, "{flow}");
+        assert_eq!((&flow["outcome"], &flow["cc"]), (&serde_json::Value::Null, &"reno".into()), "{flow}");
+        for name in desk.names("one").iter().filter(|name| *name != "audit.json") {
+            let read = |run: &str| std::fs::read(desk.path().join(run).join(name)).unwrap();
+            assert!(read("one") == read("two"), "{application}: {name} differs");
+        }
+    }
+}
+
+/// The same object, as a user would bring one.
+#[test]
+fn a_stack_of_ones_own_is_a_shared_object() {
+    let directory = match built() {
+        Ok(directory) => directory,
+        Err(reason) => return warpline_skip::skip("stacks", reason),
+    };
+    let desk = Desk::new();
+    std::fs::copy(directory.join("lwip.so"), desk.path().join("mine.so")).unwrap();
+    let text = scenario("stack:object", "model", "app = \"transfer\"\nsize = \"100KB\"");
+    let text = text.replace("\"stack:object\"", "\"stack:object\"\nlibrary = \"./mine.so\"");
+    desk.write("stacks.toml", &text);
+    desk.warpline(&["run", "stacks.toml", "--out", "run"]).fine();
+    assert_eq!(desk.summary("run")["flows"][0]["delivered_bytes"], 100_000);
+    desk.write("stacks.toml", &text.replace("mine.so", "other.so"));
+    let wrong = desk.warpline(&["run", "stacks.toml", "--out", "other"]);
+    assert_eq!(wrong.code, Some(2), "{wrong:?}");
+    assert!(wrong.stderr.contains("host a:") && wrong.stderr.contains("other.so"), "{}", wrong.stderr);
+}
+
+/// A stack whose assertion fails with the first packet, in a host beside others.
+const FAILING: &str = "\
+#include <stdlib.h>
+#include \"warpline_stack.h\"
+static struct warpline_callbacks callbacks;
+uint32_t warpline_stack_abi(void) { return WARPLINE_STACK_ABI; }
+uint32_t warpline_stack_flags(void) { return 0; }
+void *warpline_stack_new(uint64_t now, const struct warpline_config *config, const struct warpline_callbacks *given)
+{ (void)now; (void)config; callbacks = *given; return &callbacks; }
+void warpline_stack_free(void *host) { (void)host; }
+void warpline_stack_packet(void *host, uint64_t now, const void *packet, size_t len)
+{ (void)host; (void)now; (void)packet; (void)len; callbacks.fail(callbacks.context, \"no packet can come\"); }
+void warpline_stack_timeout(void *host, uint64_t now) { (void)host; (void)now; abort(); }
+uint64_t warpline_stack_deadline(void *host, uint64_t now) { (void)host; (void)now; return WARPLINE_NEVER; }
+int warpline_stack_listen(void *host, uint64_t now, uint16_t port, const char *cc) { (void)host; (void)now; (void)port; (void)cc; return 0; }
+void warpline_stack_unlisten(void *host, uint64_t now, uint16_t port) { (void)host; (void)now; (void)port; }
+int64_t warpline_stack_connect(void *host, uint64_t now, const struct warpline_address *remote, const char *cc, struct warpline_address *local)
+{ (void)host; (void)now; (void)remote; (void)cc; (void)local; return WARPLINE_FAILED; }
+size_t warpline_stack_write(void *host, uint64_t now, uint64_t socket, const void *bytes, size_t len)
+{ (void)host; (void)now; (void)socket; (void)bytes; (void)len; return 0; }
+size_t warpline_stack_read(void *host, uint64_t now, uint64_t socket, void *buffer, size_t len)
+{ (void)host; (void)now; (void)socket; (void)buffer; (void)len; return 0; }
+void warpline_stack_close(void *host, uint64_t now, uint64_t socket) { (void)host; (void)now; (void)socket; }
+void warpline_stack_abort(void *host, uint64_t now, uint64_t socket) { (void)host; (void)now; (void)socket; }
+int warpline_stack_info(void *host, uint64_t socket, struct warpline_info *info) { (void)host; (void)socket; (void)info; return WARPLINE_FAILED; }
+";
+
+#[test]
+fn a_failed_assertion_ends_its_host_only_and_is_told() {
+    let desk = Desk::new();
+    let source = desk.write("failing.c", FAILING);
+    let native = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../stacks/native");
+    let mut compiler = std::process::Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()));
+    let options = ["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", "failing.so", "-I"];
+    let compiled = compiler.args(options).arg(native).arg(source).current_dir(desk.path()).status().unwrap();
+    assert!(compiled.success());
+    let text = scenario("model", "stack:object", "app = \"transfer\"\nsize = \"100KB\"");
+    let more = "[[link]]\nbetween = [\"b\", \"c\"]\nrate = \"10Mbit/s\"\n\n[[flow]]\nname = \"other\"\nfrom = \"a\"\nto = \"c\"\n";
+    let text = text.replace("\"stack:object\"", "\"stack:object\"\nlibrary = \"failing.so\"") + more;
+    desk.write("stacks.toml", &text);
+    let run = desk.warpline(&["run", "stacks.toml", "--out", "run"]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.stderr.contains("the stack of host b has failed: no packet can come"), "{run:?}");
+    let flows = &desk.summary("run")["flows"];
+    assert_eq!(flows[0]["delivered_bytes"], 0);
+    assert!(flows[1]["delivered_bytes"].as_u64().unwrap() > 1_000_000, "{flows}");
+}
