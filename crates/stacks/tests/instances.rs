@@ -67,7 +67,7 @@ fn the_way_depends_on_the_size() {
     let desk = tempfile::tempdir().unwrap();
     let large = Object::load(&compile(desk.path(), "large", COUNTER), "count", None).unwrap();
     assert!((160_000..180_000).contains(&large.instance_bytes()), "{}", large.instance_bytes());
-    assert_eq!(large.way(), Way::Map);
+    assert_eq!(large.way(), Way::Object);
     let small = compile(desk.path(), "small", &COUNTER.replace("20000", "20").replace("19999", "19"));
     let small = Object::load(&small, "count", None).unwrap();
     assert!(small.instance_bytes() < 5000, "{}", small.instance_bytes());

@@ -51,6 +51,26 @@ uint32_t warpline_random(void)
     return (uint32_t)callbacks.random(callbacks.context);
 }
 
+/* The sum of 16-bit words in ones' complement, in the order of memory (RFC 1071), with four bytes at a time. */
+uint16_t warpline_checksum(const void *bytes, int len)
+{
+    const unsigned char *at = bytes;
+    uint64_t sum = 0;
+    uint32_t word = 0;
+    for (; len >= 4; len -= 4, at += 4) {
+        memcpy(&word, at, 4);
+        sum += word;
+    }
+    word = 0;
+    memcpy(&word, at, (size_t)len);
+    sum += word;
+    sum = (sum >> 32) + (sum & 0xffffffff);
+    sum = (sum >> 16) + (sum & 0xffff);
+    sum = (sum >> 16) + (sum & 0xffff);
+    sum = (sum >> 16) + (sum & 0xffff);
+    return (uint16_t)sum;
+}
+
 /* lwIP's clock is in milliseconds. */
 u32_t sys_now(void)
 {

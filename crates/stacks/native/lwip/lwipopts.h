@@ -56,6 +56,10 @@ uint32_t warpline_random(void);
 #define LWIP_RAND() warpline_random()
 #define LWIP_HOOK_TCP_ISN(local, local_port, remote, remote_port) warpline_random()
 
+/* lwIP's own checksum adds 16 bits at a time, for machines that have no more. */
+uint16_t warpline_checksum(const void *bytes, int len);
+#define LWIP_CHKSUM warpline_checksum
+
 /* A failed assertion ends the host, and only that. */
 void warpline_fail(const char *message, int line, const char *file) __attribute__((noreturn));
 #define LWIP_PLATFORM_ASSERT(message) warpline_fail(message, __LINE__, __FILE__)
