@@ -11,7 +11,11 @@ fn main() {
 fn main() {}
 
 #[cfg(target_os = "linux")]
-#[expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a program that measures time, and prints it")]
+#[expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a program that measures time, and prints it"
+)]
 mod linux {
     use std::ffi::c_void;
     use std::process::Command;
@@ -42,14 +46,18 @@ mod linux {
     fn change(words: usize, way: Way) -> f64 {
         let desk = tempfile::tempdir().expect("a directory");
         let (source, path) = (desk.path().join("a.c"), desk.path().join("a.so"));
-        let text = format!("static long many[{words}]; long count(void); long count(void) {{ return ++many[{words} / 2]; }}\n");
+        let text = format!(
+            "static long many[{words}]; long count(void); long count(void) {{ return ++many[{words} / 2]; }}\n"
+        );
         std::fs::write(&source, text).expect("a file");
-        let compiled = Command::new("cc").args(["-shared", "-fPIC", "-O2", "-o"]).arg(&path).arg(&source).status();
+        let compiled =
+            Command::new("cc").args(["-shared", "-fPIC", "-O2", "-o"]).arg(&path).arg(&source).status();
         assert!(compiled.is_ok_and(|status| status.success()), "cc has failed");
         let object = Object::load(&path, "count", Some(way)).expect("an object");
         let functions: Vec<extern "C" fn() -> i64> = (0..100)
             .map(|_| {
-                let address = object.add().and_then(|new| object.function(new, "count")).expect("an instance");
+                let address =
+                    object.add().and_then(|new| object.function(new, "count")).expect("an instance");
                 // SAFETY: this is the function above.
                 unsafe { std::mem::transmute::<*const c_void, extern "C" fn() -> i64>(address) }
             })

@@ -48,7 +48,11 @@ fn each_instance_counts_by_itself_in_every_way() {
             // In another order each time.
             let (first, last) = instances.split_at(round as usize);
             for &instance in last.iter().chain(first) {
-                assert_eq!(count(&object, instance), (5 + round) * 10_000 + round * 101, "{way:?}, {instance}");
+                assert_eq!(
+                    count(&object, instance),
+                    (5 + round) * 10_000 + round * 101,
+                    "{way:?}, {instance}"
+                );
             }
         }
         // One that is added later is as the object was at first.

@@ -33,7 +33,11 @@ impl Kind for Object {
     fn check(&self, check: &mut Check<'_>, number: usize) {
         if self.library.is_empty() {
             let help = "the path of a shared object, for example library = \"./mine.so\"";
-            check.error(&entry("host", number, &["endpoint"]), "a host with this endpoint needs `library`", help);
+            check.error(
+                &entry("host", number, &["endpoint"]),
+                "a host with this endpoint needs `library`",
+                help,
+            );
         }
     }
 }

@@ -81,9 +81,11 @@ fn built(name: &str) -> Result<PathBuf, String> {
     let given = std::env::var_os(DIRECTORY).map(PathBuf::from);
     let program = std::env::current_exe().unwrap_or_default();
     // Beside the program, as installed, and where a build of the repository has it.
-    let near = program.ancestors().skip(1).take(3).flat_map(|directory| {
-        [directory.join("stacks"), directory.join("lib/warpline/stacks")]
-    });
+    let near = program
+        .ancestors()
+        .skip(1)
+        .take(3)
+        .flat_map(|directory| [directory.join("stacks"), directory.join("lib/warpline/stacks")]);
     let mut places = given.into_iter().chain(near).map(|directory| directory.join(&file));
     places.find(|path| Path::exists(path)).ok_or_else(|| {
         format!("{file} is not there: build it with `make stacks`, or name its directory in {DIRECTORY}")

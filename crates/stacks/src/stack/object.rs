@@ -187,7 +187,9 @@ fn flags(path: &Path) -> Result<u32, ObjectError> {
     };
     let version = call(ABI_FUNCTION)?;
     if version != ABI {
-        let why = format!("it was built for version {version} of warpline_stack.h; this program has {ABI}: build it again");
+        let why = format!(
+            "it was built for version {version} of warpline_stack.h; this program has {ABI}: build it again"
+        );
         return Err(ObjectError::Unfit { path: path.to_owned(), why });
     }
     call("warpline_stack_flags")
@@ -270,7 +272,11 @@ impl Hosted {
         Some(action(&self.functions, self.host))
     }
 
-    fn error(&self, code: i64, (port, remote, options): (u16, Option<SocketAddr>, &SocketOptions)) -> SocketError {
+    fn error(
+        &self,
+        code: i64,
+        (port, remote, options): (u16, Option<SocketAddr>, &SocketOptions),
+    ) -> SocketError {
         match (code, remote) {
             (-1, _) => SocketError::Taken(port),
             (-2, Some(remote)) => SocketError::Ports(remote),
@@ -373,8 +379,9 @@ impl Stack for Hosted {
     fn write(&mut self, now: Timestamp, socket: SocketId, bytes: &[u8]) -> usize {
         let len = bytes.len();
         // SAFETY: as the header says: there are `len` bytes.
-        let taken = self
-            .call(|own, host| unsafe { (own.write)(host, now.as_nanos(), socket.0, bytes.as_ptr().cast(), len) });
+        let taken = self.call(|own, host| unsafe {
+            (own.write)(host, now.as_nanos(), socket.0, bytes.as_ptr().cast(), len)
+        });
         taken.unwrap_or(0).min(len)
     }
 
