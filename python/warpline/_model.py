@@ -1038,11 +1038,16 @@ class Host(Part):
             share it. Default: no limit.
         memory: guest: Memory of its machine; only what is used is taken. Files that programs write are in it, too.
             Guests of one machine share it. Default: what its hosts, its flows and the buffers in `sysctl` need.
+        send_buffer: stack:smoltcp, stack:object: Send buffer of each of the stack's sockets. Default: the stack's own.
+        receive_buffer: stack:smoltcp, stack:object: Receive buffer of each of the stack's sockets: the largest window
+            that it can offer. Default: the stack's own.
+        library: stack:object: The shared object, which exports the functions of `warpline_stack.h`; relative to the
+            scenario's directory.
     """
 
     KIND: ClassVar[str | None] = None
     name: str
-    endpoint: Literal["model", "live", "guest"] | None = None
+    endpoint: Literal["model", "live", "guest", "stack:smoltcp", "stack:lwip", "stack:object"] | None = None
     tcp: Tcp | Mapping[str, Any] | None = None
     address: Ipv4Address | None = None
     address6: Ipv6Address | None = None
@@ -1054,6 +1059,9 @@ class Host(Part):
     tc: Sequence[str] | None = None
     cpu_share: Probability | None = None
     memory: Size | None = None
+    send_buffer: Size | None = None
+    receive_buffer: Size | None = None
+    library: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
