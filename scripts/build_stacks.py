@@ -3,11 +3,13 @@
 
     scripts/build_stacks.py DIRECTORY
 
-Each folder of crates/stacks/native with a glue.c is a stack. Its sources come from the package that its folder `sources` names: cargo fetches
-them and checks them against Cargo.lock there. A stack whose file in DIRECTORY is newer than all that it is made of is left as it is."""
+Each folder of crates/stacks/native is a stack. The sources of one in C come from the package that its folder `sources` names: cargo fetches them
+and checks them against Cargo.lock there. One in Go is a module, whose dependencies go.sum pins; without Go it is left out. A stack whose file
+in DIRECTORY is newer than all that it is made of is left as it is."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,9 @@ SOURCES = {
     ),
 }
 
+# Stacks in Go.
+MODULES = ["netstack"]
+
 # Warnings are errors in our own files; those of the stacks' are not ours to mend.
 OWN = ["-std=gnu11", "-Wall", "-Wextra", "-Werror"]
 COMMON = ["-O3", "-g1", "-fPIC", "-ffile-prefix-map={root}=stack"]
@@ -40,6 +45,8 @@ def main() -> None:
     compiler = os.environ.get("CC", "cc")
     for name, (directory, files, headers) in SOURCES.items():
         build(compiler, name, package(name) / directory, files.split(), headers, out / f"{name}.so")
+    for name in MODULES:
+        build_module(name, out / f"{name}.so")
 
 
 def package(name: str) -> Path:
@@ -52,10 +59,34 @@ def package(name: str) -> Path:
     return Path(found["manifest_path"]).parent
 
 
+def own_files(name: str) -> list[Path]:
+    """Our own files that a stack is made of."""
+    kinds = (".c", ".h", ".go", ".mod", ".sum")
+    return [path for path in (NATIVE / name).rglob("*") if path.suffix in kinds] + [NATIVE / "warpline_stack.h", Path(__file__)]
+
+
+def is_fresh(target: Path, parts: list[Path]) -> bool:
+    return target.exists() and all(path.stat().st_mtime <= target.stat().st_mtime for path in parts)
+
+
+def build_module(name: str, target: Path) -> None:
+    if is_fresh(target, own_files(name)):
+        return
+    if shutil.which("go") is None:
+        print(f"{target}: left out, as Go is not installed")
+        return
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        whole = Path(scratch).resolve() / target.name
+        command = ["go", "build", "-buildmode=c-shared", "-trimpath", "-o", whole, "."]
+        environment = {**os.environ, "CGO_ENABLED": "1", "CGO_CFLAGS": "-O2 -Wall -Wextra -Werror -Wno-unused-parameter"}
+        subprocess.run(command, check=True, cwd=NATIVE / name, env=environment)
+        whole.replace(target)
+    print(f"{target}: built")
+
+
 def build(compiler: str, name: str, root: Path, files: list[str], headers: str, target: Path) -> None:
-    own = [path for path in (NATIVE / name).rglob("*") if path.suffix in (".c", ".h")] + [NATIVE / "warpline_stack.h", Path(__file__)]
     sources = [root / file for file in files]
-    if target.exists() and all(path.stat().st_mtime <= target.stat().st_mtime for path in own + sources):
+    if is_fresh(target, own_files(name) + sources):
         return
     common = [option.format(root=root) for option in COMMON]
     include = [f"-I{NATIVE / name}", f"-isystem{root / headers}"]

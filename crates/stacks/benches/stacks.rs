@@ -34,7 +34,11 @@ mod linux {
             }
         }
         println!("a packet, of 100 MB from one host to another");
-        for endpoint in [Endpoint::Smoltcp(Default::default()), Endpoint::Lwip(Default::default())] {
+        for endpoint in [
+            Endpoint::Smoltcp(Default::default()),
+            Endpoint::Lwip(Default::default()),
+            Endpoint::Netstack(Default::default()),
+        ] {
             match packet(&endpoint) {
                 Ok(nanos) => println!("  {}: {nanos:.0} ns", endpoint.about().name),
                 Err(why) => println!("  {}: {why}", endpoint.about().name),

@@ -25,7 +25,7 @@ extern "C" {
 
 /* Flags of a stack. */
 enum {
-    /* It keeps its instances apart by itself. */
+    /* It keeps its instances apart by itself, and may be called for several of them at the same time by several threads. */
     WARPLINE_STACK_INSTANCES = 1,
 };
 

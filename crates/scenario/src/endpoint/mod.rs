@@ -214,6 +214,7 @@ endpoints! {
     guest::Guest,
     smoltcp::Smoltcp,
     lwip::Lwip,
+    netstack::Netstack,
     object::Object,
 }
 

@@ -65,6 +65,11 @@ impl Builder {
                 Box::new(Hosted::new(&mut self.objects, &built("lwip")?, place.with(none), known)?)
             }
             #[cfg(target_os = "linux")]
+            Endpoint::Netstack(keys) => {
+                let path = built("netstack")?;
+                Box::new(Hosted::new(&mut self.objects, &path, place.with(keys.buffers), known)?)
+            }
+            #[cfg(target_os = "linux")]
             Endpoint::Object(keys) => {
                 let path = self.directory.join(&keys.library);
                 Box::new(Hosted::new(&mut self.objects, &path, place.with(keys.buffers), known)?)

@@ -5,7 +5,8 @@
 //! size, and `cargo bench --package warpline-stacks` measures it. The Network Simulation Cradle (Jansen and McGregor, 2005) did the same by rewriting the source of
 //! the stacks; here the object stays as it is.
 //!
-//! An object is loaded once for each run, from a copy in memory: runs in several threads of a process do not meet in it. What is outside of its
+//! An object is loaded once for each run, from a copy in memory: runs in several threads of a process do not meet in it. One that keeps its instances
+//! apart by itself is loaded once for the process, and is used by several threads at a time. What is outside of its
 //! writable memory is not an instance's own: an object with thread-local variables is refused.
 
 use std::cell::RefCell;
@@ -40,7 +41,7 @@ pub enum Way {
     Map,
     /// Each instance has an object of its own, which is always in place: the fastest, with memory for the code of each.
     Object,
-    /// Nothing is done: the object keeps its instances apart by itself.
+    /// Nothing is done: the object keeps its instances apart by itself, and threads, too.
     Own,
 }
 
@@ -114,8 +115,9 @@ struct Loaded {
     library: libloading::Library,
     /// Where its addresses begin.
     base: usize,
-    /// Its file, which must stay open: the loader takes a file with the same name for the same object.
-    _file: OwnedFd,
+    /// Its copy in memory, which must stay open: the loader takes a file with the same name for the same object. None if it is the file itself, of
+    /// which a process has one object.
+    _copy: Option<OwnedFd>,
 }
 
 fn in_memory(bytes: &[u8]) -> nix::Result<OwnedFd> {
@@ -127,9 +129,15 @@ fn in_memory(bytes: &[u8]) -> nix::Result<OwnedFd> {
 }
 
 impl Loaded {
-    fn new(bytes: &[u8], symbol: &str) -> Result<Loaded, String> {
-        let file = in_memory(bytes).map_err(|error| error.to_string())?;
-        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    /// Loads a copy of a file.
+    fn copy(bytes: &[u8], symbol: &str) -> Result<Loaded, String> {
+        let copy = in_memory(bytes).map_err(|error| error.to_string())?;
+        let path = format!("/proc/self/fd/{}", copy.as_raw_fd());
+        Ok(Loaded { _copy: Some(copy), ..Loaded::file(Path::new(&path), symbol)? })
+    }
+
+    /// Loads a file.
+    fn file(path: &Path, symbol: &str) -> Result<Loaded, String> {
         // SAFETY: its initialisers run. A stack is code that the user has chosen to run in this process.
         let library = unsafe { libloading::Library::new(path) }.map_err(|error| error.to_string())?;
         let name = CString::new(symbol).map_err(|error| error.to_string())?;
@@ -145,7 +153,7 @@ impl Loaded {
             }
             about.assume_init().dli_fbase as usize
         };
-        Ok(Loaded { library, base, _file: file })
+        Ok(Loaded { library, base, _copy: None })
     }
 }
 
@@ -194,7 +202,11 @@ impl Object {
             true => Writable { start: 0, len: 0 },
             false => writable(&bytes).map_err(unfit)?,
         };
-        let loaded = Loaded::new(&bytes, symbol).map_err(unfit)?;
+        let loaded = match own {
+            true => Loaded::file(&std::path::absolute(path).map_err(read)?, symbol),
+            false => Loaded::copy(&bytes, symbol),
+        };
+        let loaded = loaded.map_err(unfit)?;
         let way = way.unwrap_or_else(|| Way::of_size(writable.len, bytes.len()));
         let mut object = Object {
             path: path.to_owned(),
@@ -259,7 +271,7 @@ impl Object {
             }
             Way::Object => {
                 let unfit = |why| ObjectError::Unfit { path: self.path.clone(), why };
-                Memory::Own(Loaded::new(&self.bytes, self.symbol).map_err(unfit)?)
+                Memory::Own(Loaded::copy(&self.bytes, self.symbol).map_err(unfit)?)
             }
             Way::Own => Memory::None,
         };

@@ -168,17 +168,18 @@ impl Objects {
         if let Some(known) = self.0.get(path) {
             return Ok(Rc::clone(known));
         }
-        let flags = flags(path)?;
-        let way = (flags & INSTANCES != 0).then_some(Way::Own);
-        let object = Object::load(path, ABI_FUNCTION, way)?;
+        let whole = Object::load(path, ABI_FUNCTION, Some(Way::Own))?;
+        let object = match flags(&whole, path)? & INSTANCES {
+            0 => Object::load(path, ABI_FUNCTION, None)?,
+            _ => whole,
+        };
         self.0.insert(path.to_owned(), Rc::clone(&object));
         Ok(object)
     }
 }
 
 /// The flags of an object, whose version is checked before.
-fn flags(path: &Path) -> Result<u32, ObjectError> {
-    let object = Object::load(path, ABI_FUNCTION, Some(Way::Own))?;
+fn flags(object: &Object, path: &Path) -> Result<u32, ObjectError> {
     let instance = object.add()?;
     let call = |name: &str| -> Result<u32, ObjectError> {
         let address = object.function(instance, name)?;

@@ -1,0 +1,30 @@
+//! netstack: the TCP/IP stack of gVisor, in Go.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{About, Buffers, Kind, Traffic};
+use crate::ClockMode;
+
+/// The keys of a host with `endpoint = "stack:netstack"`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Netstack {
+    /// Sizes of its sockets' buffers.
+    #[serde(flatten)]
+    pub buffers: Buffers,
+}
+
+impl Kind for Netstack {
+    const ABOUT: About = About {
+        name: "stack:netstack",
+        what: "The TCP/IP stack of gVisor, in this process.",
+        clocks: &[ClockMode::Virtual, ClockMode::Real, ClockMode::Dilated],
+        why: "",
+        traffic: Traffic::Stack,
+        needs: "Linux, `make stacks` with Go",
+    };
+
+    fn congestion_controls(&self) -> Option<&'static [&'static str]> {
+        Some(&["cubic", "reno"])
+    }
+}
