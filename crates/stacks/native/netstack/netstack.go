@@ -371,17 +371,13 @@ func (h *host) lookAt(own *socket) bool {
 		own.open = true
 		h.tell(C.WARPLINE_CONNECTED, own.id)
 	}
-	ready := own.endpoint.Readiness(waiter.EventIn | waiter.EventRdHUp)
+	ready := own.endpoint.Readiness(waiter.EventIn)
 	if own.open && ready&waiter.EventIn != 0 && !own.finished {
 		h.tell(C.WARPLINE_READABLE, own.id)
 	}
 	if acked := h.acked(own); acked > own.told {
 		own.told = acked
 		h.tell(C.WARPLINE_WRITABLE, own.id)
-	}
-	if own.open && ready&waiter.EventRdHUp != 0 && state != tcp.StateError && !own.finished {
-		own.finished = true
-		h.tell(C.WARPLINE_FINISHED, own.id)
 	}
 	event := C.int(0)
 	switch state {
@@ -391,7 +387,9 @@ func (h *host) lookAt(own *socket) bool {
 		case *tcpip.ErrTimeout, *tcpip.ErrHostUnreachable, *tcpip.ErrNetworkUnreachable:
 			event = C.WARPLINE_TIMED_OUT
 		}
-	case tcp.StateClose, tcp.StateTimeWait:
+	case tcp.StateClose, tcp.StateTimeWait, tcp.StateFinWait2:
+		// A FIN that is sent again from LAST-ACK takes netstack to FIN-WAIT-1, and its acknowledgement to FIN-WAIT-2 (snd.go,
+		// maybeSendSegment), from which nothing leads out.
 		if own.finished && own.closed {
 			event = C.WARPLINE_COMPLETE
 		}
@@ -708,6 +706,12 @@ func netstack_read(number C.uint64_t, now C.uint64_t, id C.uint64_t, into unsafe
 	}
 	limited := tcpip.LimitedWriter{W: &writer{unsafe.Slice((*byte)(into), int(length))}, N: int64(length)}
 	result, err := from.endpoint.Read(&limited, tcpip.ReadOptions{})
+	if _, closed := err.(*tcpip.ErrClosedForReceive); closed && !from.finished {
+		// Only reading tells that the other end has closed, whichever end was first.
+		from.finished = true
+		own.tell(C.WARPLINE_FINISHED, from.id)
+		own.look()
+	}
 	if err != nil {
 		return 0
 	}
