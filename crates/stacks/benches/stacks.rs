@@ -117,7 +117,7 @@ mod linux {
                     hosts[1 - side].handle_packet(now, packet);
                 }
                 for host in &mut hosts {
-                    if host.poll_timeout(now) <= now + TimeDelta::from_millis(1) {
+                    if host.poll_timeout() <= now + TimeDelta::from_millis(1) {
                         host.handle_timeout(now + TimeDelta::from_millis(1));
                     }
                 }

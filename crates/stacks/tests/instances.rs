@@ -1,5 +1,6 @@
 //! Many instances of shared objects that were written for one.
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};

@@ -455,7 +455,7 @@ impl ModelHosts {
                 for sender in own {
                     if let Some(Endpoint::Wire(end)) = self.endpoints.get_mut(sender.index())
                         && !end.exchange.transfer
-                        && !(end.paired && !end.end.sends())
+                        && (!end.paired || end.end.sends())
                     {
                         end.closing = true;
                         self.orders.push(Order::Close { endpoint: sender });

@@ -13,7 +13,7 @@ mod build;
 pub mod globaliser;
 #[cfg(target_os = "linux")]
 mod object;
-mod smoltcp;
+pub mod smoltcp;
 
 pub use build::{Builder, Place};
 
@@ -141,8 +141,8 @@ pub trait Stack: Debug {
     /// Writes the next datagram to send into `packet`, from the IP header on, replacing its content. Returns whether there was one.
     fn poll_transmit(&mut self, now: Timestamp, packet: &mut Vec<u8>) -> bool;
 
-    /// When to call [`handle_timeout`](Self::handle_timeout): after `now`, the time of the last call; [`Timestamp::NEVER`] if nothing is due.
-    fn poll_timeout(&mut self, now: Timestamp) -> Timestamp;
+    /// When to call [`handle_timeout`](Self::handle_timeout), at the latest: after the time of the last call; [`Timestamp::NEVER`] if nothing is due.
+    fn poll_timeout(&mut self) -> Timestamp;
 
     // ---- The application ----
 

@@ -205,6 +205,8 @@ pub(super) struct Hosted {
     host: *mut c_void,
     /// Boxed, since its functions keep its address.
     context: Box<UnsafeCell<Context>>,
+    /// The time of the last call.
+    now: Timestamp,
     address: Ipv4Addr,
     locals: BTreeMap<SocketId, SocketAddr>,
     /// The congestion controls that messages name.
@@ -251,7 +253,8 @@ impl Hosted {
         // SAFETY: as the header says; the callbacks' context lives as long as the host.
         let host = unsafe { (functions.new)(0, &raw, &callbacks) };
         let locals = BTreeMap::new();
-        let own = Hosted { object, instance, functions, host, context, address, locals, known };
+        let now = Timestamp::ZERO;
+        let own = Hosted { object, instance, functions, host, context, now, address, locals, known };
         match (host.is_null(), own.failure()) {
             (_, Some(why)) => Err(why),
             (true, None) => Err(format!("{}: it makes no host", path.display())),
@@ -309,6 +312,7 @@ impl Drop for Hosted {
 
 impl Stack for Hosted {
     fn handle_packet(&mut self, now: Timestamp, packet: &[u8]) {
+        self.now = now;
         // SAFETY: as the header says: `packet` has so many bytes.
         self.call(|own, host| unsafe {
             (own.packet)(host, now.as_nanos(), packet.as_ptr().cast(), packet.len());
@@ -316,11 +320,13 @@ impl Stack for Hosted {
     }
 
     fn handle_timeout(&mut self, now: Timestamp) {
+        self.now = now;
         // SAFETY: as the header says.
         self.call(|own, host| unsafe { (own.timeout)(host, now.as_nanos()) });
     }
 
-    fn poll_transmit(&mut self, _: Timestamp, packet: &mut Vec<u8>) -> bool {
+    fn poll_transmit(&mut self, now: Timestamp, packet: &mut Vec<u8>) -> bool {
+        self.now = now;
         let own = self.context();
         let Some(mut next) = own.outgoing.pop_front() else { return false };
         std::mem::swap(packet, &mut next);
@@ -328,7 +334,8 @@ impl Stack for Hosted {
         true
     }
 
-    fn poll_timeout(&mut self, now: Timestamp) -> Timestamp {
+    fn poll_timeout(&mut self) -> Timestamp {
+        let now = self.now;
         // SAFETY: as the header says.
         match self.call(|own, host| unsafe { (own.deadline)(host, now.as_nanos()) }) {
             None | Some(NONE) => Timestamp::NEVER,

@@ -1,78 +1,188 @@
-//! smoltcp: a TCP/IP stack for small machines, in Rust, in virtual time.
+//! smoltcp 0.14 as a host.
 //!
-//! Its clock is the caller's, in microseconds, and its random numbers come from one seed. It has one socket for each connection that it can accept:
-//! here, one waits at each port, and another takes its place as soon as a connection is begun, up to [`BACKLOG`] of them. It offers no timestamps here: its generator of timestamps is a plain
-//! function, which would have to read a clock of the whole process. A connection without an answer for [`TIMEOUT`] is given up, as smoltcp by itself
-//! never does.
+//! smoltcp looks for the socket of a packet, and for the next deadline, among all sockets of a set. Here every connection has a set of its own,
+//! and its packets are found by addresses and ports, so that the work per packet does not grow with the number of connections. A
+//! listener needs no socket: the socket is made when a SYN arrives.
+//!
+//! What smoltcp leaves to its caller is chosen here:
+//! - Local ports are between 49152 and 65535 (RFC 6335 section 6), from a random start.
+//! - A connection is given up [`USER_TIMEOUT`] after the last packet from the other end, while data, a SYN or a FIN is outstanding. smoltcp's own
+//!   time-out, off by default, runs on idle connections as well.
+//! - At most [`BACKLOG`] handshakes are open at a port; the SYNs of others are dropped.
+//!
+//! TCP timestamps are off, as in smoltcp by default: it takes their clock from a function without arguments, which only a global
+//! variable could give the time of a run. It counts time in microseconds, so a run's nanoseconds are rounded down.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
-use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
-use smoltcp::socket::tcp::{self, CongestionControl, State};
-use smoltcp::time::{Duration, Instant};
-use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, IpEndpoint};
-use warpline_core::{Bytes, Stream, TimeDelta, Timestamp};
+use ::smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
+use ::smoltcp::phy::{self, DeviceCapabilities, Medium};
+use ::smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
+use ::smoltcp::time::Instant;
+use ::smoltcp::wire::{HardwareAddress, IpCidr, IpProtocol, IpVersion, Ipv4Packet, Ipv6Packet, TcpPacket};
+use warpline_core::{Stream, TimeDelta, Timestamp};
 
 use super::{Event, Outcome, SocketError, SocketId, SocketInfo, SocketOptions, Stack, StackConfig};
 
-/// Send and receive buffer of a socket. smoltcp has no default, as its applications bring the memory.
-const BUFFER: Bytes = Bytes(256 << 10);
-/// Most connections at each port whose handshakes are not complete; further ones are refused.
-const BACKLOG: usize = 256;
-/// A connection on which nothing is acknowledged for this long has failed.
-const TIMEOUT: Duration = Duration::from_secs(120);
-/// First port for outgoing connections (RFC 6335 section 6).
-const EPHEMERAL: u16 = 49_152;
-/// Its congestion controls, the default first.
+/// How long an other end may be silent while something is outstanding: the five minutes of RFC 9293 section 3.9.1.1.
+pub const USER_TIMEOUT: TimeDelta = TimeDelta::from_secs(300);
+
+/// Handshakes that may be open at one port.
+pub const BACKLOG: usize = 128;
+
+/// Size of each buffer of a socket, if none is given; smoltcp has no default.
+pub const BUFFER: u64 = 256 << 10;
+
+/// Sizes that a buffer can have. smoltcp refuses more than the largest window of TCP.
+const BUFFERS: std::ops::RangeInclusive<u64> = 1..=1 << 30;
+
+/// Its congestion controls, its default first.
 const CONGESTION_CONTROLS: &[&str] = &["cubic", "reno"];
-/// Where the flags are in a TCP header, and the bit of RST.
-const FLAGS: usize = 13;
-const RST: u8 = 4;
 
-/// Packets on their way into the stack and out of it.
-#[derive(Debug)]
-struct Wire {
+/// The first of the ports that are chosen for connections (RFC 6335 section 6), and their number.
+const PORTS: (u16, u16) = (49_152, 16_384);
+
+/// This end and the other end of a connection.
+type Ends = (SocketAddr, SocketAddr);
+
+/// A host with smoltcp.
+pub struct Smoltcp {
+    interface: Interface,
+    addresses: Vec<IpAddr>,
     mtu: usize,
-    incoming: Option<Vec<u8>>,
-    outgoing: VecDeque<Vec<u8>>,
-    /// Buffers to be used again.
+    send_buffer: usize,
+    receive_buffer: usize,
+    stream: Stream,
+    listeners: BTreeMap<u16, Listener>,
+    connections: BTreeMap<SocketId, Connection>,
+    by_ends: BTreeMap<Ends, SocketId>,
+    deadlines: BTreeSet<(Timestamp, SocketId)>,
+    /// Connections that may have something to send; each at most once.
+    ready: VecDeque<SocketId>,
+    /// Answers to packets, and used buffers for more of them.
+    replies: VecDeque<Vec<u8>>,
     spare: Vec<Vec<u8>>,
+    events: VecDeque<Event>,
+    next: u64,
 }
 
-struct Incoming(Vec<u8>);
+#[derive(Debug)]
+struct Listener {
+    cc: CongestionControl,
+    /// Handshakes that are open.
+    open: usize,
+}
 
-impl RxToken for Incoming {
+/// How far the application knows of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The handshake is open.
+    Handshake,
+    /// The application was told that it is connected.
+    Established,
+    /// The application was told that it has ended. smoltcp may still answer for it (TIME-WAIT).
+    Ended,
+}
+
+#[derive(Debug)]
+struct Connection {
+    set: SocketSet<'static>,
+    handle: SocketHandle,
+    ends: Ends,
+    /// Whether it came from a listener.
+    passive: bool,
+    stage: Stage,
+    /// Why it was aborted, if it was.
+    aborted: Option<Outcome>,
+    /// Whether the other end's close has been reported.
+    finished: bool,
+    /// Whether a write took less than it was given.
+    wants_room: bool,
+    /// Events of this connection that wait to be taken.
+    readable: bool,
+    writable: bool,
+    written: u64,
+    /// Bytes unacknowledged when last looked at.
+    queued: usize,
+    /// When the last packet arrived, or something became outstanding.
+    heard: Timestamp,
+    outstanding: bool,
+    is_ready: bool,
+    deadline: Timestamp,
+}
+
+impl Connection {
+    fn socket(&self) -> &Socket<'static> {
+        self.set.get(self.handle)
+    }
+
+    fn socket_mut(&mut self) -> &mut Socket<'static> {
+        self.set.get_mut(self.handle)
+    }
+
+    /// When it is given up, unless a packet arrives.
+    fn gives_up(&self) -> Timestamp {
+        if self.outstanding { self.heard + USER_TIMEOUT } else { Timestamp::NEVER }
+    }
+
+    /// Keeps the time since when something is outstanding.
+    fn watch(&mut self, now: Timestamp) {
+        let socket = self.socket();
+        let control = matches!(
+            socket.state(),
+            State::SynSent | State::SynReceived | State::FinWait1 | State::Closing | State::LastAck
+        );
+        let outstanding = control || socket.send_queue() > 0;
+        if outstanding && !self.outstanding {
+            self.heard = now;
+        }
+        self.outstanding = outstanding;
+    }
+}
+
+/// One packet in, one packet out.
+struct Device<'a> {
+    input: Option<&'a [u8]>,
+    output: &'a mut Vec<u8>,
+    mtu: usize,
+}
+
+struct Input<'a>(&'a [u8]);
+
+struct Output<'a>(&'a mut Vec<u8>);
+
+impl phy::RxToken for Input<'_> {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
-        f(&self.0)
+        f(self.0)
     }
 }
 
-struct Outgoing<'a>(&'a mut VecDeque<Vec<u8>>, &'a mut Vec<Vec<u8>>);
-
-impl TxToken for Outgoing<'_> {
-    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
-        let mut packet = self.1.pop().unwrap_or_default();
-        packet.clear();
-        packet.resize(len, 0);
-        let result = f(&mut packet);
-        self.0.push_back(packet);
-        result
+impl phy::TxToken for Output<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, f: F) -> R {
+        self.0.clear();
+        self.0.resize(length, 0);
+        f(self.0)
     }
 }
 
-impl Device for Wire {
-    type RxToken<'a> = Incoming;
-    type TxToken<'a> = Outgoing<'a>;
+impl phy::Device for Device<'_> {
+    type RxToken<'a>
+        = Input<'a>
+    where
+        Self: 'a;
+    type TxToken<'a>
+        = Output<'a>
+    where
+        Self: 'a;
 
-    fn receive(&mut self, _: Instant) -> Option<(Incoming, Outgoing<'_>)> {
-        let packet = self.incoming.take()?;
-        Some((Incoming(packet), Outgoing(&mut self.outgoing, &mut self.spare)))
+    fn receive(&mut self, _now: Instant) -> Option<(Input<'_>, Output<'_>)> {
+        Some((Input(self.input.take()?), Output(self.output)))
     }
 
-    fn transmit(&mut self, _: Instant) -> Option<Outgoing<'_>> {
-        Some(Outgoing(&mut self.outgoing, &mut self.spare))
+    fn transmit(&mut self, _now: Instant) -> Option<Output<'_>> {
+        self.output.is_empty().then_some(Output(self.output))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
@@ -83,392 +193,472 @@ impl Device for Wire {
     }
 }
 
-/// A connection.
-#[derive(Debug)]
-struct Connection {
-    handle: SocketHandle,
-    local: SocketAddr,
-    /// The port that it came to, if it was accepted.
-    accepted: Option<u16>,
-    established: bool,
-    /// Whether the caller was told that the other end has closed.
-    finished: bool,
-    /// Whether this end was aborted.
-    aborted: bool,
-    /// Bytes written so far, and those of them that were not acknowledged when it was last looked at.
-    written: u64,
-    unacked: usize,
+/// What decides which connection a packet belongs to.
+struct Segment {
+    ends: Ends,
+    syn: bool,
+    rst: bool,
 }
 
-/// The stack.
-pub(super) struct Smoltcp {
-    interface: Interface,
-    sockets: SocketSet<'static>,
-    wire: Wire,
-    stream: Stream,
-    addresses: Vec<IpAddr>,
-    buffers: [usize; 2],
-    connections: BTreeMap<SocketId, Connection>,
-    /// By port: the sockets whose handshakes are not complete, and the congestion control of their connections.
-    listeners: BTreeMap<u16, (Vec<SocketHandle>, CongestionControl)>,
-    /// Sockets whose connections are over for the application.
-    lingering: Vec<SocketHandle>,
-    events: VecDeque<Event>,
-    /// Connections to forget once their end has been told.
-    gone: Vec<SocketId>,
-    next: u64,
-    /// Whether there may be something to send.
-    awake: bool,
-}
-
-impl std::fmt::Debug for Smoltcp {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Smoltcp").field("connections", &self.connections).finish_non_exhaustive()
+impl Segment {
+    /// None if it is no TCP segment.
+    fn of(packet: &[u8]) -> Option<Segment> {
+        let (destination, source, payload): (IpAddr, IpAddr, &[u8]) = match IpVersion::of_packet(packet)
+            .ok()?
+        {
+            IpVersion::Ipv4 => {
+                let packet = Ipv4Packet::new_checked(packet).ok()?;
+                if packet.next_header() != IpProtocol::Tcp || packet.more_frags() || packet.frag_offset() > 0
+                {
+                    return None;
+                }
+                (packet.dst_addr().into(), packet.src_addr().into(), packet.payload())
+            }
+            IpVersion::Ipv6 => {
+                let packet = Ipv6Packet::new_checked(packet).ok()?;
+                if packet.next_header() != IpProtocol::Tcp {
+                    return None;
+                }
+                (packet.dst_addr().into(), packet.src_addr().into(), packet.payload())
+            }
+        };
+        let tcp = TcpPacket::new_checked(payload).ok()?;
+        let here = SocketAddr::new(destination, tcp.dst_port());
+        let there = SocketAddr::new(source, tcp.src_port());
+        Some(Segment { ends: (here, there), syn: tcp.syn() && !tcp.ack(), rst: tcp.rst() })
     }
 }
 
 fn instant(now: Timestamp) -> Instant {
-    Instant::from_micros((now.as_nanos() / 1000) as i64)
-}
-
-fn socket_address(endpoint: IpEndpoint) -> SocketAddr {
-    SocketAddr::new(endpoint.addr.into(), endpoint.port)
+    Instant::from_micros(i64::try_from(now.as_micros()).unwrap_or(i64::MAX))
 }
 
 fn congestion_control(options: &SocketOptions) -> Result<CongestionControl, SocketError> {
     match options.cc.as_deref() {
         None | Some("cubic") => Ok(CongestionControl::Cubic),
         Some("reno") => Ok(CongestionControl::Reno),
-        Some(name) => Err(SocketError::Cc { name: name.to_owned(), known: CONGESTION_CONTROLS }),
+        Some(other) => Err(SocketError::Cc { name: other.to_owned(), known: CONGESTION_CONTROLS }),
     }
 }
 
 impl Smoltcp {
-    /// A stack without connections.
+    /// A host with these settings.
     ///
     /// # Errors
-    /// If it has more addresses than smoltcp can have.
-    pub(super) fn new(config: StackConfig) -> Result<Self, String> {
+    /// If it has more addresses than smoltcp takes (eight), the MTU is below 1280 bytes, or a buffer is empty or above 1 GiB.
+    pub fn new(config: StackConfig) -> Result<Self, String> {
         let StackConfig { addresses, mtu, mut stream, send_buffer, receive_buffer } = config;
-        let (outgoing, spare) = (VecDeque::new(), Vec::new());
-        let mut wire = Wire { mtu: mtu as usize, incoming: None, outgoing, spare };
+        let size = |name: &str, given: Option<warpline_core::Bytes>| {
+            let bytes = given.map_or(BUFFER, |given| given.0);
+            let fits = BUFFERS.contains(&bytes);
+            let size = usize::try_from(bytes).ok().filter(|_| fits);
+            size.ok_or_else(|| format!("`{name}` is {bytes} bytes; smoltcp takes 1 byte to 1GiB"))
+        };
+        let (send_buffer, receive_buffer) =
+            (size("send_buffer", send_buffer)?, size("receive_buffer", receive_buffer)?);
+        if mtu < 1280 {
+            return Err(format!("an MTU of {mtu} bytes is too small; IPv6 needs 1280"));
+        }
+        let mtu = mtu as usize;
         let mut own = Config::new(HardwareAddress::Ip);
         own.random_seed = stream.next_u64();
-        let mut interface = Interface::new(own, &mut wire, Instant::ZERO);
-        let mut room = true;
+        let mut nothing = Vec::new();
+        let mut device = Device { input: None, output: &mut nothing, mtu };
+        let mut interface = Interface::new(own, &mut device, Instant::ZERO);
+        let mut refused = None;
         interface.update_ip_addrs(|list| {
             for &address in &addresses {
-                // All addresses are on its link, so that it needs no routes.
-                room &= list.push(IpCidr::new(IpAddress::from(address), 0)).is_ok();
+                // A network of one address: no address of another host is then a broadcast address.
+                let bits = if address.is_ipv4() { 32 } else { 128 };
+                if list.push(IpCidr::new(address.into(), bits)).is_err() {
+                    refused = Some(address);
+                    return;
+                }
             }
         });
-        if !room {
-            return Err(format!("smoltcp takes fewer than {} addresses", addresses.len()));
+        if let Some(address) = refused {
+            return Err(format!("smoltcp has no room for the address {address}; it takes eight"));
         }
-        let size = |given: Option<Bytes>| given.unwrap_or(BUFFER).0 as usize;
         Ok(Smoltcp {
             interface,
-            sockets: SocketSet::new(Vec::new()),
-            wire,
-            stream,
             addresses,
-            buffers: [size(receive_buffer), size(send_buffer)],
-            connections: BTreeMap::new(),
+            mtu,
+            send_buffer,
+            receive_buffer,
+            stream,
             listeners: BTreeMap::new(),
-            lingering: Vec::new(),
+            connections: BTreeMap::new(),
+            by_ends: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            ready: VecDeque::new(),
+            replies: VecDeque::new(),
+            spare: Vec::new(),
             events: VecDeque::new(),
-            gone: Vec::new(),
             next: 0,
-            awake: false,
         })
     }
 
-    fn new_socket(&mut self, cc: CongestionControl) -> SocketHandle {
-        let [receive, send] = self.buffers.map(|size| tcp::SocketBuffer::new(vec![0; size]));
-        let mut socket = tcp::Socket::new(receive, send);
+    fn new_socket(&self, cc: CongestionControl) -> Socket<'static> {
+        let buffer = |size| SocketBuffer::new(vec![0; size]);
+        let mut socket = Socket::new(buffer(self.receive_buffer), buffer(self.send_buffer));
         socket.set_congestion_control(cc);
-        socket.set_timeout(Some(TIMEOUT));
-        self.sockets.add(socket)
+        socket
     }
 
-    fn new_id(&mut self) -> SocketId {
+    /// Adds a connection whose socket is in `set`.
+    fn add(
+        &mut self,
+        now: Timestamp,
+        set: SocketSet<'static>,
+        handle: SocketHandle,
+        ends: Ends,
+        passive: bool,
+    ) -> SocketId {
+        let id = SocketId(self.next);
         self.next += 1;
-        SocketId(self.next)
+        let connection = Connection {
+            set,
+            handle,
+            ends,
+            passive,
+            stage: Stage::Handshake,
+            aborted: None,
+            finished: false,
+            wants_room: false,
+            readable: false,
+            writable: false,
+            written: 0,
+            queued: 0,
+            heard: now,
+            outstanding: true,
+            is_ready: true,
+            deadline: Timestamp::NEVER,
+        };
+        self.connections.insert(id, connection);
+        self.by_ends.insert(ends, id);
+        self.ready.push_back(id);
+        id
     }
 
-    /// Lets a socket wait at a port, if none does.
-    fn wait_at(&mut self, port: u16) {
-        let Some((waiting, cc)) = self.listeners.get(&port) else { return };
-        let listens =
-            |&handle: &SocketHandle| self.sockets.get::<tcp::Socket<'_>>(handle).state() == State::Listen;
-        if waiting.len() >= BACKLOG || waiting.iter().any(listens) {
+    fn mark_ready(&mut self, id: SocketId) {
+        if let Some(connection) = self.connections.get_mut(&id).filter(|connection| !connection.is_ready) {
+            connection.is_ready = true;
+            self.ready.push_back(id);
+        }
+    }
+
+    /// The connection that the application means; none once it was told that it has ended.
+    fn of_application(&mut self, id: SocketId) -> Option<&mut Connection> {
+        self.connections.get_mut(&id).filter(|connection| connection.stage != Stage::Ended)
+    }
+
+    /// Gives a packet to the interface with the sockets in `set`, and keeps the answer.
+    fn ingress(&mut self, now: Timestamp, packet: &[u8], set: &mut SocketSet<'static>) {
+        let mut reply = self.spare.pop().unwrap_or_default();
+        reply.clear();
+        let mut device = Device { input: Some(packet), output: &mut reply, mtu: self.mtu };
+        self.interface.poll_ingress_single(instant(now), &mut device, set);
+        if reply.is_empty() { self.spare.push(reply) } else { self.replies.push_back(reply) }
+    }
+
+    /// A SYN to a port: a new connection if it is listened on.
+    fn accept(&mut self, now: Timestamp, packet: &[u8], ends: Ends) {
+        let port = ends.0.port();
+        let mut set = SocketSet::new(Vec::with_capacity(1));
+        let Some(listener) = self.listeners.get(&port) else {
+            return self.ingress(now, packet, &mut set);
+        };
+        if listener.open >= BACKLOG {
             return;
         }
-        let handle = self.new_socket(*cc);
-        // It has no connection, and the port is not 0.
-        let _ = self.sockets.get_mut::<tcp::Socket<'_>>(handle).listen(port);
-        if let Some((waiting, _)) = self.listeners.get_mut(&port) {
-            waiting.push(handle);
+        let mut socket = self.new_socket(listener.cc);
+        if socket.listen(port).is_err() {
+            return;
         }
+        let handle = set.add(socket);
+        self.ingress(now, packet, &mut set);
+        let is_open = set.get::<Socket<'_>>(handle).state() == State::SynReceived;
+        if !is_open {
+            return;
+        }
+        if let Some(listener) = self.listeners.get_mut(&port) {
+            listener.open += 1;
+        }
+        self.add(now, set, handle, ends, true);
     }
 
-    /// Runs the stack, and notes what has changed. `reset` says that a reset has come.
-    fn run(&mut self, now: Timestamp, reset: bool) {
-        self.interface.poll(instant(now), &mut self.wire, &mut self.sockets);
-        self.accept();
-        let ids: Vec<SocketId> = self.connections.keys().copied().collect();
-        for id in ids {
-            self.look(id, reset);
-        }
-        let sockets = &mut self.sockets;
-        self.lingering.retain(|&handle| {
-            let over = sockets.get::<tcp::Socket<'_>>(handle).state() == State::Closed;
-            if over {
-                sockets.remove(handle);
-            }
-            !over
-        });
-    }
-
-    /// Takes sockets whose handshakes are complete, and lets others wait in their places.
-    fn accept(&mut self) {
-        let ports: Vec<u16> = self.listeners.keys().copied().collect();
-        for port in ports {
-            let mut taken = Vec::new();
-            if let Some((waiting, _)) = self.listeners.get_mut(&port) {
-                waiting.retain(|&handle| {
-                    let socket = self.sockets.get_mut::<tcp::Socket<'_>>(handle);
-                    match socket.state() {
-                        State::Listen | State::SynReceived => true,
-                        State::Closed => socket.listen(port).is_ok(),
-                        _ => {
-                            taken.push(handle);
-                            false
-                        }
-                    }
-                });
-            }
-            for handle in taken {
-                let socket = self.sockets.get::<tcp::Socket<'_>>(handle);
-                let (Some(local), Some(remote)) = (socket.local_endpoint(), socket.remote_endpoint()) else {
-                    self.lingering.push(handle);
-                    continue;
-                };
-                let (local, remote) = (socket_address(local), socket_address(remote));
-                let socket = self.new_id();
-                self.connections.insert(socket, Connection::new(handle, local, Some(port)));
-                self.events.push_back(Event::Accepted { port, socket, remote });
-            }
-            self.wait_at(port);
-        }
-    }
-
-    /// Notes what has changed on a connection.
-    fn look(&mut self, id: SocketId, reset: bool) {
+    /// Reports what has changed at a connection. `reset`: by a segment with RST.
+    fn observe(&mut self, now: Timestamp, id: SocketId, reset: bool) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let socket = self.sockets.get::<tcp::Socket<'_>>(connection.handle);
-        let state = socket.state();
-        if !connection.established && !matches!(state, State::SynSent | State::SynReceived | State::Closed) {
-            connection.established = true;
-            if connection.accepted.is_none() {
-                self.events.push_back(Event::Connected(id));
+        connection.watch(now);
+        let socket: &Socket<'static> = connection.set.get(connection.handle);
+        let (state, unread, queued) = (socket.state(), socket.recv_queue(), socket.send_queue());
+        let (can_send, is_gone) = (socket.can_send(), socket.local_endpoint().is_none());
+        if connection.stage == Stage::Handshake {
+            let is_open = matches!(state, State::SynSent | State::SynReceived);
+            if is_open {
+                return;
+            }
+            if connection.passive
+                && let Some(listener) = self.listeners.get_mut(&connection.ends.0.port())
+            {
+                listener.open = listener.open.saturating_sub(1);
+            }
+            if !matches!(state, State::Closed | State::Listen) {
+                connection.stage = Stage::Established;
+                let (here, remote) = connection.ends;
+                self.events.push_back(if connection.passive {
+                    Event::Accepted { port: here.port(), socket: id, remote }
+                } else {
+                    Event::Connected(id)
+                });
+            } else if connection.passive {
+                // The application never knew of it.
+                connection.stage = Stage::Ended;
             }
         }
-        if socket.can_recv() {
-            self.events.push_back(Event::Readable(id));
-        }
-        let unacked = socket.send_queue();
-        if unacked < connection.unacked {
-            self.events.push_back(Event::Writable(id));
-        }
-        connection.unacked = unacked;
-        let peer_closed =
-            matches!(state, State::CloseWait | State::LastAck | State::Closing | State::TimeWait);
-        // From LAST-ACK a connection may be over before it was looked at.
-        let ended_well = state == State::TimeWait || state == State::Closed && connection.finished && !reset;
-        if peer_closed && socket.recv_queue() == 0 && !std::mem::replace(&mut connection.finished, true) {
-            self.events.push_back(Event::Finished(id));
-        }
-        if state == State::Closed || state == State::TimeWait && socket.recv_queue() == 0 {
-            let outcome = match (ended_well, connection.aborted) {
-                (_, true) => Outcome::Aborted,
-                (true, _) => Outcome::Complete,
-                (false, _) if reset => Outcome::Reset,
-                (false, _) => Outcome::TimedOut,
+        if connection.stage != Stage::Ended {
+            if unread > 0 && !connection.readable {
+                connection.readable = true;
+                self.events.push_back(Event::Readable(id));
+            }
+            let was_acked = queued < connection.queued;
+            if can_send && (was_acked || connection.wants_room) && !connection.writable {
+                connection.writable = true;
+                connection.wants_room = false;
+                self.events.push_back(Event::Writable(id));
+            }
+            let closed_there =
+                matches!(state, State::CloseWait | State::LastAck | State::Closing | State::TimeWait);
+            let is_complete = state == State::TimeWait || (state == State::Closed && !reset);
+            if (closed_there || is_complete)
+                && connection.aborted.is_none()
+                && unread == 0
+                && !connection.finished
+            {
+                connection.finished = true;
+                self.events.push_back(Event::Finished(id));
+            }
+            let outcome = match (state, connection.aborted) {
+                (State::Closed | State::Listen, Some(outcome)) => Some(outcome),
+                (State::Closed | State::Listen, None) if reset => Some(Outcome::Reset),
+                (State::Closed | State::TimeWait, None) => (unread == 0).then_some(Outcome::Complete),
+                _ => None,
             };
-            if !self.gone.contains(&id) {
-                self.gone.push(id);
+            if let Some(outcome) = outcome {
+                connection.stage = Stage::Ended;
                 self.events.push_back(Event::Closed(id, outcome));
             }
         }
+        connection.queued = queued;
+        if connection.stage == Stage::Ended && is_gone {
+            self.remove(id);
+        }
     }
-}
 
-impl Connection {
-    fn new(handle: SocketHandle, local: SocketAddr, accepted: Option<u16>) -> Connection {
-        Connection {
-            handle,
-            local,
-            established: accepted.is_some(),
-            accepted,
-            finished: false,
-            aborted: false,
-            written: 0,
-            unacked: 0,
+    fn remove(&mut self, id: SocketId) {
+        let Some(connection) = self.connections.remove(&id) else { return };
+        self.by_ends.remove(&connection.ends);
+        self.deadlines.remove(&(connection.deadline, id));
+    }
+
+    /// Keeps when a connection is due, once it has nothing to send.
+    fn settle(&mut self, now: Timestamp, id: SocketId) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let due = self.interface.poll_at(instant(now), &connection.set);
+        let due = due.map_or(Timestamp::NEVER, |due| {
+            let micros = u64::try_from(due.total_micros()).unwrap_or(0);
+            // What is due now would have been done: never return to the same time.
+            Timestamp::from_nanos(micros.saturating_mul(1000)).max(now + TimeDelta::from_micros(1))
+        });
+        let due = due.min(connection.gives_up());
+        if due != connection.deadline {
+            self.deadlines.remove(&(connection.deadline, id));
+            connection.deadline = due;
+            if due.is_set() {
+                self.deadlines.insert((due, id));
+            }
         }
     }
 }
 
-/// Whether a datagram is a TCP segment with RST.
-fn is_reset(packet: &[u8]) -> bool {
-    let (protocol, header) = match packet.first().map(|first| first >> 4) {
-        Some(4) => (packet.get(9), usize::from(packet[0] & 15) * 4),
-        _ => (packet.get(6), 40),
-    };
-    protocol == Some(&6) && packet.get(header + FLAGS).is_some_and(|flags| flags & RST != 0)
+impl fmt::Debug for Smoltcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Smoltcp")
+            .field("addresses", &self.addresses)
+            .field("listeners", &self.listeners)
+            .field("connections", &self.by_ends)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Stack for Smoltcp {
     fn handle_packet(&mut self, now: Timestamp, packet: &[u8]) {
-        let mut buffer = self.wire.spare.pop().unwrap_or_default();
-        buffer.clear();
-        buffer.extend_from_slice(packet);
-        self.wire.incoming = Some(buffer);
-        self.run(now, is_reset(packet));
+        let segment = Segment::of(packet);
+        let id = segment.as_ref().and_then(|segment| self.by_ends.get(&segment.ends).copied());
+        let (Some(segment), Some(id)) = (&segment, id) else {
+            return match segment {
+                Some(Segment { ends, syn: true, .. }) => self.accept(now, packet, ends),
+                // The interface answers: a reset, or ICMP.
+                _ => self.ingress(now, packet, &mut SocketSet::new(Vec::new())),
+            };
+        };
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.heard = now;
+        let mut set = std::mem::replace(&mut connection.set, SocketSet::new(Vec::new()));
+        self.ingress(now, packet, &mut set);
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.set = set;
+        }
+        self.observe(now, id, segment.rst);
+        self.mark_ready(id);
     }
 
     fn handle_timeout(&mut self, now: Timestamp) {
-        self.run(now, false);
+        while let Some(&(due, id)) = self.deadlines.first() {
+            if due > now {
+                return;
+            }
+            self.deadlines.pop_first();
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            connection.deadline = Timestamp::NEVER;
+            if now >= connection.gives_up() {
+                connection.aborted = connection.aborted.or(Some(Outcome::TimedOut));
+                connection.socket_mut().abort();
+                self.observe(now, id, false);
+            }
+            self.mark_ready(id);
+        }
     }
 
     fn poll_transmit(&mut self, now: Timestamp, packet: &mut Vec<u8>) -> bool {
-        if self.wire.outgoing.is_empty() && std::mem::take(&mut self.awake) {
-            self.run(now, false);
+        if let Some(mut reply) = self.replies.pop_front() {
+            std::mem::swap(packet, &mut reply);
+            self.spare.push(reply);
+            return true;
         }
-        let Some(mut next) = self.wire.outgoing.pop_front() else { return false };
-        std::mem::swap(packet, &mut next);
-        self.wire.spare.push(next);
-        true
-    }
-
-    fn poll_timeout(&mut self, now: Timestamp) -> Timestamp {
-        match self.interface.poll_at(instant(now), &self.sockets) {
-            None => Timestamp::NEVER,
-            // In a microsecond at the earliest: what was to be done now has been done.
-            Some(at) => {
-                let at = Timestamp::from_nanos(at.total_micros().max(0) as u64 * 1000);
-                at.max(now + TimeDelta::from_micros(1))
+        packet.clear();
+        while let Some(id) = self.ready.pop_front() {
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            connection.is_ready = false;
+            let mut device = Device { input: None, output: packet, mtu: self.mtu };
+            self.interface.poll_egress(instant(now), &mut device, &mut connection.set);
+            self.observe(now, id, false);
+            if !packet.is_empty() {
+                self.mark_ready(id);
+                return true;
             }
+            self.settle(now, id);
         }
+        false
     }
 
-    fn listen(&mut self, _: Timestamp, port: u16, options: &SocketOptions) -> Result<(), SocketError> {
+    fn poll_timeout(&mut self) -> Timestamp {
+        self.deadlines.first().map_or(Timestamp::NEVER, |&(due, _)| due)
+    }
+
+    fn listen(&mut self, _now: Timestamp, port: u16, options: &SocketOptions) -> Result<(), SocketError> {
         let cc = congestion_control(options)?;
-        if port == 0 || self.listeners.contains_key(&port) {
+        if port == 0 {
+            return Err(SocketError::Other("port 0 cannot be listened on".to_owned()));
+        }
+        if self.listeners.contains_key(&port) {
             return Err(SocketError::Taken(port));
         }
-        self.listeners.insert(port, (Vec::new(), cc));
-        self.wait_at(port);
+        self.listeners.insert(port, Listener { cc, open: 0 });
         Ok(())
     }
 
-    fn stop_listening(&mut self, _: Timestamp, port: u16) {
-        if let Some((waiting, _)) = self.listeners.remove(&port) {
-            for handle in waiting {
-                self.sockets.remove(handle);
-            }
-        }
+    fn stop_listening(&mut self, _now: Timestamp, port: u16) {
+        self.listeners.remove(&port);
     }
 
     fn connect(
         &mut self,
-        _: Timestamp,
+        now: Timestamp,
         remote: SocketAddr,
         options: &SocketOptions,
     ) -> Result<SocketId, SocketError> {
-        let cc = congestion_control(options)?;
-        let family = if remote.is_ipv6() { "IPv6" } else { "IPv4" };
-        let own = self.addresses.iter().find(|address| address.is_ipv6() == remote.is_ipv6());
-        let own = *own.ok_or(SocketError::NoAddress(family))?;
-        let ports = u64::from(u16::MAX - EPHEMERAL) + 1;
-        let first = self.stream.below(ports);
-        let mut candidates = (0..ports).map(|step| EPHEMERAL + ((first + step) % ports) as u16);
-        let taken = |port: u16| {
-            let mut own = self.sockets.iter().filter_map(|(_, socket)| match socket {
-                smoltcp::socket::Socket::Tcp(socket) => socket.local_endpoint(),
-            });
-            own.any(|end| end.port == port)
-        };
-        let port = candidates.find(|&port| !taken(port)).ok_or(SocketError::Ports(remote))?;
-        let handle = self.new_socket(cc);
-        let local = SocketAddr::new(own, port);
-        let to = IpEndpoint::new(remote.ip().into(), remote.port());
-        let from = IpEndpoint::new(own.into(), port);
-        let socket = self.sockets.get_mut::<tcp::Socket<'_>>(handle);
-        if let Err(error) = socket.connect(self.interface.context(), to, from) {
-            self.sockets.remove(handle);
-            return Err(SocketError::Other(error.to_string()));
-        }
-        let id = self.new_id();
-        self.connections.insert(id, Connection::new(handle, local, None));
-        self.awake = true;
-        Ok(id)
+        let mut socket = self.new_socket(congestion_control(options)?);
+        let family = if remote.is_ipv4() { "IPv4" } else { "IPv6" };
+        let address = self.addresses.iter().find(|address| address.is_ipv4() == remote.is_ipv4());
+        let address = *address.ok_or(SocketError::NoAddress(family))?;
+        let (first, number) = PORTS;
+        let start = self.stream.below(u64::from(number)) as u16;
+        let here = (0..number)
+            .map(|step| SocketAddr::new(address, first + (start + step) % number))
+            .find(|here| !self.by_ends.contains_key(&(*here, remote)))
+            .ok_or(SocketError::Ports(remote))?;
+        let refused = |error| SocketError::Other(format!("cannot connect to {remote}: {error}"));
+        socket.connect(self.interface.context(), remote, here).map_err(refused)?;
+        let mut set = SocketSet::new(Vec::with_capacity(1));
+        let handle = set.add(socket);
+        Ok(self.add(now, set, handle, (here, remote), false))
     }
 
     fn local_address(&self, socket: SocketId) -> Option<SocketAddr> {
-        self.connections.get(&socket).map(|connection| connection.local)
+        let connection = self.connections.get(&socket)?;
+        (connection.stage != Stage::Ended).then_some(connection.ends.0)
     }
 
-    fn write(&mut self, _: Timestamp, socket: SocketId, bytes: &[u8]) -> usize {
-        let Some(connection) = self.connections.get_mut(&socket) else { return 0 };
-        let own = self.sockets.get_mut::<tcp::Socket<'_>>(connection.handle);
-        let taken = own.send_slice(bytes).unwrap_or(0);
+    fn write(&mut self, now: Timestamp, socket: SocketId, bytes: &[u8]) -> usize {
+        let Some(connection) = self.of_application(socket) else { return 0 };
+        let taken = connection.socket_mut().send_slice(bytes).unwrap_or(0);
+        connection.wants_room = taken < bytes.len();
         connection.written += taken as u64;
-        connection.unacked = own.send_queue();
-        self.awake |= taken > 0;
+        connection.queued += taken;
+        connection.watch(now);
+        if taken > 0 {
+            self.mark_ready(socket);
+        }
         taken
     }
 
-    fn read(&mut self, _: Timestamp, socket: SocketId, buffer: &mut [u8]) -> usize {
-        let Some(connection) = self.connections.get(&socket) else { return 0 };
-        let own = self.sockets.get_mut::<tcp::Socket<'_>>(connection.handle);
-        let len = own.recv_slice(buffer).unwrap_or(0);
-        if len > 0 {
-            // The window may have to be told; and this may have been all before the end.
-            self.awake = true;
+    fn read(&mut self, now: Timestamp, socket: SocketId, buffer: &mut [u8]) -> usize {
+        let Some(connection) = self.of_application(socket) else { return 0 };
+        let taken = connection.socket_mut().recv_slice(buffer).unwrap_or(0);
+        if taken > 0 {
+            self.observe(now, socket, false);
+            // The window may be worth an update.
+            self.mark_ready(socket);
         }
-        len
+        taken
     }
 
-    fn close(&mut self, _: Timestamp, socket: SocketId) {
-        if let Some(connection) = self.connections.get(&socket) {
-            self.sockets.get_mut::<tcp::Socket<'_>>(connection.handle).close();
-            self.awake = true;
+    fn close(&mut self, now: Timestamp, socket: SocketId) {
+        let Some(connection) = self.of_application(socket) else { return };
+        if connection.stage == Stage::Handshake {
+            return self.abort(now, socket);
         }
+        connection.socket_mut().close();
+        self.observe(now, socket, false);
+        self.mark_ready(socket);
     }
 
-    fn abort(&mut self, _: Timestamp, socket: SocketId) {
-        if let Some(connection) = self.connections.get_mut(&socket) {
-            connection.aborted = true;
-            self.sockets.get_mut::<tcp::Socket<'_>>(connection.handle).abort();
-            self.awake = true;
-        }
+    fn abort(&mut self, now: Timestamp, socket: SocketId) {
+        let Some(connection) = self.of_application(socket) else { return };
+        connection.aborted = connection.aborted.or(Some(Outcome::Aborted));
+        connection.socket_mut().abort();
+        self.observe(now, socket, false);
+        self.mark_ready(socket);
     }
 
     fn poll_event(&mut self) -> Option<Event> {
         let event = self.events.pop_front()?;
-        if let Event::Closed(id, _) = event
-            && let Some(connection) = self.connections.remove(&id)
-        {
-            self.gone.retain(|gone| *gone != id);
-            self.lingering.push(connection.handle);
+        let (Event::Readable(id) | Event::Writable(id)) = event else { return Some(event) };
+        if let Some(connection) = self.connections.get_mut(&id) {
+            match event {
+                Event::Readable(_) => connection.readable = false,
+                _ => connection.writable = false,
+            }
         }
         Some(event)
     }
 
     fn info(&self, socket: SocketId) -> Option<SocketInfo> {
-        let connection = self.connections.get(&socket)?;
-        let own = self.sockets.get::<tcp::Socket<'_>>(connection.handle);
-        Some(SocketInfo { acked: connection.written - own.send_queue() as u64, ..SocketInfo::default() })
+        let connection =
+            self.connections.get(&socket).filter(|connection| connection.stage != Stage::Ended)?;
+        let acked = connection.written - connection.socket().send_queue() as u64;
+        Some(SocketInfo { acked, ..SocketInfo::default() })
     }
 }

@@ -133,8 +133,8 @@ impl Foreign {
         self.stack.poll_transmit(now, out)
     }
 
-    pub(super) fn poll_timeout(&mut self, now: Timestamp) -> Timestamp {
-        self.stack.poll_timeout(now)
+    pub(super) fn poll_timeout(&mut self) -> Timestamp {
+        self.stack.poll_timeout()
     }
 
     // ---- Flows ----

@@ -353,7 +353,7 @@ impl Models {
             self.out = out;
             let model = &mut self.models[index];
             model.awake = false;
-            let deadline = model.host.poll_timeout(now);
+            let deadline = model.host.poll_timeout();
             if deadline.is_set() {
                 port.set_timer(model.timer, deadline);
             }
@@ -500,7 +500,8 @@ impl Models {
                 let Some(reading) = readings.get_mut(&session.flow) else { continue };
                 let paired = self.meetings.get(&session.flow).is_some_and(Meeting::paired);
                 model.host.add_to(name, session.sends, paired, reading);
-                reading.unanswered |= !session.established;
+                // Between two hosts here, one is always under way.
+                reading.unanswered |= !session.established && !paired;
             }
         }
         for (flow, mut reading) in readings {

@@ -130,10 +130,10 @@ impl WireHost {
         }
     }
 
-    pub(super) fn poll_timeout(&mut self, now: Timestamp) -> Timestamp {
+    pub(super) fn poll_timeout(&mut self) -> Timestamp {
         match self {
             WireHost::Model(host) => host.poll_timeout(),
-            WireHost::Stack(host) => host.poll_timeout(now),
+            WireHost::Stack(host) => host.poll_timeout(),
         }
     }
 

@@ -1,0 +1,139 @@
+//! Every stack against every test of the bed. A new stack is one line at the end.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+mod bed;
+
+use std::hash::Hasher as _;
+
+use bed::{App, Bed, Maker, PORT, Settings, assert_complete, transfer};
+use warpline_core::{TimeDelta, Timestamp};
+use warpline_stacks::stack::{Outcome, Stack, StackConfig, smoltcp::Smoltcp};
+
+const MEGABYTE: u64 = 1_000_000;
+
+fn moves_a_megabyte(makers: [Maker; 2]) {
+    let bed = transfer(makers, Settings::default(), MEGABYTE, 0);
+    // The payload alone fills 685 packets.
+    assert!((685..2000).contains(&bed.sent), "{}", bed.sent);
+}
+
+fn moves_a_megabyte_over_ipv6(makers: [Maker; 2]) {
+    transfer(makers, Settings { ipv6: true, ..Settings::default() }, MEGABYTE, 0);
+}
+
+fn survives_loss(makers: [Maker; 2]) {
+    transfer(makers, Settings { loss: 0.01, ..Settings::default() }, 10 * MEGABYTE, 0);
+}
+
+fn survives_reordering(makers: [Maker; 2]) {
+    let jitter = TimeDelta::from_millis(5);
+    transfer(makers, Settings { jitter, ..Settings::default() }, 10 * MEGABYTE, 0);
+}
+
+fn moves_both_ways_at_once(makers: [Maker; 2]) {
+    transfer(makers, Settings { loss: 0.001, ..Settings::default() }, MEGABYTE, 2 * MEGABYTE);
+}
+
+fn is_refused_where_nothing_listens(makers: [Maker; 2]) {
+    let mut bed = Bed::new(makers, Settings::default());
+    let client = bed.connect(PORT + 1, App::sends(1));
+    bed.run(Timestamp::from_secs(10));
+    let app = bed.client(client);
+    assert_eq!((app.connected, app.outcome), (false, Some(Outcome::Reset)));
+    assert_eq!(bed.hosts[0].info(client), None);
+}
+
+fn gives_up_a_peer_that_is_gone(makers: [Maker; 2]) {
+    let mut bed = Bed::new(makers, Settings::default());
+    let client = bed.connect(PORT, App::sends(100 * MEGABYTE));
+    bed.run(Timestamp::from_secs(2));
+    assert!(bed.client(client).connected);
+    bed.is_cut = true;
+    let late = bed.connect(PORT, App::sends(1));
+    bed.run(Timestamp::from_secs(7200));
+    assert_eq!(bed.client(client).outcome, Some(Outcome::TimedOut));
+    assert_eq!((bed.client(late).connected, bed.client(late).outcome), (false, Some(Outcome::TimedOut)));
+}
+
+fn answers_after_a_half_close(makers: [Maker; 2]) {
+    let mut bed = Bed::new(makers, Settings::default());
+    bed.server = App::answers(MEGABYTE);
+    let client = bed.connect(PORT, App::sends(1000));
+    bed.run(Timestamp::from_secs(60));
+    let servers = bed.servers();
+    assert_eq!(servers.len(), 1);
+    assert_complete(&bed, bed.client(client), servers[0]);
+}
+
+fn takes_many_connections(makers: [Maker; 2]) {
+    let mut bed = Bed::new(makers, Settings::default());
+    let clients: Vec<_> = (0..100).map(|_| bed.connect(PORT, App::sends(20_000))).collect();
+    bed.run(Timestamp::from_secs(600));
+    let servers = bed.servers();
+    assert_eq!(servers.len(), clients.len());
+    for (client, server) in clients.into_iter().zip(servers) {
+        assert_complete(&bed, bed.client(client), server);
+    }
+}
+
+fn repeats_every_byte(makers: [Maker; 2]) {
+    let settings = Settings { loss: 0.01, jitter: TimeDelta::from_millis(1), ..Settings::default() };
+    let run = |seed| {
+        let bed = transfer(makers, Settings { seed, ..settings }, MEGABYTE, MEGABYTE);
+        (bed.sent, bed.hash.finish())
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+fn keeps_to_its_buffers(makers: [Maker; 2]) {
+    let (send, receive) = (40_000, 30_000);
+    let settings = Settings { send_buffer: Some(send), receive_buffer: Some(receive), ..Settings::default() };
+    let mut bed = Bed::new(makers, settings);
+    bed.server = App { idle: true, ..App::answers(0) };
+    let client = bed.connect(PORT, App::sends(MEGABYTE));
+    bed.run(Timestamp::from_secs(100));
+    // The reader has not read: the writer has filled the buffers of both ends, and waits.
+    let written = bed.client(client).written;
+    assert!(written > send && written <= send + receive, "{written}");
+    let (&(host, socket), app) = bed.apps.iter_mut().find(|((host, _), _)| *host == 1).unwrap();
+    app.idle = false;
+    bed.act(host, socket);
+    bed.serve(host);
+    bed.run(Timestamp::from_secs(3600));
+    assert_complete(&bed, bed.client(client), bed.servers()[0]);
+}
+
+fn aborts(makers: [Maker; 2]) {
+    let mut bed = Bed::new(makers, Settings::default());
+    let client = bed.connect(PORT, App::sends(100 * MEGABYTE));
+    bed.run(Timestamp::from_secs(1));
+    let now = bed.now;
+    bed.hosts[0].abort(now, client);
+    bed.serve(0);
+    bed.run(Timestamp::from_secs(10));
+    assert_eq!(bed.client(client).outcome, Some(Outcome::Aborted));
+    assert_eq!(bed.servers()[0].outcome, Some(Outcome::Reset));
+}
+
+/// All tests for a client and a server.
+macro_rules! pair {
+    ($name:ident, $client:expr, $server:expr) => {
+        pair!(@tests $name, $client, $server, moves_a_megabyte moves_a_megabyte_over_ipv6 survives_loss survives_reordering
+            moves_both_ways_at_once is_refused_where_nothing_listens gives_up_a_peer_that_is_gone answers_after_a_half_close
+            takes_many_connections repeats_every_byte keeps_to_its_buffers aborts);
+    };
+    (@tests $name:ident, $client:expr, $server:expr, $($test:ident)+) => {
+        mod $name {
+            use super::*;
+            $(#[test] fn $test() { super::$test([$client, $server]); })+
+        }
+    };
+}
+
+fn smoltcp(config: StackConfig) -> Box<dyn Stack> {
+    Box::new(Smoltcp::new(config).unwrap())
+}
+
+pair!(smoltcp_to_smoltcp, smoltcp, smoltcp);
