@@ -61,7 +61,7 @@ def package(name: str) -> Path:
 
 def own_files(name: str) -> list[Path]:
     """Our own files that a stack is made of."""
-    kinds = (".c", ".h", ".go", ".mod", ".sum")
+    kinds = (".c", ".h", ".s", ".go", ".mod", ".sum")
     return [path for path in (NATIVE / name).rglob("*") if path.suffix in kinds] + [NATIVE / "warpline_stack.h", Path(__file__)]
 
 

@@ -25,6 +25,6 @@ impl Kind for Netstack {
     };
 
     fn congestion_controls(&self) -> Option<&'static [&'static str]> {
-        Some(&["cubic", "reno"])
+        Some(&["reno", "cubic"])
     }
 }

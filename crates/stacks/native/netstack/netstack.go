@@ -1,8 +1,8 @@
-// gVisor's netstack as a stack of Warpline.
+// gVisor's netstack as a stack of Warpline: the functions that glue.c calls for those of warpline_stack.h.
 //
-// All hosts of a process are here. A host has its own clock, which stands still between calls; its timers are in a heap, those of one instant in the order in
-// which they were set. netstack hands segments to goroutines: after each step we wait until they have nothing left to do (Pause and Resume), so that
-// nothing happens between calls, and the order of what happens is the same each time.
+// All hosts of a process are here. netstack hands segments to goroutines. Segments of open connections are handled without them (package segments).
+// After every other step we wait until the goroutines have nothing left to do (Pause and Resume). So nothing happens between calls, and the
+// order of what happens is the same each time.
 package main
 
 // #include <stdint.h>
@@ -12,13 +12,8 @@ import "C"
 
 import (
 	"bytes"
-	"container/heap"
 	"encoding/binary"
 	"io"
-	"math/rand"
-	"runtime"
-	"sync"
-	"time"
 	"unsafe"
 
 	"gvisor.dev/gvisor/pkg/buffer"
@@ -29,426 +24,13 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/transport/icmp"
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
 	"gvisor.dev/gvisor/pkg/waiter"
+
+	"warpline/netstack/segments"
 )
-
-const (
-	nic     = 1
-	backlog = 256
-	// No value, or no deadline.
-	none = ^uint64(0)
-)
-
-// ---- The clock ----
-
-type timer struct {
-	clock *clock
-	run   func()
-	at    int64
-	order uint64
-	place int // In the heap; -1 if it is not set.
-}
-
-type timers []*timer
-
-func (t timers) Len() int { return len(t) }
-func (t timers) Less(i, j int) bool {
-	return t[i].at < t[j].at || t[i].at == t[j].at && t[i].order < t[j].order
-}
-func (t timers) Swap(i, j int) {
-	t[i], t[j] = t[j], t[i]
-	t[i].place, t[j].place = i, j
-}
-func (t *timers) Push(x any) {
-	own := x.(*timer)
-	own.place = len(*t)
-	*t = append(*t, own)
-}
-func (t *timers) Pop() any {
-	last := len(*t) - 1
-	own := (*t)[last]
-	(*t)[last] = nil
-	*t = (*t)[:last]
-	own.place = -1
-	return own
-}
-
-// Goroutines of the stack set timers, so it is locked.
-type clock struct {
-	lock   sync.Mutex
-	now    int64
-	orders uint64
-	timers timers
-}
-
-// The epoch is not zero, which netstack takes for "never".
-func (c *clock) Now() time.Time {
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	return time.Unix(1_000_000_000, c.now)
-}
-
-func (c *clock) NowMonotonic() tcpip.MonotonicTime {
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	var zero tcpip.MonotonicTime
-	return zero.Add(time.Second + time.Duration(c.now))
-}
-
-func (c *clock) AfterFunc(wait time.Duration, run func()) tcpip.Timer {
-	own := &timer{clock: c, run: run, place: -1}
-	own.Reset(wait)
-	return own
-}
-
-func (t *timer) Stop() bool {
-	t.clock.lock.Lock()
-	defer t.clock.lock.Unlock()
-	if t.place < 0 {
-		return false
-	}
-	heap.Remove(&t.clock.timers, t.place)
-	return true
-}
-
-func (t *timer) Reset(wait time.Duration) {
-	c := t.clock
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	if t.place >= 0 {
-		heap.Remove(&c.timers, t.place)
-	}
-	t.at = c.now + max(int64(wait), 0)
-	c.orders++
-	t.order = c.orders
-	heap.Push(&c.timers, t)
-}
-
-// The next timer that is due by now, removed.
-func (c *clock) due(now int64) *timer {
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	if len(c.timers) == 0 || c.timers[0].at > now {
-		return nil
-	}
-	c.now = max(c.now, c.timers[0].at)
-	return heap.Pop(&c.timers).(*timer)
-}
-
-func (c *clock) advance(now int64) {
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	c.now = max(c.now, now)
-}
-
-func (c *clock) next() uint64 {
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	if len(c.timers) == 0 {
-		return none
-	}
-	return uint64(c.timers[0].at)
-}
-
-// ---- Randomness ----
-
-type source struct {
-	lock sync.Mutex
-	own  rand.Source64
-}
-
-func (s *source) Int63() int64 {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	return s.own.Int63()
-}
-
-func (s *source) Uint64() uint64 {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	return s.own.Uint64()
-}
-
-func (s *source) Seed(seed int64) {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	s.own.Seed(seed)
-}
-
-type reader struct{ source *source }
-
-func (r reader) Read(bytes []byte) (int, error) {
-	for i := range bytes {
-		bytes[i] = byte(r.source.Uint64())
-	}
-	return len(bytes), nil
-}
-
-func newSource(seed uint64) *source {
-	return &source{own: rand.NewSource(int64(seed)).(rand.Source64)}
-}
-
-// ---- The network ----
-
-type link struct {
-	lock       sync.Mutex
-	dispatcher stack.NetworkDispatcher
-	mtu        uint32
-	packets    []*stack.PacketBuffer
-}
-
-func (l *link) MTU() uint32                                  { return l.mtu }
-func (l *link) SetMTU(mtu uint32)                            { l.mtu = mtu }
-func (l *link) MaxHeaderLength() uint16                      { return 0 }
-func (l *link) LinkAddress() tcpip.LinkAddress               { return "" }
-func (l *link) SetLinkAddress(tcpip.LinkAddress)             {}
-func (l *link) Capabilities() stack.LinkEndpointCapabilities { return 0 }
-func (l *link) Attach(d stack.NetworkDispatcher)             { l.dispatcher = d }
-func (l *link) IsAttached() bool                             { return l.dispatcher != nil }
-func (l *link) Wait()                                        {}
-func (l *link) ARPHardwareType() header.ARPHardwareType      { return header.ARPHardwareNone }
-func (l *link) AddHeader(*stack.PacketBuffer)                {}
-func (l *link) ParseHeader(*stack.PacketBuffer) bool         { return true }
-func (l *link) Close()                                       {}
-func (l *link) SetOnCloseAction(func())                      {}
-func (l *link) WritePackets(list stack.PacketBufferList) (int, tcpip.Error) {
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	for _, packet := range list.AsSlice() {
-		l.packets = append(l.packets, packet.IncRef())
-	}
-	return list.Len(), nil
-}
-
-// ---- Hosts and their sockets ----
-
-// The ends of a connection, as segments name them.
-type ends struct {
-	local, remote uint16
-	ip            uint32
-}
-
-type socket struct {
-	id       uint64
-	endpoint tcpip.Endpoint
-	queue    *waiter.Queue
-	ends     ends
-	written          uint64
-	told             uint64
-	open             bool
-	finished, closed bool
-}
-
-// The first sequence number of a connection, and the highest acknowledgement: netstack does not tell how much was acknowledged.
-type sequence struct{ first, highest uint32 }
-
-type listener struct {
-	endpoint tcpip.Endpoint
-	queue    *waiter.Queue
-	port     uint16
-	cc       string
-}
-
-type host struct {
-	lock      sync.Mutex
-	stack     *stack.Stack
-	clock     *clock
-	link      *link
-	listeners []*listener
-	sockets   []*socket
-	sequences map[ends]sequence
-	last      uint64
-	events    []C.struct_told
-}
-
-var (
-	hostsLock sync.Mutex
-	hosts     = map[uint64]*host{}
-	lastHost  uint64
-)
-
-func find(number C.uint64_t) *host {
-	hostsLock.Lock()
-	defer hostsLock.Unlock()
-	return hosts[uint64(number)]
-}
-
-func init() {
-	// One step at a time.
-	runtime.GOMAXPROCS(1)
-}
-
-// Waits until the goroutines of the stack have nothing left to do.
-func (h *host) settle() {
-	h.stack.Pause()
-	h.stack.Resume()
-}
-
-// Runs the timers that are due, and notes what has changed.
-func (h *host) run(now uint64) {
-	for {
-		due := h.clock.due(int64(now))
-		if due == nil {
-			break
-		}
-		due.run()
-		h.settle()
-	}
-	h.clock.advance(int64(now))
-}
-
-func (h *host) tell(event C.int, id uint64) {
-	h.events = append(h.events, C.struct_told{event: event, socket: C.uint64_t(id)})
-}
-
-// Follows the sequence numbers of a segment. `sent` says whether this host has sent it.
-func (h *host) follow(packet []byte, sent bool) {
-	ip := header.IPv4(packet)
-	if len(packet) < header.IPv4MinimumSize || ip.Protocol() != uint8(header.TCPProtocolNumber) || len(packet) < int(ip.HeaderLength())+header.TCPMinimumSize {
-		return
-	}
-	segment := header.TCP(packet[ip.HeaderLength():])
-	own := ends{segment.DestinationPort(), segment.SourcePort(), word(ip.SourceAddress())}
-	if sent {
-		own = ends{segment.SourcePort(), segment.DestinationPort(), word(ip.DestinationAddress())}
-	}
-	flags := segment.Flags()
-	if !sent && flags&header.TCPFlagAck == 0 || sent && flags&header.TCPFlagSyn == 0 {
-		return
-	}
-	known := h.sequences[own]
-	if sent {
-		h.sequences[own] = sequence{first: segment.SequenceNumber(), highest: segment.SequenceNumber()}
-	} else if int32(segment.AckNumber()-known.highest) > 0 {
-		known.highest = segment.AckNumber()
-		h.sequences[own] = known
-	}
-}
-
-func word(address tcpip.Address) uint32 {
-	bytes := address.As4()
-	return binary.BigEndian.Uint32(bytes[:])
-}
-
-// Bytes of a socket that the other end has acknowledged.
-func (h *host) acked(own *socket) uint64 {
-	known := h.sequences[own.ends]
-	// The SYN takes a number, and the FIN, too.
-	return min(uint64(max(int32(known.highest-known.first)-1, 0)), own.written)
-}
-
-// Notes what has changed since the last time.
-func (h *host) look() {
-	for _, listener := range h.listeners {
-		for {
-			var remote tcpip.FullAddress
-			endpoint, queue, err := listener.endpoint.Accept(&remote)
-			if err != nil {
-				break
-			}
-			setCongestionControl(endpoint, listener.cc)
-			own := h.add(endpoint, queue, ends{listener.port, remote.Port, word(remote.Addr)})
-			own.open = true
-			told := C.struct_told{event: C.WARPLINE_ACCEPTED, socket: C.uint64_t(own.id), port: C.uint16_t(listener.port)}
-			told.remote.ip = network(remote.Addr)
-			told.remote.port = C.uint16_t(remote.Port)
-			h.events = append(h.events, told)
-		}
-	}
-	kept := h.sockets[:0]
-	for _, own := range h.sockets {
-		if h.lookAt(own) {
-			kept = append(kept, own)
-		}
-	}
-	clear(h.sockets[len(kept):])
-	h.sockets = kept
-}
-
-// Notes what has changed of a socket. Returns whether it is still there.
-func (h *host) lookAt(own *socket) bool {
-	state := tcp.EndpointState(own.endpoint.State())
-	if !own.open && state == tcp.StateEstablished {
-		own.open = true
-		h.tell(C.WARPLINE_CONNECTED, own.id)
-	}
-	ready := own.endpoint.Readiness(waiter.EventIn)
-	if own.open && ready&waiter.EventIn != 0 && !own.finished {
-		h.tell(C.WARPLINE_READABLE, own.id)
-	}
-	if acked := h.acked(own); acked > own.told {
-		own.told = acked
-		h.tell(C.WARPLINE_WRITABLE, own.id)
-	}
-	event := C.int(0)
-	switch state {
-	case tcp.StateError:
-		event = C.WARPLINE_RESET
-		switch own.endpoint.LastError().(type) {
-		case *tcpip.ErrTimeout, *tcpip.ErrHostUnreachable, *tcpip.ErrNetworkUnreachable:
-			event = C.WARPLINE_TIMED_OUT
-		}
-	case tcp.StateClose, tcp.StateTimeWait, tcp.StateFinWait2:
-		// A FIN that is sent again from LAST-ACK takes netstack to FIN-WAIT-1, and its acknowledgement to FIN-WAIT-2 (snd.go,
-		// maybeSendSegment), from which nothing leads out.
-		if own.finished && own.closed {
-			event = C.WARPLINE_COMPLETE
-		}
-	}
-	if event == 0 {
-		return true
-	}
-	h.forget(own)
-	h.tell(event, own.id)
-	return false
-}
-
-func (h *host) forget(own *socket) {
-	own.endpoint.Close()
-	delete(h.sequences, own.ends)
-}
-
-func (h *host) add(endpoint tcpip.Endpoint, queue *waiter.Queue, between ends) *socket {
-	h.last++
-	own := &socket{id: h.last, endpoint: endpoint, queue: queue, ends: between}
-	h.sockets = append(h.sockets, own)
-	return own
-}
-
-func (h *host) socket(id C.uint64_t) *socket {
-	for _, own := range h.sockets {
-		if own.id == uint64(id) {
-			return own
-		}
-	}
-	return nil
-}
-
-// An address in network byte order.
-func network(address tcpip.Address) C.uint32_t {
-	bytes := address.As4()
-	return C.uint32_t(binary.NativeEndian.Uint32(bytes[:]))
-}
-
-func address(ip C.uint32_t) tcpip.Address {
-	var bytes [4]byte
-	binary.NativeEndian.PutUint32(bytes[:], uint32(ip))
-	return tcpip.AddrFrom4(bytes)
-}
-
-// Sets the congestion control of a socket; "" leaves it. Returns whether it is known.
-func setCongestionControl(endpoint tcpip.Endpoint, name string) bool {
-	if name == "" {
-		return true
-	}
-	option := tcpip.CongestionControlOption(name)
-	return endpoint.SetSockOpt(&option) == nil
-}
-
-// ---- What glue.c calls, for the functions of warpline_stack.h ----
 
 //export netstack_new
 func netstack_new(seed C.uint64_t, seed2 C.uint64_t, ip C.uint32_t, mtu C.uint32_t, send C.uint64_t, receive C.uint64_t) C.uint64_t {
-	own := &host{clock: &clock{}, link: &link{mtu: uint32(mtu)}, sequences: map[ends]sequence{}}
+	own := &host{clock: &clock{}, link: &link{mtu: uint32(mtu)}, sequences: map[ends]sequence{}, byID: map[uint64]*socket{}, byEnds: map[ends]*socket{}}
 	own.stack = stack.New(stack.Options{
 		NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol},
 		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, icmp.NewProtocol4},
@@ -467,8 +49,6 @@ func netstack_new(seed C.uint64_t, seed2 C.uint64_t, ip C.uint32_t, mtu C.uint32
 			return &tcpip.TCPReceiveBufferSizeRangeOption{Min: 4096, Default: size, Max: size}
 		}},
 	}
-	cubic := tcpip.CongestionControlOption("cubic")
-	own.stack.SetTransportProtocolOption(tcp.ProtocolNumber, &cubic)
 	sack := tcpip.TCPSACKEnabled(true)
 	own.stack.SetTransportProtocolOption(tcp.ProtocolNumber, &sack)
 	for _, size := range sizes {
@@ -513,10 +93,21 @@ func netstack_packet(number C.uint64_t, now C.uint64_t, packet unsafe.Pointer, l
 	defer own.lock.Unlock()
 	own.run(uint64(now))
 	bytes := unsafe.Slice((*byte)(packet), int(length))
-	own.follow(bytes, false)
-	arrived := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithData(bytes)})
-	own.link.dispatcher.DeliverNetworkPacket(header.IPv4ProtocolNumber, arrived)
-	arrived.DecRef()
+	between, segment, ok := segmentOf(bytes, false)
+	if ok {
+		own.followReceived(between, segment)
+	}
+	deliver := func() {
+		arrived := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithData(bytes)})
+		own.link.dispatcher.DeliverNetworkPacket(header.IPv4ProtocolNumber, arrived)
+		arrived.DecRef()
+	}
+	if to, endpoint := own.simple(between, segment); ok && to != nil {
+		segments.Handle(endpoint, deliver)
+		own.lookAtOne(to)
+		return
+	}
+	deliver()
 	own.settle()
 	own.look()
 }
@@ -554,7 +145,7 @@ func netstack_packets(number C.uint64_t, out unsafe.Pointer, room C.size_t) C.si
 		}
 		binary.NativeEndian.PutUint16(target[used:], uint16(len(bytes)))
 		copy(target[used+2:], bytes)
-		own.follow(bytes, true)
+		own.followSent(bytes)
 		used += 2 + len(bytes)
 		done++
 		view.Release()
@@ -669,7 +260,7 @@ func netstack_write(number C.uint64_t, now C.uint64_t, id C.uint64_t, from unsaf
 	own.lock.Lock()
 	defer own.lock.Unlock()
 	own.run(uint64(now))
-	to := own.socket(id)
+	to := own.byID[uint64(id)]
 	if to == nil || to.closed {
 		return 0
 	}
@@ -678,7 +269,6 @@ func netstack_write(number C.uint64_t, now C.uint64_t, id C.uint64_t, from unsaf
 		return 0
 	}
 	to.written += uint64(count)
-	own.settle()
 	return C.size_t(count)
 }
 
@@ -700,7 +290,7 @@ func netstack_read(number C.uint64_t, now C.uint64_t, id C.uint64_t, into unsafe
 	own.lock.Lock()
 	defer own.lock.Unlock()
 	own.run(uint64(now))
-	from := own.socket(id)
+	from := own.byID[uint64(id)]
 	if from == nil || length == 0 {
 		return 0
 	}
@@ -715,7 +305,6 @@ func netstack_read(number C.uint64_t, now C.uint64_t, id C.uint64_t, into unsafe
 	if err != nil {
 		return 0
 	}
-	own.settle()
 	return C.size_t(result.Count)
 }
 
@@ -725,7 +314,7 @@ func netstack_close(number C.uint64_t, now C.uint64_t, id C.uint64_t) {
 	own.lock.Lock()
 	defer own.lock.Unlock()
 	own.run(uint64(now))
-	if to := own.socket(id); to != nil && !to.closed {
+	if to := own.byID[uint64(id)]; to != nil && !to.closed {
 		to.closed = true
 		to.endpoint.Shutdown(tcpip.ShutdownWrite)
 		own.settle()
@@ -742,7 +331,7 @@ func netstack_abort(number C.uint64_t, now C.uint64_t, id C.uint64_t) {
 	for place, to := range own.sockets {
 		if to.id == uint64(id) {
 			to.endpoint.Abort()
-			delete(own.sequences, to.ends)
+			own.remove(to)
 			own.sockets = append(own.sockets[:place], own.sockets[place+1:]...)
 			own.tell(C.WARPLINE_ABORTED, to.id)
 			break
@@ -756,12 +345,18 @@ func netstack_info(number C.uint64_t, id C.uint64_t, info *C.struct_warpline_inf
 	own := find(number)
 	own.lock.Lock()
 	defer own.lock.Unlock()
-	from := own.socket(id)
+	from := own.byID[uint64(id)]
 	if from == nil {
 		return C.WARPLINE_FAILED
 	}
 	unknown := C.uint64_t(none)
 	*info = C.struct_warpline_info{acked: C.uint64_t(own.acked(from)), cwnd: unknown, ssthresh: unknown, srtt: unknown, in_flight: unknown}
+	var known tcpip.TCPInfoOption
+	if from.open && from.endpoint.GetSockOpt(&known) == nil {
+		info.srtt = C.uint64_t(known.RTT)
+		info.cwnd = C.uint64_t(known.SndCwnd)
+		info.ssthresh = C.uint64_t(known.SndSsthresh)
+	}
 	return 0
 }
 

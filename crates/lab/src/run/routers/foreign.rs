@@ -12,10 +12,10 @@ use warpline_stacks::stack::{Event, Outcome, SocketError, SocketId, SocketInfo, 
 
 use crate::hosts::wire::Progress;
 
-/// Most bytes that are offered to a stack at once. What it does not take has been made in vain.
-const OFFER: usize = 16 << 10;
-/// Bytes of the first offer when there may be room again.
-const FIRST_OFFER: usize = 2 << 10;
+/// Most bytes that are offered to a stack at once, as an application with much to send does.
+const OFFER: usize = 32 << 10;
+/// An offer is filled up if it has fewer bytes than this: a stack may end a segment where a write ends.
+const LEAST_OFFER: usize = 16 << 10;
 /// Most bytes that are read at once.
 const READ: usize = 64 << 10;
 
@@ -37,6 +37,9 @@ struct Socket {
     local: SocketAddr,
     /// Bytes that are still to be written; `u64::MAX` for no end.
     unwritten: u64,
+    /// The next of them. The stack has taken those before `taken`.
+    offer: Vec<u8>,
+    taken: usize,
     written: u64,
     read: u64,
     /// Bytes that were read and are not those of the pattern.
@@ -61,6 +64,8 @@ impl Socket {
             duty,
             local,
             unwritten,
+            offer: Vec::new(),
+            taken: 0,
             written: 0,
             read: 0,
             differences: 0,
@@ -71,6 +76,20 @@ impl Socket {
             closed: false,
             info: SocketInfo::default(),
         }
+    }
+
+    /// The bytes that are offered next. Makes more of them if few are left.
+    fn offer(&mut self) -> &[u8] {
+        let want = self.unwritten.min(OFFER as u64) as usize;
+        let left = self.offer.len() - self.taken;
+        if left < want.min(LEAST_OFFER) {
+            self.offer.copy_within(self.taken.., 0);
+            self.taken = 0;
+            self.offer.resize(want, 0);
+            Pattern.fill(self.written + left as u64, &mut self.offer[left..]);
+        }
+        let end = self.offer.len().min(self.taken + want);
+        &self.offer[self.taken..end]
     }
 
     fn progress(&self) -> Progress {
@@ -289,13 +308,10 @@ impl Foreign {
 
     fn write_on(&mut self, now: Timestamp, socket: SocketId) {
         let Some(own) = self.sockets.get_mut(&socket) else { return };
-        let mut offer = FIRST_OFFER;
         while own.established && own.unwritten > 0 {
-            let len = own.unwritten.min(offer as u64) as usize;
-            self.buffer.resize(len.max(self.buffer.len()), 0);
-            let bytes = &mut self.buffer[..len];
-            Pattern.fill(own.written, bytes);
-            let taken = self.stack.write(now, socket, bytes);
+            let offer = own.offer();
+            let (len, taken) = (offer.len(), self.stack.write(now, socket, offer));
+            own.taken += taken;
             own.written += taken as u64;
             if own.unwritten != u64::MAX {
                 own.unwritten -= taken as u64;
@@ -303,7 +319,6 @@ impl Foreign {
             if taken < len {
                 break;
             }
-            offer = (2 * offer).min(OFFER);
         }
         if own.closing && own.established && own.unwritten == 0 && !std::mem::replace(&mut own.closed, true) {
             self.stack.close(now, socket);
