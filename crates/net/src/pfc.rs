@@ -8,13 +8,11 @@
 //! until it has left, and a packet in transmission counts, too. The message to pause takes the link's delay and the time of a frame of 84 bytes, and
 //! does not wait behind other frames. A pause lasts until the message to go on: that switches repeat it before it expires is left out.
 //!
-//! Each of up to eight priorities is counted and paused by itself: the classes that the link's queue can hold back ([`Qdisc::priorities`]). Behind a queue that does
-//! not tell classes apart there is one, and all packets of the link pause together.
+//! Each of up to eight priorities is counted and paused by itself: the classes that the link's queue can hold back
+//! ([`Qdisc::priorities`](crate::qdisc::Qdisc::priorities)). Behind a queue that does not tell classes apart there is one, and all packets of the link pause together.
 //!
 //! Links that pause each other in a circle can wait for ever. [`Network::pfc_circle`](crate::Network::pfc_circle) finds routes that make that
 //! possible.
-
-//! [`Qdisc::priorities`]: crate::qdisc::Qdisc::priorities
 
 use std::collections::VecDeque;
 
