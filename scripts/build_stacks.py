@@ -75,6 +75,11 @@ def build_module(name: str, target: Path) -> None:
     if shutil.which("go") is None:
         print(f"{target}: left out, as Go is not installed")
         return
+    fetched = subprocess.run(["go", "mod", "download"], cwd=NATIVE / name, stderr=subprocess.PIPE, text=True, check=False)
+    if fetched.returncode != 0:
+        reason = fetched.stderr.strip().splitlines()
+        print(f"{target}: left out, as the modules of {NATIVE / name / 'go.mod'} cannot be fetched: {reason[-1] if reason else 'go gives no reason'}")
+        return
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         whole = Path(scratch).resolve() / target.name
         command = ["go", "build", "-buildmode=c-shared", "-trimpath", "-o", whole, "."]

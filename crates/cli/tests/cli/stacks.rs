@@ -101,34 +101,34 @@ fn every_stack_of_this_process_sends_to_every_other() {
     }
 }
 
-/// The stacks that `make stacks` has built, where tests find them; or the reason why there are none.
-fn built() -> Result<std::path::PathBuf, String> {
+/// The directory where `make stacks` has built this stack and tests find it; or the reason why it is not there.
+fn built(stack: &str) -> Result<std::path::PathBuf, String> {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_warpline"));
     let directory = program.ancestors().nth(2).map(|target| target.join("stacks")).unwrap_or_default();
-    match directory.join("lwip.so").exists() {
+    match directory.join(format!("{stack}.so")).exists() {
         true => Ok(directory),
-        false => Err(format!("{} has no lwip.so: make stacks", directory.display())),
+        false => Err(format!("{} has no {stack}.so: make stacks", directory.display())),
     }
 }
 
-#[test]
-fn lwip_transfers_to_and_from_all() {
-    if let Err(reason) = built() {
-        return warpline_skip::skip("stacks", reason);
+fn transfers_to_and_from_all(stack: &str, cc: &str) {
+    if let Err(reason) = built(stack) {
+        return warpline_skip::skip(stack, reason);
     }
     let desk = Desk::new();
-    let stacks = ["model", "stack:smoltcp", "stack:lwip"];
+    let endpoint = format!("stack:{stack}");
+    let stacks = ["model", "stack:smoltcp", &endpoint];
     let arguments = [&["study", "stacks"][..], &stacks, &["--bytes", "1000000", "--json"]].concat();
     let matrix: serde_json::Value = serde_json::from_str(&desk.warpline(&arguments).fine().stdout).unwrap();
     assert_eq!(matrix["rows"].as_array().unwrap().len(), 27);
     for application in ["app = \"web\"", "app = \"bulk\""] {
-        desk.write("stacks.toml", &scenario("stack:lwip", "stack:lwip", application));
+        desk.write("stacks.toml", &scenario(&endpoint, &endpoint, application));
         for out in ["one", "two"] {
             desk.warpline(&["run", "stacks.toml", "--out", out, "--force"]).fine();
         }
         let flow = &desk.summary("one")["flows"][0];
         assert!(flow["delivered_bytes"].as_u64().unwrap() > 1_000_000, "{flow}");
-        assert_eq!((&flow["outcome"], &flow["cc"]), (&serde_json::Value::Null, &"reno".into()), "{flow}");
+        assert_eq!((&flow["outcome"], &flow["cc"]), (&serde_json::Value::Null, &cc.into()), "{flow}");
         for name in desk.names("one").iter().filter(|name| *name != "audit.json") {
             let read = |run: &str| std::fs::read(desk.path().join(run).join(name)).unwrap();
             assert!(read("one") == read("two"), "{application}: {name} differs");
@@ -136,12 +136,22 @@ fn lwip_transfers_to_and_from_all() {
     }
 }
 
+#[test]
+fn lwip_transfers_to_and_from_all() {
+    transfers_to_and_from_all("lwip", "reno");
+}
+
+#[test]
+fn netstack_transfers_to_and_from_all() {
+    transfers_to_and_from_all("netstack", "reno");
+}
+
 /// The same object, as a user would bring one.
 #[test]
 fn a_stack_of_ones_own_is_a_shared_object() {
-    let directory = match built() {
+    let directory = match built("lwip") {
         Ok(directory) => directory,
-        Err(reason) => return warpline_skip::skip("stacks", reason),
+        Err(reason) => return warpline_skip::skip("lwip", reason),
     };
     let desk = Desk::new();
     std::fs::copy(directory.join("lwip.so"), desk.path().join("mine.so")).unwrap();

@@ -14,6 +14,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
+	"math"
 	"unsafe"
 
 	"gvisor.dev/gvisor/pkg/buffer"
@@ -353,9 +354,13 @@ func netstack_info(number C.uint64_t, id C.uint64_t, info *C.struct_warpline_inf
 	*info = C.struct_warpline_info{acked: C.uint64_t(own.acked(from)), cwnd: unknown, ssthresh: unknown, srtt: unknown, in_flight: unknown}
 	var known tcpip.TCPInfoOption
 	if from.open && from.endpoint.GetSockOpt(&known) == nil {
+		// netstack counts packets. Each has room for the largest options.
+		size := uint64(own.link.mtu) - header.IPv4MinimumSize - header.TCPHeaderMaximumSize
 		info.srtt = C.uint64_t(known.RTT)
-		info.cwnd = C.uint64_t(known.SndCwnd)
-		info.ssthresh = C.uint64_t(known.SndSsthresh)
+		info.cwnd = C.uint64_t(uint64(known.SndCwnd) * size)
+		if known.SndSsthresh != math.MaxUint32 {
+			info.ssthresh = C.uint64_t(uint64(known.SndSsthresh) * size)
+		}
 	}
 	return 0
 }
