@@ -39,6 +39,7 @@ fn build_shim(sources: &Path, library: &Path) {
         "ring",
         "shim",
         "signal",
+        "tsc",
         "turn",
         "user",
         "wire",

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define PAGE_MAGIC 0x31656e696c707277ull /* "wrpline1" */
-#define PAGE_VERSION 3u
+#define PAGE_VERSION 4u
 #define NEVER UINT64_MAX
 /* Network devices besides the first, at most. */
 #define DEVICES 16u
@@ -72,7 +72,7 @@ struct page {
     uint32_t spin;     /* how often to check the turn before sleeping */
     /* Dilated time: the pace may be read while the sequence is even. */
     uint32_t sequence;
-    uint32_t unused;
+    uint32_t tsc;      /* 1 if programs read the guest's time from the time-stamp counter, 0 if they read the host's */
     struct pace pace;
     /* Dilated time: bells rung so far by the Driver (the receive ring was empty) and by the guest (the transmit ring was empty). The
      * counts save useless reads of the network device's descriptor. */

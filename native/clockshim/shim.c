@@ -97,7 +97,7 @@ INTERPOSE const uint32_t clockshim_layout[] = {
     offsetof(struct page, magic),     offsetof(struct page, version),   offsetof(struct page, mode),
     offsetof(struct page, seed),      offsetof(struct page, epoch),     offsetof(struct page, cost),
     offsetof(struct page, nic),       offsetof(struct page, spin),      offsetof(struct page, sequence),
-    offsetof(struct page, pace),      offsetof(struct page, bells_in),  offsetof(struct page, bells_out),
+    offsetof(struct page, tsc),       offsetof(struct page, pace),      offsetof(struct page, bells_in),  offsetof(struct page, bells_out),
     offsetof(struct page, turn),      offsetof(struct page, reason),
     offsetof(struct page, now),       offsetof(struct page, timer),     offsetof(struct page, horizon),
     offsetof(struct page, lookahead), offsetof(struct page, entries),   offsetof(struct page, push),

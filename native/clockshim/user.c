@@ -13,9 +13,11 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "registers.h"
+#include "tsc.h"
 #include "xstate.h"
 
 /* Requests without a name in <sys/ptrace.h>. */
@@ -170,6 +172,10 @@ INTERPOSE pid_t waitpid(pid_t process, int *status, int options)
         struct registers *registers = registers_of(done);
         if (registers)
             registers->known = registers->written = false;
+        /* The kernel sees an alarm of the process, for which it does nothing. When it lets the process go on, that is an entry as any other: so
+         * time passes for a program that only reads the counter. */
+        if (status && WIFSTOPPED(*status) && WSTOPSIG(*status) == SIGSEGV && tsc_read(done))
+            *status = W_STOPCODE(SIGALRM);
     }
     if (page)
         __atomic_store_n(&page->user, 0, __ATOMIC_RELAXED);
@@ -180,6 +186,7 @@ struct start {
     int (*function)(void *);
     void *argument;
     pid_t parent;
+    bool shares; /* the kernel's memory: it is no address space of programs */
 };
 
 static int run(void *data)
@@ -187,6 +194,8 @@ static int run(void *data)
     struct start start = *(struct start *)data;
     process_unsettled();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (!start.shares)
+        tsc_forbid();
     /* The parent may have ended before that was set. */
     if (getppid() != start.parent)
         _exit(125);
@@ -208,6 +217,7 @@ INTERPOSE int clone(int (*function)(void *), void *stack, int flags, void *argum
     struct start *start = (struct start *)top;
     start->function = function;
     start->argument = argument;
+    start->shares = flags & CLONE_VM;
     /* A thread has the parent of its creator. */
     start->parent = flags & (CLONE_THREAD | CLONE_PARENT) ? getppid() : getpid();
     return libc.clone(run, (void *)top, flags, start);

@@ -77,6 +77,9 @@ pub struct MachineConfig {
     pub timing: Timing,
     /// Share of a core that it may use once its time has begun, above 0 and at most 1; `None` for a whole core.
     pub cpu_share: Option<f64>,
+    /// Whether programs read its time from the time-stamp counter (rdtsc) in dilated time. If not, they read the machine's. In lock-step they
+    /// always read its time.
+    pub own_tsc: bool,
     /// Where its console is.
     pub console: Console,
     /// Its order. Directory, start and modules are filled in when it boots.
@@ -424,6 +427,7 @@ fn prepare_page(page: &Page, config: &MachineConfig) {
     match config.timing {
         Timing::LockStep => {
             page.mode.store(MODE_LOCKSTEP, relaxed);
+            page.tsc.store(1, relaxed);
             let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2);
             page.spin.store(if alone { 0 } else { SPIN }, relaxed);
             // Until the run's start it runs by itself, and nothing answers what it sends.
@@ -432,6 +436,7 @@ fn prepare_page(page: &Page, config: &MachineConfig) {
         }
         Timing::Dilated => {
             page.mode.store(MODE_DILATED, relaxed);
+            page.tsc.store(config.own_tsc.into(), relaxed);
             // It boots as fast as it can.
             write_pace(page, &Pace::new(host_now(), Tdf::REAL), |shown| shown);
         }

@@ -12,7 +12,7 @@ use warpline_core::dilation::{Line, Pace};
 use crate::error::{Doing, GuestError};
 
 const MAGIC: u64 = 0x3165_6e69_6c70_7277;
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Network devices besides the first, at most.
 pub(crate) const DEVICES: usize = 16;
 /// Bytes of each ring.
@@ -58,7 +58,7 @@ pub(crate) struct Layout {
     pub(crate) nic: AtomicI32,
     pub(crate) spin: AtomicU32,
     pub(crate) sequence: AtomicU32,
-    unused: AtomicU32,
+    pub(crate) tsc: AtomicU32,
     /// The current segment and the next one, with three numbers each.
     pub(crate) pace: [AtomicU64; 6],
     pub(crate) bells_in: AtomicU64,
@@ -189,7 +189,7 @@ mod tests {
             assert!(!library.is_null());
             let symbol = nix::libc::dlsym(library, c"clockshim_layout".as_ptr());
             assert!(!symbol.is_null());
-            std::slice::from_raw_parts(symbol.cast::<u32>(), 30)
+            std::slice::from_raw_parts(symbol.cast::<u32>(), 31)
         };
         let own = [
             offset_of!(Layout, magic),
@@ -201,6 +201,7 @@ mod tests {
             offset_of!(Layout, nic),
             offset_of!(Layout, spin),
             offset_of!(Layout, sequence),
+            offset_of!(Layout, tsc),
             offset_of!(Layout, pace),
             offset_of!(Layout, bells_in),
             offset_of!(Layout, bells_out),

@@ -1,9 +1,13 @@
-/* Tests of what the shim keeps of processes: registers, until the process resumes, and the kernel's process ID. */
+/* Tests of what the shim keeps of processes: registers, until the process resumes, and the kernel's process ID; and of the counter that they
+ * read. */
 #define _GNU_SOURCE
 #include <asm/prctl.h>
 #include <errno.h>
 #include <sched.h>
 #include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
@@ -11,6 +15,7 @@
 #include <unistd.h>
 
 #include "../shim.h"
+#include "../tsc.h"
 #include "check.h"
 
 #define RUN(test) (test(), puts("ok " #test))
@@ -137,6 +142,61 @@ static void the_kernel_s_number_is_nobody_else_s(void)
     CHECK(syscall(SYS_getpid) == getpid());
 }
 
+static void readings_of_the_counter_are_known(void)
+{
+    CHECK(tsc_length(0xc3310f, 8) == 2 && tsc_length(0x310f, 2) == 2);
+    CHECK(tsc_length(0xc3f9010f, 8) == 3 && tsc_length(0xf9010f, 3) == 3);
+    /* Too few bytes, or other instructions. */
+    CHECK(tsc_length(0x310f, 1) == 0 && tsc_length(0xf9010f, 2) == 0 && tsc_length(0x32310f00, 8) == 0 && tsc_length(0xf8010f, 8) == 0);
+}
+
+/* A stopped process that will run code at the end of a page, with nothing behind it. */
+static pid_t start_at_the_end(const void *code, size_t length)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        char *memory = mmap(NULL, 8192, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        char *at = memory + 4096 - length;
+        memcpy(at, code, length);
+        munmap(memory + 4096, 4096);
+        libc.ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+        tsc_forbid();
+        raise(SIGSTOP);
+        ((void (*)(void))(uintptr_t)at)();
+        _exit(1);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFSTOPPED(status));
+    return child;
+}
+
+static void programs_read_the_guest_s_time(void)
+{
+    static struct page any = {.mode = MODE_LOCKSTEP, .tsc = 1};
+    const struct {
+        unsigned char code[3];
+        size_t length;
+    } readings[] = {{{0x0f, 0x31}, 2}, {{0x0f, 0x01, 0xf9}, 3}};
+    for (size_t i = 0; i < 2; i++) {
+        page = &any;
+        now = MARK + i;
+        size_t length = readings[i].length;
+        pid_t child = start_at_the_end(readings[i].code, length);
+        CHECK(ptrace(PTRACE_CONT, child, NULL, NULL) == 0);
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && WIFSTOPPED(status) && WSTOPSIG(status) == SIGALRM);
+        struct user_regs_struct values = told(child);
+        CHECK((values.rdx << 32 | values.rax) == MARK + i && values.rip % 4096 == 0 && (length == 2 || values.rcx == 0));
+        /* What is behind is no reading, and the kernel's affair. */
+        CHECK(ptrace(PTRACE_CONT, child, NULL, NULL) == 0);
+        CHECK(waitpid(child, &status, 0) == child && WIFSTOPPED(status) && WSTOPSIG(status) == SIGSEGV);
+        CHECK(told(child).rip == values.rip);
+        end(child);
+        page = NULL;
+    }
+    now = 0;
+}
+
 int main(void)
 {
     shim_init();
@@ -145,5 +205,7 @@ int main(void)
     RUN(other_requests_see_kept_registers_too);
     RUN(what_the_host_refuses_is_an_error_still);
     RUN(one_that_has_ended_leaves_nothing);
+    RUN(readings_of_the_counter_are_known);
+    RUN(programs_read_the_guest_s_time);
     return 0;
 }

@@ -73,6 +73,9 @@ pub(crate) struct Args {
     /// Share of a core for each guest, whatever the factor, such as 0.5 or 50% [default: one whole core]
     #[arg(long, value_name = "SHARE", value_parser = part)]
     cpu_share: Option<f64>,
+    /// Let the instruction rdtsc read the guests' time; each reading costs as much as a system call [default: it reads the machine's]
+    #[arg(long)]
+    tsc: bool,
     /// Memory of each guest [default: what the link's bandwidth-delay product needs]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
@@ -178,6 +181,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         cc: args.cc,
         sysctl: settings(&args.sysctl, in_flight),
         cpu_share: args.cpu_share,
+        own_tsc: args.tsc,
         memory: args.memory.map_or_else(|| (least + times * in_flight).min(most), |size| size.0.0),
         command,
         peer_command: args.peer_command,

@@ -54,6 +54,7 @@ pub(crate) fn guest(name: &str, first: u32, count: u32, duration: f64) -> Machin
         seed: 1,
         timing: Timing::LockStep,
         cpu_share: None,
+        own_tsc: false,
         console: Console::File,
         order: Order {
             end: seconds(duration),
@@ -215,4 +216,45 @@ impl Simulator for Bed {
             self.ends.free.push(handle);
         }
     }
+}
+
+/// It reads the time-stamp counter: after a sleep, many times, with `rdtscp`, and in a child.
+const COUNTING: &str = r#"
+#include <stdio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <x86intrin.h>
+int main(void)
+{
+    unsigned processor = 9;
+    unsigned long long before = __rdtsc();
+    usleep(50000);
+    unsigned long long slept = __rdtsc() - before, last = before;
+    for (int i = 0; i < 20000; i++) {
+        unsigned long long next = i % 2 ? __rdtsc() : __rdtscp(&processor);
+        if (next <= last)
+            return 1;
+        last = next;
+    }
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    printf("%llu %llu %u %lld\n", slept, last - before - slept, processor, time.tv_sec * 1000000000ll + time.tv_nsec - (long long)__rdtsc());
+    fflush(stdout);
+    if (fork() == 0) {
+        printf("%llu\n", __rdtsc());
+        return 0;
+    }
+    wait(NULL);
+    return 0;
+}
+"#;
+
+/// Compiles it into a directory, and returns its path.
+pub(crate) fn counting(directory: &std::path::Path) -> String {
+    let (source, built) = (directory.join("counting.c"), directory.join("counting"));
+    std::fs::write(&source, COUNTING).unwrap();
+    let mut compiler = std::process::Command::new("cc");
+    assert!(compiler.args(["-O1", "-o"]).arg(&built).arg(&source).status().unwrap().success());
+    built.to_str().unwrap().to_owned()
 }

@@ -8,7 +8,7 @@ use warpline_guest::order::{Ending, Notice, Report};
 use warpline_guest::time::host_now;
 use warpline_guest::{Machine, MachineConfig, frame};
 
-use crate::bed::{guest, kernel, program};
+use crate::bed::{counting, guest, kernel, program};
 
 /// Time limit of every guest here, far more than it needs: a guest ends with its program.
 const ENOUGH: f64 = 600.0;
@@ -81,6 +81,24 @@ fn a_second_of_the_guest_takes_tdf_seconds_of_the_machine() {
         // Both clocks show the same time of the run; this one is read later, and in hundredths.
         assert!((dates[1] - start) as f64 / 1e9 <= uptime - 100.0 + 0.01, "{said}");
         assert!(uptime >= 100.5 && uptime <= 100.1 + took / tdf, "{uptime} after {took} s");
+    }
+}
+
+#[test]
+fn the_time_stamp_counter_can_be_the_guests() {
+    let directory = tempfile::tempdir().unwrap();
+    let counting = counting(directory.path());
+    for own in [true, false] {
+        let mut config = guest("g", 0, 1, ENOUGH);
+        config.own_tsc = own;
+        config.order.programs = vec![program(0, &[&counting], "0")];
+        let Some((report, machine, took)) = run(&mut config, 4.0, |_, _| {}) else { return };
+        assert_eq!(report.programs[0].ending, Ending::Exited(0));
+        let said = std::fs::read_to_string(machine.shared("0.stdout")).unwrap();
+        let slept: u64 = said.split(' ').next().unwrap().parse().unwrap();
+        // Fifty milliseconds take two hundred on the machine, whose counter has at least a tick per nanosecond.
+        let expected = if own { 50_000_000..(took / 4.0 * 1e9) as u64 } else { 200_000_000..u64::MAX };
+        assert!(expected.contains(&slept), "{said} in {took} s");
     }
 }
 

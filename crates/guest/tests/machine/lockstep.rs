@@ -5,7 +5,7 @@ use warpline_guest::lockstep::Ended;
 use warpline_guest::order::{Ending, Report};
 use warpline_guest::{LockStep, MachineConfig};
 
-use crate::bed::{Bed, Path, bulk, guest, host, kernel, program, seconds};
+use crate::bed::{Bed, Path, bulk, counting, guest, host, kernel, program, seconds};
 
 /// Runs guests to their end, and returns the reports, the network and the guests.
 fn run(configs: &[MachineConfig], path: Path) -> Option<(Vec<Report>, Bed, LockStep)> {
@@ -235,4 +235,30 @@ fn requests_are_answered() {
     );
     assert_eq!(client.cc.as_deref(), Some("cubic"), "the kernel's default");
     assert!((28.0..30.0).contains(&mean), "{mean} ms");
+}
+
+#[test]
+fn the_time_stamp_counter_is_the_guests() {
+    let directory = tempfile::tempdir().unwrap();
+    let counting = counting(directory.path());
+    let once = || {
+        let mut config = guest("g", 0, 1, 5.0);
+        config.order.programs = vec![program(0, &[&counting], "0")];
+        let (reports, _, mut lockstep) = run(&[config], Path::new(1_000_000, 1, 100_000))?;
+        assert_eq!(reports[0].programs[0].ending, Ending::Exited(0));
+        assert!(lockstep.is_reproducible());
+        let machine = lockstep.machines().next().unwrap();
+        Some(std::fs::read_to_string(machine.shared("0.stdout")).unwrap())
+    };
+    let Some(told) = once() else { return };
+    let numbers: Vec<i64> = told.split_whitespace().map(|number| number.parse().unwrap()).collect();
+    let &[slept, polled, processor, apart, child] = &numbers[..] else { panic!("{told}") };
+    // The kernel's timers have the resolution of its clock, and each entry takes a microsecond.
+    assert!((50_000_000..50_200_000).contains(&slept), "{told}");
+    // Twenty thousand entries, and the kernel's ticks.
+    assert!((20_000_000..20_100_000).contains(&polled), "{told}");
+    assert!(processor == 0 && child > 0, "{told}");
+    // The same clock, but for the moment at which the kernel reads it first.
+    assert!(apart.abs() < 1_000_000, "{told}");
+    assert_eq!(once().unwrap(), told);
 }

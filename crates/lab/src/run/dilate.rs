@@ -51,6 +51,8 @@ pub struct DilateConfig {
     pub memory: u64,
     /// Share of a core that each guest may take, whatever the factor.
     pub cpu_share: Option<f64>,
+    /// Whether `rdtsc` reads the guests' time, and not the machine's.
+    pub own_tsc: bool,
     /// The command and its arguments; at least the command.
     pub command: Vec<String>,
     /// A command for `sh -c` that runs on the peer meanwhile.
@@ -131,6 +133,7 @@ impl DilateConfig {
             seed: self.link.seed,
             timing: Timing::Dilated,
             cpu_share: self.cpu_share,
+            own_tsc: self.own_tsc,
             console: match (here, terminal) {
                 (true, Some(_)) => Console::Terminal,
                 (true, None) => Console::Keys,

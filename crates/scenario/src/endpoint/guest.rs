@@ -50,11 +50,25 @@ pub struct Guest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Probability>", example = 0.5)]
     pub cpu_share: Option<f64>,
+    /// What its programs read with the instructions `rdtsc` and `rdtscp`. Not under the virtual clock, where it is "guest". Guests of one machine
+    /// have the same. Default "machine".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tsc: Option<Tsc>,
     /// Memory of its machine; only what is used is taken. Files that programs write are in it, too. Guests of one machine share it. Default:
     /// what its hosts, its flows and the buffers in `sysctl` need.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"2GB")]
     pub memory: Option<Size>,
+}
+
+/// A time-stamp counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tsc {
+    /// The guest's time in nanoseconds: a counter of 1 GHz. Each reading costs as much as a system call.
+    Guest,
+    /// The processor's own: the machine's time, whatever the dilation.
+    Machine,
 }
 
 impl Kind for Guest {
@@ -79,12 +93,22 @@ impl Kind for Guest {
             let help = "a kernel needs 64MiB; this version allows 64GB at most";
             check.error(&at("memory"), "`memory` is out of range", help);
         }
-        let Some(share) = self.cpu_share else { return };
         let machine = self.machine_of(&host.name);
-        let differs = scenario
-            .guests()
-            .filter(|(other, guest)| guest.machine_of(&other.name) == machine)
-            .find(|(_, guest)| guest.cpu_share.is_some_and(|own| own != share));
+        let beside = || scenario.guests().filter(|(other, guest)| guest.machine_of(&other.name) == machine);
+        if let Some(own) = self.tsc {
+            let differs = beside().find(|(_, guest)| guest.tsc.is_some_and(|other| other != own));
+            if scenario.clock.mode == ClockMode::Virtual && own == Tsc::Machine {
+                let help = "leave it out, or use [clock] mode = \"real\" or \"dilated\": under the virtual clock nothing in a guest sees the machine's time";
+                check.error(&at("tsc"), "`tsc = \"machine\"` is for the real and the dilated clock", help);
+            } else if let Some((other, _)) = differs {
+                let message =
+                    format!("`{}` and `{}` are on one machine, with different counters", host.name, other.name);
+                let help = "guests of one machine share its processor: give `tsc` at one of them, or the same at all";
+                check.error(&at("tsc"), message, help);
+            }
+        }
+        let Some(share) = self.cpu_share else { return };
+        let differs = beside().find(|(_, guest)| guest.cpu_share.is_some_and(|own| own != share));
         if !(share > 0.0 && share <= 1.0) {
             let help = "a share of one core is above 0 and at most 1; a kernel has one core";
             check.error(&at("cpu_share"), format!("`cpu_share` is out of range: {share}"), help);

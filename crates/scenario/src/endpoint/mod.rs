@@ -207,6 +207,8 @@ macro_rules! endpoints {
     (@first $first:ident $($rest:ident)*) => { Endpoint::$first($first::default()) };
 }
 
+pub use guest::Tsc;
+
 // To add a kind, add its file and one line here. The first is the default.
 endpoints! {
     model::Model,

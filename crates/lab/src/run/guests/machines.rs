@@ -228,6 +228,7 @@ mod tests {
             seed: 1,
             timing: Timing::Dilated,
             cpu_share: None,
+            own_tsc: false,
             console: Console::File,
             order,
         };

@@ -18,7 +18,7 @@ use crate::run::routers::{Known, StreamKey, Traffic, paths};
 use crate::run::{ETHERNET_MTU, RunError};
 use warpline_results::ProgramRow;
 use warpline_scenario::addresses::AddressPlan;
-use warpline_scenario::endpoint::Guest;
+use warpline_scenario::endpoint::{Guest, Tsc};
 use warpline_scenario::expand::Speed;
 use warpline_scenario::forwarding::{Interface, tc_words};
 use warpline_scenario::{Application, ClockMode, Expanded, Expect, Host, Scenario};
@@ -165,6 +165,7 @@ impl Guests {
                 seed: scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index as u64),
                 timing,
                 cpu_share: hosts_of(scenario, name).find_map(|(_, guest)| guest.cpu_share),
+                own_tsc: hosts_of(scenario, name).any(|(_, guest)| guest.tsc == Some(Tsc::Guest)),
                 console: Console::File,
                 order,
             });
