@@ -127,6 +127,11 @@ static void resume(int request, pid_t process)
     /* PTRACE_CONT runs the stub of the kernel, not a program. */
     if (!lockstep() || request == PTRACE_CONT)
         return;
+    /* At its start the kernel tries the machine's ptrace (arch/um/os-Linux/start_up.c, check_sysemu). It goes through functions of libc and of this
+     * shim instruction by instruction, and sets no registers. Those steps must not cost time, or results would depend on that code. */
+    struct registers *registers = registers_of(process);
+    if (registers && !registers->written)
+        return;
     unsigned events = turn_step();
     if (events & EVENT_FRAME)
         raise(SIGIO);

@@ -68,5 +68,5 @@ fn registers_are_written_when_a_process_resumes() {
         "xstate.c",
     ];
     let told = check("tests/registers.c", &parts, "address,undefined");
-    assert_eq!(told.lines().count(), 7);
+    assert_eq!(told.lines().count(), 8);
 }

@@ -142,6 +142,24 @@ static void the_kernel_s_number_is_nobody_else_s(void)
     CHECK(syscall(SYS_getpid) == getpid());
 }
 
+static void only_an_entry_with_registers_costs_time(void)
+{
+    static struct page any = {.mode = MODE_LOCKSTEP, .cost = 1000, .horizon = NEVER};
+    pid_t child = start();
+    page = &any;
+    for (int set = 0; set < 2; set++) {
+        struct user_regs_struct values = told(child);
+        CHECK(!set || ptrace(PTRACE_SETREGS, child, NULL, &values) == 0);
+        CHECK(ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) == 0);
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && WIFSTOPPED(status));
+        CHECK(any.entries == (uint64_t)set && now == (uint64_t)set * any.cost);
+    }
+    page = NULL;
+    now = 0;
+    end(child);
+}
+
 static void readings_of_the_counter_are_known(void)
 {
     CHECK(tsc_length(0xc3310f, 8) == 2 && tsc_length(0x310f, 2) == 2);
@@ -205,6 +223,7 @@ int main(void)
     RUN(other_requests_see_kept_registers_too);
     RUN(what_the_host_refuses_is_an_error_still);
     RUN(one_that_has_ended_leaves_nothing);
+    RUN(only_an_entry_with_registers_costs_time);
     RUN(readings_of_the_counter_are_known);
     RUN(programs_read_the_guest_s_time);
     return 0;
