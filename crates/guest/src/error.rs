@@ -19,6 +19,33 @@ pub enum GuestError {
         /// The reason, and what would help.
         reason: String,
     },
+    /// No kernel is meant by what a scenario says.
+    #[error(
+        "there is no guest kernel `{choice}`; there are: {there}. Build it (warpline kernel build {choice}), or add its file (warpline \
+         kernel add FILE)"
+    )]
+    UnknownKernel {
+        /// What the scenario says.
+        choice: String,
+        /// The kernels that are there.
+        there: String,
+    },
+    /// Several kernels are meant by what a scenario says.
+    #[error("several guest kernels are `{choice}`: {names}; say which, by its name")]
+    SeveralKernels {
+        /// What the scenario says.
+        choice: String,
+        /// Their names.
+        names: String,
+    },
+    /// A kernel cannot have, or does not have, this name.
+    #[error("kernel `{name}`: {problem}")]
+    KernelName {
+        /// The name.
+        name: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// A system call failed.
     #[error("cannot {what}: {source}")]
     System {

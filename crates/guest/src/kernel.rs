@@ -1,4 +1,4 @@
-//! Finds the guest kernel, and checks whether its clock can be controlled.
+//! A guest kernel: its file, its modules, and whether its clock can be controlled.
 //!
 //! The shim replaces functions of the C library. That works only for a kernel that is linked to the C library dynamically, that uses
 //! the functions that the shim replaces, and whose series is known to use them as expected. The file is checked before it is booted.
@@ -34,10 +34,12 @@ const NEEDED: [&str; 15] = [
 ];
 /// Functions with which a kernel could read the machine's time behind the shim's back.
 const REFUSED: [&str; 6] = ["clock_nanosleep", "nanosleep", "time", "ppoll", "timerfd_create", "setitimer"];
-/// Kernel series that are known to use those functions as expected.
-const STUDIED: [&str; 1] = ["6.1."];
+/// Kernel series that are known to use those functions as expected. docs/src/kernels.md says how each was studied.
+pub const STUDIED: [&str; 2] = ["6.1", "6.12"];
 /// Directory of the modules in Debian's package.
 const MODULES: &str = "/usr/lib/uml/modules";
+/// The file beside a kernel or its modules that lists those that are built in (kbuild writes it).
+pub(crate) const BUILT_IN: &str = "modules.builtin";
 
 /// A guest kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,8 +48,16 @@ pub struct Kernel {
     pub path: PathBuf,
     /// Its version, such as "6.1.176".
     pub version: String,
+    /// The name under which it was added; none for the machine's own and for a file.
+    pub name: Option<String>,
+    /// Its timer interrupts per second (`CONFIG_HZ`), if that is known.
+    pub hz: Option<u32>,
+    /// The directory of its modules, if it has any.
+    pub modules: Option<PathBuf>,
     /// Its modules by name, with the modules that they need first (paths).
-    modules: BTreeMap<String, Vec<PathBuf>>,
+    files: BTreeMap<String, Vec<PathBuf>>,
+    /// Names of the modules that are built in.
+    built_in: BTreeSet<String>,
 }
 
 impl Kernel {
@@ -57,52 +67,80 @@ impl Kernel {
     /// If there is none, or it cannot be a guest.
     pub fn find() -> Result<Self, GuestError> {
         if let Some(path) = std::env::var_os(KERNEL_VARIABLE) {
-            return Kernel::at(Path::new(&path));
+            return Kernel::at(Path::new(&path), None);
         }
         let path = std::env::var_os("PATH").unwrap_or_default();
         let places = std::env::split_paths(&path).map(|directory| directory.join("linux.uml"));
         let found = places.into_iter().find(|file| file.is_file()).ok_or(GuestError::NoKernel)?;
-        Kernel::at(&found)
+        Kernel::at(&found, None)
     }
 
-    /// The kernel in a file.
+    /// The kernel in a file, with the modules in a directory; without one, those that Debian's package has for its version.
     ///
     /// # Errors
-    /// If it cannot be read, or its clock cannot be controlled.
-    pub fn at(path: &Path) -> Result<Self, GuestError> {
+    /// If it cannot be read, its clock cannot be controlled, or the directory has no modules.
+    pub fn at(path: &Path, modules: Option<&Path>) -> Result<Self, GuestError> {
         let bytes = fs::read(path).doing(|| format!("read the guest kernel {}", path.display()))?;
-        let version =
-            inspect(&bytes).map_err(|reason| GuestError::Unfit { path: path.to_owned(), reason })?;
-        let modules = Path::new(MODULES).join(&version);
-        let modules = fs::read_to_string(modules.join("modules.dep"))
-            .map(|text| dependencies(&text, &modules))
-            .unwrap_or_default();
-        Ok(Kernel { path: path.to_owned(), version, modules })
+        let unfit = |reason| GuestError::Unfit { path: path.to_owned(), reason };
+        let version = inspect(&bytes).map_err(unfit)?;
+        let packaged = Path::new(MODULES).join(&version);
+        let directory = modules.map_or(packaged, Path::to_owned);
+        let list = fs::read_to_string(directory.join("modules.dep"));
+        if let (Err(error), Some(given)) = (&list, modules) {
+            let place = given.join("modules.dep");
+            return Err(unfit(format!("its modules cannot be used: {}: {error}", place.display())));
+        }
+        let beside = path.parent().map(|own| own.join(BUILT_IN));
+        let built_in = [Some(directory.join(BUILT_IN)), beside].into_iter().flatten();
+        let built_in = built_in.filter_map(|file| fs::read_to_string(file).ok()).next().unwrap_or_default();
+        Ok(Kernel {
+            path: path.to_owned(),
+            version,
+            name: None,
+            hz: None,
+            modules: list.is_ok().then(|| directory.clone()),
+            files: list.map(|text| dependencies(&text, &directory)).unwrap_or_default(),
+            built_in: built_in.lines().filter_map(module_name).collect(),
+        })
     }
 
     /// Files of a module and of those it needs, in the order of loading; empty if it is built in or does not exist.
     pub fn module(&self, name: &str) -> Vec<String> {
-        let files = self.modules.get(name).into_iter().flatten();
+        let files = self.files.get(name).into_iter().flatten();
         files.map(|path| path.to_string_lossy().into_owned()).collect()
     }
 
     /// Congestion controls that a host can have: those built in, and those in modules with their [files](Self::module).
     pub fn congestion_controls(&self) -> Vec<(String, Vec<String>)> {
-        let built_in = ["cubic", "reno"].map(|name| (name.to_owned(), Vec::new()));
-        let modules = self.modules.keys().filter_map(|module| {
-            let name = module.strip_prefix("tcp_")?;
-            // tcp_diag lists sockets.
-            (name != "diag").then(|| (name.to_owned(), self.module(module)))
-        });
-        built_in.into_iter().chain(modules).collect()
+        // tcp_diag lists sockets. Reno is in every kernel, and no module.
+        let name =
+            |module: &str| module.strip_prefix("tcp_").filter(|name| *name != "diag").map(str::to_owned);
+        let always = ["cubic", "reno"].map(str::to_owned);
+        let built_in: BTreeSet<String> =
+            always.into_iter().chain(self.built_in.iter().filter_map(|module| name(module))).collect();
+        let modules = self.files.keys().filter_map(|module| Some((name(module)?, self.module(module))));
+        let modules = modules.filter(|(name, _)| !built_in.contains(name)).collect::<Vec<_>>();
+        built_in.iter().map(|name| (name.clone(), Vec::new())).chain(modules).collect()
     }
+
+    /// Whether it is meant by a version or a series: "6.12.117" or "6.12".
+    pub fn is_of(&self, version: &str) -> bool {
+        self.version
+            .strip_prefix(version)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-', '+']))
+    }
+}
+
+/// The name of the module in a file: "tcp_bbr" for "kernel/net/ipv4/tcp_bbr.ko".
+fn module_name(file: &str) -> Option<String> {
+    Some(Path::new(file).file_name()?.to_str()?.split('.').next()?.replace('-', "_"))
 }
 
 /// Reads modules.dep(5): a module and the modules that it needs, direct ones first.
 fn dependencies(text: &str, directory: &Path) -> BTreeMap<String, Vec<PathBuf>> {
     let line = |line: &str| {
         let (module, needs) = line.split_once(':')?;
-        let name = Path::new(module).file_name()?.to_str()?.split('.').next()?.replace('-', "_");
+        let name = module_name(module)?;
         let mut files: Vec<PathBuf> =
             needs.split_whitespace().rev().map(|file| directory.join(file)).collect();
         files.push(directory.join(module));
@@ -145,13 +183,18 @@ fn inspect(bytes: &[u8]) -> Result<String, String> {
             strange.join(", ")
         ));
     }
-    if !STUDIED.iter().any(|series| version.starts_with(series)) {
+    if !is_studied(&version) {
         return Err(format!(
-            "its version is {version}; Warpline only knows how Linux {}x uses the machine's clock; {remedy}",
-            STUDIED.join("x, ")
+            "its version is {version}; Warpline only knows how Linux {} use the machine's clock; {remedy}",
+            STUDIED.join(" and ")
         ));
     }
     Ok(version)
+}
+
+/// Whether Warpline knows how kernels of this version use the machine's clock.
+pub fn is_studied(version: &str) -> bool {
+    STUDIED.iter().any(|series| version.strip_prefix(series).is_some_and(|rest| rest.starts_with('.')))
 }
 
 /// The version in the banner that every kernel contains.
@@ -183,6 +226,29 @@ mod tests {
         assert_eq!(names, ["llc.ko", "garp.ko", "mrp.ko", "8021q.ko"]);
         assert_eq!(modules["llc"], [Path::new("/m/kernel/net/llc/llc.ko")]);
         assert!(modules.contains_key("tcp_bic"));
+    }
+
+    #[test]
+    fn congestion_controls_are_built_in_or_modules() {
+        let directory = tempfile::tempdir().unwrap();
+        let text =
+            "kernel/net/ipv4/tcp_bbr.ko:\nkernel/net/ipv4/tcp_diag.ko:\nkernel/net/ipv4/tcp_vegas.ko:\n";
+        let kernel = Kernel {
+            path: "linux".into(),
+            version: "6.12.1-x".to_owned(),
+            name: None,
+            hz: None,
+            modules: None,
+            files: dependencies(text, directory.path()),
+            built_in: ["tcp_bbr", "tcp_cubic", "inet_diag"].map(str::to_owned).into(),
+        };
+        let controls: Vec<(String, usize)> =
+            kernel.congestion_controls().into_iter().map(|(name, files)| (name, files.len())).collect();
+        let expected = [("bbr", 0), ("cubic", 0), ("reno", 0), ("vegas", 1)];
+        assert_eq!(controls, expected.map(|(name, files)| (name.to_owned(), files)));
+        assert!(["6.12", "6.12.1", "6.12.1-x", "6"].iter().all(|version| kernel.is_of(version)));
+        assert!(!kernel.is_of("6.1") && !kernel.is_of("6.12.11"));
+        assert!(is_studied("6.1.2") && is_studied("6.12.0-x") && !is_studied("6.13.1") && !is_studied("6.1"));
     }
 
     #[test]

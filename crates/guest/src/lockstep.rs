@@ -135,6 +135,18 @@ impl LockStep {
         lookahead: TimeDelta,
         go_on: &mut GoOn<'_>,
     ) -> Result<Option<Self>, GuestError> {
+        LockStep::boot_each(configs.iter().map(|config| (kernel, config)), lookahead, go_on)
+    }
+
+    /// The same, with a kernel for each.
+    ///
+    /// # Errors
+    /// If one cannot be booted or set up.
+    pub fn boot_each<'a>(
+        guests: impl Iterator<Item = (&'a Kernel, &'a MachineConfig)>,
+        lookahead: TimeDelta,
+        go_on: &mut GoOn<'_>,
+    ) -> Result<Option<Self>, GuestError> {
         let mut lockstep = LockStep {
             guests: Vec::new(),
             homes: Vec::new(),
@@ -145,7 +157,7 @@ impl LockStep {
             pushes: 0,
             ignored: 0,
         };
-        for config in configs {
+        for (kernel, config) in guests {
             let machine = Machine::boot(kernel, config)?;
             let first = lockstep.homes.len() as u32;
             let vlans: Vec<u16> = config.order.ports().map(|(_, vlan)| vlan).collect();

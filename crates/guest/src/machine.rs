@@ -69,6 +69,8 @@ pub enum Timing {
 pub struct MachineConfig {
     /// Its name, for messages.
     pub name: String,
+    /// Its kernel, as [`crate::Kernels::find`] takes it; none for the machine's own.
+    pub kernel: Option<String>,
     /// Its memory in bytes. Memory that it does not use costs the machine nothing.
     pub memory: u64,
     /// Seed of its random numbers in lock-step.
@@ -90,6 +92,7 @@ pub struct MachineConfig {
 #[derive(Debug)]
 pub struct Machine {
     name: String,
+    kernel: String,
     child: Child,
     ended: Option<ExitStatus>,
     pub(crate) page: Arc<Page>,
@@ -217,6 +220,11 @@ impl MachineConfig {
 }
 
 impl Machine {
+    /// The version of its kernel.
+    pub fn kernel(&self) -> &str {
+        &self.kernel
+    }
+
     /// Boots a guest and returns at once; it is ready when [`crate::LockStep::boot`] or [`Machine::wait_ready`] has returned.
     ///
     /// # Errors
@@ -252,6 +260,7 @@ impl Machine {
         let child = spawn(kernel, config, &directory, &ends)?;
         Ok(Machine {
             name: config.name.clone(),
+            kernel: kernel.version.clone(),
             child,
             ended: None,
             page,

@@ -8,7 +8,7 @@ use crate::live::{LiveHost, ProgramRow, render_programs};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GuestSummary {
-    /// The guests' kernel.
+    /// The versions of the guests' kernels, separated by commas.
     pub kernel: String,
     /// Whether the run depends on the seed alone. It does not by the real or a dilated clock, nor where a program computed for so long without a system call that it had to
     /// be pushed on by the machine's clock.
@@ -29,6 +29,8 @@ pub struct GuestSummary {
 pub struct GuestMachine {
     /// Its name.
     pub machine: String,
+    /// The version of its kernel.
+    pub kernel: String,
     /// How many guests are on it.
     pub hosts: u64,
     /// Bytes of its memory that the hosts took.

@@ -64,6 +64,9 @@ pub(crate) struct Args {
     /// Also run this command line (with sh -c) on the peer: a server
     #[arg(long, value_name = "COMMAND")]
     peer_command: Option<String>,
+    /// The Linux kernel of both: a version, a series, a name (warpline kernel list) or a file [default: linux.uml]
+    #[arg(long, value_name = "KERNEL")]
+    kernel: Option<String>,
     /// Congestion control of both kernels: cubic, reno, bbr, bic, vegas, westwood and others in the package
     #[arg(long, value_name = "NAME")]
     cc: Option<String>,
@@ -178,6 +181,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     let config = DilateConfig {
         link,
         tdf: args.tdf,
+        kernel: args.kernel,
         cc: args.cc,
         sysctl: settings(&args.sysctl, in_flight),
         cpu_share: args.cpu_share,

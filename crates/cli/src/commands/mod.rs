@@ -18,6 +18,8 @@ mod dilate;
 mod doctor;
 mod evaluate;
 mod export;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod kernel;
 #[cfg(target_os = "linux")]
 mod link_args;
 #[cfg(target_os = "linux")]
@@ -99,6 +101,8 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     #[cfg(target_os = "linux")]
     Service(service::Args),
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    Kernel(kernel::Args),
     #[cfg(target_os = "linux")]
     Clean(clean::Args),
     Completions(completions::Args),
@@ -151,6 +155,8 @@ impl Command {
             Command::Doctor(args) => doctor::execute(&args),
             #[cfg(target_os = "linux")]
             Command::Service(args) => service::execute(&args),
+            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+            Command::Kernel(args) => kernel::execute(args),
             #[cfg(target_os = "linux")]
             Command::Clean(args) => clean::execute(&args),
             Command::Completions(args) => completions::execute(&args),

@@ -50,6 +50,7 @@ pub(crate) fn seconds(seconds: f64) -> u64 {
 pub(crate) fn guest(name: &str, first: u32, count: u32, duration: f64) -> MachineConfig {
     MachineConfig {
         name: name.to_owned(),
+        kernel: None,
         memory: 256 << 20,
         seed: 1,
         timing: Timing::LockStep,

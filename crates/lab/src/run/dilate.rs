@@ -43,6 +43,8 @@ pub struct DilateConfig {
     pub link: CrossingConfig,
     /// The time dilation factor.
     pub tdf: Tdf,
+    /// The kernel of both guests, as [`warpline_guest::Kernels::find`] takes it; the machine's own if none.
+    pub kernel: Option<String>,
     /// Congestion control of both guests; the kernel's if none.
     pub cc: Option<String>,
     /// Settings of both guests, by sysctl(8)'s names.
@@ -129,6 +131,7 @@ impl DilateConfig {
         let order = if here { self.command_order(order, terminal) } else { self.peer_order(order) };
         MachineConfig {
             name: name.to_owned(),
+            kernel: self.kernel.clone(),
             memory: self.memory,
             seed: self.link.seed,
             timing: Timing::Dilated,
@@ -285,7 +288,7 @@ pub fn dilate(config: &DilateConfig) -> Result<DilateOutcome, RunError> {
     let terminal = (config.terminal)();
     let hosts = vec![(HERE.to_owned(), 0), (PEER.to_owned(), 1)];
     let guests = [0, 1].map(|node| config.machine(node, terminal));
-    let mut machines = Machines::new(Guests::of(hosts, guests.into()))?;
+    let mut machines = Machines::new(Guests::of(hosts, guests.into()), &config.directory)?;
     // Its terminal takes the size that it has when it begins.
     let booted = machines.boot(&mut || signals.take().iter().all(|signal| *signal == Signal::SIGWINCH))?;
     let mut carrier = Carrier::new(&config.link, machines.ports()?);

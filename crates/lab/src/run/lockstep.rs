@@ -7,7 +7,7 @@ use warpline_core::{LinkId, TimeDelta, Timestamp};
 use warpline_guest::lockstep::{Ended, Occasion};
 use warpline_guest::order::{Notice, Report};
 use warpline_guest::time::host_now;
-use warpline_guest::{GuestError, HostId, Kernel, LockStep, Simulator};
+use warpline_guest::{GuestError, HostId, LockStep, Simulator};
 use warpline_live::port::PortId;
 use warpline_live::stepper::{Stepper, StepperCounters};
 use warpline_net::{Control, Network};
@@ -82,7 +82,6 @@ pub(super) struct LockStepRun {
     lockstep: Option<LockStep>,
     simulated: Simulated,
     guests: Guests,
-    kernel: Kernel,
     /// The reports of the guests at the end.
     reports: Vec<Report>,
 }
@@ -97,7 +96,7 @@ impl LockStepRun {
     /// # Errors
     /// If there is no kernel for guests, or one does not boot.
     pub(super) fn new(mut stage: Stage, guests: Guests, session: &mut Session<'_>) -> Result<Self, RunError> {
-        let kernel = Kernel::find().map_err(guest_error)?;
+        let kernels = guests.kernels(&session.scenario.base())?;
         // Anything that happens in the network must cross a link to a guest before the guest can notice.
         let nodes: BTreeSet<u32> = guests.hosts().iter().map(|(_, node)| *node).collect();
         let network = &mut stage.network;
@@ -108,10 +107,11 @@ impl LockStepRun {
             network.watch(link);
         }
         let go_on = &mut || session.report_waiting();
-        let lockstep = LockStep::boot(&kernel, &guests.machines, lookahead, go_on).map_err(guest_error)?;
+        let machines = kernels.iter().zip(&guests.machines);
+        let lockstep = LockStep::boot_each(machines, lookahead, go_on).map_err(guest_error)?;
         let stepper = Stepper::new(guests.hosts().len(), stage.largest, POOL);
         let simulated = Simulated { stage, stepper };
-        Ok(LockStepRun { lockstep, simulated, guests, kernel, reports: Vec::new() })
+        Ok(LockStepRun { lockstep, simulated, guests, reports: Vec::new() })
     }
 }
 
@@ -181,9 +181,9 @@ impl Party for LockStepRun {
             ..live_host(name, *node, stage.world.routers.plan())
         };
         let hosts = self.guests.hosts().iter().zip(stepper.counters()).map(row).collect();
-        let machines = results.machines;
+        let (kernel, machines) = (results.kernels(), results.machines);
         account.guests = Some(GuestSummary {
-            kernel: self.kernel.version.clone(),
+            kernel,
             // A run that was interrupted ended because someone stopped it.
             reproducible: stop != Some(&Stop::Interrupted)
                 && self.lockstep.as_ref().is_none_or(LockStep::is_reproducible),

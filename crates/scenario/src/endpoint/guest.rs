@@ -26,6 +26,12 @@ pub struct Guest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"m1")]
     pub machine: Option<String>,
+    /// The Linux kernel of its machine: a version or a series ("6.12": the newest that is there), the name of a kernel that was added with
+    /// `warpline kernel`, or a file (a path with a slash, relative to the scenario). Guests of one machine share it. Default: the machine's own,
+    /// `linux.uml`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"6.12")]
+    pub kernel: Option<String>,
     /// The kernel's congestion control for its connections: "bbr", "cubic", "reno", "vegas", or any other that the package has as tcp_NAME.ko.
     /// Default: the kernel's default, cubic.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,6 +101,15 @@ impl Kind for Guest {
         }
         let machine = self.machine_of(&host.name);
         let beside = || scenario.guests().filter(|(other, guest)| guest.machine_of(&other.name) == machine);
+        if let Some(own) = &self.kernel {
+            let differs = beside().find(|(_, guest)| guest.kernel.as_ref().is_some_and(|other| other != own));
+            if let Some((other, _)) = differs {
+                let message =
+                    format!("`{}` and `{}` are on one machine, with different kernels", host.name, other.name);
+                let help = "a machine has one kernel: give them machines of their own, or the same `kernel`";
+                check.error(&at("kernel"), message, help);
+            }
+        }
         if let Some(own) = self.tsc {
             let differs = beside().find(|(_, guest)| guest.tsc.is_some_and(|other| other != own));
             if scenario.clock.mode == ClockMode::Virtual && own == Tsc::Machine {

@@ -31,7 +31,7 @@ impl Planned for Guests {
         _: Ground<'_>,
         session: &mut Session<'_>,
     ) -> Result<Box<dyn Attached>, RunError> {
-        let mut machines = Machines::new(*self)?;
+        let mut machines = Machines::new(*self, &session.scenario.base())?;
         let up = machines.boot(&mut || session.report_waiting())?;
         Ok(Box::new(GuestHosts { machines, up, row: None }))
     }
@@ -108,11 +108,10 @@ impl Attached for GuestHosts {
         session: &mut Session<'_>,
         account: &mut Account,
     ) -> Result<Vec<ProgramRow>, RunError> {
-        let kernel = self.machines.kernel().to_owned();
         let results = self.machines.results();
         let programs = results.account(accounting, session, account)?;
         self.row = Some(GuestSummary {
-            kernel,
+            kernel: results.kernels(),
             reproducible: false,
             pushes: 0,
             machines: results.machines,

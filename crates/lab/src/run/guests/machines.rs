@@ -1,5 +1,7 @@
 //! The guests of a run under the real or a dilated clock: boots the machines, joins them to the emulator, sets their time, watches and ends them.
 
+use std::path::Path;
+
 use warpline_core::Pace;
 use warpline_guest::dilation::{follow, nudge};
 use warpline_guest::order::{Notice, Report};
@@ -23,7 +25,8 @@ pub(in crate::run) const HASTE: u64 = 700_000_000;
 #[derive(Debug)]
 pub(in crate::run) struct Machines {
     guests: Guests,
-    kernel: Kernel,
+    /// The kernel of each machine.
+    kernels: Vec<Kernel>,
     machines: Vec<Machine>,
     devices: Vec<SharedDevice>,
     /// The report of each machine at the end.
@@ -38,10 +41,10 @@ impl Machines {
     /// The machines of `guests`, not yet booted.
     ///
     /// # Errors
-    /// If there is no kernel for guests.
-    pub(in crate::run) fn new(guests: Guests) -> Result<Self, RunError> {
-        let kernel = Kernel::find().map_err(guest_error)?;
-        Ok(Machines { guests, kernel, machines: Vec::new(), devices: Vec::new(), reports: Vec::new() })
+    /// If there is no kernel for a guest. Paths of kernels are relative to `directory`.
+    pub(in crate::run) fn new(guests: Guests, directory: &Path) -> Result<Self, RunError> {
+        let kernels = guests.kernels(directory)?;
+        Ok(Machines { guests, kernels, machines: Vec::new(), devices: Vec::new(), reports: Vec::new() })
     }
 
     /// A machine, by its number.
@@ -51,8 +54,8 @@ impl Machines {
 
     /// Boots all machines in parallel. Their time stands still until the run starts. `go_on` is called now and then; false if it said stop.
     pub(in crate::run) fn boot(&mut self, go_on: &mut dyn FnMut() -> bool) -> Result<bool, RunError> {
-        for config in &self.guests.machines {
-            self.machines.push(Machine::boot(&self.kernel, config).map_err(guest_error)?);
+        for (kernel, config) in self.kernels.iter().zip(&self.guests.machines) {
+            self.machines.push(Machine::boot(kernel, config).map_err(guest_error)?);
         }
         for machine in &mut self.machines {
             if !machine.wait_ready(PATIENCE, go_on).map_err(guest_error)? {
@@ -152,11 +155,6 @@ impl Machines {
     pub(super) fn results(&mut self) -> GuestResults<'_> {
         GuestResults::new(&self.guests, std::mem::take(&mut self.reports), &self.machines)
     }
-
-    /// The version of the guests' kernel.
-    pub(in crate::run) fn kernel(&self) -> &str {
-        &self.kernel.version
-    }
 }
 
 impl Paced for Machines {
@@ -224,6 +222,7 @@ mod tests {
         };
         let machine = MachineConfig {
             name: "g".to_owned(),
+            kernel: None,
             memory: 256 << 20,
             seed: 1,
             timing: Timing::Dilated,
@@ -233,7 +232,7 @@ mod tests {
             order,
         };
         let hosts = vec![("h0".to_owned(), 0), ("h1".to_owned(), 1)];
-        let mut machines = Machines::new(Guests::of(hosts, vec![machine])).unwrap();
+        let mut machines = Machines::new(Guests::of(hosts, vec![machine]), Path::new("")).unwrap();
         assert!(machines.boot(&mut || true).unwrap());
         Some(machines)
     }

@@ -1,14 +1,16 @@
 //! The plan of a scenario's guests: the machines, and the orders of each.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::IpAddr;
+use std::path::Path;
 
 use warpline_core::{NodeId, Streams, Timestamp};
 use warpline_guest::machine::Timing;
 use warpline_guest::order::{
     ConditionOrder, FlowOrder, HostOrder, InterfaceOrder, Order, ProgramOrder, Role,
 };
-use warpline_guest::{Console, MachineConfig, frame};
+use warpline_guest::{Console, Kernel, Kernels, MachineConfig, frame};
 use warpline_net::routing::{Metric, Router};
 
 use crate::run::build::guest_port;
@@ -77,6 +79,27 @@ impl Guests {
     pub(in crate::run) fn of(hosts: Vec<(String, u32)>, machines: Vec<MachineConfig>) -> Self {
         let doors = vec![None; hosts.len()];
         Guests { hosts, doors, machines, programs: Vec::new(), flows: Vec::new(), known: Vec::new() }
+    }
+
+    /// The kernel of each machine. Paths are relative to `directory`.
+    ///
+    /// # Errors
+    /// If there is no kernel for a machine.
+    pub(in crate::run) fn kernels(&self, directory: &Path) -> Result<Vec<Kernel>, RunError> {
+        let kernels = Kernels::of_user();
+        let mut found: BTreeMap<Option<&str>, Kernel> = BTreeMap::new();
+        for machine in &self.machines {
+            let choice = machine.kernel.as_deref();
+            if let Entry::Vacant(vacant) = found.entry(choice) {
+                let kernel = kernels.find(choice, directory);
+                vacant.insert(kernel.map_err(|error| RunError::Live(error.to_string()))?);
+            }
+        }
+        Ok(self
+            .machines
+            .iter()
+            .filter_map(|machine| found.get(&machine.kernel.as_deref()).cloned())
+            .collect())
     }
 
     /// The links of the ports that are interfaces of hosts that forward.
@@ -160,6 +183,7 @@ impl Guests {
             }
             guests.machines.push(MachineConfig {
                 name: (*name).to_owned(),
+                kernel: hosts_of(scenario, name).find_map(|(_, guest)| guest.kernel.clone()),
                 memory: 0,
                 // Machines of one run must have different random numbers.
                 seed: scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index as u64),

@@ -1,6 +1,6 @@
 //! The results of guests: rows of their programs, flows and requests, made from their reports and from the files that they left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use warpline_core::TimeDelta;
@@ -43,6 +43,7 @@ impl<'a> GuestResults<'a> {
             results.shares.push(machine.shared(""));
             results.machines.push(GuestMachine {
                 machine: config.name.clone(),
+                kernel: machine.kernel().to_owned(),
                 hosts: config.order.hosts.len() as u64,
                 hosts_memory: results.reports.get(index).map_or(0, |report| report.hosts_memory),
                 entries: statistics.entries,
@@ -50,6 +51,12 @@ impl<'a> GuestResults<'a> {
             });
         }
         results
+    }
+
+    /// The versions of the machines' kernels, each once, separated by commas.
+    pub(in crate::run) fn kernels(&self) -> String {
+        let versions: BTreeSet<&str> = self.machines.iter().map(|machine| machine.kernel.as_str()).collect();
+        versions.into_iter().collect::<Vec<_>>().join(", ")
     }
 
     /// A file that a machine has left; none if the machine was not booted.

@@ -34,6 +34,14 @@ impl Evidence {
         }
     }
 
+    /// The same with paths relative to the run directory, for files in it: these are the same wherever it is.
+    pub(in crate::run) fn inside(&self) -> Self {
+        Evidence {
+            directory: self.directory.as_ref().map(|_| PathBuf::new()),
+            captures: self.captures.clone(),
+        }
+    }
+
     /// Where the captures are, to be appended to a sentence.
     pub(in crate::run) fn captures(&self) -> String {
         let Some(directory) = self.directory.as_ref().filter(|_| !self.captures.is_empty()) else {

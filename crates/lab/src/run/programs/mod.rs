@@ -239,8 +239,12 @@ pub(in crate::run) fn verdict(
             Expect::Running => running,
             Expect::Code(code) => row.code == Some(i32::from(code)),
         };
-    row.failure = (!row.ok).then(|| evidence.complete(&message(row, running), row, stderr));
-    row.failure.clone()
+    if row.ok {
+        return None;
+    }
+    let what = message(row, running);
+    row.failure = Some(evidence.inside().complete(&what, row, stderr));
+    Some(evidence.complete(&what, row, stderr))
 }
 
 /// A program's row before it has run; `command` is the command to show.
