@@ -17,6 +17,8 @@ mod help;
 mod inputs;
 #[cfg(unix)]
 mod interrupt;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod kernel;
 #[cfg(target_os = "linux")]
 mod live;
 #[cfg(target_os = "linux")]
