@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Builds the transport stacks that are not part of the program, as shared objects.
 
-    scripts/build_stacks.py DIRECTORY
+    scripts/build_stacks.py [--sanitize] DIRECTORY
 
 Each folder of crates/stacks/native is a stack. The sources of one in C come from the package that its folder `sources` names: cargo fetches them
 and checks them against Cargo.lock there. One in Go is a module, whose dependencies go.sum pins; without Go it is left out. A stack whose file
-in DIRECTORY is newer than all that it is made of is left as it is."""
+in DIRECTORY is newer than all that it is made of is left as it is.
+
+With --sanitize: those in C, with the address and undefined-behaviour sanitizers, and with them the program try_stack, which tries a stack by itself."""
 
 import json
 import os
@@ -35,16 +37,24 @@ OWN = ["-std=gnu11", "-Wall", "-Wextra", "-Werror"]
 COMMON = ["-O3", "-g1", "-fPIC", "-ffile-prefix-map={root}=stack"]
 # All symbols are bound when it is loaded, and to the object's own.
 LINK = ["-shared", "-Wl,-z,now,-z,relro,-Bsymbolic"]
+# For try_stack. Stacks shift signed numbers and read words at odd addresses, so that undefined behaviour is only looked for in our own files.
+SANITIZE = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+FOREIGN = ["-w", "-fno-sanitize=undefined"]
 
 
 def main() -> None:
-    if len(sys.argv) != 2:
+    words = [word for word in sys.argv[1:] if word != "--sanitize"]
+    sanitize = len(words) < len(sys.argv) - 1
+    if len(words) != 1:
         sys.exit(__doc__)
-    out = Path(sys.argv[1])
+    out = Path(words[0])
     out.mkdir(parents=True, exist_ok=True)
     compiler = os.environ.get("CC", "cc")
     for name, (directory, files, headers) in SOURCES.items():
-        build(compiler, name, package(name) / directory, files.split(), headers, out / f"{name}.so")
+        build(compiler, name, package(name) / directory, files.split(), headers, out / f"{name}.so", SANITIZE if sanitize else [])
+    if sanitize:
+        build_program(compiler, out / "try_stack")
+        return
     for name in MODULES:
         build_module(name, out / f"{name}.so")
 
@@ -89,20 +99,31 @@ def build_module(name: str, target: Path) -> None:
     print(f"{target}: built")
 
 
-def build(compiler: str, name: str, root: Path, files: list[str], headers: str, target: Path) -> None:
+def build(compiler: str, name: str, root: Path, files: list[str], headers: str, target: Path, sanitize: list[str]) -> None:
     sources = [root / file for file in files]
     if is_fresh(target, own_files(name) + sources):
         return
-    common = [option.format(root=root) for option in COMMON]
+    common = [option.format(root=root) for option in COMMON] + sanitize
     include = [f"-I{NATIVE / name}", f"-isystem{root / headers}"]
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         objects = []
-        for source, options in [(NATIVE / name / "glue.c", OWN)] + [(source, ["-w"]) for source in sources]:
+        for source, options in [(NATIVE / name / "glue.c", OWN)] + [(source, FOREIGN) for source in sources]:
             object_file = Path(scratch) / f"{len(objects)}.o"
-            subprocess.run([compiler, *options, *common, *include, "-c", source, "-o", object_file], check=True)
+            subprocess.run([compiler, *common, *options, *include, "-c", source, "-o", object_file], check=True)
             objects.append(object_file)
         whole = Path(scratch) / target.name
-        subprocess.run([compiler, *LINK, *objects, "-o", whole], check=True)
+        subprocess.run([compiler, *LINK, *sanitize, *objects, "-o", whole], check=True)
+        whole.replace(target)
+    print(f"{target}: built")
+
+
+def build_program(compiler: str, target: Path) -> None:
+    source = NATIVE / f"{target.name}.c"
+    if is_fresh(target, [source, NATIVE / "warpline_stack.h", Path(__file__)]):
+        return
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        whole = Path(scratch) / target.name
+        subprocess.run([compiler, *OWN, "-g1", *SANITIZE, source, "-ldl", "-o", whole], check=True)
         whole.replace(target)
     print(f"{target}: built")
 

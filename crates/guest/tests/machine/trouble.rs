@@ -156,7 +156,8 @@ fn a_kernel_that_is_killed_is_reported_and_leaves_nothing() {
     let machine = lockstep.machines().next().unwrap();
     let (pid, share) = (machine.pid(), machine.shared(""));
     let processes = descendants(pid);
-    assert!(processes.len() > 2, "{processes:?}");
+    // The program, at least: how many helpers a kernel has depends on its series.
+    assert!(processes.len() > 1, "{processes:?}");
     kill(Pid::from_raw(pid as i32), Signal::SIGKILL).unwrap();
     let error = lockstep.run(&mut bed, Timestamp::from_secs(99), |_, _, _| true);
     let error = error
@@ -201,7 +202,7 @@ fn a_driver_that_is_killed_leaves_no_process() {
     let numbers = line.split("ready ").nth(1).unwrap();
     let pids: Vec<u32> = numbers.split(' ').filter_map(|word| word.trim().parse().ok()).collect();
     // Some of the other processes were helpers that started the guest, and have ended by now.
-    assert!(pids.len() > 2 && lives(pids[0]), "{line}");
+    assert!(pids.len() > 1 && lives(pids[0]), "{line}");
     driver.kill().unwrap();
     driver.wait().unwrap();
     wait_gone(&pids);

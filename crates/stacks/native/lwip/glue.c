@@ -18,6 +18,8 @@
 
 /* Connections at each port whose handshakes are not complete or that were not accepted. */
 #define BACKLOG 255
+/* Memory behind each packet: of an option whose kind is the last byte of a header, lwIP reads the length that is not there (tcp_parseopt). */
+#define BEHIND 16
 
 /* ---- The host ---- */
 
@@ -334,12 +336,15 @@ void warpline_stack_packet(void *host, uint64_t time, const void *bytes, size_t 
     struct sock *sock, *next;
     (void)host;
     enter(time);
-    if (FAILS() || len > 0xffff)
+    /* lwIP reads the header of a datagram before it looks at its length (ip4_input). */
+    if (FAILS() || len < IP_HLEN || len > 0xffff - BEHIND)
         return;
-    packet = pbuf_alloc(PBUF_RAW, (u16_t)len, PBUF_RAM);
+    packet = pbuf_alloc(PBUF_RAW, (u16_t)(len + BEHIND), PBUF_RAM);
     if (packet == NULL)
         return;
     memcpy(packet->payload, bytes, len);
+    memset((char *)packet->payload + len, 0, BEHIND);
+    pbuf_realloc(packet, (u16_t)len);
     if (interface.input(packet, &interface) != ERR_OK)
         pbuf_free(packet);
     for (sock = socks; sock != NULL; sock = next) {

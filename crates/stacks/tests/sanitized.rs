@@ -1,0 +1,30 @@
+//! The stacks in C under sanitizers: whole transfers, and packets that are damaged (`native/try_stack.c`).
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn stacks_in_c_stand_damaged_packets() {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts");
+    let target = std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned();
+    if !target.join("stacks/lwip.so").exists() {
+        return warpline_skip::skip("lwip", "make stacks has not been run");
+    }
+    let out = target.join("stacks-sanitized");
+    let built =
+        Command::new("python3").arg(scripts.join("build_stacks.py")).arg("--sanitize").arg(&out).output();
+    let built = built.unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    // The leak sanitizer must trace the process, which not every sandbox allows.
+    let tried = Command::new("timeout")
+        .args(["300", "setarch", "-R"])
+        .arg(out.join("try_stack"))
+        .arg(out.join("lwip.so"))
+        .env("ASAN_OPTIONS", "detect_leaks=0")
+        .output()
+        .unwrap();
+    assert!(tried.status.success(), "{}", String::from_utf8_lossy(&tried.stderr));
+    assert_eq!(String::from_utf8_lossy(&tried.stdout).lines().count(), 2);
+}
