@@ -7,6 +7,7 @@
 
 pub mod agreement;
 pub mod bench;
+pub mod bisect;
 #[cfg(target_os = "linux")]
 pub mod calibrate;
 pub mod compare;

@@ -210,11 +210,11 @@ fn plan(
 }
 
 /// The directory in which a kernel is built. It is removed when this is dropped.
-struct Desk(PathBuf);
+pub(crate) struct Desk(PathBuf);
 
 impl Desk {
     /// A new one, below the user's directory for caches. Removes those of processes that were killed.
-    fn new() -> Result<Self, Failure> {
+    pub(crate) fn new() -> Result<Self, Failure> {
         let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let home = variable("HOME").unwrap_or_else(|| "/".into());
         let cache = variable("XDG_CACHE_HOME").unwrap_or_else(|| home.join(".cache")).join("warpline");
@@ -231,6 +231,12 @@ impl Desk {
         let own = cache.join(format!("kernel.{}", std::process::id()));
         std::fs::create_dir_all(&own).map_err(cannot)?;
         Ok(Desk(own))
+    }
+}
+
+impl Desk {
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
     }
 }
 
@@ -259,7 +265,7 @@ fn build(kernels: &Kernels, name: Option<String>, plan: &Plan, force: bool) -> R
         bar.tick();
         !interrupt::requested()
     };
-    let built = kernel_build::build(plan, &desk.0, observe);
+    let built = kernel_build::build(plan, desk.path(), observe);
     bar.finish_and_clear();
     let file = match built {
         Ok(file) => file,

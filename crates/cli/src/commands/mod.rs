@@ -1,6 +1,8 @@
 //! The subcommands, one file each, and the text that their help shares.
 
 mod bench;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod bisect;
 #[cfg(target_os = "linux")]
 mod calibrate;
 #[cfg(target_os = "linux")]
@@ -102,6 +104,8 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     Service(service::Args),
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    Bisect(Box<bisect::Args>),
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     Kernel(kernel::Args),
     #[cfg(target_os = "linux")]
     Clean(clean::Args),
@@ -155,6 +159,8 @@ impl Command {
             Command::Doctor(args) => doctor::execute(&args),
             #[cfg(target_os = "linux")]
             Command::Service(args) => service::execute(&args),
+            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+            Command::Bisect(args) => bisect::execute(*args),
             #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
             Command::Kernel(args) => kernel::execute(args),
             #[cfg(target_os = "linux")]

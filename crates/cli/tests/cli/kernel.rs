@@ -124,3 +124,37 @@ fn guests_of_one_machine_cannot_differ() {
         "{wrong:?}"
     );
 }
+
+#[test]
+fn bisect_says_which_kernel_changes_what_a_scenario_does() {
+    let Some(own) = own() else { return };
+    let desk = Desk::new();
+    for name in ["one", "two", "three"] {
+        warpline(&desk, &["kernel", "add", &own.to_string_lossy(), "--name", name]).fine();
+    }
+    let text = scenario(["", ""]).replace("delay = \"5ms\"", "delay = \"5ms\"\nrecord = [\"pcap\"]");
+    desk.write("same.toml", &text);
+    let kernels = ["--kernels", "one,two,three", "--json"];
+    let found = warpline(&desk, &[&["bisect", "same.toml"][..], &kernels].concat()).fine().json();
+    // The first and the last give the same packets, so that the one between is not tried.
+    assert_eq!((&found["change"], found["trials"].as_array().unwrap().len()), (&serde_json::Value::Null, 2));
+    assert!(desk.path().join("runs/bisect-same/three/a-b.pcapng").exists(), "{found}");
+    // A condition that both miss is no change either, and is told.
+    let condition = ["--expect", "flow.bulk.0.goodput_bps > 1Gbit/s", "--force"];
+    let missed =
+        warpline(&desk, &[&["bisect", "same.toml"][..], &kernels, &condition].concat()).fine().json();
+    assert!(missed["trials"][1]["told"][0].as_str().unwrap().contains("expected flow"), "{missed}");
+    desk.write("mute.toml", &scenario(["", ""]));
+    for (arguments, part) in [
+        (&["bisect", "mute.toml", "--kernels", "one,two"][..], "nothing says how the scenario behaves"),
+        (&["bisect", "same.toml", "--kernels", "one"], "name at least two"),
+        (
+            &["bisect", "same.toml", "--kernels", "one,two", "--host", "c"],
+            "`c` is no guest of the scenario; guests: a, b",
+        ),
+        (&["bisect", "same.toml", "--commits", ".", "--range", "x"], "`x` is no range of commits"),
+    ] {
+        let wrong = warpline(&desk, &[arguments, &["--out", "wrong"]].concat());
+        assert!(wrong.code == Some(2) && wrong.stderr.contains(part), "{part}: {wrong:?}");
+    }
+}
