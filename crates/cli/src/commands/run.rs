@@ -288,6 +288,8 @@ fn plan(args: &Args, together: &Together) -> Result<Plan, Failure> {
         [_] => vec![target.clone()],
         _ => seeds.iter().map(|&seed| seed_directory(&target, seed)).collect(),
     };
+    #[cfg(target_os = "linux")]
+    warpline_stacks::stack::crash::report();
     match several {
         true => interrupt::listen_together(together.speaks().then(|| target.clone()))?,
         false => interrupt::listen(unfinished)?,

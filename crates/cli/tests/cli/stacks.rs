@@ -193,15 +193,44 @@ void warpline_stack_abort(void *host, uint64_t now, uint64_t socket) { (void)hos
 int warpline_stack_info(void *host, uint64_t socket, struct warpline_info *info) { (void)host; (void)socket; (void)info; return WARPLINE_FAILED; }
 ";
 
-#[test]
-fn a_failed_assertion_ends_its_host_only_and_is_told() {
-    let desk = Desk::new();
-    let source = desk.write("failing.c", FAILING);
+/// Compiles a stack into `failing.so` on the desk.
+fn compile(desk: &Desk, text: &str) {
+    let source = desk.write("failing.c", text);
     let native = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../stacks/native");
     let mut compiler = std::process::Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()));
     let options = ["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", "failing.so", "-I"];
     let compiled = compiler.args(options).arg(native).arg(source).current_dir(desk.path()).status().unwrap();
     assert!(compiled.success());
+}
+
+#[test]
+fn a_stack_that_crashes_is_named() {
+    let desk = Desk::new();
+    let text = scenario("model", "stack:object", "app = \"transfer\"\nsize = \"100KB\"");
+    desk.write(
+        "stacks.toml",
+        &text.replace("\"stack:object\"", "\"stack:object\"\nlibrary = \"failing.so\""),
+    );
+    for (crash, what) in [
+        ("volatile int *nowhere = 0; *nowhere = 1;", "it used memory that is not there, SIGSEGV"),
+        ("abort();", "abort, SIGABRT"),
+    ] {
+        compile(&desk, &FAILING.replace("callbacks.fail(callbacks.context, \"no packet can come\");", crash));
+        let run = desk.warpline(&["run", "stacks.toml", "--out", "run"]);
+        // The SYN arrives after 10 ms and its time on the wire.
+        assert!(run.code == Some(1) && run.stderr.contains("error: the stack of 10.0.0.2 ("), "{run:?}");
+        assert!(
+            run.stderr.contains(&format!("failing.so) has crashed at 0.010048000 s of the run: {what}")),
+            "{run:?}"
+        );
+        assert!(!desk.path().join("run").exists());
+    }
+}
+
+#[test]
+fn a_failed_assertion_ends_its_host_only_and_is_told() {
+    let desk = Desk::new();
+    compile(&desk, FAILING);
     let text = scenario("model", "stack:object", "app = \"transfer\"\nsize = \"100KB\"");
     let more = "[[link]]\nbetween = [\"b\", \"c\"]\nrate = \"10Mbit/s\"\n\n[[flow]]\nname = \"other\"\nfrom = \"a\"\nto = \"c\"\n";
     let text = text.replace("\"stack:object\"", "\"stack:object\"\nlibrary = \"failing.so\"") + more;

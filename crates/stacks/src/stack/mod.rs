@@ -10,6 +10,8 @@
 
 mod build;
 #[cfg(target_os = "linux")]
+pub mod crash;
+#[cfg(target_os = "linux")]
 pub mod globaliser;
 #[cfg(target_os = "linux")]
 mod object;

@@ -11,6 +11,7 @@ use std::rc::Rc;
 
 use warpline_core::{Stream, TimeDelta, Timestamp};
 
+use super::crash::Mark;
 use super::globaliser::{Object, ObjectError, Way};
 use super::{Event, Outcome, SocketError, SocketId, SocketInfo, SocketOptions, Stack, StackConfig};
 
@@ -211,6 +212,8 @@ pub(super) struct Hosted {
     locals: BTreeMap<SocketId, SocketAddr>,
     /// The congestion controls that messages name.
     known: &'static [&'static str],
+    /// Its address and its object, for the message if it crashes.
+    label: String,
 }
 
 impl std::fmt::Debug for Hosted {
@@ -250,11 +253,14 @@ impl Hosted {
         };
         let callbacks = RawCallbacks { context: context.get().cast(), random, transmit, event, fail };
         object.enter(instance);
+        let label = format!("{address} ({})", path.display());
+        let mark = Mark::new(&label, 0);
         // SAFETY: as the header says; the callbacks' context lives as long as the host.
         let host = unsafe { (functions.new)(0, &raw, &callbacks) };
+        drop(mark);
         let locals = BTreeMap::new();
         let now = Timestamp::ZERO;
-        let own = Hosted { object, instance, functions, host, context, now, address, locals, known };
+        let own = Hosted { object, instance, functions, host, context, now, address, locals, known, label };
         match (host.is_null(), own.failure()) {
             (_, Some(why)) => Err(why),
             (true, None) => Err(format!("{}: it makes no host", path.display())),
@@ -273,6 +279,7 @@ impl Hosted {
             return None;
         }
         self.object.enter(self.instance);
+        let _mark = Mark::new(&self.label, self.now.as_nanos());
         Some(action(&self.functions, self.host))
     }
 
@@ -304,6 +311,7 @@ impl Drop for Hosted {
     fn drop(&mut self) {
         if !self.host.is_null() {
             self.object.enter(self.instance);
+            let _mark = Mark::new(&self.label, self.now.as_nanos());
             // SAFETY: the host is not used again.
             unsafe { (self.functions.free)(self.host) };
         }
