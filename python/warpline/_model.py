@@ -1024,6 +1024,9 @@ class Host(Part):
         program: live, guest: The programs that run there.
         machine: guest: Its machine (one kernel), shared with all guests that name the same one. Default: a machine of
             its own with the host's name. Machines run in parallel; hosts on one machine need less memory.
+        kernel: guest: The Linux kernel of its machine: a version or a series ("6.12": the newest that is there), the
+            name of a kernel that was added with `warpline kernel`, or a file (a path with a slash, relative to the
+            scenario). Guests of one machine share it. Default: the machine's own, `linux.uml`.
         cc: guest: The kernel's congestion control for its connections: "bbr", "cubic", "reno", "vegas", or any other
             that the package has as tcp_NAME.ko. Default: the kernel's default, cubic.
         sysctl: guest: Kernel settings of this host, by their sysctl(8) names.
@@ -1036,28 +1039,33 @@ class Host(Part):
         cpu_share: guest: Share of one CPU core that its machine gets, above 0 and at most 1, whatever the dilation (a
             control group; not under the virtual clock, where a kernel's work takes no time). Guests of one machine
             share it. Default: no limit.
+        tsc: guest: What its programs read with the instructions `rdtsc` and `rdtscp`. Not under the virtual clock,
+            where it is "guest". Guests of one machine have the same. Default "machine".
         memory: guest: Memory of its machine; only what is used is taken. Files that programs write are in it, too.
             Guests of one machine share it. Default: what its hosts, its flows and the buffers in `sysctl` need.
-        send_buffer: stack:smoltcp, stack:object: Send buffer of each of the stack's sockets. Default: the stack's own.
-        receive_buffer: stack:smoltcp, stack:object: Receive buffer of each of the stack's sockets: the largest window
-            that it can offer. Default: the stack's own.
+        send_buffer: stack:smoltcp, stack:netstack, stack:object: Send buffer of each of the stack's sockets. Default:
+            the stack's own.
+        receive_buffer: stack:smoltcp, stack:netstack, stack:object: Receive buffer of each of the stack's sockets: the
+            largest window that it can offer. Default: the stack's own.
         library: stack:object: The shared object, which exports the functions of `warpline_stack.h`; relative to the
             scenario's directory.
     """
 
     KIND: ClassVar[str | None] = None
     name: str
-    endpoint: Literal["model", "live", "guest", "stack:smoltcp", "stack:lwip", "stack:object"] | None = None
+    endpoint: Literal["model", "live", "guest", "stack:smoltcp", "stack:lwip", "stack:netstack", "stack:object"] | None = None
     tcp: Tcp | Mapping[str, Any] | None = None
     address: Ipv4Address | None = None
     address6: Ipv6Address | None = None
     program: Sequence[Program | Mapping[str, Any]] | None = None
     machine: str | None = None
+    kernel: str | None = None
     cc: str | None = None
     sysctl: Mapping[str, str] | None = None
     forwards: bool | None = None
     tc: Sequence[str] | None = None
     cpu_share: Probability | None = None
+    tsc: Tsc | None = None
     memory: Size | None = None
     send_buffer: Size | None = None
     receive_buffer: Size | None = None
@@ -2594,6 +2602,7 @@ ProgramCommand: TypeAlias = str | Sequence[str]
 Readiness: TypeAlias = int | str | Ready | Mapping[str, Any]
 Expect: TypeAlias = int | str
 StopSignal: TypeAlias = Literal["TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL"]
+Tsc: TypeAlias = Literal["guest", "machine"]
 Pattern: TypeAlias = Literal["turns", "permutation", "all-to-all", "incast", "random"]
 Scheduler: TypeAlias = Literal["minrtt", "roundrobin", "redundant"]
 App: TypeAlias = (
@@ -2818,6 +2827,7 @@ __all__ = [
     "TraceJitter",
     "TraceLoss",
     "Transport",
+    "Tsc",
     "UniformDistribution",
     "UniformJitter",
     "Until",
