@@ -46,10 +46,9 @@ fn cases(scenario: &str, outcome: &RunOutcome) -> Vec<Case> {
     let live = summary.live.iter().flat_map(|live| &live.programs);
     let guests = summary.guests.iter().flat_map(|guests| &guests.programs);
     let programs: Vec<&ProgramRow> = live.chain(guests).collect();
-    let mut cases: Vec<Case> =
-        programs.iter().map(|row| program(&class, row, summary.info.simulated_s)).collect();
+    let mut cases: Vec<Case> = programs.iter().map(|row| program(&class, row, outcome)).collect();
     // Failures of programs are reported with the programs.
-    let own = |text: &&String| !programs.iter().any(|row| row.failure.as_ref() == Some(text));
+    let own = |text: &&String| !programs.iter().any(|row| row.failure.is_some() && is_of(row, text));
     let mut failures: Vec<String> = outcome.failures.iter().filter(own).cloned().collect();
     let broken = |broken: &Broken| match broken {
         Broken::Lag(why) | Broken::Port(why) | Broken::Guest(why) => why.clone(),
@@ -67,10 +66,23 @@ fn cases(scenario: &str, outcome: &RunOutcome) -> Vec<Case> {
     cases
 }
 
-fn program(class: &str, row: &ProgramRow, end: f64) -> Case {
+fn program(class: &str, row: &ProgramRow, outcome: &RunOutcome) -> Case {
+    let end = outcome.summary.info.simulated_s;
     let seconds = row.start_s.map_or(0.0, |start| row.end_s.unwrap_or(end) - start);
-    let name = format!("program {} of host {}", row.name, row.host);
-    Case { class: class.to_owned(), name, seconds, verdict: row.failure.clone().into() }
+    // The message of the run has the paths of files from here; that in the run directory has them from there.
+    let told = outcome.failures.iter().find(|text| is_of(row, text));
+    let failure = row.failure.as_ref().map(|failure| told.unwrap_or(failure).clone());
+    Case { class: class.to_owned(), name: title(row), seconds, verdict: failure.into() }
+}
+
+/// What a program is called, also at the beginning of messages about it.
+fn title(row: &ProgramRow) -> String {
+    format!("program {} of host {}", row.name, row.host)
+}
+
+/// Whether a message is about this program.
+fn is_of(row: &ProgramRow, message: &str) -> bool {
+    message.strip_prefix(&title(row)).is_some_and(|rest| rest.starts_with(' '))
 }
 
 /// The document. Characters that XML does not allow are left out.

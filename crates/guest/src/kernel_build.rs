@@ -394,10 +394,10 @@ mod tests {
             command.args(["-c", line]);
             command
         };
-        let mut counted = 0;
+        let counted = std::cell::Cell::new(0);
         let each = &mut |line: &str| {
-            counted += u32::from(line.starts_with("CC "));
-            Step::Compile(counted)
+            counted.set(counted.get() + u32::from(line.starts_with("CC ")));
+            Step::Compile(counted.get())
         };
         run("it", &mut shell("echo CC a; echo CC b"), &mut |_| true, each).unwrap();
         let told = run("it", &mut shell("seq 100; echo oh no >&2; exit 3"), &mut |_| true, each).unwrap_err();
@@ -405,7 +405,7 @@ mod tests {
             told.to_string().starts_with("it failed") && told.to_string().ends_with("    100\n    oh no"),
             "{told}"
         );
-        assert_eq!(counted, 2);
+        assert_eq!(counted.get(), 2);
         let told = run("it", &mut Command::new("/no/such/program"), &mut |_| true, each).unwrap_err();
         assert!(matches!(told, BuildError::Missing { .. }), "{told}");
         // All that it has started ends when it is stopped.

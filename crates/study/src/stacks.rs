@@ -22,14 +22,16 @@ const PATHS: [(&str, &str); 3] = [
         "jitter = { kind = \"uniform\", max = \"5ms\", reorder = true }\nreverse = { jitter = \"none\" }\n",
     ),
 ];
+/// What a guest with another kernel begins with, as a stack: "guest:6.12".
+pub const KERNEL: &str = "guest:";
 /// Longest run in seconds. Virtual time in which nothing happens costs nothing.
 const LONGEST: u32 = 1800;
 
 /// What is transferred between which stacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The stacks by the names of their endpoints, each with each.
-    pub stacks: Vec<&'static str>,
+    /// The stacks by the names of their endpoints, each with each; a guest with another kernel as "guest:6.12".
+    pub stacks: Vec<String>,
     /// Bytes of each transfer.
     pub bytes: u64,
     /// Seed of the losses and the reordering.
@@ -43,7 +45,7 @@ pub fn endpoints() -> impl Iterator<Item = &'static str> {
     let carries = |traffic: Traffic| matches!(traffic, Traffic::Model | Traffic::Stack | Traffic::Kernel);
     let all = Endpoint::ALL.iter().filter(move |about| carries(about.traffic)).map(|about| about.name);
     all.filter(|name| {
-        let plan = Plan { stacks: vec![name], bytes: 1, seed: 1, jobs: 1 };
+        let plan = Plan { stacks: vec![(*name).to_owned()], bytes: 1, seed: 1, jobs: 1 };
         jobs(&plan).first().is_some_and(|job| Scenario::from_toml(name, &scenario(job, &plan), &[]).is_ok())
     })
 }
@@ -52,9 +54,9 @@ pub fn endpoints() -> impl Iterator<Item = &'static str> {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// The stack that sends.
-    pub from: &'static str,
+    pub from: String,
     /// The stack that receives.
-    pub to: &'static str,
+    pub to: String,
     /// The path.
     pub path: &'static str,
     /// Goodput in bit/s, until the last byte was delivered; none if it was not.
@@ -97,23 +99,29 @@ pub enum MatrixError {
 }
 
 /// A run: from, to, path and the path's keys.
-type Job = (&'static str, &'static str, &'static str, &'static str);
+type Job<'a> = (&'a str, &'a str, &'static str, &'static str);
 
-fn jobs(plan: &Plan) -> Vec<Job> {
-    let pairs = plan.stacks.iter().flat_map(|&from| plan.stacks.iter().map(move |&to| (from, to)));
-    pairs.flat_map(|(from, to)| PATHS.map(|(path, keys)| (from, to, path, keys))).collect()
+fn jobs(plan: &Plan) -> Vec<Job<'_>> {
+    let pairs = plan.stacks.iter().flat_map(|from| plan.stacks.iter().map(move |to| (from, to)));
+    pairs.flat_map(|(from, to)| PATHS.map(|(path, keys)| (from.as_str(), to.as_str(), path, keys))).collect()
 }
 
-fn name((from, to, path, _): &Job) -> String {
-    let plain = |text: &str| text.replace("stack:", "").replace(" %", "").replace(' ', "-");
+fn name((from, to, path, _): &Job<'_>) -> String {
+    let plain = |text: &str| text.replace("stack:", "").replace(" %", "").replace([' ', ':', '/'], "-");
     format!("{}-{}-{}", plain(from), plain(to), plain(path))
 }
 
-fn scenario(job: &Job, plan: &Plan) -> String {
+fn scenario(job: &Job<'_>, plan: &Plan) -> String {
     let (from, to, _, keys) = job;
-    let host = |name: &str, endpoint: &str| match endpoint == Endpoint::ALL[0].name {
-        true => String::new(),
-        false => format!("\n[[host]]\nname = \"{name}\"\nendpoint = \"{endpoint}\"\n"),
+    let host = |name: &str, endpoint: &str| {
+        let (endpoint, kernel) = match endpoint.strip_prefix(KERNEL) {
+            Some(kernel) => ("guest", format!("kernel = \"{kernel}\"\n")),
+            None => (endpoint, String::new()),
+        };
+        match endpoint == Endpoint::ALL[0].name {
+            true => String::new(),
+            false => format!("\n[[host]]\nname = \"{name}\"\nendpoint = \"{endpoint}\"\n{kernel}"),
+        }
     };
     let Plan { bytes, seed, .. } = plan;
     format!(
@@ -142,7 +150,7 @@ pub fn transfers(
 ) -> Result<Matrix, MatrixError> {
     let all = jobs(plan);
     let done = Mutex::new(0usize);
-    let one = |job: &Job| -> Result<Row, MatrixError> {
+    let one = |job: &Job<'_>| -> Result<Row, MatrixError> {
         let row = transfer(job, plan, &|| observe(share(&done, all.len(), false), ""))?;
         observe(share(&done, all.len(), true), &name(job));
         Ok(row)
@@ -162,7 +170,7 @@ fn share(done: &Mutex<usize>, of: usize, ended: bool) -> f64 {
     *done as f64 / of.max(1) as f64
 }
 
-fn transfer(job: &Job, plan: &Plan, observe: &dyn Fn() -> Control) -> Result<Row, MatrixError> {
+fn transfer(job: &Job<'_>, plan: &Plan, observe: &dyn Fn() -> Control) -> Result<Row, MatrixError> {
     let (from, to, path, _) = *job;
     let name = name(job);
     let scenario = Scenario::from_toml(&name, &scenario(job, plan), &[])?;
@@ -179,8 +187,8 @@ fn transfer(job: &Job, plan: &Plan, observe: &dyn Fn() -> Control) -> Result<Row
         .or_else(|| outcome.failures.first().cloned())
         .or_else(|| (!complete).then(|| "not all was delivered".to_owned()));
     Ok(Row {
-        from,
-        to,
+        from: from.to_owned(),
+        to: to.to_owned(),
         path,
         goodput_bps: flow.filter(|_| complete).map(|flow| flow.goodput_bps),
         retransmitted_packets: flow.map_or(0, |flow| flow.retransmitted_packets),
@@ -202,7 +210,7 @@ impl Matrix {
         );
         for (path, _) in PATHS {
             let own = || self.rows.iter().filter(move |row| row.path == path);
-            let mut senders: Vec<&str> = own().map(|row| row.from).collect();
+            let mut senders: Vec<&str> = own().map(|row| row.from.as_str()).collect();
             senders.dedup();
             let _ = write!(text, "\n| {path} |");
             for to in &senders {
@@ -211,7 +219,7 @@ impl Matrix {
             let _ = write!(text, "\n|---|{}\n", "--:|".repeat(senders.len()));
             for from in &senders {
                 let _ = write!(text, "| {from} |");
-                for row in own().filter(|row| row.from == *from) {
+                for row in own().filter(|row| row.from == **from) {
                     let _ = match (&row.failure, row.goodput_bps) {
                         (None, Some(bps)) => {
                             write!(text, " {:.2} ({}) |", bps / 1e6, row.retransmitted_packets)

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use clap::builder::PossibleValuesParser;
 use warpline_net::Control;
-use warpline_study::stacks::{MatrixError, Plan, endpoints, scenarios, transfers};
+use warpline_study::stacks::{KERNEL, MatrixError, Plan, endpoints, scenarios, transfers};
 
 use super::write_scenarios;
 use crate::bar::Steps;
@@ -18,11 +17,13 @@ with packets that overtake each other by up to 5 ms. Every byte that a stack of
 this process receives is held against what was sent.
 
 Guests need Debian's package user-mode-linux; name other stacks to leave them out.
+\"guest:6.12\" is a guest with that kernel (warpline kernel list).
 
 Examples:
   warpline study stacks
   warpline study stacks model stack:smoltcp --bytes 1000000
   warpline study stacks --markdown > stacks.md
+  warpline study stacks guest guest:6.12 stack:lwip
   A scenario behind a figure, to run it and look at the packets:
     warpline study stacks --scenarios cells
     warpline run cells/smoltcp-model-clean.toml";
@@ -33,8 +34,8 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Only these stacks
-    #[arg(value_name = "STACK", value_parser = PossibleValuesParser::new(endpoints()))]
+    /// Only these stacks; a guest with another kernel as guest:KERNEL
+    #[arg(value_name = "STACK", value_parser = stack)]
     stacks: Vec<String>,
 
     /// Bytes of each transfer
@@ -62,10 +63,19 @@ pub(crate) struct Args {
     scenarios: Option<PathBuf>,
 }
 
+/// The name of a stack.
+fn stack(text: &str) -> Result<String, String> {
+    if endpoints().any(|name| name == text) || text.strip_prefix(KERNEL).is_some_and(|kernel| !kernel.is_empty()) {
+        return Ok(text.to_owned());
+    }
+    let names: Vec<&str> = endpoints().collect();
+    Err(format!("no such stack; there are: {}, and {KERNEL}KERNEL for a guest with another kernel", names.join(", ")))
+}
+
 pub(super) fn execute(args: &Args) -> Result<Code, Failure> {
-    let chosen = |name: &&str| args.stacks.is_empty() || args.stacks.iter().any(|own| own == name);
+    let all = || endpoints().map(str::to_owned).collect();
     let plan = Plan {
-        stacks: endpoints().filter(chosen).collect(),
+        stacks: if args.stacks.is_empty() { all() } else { args.stacks.clone() },
         bytes: args.bytes,
         seed: args.seed,
         jobs: args.jobs.unwrap_or(0).into(),
