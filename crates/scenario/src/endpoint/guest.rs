@@ -104,8 +104,10 @@ impl Kind for Guest {
         if let Some(own) = &self.kernel {
             let differs = beside().find(|(_, guest)| guest.kernel.as_ref().is_some_and(|other| other != own));
             if let Some((other, _)) = differs {
-                let message =
-                    format!("`{}` and `{}` are on one machine, with different kernels", host.name, other.name);
+                let message = format!(
+                    "`{}` and `{}` are on one machine, with different kernels",
+                    host.name, other.name
+                );
                 let help = "a machine has one kernel: give them machines of their own, or the same `kernel`";
                 check.error(&at("kernel"), message, help);
             }
@@ -116,8 +118,10 @@ impl Kind for Guest {
                 let help = "leave it out, or use [clock] mode = \"real\" or \"dilated\": under the virtual clock nothing in a guest sees the machine's time";
                 check.error(&at("tsc"), "`tsc = \"machine\"` is for the real and the dilated clock", help);
             } else if let Some((other, _)) = differs {
-                let message =
-                    format!("`{}` and `{}` are on one machine, with different counters", host.name, other.name);
+                let message = format!(
+                    "`{}` and `{}` are on one machine, with different counters",
+                    host.name, other.name
+                );
                 let help = "guests of one machine share its processor: give `tsc` at one of them, or the same at all";
                 check.error(&at("tsc"), message, help);
             }

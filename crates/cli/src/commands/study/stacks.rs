@@ -65,11 +65,16 @@ pub(crate) struct Args {
 
 /// The name of a stack.
 fn stack(text: &str) -> Result<String, String> {
-    if endpoints().any(|name| name == text) || text.strip_prefix(KERNEL).is_some_and(|kernel| !kernel.is_empty()) {
+    if endpoints().any(|name| name == text)
+        || text.strip_prefix(KERNEL).is_some_and(|kernel| !kernel.is_empty())
+    {
         return Ok(text.to_owned());
     }
     let names: Vec<&str> = endpoints().collect();
-    Err(format!("no such stack; there are: {}, and {KERNEL}KERNEL for a guest with another kernel", names.join(", ")))
+    Err(format!(
+        "no such stack; there are: {}, and {KERNEL}KERNEL for a guest with another kernel",
+        names.join(", ")
+    ))
 }
 
 pub(super) fn execute(args: &Args) -> Result<Code, Failure> {
