@@ -86,7 +86,7 @@ extern "C" fn on_crash(signal: c_int, _info: *const libc::siginfo_t, _context: *
     let mut text = Text { bytes: [0; 512], len: 0 };
     let (whole, part) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
     let _ =
-        write!(text, "error: the stack of {label} has crashed at {whole}.{part:09} s of the run: {what}\n");
+        writeln!(text, "error: the stack of {label} has crashed at {whole}.{part:09} s of the run: {what}");
     // SAFETY: these two are among the calls that a handler may make.
     unsafe {
         libc::write(libc::STDERR_FILENO, text.bytes.as_ptr().cast(), text.len);
