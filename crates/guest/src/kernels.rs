@@ -29,6 +29,9 @@ pub struct About {
     pub modules: Option<PathBuf>,
 }
 
+/// The name of a kernel, and the kernel, or why it cannot be used.
+pub type Listed = (String, Result<Kernel, GuestError>);
+
 /// The directory of kernels.
 #[derive(Clone, Debug)]
 pub struct Kernels {
@@ -61,7 +64,7 @@ impl Kernels {
     ///
     /// # Errors
     /// If the directory is there and cannot be read.
-    pub fn list(&self) -> Result<Vec<(String, Result<Kernel, GuestError>)>, GuestError> {
+    pub fn list(&self) -> Result<Vec<Listed>, GuestError> {
         let doing = || format!("read the directory of kernels {}", self.directory.display());
         let entries = match fs::read_dir(&self.directory) {
             Ok(entries) => entries,
