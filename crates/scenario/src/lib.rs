@@ -93,7 +93,7 @@ pub use cc::Cc;
 pub use changes::changed_keys;
 pub use component::Written;
 pub use diagnostics::{Diagnostic, Diagnostics, Location};
-pub use endpoint::{Endpoint, Traffic};
+pub use endpoint::{Endpoint, Protocol, Traffic};
 pub use expand::{Arrival, Expanded, FlowSpec, LinkKind, LinkSpec, Links, RouteSet, Speed, SubflowOf};
 pub use flow::{Flow, FlowRecordKind, Transport};
 pub use host::Host;

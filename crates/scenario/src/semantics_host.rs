@@ -5,13 +5,16 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use warpline_core::NodeId;
+use warpline_core::parameter::Choice as _;
 
 use super::Expect;
+use super::Scenario;
 use super::application::{App, Application};
+use super::cc::Cc;
 use super::checker::Check;
 use super::diagnostics::spelling_help;
 use super::document::{Step, entry, key};
-use super::endpoint::{About, Endpoint, Traffic};
+use super::endpoint::{About, Endpoint, Protocol, Traffic};
 use super::expand::Expanded;
 use super::flow::{Flow, Transport};
 use super::host::Host;
@@ -167,6 +170,12 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
         let flow = &scenario.flow[spec.entry];
         let (from, to) = (&expanded.nodes[spec.from], &expanded.nodes[spec.to]);
         let app = flow.app.name();
+        if let Some((name, message, help)) = protocols(scenario, [from, to]) {
+            if reported.insert(spec.entry) {
+                check.error(&entry("flow", spec.entry, &[name]), message, help);
+            }
+            continue;
+        }
         let kernel = |node: &str| scenario.traffic(node) == Traffic::Kernel;
         let guests = (kernel(from), kernel(to));
         if flow.app == App::Request && guests != (true, true) {
@@ -307,8 +316,11 @@ fn stacks(check: &Check<'_>, flow: &Flow, ends: [&str; 2]) -> Option<(&'static s
     let host = hosts.iter().flatten().next()?;
     let (app, kind) = (flow.app.name(), host.endpoint.about().name);
     if flow.transport() == Transport::Udp {
-        let message =
-            format!("`{}` is a stack, which carries TCP only, and app = \"{app}\" runs over UDP", host.name);
+        let carries = host.endpoint.about().protocol.name();
+        let message = format!(
+            "`{}` is a stack, which carries {carries} only, and app = \"{app}\" runs over UDP",
+            host.name
+        );
         let help = "transport = \"tcp\" where the app allows it, or endpoint = \"model\"";
         return Some(("app", message, help.to_owned()));
     }
@@ -325,13 +337,35 @@ fn stacks(check: &Check<'_>, flow: &Flow, ends: [&str; 2]) -> Option<(&'static s
         let message = format!("`{name}` is for model hosts, and `{}` is a stack", ends[0]);
         return Some((name, message, format!("leave it out; see the keys of endpoint = \"{kind}\"")));
     }
-    let known = hosts[0]?.endpoint.congestion_controls()?;
-    let cc = flow.cc.as_ref()?.name();
-    if known.contains(&cc) {
-        return None;
+    let sender = &hosts[0]?.endpoint;
+    let (known, cc) = (sender.congestion_controls()?, flow.cc.as_ref()?);
+    let name = cc.name();
+    if !known.contains(&name) {
+        let message = format!("{kind} has no congestion control `{name}`");
+        return Some(("cc", message, format!("allowed: {}", known.join(", "))));
     }
-    let message = format!("{kind} has no congestion control `{cc}`");
-    Some(("cc", message, format!("allowed: {}", known.join(", "))))
+    let is_given = matches!(cc, Cc::BuiltIn(algorithm) if !algorithm.given().is_empty());
+    (is_given && !sender.has_parameters()).then(|| {
+        let message = format!("`{name}` of {kind} has no parameters");
+        ("cc", message, format!("cc = \"{name}\""))
+    })
+}
+
+/// Checks that both ends of a flow speak the same protocol. `ends` are the names of its nodes.
+fn protocols(scenario: &Scenario, ends: [&str; 2]) -> Option<(&'static str, String, String)> {
+    let [from, to] = ends.map(|node| {
+        let host = scenario.host.iter().find(|host| host.name == node);
+        host.map_or(Protocol::Tcp, |host| host.endpoint.about().protocol)
+    });
+    (from != to).then(|| {
+        let [from, to] = [from.name(), to.name()];
+        let message = format!(
+            "`{}` speaks {from} and `{}` speaks {to}: no flow can go between them",
+            ends[0], ends[1]
+        );
+        let quic = Endpoint::list(|about| about.protocol == Protocol::Quic);
+        ("to", message, format!("at both ends or at none of them: endpoint = {quic}, which speaks QUIC"))
+    })
 }
 
 /// Checks a flow between simulated hosts.

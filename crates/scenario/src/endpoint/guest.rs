@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{About, Kind, Real, Traffic};
+use super::{About, Kind, Protocol, Real, Traffic};
 use crate::ClockMode;
 use crate::checker::Check;
 use crate::document::entry;
@@ -84,6 +84,7 @@ impl Kind for Guest {
         clocks: &[ClockMode::Virtual, ClockMode::Real, ClockMode::Dilated],
         why: "",
         traffic: Traffic::Kernel,
+        protocol: Protocol::Tcp,
         needs: "Linux on x86-64, the package user-mode-linux",
     };
 

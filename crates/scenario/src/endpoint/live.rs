@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{About, Kind, Real, Traffic};
+use super::{About, Kind, Protocol, Real, Traffic};
 use crate::ClockMode;
 use crate::checker::Check;
 use crate::semantics_program::program_path;
@@ -24,6 +24,7 @@ impl Kind for Live {
         clocks: &[ClockMode::Real, ClockMode::Dilated],
         why: "its programs run in real time",
         traffic: Traffic::Programs,
+        protocol: Protocol::Tcp,
         needs: "Linux",
     };
 

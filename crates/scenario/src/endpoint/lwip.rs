@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{About, Kind, Traffic};
+use super::{About, Kind, Protocol, Traffic};
 use crate::ClockMode;
 
 /// The keys of a host with `endpoint = "stack:lwip"`: none. Its buffers are fixed when it is built.
@@ -17,6 +17,7 @@ impl Kind for Lwip {
         clocks: &[ClockMode::Virtual, ClockMode::Real, ClockMode::Dilated],
         why: "",
         traffic: Traffic::Stack,
+        protocol: Protocol::Tcp,
         needs: "Linux, `make stacks`",
     };
 

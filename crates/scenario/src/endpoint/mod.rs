@@ -2,6 +2,7 @@
 //! checked. `warpline_lab` runs them.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
 
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::{DeserializeOwned, Error as _};
@@ -12,6 +13,7 @@ use super::ClockMode;
 use super::address::Address;
 use super::application::Application;
 use super::checker::Check;
+use super::document::entry;
 use super::program::Program;
 use super::quantity::Size;
 use super::tcp::TcpOptions;
@@ -29,8 +31,29 @@ pub struct About {
     pub why: &'static str,
     /// What generates the traffic of flows that end there.
     pub traffic: Traffic,
+    /// What the connections of those flows speak.
+    pub protocol: Protocol,
     /// What it needs of the machine that runs it.
     pub needs: &'static str,
+}
+
+/// The protocol of a host's connections. Both ends of a flow need the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// QUIC, which is carried in UDP datagrams.
+    Quic,
+}
+
+impl Protocol {
+    /// Its name in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Tcp => "TCP",
+            Protocol::Quic => "QUIC",
+        }
+    }
 }
 
 /// What generates the traffic of a `[[flow]]` at a host.
@@ -53,10 +76,13 @@ impl Traffic {
         matches!(self, Traffic::Programs | Traffic::Kernel)
     }
 
-    fn describe(self) -> String {
+    fn describe(self, protocol: Protocol) -> String {
         let programs = "to and from its programs, at a `port`";
         match self {
             Traffic::Model => "any `app`, by the TCP model".to_owned(),
+            Traffic::Stack if protocol == Protocol::Quic => {
+                "any `app` over TCP; they go over QUIC, to a host that speaks it, too".to_owned()
+            }
             Traffic::Stack => "any `app` over TCP, by its own code".to_owned(),
             Traffic::Programs => programs.to_owned(),
             Traffic::Kernel => {
@@ -95,6 +121,22 @@ pub struct Buffers {
     pub receive_buffer: Option<Size>,
 }
 
+impl Buffers {
+    /// Allowed sizes in bytes: up to the largest window of TCP (RFC 7323 section 2.3).
+    const SIZES: RangeInclusive<u64> = 1..=1 << 30;
+
+    /// Reports sizes beyond what the stack called `name` takes in the entry `[[host]]` of index `number`.
+    fn check(&self, check: &mut Check<'_>, number: usize, name: &str) {
+        for (key, size) in [("send_buffer", self.send_buffer), ("receive_buffer", self.receive_buffer)] {
+            if size.is_some_and(|size| !Buffers::SIZES.contains(&size.0.0)) {
+                let message = format!("`{key}` is out of range");
+                let help = format!("{name} takes 1B to 1GiB");
+                check.error(&entry("host", number, &[key]), message, &help);
+            }
+        }
+    }
+}
+
 /// A kind of endpoint; implemented in its file.
 pub(crate) trait Kind: Default + Serialize + DeserializeOwned + JsonSchema {
     /// What holds for all endpoints of this kind.
@@ -113,6 +155,11 @@ pub(crate) trait Kind: Default + Serialize + DeserializeOwned + JsonSchema {
     /// The names of its congestion controls, its default first, if it is a transport stack in this process.
     fn congestion_controls(&self) -> Option<&'static [&'static str]> {
         None
+    }
+
+    /// Whether those congestion controls are Warpline's own, which have parameters.
+    fn has_parameters(&self) -> bool {
+        false
     }
 
     /// Reports errors in the entry `[[host]]` of index `number`, which is of this kind. Types, ranges of plain numbers and the clock have
@@ -165,6 +212,13 @@ macro_rules! endpoints {
                 }
             }
 
+            /// Whether those congestion controls are Warpline's own, which have parameters.
+            pub fn has_parameters(&self) -> bool {
+                match self {
+                    $(Endpoint::$kind(own) => own.has_parameters(),)+
+                }
+            }
+
             pub(crate) fn check(&self, check: &mut Check<'_>, number: usize) {
                 match self {
                     $(Endpoint::$kind(own) => own.check(check, number),)+
@@ -208,6 +262,7 @@ macro_rules! endpoints {
 }
 
 pub use guest::Tsc;
+pub use quinn::Controls;
 
 // To add a kind, add its file and one line here. The first is the default.
 endpoints! {
@@ -218,6 +273,7 @@ endpoints! {
     lwip::Lwip,
     netstack::Netstack,
     object::Object,
+    quinn::Quinn,
 }
 
 impl Endpoint {
@@ -241,10 +297,10 @@ impl Endpoint {
         let mut text =
             "| `endpoint` | what it is | clocks | real programs | flows | needs |\n| --- | --- | --- | --- | --- | --- |\n"
                 .to_owned();
-        for About { name, what, clocks, traffic, needs, .. } in Endpoint::ALL {
+        for About { name, what, clocks, traffic, protocol, needs, .. } in Endpoint::ALL {
             let clocks: Vec<&str> = clocks.iter().map(|clock| clock.name()).collect();
             let programs = if traffic.has_programs() { "yes" } else { "no" };
-            let (clocks, flows) = (clocks.join(", "), traffic.describe());
+            let (clocks, flows) = (clocks.join(", "), traffic.describe(*protocol));
             text.push_str(&format!(
                 "| `\"{name}\"` | {what} | {clocks} | {programs} | {flows} | {needs} |\n"
             ));

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{About, Kind, Traffic};
+use super::{About, Kind, Protocol, Traffic};
 use crate::ClockMode;
 use crate::tcp::TcpOptions;
 
@@ -23,6 +23,7 @@ impl Kind for Model {
         clocks: &[ClockMode::Virtual, ClockMode::Real, ClockMode::Dilated],
         why: "",
         traffic: Traffic::Model,
+        protocol: Protocol::Tcp,
         needs: "nothing",
     };
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{About, Buffers, Kind, Traffic};
+use super::{About, Buffers, Kind, Protocol, Traffic};
 use crate::ClockMode;
 
 /// The keys of a host with `endpoint = "stack:netstack"`.
@@ -21,6 +21,7 @@ impl Kind for Netstack {
         clocks: &[ClockMode::Virtual, ClockMode::Real, ClockMode::Dilated],
         why: "",
         traffic: Traffic::Stack,
+        protocol: Protocol::Tcp,
         needs: "Linux, `make stacks` with Go",
     };
 

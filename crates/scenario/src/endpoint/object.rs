@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{About, Buffers, Kind, Traffic};
+use super::{About, Buffers, Kind, Protocol, Traffic};
 use crate::ClockMode;
 use crate::checker::Check;
 use crate::document::entry;
@@ -27,6 +27,7 @@ impl Kind for Object {
         clocks: &[ClockMode::Virtual, ClockMode::Real, ClockMode::Dilated],
         why: "",
         traffic: Traffic::Stack,
+        protocol: Protocol::Tcp,
         needs: "Linux",
     };
 

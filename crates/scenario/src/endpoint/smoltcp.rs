@@ -3,13 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{About, Buffers, Kind, Traffic};
+use super::{About, Buffers, Kind, Protocol, Traffic};
 use crate::ClockMode;
 use crate::checker::Check;
-use crate::document::entry;
-
-/// Allowed sizes of a buffer in bytes: up to the largest window of TCP (RFC 7323 section 2.3).
-const BUFFERS: std::ops::RangeInclusive<u64> = 1..=1 << 30;
 
 /// The keys of a host with `endpoint = "stack:smoltcp"`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -26,6 +22,7 @@ impl Kind for Smoltcp {
         clocks: &[ClockMode::Virtual, ClockMode::Real, ClockMode::Dilated],
         why: "",
         traffic: Traffic::Stack,
+        protocol: Protocol::Tcp,
         needs: "Linux",
     };
 
@@ -34,12 +31,6 @@ impl Kind for Smoltcp {
     }
 
     fn check(&self, check: &mut Check<'_>, number: usize) {
-        let Buffers { send_buffer, receive_buffer } = self.buffers;
-        for (name, size) in [("send_buffer", send_buffer), ("receive_buffer", receive_buffer)] {
-            if size.is_some_and(|size| !BUFFERS.contains(&size.0.0)) {
-                let message = format!("`{name}` is out of range");
-                check.error(&entry("host", number, &[name]), message, "smoltcp takes 1B to 1GiB");
-            }
-        }
+        self.buffers.check(check, number, "smoltcp");
     }
 }

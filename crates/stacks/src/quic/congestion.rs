@@ -31,13 +31,19 @@ const INITIAL_SEGMENTS: u64 = 10;
 pub struct Factory {
     algorithm: Algorithm,
     jitter: TimeDelta,
+    seed: u64,
 }
 
 impl Factory {
     /// For connections that use `algorithm`. Of an RTT's excess over the smallest RTT, the first `jitter` is attributed to the scheduling of
     /// the two programs and not to a queue.
     pub const fn new(algorithm: Algorithm, jitter: TimeDelta) -> Self {
-        Factory { algorithm, jitter }
+        Factory { algorithm, jitter, seed: 0 }
+    }
+
+    /// The same, with the seed of what an algorithm draws.
+    pub const fn seeded(self, seed: u64) -> Self {
+        Factory { seed, ..self }
     }
 }
 
@@ -56,14 +62,14 @@ struct Bridge(Arc<Shared>);
 
 /// One connection's congestion control, which the connection and its [`Keeper`](super::Keeper) share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(crate) struct Shared {
     state: Mutex<State>,
     /// Notified when the gate shuts, or opens at another time.
     pub(super) changed: Notify,
 }
 
 impl Shared {
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         // Its state is consistent after every call, so a panic elsewhere need not stop sending.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -98,7 +104,7 @@ pub(super) fn shared(connection: &quinn::Connection) -> Option<Arc<Shared>> {
 }
 
 /// The shared state of quinn's controller, if it is ours.
-pub(super) fn within(controller: Box<dyn QuinnController>) -> Option<Arc<Shared>> {
+pub(crate) fn within(controller: Box<dyn QuinnController>) -> Option<Arc<Shared>> {
     controller.into_any().downcast::<Bridge>().ok().map(|bridge| bridge.0)
 }
 
@@ -120,7 +126,7 @@ struct Batch {
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(crate) struct State {
     cc: Controller,
     jitter: TimeDelta,
     epoch: Instant,
@@ -151,7 +157,7 @@ impl State {
             mss,
             initial_window: INITIAL_SEGMENTS * mss,
             initial_ssthresh: u64::MAX,
-            seed: 0,
+            seed: factory.seed,
             saved: None,
         };
         State {
@@ -366,13 +372,13 @@ impl State {
     }
 
     /// When to open the gate, if it is shut.
-    pub(super) fn opens_at(&self) -> Option<Instant> {
+    pub(crate) fn opens_at(&self) -> Option<Instant> {
         let at = self.gate.opens_at()?;
         self.epoch.checked_add(std::time::Duration::from_nanos(at.as_nanos()))
     }
 
     /// Opens the gate if its time has come.
-    pub(super) fn open(&mut self, now: Instant) -> bool {
+    pub(crate) fn open(&mut self, now: Instant) -> bool {
         let now = self.time(now);
         self.gate.open(now)
     }
@@ -505,7 +511,7 @@ mod tests {
             [("reno", 0.5), ("cubic", 0.7), ("dctcp:initial_alpha=0", 0.5), ("prague", 0.5)]
         {
             let algorithm: Algorithm = name.parse().unwrap_or_else(|error| panic!("{error}"));
-            let factory = Factory { algorithm, jitter: TimeDelta::ZERO };
+            let factory = Factory::new(algorithm, TimeDelta::ZERO);
             let mut state = State::new(&factory, Instant::now(), 1200);
             let before = state.cc.cwnd();
             state.in_flight = before;

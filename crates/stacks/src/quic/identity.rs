@@ -29,6 +29,10 @@ const PREFIX: &str = "ed25519:";
 /// SubjectPublicKeyInfo of an Ed25519 key (RFC 8410), up to the key's 32 bytes.
 const SPKI_HEAD: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
+/// PKCS#8 of an Ed25519 key (RFC 8410 section 7), up to the secret's 32 bytes.
+const PKCS8_HEAD: [u8; 16] =
+    [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
+
 /// Why a key or a list of keys cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
@@ -144,6 +148,11 @@ impl Identity {
     /// If the system has no randomness.
     pub fn generate() -> Result<Self, KeyError> {
         Self::from_pkcs8(Self::fresh()?.as_ref()).ok_or(KeyError::Random)
+    }
+
+    /// The key pair of a secret, for hosts of a simulated network. None if the cryptographic library refuses it.
+    pub(crate) fn of_secret(secret: &[u8; 32]) -> Option<Self> {
+        Self::from_pkcs8(&[&PKCS8_HEAD[..], secret].concat())
     }
 
     fn fresh() -> Result<ring::pkcs8::Document, KeyError> {

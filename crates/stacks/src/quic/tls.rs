@@ -142,7 +142,15 @@ fn shown(identity: &Identity) -> Arc<CertifiedKey> {
 /// # Errors
 /// If the TLS library fails.
 pub fn client(identity: &Identity, trust: &Trust) -> Result<ClientConfig, Error> {
-    let provider = Arc::new(provider::default_provider());
+    client_by(identity, trust, Arc::new(provider::default_provider()))
+}
+
+/// The same with the cryptography, and the random numbers, of `provider`.
+pub(crate) fn client_by(
+    identity: &Identity,
+    trust: &Trust,
+    provider: Arc<CryptoProvider>,
+) -> Result<ClientConfig, Error> {
     let pinned = Arc::new(Pinned { trust: trust.clone(), provider: provider.clone() });
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
@@ -160,7 +168,15 @@ pub fn client(identity: &Identity, trust: &Trust) -> Result<ClientConfig, Error>
 /// # Errors
 /// If the TLS library fails.
 pub fn server(identity: &Identity, trust: &Trust) -> Result<ServerConfig, Error> {
-    let provider = Arc::new(provider::default_provider());
+    server_by(identity, trust, Arc::new(provider::default_provider()))
+}
+
+/// The same with the cryptography, and the random numbers, of `provider`.
+pub(crate) fn server_by(
+    identity: &Identity,
+    trust: &Trust,
+    provider: Arc<CryptoProvider>,
+) -> Result<ServerConfig, Error> {
     let pinned = Arc::new(Pinned { trust: trust.clone(), provider: provider.clone() });
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?

@@ -9,7 +9,7 @@ use warpline_scenario::{Endpoint, Size};
 
 #[cfg(target_os = "linux")]
 use super::object::{Hosted, Objects};
-use super::{Stack, StackConfig, smoltcp};
+use super::{Stack, StackConfig, quinn, smoltcp};
 
 /// The environment variable that names the directory of built stacks.
 const DIRECTORY: &str = "WARPLINE_STACKS";
@@ -60,6 +60,7 @@ impl Builder {
         // A new stack is one line here.
         Ok(Some(match endpoint {
             Endpoint::Smoltcp(keys) => Box::new(smoltcp::Smoltcp::new(place.with(keys.buffers))?),
+            Endpoint::Quinn(keys) => Box::new(quinn::Quinn::new(place.with(keys.buffers), keys)?),
             #[cfg(target_os = "linux")]
             Endpoint::Lwip(_) => {
                 Box::new(Hosted::new(&mut self.objects, &built("lwip")?, place.with(none), known)?)

@@ -15,6 +15,8 @@ pub mod crash;
 pub mod globaliser;
 #[cfg(target_os = "linux")]
 mod object;
+mod ports;
+pub mod quinn;
 pub mod smoltcp;
 
 pub use build::{Builder, Place};
@@ -128,6 +130,8 @@ pub struct SocketInfo {
     pub srtt: Option<TimeDelta>,
     /// Bytes in flight.
     pub in_flight: Option<u64>,
+    /// Packets that it has taken for lost, and whose content it sends again; none where its packets themselves show what is sent again.
+    pub lost: Option<u64>,
 }
 
 /// A transport stack that is a host. The module says how it is driven.

@@ -459,6 +459,7 @@ impl Stack for Hosted {
             ssthresh: known(info.ssthresh),
             srtt: known(info.srtt).map(TimeDelta::from_nanos),
             in_flight: known(info.in_flight),
+            lost: None,
         })
     }
 

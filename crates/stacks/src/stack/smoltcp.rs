@@ -24,7 +24,9 @@ use ::smoltcp::time::Instant;
 use ::smoltcp::wire::{HardwareAddress, IpCidr, IpProtocol, IpVersion, Ipv4Packet, Ipv6Packet, TcpPacket};
 use warpline_core::{Stream, TimeDelta, Timestamp};
 
-use super::{Event, Outcome, SocketError, SocketId, SocketInfo, SocketOptions, Stack, StackConfig};
+use super::{
+    Event, Outcome, SocketError, SocketId, SocketInfo, SocketOptions, Stack, StackConfig, ports,
+};
 
 /// How long an other end may be silent while something is outstanding: the five minutes of RFC 9293 section 3.9.1.1.
 pub const USER_TIMEOUT: TimeDelta = TimeDelta::from_secs(300);
@@ -40,9 +42,6 @@ const BUFFERS: std::ops::RangeInclusive<u64> = 1..=1 << 30;
 
 /// Its congestion controls, its default first.
 const CONGESTION_CONTROLS: &[&str] = &["cubic", "reno"];
-
-/// The first of the ports that are chosen for connections (RFC 6335 section 6), and their number.
-const PORTS: (u16, u16) = (49_152, 16_384);
 
 /// This end and the other end of a connection.
 type Ends = (SocketAddr, SocketAddr);
@@ -583,12 +582,10 @@ impl Stack for Smoltcp {
         let family = if remote.is_ipv4() { "IPv4" } else { "IPv6" };
         let address = self.addresses.iter().find(|address| address.is_ipv4() == remote.is_ipv4());
         let address = *address.ok_or(SocketError::NoAddress(family))?;
-        let (first, number) = PORTS;
-        let start = self.stream.below(u64::from(number)) as u16;
-        let here = (0..number)
-            .map(|step| SocketAddr::new(address, first + (start + step) % number))
-            .find(|here| !self.by_ends.contains_key(&(*here, remote)))
-            .ok_or(SocketError::Ports(remote))?;
+        let by_ends = &self.by_ends;
+        let free = |port: &u16| !by_ends.contains_key(&(SocketAddr::new(address, *port), remote));
+        let port = ports::choose(&mut self.stream, free).ok_or(SocketError::Ports(remote))?;
+        let here = SocketAddr::new(address, port);
         let refused = |error| SocketError::Other(format!("cannot connect to {remote}: {error}"));
         socket.connect(self.interface.context(), remote, here).map_err(refused)?;
         let mut set = SocketSet::new(Vec::with_capacity(1));
