@@ -1043,17 +1043,19 @@ class Host(Part):
             where it is "guest". Guests of one machine have the same. Default "machine".
         memory: guest: Memory of its machine; only what is used is taken. Files that programs write are in it, too.
             Guests of one machine share it. Default: what its hosts, its flows and the buffers in `sysctl` need.
-        send_buffer: stack:smoltcp, stack:netstack, stack:object: Send buffer of each of the stack's sockets. Default:
-            the stack's own.
-        receive_buffer: stack:smoltcp, stack:netstack, stack:object: Receive buffer of each of the stack's sockets: the
-            largest window that it can offer. Default: the stack's own.
+        send_buffer: stack:smoltcp, stack:netstack, stack:object, stack:quinn: Send buffer of each of the stack's
+            sockets. Default: the stack's own.
+        receive_buffer: stack:smoltcp, stack:netstack, stack:object, stack:quinn: Receive buffer of each of the stack's
+            sockets: the largest window that it can offer. Default: the stack's own.
         library: stack:object: The shared object, which exports the functions of `warpline_stack.h`; relative to the
             scenario's directory.
+        congestion_controls: stack:quinn: Whose congestion controls `cc` of a flow from this host names. Default quinn.
+        initial_window: stack:quinn: Initial window of quinn's congestion controls. Default: 12000B; for bbr 240000B.
     """
 
     KIND: ClassVar[str | None] = None
     name: str
-    endpoint: Literal["model", "live", "guest", "stack:smoltcp", "stack:lwip", "stack:netstack", "stack:object"] | None = None
+    endpoint: Literal["model", "live", "guest", "stack:smoltcp", "stack:lwip", "stack:netstack", "stack:object", "stack:quinn"] | None = None
     tcp: Tcp | Mapping[str, Any] | None = None
     address: Ipv4Address | None = None
     address6: Ipv6Address | None = None
@@ -1070,6 +1072,8 @@ class Host(Part):
     send_buffer: Size | None = None
     receive_buffer: Size | None = None
     library: str | None = None
+    congestion_controls: Controls | None = None
+    initial_window: Size | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -2603,6 +2607,7 @@ Readiness: TypeAlias = int | str | Ready | Mapping[str, Any]
 Expect: TypeAlias = int | str
 StopSignal: TypeAlias = Literal["TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL"]
 Tsc: TypeAlias = Literal["guest", "machine"]
+Controls: TypeAlias = Literal["quinn", "warpline"]
 Pattern: TypeAlias = Literal["turns", "permutation", "all-to-all", "incast", "random"]
 Scheduler: TypeAlias = Literal["minrtt", "roundrobin", "redundant"]
 App: TypeAlias = (
@@ -2712,6 +2717,7 @@ __all__ = [
     "Codel",
     "Compound",
     "ConstantDistribution",
+    "Controls",
     "CorrelatedLoss",
     "Correlation",
     "Cubic",

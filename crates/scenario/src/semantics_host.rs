@@ -359,10 +359,8 @@ fn protocols(scenario: &Scenario, ends: [&str; 2]) -> Option<(&'static str, Stri
     });
     (from != to).then(|| {
         let [from, to] = [from.name(), to.name()];
-        let message = format!(
-            "`{}` speaks {from} and `{}` speaks {to}: no flow can go between them",
-            ends[0], ends[1]
-        );
+        let message =
+            format!("`{}` speaks {from} and `{}` speaks {to}: no flow can go between them", ends[0], ends[1]);
         let quic = Endpoint::list(|about| about.protocol == Protocol::Quic);
         ("to", message, format!("at both ends or at none of them: endpoint = {quic}, which speaks QUIC"))
     })

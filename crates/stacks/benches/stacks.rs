@@ -38,6 +38,7 @@ mod linux {
             Endpoint::Smoltcp(Default::default()),
             Endpoint::Lwip(Default::default()),
             Endpoint::Netstack(Default::default()),
+            Endpoint::Quinn(Default::default()),
         ] {
             match packet(&endpoint) {
                 Ok(nanos) => println!("  {}: {nanos:.0} ns", endpoint.about().name),

@@ -11,6 +11,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 use warpline_lab::run::{Broken, RunError, RunOptions, run};
 use warpline_net::Control;
+use warpline_scenario::endpoint::Protocol;
 use warpline_scenario::{Diagnostics, Endpoint, Scenario, Traffic};
 
 /// The paths: a name, and the keys of the link.
@@ -61,8 +62,8 @@ pub struct Row {
     pub path: &'static str,
     /// Goodput in bit/s, until the last byte was delivered; none if it was not.
     pub goodput_bps: Option<f64>,
-    /// Packets that carried bytes that had been sent before.
-    pub retransmitted_packets: u64,
+    /// Packets that carried bytes that had been sent before; none for QUIC, whose packets are encrypted.
+    pub retransmitted_packets: Option<u64>,
     /// What went wrong.
     pub failure: Option<String>,
 }
@@ -103,7 +104,14 @@ type Job<'a> = (&'a str, &'a str, &'static str, &'static str);
 
 fn jobs(plan: &Plan) -> Vec<Job<'_>> {
     let pairs = plan.stacks.iter().flat_map(|from| plan.stacks.iter().map(move |to| (from, to)));
+    // The others cannot talk to each other.
+    let pairs = pairs.filter(|(from, to)| protocol(from) == protocol(to));
     pairs.flat_map(|(from, to)| PATHS.map(|(path, keys)| (from.as_str(), to.as_str(), path, keys))).collect()
+}
+
+/// What a stack speaks.
+fn protocol(stack: &str) -> Protocol {
+    Endpoint::named(stack).map_or(Protocol::Tcp, |about| about.protocol)
 }
 
 fn name((from, to, path, _): &Job<'_>) -> String {
@@ -191,7 +199,9 @@ fn transfer(job: &Job<'_>, plan: &Plan, observe: &dyn Fn() -> Control) -> Result
         to: to.to_owned(),
         path,
         goodput_bps: flow.filter(|_| complete).map(|flow| flow.goodput_bps),
-        retransmitted_packets: flow.map_or(0, |flow| flow.retransmitted_packets),
+        retransmitted_packets: flow
+            .filter(|_| protocol(from) == Protocol::Tcp)
+            .map(|flow| flow.retransmitted_packets),
         failure,
     })
 }
@@ -219,10 +229,15 @@ impl Matrix {
             let _ = write!(text, "\n|---|{}\n", "--:|".repeat(senders.len()));
             for from in &senders {
                 let _ = write!(text, "| {from} |");
-                for row in own().filter(|row| row.from == **from) {
+                for to in &senders {
+                    let Some(row) = own().find(|row| row.from == **from && row.to == **to) else {
+                        text += " - |";
+                        continue;
+                    };
                     let _ = match (&row.failure, row.goodput_bps) {
                         (None, Some(bps)) => {
-                            write!(text, " {:.2} ({}) |", bps / 1e6, row.retransmitted_packets)
+                            let again = row.retransmitted_packets.map(|packets| format!(" ({packets})"));
+                            write!(text, " {:.2}{} |", bps / 1e6, again.unwrap_or_default())
                         }
                         (failure, _) => write!(text, " FAILED: {} |", failure.as_deref().unwrap_or_default()),
                     };

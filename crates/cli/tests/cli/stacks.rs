@@ -72,6 +72,56 @@ fn the_same_seed_gives_the_same_bytes() {
 }
 
 #[test]
+fn quic_carries_the_applications_of_a_model_and_repeats_every_byte() {
+    let desk = Desk::new();
+    for (flow, delivered, cc) in [
+        ("app = \"transfer\"\nsize = \"1MB\"", 1_000_000, "cubic"),
+        ("app = \"web\"", 10_000, "cubic"),
+        ("app = \"bulk\"\nstop = \"10s\"\ncc = \"bbr\"", 5_000_000, "bbr"),
+    ] {
+        desk.write("quic.toml", &scenario("stack:quinn", "stack:quinn", flow));
+        for out in ["one", "two"] {
+            desk.warpline(&["run", "quic.toml", "--out", out, "--force"]).fine();
+        }
+        let row = &desk.summary("one")["flows"][0];
+        assert!(row["delivered_bytes"].as_u64().unwrap() >= delivered, "{flow}: {row}");
+        assert_eq!((&row["outcome"], &row["cc"]), (&serde_json::Value::Null, &cc.into()), "{row}");
+        // The captures are among them.
+        for name in desk.names("one").iter().filter(|name| *name != "audit.json") {
+            let read = |run: &str| std::fs::read(desk.path().join(run).join(name)).unwrap();
+            assert!(read("one") == read("two"), "{flow}: {name} differs");
+        }
+    }
+}
+
+#[test]
+fn quic_has_the_congestion_controls_of_warpline_if_it_is_told() {
+    let desk = Desk::new();
+    let text = scenario("stack:quinn", "stack:quinn", "app = \"bulk\"\ncc = \"bbr3\"");
+    desk.write("quic.toml", &text);
+    let wrong = desk.warpline(&["check", "quic.toml"]);
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("allowed: cubic, newreno, bbr"), "{wrong:?}");
+    let ours = "\"stack:quinn\"\ncongestion_controls = \"warpline\"";
+    desk.write("quic.toml", &text.replace("\"stack:quinn\"", ours));
+    desk.warpline(&["run", "quic.toml", "--out", "run"]).fine();
+    let row = &desk.summary("run")["flows"][0];
+    // CUBIC has some 6 Mbit/s here; BBR does not mind half a percent of loss.
+    assert!(row["goodput_bps"].as_f64().unwrap() > 8e6 && row["cc"] == "bbr3", "{row}");
+}
+
+#[test]
+fn a_stack_of_quic_does_not_talk_to_one_of_tcp() {
+    let desk = Desk::new();
+    for other in ["model", "stack:smoltcp"] {
+        desk.write("mixed.toml", &scenario(other, "stack:quinn", "app = \"bulk\""));
+        let wrong = desk.warpline(&["check", "mixed.toml"]);
+        for part in ["mixed.toml:", "`a` speaks TCP and `b` speaks QUIC: no flow can go between them"] {
+            assert!(wrong.code == Some(2) && wrong.stderr.contains(part), "{part}: {wrong:?}");
+        }
+    }
+}
+
+#[test]
 fn what_a_stack_cannot_do_is_said_with_its_place() {
     let desk = Desk::new();
     for (flow, parts) in [

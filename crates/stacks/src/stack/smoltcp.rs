@@ -24,9 +24,7 @@ use ::smoltcp::time::Instant;
 use ::smoltcp::wire::{HardwareAddress, IpCidr, IpProtocol, IpVersion, Ipv4Packet, Ipv6Packet, TcpPacket};
 use warpline_core::{Stream, TimeDelta, Timestamp};
 
-use super::{
-    Event, Outcome, SocketError, SocketId, SocketInfo, SocketOptions, Stack, StackConfig, ports,
-};
+use super::{Event, Outcome, SocketError, SocketId, SocketInfo, SocketOptions, Stack, StackConfig, ports};
 
 /// How long an other end may be silent while something is outstanding: the five minutes of RFC 9293 section 3.9.1.1.
 pub const USER_TIMEOUT: TimeDelta = TimeDelta::from_secs(300);

@@ -142,7 +142,9 @@ impl Connection {
             Told::Stream(StreamEvent::Finished { .. }) => self.delivered = true,
             Told::ConnectionLost { reason } => match reason {
                 // The other end closes so when it has everything from here, and knows that this end has everything from there.
-                ConnectionError::ApplicationClosed(close) if close.error_code == COMPLETE && self.finishing => {
+                ConnectionError::ApplicationClosed(close)
+                    if close.error_code == COMPLETE && self.finishing =>
+                {
                     self.delivered = true;
                 }
                 ConnectionError::TimedOut => self.lost = Some(Outcome::TimedOut),
@@ -260,7 +262,8 @@ impl Connection {
         SocketInfo {
             acked: if self.delivered { self.written } else { 0 },
             cwnd: Some(control.congestion_window),
-            ssthresh: control.ssthresh,
+            // quinn's value for none.
+            ssthresh: control.ssthresh.filter(|&ssthresh| ssthresh != u64::MAX),
             srtt: Some(TimeDelta::from_nanos(srtt)),
             in_flight: None,
             lost: Some(stats.path.lost_packets),

@@ -132,7 +132,11 @@ impl Settings {
     }
 
     /// The configuration of the connections of a socket with these options. `connects`: they are begun here.
-    fn transport(&self, options: &SocketOptions, connects: bool) -> Result<Arc<TransportConfig>, SocketError> {
+    fn transport(
+        &self,
+        options: &SocketOptions,
+        connects: bool,
+    ) -> Result<Arc<TransportConfig>, SocketError> {
         let mut config = TransportConfig::default();
         config.congestion_controller_factory(self.control(options.cc.as_deref())?);
         if let Some(bytes) = self.send_buffer {
@@ -325,7 +329,10 @@ impl Quinn {
 }
 
 /// A time of the machine's clock, as quinn has no other times. It stands for the beginning of the run; only differences from it are ever used.
-#[expect(clippy::disallowed_methods, reason = "quinn-proto's times need a starting point; nothing depends on it")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "quinn-proto's times need a starting point; nothing depends on it"
+)]
 fn epoch() -> Instant {
     Instant::now()
 }
@@ -442,7 +449,8 @@ impl Stack for Quinn {
             .initial_dst_cid_provider(Arc::new(random::connection_id));
         let (at, endpoint) = (self.instant(now), &mut self.endpoint);
         let made = random::with(&mut self.stream, || endpoint.connect(at, config, remote, "warpline"));
-        let made = made.map_err(|error| SocketError::Other(format!("cannot connect to {remote}: {error}")))?;
+        let made =
+            made.map_err(|error| SocketError::Other(format!("cannot connect to {remote}: {error}")))?;
         Ok(self.add(now, made, (SocketAddr::new(address, port), remote), false))
     }
 
