@@ -14,7 +14,7 @@
 //!   on the web by the certificates.
 //! - The path MTU is looked for up to the host's own, from 1200 bytes.
 //!
-//! Everything else is quinn's default. Every byte repeats ([`random`]). Only quinn's BBR draws numbers of its own, for its pacing rate, and quinn's
+//! Everything else is quinn's default. Every byte repeats (`random.rs`). Only quinn's BBR draws numbers of its own, for its pacing rate, and quinn's
 //! pacer goes by the window and does not use that rate.
 
 mod connection;
