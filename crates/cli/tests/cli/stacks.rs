@@ -86,6 +86,8 @@ fn quic_carries_the_applications_of_a_model_and_repeats_every_byte() {
         let row = &desk.summary("one")["flows"][0];
         assert!(row["delivered_bytes"].as_u64().unwrap() >= delivered, "{flow}: {row}");
         assert_eq!((&row["outcome"], &row["cc"]), (&serde_json::Value::Null, &cc.into()), "{row}");
+        // Datagrams of UDP, with all headers.
+        assert!(row["sent_bytes"].as_u64() > row["delivered_bytes"].as_u64(), "{row}");
         // The captures are among them.
         for name in desk.names("one").iter().filter(|name| *name != "audit.json") {
             let read = |run: &str| std::fs::read(desk.path().join(run).join(name)).unwrap();

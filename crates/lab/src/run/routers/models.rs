@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use warpline_core::{FlowId, Streams, TimerId, Timestamp};
+use warpline_live::ip::{TCP, UDP};
 use warpline_live::wire::{HostConfig, ModelHost, Service, Stack};
 use warpline_net::Port;
 use warpline_scenario::addresses::AddressPlan;
-use warpline_scenario::{App, Expanded, Scenario, Traffic};
+use warpline_scenario::{App, Expanded, Protocol, Scenario, Traffic};
 use warpline_stacks::stack::{Builder, Place, SocketOptions};
 
 use super::Sent;
@@ -23,6 +24,8 @@ use crate::run::RunError;
 #[derive(Debug)]
 struct Model {
     node: u32,
+    /// The protocol of its flows' datagrams, as IP numbers it.
+    protocol: u8,
     host: WireHost,
     timer: TimerId,
     connections: BTreeMap<Name, Session>,
@@ -86,7 +89,7 @@ pub(in crate::run) struct Models {
     by_endpoint: BTreeMap<TimerId, (usize, Name)>,
     meetings: BTreeMap<FlowId, Meeting>,
     /// Whose packets those from and to an address and port here are, and their class.
-    sockets: BTreeMap<SocketAddr, (FlowId, u8)>,
+    sockets: BTreeMap<(u8, SocketAddr), (FlowId, u8)>,
     /// Connections that one host here has begun and that have not come to the other: by the address of the end that connects, the end to be.
     coming: BTreeMap<SocketAddr, (FlowId, End, crate::hosts::app::Exchange)>,
     /// Hosts that are awake.
@@ -126,7 +129,11 @@ impl Models {
                 RunError::Build(format!("host {}: this build of Warpline has no {kind}", host.name))
             })?;
             let foreign = WireHost::Stack(Box::new(Foreign::new(stack)));
-            models.add(world, node, mtu(node), foreign);
+            let protocol = match host.endpoint.about().protocol {
+                Protocol::Tcp => TCP,
+                Protocol::Quic => UDP,
+            };
+            models.add(world, (node, mtu(node), protocol), foreign);
         }
         for index in 0..world.flows.len() {
             let spec = world.flows[index].spec.clone();
@@ -162,7 +169,7 @@ impl Models {
                         let stream = streams.stream(&format!("host.{name}.wire"));
                         let host =
                             ModelHost::new(config, stream).map_err(|error| fail(&spec.name, &error))?;
-                        models.add(world, node, mtu(node), WireHost::Model(Box::new(host)))
+                        models.add(world, (node, mtu(node), TCP), WireHost::Model(Box::new(host)))
                     }
                 };
                 let sends = side == 0 && wire.sends();
@@ -206,14 +213,19 @@ impl Models {
         Ok(models)
     }
 
-    /// Adds a host. Returns its index.
-    fn add(&mut self, world: &mut ModelHosts, node: u32, mtu: u32, host: WireHost) -> usize {
+    /// Adds a host: its node, MTU, and the protocol of its flows' datagrams. Returns its index.
+    fn add(
+        &mut self,
+        world: &mut ModelHosts,
+        (node, mtu, protocol): (u32, u32, u8),
+        host: WireHost,
+    ) -> usize {
         let (index, timer) = (self.models.len(), world.add_timer());
         self.by_node.insert(node, index);
         self.by_timer.insert(timer, index);
         self.mtu = self.mtu.max(mtu);
         let (connections, services) = (BTreeMap::new(), BTreeMap::new());
-        self.models.push(Model { node, host, timer, connections, services, awake: false });
+        self.models.push(Model { node, protocol, host, timer, connections, services, awake: false });
         index
     }
 
@@ -233,9 +245,11 @@ impl Models {
     fn claim_services(&mut self, plan: &AddressPlan) {
         for meeting in self.meetings.values() {
             let Some(side) = meeting.listens.and_then(|side| meeting.sides[side].as_ref()) else { continue };
-            let (v4, v6) = plan.of(self.models[side.model].node as usize);
+            let &Model { node, protocol, .. } = &self.models[side.model];
+            let (v4, v6) = plan.of(node as usize);
             for address in [IpAddr::from(v4), v6.into()] {
-                self.sockets.insert(SocketAddr::new(address, meeting.port), (meeting.flow, meeting.class));
+                let socket = (protocol, SocketAddr::new(address, meeting.port));
+                self.sockets.insert(socket, (meeting.flow, meeting.class));
             }
         }
     }
@@ -291,11 +305,9 @@ impl Models {
         let inner = warpline_live::ip::quoted(datagram)?;
         let &[a, b, c, d] = inner.payload.first_chunk::<4>()?;
         let ends = [(inner.destination, [c, d]), (inner.source, [a, b])];
-        if inner.protocol != warpline_live::ip::TCP {
-            return None;
-        }
         ends.into_iter().find_map(|(address, port)| {
-            self.sockets.get(&SocketAddr::new(address, u16::from_be_bytes(port))).copied()
+            let socket = SocketAddr::new(address, u16::from_be_bytes(port));
+            self.sockets.get(&(inner.protocol, socket)).copied()
         })
     }
 
@@ -383,7 +395,7 @@ impl Models {
                         let session =
                             Session { endpoint, flow, local, sends: end.sends(), established: false };
                         self.models[index].connections.insert(name, session);
-                        self.sockets.insert(local, (flow, class));
+                        self.sockets.insert((self.models[index].protocol, local), (flow, class));
                         self.by_endpoint.insert(endpoint, (index, name));
                         if paired {
                             self.coming.insert(local, (flow, end.other(), exchange));
@@ -472,7 +484,7 @@ impl Models {
                 let Some(session) = model.connections.remove(&name) else { return };
                 self.by_endpoint.remove(&session.endpoint);
                 if !model.services.contains_key(&session.local.port()) {
-                    self.sockets.remove(&session.local);
+                    self.sockets.remove(&(model.protocol, session.local));
                     self.coming.remove(&session.local);
                 }
                 if let Some(connection) = &mut gone.connection {
