@@ -97,8 +97,8 @@ pub enum BisectError {
     Stopped,
 }
 
-/// Looks for the change between the kernels. `kernel` makes one ready, by its number, and returns its name for scenarios; `observe` is told the number
-/// of the kernel that runs and the share of its run that is done, and can stop it.
+/// Looks for the change between `count` kernels. `kernel` prepares the kernel with a number, and returns its name for scenarios. `observe` gets the
+/// number of the kernel that runs and the share of the run that is done. It can stop the search.
 ///
 /// # Errors
 /// If the scenario or the plan is wrong, a kernel cannot be had, or a run fails.

@@ -139,7 +139,7 @@ fn bisect_says_which_kernel_changes_what_a_scenario_does() {
     // The first and the last give the same packets, so that the one between is not tried.
     assert_eq!((&found["change"], found["trials"].as_array().unwrap().len()), (&serde_json::Value::Null, 2));
     assert!(desk.path().join("runs/bisect-same/three/a-b.pcapng").exists(), "{found}");
-    // A condition that both miss is no change either, and is told.
+    // A condition that fails with both kernels is reported, and is no change.
     let condition = ["--expect", "flow.bulk.0.goodput_bps > 1Gbit/s", "--force"];
     let missed =
         warpline(&desk, &[&["bisect", "same.toml"][..], &kernels, &condition].concat()).fine().json();

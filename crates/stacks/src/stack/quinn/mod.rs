@@ -6,7 +6,7 @@
 //! not read yet from its connection, closed as that is.
 //!
 //! What quinn leaves to its caller is chosen here:
-//! - One endpoint for all ports of a host, since connections are told apart by their IDs. The local port of a connection is chosen as for TCP.
+//! - A host has one endpoint for all its ports: connections differ by their IDs. Local ports are chosen as for TCP.
 //! - An end that has heard nothing for 30 s gives up (quinn's default). The end that connected asks for an answer every 7.5 s, so that a
 //!   connection may be idle.
 //! - A connection to a port on which nothing listens is refused (CONNECTION_REFUSED). UDP itself would answer by ICMP.
