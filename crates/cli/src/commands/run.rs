@@ -289,7 +289,7 @@ fn plan(args: &Args, together: &Together) -> Result<Plan, Failure> {
         _ => seeds.iter().map(|&seed| seed_directory(&target, seed)).collect(),
     };
     #[cfg(target_os = "linux")]
-    warpline_stacks::stack::crash::report();
+    warpline_stacks::stack::crash::end_if_stuck();
     match several {
         true => interrupt::listen_together(together.speaks().then(|| target.clone()))?,
         false => interrupt::listen(unfinished)?,

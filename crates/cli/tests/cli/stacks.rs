@@ -256,26 +256,35 @@ fn compile(desk: &Desk, text: &str) {
 }
 
 #[test]
-fn a_stack_that_crashes_is_named() {
+fn a_crash_ends_its_host_only_and_is_told() {
     let desk = Desk::new();
     let text = scenario("model", "stack:object", "app = \"transfer\"\nsize = \"100KB\"");
-    desk.write(
-        "stacks.toml",
-        &text.replace("\"stack:object\"", "\"stack:object\"\nlibrary = \"failing.so\""),
-    );
-    for (crash, what) in [
+    let more = "[[link]]\nbetween = [\"b\", \"c\"]\nrate = \"10Mbit/s\"\nrecord = [\"pcap\"]\n\n[[flow]]\nname = \"other\"\nfrom = \"a\"\nto = \"c\"\n";
+    let text = text.replace("\"stack:object\"", "\"stack:object\"\nlibrary = \"failing.so\"") + more;
+    desk.write("stacks.toml", &text);
+    for (number, (crash, what)) in [
         ("volatile int *nowhere = 0; *nowhere = 1;", "it used memory that is not there, SIGSEGV"),
         ("abort();", "abort, SIGABRT"),
-    ] {
+    ]
+    .into_iter()
+    .enumerate()
+    {
         compile(&desk, &FAILING.replace("callbacks.fail(callbacks.context, \"no packet can come\");", crash));
-        let run = desk.warpline(&["run", "stacks.toml", "--out", "run"]);
+        let out = format!("run-{number}");
+        let run = desk.warpline(&["run", "stacks.toml", "--out", &out]);
+        assert_eq!(run.code, Some(1), "{run:?}");
         // The SYN arrives after 10 ms and its time on the wire.
-        assert!(run.code == Some(1) && run.stderr.contains("error: the stack of 10.0.0.2 ("), "{run:?}");
+        let told = format!("the stack of host b has failed: it crashed at 0.010048000s of the run: {what}");
+        assert!(run.stderr.contains(&told), "{run:?}");
+        // What happened until then is kept, and the other host's flow goes on.
+        let flows = &desk.summary(&out)["flows"];
+        assert_eq!(flows[0]["delivered_bytes"], 0);
+        assert!(flows[1]["delivered_bytes"].as_u64().unwrap() > 1_000_000, "{flows}");
         assert!(
-            run.stderr.contains(&format!("failing.so) has crashed at 0.010048000 s of the run: {what}")),
-            "{run:?}"
+            desk.path().join(&out).join("b-c.pcapng").exists(),
+            "{:?}",
+            std::fs::read_dir(desk.path().join(&out))
         );
-        assert!(!desk.path().join("run").exists());
     }
 }
 
