@@ -20,6 +20,8 @@ const ABI: u32 = 1;
 const ABI_FUNCTION: &str = "warpline_stack_abi";
 /// The flag of an object that keeps its instances apart by itself.
 const INSTANCES: u32 = 1;
+/// The flag of an object whose runtime handles signals.
+const SIGNALS: u32 = 2;
 /// No value, or no deadline.
 const NONE: u64 = u64::MAX;
 
@@ -162,26 +164,27 @@ fn raw(address: SocketAddr) -> Option<RawAddress> {
     }
 }
 
-/// The objects of a run, each loaded once.
+/// The objects of a run, each loaded once, with its flags.
 #[derive(Debug, Default)]
-pub(super) struct Objects(BTreeMap<PathBuf, Rc<Object>>);
+pub(super) struct Objects(BTreeMap<PathBuf, (Rc<Object>, u32)>);
 
 impl Objects {
-    /// The object in a file.
+    /// The object in a file, and its flags.
     ///
     /// # Errors
     /// If it cannot be loaded, or has another version of the interface.
-    fn of(&mut self, path: &Path) -> Result<Rc<Object>, ObjectError> {
+    fn of(&mut self, path: &Path) -> Result<(Rc<Object>, u32), ObjectError> {
         if let Some(known) = self.0.get(path) {
-            return Ok(Rc::clone(known));
+            return Ok(known.clone());
         }
         let whole = Object::load(path, ABI_FUNCTION, Some(Way::Own))?;
-        let object = match flags(&whole, path)? & INSTANCES {
+        let flags = flags(&whole, path)?;
+        let object = match flags & INSTANCES {
             0 => Object::load(path, ABI_FUNCTION, None)?,
             _ => whole,
         };
-        self.0.insert(path.to_owned(), Rc::clone(&object));
-        Ok(object)
+        self.0.insert(path.to_owned(), (Rc::clone(&object), flags));
+        Ok((object, flags))
     }
 }
 
@@ -220,7 +223,8 @@ pub(super) struct Hosted {
     known: &'static [&'static str],
     /// Whether it has crashed. None of its functions may be called then.
     has_crashed: Cell<bool>,
-    _watch: Watch,
+    /// What makes a crash end the host; none if it ends the process.
+    watch: Option<Watch>,
 }
 
 impl std::fmt::Debug for Hosted {
@@ -246,7 +250,7 @@ impl Hosted {
             IpAddr::V6(_) => None,
         });
         let address = v4.ok_or("it needs an IPv4 address")?;
-        let object = objects.of(path).map_err(|error| error.to_string())?;
+        let (object, flags) = objects.of(path).map_err(|error| error.to_string())?;
         let instance = object.add().map_err(|error| error.to_string())?;
         let functions = Functions::find(&object, instance).map_err(|error| error.to_string())?;
         let (outgoing, events) = (VecDeque::new(), VecDeque::new());
@@ -260,9 +264,9 @@ impl Hosted {
         };
         let callbacks = RawCallbacks { context: context.get().cast(), random, transmit, event, fail };
         object.enter(instance);
-        let watch = Watch::new();
+        let watch = (flags & SIGNALS == 0).then(Watch::new);
         // SAFETY: as the header says; the callbacks' context lives as long as the host.
-        let host = crash::guarded(|| unsafe { (functions.new)(0, &raw, &callbacks) });
+        let host = guarded(watch.is_some(), || unsafe { (functions.new)(0, &raw, &callbacks) });
         let host = host.map_err(|crash| format!("{}: it crashed: {crash}", path.display()))?;
         let own = Hosted {
             object,
@@ -275,7 +279,7 @@ impl Hosted {
             locals: BTreeMap::new(),
             known,
             has_crashed: Cell::new(false),
-            _watch: watch,
+            watch,
         };
         match (host.is_null(), own.failure()) {
             (_, Some(why)) => Err(why),
@@ -295,7 +299,7 @@ impl Hosted {
             return None;
         }
         self.object.enter(self.instance);
-        match crash::guarded(|| action(&self.functions, self.host)) {
+        match guarded(self.watch.is_some(), || action(&self.functions, self.host)) {
             Ok(result) => Some(result),
             Err(crash) => {
                 self.on_crash(crash);
@@ -329,6 +333,11 @@ impl Hosted {
     }
 }
 
+/// Calls a function of an object, from which a crash comes back if `comes_back` is set.
+fn guarded<R>(comes_back: bool, action: impl FnOnce() -> R) -> Result<R, Crash> {
+    if comes_back { crash::guarded(action) } else { Ok(action()) }
+}
+
 /// A name for a function of the object: none for no name, or one with a zero in it.
 fn name(options: &SocketOptions) -> Option<CString> {
     options.cc.as_ref().and_then(|cc| CString::new(cc.as_str()).ok())
@@ -343,7 +352,7 @@ impl Drop for Hosted {
         if !self.host.is_null() && !self.has_crashed.get() {
             self.object.enter(self.instance);
             // SAFETY: the host is not used again. Nothing is left to be told of a crash.
-            let _ = crash::guarded(|| unsafe { (self.functions.free)(self.host) });
+            let _ = guarded(self.watch.is_some(), || unsafe { (self.functions.free)(self.host) });
         }
     }
 }
