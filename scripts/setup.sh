@@ -51,6 +51,16 @@ test)
     have pasta || packages+=(passt)
     # The kernel of guests.
     have linux.uml || packages+=(user-mode-linux)
+    # Programs in guests (scenarios/programs).
+    have rsync || packages+=(rsync)
+    have ssh || packages+=(openssh-client)
+    have sshd || packages+=(openssh-server)
+    have dig || packages+=(bind9-dnsutils)
+    have dnsmasq || packages+=(dnsmasq-base)
+    have redis-server || packages+=(redis-server)
+    have redis-benchmark || packages+=(redis-tools)
+    have iptables-legacy || packages+=(iptables)
+    have openssl || packages+=(openssl)
     ;;
 mpi)
     # Runs in several processes: the MPI library with its launcher, and libclang, which reads its headers for the bindings.

@@ -89,7 +89,7 @@ pub(crate) struct Args {
     sets: Vec<String>,
 
     /// Clock, instead of the scenario's: virtual (a simulation), real or dilated (live hosts; Linux)
-    #[arg(long, value_name = "CLOCK", value_parser = ["virtual", "real", "dilated"])]
+    #[arg(long, value_name = "CLOCK", value_parser = ClockMode::ALL.map(ClockMode::name))]
     clock: Option<String>,
 
     /// Use the dilated clock with this time dilation factor: seconds of this machine for a second of the run; or auto

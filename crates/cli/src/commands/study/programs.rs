@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use warpline_net::Control;
+use warpline_scenario::ClockMode;
 use warpline_study::programs::{Plan, ProgramsError, Row, programs, to_markdown};
 
 use crate::bar::Steps;
@@ -37,6 +38,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
+    /// Only these clocks, separated by commas
+    #[arg(long, value_name = "CLOCKS", value_delimiter = ',', value_parser = ClockMode::ALL.map(ClockMode::name))]
+    clocks: Vec<String>,
+
     /// Time dilation factor of the dilated clock
     #[arg(long, value_name = "FACTOR", default_value_t = 4.0)]
     tdf: f64,
@@ -58,6 +63,7 @@ pub(super) fn execute(args: &Args) -> Result<Code, Failure> {
     let plan = Plan {
         files: files(&args.paths)?,
         sets: args.set.clone(),
+        clocks: ClockMode::ALL.into_iter().filter(|clock| is_chosen(*clock, &args.clocks)).collect(),
         tdf: args.tdf,
         out: args.out.clone(),
         force: args.force,
@@ -84,6 +90,10 @@ pub(super) fn execute(args: &Args) -> Result<Code, Failure> {
         output::print(&to_markdown(&rows, args.tdf))?;
     }
     Ok(if rows.iter().all(Row::passed) { Code::Success } else { Code::Failed })
+}
+
+fn is_chosen(clock: ClockMode, names: &[String]) -> bool {
+    names.is_empty() || names.iter().any(|name| name == clock.name())
 }
 
 /// The files, and those of directories that end in `.toml`, in the order of their names.
