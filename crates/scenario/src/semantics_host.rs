@@ -333,7 +333,14 @@ fn stacks(check: &Check<'_>, flow: &Flow, ends: [&str; 2]) -> Option<(&'static s
         ("max_window", flow.max_window.is_some()),
         ("max_rate", flow.max_rate.is_some()),
     ];
-    if let Some((name, _)) = model.into_iter().find(|&(_, given)| given && hosts[0].is_some()) {
+    // Where the model receives, its options are its own; how fast to send is the stack's.
+    let model_receives = scenario
+        .host
+        .iter()
+        .find(|host| host.name == ends[1])
+        .is_none_or(|host| host.traffic() == Traffic::Model);
+    let applies = |name: &str| hosts[0].is_none() || (name == "tcp" && model_receives);
+    if let Some((name, _)) = model.into_iter().find(|&(name, given)| given && !applies(name)) {
         let message = format!("`{name}` is for model hosts, and `{}` is a stack", ends[0]);
         return Some((name, message, format!("leave it out; see the keys of endpoint = \"{kind}\"")));
     }
