@@ -51,6 +51,8 @@ test)
     have pasta || packages+=(passt)
     # The kernel of guests.
     have linux.uml || packages+=(user-mode-linux)
+    # The TCP of 4.4BSD, for hosts with endpoint = "stack:bsd".
+    pkg-config --exists slirp 2>/dev/null || packages+=(libslirp-dev libglib2.0-dev pkg-config)
     ;;
 mpi)
     # Runs in several processes: the MPI library with its launcher, and libclang, which reads its headers for the bindings.
