@@ -5,6 +5,8 @@
 
 #include <libslirp.h>
 
+#pragma GCC visibility push(hidden)
+
 /* The functions that we call. */
 #define LIBRARY_CALLS(CALL) \
     CALL(new) CALL(cleanup) CALL(pollfds_fill) CALL(pollfds_poll) CALL(input) CALL(add_hostfwd) CALL(remove_hostfwd) CALL(add_unix) \
@@ -31,5 +33,7 @@ struct replacement {
 };
 
 extern const struct replacement replacements[];
+
+#pragma GCC visibility pop
 
 #endif

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#pragma GCC visibility push(hidden)
+
 /* Flags (RFC 9293 section 3.1). */
 enum { TCP_FIN = 1, TCP_SYN = 2, TCP_RST = 4, TCP_ACK = 16 };
 
@@ -32,5 +34,7 @@ void segment_write(const struct segment *segment, unsigned char *packet);
 void segment_clear_options(const struct segment *segment, unsigned char *packet);
 /* Writes the answer to a ping (RFC 792) for the address `own`. Returns its length; 0 if the packet is none. */
 size_t segment_echo(unsigned char *reply, const unsigned char *bytes, size_t len, uint32_t own);
+
+#pragma GCC visibility pop
 
 #endif

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#pragma GCC visibility push(hidden)
+
 /* Bytes that wait between us and libslirp, in each direction of a connection: what was written and libslirp has not taken, and what has arrived
  * and was not read. libslirp has buffers of 128 KiB of its own behind them. */
 #define QUEUE_BYTES (64u << 10)
@@ -40,6 +42,10 @@ struct sock {
     int has_fin;
     /* Bytes that the other end has acknowledged. */
     uint64_t acked;
+    /* What libslirp has said of it, and when that was: the turn, and how far it was then. */
+    uint64_t cwnd, ssthresh, srtt;
+    uint64_t asked_in;
+    uint32_t asked_unacked, asked_sent;
 };
 
 /* The sockets of a host. Those of the host that runs are `sockets`. */
@@ -75,5 +81,7 @@ void on_finished(struct sock *sock);
 void on_dropped(struct sock *sock);
 /* An assertion has failed. Does not return. */
 void on_failure(const char *reason) __attribute__((noreturn));
+
+#pragma GCC visibility pop
 
 #endif
