@@ -154,7 +154,7 @@ fn it_says_its_window_and_its_time() {
     two.run(|two| two.read < Two::BYTES / 2);
     let info = two.hosts[0].info(two.socket).unwrap();
     assert!(
-        info.cwnd.unwrap() > 20_000 && info.acked > 100_000 && info.in_flight.unwrap() > 1460,
+        info.cwnd.unwrap() > 20_000 && info.acked > 50_000 && info.in_flight.unwrap() > 1460,
         "{info:?}"
     );
     // A tick of 499 ms is the shortest time that it knows.

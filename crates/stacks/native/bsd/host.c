@@ -10,7 +10,8 @@
 #define BUCKETS 64
 /* The largest datagram that libslirp can be told to send (IF_MTU_MAX of its slirp.h). */
 #define LARGEST 65521
-/* Periods of libslirp's timers in milliseconds (TIMEOUT_SLOW and TIMEOUT_FAST of its slirp.c), and how long it wants to sleep if it waits for nothing. */
+/* Periods of libslirp's timers in milliseconds (TIMEOUT_SLOW and TIMEOUT_FAST of its slirp.c), and how long it wants to sleep if it waits for
+ * nothing. */
 #define SLOW 499
 #define FAST 2
 #define IDLE 1000
@@ -432,7 +433,7 @@ static const SlirpCb slirp_callbacks = {
 int host_begin(uint64_t time, uint32_t ip, uint32_t mtu)
 {
     const size_t largest = mtu < LARGEST ? mtu : LARGEST;
-    /* Its network is this host's address alone. It needs an address for itself, which nothing has. IPv6, datagrams and the services for guests are off:
+    /* Its network is this host's address alone. It needs an address for itself, which nothing has. IPv6 and the services for guests are off, and
      * only segments of TCP over IPv4 are given to it. */
     const SlirpConfig settings = {
         .version = 4,

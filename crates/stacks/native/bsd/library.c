@@ -1,9 +1,10 @@
 /* A copy of libslirp of our own, whose calls to the system are answered by us.
  *
- * libslirp is made to forward connections to sockets of the machine that it runs on. Here there must be no such sockets: they would depend on the machine's kernel,
- * and packets of a simulation could leave it. So we load a copy of Debian's file, as it is, and write into its table of imported functions (the
- * "global offset table" of ELF) the addresses of our own `socket`, `recv` and so on (sockets.c). It is a copy since the table belongs to a loaded
- * object: whoever else uses libslirp in this process keeps the system's. A copy has its own variables, too, as libslirp keeps its time in one. */
+ * libslirp is made to forward connections to sockets of the machine that it runs on. Here there must be no such sockets: they would depend on the
+ * machine's kernel, and packets of a simulation could leave it. So we load a copy of the library's file, as it is, and write into its table of
+ * imported functions (the "global offset table" of ELF) the addresses of our own `socket`, `recv` and so on (sockets.c). It is a copy since the table
+ * belongs to a loaded object: whoever else uses libslirp in this process keeps the system's. A copy has its own variables, too, and libslirp keeps its
+ * time in one: runs in several threads each have their own. */
 
 #define _GNU_SOURCE
 

@@ -1,7 +1,7 @@
 /* What libslirp takes for the machine's sockets: our ends of its connections.
  *
- * Of the system's calls it gets those that a stream needs, and these do what the kernel would with a socket that does not block: no bytes are lost, none are
- * there twice, and an end is told. All others are refused: there are no datagrams, files or processes for it. */
+ * Of the system's calls it gets those that a stream needs, and these do what the kernel would with a socket that does not block. All others are
+ * refused: there are no datagrams, files or processes for it. */
 
 #define _GNU_SOURCE
 
@@ -312,7 +312,8 @@ static int own_fcntl(int descriptor, int command, ...)
 }
 
 /* It is called for messages that are not printed. */
-static int own_getnameinfo(const struct sockaddr *address, socklen_t len, char *host, socklen_t host_len, char *service, socklen_t service_len, int flags)
+static int own_getnameinfo(const struct sockaddr *address, socklen_t len, char *host, socklen_t host_len, char *service, socklen_t service_len,
+                           int flags)
 {
     (void)address;
     (void)len;

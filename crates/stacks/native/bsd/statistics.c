@@ -1,7 +1,7 @@
 /* What libslirp says of a connection: its window, its threshold and its round-trip time.
  *
- * The only place where it says that is what it saves for a machine that moves (slirp_state_save): of each connection that something is offered for, by
- * its local port. So while it saves, something is offered at that port. */
+ * The only place where it says that is what it saves for a machine that moves (slirp_state_save): of each connection that something is offered for,
+ * by its local port. So while it saves, something is offered at that port. */
 
 #include "host.h"
 
