@@ -16,6 +16,10 @@ struct Two {
     hosts: [Box<dyn Stack>; 2],
     now: Timestamp,
     socket: SocketId,
+    /// Bytes to write in all.
+    bytes: usize,
+    /// Whether the second leaves unread what arrives.
+    is_idle: bool,
     written: usize,
     read: usize,
     /// Packets on their way: when they arrive, where, and their bytes.
@@ -43,14 +47,16 @@ fn pattern(place: usize) -> u8 {
 impl Two {
     const BYTES: usize = 300_000;
 
-    /// None where the stack is not built.
+    /// Begins the flow. None where the stack is not built.
     fn new() -> Option<Two> {
         let mut hosts = [single()?, host(2).unwrap()];
         let (now, options) = (Timestamp::ZERO, SocketOptions::default());
         hosts[1].listen(now, PORT, &options).unwrap();
         let socket = hosts[0].connect(now, ([10, 0, 0, 2], PORT).into(), &options).unwrap();
         let (wire, first_answer) = (Vec::new(), None);
-        let mut two = Two { hosts, now, socket, written: 0, read: 0, wire, first_answer, outcome: None };
+        let (written, read, outcome) = (0, 0, None);
+        let (bytes, is_idle) = (Self::BYTES, false);
+        let mut two = Two { hosts, now, socket, bytes, is_idle, written, read, wire, first_answer, outcome };
         two.serve();
         Some(two)
     }
@@ -61,6 +67,7 @@ impl Two {
         for (side, host) in self.hosts.iter_mut().enumerate() {
             while let Some(event) = host.poll_event() {
                 match event {
+                    Event::Readable(_) if self.is_idle => {}
                     Event::Readable(socket) => loop {
                         let count = host.read(self.now, socket, &mut buffer);
                         if count == 0 {
@@ -72,16 +79,15 @@ impl Two {
                         }
                     },
                     Event::Connected(socket) | Event::Writable(socket) if side == 0 => {
-                        while self.written < Self::BYTES {
-                            let bytes: Vec<u8> =
-                                (self.written..Self::BYTES).take(1000).map(pattern).collect();
+                        while self.written < self.bytes {
+                            let bytes: Vec<u8> = (self.written..self.bytes).take(1000).map(pattern).collect();
                             let taken = host.write(self.now, socket, &bytes);
                             self.written += taken;
                             if taken < bytes.len() {
                                 break;
                             }
                         }
-                        if self.written == Self::BYTES {
+                        if self.written == self.bytes {
                             host.close(self.now, socket);
                         }
                     }
@@ -153,10 +159,7 @@ fn it_says_its_window_and_its_time() {
     assert_eq!((info.acked, info.cwnd, info.ssthresh, info.srtt), (0, Some(1460), Some(65_535 << 14), None));
     two.run(|two| two.read < Two::BYTES / 2);
     let info = two.hosts[0].info(two.socket).unwrap();
-    assert!(
-        info.cwnd.unwrap() > 20_000 && info.acked > 50_000 && info.in_flight.unwrap() > 1460,
-        "{info:?}"
-    );
+    assert!(info.cwnd.unwrap() > 20_000 && info.acked > 50_000 && info.in_flight.unwrap() > 1460, "{info:?}");
     // A tick of 499 ms is the shortest time that it knows.
     assert!(info.srtt.unwrap() <= TimeDelta::from_millis(499), "{info:?}");
 }
@@ -250,4 +253,28 @@ fn a_port_that_is_not_listened_on_any_more_refuses() {
     two.serve();
     two.run(|two| two.outcome.is_none());
     assert_eq!((two.outcome, two.read), (Some(Outcome::Complete), Two::BYTES));
+}
+
+/// The last acknowledgement ends the connection for libslirp, but not for the application.
+#[test]
+fn what_was_not_read_when_both_have_closed_can_be_read() {
+    let Some(mut two) = Two::new() else { return };
+    (two.bytes, two.is_idle) = (20_000, true);
+    two.run(|two| two.outcome.is_none());
+    let end = two.now + TimeDelta::from_secs(30);
+    two.run(|two| two.now < end);
+    assert_eq!((two.outcome, two.read), (Some(Outcome::Complete), 0));
+    let (mut buffer, now) = ([0; 4096], two.now);
+    let server = &mut two.hosts[1];
+    let accepted = SocketId(1);
+    let mut read = 0;
+    loop {
+        let count = server.read(now, accepted, &mut buffer);
+        assert!(buffer[..count].iter().enumerate().all(|(at, byte)| *byte == pattern(read + at)));
+        read += count;
+        if count == 0 {
+            break;
+        }
+    }
+    assert_eq!((read, server.poll_event()), (two.bytes, Some(Event::Closed(accepted, Outcome::Complete))));
 }

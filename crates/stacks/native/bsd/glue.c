@@ -67,7 +67,7 @@ static void take_packet(const unsigned char *bytes, size_t len)
     if (sock != NULL) {
         is_more = note_arrived(sock, &segment);
         id = sock->id;
-        if (segment.flags & TCP_SYN && sock->is_connected) {
+        if (segment.flags & TCP_SYN && sock->is_connected && sock->is_open) {
             /* Of a SYN, libslirp looks at the options before it sees that the connection is open. With a segment size, it makes the buffers anew, and
              * what was in them is gone (tcp_mss). */
             memcpy(copy, bytes, len);
@@ -305,6 +305,10 @@ void warpline_stack_abort(void *host, uint64_t time, uint64_t id)
     sock = find(id);
     if (sock == NULL)
         return;
+    if (!sock->is_held) {
+        forget(sock, WARPLINE_ABORTED);
+        return;
+    }
     /* libslirp does not read from it now, and so does not see that it is reset. */
     segment = (struct segment){.from = own.ip, .to = sock->remote_ip, .from_port = sock->local_port, .to_port = sock->remote_port};
     segment.seq = sock->sent;

@@ -131,9 +131,15 @@ static int fin_is_acked(const struct sock *sock)
     return sock->has_fin && (int32_t)(sock->unacked - sock->fin) >= 0;
 }
 
+/* libslirp has left it, as it has nothing to do any more; or our FIN is acknowledged. */
+static int is_over(const struct sock *sock)
+{
+    return !sock->is_held || fin_is_acked(sock);
+}
+
 void look(struct sock *sock)
 {
-    if (sock->is_open && sock->is_finished && sock->incoming.count == 0 && fin_is_acked(sock))
+    if (sock->is_open && sock->is_finished && sock->incoming.count == 0 && is_over(sock))
         forget(sock, WARPLINE_COMPLETE);
 }
 
@@ -189,6 +195,9 @@ void on_dropped(struct sock *sock)
     else if (sock->is_finished && sock->has_fin && sock->unacked + 1 == sock->fin)
         /* In LAST_ACK, for longer than it tries: all was delivered but the last acknowledgement. */
         event = WARPLINE_COMPLETE;
+    /* What was not read can be, and then it is complete. */
+    if (event == WARPLINE_COMPLETE && sock->incoming.count > 0)
+        return;
     forget(sock, event);
 }
 

@@ -20,6 +20,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* The number of a symbol in a relocation. */
+#if __SIZEOF_POINTER__ == 8
+#define SYMBOL_OF ELF64_R_SYM
+#else
+#define SYMBOL_OF ELF32_R_SYM
+#endif
+
 struct library library;
 
 static void *object;
@@ -61,8 +68,8 @@ static int replace_in(const struct link_map *map, const ElfW(Rela) *entries, siz
 {
     int count = 0;
     for (size_t i = 0; entries != NULL && i < size / sizeof *entries; i++) {
-        const ElfW(Sym) *symbol = &symbols[ELF64_R_SYM(entries[i].r_info)];
-        if (ELF64_R_SYM(entries[i].r_info) == 0 || symbol->st_shndx != SHN_UNDEF || strcmp(names + symbol->st_name, replacement->name) != 0)
+        const ElfW(Sym) *symbol = &symbols[SYMBOL_OF(entries[i].r_info)];
+        if (SYMBOL_OF(entries[i].r_info) == 0 || symbol->st_shndx != SHN_UNDEF || strcmp(names + symbol->st_name, replacement->name) != 0)
             continue;
         if (!put(map->l_addr + entries[i].r_offset, replacement->function))
             return 0;
