@@ -278,3 +278,34 @@ fn what_was_not_read_when_both_have_closed_can_be_read() {
     }
     assert_eq!((read, server.poll_event()), (two.bytes, Some(Event::Closed(accepted, Outcome::Complete))));
 }
+
+/// libslirp mixes up two ports whose bytes are each other's (`check_guestfwd` of its `slirp.c`).
+#[test]
+fn a_port_and_its_mirror_image_can_both_be_listened_on() {
+    let Some(mut two) = Two::new() else { return };
+    let options = SocketOptions::default();
+    let mirrored = PORT.swap_bytes();
+    two.hosts[1].listen(two.now, mirrored, &options).unwrap();
+    assert!(two.hosts[1].listen(two.now, mirrored, &options).is_err());
+    two.run(|two| two.outcome.is_none());
+    for port in [mirrored, PORT] {
+        (two.written, two.read, two.outcome) = (0, 0, None);
+        two.socket = two.hosts[0].connect(two.now, ([10, 0, 0, 2], port).into(), &options).unwrap();
+        two.serve();
+        two.run(|two| two.outcome.is_none());
+        assert_eq!((two.outcome, two.read), (Some(Outcome::Complete), Two::BYTES));
+    }
+}
+
+/// A run tells flows apart by their local sockets.
+#[test]
+fn each_connection_has_a_local_port_of_its_own() {
+    let Some(mut host) = single() else { return };
+    let mut ports = std::collections::BTreeSet::new();
+    for port in 1..=1000 {
+        let remote = ([10, 0, 0, 2], port).into();
+        let socket = host.connect(Timestamp::ZERO, remote, &SocketOptions::default()).unwrap();
+        let local = host.local_address(socket).unwrap();
+        assert!(ports.insert(local.port()) && local.port() >= 49_152, "{local}");
+    }
+}

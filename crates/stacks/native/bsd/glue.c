@@ -45,12 +45,35 @@ void warpline_stack_free(void *host)
     host_end();
 }
 
+/* Gives libslirp a segment that may open a connection with what listens on its port. */
+static void give_opening(const struct segment *segment, const unsigned char *bytes, size_t len)
+{
+    const struct listener *listener = find_listener(ntohs(segment->to_port)), *other;
+    const int is_syn = (segment->flags & (TCP_SYN | TCP_ACK)) == TCP_SYN;
+    if (listener == NULL || (listener->is_offered && !(listener->is_gone && is_syn))) {
+        give(segment, bytes, len);
+    } else if (listener->is_gone && is_syn) {
+        /* It is refused as at any other port. */
+        if (listener->is_offered)
+            take_back(listener->port);
+        give(segment, bytes, len);
+        if (listener->is_offered)
+            offer(listener->port);
+    } else {
+        other = find_listener(segment->to_port);
+        take_back(other->port);
+        offer(listener->port);
+        give(segment, bytes, len);
+        take_back(listener->port);
+        offer(other->port);
+    }
+}
+
 static void take_packet(const unsigned char *bytes, size_t len)
 {
     unsigned char copy[65535];
     struct segment segment;
     struct sock *sock;
-    struct listener *listener = NULL;
     uint64_t id = 0;
     int is_more = 0;
     if (len > sizeof copy)
@@ -64,7 +87,9 @@ static void take_packet(const unsigned char *bytes, size_t len)
     if (segment.to != own.ip)
         return;
     sock = find_address(segment.from, segment.from_port, segment.to_port);
-    if (sock != NULL) {
+    if (sock == NULL) {
+        give_opening(&segment, bytes, len);
+    } else {
         is_more = note_arrived(sock, &segment);
         id = sock->id;
         if (segment.flags & TCP_SYN && sock->is_connected && sock->is_open) {
@@ -74,16 +99,8 @@ static void take_packet(const unsigned char *bytes, size_t len)
             segment_clear_options(&segment, copy);
             bytes = copy;
         }
-    } else if ((segment.flags & (TCP_SYN | TCP_ACK)) == TCP_SYN) {
-        listener = find_listener(ntohs(segment.to_port));
-        if (listener != NULL && !listener->is_gone)
-            listener = NULL;
+        give(&segment, bytes, len);
     }
-    if (listener != NULL)
-        take_back(listener->port);
-    give(&segment, bytes, len);
-    if (listener != NULL)
-        offer(listener->port);
     settle();
     sock = find(id);
     if (sock != NULL && is_more)
@@ -140,7 +157,8 @@ int warpline_stack_listen(void *host, uint64_t time, uint16_t port, const char *
     listener = calloc(1, sizeof *listener);
     if (listener == NULL)
         return WARPLINE_FULL;
-    if (!offer(port)) {
+    listener->is_offered = offer(port);
+    if (!listener->is_offered && find_listener(htons(port)) == NULL) {
         free(listener);
         return WARPLINE_FAILED;
     }
@@ -159,13 +177,13 @@ void warpline_stack_unlisten(void *host, uint64_t time, uint16_t port)
         listener->is_gone = 1;
 }
 
-/* A port towards a remote address, in network byte order. 0 if all are in use. */
-static uint16_t choose_port(uint32_t ip, uint16_t port)
+/* A local port that no connection has, in network byte order. 0 if there is none. */
+static uint16_t choose_port(void)
 {
     uint32_t start = (uint32_t)(callbacks.random(callbacks.context) % PORTS);
     for (uint32_t step = 0; step < PORTS; step++) {
         uint16_t local = htons((uint16_t)(FIRST_PORT + (start + step) % PORTS));
-        if (find_address(ip, port, local) == NULL)
+        if (!has_port(local))
             return local;
     }
     return 0;
@@ -185,7 +203,7 @@ int64_t warpline_stack_connect(void *host, uint64_t time, const struct warpline_
         return WARPLINE_NO_CC;
     if (remote->ip == 0)
         return WARPLINE_FAILED;
-    port = choose_port(remote->ip, htons(remote->port));
+    port = choose_port();
     if (port == 0)
         return WARPLINE_NO_PORTS;
     sock = add(remote->ip, htons(remote->port), port);

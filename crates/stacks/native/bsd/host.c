@@ -61,6 +61,15 @@ struct sock *find_address(uint32_t remote_ip, uint16_t remote_port, uint16_t loc
     return sock;
 }
 
+int has_port(uint16_t local_port)
+{
+    for (int i = 0; i < BUCKETS; i++)
+        for (const struct sock *sock = by_address[i]; sock != NULL; sock = sock->next)
+            if (sock->local_port == local_port)
+                return 1;
+    return 0;
+}
+
 struct sock *find(uint64_t id)
 {
     struct sock *sock = by_id[id & (BUCKETS - 1)];

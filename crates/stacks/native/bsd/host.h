@@ -20,6 +20,8 @@ struct listener {
     uint16_t port;
     /* Whether nobody listens any more. It stays for handshakes that are not complete. */
     int is_gone;
+    /* Whether it is offered all the time. */
+    int is_offered;
 };
 
 extern struct warpline_callbacks callbacks;
@@ -48,6 +50,8 @@ void host_end(void);
 struct sock *find_address(uint32_t remote_ip, uint16_t remote_port, uint16_t local_port);
 struct sock *find(uint64_t id);
 struct listener *find_listener(uint16_t port);
+/* Whether a connection has a local port, in network byte order. */
+int has_port(uint16_t local_port);
 /* A new one. NULL without memory. */
 struct sock *add(uint32_t remote_ip, uint16_t remote_port, uint16_t local_port);
 void destroy(struct sock *sock);
@@ -67,7 +71,8 @@ void enter(uint64_t time);
 void settle(void);
 /* When it must be called again, after `time`. */
 uint64_t next_turn(uint64_t time);
-/* Offers other hosts a port to connect to, and takes the offer back. */
+/* Offers other hosts a port to connect to, and takes the offer back. libslirp takes a port for one that is offered already if it is one with its bytes
+ * swapped (check_guestfwd): of two such ports, the second is offered only while a connection with it is opened. */
 int offer(uint16_t port);
 void take_back(uint16_t port);
 /* Gives libslirp a packet of the network, which `segment` describes. */
