@@ -194,6 +194,11 @@ fn lwip_transfers_to_and_from_all() {
 }
 
 #[test]
+fn bsd_transfers_to_and_from_all() {
+    transfers_to_and_from_all("bsd", "reno");
+}
+
+#[test]
 fn netstack_transfers_to_and_from_all() {
     transfers_to_and_from_all("netstack", "reno");
 }
