@@ -176,7 +176,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--warpline", type=Path, default=ROOT / "target/release/warpline", help="the program to run")
     parser.add_argument("--build", type=Path, default=ROOT / "target/quic-matrix", help="where the programs are built")
-    parser.add_argument("--seeds", type=int, default=3, help="seeds of each transfer")
+    parser.add_argument("--seeds", type=int, default=1, help="seeds of each transfer")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2), help="runs at a time")
     parser.add_argument("--table", type=Path, default=HERE / "results.csv", help="the table to write")
     parser.add_argument("--picture", type=Path, default=ROOT / "docs/src/quic-matrix.svg", help="the picture to write")

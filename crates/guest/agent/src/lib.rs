@@ -164,6 +164,8 @@ pub struct FlowOrder {
     pub cc: Option<String>,
     /// Numbers of the conditions that it waits for before it connects.
     pub after: Vec<u32>,
+    /// Whether the data are a pattern that the receiving end compares them with.
+    pub verify: bool,
 }
 
 /// What one end of a flow does.

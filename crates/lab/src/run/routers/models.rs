@@ -180,10 +180,11 @@ impl Models {
                         recording: spec.record_tcp,
                         latency_log: spec.record_latency && (sends || !wire.paired()),
                         dscp: spec.marking.dscp,
+                        verify: wire.is_checked(),
                     },
                     options: SocketOptions { cc: spec.socket_cc.clone().filter(|_| side == 0) },
                     service,
-                    checks: wire.paired(),
+                    checks: wire.is_checked(),
                 };
                 sides[side] = Some(Side { model, settings });
             }
