@@ -153,6 +153,26 @@ fn every_stack_of_this_process_sends_to_every_other() {
     }
 }
 
+/// Of so many connections, some have the same local port, to different ports at the other end.
+#[test]
+fn many_flows_between_two_stacks_are_told_apart() {
+    let desk = Desk::new();
+    let one = "[[flow]]\nfrom = \"a\"\nto = \"b\"\napp = \"transfer\"\nsize = \"10KB\"\n\n";
+    let text = scenario("stack:smoltcp", "stack:smoltcp", "app = \"transfer\"\nsize = \"10KB\"");
+    desk.write("many.toml", &(text + "\n" + &one.repeat(399)));
+    desk.warpline(&["run", "many.toml", "--out", "run"]).fine();
+    let summary = desk.summary("run");
+    let flows = summary["flows"].as_array().unwrap();
+    assert_eq!(flows.len(), 400);
+    for flow in flows {
+        assert_eq!(
+            (&flow["transfers_completed"], &flow["delivered_bytes"]),
+            (&1.into(), &10_000.into()),
+            "{flow}"
+        );
+    }
+}
+
 /// The directory where `make stacks` has built this stack and tests find it; or the reason why it is not there.
 fn built(stack: &str) -> Result<std::path::PathBuf, String> {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_warpline"));

@@ -232,10 +232,8 @@ static ssize_t own_recv(int descriptor, void *bytes, size_t len, int flags)
         on_taken(sock);
         return (ssize_t)taken;
     }
-    if (sock->is_closed) {
-        sock->is_shut = 1;
+    if (sock->is_closed)
         return 0;
-    }
     errno = EAGAIN;
     return -1;
 }

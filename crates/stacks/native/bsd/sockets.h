@@ -33,8 +33,8 @@ struct sock {
     struct queue outgoing, incoming;
     /* Whether libslirp holds it, and whether the application does: it is freed when neither does. */
     int is_held, is_open;
-    /* Whether the handshake is complete; the other end has closed; we have; libslirp knows that; we have aborted. */
-    int is_connected, is_finished, is_closed, is_shut, is_aborted;
+    /* Whether the handshake is complete; the other end has closed; we have; we have aborted. */
+    int is_connected, is_finished, is_closed, is_aborted;
     /* What libslirp may do now (SLIRP_POLL_...). */
     int ready;
     /* Sequence numbers, from the packets: the first unacknowledged one, the end of what was sent, the end of our FIN, what we have acknowledged. */
