@@ -417,3 +417,29 @@ fn serve(listener: &TcpListener, end: &End) -> io::Result<()> {
         })?;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_byte_is_counted() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let bytes = 3 * CHUNK as u64 + 17;
+        let mut whole = vec![0; bytes as usize];
+        Pattern::fill(0, &mut whole);
+        for wrong in [0, 1] {
+            let sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (receiver, _) = listener.accept().unwrap();
+            let reading = std::thread::spawn(move || compare(&receiver).unwrap());
+            if wrong == 0 {
+                send_pattern(&sender, bytes).unwrap();
+            } else {
+                whole[CHUNK] ^= 1;
+                io::Write::write_all(&mut &sender, &whole).unwrap();
+            }
+            drop(sender);
+            assert_eq!(reading.join().unwrap(), (bytes, wrong));
+        }
+    }
+}
