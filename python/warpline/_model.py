@@ -743,6 +743,9 @@ class Flow(Part):
         wait: To a program: how long the flow waits at the most, from its start, until a program listens on `port`; then
             the run ends with an error. 0s does not wait. Default 30s.
         ipv6: To a live host or a guest: over IPv6. Services are there for both. Default false.
+        verify: bulk and transfer between a guest and a guest, a stack or a simulated host: the receiver compares each
+            byte with what was sent, and the run fails if one is wrong. Costs the guest a copy of the data. Default
+            false; between stacks and simulated hosts it is always done.
         size: transfer: Bytes of each transfer. Above 0B. arrivals: Bytes of every transfer, in place of `sizes`. Above
             0B. request: Bytes of an answer. Above 0B. source: Bytes of each connection; without it, as many as the
             program takes. Above 0B. http: Bytes of every path but `/bytes/N`; without it, none. Above 0B.
@@ -809,6 +812,7 @@ class Flow(Part):
     port: int | None = None
     wait: Time | None = None
     ipv6: bool | None = None
+    verify: bool | None = None
     size: Size | None = None
     transfers: int | None = None
     pause: Time | None = None
