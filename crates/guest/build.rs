@@ -29,8 +29,11 @@ fn build_shim(sources: &Path, library: &Path) {
     build.pic(true).opt_level(2).std("gnu11").warnings(true).extra_warnings(true).warnings_into_errors(true);
     build.flag("-fvisibility=hidden").cargo_metadata(false);
     let names = [
+        "checksum",
         "clock",
+        "cut",
         "entropy",
+        "merge",
         "nic",
         "process",
         "random",
@@ -39,6 +42,7 @@ fn build_shim(sources: &Path, library: &Path) {
         "ring",
         "shim",
         "signal",
+        "sockets",
         "tsc",
         "turn",
         "user",

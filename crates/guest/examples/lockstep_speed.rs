@@ -14,6 +14,7 @@ mod bed;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     use bed::{Bed, Path, bulk, guest};
     use warpline_core::Timestamp;
+    use warpline_guest::order::CardOrder;
     use warpline_guest::time::host_now;
     use warpline_guest::{Kernel, LockStep};
 
@@ -29,6 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let flows =
                 (0..flows.min(pairs)).flat_map(|n| bulk(n, 2 * n, 2 * n + 1, first + 2 * n + 1, None));
             config.order.flows = flows.collect();
+            config.order.cards = numbers.get(5).map(|us| CardOrder { interval: us * 1000 });
             config
         })
         .collect();
