@@ -33,7 +33,7 @@ fn build_shim(sources: &Path, library: &Path) {
         "clock",
         "cut",
         "entropy",
-        "merge",
+        "judge",
         "nic",
         "process",
         "random",

@@ -1,5 +1,4 @@
-/* What a network card does for the kernel: it cuts large TCP segments into frames and computes checksums (TSO, checksum offload), and it checks
- * and merges the frames that have arrived (what Linux calls hardware GRO).
+/* What a network card does for the kernel: it cuts large TCP segments into frames (TSO), and it computes and checks checksums.
  *
  * The kernel's frames have a virtio network header in front of them (struct virtio_net_hdr, linux/virtio_net.h). On the wire, in the rings,
  * are whole frames of at most the MTU. Frames are Ethernet without a VLAN tag. Pure functions: they use no state but their arguments.
@@ -46,38 +45,8 @@ size_t cut_length(const struct cut *cut);
 /* Writes the next frame, with `gap` bytes left free behind its MAC addresses. */
 void cut_next(struct cut *cut, unsigned char *to, size_t gap);
 
-/* A message that has been given a frame, and may get the payload of more. */
-struct held {
-    struct msghdr *message;
-    unsigned char *datagram; /* where the headers of its IP datagram are, contiguous; NULL if the frame is not TCP */
-    size_t part, at;         /* where the next byte goes */
-    size_t room;             /* bytes that it can still take */
-    uint32_t length;         /* bytes of the datagram */
-    uint32_t size;           /* bytes of payload in its first frame */
-    uint32_t frames;         /* frames in it */
-    uint32_t sequence;       /* the TCP sequence number that comes next */
-    uint16_t start, header;  /* of the datagram: where TCP and where its payload begin */
-    uint16_t identification; /* of its first frame (IPv4) */
-    uint8_t flags;           /* TCP's flags FIN and PSH of its last frame */
-    bool sound;              /* its checksums are right */
-    bool open;               /* another frame may be added */
-};
-
-/* Messages that are given at one time, at most. */
-#define MERGE_MOST 64u
-
-struct merge {
-    struct mmsghdr *messages;
-    size_t count;  /* messages that there are */
-    size_t used;
-    struct held held[MERGE_MOST];
-};
-
-void merge_begin(struct merge *merge, struct mmsghdr *messages, size_t count);
-/* Gives a frame that has arrived: adds its payload to a message, or takes a message for it. `ethernet` are its MAC addresses and its type, in two
- * pieces of 12 and 2 bytes; `datagram` is the rest. Returns false if no message is left. */
-bool merge_add(struct merge *merge, const unsigned char *addresses, const unsigned char *type, const unsigned char *datagram, size_t length);
-/* Writes the lengths and virtio headers of all messages. Returns their number. */
-size_t merge_end(struct merge *merge);
+/* What the kernel is told of a datagram that has arrived: a virtio header, which says whether the transport checksum has been found right. If it
+ * was not, or if the datagram is neither TCP nor UDP or a fragment, the kernel checks it itself. */
+void card_judge(unsigned char meta[CARD_META], const unsigned char *datagram, size_t length);
 
 #endif

@@ -247,24 +247,6 @@ static ssize_t receive(unsigned device, const struct iovec *parts, size_t count)
     return length;
 }
 
-/* Receives all frames that have arrived for a network card, merged; returns the number of messages. */
-static unsigned receive_card(unsigned device, struct mmsghdr *messages, unsigned count)
-{
-    static struct merge merge;
-    merge_begin(&merge, messages, count);
-    for (struct record *record = arrived(device); record; record = arrived(device)) {
-        const unsigned char *frame = record->frame;
-        /* Frames of a device have a tag (wire_owner). */
-        size_t datagram = CARD_ETHERNET + wire_tag(device);
-        if (record->length >= datagram &&
-            !merge_add(&merge, frame, frame + datagram - 2, frame + datagram, record->length - datagram))
-            break;
-        ring_release(&page->receive, record, lockstep());
-        page->received++;
-    }
-    return (unsigned)merge_end(&merge);
-}
-
 INTERPOSE int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
     int device = device_of(fd);
@@ -292,8 +274,8 @@ INTERPOSE int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int fla
     int device = device_of(fd);
     if (device < 0)
         return libc.recvmmsg(fd, messages, count, flags, timeout);
-    unsigned taken = wire_is_card((unsigned)device) ? receive_card((unsigned)device, messages, count) : 0;
-    while (taken < count && !wire_is_card((unsigned)device)) {
+    unsigned taken = 0;
+    while (taken < count) {
         struct msghdr *message = &messages[taken].msg_hdr;
         ssize_t length = receive((unsigned)device, message->msg_iov, message->msg_iovlen);
         if (length < 0)

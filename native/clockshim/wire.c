@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "card.h"
+
 /* Bytes of a tag, which stands behind the MAC addresses, and of a header without one. */
 #define ADDRESSES WIRE_ADDRESSES
 #define TAG 4u
@@ -120,8 +122,15 @@ ssize_t wire_read(unsigned device, const struct record *record, const struct iov
 {
     if (device == 0)
         return (ssize_t)scatter(parts, count, 0, record->frame, record->length);
-    size_t at = scatter(parts, count, 0, record->frame, ADDRESSES);
-    size_t rest = ADDRESSES + TAG;
+    size_t at = 0, rest = ADDRESSES + TAG;
+    if (wire_is_card(device)) {
+        unsigned char meta[CARD_META];
+        size_t datagram = rest + HEADER - ADDRESSES;
+        /* Frames of a device have a tag (wire_owner), but may end behind it. */
+        card_judge(meta, record->frame + datagram, record->length > datagram ? record->length - datagram : 0);
+        at = scatter(parts, count, 0, meta, CARD_META);
+    }
+    at = scatter(parts, count, at, record->frame, ADDRESSES);
     return (ssize_t)scatter(parts, count, at, record->frame + rest, record->length - rest);
 }
 

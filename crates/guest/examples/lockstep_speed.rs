@@ -34,7 +34,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             config
         })
         .collect();
-    let path = Path::new(rate * 1_000_000, 10, rate * 1_000_000 / 8 / 50);
+    let mut path = Path::new(rate * 1_000_000, 10, rate * 1_000_000 / 8 / 50);
+    if let Some(us) = std::env::var("DELAY").ok().and_then(|w| w.parse::<u64>().ok()) {
+        path.delay = warpline_core::TimeDelta::from_micros(us);
+        path.queue = (rate * us / 4).max(300_000);
+    }
     let mut bed = Bed::new(guests as u32 * 2 * pairs, path);
     let begun = host_now();
     let mut lockstep =
@@ -64,6 +68,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             report.hosts_memory as f64 / 1e3 / f64::from(2 * pairs),
             goodput as f64 * 8.0 / 1e6 / seconds as f64,
         );
+        if std::env::var_os("DEBUG").is_some() { for flow in report.flows.iter() { println!("{:?}", flow.last); } }
     }
     Ok(())
 }

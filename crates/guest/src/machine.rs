@@ -215,8 +215,8 @@ impl MachineConfig {
             let (number, mtu) = (own.number, own.mtu);
             let mac = own.mac.map(|byte| format!("{byte:02x}")).join(":");
             if own.card {
-                // The transport that has headers for offloads; native/clockshim/sockets.c knows the name. With `gro` it takes frames of any size.
-                format!("vec{number}:transport=raw,ifname=card{number},gro=1,mtu={mtu},mac={mac}")
+                // The transport that has headers for offloads; native/clockshim/sockets.c knows the name.
+                format!("vec{number}:transport=raw,ifname=card{number},mtu={mtu},mac={mac}")
             } else {
                 format!("vec{number}:transport=fd,fd={},mtu={mtu},mac={mac}", descriptor(number))
             }

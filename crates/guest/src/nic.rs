@@ -114,7 +114,7 @@ mod tests {
                     "checksum.c",
                     "clock.c",
                     "cut.c",
-                    "merge.c",
+                    "judge.c",
                     "nic.c",
                     "process.c",
                     "ratio.c",

@@ -45,7 +45,7 @@ fn a_ring_can_be_written_and_read_at_the_same_time() {
 #[test]
 fn an_alarm_that_the_kernel_loses_is_repeated() {
     let parts =
-        ["checksum.c", "clock.c", "cut.c", "merge.c", "nic.c", "process.c", "ratio.c", "ring.c", "shim.c", "signal.c", "sockets.c", "turn.c", "wire.c"];
+        ["checksum.c", "clock.c", "cut.c", "judge.c", "nic.c", "process.c", "ratio.c", "ring.c", "shim.c", "signal.c", "sockets.c", "turn.c", "wire.c"];
     let told = check("tests/alarm.c", &parts, "address,undefined");
     assert!(told.starts_with("ok "), "{told}");
 }
@@ -56,7 +56,7 @@ fn registers_are_written_when_a_process_resumes() {
         "checksum.c",
         "clock.c",
         "cut.c",
-        "merge.c",
+        "judge.c",
         "nic.c",
         "process.c",
         "ratio.c",
