@@ -13,6 +13,7 @@ fn main() {
     }
     let own = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     let out = PathBuf::from(variable("OUT_DIR"));
+    build_card(&own.join("../../native/clockshim"));
     build_shim(&own.join("../../native/clockshim"), &out.join("clockshim.so"));
     build_agent(&own.join("agent"), &out, &variable("TARGET"));
 }
@@ -53,6 +54,14 @@ fn build_shim(sources: &Path, library: &Path) {
     command.args(["-shared", "-o"]).arg(library);
     command.args(names.map(|name| sources.join(format!("{name}.c"))));
     run(&mut command, "compiling native/clockshim");
+}
+
+/// The functions of a guest's network card, for tests of this process.
+fn build_card(sources: &Path) {
+    let mut build = cc::Build::new();
+    build.std("gnu11").warnings(true).extra_warnings(true).warnings_into_errors(true).opt_level(2);
+    build.files(["checksum.c", "cut.c", "judge.c", "tests/whole.c"].map(|name| sources.join(name)));
+    build.compile("warpline_card");
 }
 
 /// A separate build: it has other options, and is for the guest even if this is a test.

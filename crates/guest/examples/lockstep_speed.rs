@@ -68,7 +68,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             report.hosts_memory as f64 / 1e3 / f64::from(2 * pairs),
             goodput as f64 * 8.0 / 1e6 / seconds as f64,
         );
-        if std::env::var_os("DEBUG").is_some() { for flow in report.flows.iter() { println!("{:?}", flow.last); } }
+        if std::env::var_os("DEBUG").is_some() {
+            for flow in report.flows.iter() {
+                println!("{:?}", flow.last);
+            }
+        }
     }
     Ok(())
 }

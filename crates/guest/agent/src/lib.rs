@@ -142,7 +142,15 @@ impl Order {
         });
         let cards = self.hosts.iter().enumerate().filter_map(|(index, host)| {
             let (vlan, mac, mtu) = (host.vlan, host.mac, host.mtu);
-            Some(DeviceOrder { number: self.card(index)?, vlan, mac, mtu, rate: None, framing: 0, card: true })
+            Some(DeviceOrder {
+                number: self.card(index)?,
+                vlan,
+                mac,
+                mtu,
+                rate: None,
+                framing: 0,
+                card: true,
+            })
         });
         interfaces.chain(cards)
     }
