@@ -70,7 +70,9 @@ fn assert_right(sent: &[Sent]) -> usize {
 /// from the host's first.
 fn shape(sent: &[Sent]) -> Vec<(TimeDelta, u32, usize, [u32; 6])> {
     let tcp: Vec<&Sent> = sent.iter().filter(|(.., datagram)| datagram[9] == 6).collect();
-    let first = |host: u32| tcp.iter().find(|(_, from, _)| *from == host).map_or(0, |(.., datagram)| number32(datagram, 24));
+    let first = |host: u32| {
+        tcp.iter().find(|(_, from, _)| *from == host).map_or(0, |(.., datagram)| number32(datagram, 24))
+    };
     let firsts = [first(0), first(1)];
     let mut last = [0u16; 2];
     let mut shape: Vec<_> = tcp
@@ -85,7 +87,19 @@ fn shape(sent: &[Sent]) -> Vec<(TimeDelta, u32, usize, [u32; 6])> {
             // The first identification of a connection is random.
             let step = if sequence <= 1 { 0 } else { u32::from(step) };
             let acknowledged = if flags & 0x10 == 0 { 0 } else { acknowledged };
-            (*at - tcp[0].0, *from, datagram.len(), [sequence, acknowledged, step, flags, u32::from(number16(datagram, 34)), number32(datagram, 0)])
+            (
+                *at - tcp[0].0,
+                *from,
+                datagram.len(),
+                [
+                    sequence,
+                    acknowledged,
+                    step,
+                    flags,
+                    u32::from(number16(datagram, 34)),
+                    number32(datagram, 0),
+                ],
+            )
         })
         .collect();
     // Both hosts are on one machine: which of them sends first at one instant depends on its network devices.
@@ -148,7 +162,8 @@ fn offloads_change_no_goodput_and_are_repeatable_on_a_busy_machine() {
     });
     let (_, again, other, mut lockstep) = busy.unwrap();
     assert_eq!((sent.len(), digest), (again.len(), other));
-    let said_again = std::fs::read_to_string(lockstep.machines().next().unwrap().shared("ping.stdout")).unwrap();
+    let said_again =
+        std::fs::read_to_string(lockstep.machines().next().unwrap().shared("ping.stdout")).unwrap();
     assert_eq!(said, said_again);
 }
 
@@ -159,7 +174,8 @@ fn a_packet_that_comes_after_a_while_does_not_wait() {
         config.order.flows.clear();
         config.order.programs = vec![program(0, &["ping", "-c", "5", "-i", gap, "10.0.0.2"], "ping")];
         let Some((.., mut lockstep)) = run(&[config], Path::new(1_000_000_000, 10, 100_000)) else { return };
-        let said = std::fs::read_to_string(lockstep.machines().next().unwrap().shared("ping.stdout")).unwrap();
+        let said =
+            std::fs::read_to_string(lockstep.machines().next().unwrap().shared("ping.stdout")).unwrap();
         // An interrupt at the other host after 10 ms, and the next one 50 ms later: the cards of a machine share the time between interrupts.
         let expected = if interval == Some(50_000) { "time=60.0 ms" } else { "time=20.0 ms" };
         assert_eq!(said.matches(expected).count(), 5, "{interval:?}: {said}");
@@ -186,7 +202,10 @@ fn a_machine_has_at_most_sixteen_cards() {
     config.check().unwrap();
     config.order.cards = Some(CardOrder { interval: 0 });
     let Err(GuestError::Config { problem, .. }) = config.check() else { panic!() };
-    assert!(problem.contains("17 network devices") && problem.contains("one machine can have 16"), "{problem}");
+    assert!(
+        problem.contains("17 network devices") && problem.contains("one machine can have 16"),
+        "{problem}"
+    );
     config.order.hosts.pop();
     config.check().unwrap();
 }
