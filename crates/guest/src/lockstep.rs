@@ -27,8 +27,9 @@ use crate::page::{NEVER, REASON_IDLE, TURN_ASLEEP, TURN_DRIVER, TURN_GUEST};
 use crate::simulator::{HostId, Simulator};
 use crate::time::{START, host_now};
 
-/// A frame on its way to a guest: its arrival time, a number that orders frames of one instant, and its bytes.
-type Frame = (u64, u64, Vec<u8>);
+/// A frame on its way to a guest: its arrival time, a number that orders frames of one instant, and its bytes; or a datagram for the host with a
+/// VLAN, and its bytes.
+type Frame = (u64, u64, Option<u16>, Vec<u8>);
 
 /// Frames on their way to a guest, by their arrival times.
 #[derive(Debug, Default)]
@@ -356,7 +357,7 @@ impl LockStep {
                 if !std::mem::replace(&mut ends, true) {
                     let at = guest.machine.page.now.load(Ordering::Relaxed).max(to_guest(until));
                     self.frames += 1;
-                    guest.coming.add((at, self.frames, Notice::End.frame()));
+                    guest.coming.add((at, self.frames, None, Notice::End.frame()));
                     guest.wake = guest.acts();
                 }
                 if guest.wake >= limit {
@@ -413,6 +414,7 @@ impl LockStep {
                 }
                 ring.release(frame.len());
             }
+            ring.rewind();
         }
         // An event that takes no time can cause another at the same instant.
         simulator.run_until(at);
@@ -420,32 +422,36 @@ impl LockStep {
         simulator.poll_notice(&mut |number, notice| {
             if let Some(guest) = self.guests.get_mut(number).filter(|guest| !guest.off) {
                 self.frames += 1;
-                guest.coming.add((arrives, self.frames, notice.frame()));
+                guest.coming.add((arrives, self.frames, None, notice.frame()));
             }
         });
         Ok(())
     }
 
-    /// Takes a datagram for a host that arrives at `at`.
-    fn receive(&mut self, host: HostId, at: u64, datagram: &[u8]) {
+    /// Takes a datagram for a host that arrives at `at`, and leaves unused memory in its place.
+    fn receive(&mut self, host: HostId, at: u64, datagram: &mut Vec<u8>) {
         let home = self.homes.get(host.0 as usize).and_then(|home| self.guests.get_mut(*home as usize));
         let Some(guest) = home.filter(|guest| !guest.off) else { return };
         // A guest runs past its horizon by at most one entry into user mode, unless it was pushed on.
         let past = guest.machine.page.now.load(Ordering::Relaxed).saturating_sub(at);
         debug_assert!(past < COST || self.pushes > 0, "a frame comes {past} ns in a guest's past");
-        let mut bytes = self.spare.pop().unwrap_or_default();
-        bytes.clear();
-        bytes.extend_from_slice(&header(guest.vlans[(host.0 - guest.first) as usize], datagram));
-        bytes.extend_from_slice(datagram);
+        let bytes = std::mem::replace(datagram, self.spare.pop().unwrap_or_default());
         self.frames += 1;
-        guest.coming.add((at, self.frames, bytes));
+        let vlan = guest.vlans[(host.0 - guest.first) as usize];
+        guest.coming.add((at, self.frames, Some(vlan), bytes));
     }
 
     /// Takes frames that have arrived and frames that are certain to arrive. Call it whenever the simulator has moved: later it would no
     /// longer hand out the latter in advance.
     fn take<S: Simulator>(&mut self, simulator: &mut S, at: Timestamp) {
         let now = to_guest(at);
-        simulator.poll_transmit(&mut |host, datagram| self.receive(host, now, datagram));
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        simulator.poll_transmit(&mut |host, datagram| {
+            bytes.clear();
+            bytes.extend_from_slice(datagram);
+            self.receive(host, now, &mut bytes);
+        });
+        self.spare.push(bytes);
         simulator.poll_ahead(&mut |host, at, datagram| self.receive(host, to_guest(at), datagram));
     }
 
@@ -485,17 +491,21 @@ impl LockStep {
     fn give_turn(&mut self, index: usize, now: u64, mut horizon: u64) {
         let guest = &mut self.guests[index];
         let page = &guest.machine.page;
-        while let Some((time, _, frame)) = guest.coming.first() {
+        while let Some((time, _, vlan, bytes)) = guest.coming.first() {
             if *time >= horizon && *time > now {
                 break;
             }
-            if page.receive.push(*time, &[frame]).is_none() {
+            let pushed = match vlan {
+                Some(vlan) => page.receive.push(*time, &[&header(*vlan, bytes), bytes]),
+                None => page.receive.push(*time, &[bytes]),
+            };
+            if pushed.is_none() {
                 // It gets later frames when it has reached their time.
                 horizon = horizon.min(*time);
                 break;
             }
-            if let Some((.., frame)) = guest.coming.take_first() {
-                self.spare.push(frame);
+            if let Some((.., bytes)) = guest.coming.take_first() {
+                self.spare.push(bytes);
             }
         }
         if page.now.load(Ordering::Relaxed) < now {
@@ -648,8 +658,8 @@ mod tests {
             let mut expected: Vec<Frame> = Vec::new();
             for (number, step) in steps.into_iter().enumerate() {
                 if let Some(at) = step {
-                    coming.add((at, number as u64, vec![number as u8]));
-                    expected.push((at, number as u64, vec![number as u8]));
+                    coming.add((at, number as u64, None, vec![number as u8]));
+                    expected.push((at, number as u64, None, vec![number as u8]));
                     expected.sort();
                 } else {
                     let first = (!expected.is_empty()).then(|| expected.remove(0));

@@ -206,11 +206,12 @@ impl Simulator for Bed {
         self.network.port(now).send(self.routes[from.0 as usize], packet);
     }
 
-    fn poll_ahead(&mut self, deliver: &mut dyn FnMut(HostId, Timestamp, &[u8])) {
+    fn poll_ahead(&mut self, deliver: &mut dyn FnMut(HostId, Timestamp, &mut Vec<u8>)) {
         for Settled { arrival, packet } in self.network.take_settled() {
             let Body::Frame(Frame { handle }) = packet.body else { continue };
             self.ends.ahead[handle as usize] = true;
-            deliver(HostId(packet.to.0), arrival, &self.ends.frames[handle as usize]);
+            // The frame is handed out once.
+            deliver(HostId(packet.to.0), arrival, &mut self.ends.frames[handle as usize]);
         }
     }
 
