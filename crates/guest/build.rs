@@ -77,9 +77,14 @@ fn build_agent(package: &Path, out: &Path, target: &str) {
     // The same options in any build, or results of debug and release builds would differ.
     command.args(["--profile", "agent"]);
     // Options and wrappers of the surrounding build (coverage, clippy) do not apply.
-    for name in
-        ["RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_TARGET", "CARGO_TARGET_DIR"]
-    {
+    for name in [
+        "RUSTFLAGS",
+        "RUSTC_WRAPPER",
+        "RUSTC_WORKSPACE_WRAPPER",
+        "CARGO_BUILD_TARGET",
+        "CARGO_TARGET_DIR",
+        "CARGO_INCREMENTAL",
+    ] {
         command.env_remove(name);
     }
     let options = ["-C", "target-feature=+crt-static", "-C", "relocation-model=static"];

@@ -5,7 +5,8 @@ use warpline_guest::lockstep::Ended;
 use warpline_guest::order::{CardOrder, Report};
 use warpline_guest::{GuestError, LockStep, MachineConfig};
 
-use crate::bed::{Bed, Path, bulk, guest, host, kernel, program};
+use crate::bed::{Bed, Path, bulk, guest, host, kernel, program, seconds};
+use crate::dilated;
 
 /// A datagram that a host sent.
 type Sent = (Timestamp, u32, Vec<u8>);
@@ -183,6 +184,44 @@ fn a_packet_that_comes_after_a_while_does_not_wait() {
 }
 
 #[test]
+fn an_interface_works_again_after_it_was_down() {
+    let mut config = pair(Some(125), 4.0, None);
+    config.order.flows.clear();
+    let line = "ip link set eth0 down && ip link set eth0 up && ip route add default dev eth0 && ping -c 3 -i 0.1 10.0.0.2";
+    config.order.programs = vec![program(0, &["sh", "-c", line], "0")];
+    // A connection afterwards.
+    let [mut sink, mut source] = bulk(0, 0, 1, 1, Some(3_000_000));
+    (sink.start, source.start) = (seconds(1.0), seconds(1.0));
+    config.order.flows = vec![sink, source];
+    let Some((reports, sent, _, mut lockstep)) = run(&[config], Path::new(100_000_000, 5, 100_000)) else {
+        return;
+    };
+    let read = |machine: &warpline_guest::Machine, name: &str| {
+        std::fs::read_to_string(machine.shared(name)).unwrap()
+    };
+    let machine = lockstep.machines().next().unwrap();
+    let said = read(machine, "0.stdout") + &read(machine, "0.stderr");
+    assert!(said.contains("3 received"), "{said}");
+    assert_eq!(reports[0].flows[0].last.received, 3_000_000);
+    assert!(assert_right(&sent) > 2000);
+}
+
+/// In dilated time, the guest sends when it likes, and the wire carries packets all the same.
+#[test]
+fn offloads_work_in_dilated_time() {
+    let mut config = pair(Some(0), 600.0, Some(3_000_000));
+    // The guest ends with its program, which waits for the connection to be over.
+    let line = "sleep 0.3; until ! ss -Htn state established | grep -q 5001; do sleep 0.1; done";
+    config.order.programs = vec![program(0, &["sh", "-c", line], "0")];
+    let mut frames: Vec<Sent> = Vec::new();
+    let each =
+        |vlan: u16, datagram: &[u8]| frames.push((Timestamp::ZERO, u32::from(vlan), datagram.to_vec()));
+    let Some((report, ..)) = dilated::run_seeing(&mut config, 1.0, |_, _| {}, each) else { return };
+    assert_eq!(report.flows[0].last.received, 3_000_000, "{:?}", report.flows);
+    assert!(assert_right(&frames) > 1000);
+}
+
+#[test]
 fn two_machines_talk_with_offloads_on_one_side() {
     let mut configs = [guest("left", 0, 1, 3.0), guest("right", 0, 1, 3.0)];
     configs[1].order.hosts = vec![host(1, 4094)];
@@ -190,10 +229,17 @@ fn two_machines_talk_with_offloads_on_one_side() {
     let [sink, source] = bulk(0, 0, 0, 1, Some(20_000_000));
     configs[0].order.flows = vec![source];
     configs[1].order.flows = vec![sink];
+    // Packets that the driver was given.
+    let mut count = program(0, &["awk", "/eth0/ {print $11}", "/proc/net/dev"], "count");
+    count.start = seconds(2.5);
+    configs[0].order.programs = vec![count];
     let path = Path { rate: 1_000_000_000, delay: TimeDelta::from_millis(1), queue: 1_000_000 };
-    let Some((reports, sent, ..)) = run(&configs, path) else { return };
+    let Some((reports, sent, _, mut lockstep)) = run(&configs, path) else { return };
     assert_eq!(reports[1].flows[0].last.received, 20_000_000);
-    assert!(assert_right(&sent) > 13_000);
+    let full = assert_right(&sent);
+    let said = std::fs::read_to_string(lockstep.machines().next().unwrap().shared("count.stdout")).unwrap();
+    let given: usize = said.trim().parse().unwrap();
+    assert!(full > 13_000 && given * 5 < full, "{given} large segments became {full} packets");
 }
 
 #[test]
