@@ -5,8 +5,9 @@
  * host's time. In dilated time, the first descriptor is a bell: a side that puts a frame into an empty ring writes a byte to it, which
  * raises SIGIO in the kernel or wakes the Driver; the others are copies of it. Each frame carries the time at which it was sent.
  *
- * Devices besides the first are the interfaces of hosts that forward (wire.c). The rings hold the frames of all devices, in the order of their
- * times.
+ * Devices besides the first are the interfaces of hosts that forward (wire.c), and network cards with offloads, which the kernel opens as packet
+ * sockets (sockets.c) and whose frames have a header of their own for the kernel (card.h). The rings hold the frames of all devices, in the
+ * order of their times.
  */
 #include "shim.h"
 

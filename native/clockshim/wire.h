@@ -1,6 +1,6 @@
 /* Devices besides the first: their frames in the rings, and their wires.
  *
- * Each is one interface of a host that forwards. In the rings its frames have a VLAN tag (IEEE 802.1Q), by which the Driver knows the
+ * Each is one interface of a host that forwards, or a network card with offloads. In the rings its frames have a VLAN tag (IEEE 802.1Q), by which the Driver knows the
  * device; to the kernel they are ordinary frames. A device whose link has a constant rate has a wire that takes one frame after the other at
  * that rate, so that the kernel's own queue fills in front of it as on a real network card.
  */

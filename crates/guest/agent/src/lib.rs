@@ -170,7 +170,7 @@ pub struct CongestionModule {
 pub struct HostOrder {
     /// Its name.
     pub name: String,
-    /// Its VLAN on the guest's one network device.
+    /// Its VLAN on the guest's first network device; if it has a network card, the VLAN by which the simulator knows that.
     pub vlan: u16,
     /// Its MAC address.
     pub mac: [u8; 6],
