@@ -4,8 +4,8 @@
     scripts/build_stacks.py [--sanitize] DIRECTORY
 
 Each folder of crates/stacks/native is a stack. The sources of one in C come from the package that its folder `sources` names: cargo fetches them
-and checks them against Cargo.lock there. One in Go is a module, whose dependencies go.sum pins; without Go it is left out. A stack whose file
-in DIRECTORY is newer than all that it is made of is left as it is.
+and checks them against Cargo.lock there. Or it is in a library of the system, which pkg-config finds; without the library it is left out. One in Go is
+a module, whose dependencies go.sum pins; without Go it is left out. A stack whose file in DIRECTORY is newer than all that it is made of is left as it is.
 
 With --sanitize: those in C, with the address and undefined-behaviour sanitizers, and with them the program try_stack, which tries a stack by itself."""
 
@@ -29,6 +29,9 @@ SOURCES = {
     ),
 }
 
+# Stacks in libraries of the system: the library's name for pkg-config, its oldest version that will do, and Debian's packages.
+LIBRARIES = {"bsd": ("slirp", "4.7", "libslirp-dev, libglib2.0-dev and pkg-config")}
+
 # Stacks in Go.
 MODULES = ["netstack"]
 
@@ -50,8 +53,12 @@ def main() -> None:
     out = Path(words[0])
     out.mkdir(parents=True, exist_ok=True)
     compiler = os.environ.get("CC", "cc")
+    extra = SANITIZE if sanitize else []
     for name, (directory, files, headers) in SOURCES.items():
-        build(compiler, name, package(name) / directory, files.split(), headers, out / f"{name}.so", SANITIZE if sanitize else [])
+        root = package(name) / directory
+        build(compiler, name, out / f"{name}.so", extra, root, files.split(), [f"-isystem{root / headers}"], [])
+    for name, library in LIBRARIES.items():
+        build_with_library(compiler, name, library, out / f"{name}.so", extra)
     if sanitize:
         build_program(compiler, out / "try_stack")
         return
@@ -99,20 +106,36 @@ def build_module(name: str, target: Path) -> None:
     print(f"{target}: built")
 
 
-def build(compiler: str, name: str, root: Path, files: list[str], headers: str, target: Path, sanitize: list[str]) -> None:
+def build_with_library(compiler: str, name: str, library: tuple[str, str, str], target: Path, sanitize: list[str]) -> None:
+    package_name, version, packages = library
+    options = {}
+    for kind in ("cflags", "libs"):
+        try:
+            asked = subprocess.run(["pkg-config", f"--{kind}", f"{package_name} >= {version}"], capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            asked = None
+        if asked is None or asked.returncode != 0:
+            print(f"{target}: left out, as pkg-config finds no {package_name} from {version} on (Debian: {packages})")
+            return
+        options[kind] = asked.stdout.split()
+    build(compiler, name, target, sanitize, NATIVE / name, [], options["cflags"], options["libs"])
+
+
+def build(compiler: str, name: str, target: Path, sanitize: list[str], root: Path, files: list[str], include: list[str], libraries: list[str]) -> None:
+    """Compiles our files of a stack, and those of the stack in `root`, and links them."""
     sources = [root / file for file in files]
     if is_fresh(target, own_files(name) + sources):
         return
     common = [option.format(root=root) for option in COMMON] + sanitize
-    include = [f"-I{NATIVE / name}", f"-isystem{root / headers}"]
+    ours = sorted((NATIVE / name).glob("*.c"))
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         objects = []
-        for source, options in [(NATIVE / name / "glue.c", OWN)] + [(source, FOREIGN) for source in sources]:
+        for source, options in [(source, OWN) for source in ours] + [(source, FOREIGN) for source in sources]:
             object_file = Path(scratch) / f"{len(objects)}.o"
-            subprocess.run([compiler, *common, *options, *include, "-c", source, "-o", object_file], check=True)
+            subprocess.run([compiler, *common, *options, f"-I{NATIVE / name}", *include, "-c", source, "-o", object_file], check=True)
             objects.append(object_file)
         whole = Path(scratch) / target.name
-        subprocess.run([compiler, *LINK, *sanitize, *objects, "-o", whole], check=True)
+        subprocess.run([compiler, *LINK, *sanitize, *objects, *libraries, "-o", whole], check=True)
         whole.replace(target)
     print(f"{target}: built")
 

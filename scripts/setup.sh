@@ -51,6 +51,18 @@ test)
     have pasta || packages+=(passt)
     # The kernel of guests.
     have linux.uml || packages+=(user-mode-linux)
+    # Programs in guests (scenarios/programs).
+    have rsync || packages+=(rsync)
+    have ssh || packages+=(openssh-client)
+    have sshd || packages+=(openssh-server)
+    have dig || packages+=(bind9-dnsutils)
+    have dnsmasq || packages+=(dnsmasq-base)
+    have redis-server || packages+=(redis-server)
+    have redis-benchmark || packages+=(redis-tools)
+    have iptables-legacy || packages+=(iptables)
+    have openssl || packages+=(openssl)
+    # The TCP of 4.4BSD, for hosts with endpoint = "stack:bsd".
+    pkg-config --exists slirp 2>/dev/null || packages+=(libslirp-dev libglib2.0-dev pkg-config)
     ;;
 mpi)
     # Runs in several processes: the MPI library with its launcher, and libclang, which reads its headers for the bindings.

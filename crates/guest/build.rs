@@ -66,7 +66,7 @@ fn build_card(sources: &Path) {
 
 /// A separate build: it has other options, and is for the guest even if this is a test.
 fn build_agent(package: &Path, out: &Path, target: &str) {
-    for part in ["src", "Cargo.toml"] {
+    for part in ["src", "Cargo.toml", "../../core/src/pattern.rs"] {
         println!("cargo::rerun-if-changed={}", package.join(part).display());
     }
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

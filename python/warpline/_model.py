@@ -1063,7 +1063,7 @@ class Host(Part):
 
     KIND: ClassVar[str | None] = None
     name: str
-    endpoint: Literal["model", "live", "guest", "stack:smoltcp", "stack:lwip", "stack:netstack", "stack:object", "stack:quinn"] | None = None
+    endpoint: Literal["model", "live", "guest", "stack:smoltcp", "stack:lwip", "stack:netstack", "stack:bsd", "stack:object", "stack:quinn"] | None = None
     tcp: Tcp | Mapping[str, Any] | None = None
     address: Ipv4Address | None = None
     address6: Ipv6Address | None = None

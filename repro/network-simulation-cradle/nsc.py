@@ -91,7 +91,7 @@ def guest(name: str, machine: str, cc: str | None = None, sysctl: dict[str, str]
 
 @dataclasses.dataclass(frozen=True)
 class Stack:
-    """A TCP: Linux's, or the model's with the same features on and off."""
+    """A TCP: Linux's ("linux"), the model's with the same features on and off ("model"), or that of a stack in the process ("stack:NAME")."""
 
     name: str
     kind: str
@@ -102,6 +102,8 @@ class Stack:
 
     def host(self, name: str, machine: str, **sysctl: str) -> str:
         """The entry of a host with this TCP: none for the model, which is the default."""
+        if self.kind.startswith("stack:"):
+            return f'[[host]]\nname = "{name}"\nendpoint = "{self.kind}"\n'
         if self.kind != "linux":
             return ""
         own = {f"net.ipv4.tcp_{self.off}": "0"} if self.off else {}
@@ -110,8 +112,10 @@ class Stack:
     def flow(self, name: str, source: str, sink: str, more: str = "", tcp: str = "") -> str:
         """A flow between two hosts with this TCP. `more` are lines of the flow; `tcp` are options for the model."""
         lines = ["[[flow]]", f'name = "{name}"', f'from = "{source}"', f'to = "{sink}"']
+        if self.kind.startswith("stack:"):
+            lines.append(f'cc = "{self.cc}"')
         # With Linux, it is set at the host.
-        if self.kind != "linux":
+        elif self.kind != "linux":
             options = self.tcp or LINUX_LIKE
             extra = ", ".join(part for part in (f"{self.off} = false" if self.off else "", tcp) if part)
             if extra:

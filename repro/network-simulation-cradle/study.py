@@ -1,4 +1,5 @@
-"""Repeats figures 1, 4, 5, 6 and 7 of "Performance, validation and testing with the Network Simulation Cradle", for Linux and the TCP model.
+"""Repeats figures 1 and 4 to 8 of "Performance, validation and testing with the Network Simulation Cradle", for Linux, the stacks in the process, and the
+TCP model.
 
     python3 repro/network-simulation-cradle/study.py target/release/warpline --short     # fewer points, shorter runs, one or two seeds
     python3 repro/network-simulation-cradle/study.py target/release/warpline             # the figures of the README
@@ -25,6 +26,15 @@ HERE = Path(__file__).parent
 NS2_NEWRENO = Stack("ns-2 Newreno (model)", "model", '{ kind = "reno", counting = "acks" }', tcp='{ preset = "ns2-sack1", recovery = "newreno", sack = false }')
 NS2_SACK = Stack("ns-2 Sack1 (model)", "model", '{ kind = "reno", counting = "acks" }', tcp='{ preset = "ns2-sack1" }')
 NS2_TAHOE = Stack("ns-2 Tahoe (model)", "model", '{ kind = "reno", counting = "acks" }', tcp='{ preset = "ns2-sack1", recovery = "tahoe", sack = false }')
+
+
+STACKS = [
+    Stack("lwIP reno", "stack:lwip", "reno"),
+    Stack("smoltcp reno", "stack:smoltcp", "reno"),
+    Stack("smoltcp cubic", "stack:smoltcp", "cubic"),
+    Stack("netstack reno", "stack:netstack", "reno"),
+    Stack("4.4BSD reno", "stack:bsd", "reno"),
+]
 
 
 def both(cc: str, off: str = "") -> list[Stack]:
@@ -104,10 +114,10 @@ def goodputs(summary: dict, _: Path) -> dict[str, float]:
 
 def fig1(study: Study) -> list[Figure]:
     """Reordering: 4 Mbit/s, 100 ms, each packet delayed at random on the last hop. All stacks are in one run, each on its own path."""
-    stacks = [*both("cubic"), *both("reno"), *both("cubic", "sack"), *both("cubic", "dsack"), *both("cubic", "timestamps"), NS2_NEWRENO, NS2_SACK]
+    stacks = [*both("cubic"), *both("reno"), *both("cubic", "sack"), *both("cubic", "dsack"), *both("cubic", "timestamps"), NS2_NEWRENO, NS2_SACK, *study.stacks]
     figure = Figure("fig1", "Figure 1: goodput where packets are reordered (4 Mbit/s, RTT 100 ms)", "mean extra delay, ms", "goodput, Mbit/s", "x")
     seconds = study.pick(60, 200)
-    for mean, seed in itertools.product(study.pick([0, 2, 10, 50], [0, 1, 2, 5, 10, 20, 50, 100]), study.seeds(1, 3)):
+    for mean, seed in itertools.product(study.pick([0, 2, 10, 50], [0, 1, 2, 5, 10, 20, 50, 100]), study.seeds(1, 20)):
         parts = [head("fig1", seconds, seed)]
         jitter = f'jitter = {{ kind = "exponential", mean = "{mean}ms", reorder = true }}\nreverse = {{ jitter = {{ kind = "none" }} }}\n' if mean else ""
         for number, stack in enumerate(stacks):
@@ -132,6 +142,7 @@ def fig4(study: Study) -> list[Figure]:
              (linux["cubic"], linux["cubic"]), (model["cubic"], model["cubic"]), (linux["cubic"], model["cubic"]),
              (linux["cubic"], linux["reno"]), (model["cubic"], model["reno"]), (linux["bbr"], linux["cubic"]),
              (both("reno", "sack")[0], linux["reno"]), (both("reno", "sack")[1], model["reno"])]
+    pairs += [(stack, stack) for stack in study.stacks] + [(stack, linux[stack.cc]) for stack in study.stacks]
     figures = []
     for panel, rate in zip("ab", study.pick([10e6], [10e6, 50e6])):
         figure = Figure(f"fig4{panel}", f"Figure 4({panel}): goodput of the first flow over that of the second, {rate / 1e6:g} Mbit/s", "RTT, ms", "ratio of goodputs", "y")
@@ -161,9 +172,9 @@ def fig5(study: Study) -> list[Figure]:
     """M flows in one direction and ten in the other over 10 Mbit/s, with round trips from 20 + 230/M to 250 ms: total goodput, and Jain's index."""
     sum_of = Figure("fig5a", "Figure 5(a): goodput of M flows together, 10 Mbit/s with reverse traffic", "M", "goodput, Mbit/s")
     jain = Figure("fig5b", "Figure 5(b): Jain's fairness index of M flows", "M", "Jain's index")
-    seconds = study.pick(60, 150)
-    stacks = [stack for cc in ("reno", "cubic", "vegas", "westwood") for stack in both(cc)] + [NS2_SACK]
-    for count, stack, seed in itertools.product(study.pick([10, 40], [10, 20, 40, 100, 200]), stacks, study.seeds(1, 2)):
+    seconds = study.pick(60, 2000)
+    stacks = [*(stack for cc in ("reno", "cubic", "vegas", "westwood") for stack in both(cc)), NS2_SACK, *study.stacks]
+    for count, stack, seed in itertools.product(study.pick([10, 40], [10, 20, 40, 100, 200]), stacks, study.seeds(1, 5)):
         draw = random.Random(seed)
         parts = [head("fig5", seconds, seed, warmup=10), link("l", "r", 10e6, 2, 125)]
         least = 20 + 230 / count
@@ -197,9 +208,9 @@ class Mapped:
 def fig6(study: Study) -> list[Figure]:
     """One flow over congested hops of 10 Mbit/s, each crossed by a flow with ns-2's Newreno."""
     figure = Figure("fig6", "Figure 6: goodput of a flow over several congested hops of 10 Mbit/s", "hops", "goodput, Mbit/s")
-    seconds = study.pick(100, 500)
-    stacks = [*both("reno"), *both("cubic"), *both("reno", "sack"), *both("vegas"), *both("westwood"), NS2_NEWRENO, NS2_SACK]
-    for hops, stack, seed in itertools.product(study.pick([1, 3], [1, 2, 3, 4, 5]), stacks, study.seeds(1, 3)):
+    seconds = study.pick(100, 1000)
+    stacks = [*both("reno"), *both("cubic"), *both("reno", "sack"), *both("vegas"), *both("westwood"), NS2_NEWRENO, NS2_SACK, *study.stacks]
+    for hops, stack, seed in itertools.product(study.pick([1, 3], [1, 2, 3, 4, 5]), stacks, study.seeds(1, 5)):
         parts = [head("fig6", seconds, seed, warmup=10)]
         for hop in range(hops):
             parts += [link(f"r{hop}", f"r{hop + 1}", 10e6, 10, 124), link(f"s{hop}", f"r{hop}", 100e6, 20, 9999), link(f"d{hop}", f"r{hop + 1}", 100e6, 20, 9999),
@@ -215,8 +226,8 @@ def fig7(study: Study) -> list[Figure]:
     """Messages of 512 bytes at random times over one connection, each in one segment: their latency with packet loss."""
     figure = Figure("fig7", "Figure 7: mean latency of 512-byte messages, 100 a second, one way 50 ms", "loss, %", "latency, s", "y")
     seconds = study.pick(60, 270)
-    stacks = [*both("cubic"), *both("reno"), *both("reno", "sack"), *both("cubic", "timestamps"), NS2_TAHOE, NS2_NEWRENO, NS2_SACK]
-    for percent, seed in itertools.product(study.pick([0, 0.3, 1], [0, 0.1, 0.2, 0.3, 0.4, 0.5, 1, 2]), study.seeds(1, 3)):
+    stacks = [*both("cubic"), *both("reno"), *both("reno", "sack"), *both("cubic", "timestamps"), NS2_TAHOE, NS2_NEWRENO, NS2_SACK, *study.stacks]
+    for percent, seed in itertools.product(study.pick([0, 0.3, 1], [0, 0.1, 0.2, 0.3, 0.4, 0.5, 1, 2]), study.seeds(1, 5)):
         parts = [head("fig7", seconds + 30, seed)]
         loss = f'loss = {{ kind = "bernoulli", probability = {percent / 100:.6g} }}\nreverse = {{ loss = {{ kind = "none" }} }}\n' if percent else ""
         programs: list[tuple[str, str]] = []
@@ -224,10 +235,14 @@ def fig7(study: Study) -> list[Figure]:
         for number, (stack, late) in enumerate([(stack, False) for stack in stacks] + [(stack, True) for stack in both("cubic")]):
             line = stack.name + (", delayed ACKs" if late else "")
             source, sink = f"src{number}", f"dst{number}"
+            foreign = stack.kind.startswith("stack:")
+            # A segment has room for a message beside its timestamps. Of the stacks in the process, only netstack has them.
+            mss = 512 + (0 if stack.off == "timestamps" or stack.tcp or foreign and stack.kind != "stack:netstack" else 12)
             parts += [link(source, f"n{number}", 100e6, 1, 999), link(f"n{number}", f"m{number}", 10e6, 48, 999, loss), link(f"m{number}", sink, 100e6, 1, 999),
-                      stack.host(source, "sources"), stack.host(sink, "sinks")]
-            # A segment has room for a message beside its timestamps.
-            mss = 512 + (0 if stack.off == "timestamps" or stack.tcp else 12)
+                      stack.host(source, "sources")]
+            # A stack in the process sends to the model, which tells it the size of segments and can acknowledge at once.
+            if not foreign:
+                parts.append(stack.host(sink, "sinks"))
             if stack.kind == "linux":
                 quick = "" if late else "ip route replace default dev eth0 quickack 1; "
                 command = f"{quick}exec python3 {HERE / 'messages.py'}"
@@ -239,7 +254,8 @@ def fig7(study: Study) -> list[Figure]:
             else:
                 app = f'app = "poisson"\nmessage_rate = 100\nmessage_size = "512B"\nstart = "1s"\nstop = "{seconds + 1}s"\n'
                 acks = "" if late else 'delayed_ack = "0s", '
-                parts.append(stack.flow(f"flow{number}", source, sink, app, f'{acks}nagle = false, mss = "{mss}B"'))
+                sizes = f'{acks}nagle = false, mss = "{mss}B"'
+                parts.append(stack.flow(f"flow{number}", source, sink, app + (f"tcp = {{ {sizes} }}\n" if foreign else ""), sizes))
                 models[f"flow{number}"] = line
 
         def latencies(summary: dict, run: Path, programs: list = programs, models: dict = models) -> dict[str, float]:
@@ -250,14 +266,33 @@ def fig7(study: Study) -> list[Figure]:
     return [figure]
 
 
-FIGURES = {"fig1": fig1, "fig4": fig4, "fig5": fig5, "fig6": fig6, "fig7": fig7}
+def fig8(study: Study) -> list[Figure]:
+    """Flows A over two bottlenecks, X over the first and Y over the second, five each: the goodput of all together. X and Y are ns-2's Newreno. The paper does not tell rates
+    and delays: 10 Mbit/s and 10 ms here, and a queue of 50 packets."""
+    figure = Figure("fig8", "Figure 8: goodput of all flows over two bottlenecks of 10 Mbit/s", "flows in A", "goodput, Mbit/s")
+    seconds = study.pick(60, 300)
+    stacks = [*both("reno"), *both("cubic"), NS2_NEWRENO, NS2_SACK, *study.stacks]
+    for count, stack, seed in itertools.product(study.pick([1, 10], [1, 5, 10, 20, 40]), stacks, study.seeds(1, 10)):
+        parts = [head("fig8", seconds, seed, warmup=10), link("r0", "r1", 10e6, 10, 49), link("r1", "r2", 10e6, 10, 49)]
+        for name, begin, end in [*((f"x{number}", "r0", "r1") for number in range(5)), *((f"y{number}", "r1", "r2") for number in range(5))]:
+            parts += [link(f"s{name}", begin, 100e6, 5, 9999), link(f"d{name}", end, 100e6, 5, 9999), NS2_NEWRENO.flow(name, f"s{name}", f"d{name}", 'start = "0s..10s"\n')]
+        for number in range(count):
+            source, sink = f"sa{number}", f"da{number}"
+            parts += [link(source, "r0", 100e6, 5, 9999), link(sink, "r2", 100e6, 5, 9999), stack.host(source, "left"), stack.host(sink, "right"),
+                      stack.flow(f"a{number}", source, sink, 'start = "0s..10s"\n')]
+        total = lambda summary, run, line=stack.name: {line: sum(goodputs(summary, run).values())}
+        figure.add(count, study.start(f"fig8-{stack.name}-{count}-{seed}", "\n".join(parts), total))
+    return [figure]
+
+
+FIGURES = {"fig1": fig1, "fig4": fig4, "fig5": fig5, "fig6": fig6, "fig7": fig7, "fig8": fig8}
 
 
 class Study:
     """The options of the study."""
 
-    def __init__(self, laboratory: nsc.Laboratory, short: bool, count: int | None, scenarios: Path | None) -> None:
-        self.laboratory, self.short, self.count, self.scenarios = laboratory, short, count, scenarios
+    def __init__(self, laboratory: nsc.Laboratory, short: bool, count: int | None, scenarios: Path | None, stacks: list[Stack]) -> None:
+        self.laboratory, self.short, self.count, self.scenarios, self.stacks = laboratory, short, count, scenarios, stacks
 
     def pick(self, short: object, full: object) -> object:
         return short if self.short else full
@@ -278,6 +313,8 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="fewer points, shorter runs, fewer seeds")
     parser.add_argument("--seeds", type=int, help="how many seeds (default: the figure's own)")
     parser.add_argument("--only", default=",".join(FIGURES), help="which figures, separated by commas")
+    names = ",".join(dict.fromkeys(stack.kind.removeprefix("stack:") for stack in STACKS))
+    parser.add_argument("--stacks", default=names, help=f"stacks in the process, separated by commas (default: {names}; `make stacks` builds them)")
     parser.add_argument("--scenarios", type=Path, metavar="DIR", help="write the scenarios there and run nothing")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time")
     parser.add_argument("--out", type=Path, default=HERE / "results")
@@ -287,7 +324,9 @@ def main() -> int:
         parser.error(f"no such figure: {', '.join(sorted(unknown))}; there are {', '.join(FIGURES)}")
     (options.scenarios or options.out).mkdir(parents=True, exist_ok=True)
     laboratory = nsc.Laboratory(options.warpline, options.jobs)
-    study = Study(laboratory, options.short, options.seeds, options.scenarios)
+    chosen = options.stacks.split(",") if options.stacks else []
+    stacks = [stack for stack in STACKS if stack.kind.removeprefix("stack:") in chosen]
+    study = Study(laboratory, options.short, options.seeds, options.scenarios, stacks)
     try:
         figures = [figure for name in options.only.split(",") for figure in FIGURES[name](study)]
         for figure in figures if not options.scenarios else []:

@@ -82,6 +82,7 @@ mod empirical;
 pub mod float;
 pub mod packet;
 pub mod parameter;
+pub mod pattern;
 pub mod quantity;
 pub mod random;
 pub mod record;

@@ -110,6 +110,26 @@ impl Kernel {
         files.map(|path| path.to_string_lossy().into_owned()).collect()
     }
 
+    /// A kernel with the modules of this `modules.dep`.
+    #[cfg(test)]
+    pub(crate) fn with_modules(text: &str) -> Self {
+        Kernel {
+            path: "linux".into(),
+            version: "6.12.1-x".to_owned(),
+            name: None,
+            hz: None,
+            modules: None,
+            files: dependencies(text, Path::new("/m")),
+            built_in: BTreeSet::new(),
+        }
+    }
+
+    /// The [files](Self::module) of each module whose name begins so.
+    pub(crate) fn modules_from(&self, begin: &str) -> impl Iterator<Item = Vec<String>> {
+        let names = self.files.keys().filter(move |name| name.starts_with(begin));
+        names.map(|name| self.module(name))
+    }
+
     /// Congestion controls that a host can have: those built in, and those in modules with their [files](Self::module).
     pub fn congestion_controls(&self) -> Vec<(String, Vec<String>)> {
         // tcp_diag lists sockets. Reno is in every kernel, and no module.
@@ -230,18 +250,10 @@ mod tests {
 
     #[test]
     fn congestion_controls_are_built_in_or_modules() {
-        let directory = tempfile::tempdir().unwrap();
         let text =
             "kernel/net/ipv4/tcp_bbr.ko:\nkernel/net/ipv4/tcp_diag.ko:\nkernel/net/ipv4/tcp_vegas.ko:\n";
-        let kernel = Kernel {
-            path: "linux".into(),
-            version: "6.12.1-x".to_owned(),
-            name: None,
-            hz: None,
-            modules: None,
-            files: dependencies(text, directory.path()),
-            built_in: ["tcp_bbr", "tcp_cubic", "inet_diag"].map(str::to_owned).into(),
-        };
+        let mut kernel = Kernel::with_modules(text);
+        kernel.built_in = ["tcp_bbr", "tcp_cubic", "inet_diag"].map(str::to_owned).into();
         let controls: Vec<(String, usize)> =
             kernel.congestion_controls().into_iter().map(|(name, files)| (name, files.len())).collect();
         let expected = [("bbr", 0), ("cubic", 0), ("reno", 0), ("vegas", 1)];

@@ -22,6 +22,7 @@ pub mod kernel_build;
 pub mod kernels;
 pub mod lockstep;
 pub mod machine;
+mod modules;
 pub mod nic;
 mod page;
 mod ring;

@@ -72,13 +72,15 @@ impl Coming {
 pub struct Patience {
     /// Seconds of the machine's time that a guest may take for one turn without visible activity.
     pub silence: u64,
-    /// How often in all to push on a program that computes for a second without a system call, before the run fails.
+    /// Seconds of a processor that a program may use without a system call before it is pushed on.
+    pub computing: u64,
+    /// How often in all to push programs on, before the run fails.
     pub pushes: u32,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Patience { silence: 30, pushes: 30 }
+        Patience { silence: 30, computing: 2, pushes: 15 }
     }
 }
 
@@ -151,8 +153,9 @@ pub struct LockStep {
 
 /// How often, in nanoseconds of the machine's time, to ask whether to continue.
 const GLANCE: u64 = 50_000_000;
-/// A second in nanoseconds, and the time by which a computing program is pushed on.
+/// A second in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
+/// The time in nanoseconds by which a computing program is pushed on.
 const PUSH: u64 = 10_000_000;
 
 fn to_guest(at: Timestamp) -> u64 {
@@ -550,7 +553,7 @@ impl LockStep {
     fn wait_long(&mut self, index: usize, go_on: &mut GoOn<'_>) -> Result<bool, GuestError> {
         // Only a check shows that it has ended. The longer it takes, the less often it is checked.
         let mut look = 2_000_000;
-        let mut seen = (host_now(), u64::MAX);
+        let mut still = Stillness::new(host_now());
         let mut pushed = u64::MAX;
         loop {
             let guest = &mut self.guests[index];
@@ -567,24 +570,19 @@ impl LockStep {
             if !go_on() {
                 return Ok(false);
             }
-            let entries = page.entries.load(Ordering::Relaxed);
             if !guest.machine.is_alive() {
                 guest.off = true;
                 let ended_well = guest.machine.shared(warpline_agent::REPORT).exists();
                 return if ended_well { Ok(true) } else { Err(guest.machine.post_mortem()) };
             }
-            let now = host_now();
-            if entries != seen.1 {
-                seen = (now, entries);
-                continue;
-            }
-            let user = guest.machine.page.user.load(Ordering::Relaxed);
-            let still = now - seen.0;
+            let page = &guest.machine.page;
+            let (entries, user) = (page.entries.load(Ordering::Relaxed), page.user.load(Ordering::Relaxed));
+            let computed = still.look(host_now(), entries, user);
             // A push interrupts a program, which is then entered again. If it is not, the kernel itself hangs.
-            if user > 0 && still >= SECOND && pushed != entries {
+            if user > 0 && computed >= self.patience.computing * SECOND && pushed != entries {
                 pushed = entries;
                 self.push(index, user)?;
-            } else if still >= self.patience.silence * SECOND {
+            } else if still.silence >= self.patience.silence * SECOND {
                 let machine = &guest.machine;
                 let (name, console) = (machine.name().to_owned(), machine.console_tail());
                 return Err(GuestError::Hung {
@@ -604,7 +602,7 @@ impl LockStep {
         let page = &machine.page;
         if self.pushes > self.patience.pushes {
             let at = page.now.load(Ordering::Relaxed).saturating_sub(START) as f64 / 1e9;
-            let seconds = u64::from(self.patience.pushes);
+            let seconds = u64::from(self.patience.pushes) * self.patience.computing;
             let (name, console) = (machine.name().to_owned(), machine.console_tail());
             return Err(GuestError::Spins { name, seconds, at, console });
         }
@@ -620,6 +618,60 @@ impl LockStep {
         let at = last.unwrap_or(0).saturating_sub(START).min(until.as_nanos()) as f64 / 1e9;
         GuestError::Deadlock { at, console: all.join("\n").trim_matches('\n').to_owned() }
     }
+}
+
+/// How long a guest has made no entry into user mode, and what the process that it runs has done meanwhile.
+struct Stillness {
+    entries: u64,
+    user: i32,
+    /// When the last entry was seen, and what the process had used of a processor then.
+    since: u64,
+    used: u64,
+    computed: u64,
+    /// When the process was last seen to compute.
+    moved: u64,
+    /// For how long there was neither an entry nor any computing, in nanoseconds of the machine's time.
+    silence: u64,
+}
+
+impl Stillness {
+    fn new(now: u64) -> Self {
+        Stillness { entries: u64::MAX, user: 0, since: now, used: 0, computed: 0, moved: now, silence: 0 }
+    }
+
+    /// Looks at the guest: how many entries it has made, and the process that it runs. Returns for how long that process has computed since the last
+    /// entry, in nanoseconds. What counts is the time that it has had a processor: beside other work, the machine's clock goes further
+    /// meanwhile, and the run must not depend on that.
+    fn look(&mut self, now: u64, entries: u64, user: i32) -> u64 {
+        let used = cpu_time(user);
+        if (entries, user) != (self.entries, self.user) {
+            let silence = 0;
+            *self = Stillness {
+                entries,
+                user,
+                since: now,
+                used: used.unwrap_or_default(),
+                computed: 0,
+                moved: now,
+                silence,
+            };
+            return 0;
+        }
+        // Without statistics of the scheduler there is only the machine's clock.
+        let computed = used.map_or(now - self.since, |used| used.saturating_sub(self.used));
+        if used.is_some() && computed > self.computed {
+            self.moved = now;
+        }
+        self.computed = computed;
+        self.silence = now - self.moved;
+        computed
+    }
+}
+
+/// The time in nanoseconds for which a process has had a processor.
+fn cpu_time(process: i32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/schedstat")).ok()?;
+    text.split(' ').next()?.parse().ok()
 }
 
 fn has_handed_over(machine: &Machine) -> bool {

@@ -24,6 +24,7 @@ use crate::directory::{AGENT, CLOCKSHIM, CONSOLE, Directory, MEMORY};
 use crate::error::{Doing, GuestError};
 use crate::frame::{HEADER, VLANS};
 use crate::kernel::Kernel;
+use crate::modules;
 use crate::nic::Nic;
 use crate::page::{DEVICES, MODE_DILATED, MODE_LOCKSTEP, NEVER, Page, write_pace};
 use crate::share::CpuShare;
@@ -149,34 +150,11 @@ impl MachineConfig {
         if order.hosts.iter().any(|host| host.v6.is_some()) {
             names.push("ipv6");
         }
-        order.queues = self.queue_modules(kernel);
+        order.tools = modules::needed(&order, kernel);
         order.modules = names.into_iter().flat_map(|name| kernel.module(name)).collect();
         let controls = kernel.congestion_controls().into_iter();
         order.congestion = controls.map(|(name, paths)| CongestionModule { name, paths }).collect();
         order
-    }
-
-    /// Modules of the queues, filters and actions that commands of `tc` name, in the hosts' own commands and in programs: programs may not load
-    /// modules.
-    fn queue_modules(&self, kernel: &Kernel) -> Vec<String> {
-        let own = self.order.hosts.iter().flat_map(|host| host.tc.iter().flatten());
-        let programs = self.order.programs.iter().filter(|program| {
-            program.words.iter().flat_map(|word| word.split_whitespace()).any(|word| word == "tc")
-        });
-        let words = own.chain(programs.flat_map(|program| &program.words));
-        let words = words.flat_map(|word| word.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
-        let mut files: Vec<String> = Vec::new();
-        for word in words {
-            // The queue for what comes in has another name as a module.
-            let word = if word == "clsact" { "ingress" } else { word };
-            let modules = ["sch", "cls", "act"].map(|kind| kernel.module(&format!("{kind}_{word}")));
-            for file in modules.into_iter().flatten() {
-                if !files.contains(&file) {
-                    files.push(file);
-                }
-            }
-        }
-        files
     }
 
     fn boot_line(&self) -> Vec<String> {

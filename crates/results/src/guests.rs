@@ -46,7 +46,7 @@ impl GuestSummary {
     pub fn pushed(&self) -> Option<String> {
         (self.pushes > 0).then(|| {
             format!(
-                "NOT REPRODUCIBLE: programs computed for more than a second without a system call and were pushed on {} times by the \
+                "NOT REPRODUCIBLE: programs computed for seconds without a system call and were pushed on {} times by the \
                  machine's clock.",
                 self.pushes
             )

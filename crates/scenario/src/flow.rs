@@ -63,6 +63,10 @@ pub struct Flow {
     /// To a live host or a guest: over IPv6. Services are there for both. Default false.
     #[serde(default, skip_serializing_if = "is_false")]
     pub ipv6: bool,
+    /// bulk and transfer between a guest and a guest, a stack or a simulated host: the receiver compares each byte with what was sent, and the run fails
+    /// if one is wrong. Costs the guest a copy of the data. Default false; between stacks and simulated hosts it is always done.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub verify: bool,
     /// The parameters of the application.
     #[serde(flatten)]
     pub keys: Keys,

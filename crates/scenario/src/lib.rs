@@ -229,6 +229,9 @@ pub enum ClockMode {
 }
 
 impl ClockMode {
+    /// All of them.
+    pub const ALL: [ClockMode; 3] = [ClockMode::Virtual, ClockMode::Real, ClockMode::Dilated];
+
     /// Its name, as scenarios write it.
     pub fn name(self) -> &'static str {
         match self {

@@ -178,6 +178,14 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
         }
         let kernel = |node: &str| scenario.traffic(node) == Traffic::Kernel;
         let guests = (kernel(from), kernel(to));
+        if flow.verify
+            && let Some(message) = unverified(flow, guests)
+            && reported.insert(spec.entry)
+        {
+            let help = "leave it out, or let a guest send or receive a bulk flow or a transfer by itself";
+            check.error(&entry("flow", spec.entry, &["verify"]), message, help);
+            continue;
+        }
         if flow.app == App::Request && guests != (true, true) {
             if reported.insert(spec.entry) {
                 let node = if guests.0 { to } else { from };
@@ -262,6 +270,20 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
 /// What is wrong with a flow: the key, the message, and what to do.
 type Wrong = (&'static str, String, &'static str);
 
+/// Why the bytes of a flow cannot be compared. `guests` says which ends are guests.
+fn unverified(flow: &Flow, guests: (bool, bool)) -> Option<String> {
+    match flow.app {
+        _ if guests == (false, false) => {
+            Some("`verify` is for flows of guests, and no end is a guest".to_owned())
+        }
+        _ if flow.port.is_some() => {
+            Some("`verify` needs both ends of the flow, and `port` names a program".to_owned())
+        }
+        App::Bulk | App::Transfer => None,
+        app => Some(format!("`verify` is for bulk and transfer, and not for {}", app.name())),
+    }
+}
+
 /// Checks a flow that the kernels of guests carry. `guests` says which ends are guests.
 fn carried(flow: &Flow, guests: (bool, bool)) -> Option<(&'static str, String, String)> {
     let by_itself = || {
@@ -333,7 +355,14 @@ fn stacks(check: &Check<'_>, flow: &Flow, ends: [&str; 2]) -> Option<(&'static s
         ("max_window", flow.max_window.is_some()),
         ("max_rate", flow.max_rate.is_some()),
     ];
-    if let Some((name, _)) = model.into_iter().find(|&(_, given)| given && hosts[0].is_some()) {
+    // Where the model receives, its options are its own; how fast to send is the stack's.
+    let model_receives = scenario
+        .host
+        .iter()
+        .find(|host| host.name == ends[1])
+        .is_none_or(|host| host.traffic() == Traffic::Model);
+    let applies = |name: &str| hosts[0].is_none() || (name == "tcp" && model_receives);
+    if let Some((name, _)) = model.into_iter().find(|&(name, given)| given && !applies(name)) {
         let message = format!("`{name}` is for model hosts, and `{}` is a stack", ends[0]);
         return Some((name, message, format!("leave it out; see the keys of endpoint = \"{kind}\"")));
     }

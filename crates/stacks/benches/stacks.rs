@@ -37,6 +37,7 @@ mod linux {
         for endpoint in [
             Endpoint::Smoltcp(Default::default()),
             Endpoint::Lwip(Default::default()),
+            Endpoint::Bsd(Default::default()),
             Endpoint::Netstack(Default::default()),
             Endpoint::Quinn(Default::default()),
         ] {

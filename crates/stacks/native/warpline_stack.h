@@ -27,6 +27,8 @@ extern "C" {
 enum {
     /* It keeps its instances apart by itself, and may be called for several of them at the same time by several threads. */
     WARPLINE_STACK_INSTANCES = 1,
+    /* A runtime of its own handles signals, as Go's does: a crash ends the process. Without this, a crash ends the host. */
+    WARPLINE_STACK_SIGNALS = 2,
 };
 
 /* What has happened to a socket. The same may be told more than once. */

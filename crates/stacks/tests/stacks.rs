@@ -10,7 +10,9 @@ use bed::{App, Bed, Maker, PORT, Settings, assert_complete, transfer};
 use warpline_core::{Streams, TimeDelta, Timestamp};
 use warpline_scenario::Endpoint;
 use warpline_stacks::stack::quinn::Quinn;
-use warpline_stacks::stack::{Builder, Outcome, Place, Stack, StackConfig, smoltcp::Smoltcp};
+use warpline_stacks::stack::{
+    Builder, Outcome, Place, SocketError, SocketOptions, Stack, StackConfig, smoltcp::Smoltcp,
+};
 
 const MEGABYTE: u64 = 1_000_000;
 
@@ -164,6 +166,7 @@ fn are_built(names: &[&str]) -> bool {
     for name in names {
         let endpoint = match *name {
             "lwip" => Endpoint::Lwip(Default::default()),
+            "bsd" => Endpoint::Bsd(Default::default()),
             "netstack" => Endpoint::Netstack(Default::default()),
             _ => continue,
         };
@@ -179,6 +182,10 @@ fn are_built(names: &[&str]) -> bool {
 
 fn lwip(config: StackConfig) -> Box<dyn Stack> {
     built(Endpoint::Lwip(Default::default()), config)
+}
+
+fn bsd(config: StackConfig) -> Box<dyn Stack> {
+    built(Endpoint::Bsd(Default::default()), config)
 }
 
 fn netstack(config: StackConfig) -> Box<dyn Stack> {
@@ -217,3 +224,38 @@ pair!(netstack_to_smoltcp, netstack, smoltcp, IPv4);
 pair!(netstack_to_lwip, netstack, lwip, IPv4);
 pair!(smoltcp_to_netstack, smoltcp, netstack, IPv4);
 pair!(lwip_to_netstack, lwip, netstack, IPv4);
+pair!(bsd_to_bsd, bsd, bsd, IPv4);
+pair!(bsd_to_smoltcp, bsd, smoltcp, IPv4);
+pair!(bsd_to_lwip, bsd, lwip, IPv4);
+pair!(bsd_to_netstack, bsd, netstack, IPv4);
+pair!(smoltcp_to_bsd, smoltcp, bsd, IPv4);
+pair!(lwip_to_bsd, lwip, bsd, IPv4);
+pair!(netstack_to_bsd, netstack, bsd, IPv4);
+
+/// The list that scenarios are checked against is what the stacks have.
+#[test]
+fn every_listed_congestion_control_is_there_and_no_other() {
+    let stacks: [(&str, Maker, Endpoint); 5] = [
+        ("smoltcp", smoltcp, Endpoint::Smoltcp(Default::default())),
+        ("quinn", quinn, Endpoint::Quinn(Default::default())),
+        ("lwip", lwip, Endpoint::Lwip(Default::default())),
+        ("netstack", netstack, Endpoint::Netstack(Default::default())),
+        ("bsd", bsd, Endpoint::Bsd(Default::default())),
+    ];
+    for (name, maker, endpoint) in stacks {
+        if !are_built(&[name]) {
+            continue;
+        }
+        let listed = endpoint.congestion_controls().unwrap();
+        for cc in listed {
+            transfer([maker; 2], Settings { cc: Some(cc), ..Settings::default() }, MEGABYTE, 0);
+        }
+        let mut bed = Bed::new([maker; 2], Settings::default());
+        let remote = std::net::SocketAddr::from(([10, 0, 0, 2], PORT));
+        let options = SocketOptions { cc: Some("none-such".to_owned()) };
+        match bed.hosts[0].connect(Timestamp::ZERO, remote, &options) {
+            Err(SocketError::Cc { known, .. }) => assert_eq!(known, listed, "{name}"),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}

@@ -3,7 +3,7 @@
 //! [`replicate`] runs one scenario with several seeds. [`oracle`] compares Warpline with ns-2. [`mod@bench`] has the workloads that
 //! measure the engine's speed. [`mod@agreement`] holds the TCP model against Linux in guests. [`mod@evaluate`] asks what RFC 9743 asks of a congestion control. `calibrate` (Linux) measures what emulation can do
 //! on this machine. [`mod@compare`] compares two runs. [`mod@search`] looks for the scenario that hurts most. [`mod@stacks`] lets all
-//! stacks talk to each other.
+//! stacks talk to each other. [`mod@programs`] runs real programs under each clock.
 
 pub mod agreement;
 pub mod bench;
@@ -14,6 +14,7 @@ pub mod compare;
 pub mod evaluate;
 mod names;
 pub mod oracle;
+pub mod programs;
 pub mod replicate;
 pub mod search;
 pub mod stacks;

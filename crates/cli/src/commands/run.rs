@@ -89,7 +89,7 @@ pub(crate) struct Args {
     sets: Vec<String>,
 
     /// Clock, instead of the scenario's: virtual (a simulation), real or dilated (live hosts; Linux)
-    #[arg(long, value_name = "CLOCK", value_parser = ["virtual", "real", "dilated"])]
+    #[arg(long, value_name = "CLOCK", value_parser = ClockMode::ALL.map(ClockMode::name))]
     clock: Option<String>,
 
     /// Use the dilated clock with this time dilation factor: seconds of this machine for a second of the run; or auto
@@ -289,7 +289,7 @@ fn plan(args: &Args, together: &Together) -> Result<Plan, Failure> {
         _ => seeds.iter().map(|&seed| seed_directory(&target, seed)).collect(),
     };
     #[cfg(target_os = "linux")]
-    warpline_stacks::stack::crash::report();
+    warpline_stacks::stack::crash::end_if_stuck();
     match several {
         true => interrupt::listen_together(together.speaks().then(|| target.clone()))?,
         false => interrupt::listen(unfinished)?,

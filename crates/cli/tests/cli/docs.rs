@@ -45,11 +45,41 @@ fn scenarios_in_the_documentation_are_valid() {
     assert!(count > 5, "only {count} scenarios were found");
 }
 
+/// The commands that a help lists.
+fn commands(help: &str) -> Vec<&str> {
+    let list =
+        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    list.filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
+#[test]
+fn every_command_has_a_row_in_the_chapter_on_the_command_line() {
+    let desk = Desk::new();
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/command-line.md"))
+            .unwrap();
+    let help = desk.warpline(&["--help"]).fine().stdout;
+    let studies = desk.warpline(&["study", "--help"]).fine().stdout;
+    let own = commands(&help).into_iter().map(str::to_owned);
+    let all = own.chain(commands(&studies).into_iter().map(|name| format!("study {name}")));
+    let all: Vec<String> =
+        all.filter(|name| !["help", "study", "study help"].contains(&name.as_str())).collect();
+    assert!(all.len() > 20, "{all:?}");
+    for name in all {
+        let rows = page.lines().filter(|line| line.starts_with("| `"));
+        let is_there = rows.into_iter().any(|row| {
+            row.split('|').nth(1).unwrap().split(',').any(|part| part.trim() == format!("`{name}`"))
+        });
+        assert!(is_there, "docs/src/command-line.md has no row for `{name}`");
+    }
+}
+
 #[test]
 fn commands_in_the_documentation_exist() {
     let help = Desk::new().warpline(&["--help"]).fine().stdout;
-    let known: Vec<&str> =
-        help.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()).collect();
+    let known = commands(&help);
     let mut count = 0;
     for page in pages() {
         for line in blocks(&fs::read_to_string(&page).unwrap(), "").iter().flat_map(|block| block.lines()) {

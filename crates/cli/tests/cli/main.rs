@@ -27,6 +27,8 @@ mod meet;
 mod nice;
 #[cfg(target_os = "linux")]
 mod prefetch;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod programs;
 #[cfg(unix)]
 mod replicate;
 #[cfg(target_os = "linux")]

@@ -153,6 +153,26 @@ fn every_stack_of_this_process_sends_to_every_other() {
     }
 }
 
+/// Of so many connections, some have the same local port, to different ports at the other end.
+#[test]
+fn many_flows_between_two_stacks_are_told_apart() {
+    let desk = Desk::new();
+    let one = "[[flow]]\nfrom = \"a\"\nto = \"b\"\napp = \"transfer\"\nsize = \"10KB\"\n\n";
+    let text = scenario("stack:smoltcp", "stack:smoltcp", "app = \"transfer\"\nsize = \"10KB\"");
+    desk.write("many.toml", &(text + "\n" + &one.repeat(399)));
+    desk.warpline(&["run", "many.toml", "--out", "run"]).fine();
+    let summary = desk.summary("run");
+    let flows = summary["flows"].as_array().unwrap();
+    assert_eq!(flows.len(), 400);
+    for flow in flows {
+        assert_eq!(
+            (&flow["transfers_completed"], &flow["delivered_bytes"]),
+            (&1.into(), &10_000.into()),
+            "{flow}"
+        );
+    }
+}
+
 /// The directory where `make stacks` has built this stack and tests find it; or the reason why it is not there.
 fn built(stack: &str) -> Result<std::path::PathBuf, String> {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_warpline"));
@@ -191,6 +211,11 @@ fn transfers_to_and_from_all(stack: &str, cc: &str) {
 #[test]
 fn lwip_transfers_to_and_from_all() {
     transfers_to_and_from_all("lwip", "reno");
+}
+
+#[test]
+fn bsd_transfers_to_and_from_all() {
+    transfers_to_and_from_all("bsd", "reno");
 }
 
 #[test]
@@ -256,26 +281,35 @@ fn compile(desk: &Desk, text: &str) {
 }
 
 #[test]
-fn a_stack_that_crashes_is_named() {
+fn a_crash_ends_its_host_only_and_is_told() {
     let desk = Desk::new();
     let text = scenario("model", "stack:object", "app = \"transfer\"\nsize = \"100KB\"");
-    desk.write(
-        "stacks.toml",
-        &text.replace("\"stack:object\"", "\"stack:object\"\nlibrary = \"failing.so\""),
-    );
-    for (crash, what) in [
+    let more = "[[link]]\nbetween = [\"b\", \"c\"]\nrate = \"10Mbit/s\"\nrecord = [\"pcap\"]\n\n[[flow]]\nname = \"other\"\nfrom = \"a\"\nto = \"c\"\n";
+    let text = text.replace("\"stack:object\"", "\"stack:object\"\nlibrary = \"failing.so\"") + more;
+    desk.write("stacks.toml", &text);
+    for (number, (crash, what)) in [
         ("volatile int *nowhere = 0; *nowhere = 1;", "it used memory that is not there, SIGSEGV"),
         ("abort();", "abort, SIGABRT"),
-    ] {
+    ]
+    .into_iter()
+    .enumerate()
+    {
         compile(&desk, &FAILING.replace("callbacks.fail(callbacks.context, \"no packet can come\");", crash));
-        let run = desk.warpline(&["run", "stacks.toml", "--out", "run"]);
+        let out = format!("run-{number}");
+        let run = desk.warpline(&["run", "stacks.toml", "--out", &out]);
+        assert_eq!(run.code, Some(1), "{run:?}");
         // The SYN arrives after 10 ms and its time on the wire.
-        assert!(run.code == Some(1) && run.stderr.contains("error: the stack of 10.0.0.2 ("), "{run:?}");
+        let told = format!("the stack of host b has failed: it crashed at 0.010048000s of the run: {what}");
+        assert!(run.stderr.contains(&told), "{run:?}");
+        // What happened until then is kept, and the other host's flow goes on.
+        let flows = &desk.summary(&out)["flows"];
+        assert_eq!(flows[0]["delivered_bytes"], 0);
+        assert!(flows[1]["delivered_bytes"].as_u64().unwrap() > 1_000_000, "{flows}");
         assert!(
-            run.stderr.contains(&format!("failing.so) has crashed at 0.010048000 s of the run: {what}")),
-            "{run:?}"
+            desk.path().join(&out).join("b-c.pcapng").exists(),
+            "{:?}",
+            std::fs::read_dir(desk.path().join(&out))
         );
-        assert!(!desk.path().join("run").exists());
     }
 }
 

@@ -20,6 +20,7 @@ use crate::clock::Clock;
 use crate::failure::{Doing, Failure};
 use crate::gate::Gate;
 use crate::hosts::{Hosts, enter};
+use crate::pattern::Pattern;
 use crate::stacks::Stacks;
 use crate::tcp_info;
 
@@ -228,15 +229,26 @@ fn live(order: &FlowOrder, listener: Option<TcpListener>, end: &End, gate: &Gate
             let (stream, _) = listener.accept()?;
             drop(listener);
             end.connected(&stream)?;
-            let taken = drain(&stream, u64::MAX)?;
+            let (taken, differences) = match order.verify {
+                true => compare(&stream)?,
+                false => (drain(&stream, u64::MAX)?, 0),
+            };
             end.lock().taken = Some(taken);
-            Ok(())
+            match differences {
+                0 => Ok(()),
+                _ => Err(io::Error::other(format!(
+                    "{differences} of {taken} bytes are not those that were sent"
+                ))),
+            }
         }
         (Role::Serve { .. }, Some(listener)) => serve(&listener, end),
         (Role::Simple { service, .. }, Some(listener)) => simple(&listener, *service),
         (Role::Send { to, port, bytes }, _) => {
             let stream = open(order, SocketAddr::new(*to, *port), end, gate)?;
-            send(&stream, bytes.unwrap_or(u64::MAX))?;
+            match order.verify {
+                true => send_pattern(&stream, bytes.unwrap_or(u64::MAX))?,
+                false => send(&stream, bytes.unwrap_or(u64::MAX))?,
+            }
             // The other end closes when it has everything.
             stream.shutdown(Shutdown::Write)?;
             drain(&stream, u64::MAX)?;
@@ -296,6 +308,35 @@ fn send(stream: &TcpStream, bytes: u64) -> io::Result<()> {
         left -= io::Write::write(&mut &*stream, &NOTHING[..part])? as u64;
     }
     Ok(())
+}
+
+/// Writes this many bytes of the pattern.
+fn send_pattern(stream: &TcpStream, bytes: u64) -> io::Result<()> {
+    let mut buffer = vec![0; CHUNK];
+    let mut sent = 0;
+    while sent < bytes {
+        let part = &mut buffer[..(bytes - sent).min(CHUNK as u64) as usize];
+        Pattern::fill(sent, part);
+        sent += io::Write::write(&mut &*stream, part)? as u64;
+    }
+    Ok(())
+}
+
+/// Compares what comes with the pattern, until the other end closes. Returns how many bytes there were, and how many differed.
+fn compare(stream: &TcpStream) -> io::Result<(u64, u64)> {
+    let mut buffer = vec![0; CHUNK];
+    let (mut taken, mut differences) = (0, 0);
+    loop {
+        match io::Read::read(&mut &*stream, &mut buffer) {
+            Ok(0) => return Ok((taken, differences)),
+            Ok(count) => {
+                differences += Pattern::differences(taken, &buffer[..count]);
+                taken += count as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Discards up to `bytes` incoming bytes; returns how many there were until the other end closed.
@@ -374,5 +415,31 @@ fn serve(listener: &TcpListener, end: &End) -> io::Result<()> {
                 end.lock().report.answers += 1;
             }
         })?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_byte_is_counted() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let bytes = 3 * CHUNK as u64 + 17;
+        let mut whole = vec![0; bytes as usize];
+        Pattern::fill(0, &mut whole);
+        for wrong in [0, 1] {
+            let sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (receiver, _) = listener.accept().unwrap();
+            let reading = std::thread::spawn(move || compare(&receiver).unwrap());
+            if wrong == 0 {
+                send_pattern(&sender, bytes).unwrap();
+            } else {
+                whole[CHUNK] ^= 1;
+                io::Write::write_all(&mut &sender, &whole).unwrap();
+            }
+            drop(sender);
+            assert_eq!(reading.join().unwrap(), (bytes, wrong));
+        }
     }
 }

@@ -59,8 +59,8 @@ pub struct Order {
     pub interval: u64,
     /// Kernel modules to load first, in this order, as paths on the machine.
     pub modules: Vec<String>,
-    /// Modules that commands of `tc` need, as paths on the machine: loaded if they are not built in.
-    pub queues: Vec<String>,
+    /// Modules that commands of `tc`, `nft` and `iptables` need, as paths on the machine: loaded if they are not built in.
+    pub tools: Vec<String>,
     /// Modules of congestion controls that are not built in, as paths: loaded when a host or flow names one.
     pub congestion: Vec<CongestionModule>,
     /// Hosts, each a network namespace.
@@ -228,6 +228,8 @@ pub struct FlowOrder {
     pub cc: Option<String>,
     /// Numbers of the conditions that it waits for before it connects.
     pub after: Vec<u32>,
+    /// Whether the data are a pattern that the receiving end compares them with.
+    pub verify: bool,
 }
 
 /// What one end of a flow does.
@@ -290,7 +292,7 @@ pub enum Service {
 }
 
 /// A program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramOrder {
     /// Number of the host.
     pub host: u32,

@@ -25,6 +25,11 @@ mod modules;
 mod mounts;
 #[cfg(target_os = "linux")]
 mod netlink;
+// One file for both: the agent is built by itself, and needs nothing else of that crate.
+#[cfg(target_os = "linux")]
+#[expect(unreachable_pub, reason = "in its own crate they are public")]
+#[path = "../../../core/src/pattern.rs"]
+mod pattern;
 #[cfg(target_os = "linux")]
 mod programs;
 #[cfg(target_os = "linux")]

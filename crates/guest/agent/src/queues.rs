@@ -14,9 +14,9 @@ use crate::programs;
 /// Where `tc` is searched for.
 const SEARCH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Loads the modules of queues, and carries out the commands of all hosts.
+/// Loads the modules that commands need, and carries out the commands of all hosts.
 pub(crate) fn set_up(order: &Order, hosts: &Hosts) -> Result<(), Failure> {
-    for module in &order.queues {
+    for module in &order.tools {
         modules::load(module)?;
     }
     for (number, host) in order.hosts.iter().enumerate() {

@@ -68,7 +68,16 @@ pub(crate) fn guest(name: &str, first: u32, count: u32, duration: f64) -> Machin
 /// Adds both ends of a flow between two hosts of the first guest, or of two guests.
 pub(crate) fn bulk(id: u32, from: u32, to: u32, to_address: u32, bytes: Option<u64>) -> [FlowOrder; 2] {
     let port = 5001 + id as u16;
-    let end = |host, role| FlowOrder { id, host, role, start: 0, stop: None, cc: None, after: vec![] };
+    let end = |host, role| FlowOrder {
+        id,
+        host,
+        role,
+        start: 0,
+        stop: None,
+        cc: None,
+        after: vec![],
+        verify: false,
+    };
     let to_address = IpAddr::V4(address(to_address));
     [end(to, Role::Sink { port }), end(from, Role::Send { to: to_address, port, bytes })]
 }

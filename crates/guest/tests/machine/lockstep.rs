@@ -216,7 +216,16 @@ fn requests_are_answered() {
     use std::net::IpAddr;
     use warpline_guest::order::{FlowOrder, Role};
     let mut config = guest("g", 0, 2, 5.0);
-    let end = |host, role| FlowOrder { id: 0, host, role, start: 0, stop: None, cc: None, after: vec![] };
+    let end = |host, role| FlowOrder {
+        id: 0,
+        host,
+        role,
+        start: 0,
+        stop: None,
+        cc: None,
+        after: vec![],
+        verify: false,
+    };
     let to = IpAddr::V4(crate::bed::address(1));
     let (port, request, response) = (80, 200, 10_000);
     let ask = Role::Request { to, port, request, response, count: Some(10), pause: seconds(0.1) };

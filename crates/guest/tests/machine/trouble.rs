@@ -73,7 +73,7 @@ fn wait_gone(pids: &[u32]) {
 fn a_program_that_computes_without_end_is_reported() {
     let mut config = guest("g", 0, 2, 10.0);
     config.order.programs = vec![program(0, &["sh", "-c", "while :; do :; done"], "0")];
-    let Some(error) = run(&config, Patience { silence: 20, pushes: 2 }) else { return };
+    let Some(error) = run(&config, Patience { silence: 20, computing: 1, pushes: 2 }) else { return };
     let text = error.to_string();
     assert!(
         matches!(error, GuestError::Spins { .. }) && text.contains("guest g: a program computes"),
@@ -99,7 +99,7 @@ fn a_kernel_that_hangs_is_reported() {
     let path = Path::new(1_000_000, 10, 10_000);
     let mut bed = Bed::new(2, path);
     let mut lockstep = LockStep::boot(&kernel, &[config], path.delay, &mut || true).unwrap().unwrap();
-    lockstep.set_patience(Patience { silence: 2, pushes: 2 });
+    lockstep.set_patience(Patience { silence: 2, computing: 1, pushes: 2 });
     let pid = Pid::from_raw(lockstep.machines().next().unwrap().pid() as i32);
     let mut stopped = false;
     let error = lockstep.run(&mut bed, Timestamp::from_secs(999), |_, _, _| {
@@ -236,7 +236,7 @@ fn a_busy_guest_does_not_delay_a_stop() {
     let mut bed = Bed::new(1, path);
     let mut lockstep = LockStep::boot(&kernel, &[config], path.delay, &mut || true).unwrap().unwrap();
     // The run would fail only after a thousand seconds of computing.
-    lockstep.set_patience(Patience { silence: 1000, pushes: 1000 });
+    lockstep.set_patience(Patience { silence: 1000, computing: 1, pushes: 1000 });
     let mut asked = 0;
     let ended = lockstep.run(&mut bed, Timestamp::from_secs(999), |_, _, _| {
         asked += 1;

@@ -24,6 +24,8 @@ pub(crate) struct Wire {
     pub(crate) port: u16,
     /// Whether to connect over IPv6.
     pub(crate) ipv6: bool,
+    /// Whether a guest at the other end sends the pattern.
+    pub(crate) verify: bool,
     /// What is at the other end.
     pub(crate) meets: Meets,
 }
@@ -182,6 +184,11 @@ impl Wire {
     /// Whether the other end connects to this one.
     pub(crate) fn serves(&self) -> bool {
         matches!(self.meets, Meets::Sender | Meets::Users(..))
+    }
+
+    /// Whether both ends send the pattern, so that what comes can be compared with it.
+    pub(crate) fn is_checked(&self) -> bool {
+        self.paired() || self.verify
     }
 
     /// Whether both ends are here.

@@ -253,7 +253,12 @@ fn wire(number: usize, flow: &FlowSpec, nodes: &routing::Names, scenario: &Scena
         _ if ends[0] == Traffic::Kernel => Meets::Sender,
         _ => Meets::Program,
     };
-    Some(Wire { port: entry.port.unwrap_or_else(|| guest_port(number)), ipv6: entry.ipv6, meets })
+    Some(Wire {
+        port: entry.port.unwrap_or_else(|| guest_port(number)),
+        ipv6: entry.ipv6,
+        verify: entry.verify,
+        meets,
+    })
 }
 
 /// The port of a flow that guests carry by themselves; `number` is the flow's number in the expanded scenario.

@@ -168,6 +168,7 @@ impl DilateConfig {
             stop: None,
             cc: None,
             after: Vec::new(),
+            verify: false,
         };
         let program = |line: &String| ProgramOrder {
             host: 0,

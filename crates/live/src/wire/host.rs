@@ -619,6 +619,7 @@ impl ModelHost {
             translator,
             worker,
             sink: None,
+            verify: stack.verify,
             dscp: stack.dscp,
             reserved,
             half_open,

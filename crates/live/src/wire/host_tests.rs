@@ -6,11 +6,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use proptest::prelude::*;
 use warpline_core::{Flags, Stream, Streams, TimeDelta, Timestamp};
+use warpline_transport::cc::Algorithm;
 use warpline_transport::tcp::{Outcome, TcpConfig};
 
 use super::codec::{self, WireSegment};
 use super::udp::{self, UdpHeader};
-use super::{HostConfig, HostCounters, HostEvent, ModelHost, Service, UdpService};
+use super::{HostConfig, HostCounters, HostEvent, ModelHost, Service, Stack, UdpService};
 use crate::checksum::{fold, sum};
 use crate::icmp;
 use crate::ip::{self, IpHeader};
@@ -252,6 +253,29 @@ fn an_echo_comes_back_and_a_page_is_served() {
     let head = page.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
     assert!(page.starts_with(b"HTTP/1.1 200 OK\r\n"));
     assert_eq!((page.len() - head, super::payload::Pattern::differences(0, &page[head..])), (100_000, 0));
+}
+
+/// What a service discards is compared with the pattern if that is asked for: a text is not it.
+#[test]
+fn what_is_discarded_can_be_verified() {
+    for verify in [true, false] {
+        let (a, mut b) = (host(8, 1, |_| ()), host(8, 2, |_| ()));
+        let stack = Stack { verify, ..Stack::new(TcpConfig::default(), Algorithm::default()) };
+        b.listen_with(9, Service::Discard, stack).unwrap();
+        let mut world = World::new([a, b], Pipe { loss: 0.02, jitter_ms: 3.0, ..Pipe::default() }, 8);
+        let remote = SocketAddr::new(address(false, 2), 9);
+        world.hosts[0].connect(world.now, remote, Service::Source { bytes: Some(200_000) }).unwrap();
+        // The FIN asks for what follows, which is not sent.
+        let text = b"not the pattern....";
+        let bytes = text.len() as u64 - 4;
+        let other =
+            world.hosts[0].connect(world.now, remote, Service::Source { bytes: Some(bytes) }).unwrap();
+        world.hosts[0].set_source(other, Box::new(Text(text)));
+        world.run(60);
+        let mut found: Vec<(u64, u64)> = world.closed(1).iter().map(|report| (report.2, report.3)).collect();
+        found.sort_unstable();
+        assert_eq!(found, [(bytes, if verify { bytes } else { 0 }), (200_000, 0)]);
+    }
 }
 
 /// A sink with several owners.

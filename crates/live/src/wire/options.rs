@@ -27,6 +27,8 @@ pub struct Stack {
     pub latency_log: bool,
     /// Code point of its packets.
     pub dscp: Dscp,
+    /// Whether what it receives is the [pattern](super::payload::Pattern), and is compared with it.
+    pub verify: bool,
 }
 
 impl std::fmt::Debug for Stack {
@@ -39,7 +41,7 @@ impl Stack {
     /// A TCP with one of the algorithms, without recording.
     pub fn new(tcp: TcpConfig, algorithm: Algorithm) -> Self {
         let controller: MakeController = Arc::new(move |tcp| algorithm.build(&tcp.cc_config()));
-        Stack { tcp, controller, recording: false, latency_log: false, dscp: Dscp::default() }
+        Stack { tcp, controller, recording: false, latency_log: false, dscp: Dscp::default(), verify: false }
     }
 }
 

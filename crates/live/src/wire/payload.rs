@@ -6,6 +6,8 @@
 use std::collections::VecDeque;
 use std::fmt::Debug;
 
+pub use warpline_core::pattern::Pattern;
+
 /// Where the payload of outgoing segments comes from.
 pub trait PayloadSource: Debug {
     /// Fills `bytes` with the payload from `offset` on. Unacknowledged payload is requested again when it is retransmitted, in
@@ -31,45 +33,9 @@ impl PayloadSink for DiscardPayload {
     fn take(&mut self, _: u64, _: &[u8]) {}
 }
 
-/// Bytes that depend only on their offset, and do not repeat within any run: each group of eight is a hash of its offset / 8
-/// (the finaliser of SplitMix64), lowest byte first. So both ends know what to expect.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Pattern;
-
-impl Pattern {
-    /// The eight bytes at eight times `index`.
-    fn word(index: u64) -> [u8; 8] {
-        let mut z = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)).to_le_bytes()
-    }
-
-    /// How many of `bytes` differ from the pattern at `offset`.
-    pub fn differences(offset: u64, bytes: &[u8]) -> u64 {
-        let mut expected = [0; 64];
-        let mut differences = 0;
-        for (index, chunk) in bytes.chunks(expected.len()).enumerate() {
-            let expected = &mut expected[..chunk.len()];
-            Pattern.fill(offset + 64 * index as u64, expected);
-            if chunk != expected {
-                differences += chunk.iter().zip(&*expected).filter(|(a, b)| a != b).count() as u64;
-            }
-        }
-        differences
-    }
-}
-
 impl PayloadSource for Pattern {
-    fn fill(&mut self, mut offset: u64, mut bytes: &mut [u8]) {
-        while !bytes.is_empty() {
-            let word = Pattern::word(offset / 8);
-            let skip = (offset % 8) as usize;
-            let len = (8 - skip).min(bytes.len());
-            let (now, later) = bytes.split_at_mut(len);
-            now.copy_from_slice(&word[skip..skip + len]);
-            (offset, bytes) = (offset + len as u64, later);
-        }
+    fn fill(&mut self, offset: u64, bytes: &mut [u8]) {
+        Pattern::fill(offset, bytes);
     }
 }
 
@@ -87,7 +53,7 @@ impl PayloadSource for HeadThenPattern {
         }
         let rest = &mut bytes[in_head..];
         if !rest.is_empty() {
-            Pattern.fill(offset + in_head as u64 - head, rest);
+            Pattern::fill(offset + in_head as u64 - head, rest);
         }
     }
 }

@@ -68,6 +68,6 @@ pub struct SessionReport {
     pub bytes_acked: u64,
     /// Payload bytes received in order, each once.
     pub bytes_received: u64,
-    /// Received bytes that differ from the pattern, if [`super::Service::Verify`] runs.
+    /// Received bytes that differ from the pattern, if [`super::Service::Verify`] runs, or [`super::Stack::verify`] is set.
     pub differences: u64,
 }

@@ -7,7 +7,7 @@ use warpline_transport::cc::Controller;
 use warpline_transport::tcp::Connection;
 
 use super::codec::{self, WireSegment};
-use super::payload::PayloadSink;
+use super::payload::{Pattern, PayloadSink};
 use super::report::SessionReport;
 use super::service::Worker;
 use super::translate::Translator;
@@ -37,6 +37,8 @@ pub(super) struct Session {
     pub(super) translator: Translator,
     pub(super) worker: Worker,
     pub(super) sink: Option<Box<dyn PayloadSink>>,
+    /// Whether what it receives is compared with the pattern.
+    pub(super) verify: bool,
     /// Code point of its packets.
     pub(super) dscp: Dscp,
     /// Bytes of memory set aside for it.
@@ -67,6 +69,8 @@ impl Session {
             }
             if let Some(inbox) = &mut self.worker.inbox {
                 inbox.take(offset, payload);
+            } else if self.verify {
+                self.worker.differences += Pattern::differences(offset, payload);
             }
         }
         self.connection.handle_segment(now, segment, ecn);

@@ -272,6 +272,7 @@ endpoints! {
     smoltcp::Smoltcp,
     lwip::Lwip,
     netstack::Netstack,
+    bsd::Bsd,
     object::Object,
     quinn::Quinn,
 }

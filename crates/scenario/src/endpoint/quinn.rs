@@ -16,9 +16,6 @@ use crate::quantity::Size;
 /// Allowed initial windows in bytes. quinn sends nothing with less than two datagrams (RFC 9002 section 7.2).
 const INITIAL_WINDOWS: std::ops::RangeInclusive<u64> = 2400..=1 << 30;
 
-/// quinn's congestion controls, its default first.
-const OWN: &[&str] = &["cubic", "newreno", "bbr"];
-
 /// Warpline's congestion controls, the default first.
 static WARPLINE: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let usual = Algorithm::default().kind();
@@ -54,6 +51,9 @@ pub struct Quinn {
 }
 
 impl Quinn {
+    /// quinn's congestion controls, its default first.
+    pub const CONGESTION_CONTROLS: &'static [&'static str] = &["cubic", "newreno", "bbr"];
+
     /// Whose congestion controls it has.
     pub fn controls(&self) -> Controls {
         self.congestion_controls.unwrap_or_default()
@@ -73,7 +73,7 @@ impl Kind for Quinn {
 
     fn congestion_controls(&self) -> Option<&'static [&'static str]> {
         Some(match self.controls() {
-            Controls::Quinn => OWN,
+            Controls::Quinn => Quinn::CONGESTION_CONTROLS,
             Controls::Warpline => &WARPLINE,
         })
     }

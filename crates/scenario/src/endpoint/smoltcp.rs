@@ -15,6 +15,11 @@ pub struct Smoltcp {
     pub buffers: Buffers,
 }
 
+impl Smoltcp {
+    /// smoltcp's congestion controls, the default first.
+    pub const CONGESTION_CONTROLS: &'static [&'static str] = &["cubic", "reno"];
+}
+
 impl Kind for Smoltcp {
     const ABOUT: About = About {
         name: "stack:smoltcp",
@@ -27,7 +32,7 @@ impl Kind for Smoltcp {
     };
 
     fn congestion_controls(&self) -> Option<&'static [&'static str]> {
-        Some(&["cubic", "reno"])
+        Some(Smoltcp::CONGESTION_CONTROLS)
     }
 
     fn check(&self, check: &mut Check<'_>, number: usize) {

@@ -40,7 +40,7 @@ uint32_t warpline_stack_abi(void)
 
 uint32_t warpline_stack_flags(void)
 {
-    return WARPLINE_STACK_INSTANCES;
+    return WARPLINE_STACK_INSTANCES | WARPLINE_STACK_SIGNALS;
 }
 
 void *warpline_stack_new(uint64_t now, const struct warpline_config *config, const struct warpline_callbacks *callbacks)

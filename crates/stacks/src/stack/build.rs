@@ -66,6 +66,10 @@ impl Builder {
                 Box::new(Hosted::new(&mut self.objects, &built("lwip")?, place.with(none), known)?)
             }
             #[cfg(target_os = "linux")]
+            Endpoint::Bsd(_) => {
+                Box::new(Hosted::new(&mut self.objects, &built("bsd")?, place.with(none), known)?)
+            }
+            #[cfg(target_os = "linux")]
             Endpoint::Netstack(keys) => {
                 let path = built("netstack")?;
                 Box::new(Hosted::new(&mut self.objects, &path, place.with(keys.buffers), known)?)

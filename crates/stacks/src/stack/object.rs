@@ -1,8 +1,8 @@
 //! A stack in a shared object that exports the functions of `native/warpline_stack.h`, whatever it is written in.
 //!
-//! The object is code that the user has chosen to run in this process. A failed assertion that it reports ends its host only.
+//! The object is code that the user has chosen to run in this process. A failed assertion that it reports ends its host only, and so does a crash.
 
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use warpline_core::{Stream, TimeDelta, Timestamp};
 
-use super::crash::Mark;
+use super::crash::{self, Crash, Watch};
 use super::globaliser::{Object, ObjectError, Way};
 use super::{Event, Outcome, SocketError, SocketId, SocketInfo, SocketOptions, Stack, StackConfig};
 
@@ -20,6 +20,8 @@ const ABI: u32 = 1;
 const ABI_FUNCTION: &str = "warpline_stack_abi";
 /// The flag of an object that keeps its instances apart by itself.
 const INSTANCES: u32 = 1;
+/// The flag of an object whose runtime handles signals.
+const SIGNALS: u32 = 2;
 /// No value, or no deadline.
 const NONE: u64 = u64::MAX;
 
@@ -121,28 +123,34 @@ unsafe fn context<'a>(context: *mut c_void) -> &'a mut Context {
 
 extern "C" fn random(own: *mut c_void) -> u64 {
     // SAFETY: a callback of this host, while one of its functions runs.
-    unsafe { context(own) }.stream.next_u64()
+    crash::pause(|| unsafe { context(own) }.stream.next_u64())
 }
 
 extern "C" fn transmit(own: *mut c_void, packet: *const c_void, len: usize) {
-    // SAFETY: as above; and the header says that `packet` has `len` bytes.
-    let (own, packet) = unsafe { (context(own), std::slice::from_raw_parts(packet.cast::<u8>(), len)) };
-    let mut buffer = own.spare.pop().unwrap_or_default();
-    buffer.clear();
-    buffer.extend_from_slice(packet);
-    own.outgoing.push_back(buffer);
+    crash::pause(|| {
+        // SAFETY: as above; and the header says that `packet` has `len` bytes.
+        let (own, packet) = unsafe { (context(own), std::slice::from_raw_parts(packet.cast::<u8>(), len)) };
+        let mut buffer = own.spare.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(packet);
+        own.outgoing.push_back(buffer);
+    });
 }
 
 extern "C" fn event(own: *mut c_void, kind: c_int, socket: u64, port: u16, remote: *const RawAddress) {
-    // SAFETY: as above; and the header says that `remote` is null or an address.
-    let (own, remote) = unsafe { (context(own), remote.as_ref()) };
-    own.events.push_back((kind, SocketId(socket), port, remote.copied().map(address)));
+    crash::pause(|| {
+        // SAFETY: as above; and the header says that `remote` is null or an address.
+        let (own, remote) = unsafe { (context(own), remote.as_ref()) };
+        own.events.push_back((kind, SocketId(socket), port, remote.copied().map(address)));
+    });
 }
 
 extern "C" fn fail(own: *mut c_void, reason: *const c_char) {
-    // SAFETY: as above; and the header says that `reason` is a string.
-    let (own, reason) = unsafe { (context(own), CStr::from_ptr(reason)) };
-    own.failure = Some(reason.to_string_lossy().into_owned());
+    crash::pause(|| {
+        // SAFETY: as above; and the header says that `reason` is a string.
+        let (own, reason) = unsafe { (context(own), CStr::from_ptr(reason)) };
+        own.failure = Some(reason.to_string_lossy().into_owned());
+    });
 }
 
 fn address(raw: RawAddress) -> SocketAddr {
@@ -156,26 +164,27 @@ fn raw(address: SocketAddr) -> Option<RawAddress> {
     }
 }
 
-/// The objects of a run, each loaded once.
+/// The objects of a run, each loaded once, with its flags.
 #[derive(Debug, Default)]
-pub(super) struct Objects(BTreeMap<PathBuf, Rc<Object>>);
+pub(super) struct Objects(BTreeMap<PathBuf, (Rc<Object>, u32)>);
 
 impl Objects {
-    /// The object in a file.
+    /// The object in a file, and its flags.
     ///
     /// # Errors
     /// If it cannot be loaded, or has another version of the interface.
-    fn of(&mut self, path: &Path) -> Result<Rc<Object>, ObjectError> {
+    fn of(&mut self, path: &Path) -> Result<(Rc<Object>, u32), ObjectError> {
         if let Some(known) = self.0.get(path) {
-            return Ok(Rc::clone(known));
+            return Ok(known.clone());
         }
         let whole = Object::load(path, ABI_FUNCTION, Some(Way::Own))?;
-        let object = match flags(&whole, path)? & INSTANCES {
+        let flags = flags(&whole, path)?;
+        let object = match flags & INSTANCES {
             0 => Object::load(path, ABI_FUNCTION, None)?,
             _ => whole,
         };
-        self.0.insert(path.to_owned(), Rc::clone(&object));
-        Ok(object)
+        self.0.insert(path.to_owned(), (Rc::clone(&object), flags));
+        Ok((object, flags))
     }
 }
 
@@ -212,8 +221,10 @@ pub(super) struct Hosted {
     locals: BTreeMap<SocketId, SocketAddr>,
     /// The congestion controls that messages name.
     known: &'static [&'static str],
-    /// Its address and its object, for the message if it crashes.
-    label: String,
+    /// Whether it has crashed. None of its functions may be called then.
+    has_crashed: Cell<bool>,
+    /// What makes a crash end the host; none if it ends the process.
+    watch: Option<Watch>,
 }
 
 impl std::fmt::Debug for Hosted {
@@ -239,7 +250,7 @@ impl Hosted {
             IpAddr::V6(_) => None,
         });
         let address = v4.ok_or("it needs an IPv4 address")?;
-        let object = objects.of(path).map_err(|error| error.to_string())?;
+        let (object, flags) = objects.of(path).map_err(|error| error.to_string())?;
         let instance = object.add().map_err(|error| error.to_string())?;
         let functions = Functions::find(&object, instance).map_err(|error| error.to_string())?;
         let (outgoing, events) = (VecDeque::new(), VecDeque::new());
@@ -253,14 +264,23 @@ impl Hosted {
         };
         let callbacks = RawCallbacks { context: context.get().cast(), random, transmit, event, fail };
         object.enter(instance);
-        let label = format!("{address} ({})", path.display());
-        let mark = Mark::new(&label, 0);
+        let watch = (flags & SIGNALS == 0).then(Watch::new);
         // SAFETY: as the header says; the callbacks' context lives as long as the host.
-        let host = unsafe { (functions.new)(0, &raw, &callbacks) };
-        drop(mark);
-        let locals = BTreeMap::new();
-        let now = Timestamp::ZERO;
-        let own = Hosted { object, instance, functions, host, context, now, address, locals, known, label };
+        let host = guarded(watch.is_some(), || unsafe { (functions.new)(0, &raw, &callbacks) });
+        let host = host.map_err(|crash| format!("{}: it crashed: {crash}", path.display()))?;
+        let own = Hosted {
+            object,
+            instance,
+            functions,
+            host,
+            context,
+            now: Timestamp::ZERO,
+            address,
+            locals: BTreeMap::new(),
+            known,
+            has_crashed: Cell::new(false),
+            watch,
+        };
         match (host.is_null(), own.failure()) {
             (_, Some(why)) => Err(why),
             (true, None) => Err(format!("{}: it makes no host", path.display())),
@@ -279,8 +299,23 @@ impl Hosted {
             return None;
         }
         self.object.enter(self.instance);
-        let _mark = Mark::new(&self.label, self.now.as_nanos());
-        Some(action(&self.functions, self.host))
+        match guarded(self.watch.is_some(), || action(&self.functions, self.host)) {
+            Ok(result) => Some(result),
+            Err(crash) => {
+                self.on_crash(crash);
+                None
+            }
+        }
+    }
+
+    fn on_crash(&self, crash: Crash) {
+        self.has_crashed.set(true);
+        // SAFETY: none of its functions runs.
+        let own = unsafe { &mut *self.context.get() };
+        own.failure = Some(format!(
+            "it crashed at {} of the run: {crash}. It may have written to any memory before: do not trust other results of this run",
+            self.now
+        ));
     }
 
     fn error(
@@ -298,6 +333,11 @@ impl Hosted {
     }
 }
 
+/// Calls a function of an object, from which a crash comes back if `comes_back` is set.
+fn guarded<R>(comes_back: bool, action: impl FnOnce() -> R) -> Result<R, Crash> {
+    if comes_back { crash::guarded(action) } else { Ok(action()) }
+}
+
 /// A name for a function of the object: none for no name, or one with a zero in it.
 fn name(options: &SocketOptions) -> Option<CString> {
     options.cc.as_ref().and_then(|cc| CString::new(cc.as_str()).ok())
@@ -309,11 +349,10 @@ fn pointer(name: &Option<CString>) -> *const c_char {
 
 impl Drop for Hosted {
     fn drop(&mut self) {
-        if !self.host.is_null() {
+        if !self.host.is_null() && !self.has_crashed.get() {
             self.object.enter(self.instance);
-            let _mark = Mark::new(&self.label, self.now.as_nanos());
-            // SAFETY: the host is not used again.
-            unsafe { (self.functions.free)(self.host) };
+            // SAFETY: the host is not used again. Nothing is left to be told of a crash.
+            let _ = guarded(self.watch.is_some(), || unsafe { (self.functions.free)(self.host) });
         }
     }
 }

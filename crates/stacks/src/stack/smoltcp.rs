@@ -23,6 +23,7 @@ use ::smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
 use ::smoltcp::time::Instant;
 use ::smoltcp::wire::{HardwareAddress, IpCidr, IpProtocol, IpVersion, Ipv4Packet, Ipv6Packet, TcpPacket};
 use warpline_core::{Stream, TimeDelta, Timestamp};
+use warpline_scenario::endpoint::Smoltcp as Keys;
 
 use super::{Event, Outcome, SocketError, SocketId, SocketInfo, SocketOptions, Stack, StackConfig, ports};
 
@@ -37,9 +38,6 @@ pub const BUFFER: u64 = 256 << 10;
 
 /// Sizes that a buffer can have. smoltcp refuses more than the largest window of TCP.
 const BUFFERS: std::ops::RangeInclusive<u64> = 1..=1 << 30;
-
-/// Its congestion controls, its default first.
-const CONGESTION_CONTROLS: &[&str] = &["cubic", "reno"];
 
 /// This end and the other end of a connection.
 type Ends = (SocketAddr, SocketAddr);
@@ -234,7 +232,7 @@ fn congestion_control(options: &SocketOptions) -> Result<CongestionControl, Sock
     match options.cc.as_deref() {
         None | Some("cubic") => Ok(CongestionControl::Cubic),
         Some("reno") => Ok(CongestionControl::Reno),
-        Some(other) => Err(SocketError::Cc { name: other.to_owned(), known: CONGESTION_CONTROLS }),
+        Some(other) => Err(SocketError::Cc { name: other.to_owned(), known: Keys::CONGESTION_CONTROLS }),
     }
 }
 

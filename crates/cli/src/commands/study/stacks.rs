@@ -13,8 +13,8 @@ use crate::{interrupt, output};
 
 const EXAMPLES: &str = "\
 Each stack sends to each, itself included: over a clean path, with 1 % loss, and
-with packets that overtake each other by up to 5 ms. Every byte that a stack of
-this process receives is held against what was sent.
+with packets that overtake each other by up to 5 ms. Every byte that arrives is
+compared with what was sent.
 
 Guests need Debian's package user-mode-linux; name other stacks to leave them out.
 \"guest:6.12\" is a guest with that kernel (warpline kernel list).

@@ -213,7 +213,8 @@ mod tests {
             }
         };
         let role = Role::Send { to: NodeId(1).ipv4().into(), port: 5001, bytes: None };
-        let flow = FlowOrder { id: 0, host: 0, role, start: 0, stop: None, cc: None, after: vec![] };
+        let flow =
+            FlowOrder { id: 0, host: 0, role, start: 0, stop: None, cc: None, after: vec![], verify: false };
         let order = Order {
             end: END.as_nanos(),
             hosts: vec![host(0), host(1)],

@@ -301,7 +301,8 @@ impl Guests {
                     _ => readiness.waits_of_flow(&flow.name),
                 };
                 let flows = &mut self.machines[machine].order.flows;
-                flows.push(FlowOrder { id: number as u32, host, role, start, stop, cc, after });
+                let verify = entry.verify;
+                flows.push(FlowOrder { id: number as u32, host, role, start, stop, cc, after, verify });
                 Some((machine, flows.len() - 1))
             };
             let asks = matches!(takes, Role::Request { .. });

@@ -41,6 +41,8 @@ struct Session {
     endpoint: TimerId,
     flow: FlowId,
     local: SocketAddr,
+    /// The other end, if this one has connected. Two connections may have the same local socket.
+    remote: Option<SocketAddr>,
     /// Whether this end sends the flow's data.
     sends: bool,
     established: bool,
@@ -88,10 +90,12 @@ pub(in crate::run) struct Models {
     by_timer: BTreeMap<TimerId, usize>,
     by_endpoint: BTreeMap<TimerId, (usize, Name)>,
     meetings: BTreeMap<FlowId, Meeting>,
-    /// Whose packets those from and to an address and port here are, and their class.
-    sockets: BTreeMap<(u8, SocketAddr), (FlowId, u8)>,
-    /// Connections that one host here has begun and that have not come to the other: by the address of the end that connects, the end to be.
-    coming: BTreeMap<SocketAddr, (FlowId, End, crate::hosts::app::Exchange)>,
+    /// Whose packets those of a connection are, and their class: by the end that has connected, and the other.
+    connected: BTreeMap<(u8, SocketAddr, SocketAddr), (FlowId, u8)>,
+    /// Whose packets those from and to a socket that listens here are, and their class.
+    services: BTreeMap<(u8, SocketAddr), (FlowId, u8)>,
+    /// Connections that one host here has begun and that have not come to the other: by the end that connects and the other, the end to be.
+    coming: BTreeMap<(SocketAddr, SocketAddr), (FlowId, End, crate::hosts::app::Exchange)>,
     /// Hosts that are awake.
     queue: VecDeque<usize>,
     out: Vec<u8>,
@@ -180,10 +184,11 @@ impl Models {
                         recording: spec.record_tcp,
                         latency_log: spec.record_latency && (sends || !wire.paired()),
                         dscp: spec.marking.dscp,
+                        verify: wire.is_checked(),
                     },
                     options: SocketOptions { cc: spec.socket_cc.clone().filter(|_| side == 0) },
                     service,
-                    checks: wire.paired(),
+                    checks: wire.is_checked(),
                 };
                 sides[side] = Some(Side { model, settings });
             }
@@ -249,7 +254,7 @@ impl Models {
             let (v4, v6) = plan.of(node as usize);
             for address in [IpAddr::from(v4), v6.into()] {
                 let socket = (protocol, SocketAddr::new(address, meeting.port));
-                self.sockets.insert(socket, (meeting.flow, meeting.class));
+                self.services.insert(socket, (meeting.flow, meeting.class));
             }
         }
     }
@@ -299,16 +304,17 @@ impl Models {
 
     /// Whose packet a datagram is, and its class, if it is one of a flow's.
     pub(in crate::run) fn owner(&self, datagram: &[u8]) -> Option<(FlowId, u8)> {
-        if self.sockets.is_empty() {
+        if self.services.is_empty() && self.connected.is_empty() {
             return None;
         }
         let inner = warpline_live::ip::quoted(datagram)?;
         let &[a, b, c, d] = inner.payload.first_chunk::<4>()?;
-        let ends = [(inner.destination, [c, d]), (inner.source, [a, b])];
-        ends.into_iter().find_map(|(address, port)| {
-            let socket = SocketAddr::new(address, u16::from_be_bytes(port));
-            self.sockets.get(&(inner.protocol, socket)).copied()
-        })
+        let to = SocketAddr::new(inner.destination, u16::from_be_bytes([c, d]));
+        let from = SocketAddr::new(inner.source, u16::from_be_bytes([a, b]));
+        let connected = |here, there| self.connected.get(&(inner.protocol, here, there));
+        let service = |socket| self.services.get(&(inner.protocol, socket));
+        let found = connected(to, from).or_else(|| connected(from, to));
+        found.or_else(|| service(to)).or_else(|| service(from)).copied()
     }
 
     /// Puts a host into the queue of those that are awake.
@@ -392,13 +398,15 @@ impl Models {
                 match self.models[index].host.connect(now, remote, &side.settings) {
                     Err(why) => world.on_wire_closed(now, endpoint, Err(why), port),
                     Ok((name, local)) => {
+                        let (remote_end, sends) = (Some(remote), end.sends());
                         let session =
-                            Session { endpoint, flow, local, sends: end.sends(), established: false };
+                            Session { endpoint, flow, local, remote: remote_end, sends, established: false };
                         self.models[index].connections.insert(name, session);
-                        self.sockets.insert((self.models[index].protocol, local), (flow, class));
+                        let key = (self.models[index].protocol, local, remote);
+                        self.connected.insert(key, (flow, class));
                         self.by_endpoint.insert(endpoint, (index, name));
                         if paired {
-                            self.coming.insert(local, (flow, end.other(), exchange));
+                            self.coming.insert((local, remote), (flow, end.other(), exchange));
                         }
                         self.wake(index);
                     }
@@ -446,13 +454,14 @@ impl Models {
     ) -> Option<Session> {
         let meeting = self.meetings.get(&flow)?;
         if meeting.paired() {
-            let (flow, end, exchange) = self.coming.remove(&remote?)?;
+            let (flow, end, exchange) = self.coming.remove(&(remote?, local))?;
             let endpoint = world.accept_paired(flow, end, exchange);
-            return Some(Session { endpoint, flow, local, sends: end.sends(), established: true });
+            let sends = end.sends();
+            return Some(Session { endpoint, flow, local, remote: None, sends, established: true });
         }
         let sends = world.flows[flow.index()].spec.wire.is_some_and(|wire| wire.sends());
         let endpoint = world.accept(now, flow);
-        Some(Session { endpoint, flow, local, sends, established: true })
+        Some(Session { endpoint, flow, local, remote: None, sends, established: true })
     }
 
     fn tell(
@@ -483,9 +492,9 @@ impl Models {
                 let model = &mut self.models[index];
                 let Some(session) = model.connections.remove(&name) else { return };
                 self.by_endpoint.remove(&session.endpoint);
-                if !model.services.contains_key(&session.local.port()) {
-                    self.sockets.remove(&(model.protocol, session.local));
-                    self.coming.remove(&session.local);
+                if let Some(remote) = session.remote {
+                    self.connected.remove(&(model.protocol, session.local, remote));
+                    self.coming.remove(&(session.local, remote));
                 }
                 if let Some(connection) = &mut gone.connection {
                     world.drain_wire(session.endpoint, connection);

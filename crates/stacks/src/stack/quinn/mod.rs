@@ -44,9 +44,6 @@ use super::{Event, SocketError, SocketId, SocketInfo, SocketOptions, Stack, Stac
 use crate::quic::congestion::Factory;
 use crate::quic::{Identity, Trust, tls};
 
-/// quinn's congestion controls, its default first.
-const CONGESTION_CONTROLS: &[&str] = &["cubic", "newreno", "bbr"];
-
 /// How long the end that connected lets a connection be silent.
 const KEEP_ALIVE: Duration = Duration::from_millis(7500);
 
@@ -126,7 +123,7 @@ impl Settings {
             Some("newreno") => own!(NewRenoConfig),
             Some("bbr") => own!(BbrConfig),
             Some(other) => {
-                return Err(SocketError::Cc { name: other.to_owned(), known: CONGESTION_CONTROLS });
+                return Err(SocketError::Cc { name: other.to_owned(), known: Keys::CONGESTION_CONTROLS });
             }
         })
     }

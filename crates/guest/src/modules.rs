@@ -1,0 +1,127 @@
+//! Which modules of the kernel a guest's commands need: of `tc`, `nft` and `iptables`. Programs in a guest may not load modules.
+//!
+//! A module is needed if a command names it, or, where commands do not name them, if it belongs to the tool.
+
+use warpline_agent::Order;
+
+use crate::kernel::Kernel;
+
+/// A tool whose commands need modules.
+struct Tool {
+    /// Programs whose command lines are looked at, by the words that they contain.
+    words: &'static [&'static str],
+    /// What precedes a word of a command in the name of its module.
+    named: &'static [&'static str],
+    /// What the names of modules begin with that are needed in any case.
+    all: &'static [&'static str],
+}
+
+const TC: Tool = Tool { words: &["tc"], named: &["sch_", "cls_", "act_"], all: &[] };
+
+const TOOLS: [Tool; 3] = [
+    TC,
+    Tool { words: &["nft"], named: &[], all: &["nf_tables", "nft_"] },
+    // A rule names its match and its target; that of a protocol is in a module for both.
+    Tool {
+        words: &["iptables", "iptables_legacy", "ip6tables", "ip6tables_legacy"],
+        named: &["xt_", "ipt_", "ip6t_"],
+        all: &["iptable_", "ip6table_", "xt_tcpudp", "xt_conntrack", "xt_nat"],
+    },
+];
+
+/// The files of the modules, each after those that it needs.
+pub(crate) fn needed(order: &Order, kernel: &Kernel) -> Vec<String> {
+    let own: Vec<String> =
+        order.hosts.iter().flat_map(|host| host.tc.iter().flatten()).flat_map(|text| words(text)).collect();
+    let programs: Vec<Vec<String>> = order
+        .programs
+        .iter()
+        .map(|program| program.words.iter().flat_map(|word| words(word)).collect())
+        .collect();
+    let mut files: Vec<String> = Vec::new();
+    let mut add = |more: Vec<String>| {
+        for file in more {
+            if !files.contains(&file) {
+                files.push(file);
+            }
+        }
+    };
+    for word in &own {
+        named(&TC, word, kernel).for_each(&mut add);
+    }
+    for tool in &TOOLS {
+        for words in
+            programs.iter().filter(|words| words.iter().any(|word| tool.words.contains(&word.as_str())))
+        {
+            for begin in tool.all {
+                kernel.modules_from(begin).for_each(&mut add);
+            }
+            for word in words {
+                named(tool, word, kernel).for_each(&mut add);
+            }
+        }
+    }
+    files
+}
+
+/// The words of a command line, as they stand in names of modules.
+fn words(text: &str) -> impl Iterator<Item = String> + '_ {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    text.split(move |c: char| !is_part(c)).filter(|word| !word.is_empty()).map(|word| word.replace('-', "_"))
+}
+
+/// The modules that a word of a tool's command names.
+fn named<'a>(tool: &Tool, word: &'a str, kernel: &'a Kernel) -> impl Iterator<Item = Vec<String>> + 'a {
+    // The queue for what comes in has another name as a module.
+    let word = if word == "clsact" { "ingress" } else { word };
+    // A target in capitals can be in the module of the match: MARK in xt_mark.
+    let both = [word.to_owned(), word.to_ascii_lowercase()];
+    let names =
+        both.into_iter().flat_map(|word| tool.named.iter().map(move |begin| format!("{begin}{word}")));
+    names.map(|name| kernel.module(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use warpline_agent::ProgramOrder;
+
+    use super::*;
+
+    #[test]
+    fn commands_need_what_they_name_and_what_their_tool_has() {
+        let names = [
+            "sch_cake",
+            "sch_ingress",
+            "act_mirred",
+            "nf_tables",
+            "nft_masq",
+            "iptable_nat",
+            "xt_MASQUERADE",
+            "xt_mark",
+            "xt_time",
+        ];
+        let listed: String = names.iter().map(|name| format!("net/{name}.ko:\n")).collect();
+        let kernel = Kernel::with_modules(&listed);
+        let of = |command: &str| {
+            let program = ProgramOrder {
+                words: vec!["sh".to_owned(), "-c".to_owned(), command.to_owned()],
+                ..ProgramOrder::default()
+            };
+            let order = Order { programs: vec![program], ..Order::default() };
+            let files = needed(&order, &kernel);
+            let name = |file: &String| file.rsplit('/').next().unwrap().trim_end_matches(".ko").to_owned();
+            files.iter().map(name).collect::<Vec<String>>()
+        };
+        assert!(of("echo cake").is_empty());
+        assert_eq!(of("tc qdisc add dev eth0 clsact"), ["sch_ingress"]);
+        assert_eq!(
+            of("tc qdisc replace dev eth0 root cake; nft list ruleset"),
+            ["sch_cake", "nf_tables", "nft_masq"]
+        );
+        assert_eq!(
+            of("iptables-legacy -t nat -A POSTROUTING -j MASQUERADE"),
+            ["iptable_nat", "xt_MASQUERADE"]
+        );
+        assert_eq!(of("iptables-legacy -j MARK"), ["iptable_nat", "xt_mark"]);
+    }
+}
