@@ -13,6 +13,7 @@ fn main() {
     }
     let own = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     let out = PathBuf::from(variable("OUT_DIR"));
+    build_card(&own.join("../../native/clockshim"));
     build_shim(&own.join("../../native/clockshim"), &out.join("clockshim.so"));
     build_agent(&own.join("agent"), &out, &variable("TARGET"));
 }
@@ -29,8 +30,11 @@ fn build_shim(sources: &Path, library: &Path) {
     build.pic(true).opt_level(2).std("gnu11").warnings(true).extra_warnings(true).warnings_into_errors(true);
     build.flag("-fvisibility=hidden").cargo_metadata(false);
     let names = [
+        "checksum",
         "clock",
+        "cut",
         "entropy",
+        "judge",
         "nic",
         "process",
         "random",
@@ -39,6 +43,7 @@ fn build_shim(sources: &Path, library: &Path) {
         "ring",
         "shim",
         "signal",
+        "sockets",
         "tsc",
         "turn",
         "user",
@@ -49,6 +54,14 @@ fn build_shim(sources: &Path, library: &Path) {
     command.args(["-shared", "-o"]).arg(library);
     command.args(names.map(|name| sources.join(format!("{name}.c"))));
     run(&mut command, "compiling native/clockshim");
+}
+
+/// The functions of a guest's network card, for tests of this process.
+fn build_card(sources: &Path) {
+    let mut build = cc::Build::new();
+    build.std("gnu11").warnings(true).extra_warnings(true).warnings_into_errors(true).opt_level(2);
+    build.files(["checksum.c", "cut.c", "judge.c", "tests/whole.c"].map(|name| sources.join(name)));
+    build.compile("warpline_card");
 }
 
 /// A separate build: it has other options, and is for the guest even if this is a test.
@@ -64,9 +77,14 @@ fn build_agent(package: &Path, out: &Path, target: &str) {
     // The same options in any build, or results of debug and release builds would differ.
     command.args(["--profile", "agent"]);
     // Options and wrappers of the surrounding build (coverage, clippy) do not apply.
-    for name in
-        ["RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_TARGET", "CARGO_TARGET_DIR"]
-    {
+    for name in [
+        "RUSTFLAGS",
+        "RUSTC_WRAPPER",
+        "RUSTC_WORKSPACE_WRAPPER",
+        "CARGO_BUILD_TARGET",
+        "CARGO_TARGET_DIR",
+        "CARGO_INCREMENTAL",
+    ] {
         command.env_remove(name);
     }
     let options = ["-C", "target-feature=+crt-static", "-C", "relocation-model=static"];

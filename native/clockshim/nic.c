@@ -5,8 +5,9 @@
  * host's time. In dilated time, the first descriptor is a bell: a side that puts a frame into an empty ring writes a byte to it, which
  * raises SIGIO in the kernel or wakes the Driver; the others are copies of it. Each frame carries the time at which it was sent.
  *
- * Devices besides the first are the interfaces of hosts that forward (wire.c). The rings hold the frames of all devices, in the order of their
- * times.
+ * Devices besides the first are the interfaces of hosts that forward (wire.c), and network cards with offloads, which the kernel opens as packet
+ * sockets (sockets.c) and whose frames have a header of their own for the kernel (card.h). The rings hold the frames of all devices, in the
+ * order of their times.
  */
 #include "shim.h"
 
@@ -16,13 +17,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "card.h"
 #include "ring.h"
+#include "sockets.h"
 #include "wire.h"
 
-/* What the kernel wants to hear of each device. */
+/* What the kernel wants to hear of each device, and by which descriptor: a network card has another one to transmit. */
 static struct {
     void *data;
     bool registered;
+    int fd;
 } listeners[1 + DEVICES];
 
 /* Whether a frame has become visible since epoll_wait last reported one, and the device that it is for. */
@@ -30,6 +34,8 @@ static bool pending;
 static unsigned pending_for;
 /* Position in the receive ring of the frame last reported. After a report, the kernel takes frames until none is due. */
 static uint32_t told = UINT32_MAX;
+/* Lock-step: when a frame was last reported. */
+static uint64_t interrupted;
 
 /* The number of the device behind a descriptor, 0 for the first one; negative for other descriptors. */
 static int device_of(int fd)
@@ -37,7 +43,10 @@ static int device_of(int fd)
     shim_init();
     if (!page)
         return -1;
-    return fd == page->nic ? 0 : wire_of(fd);
+    if (fd == page->nic)
+        return 0;
+    int device = wire_of(fd);
+    return device < 0 ? sockets_device(fd) : device;
 }
 
 /* The first frame, without those of devices that the kernel has closed. */
@@ -54,12 +63,23 @@ static struct record *first_frame(void)
     return first;
 }
 
+/* When a frame in the ring is reported. Frames that come soon after an interrupt wait for the next one, which comes an interval later: a
+ * network card spares the kernel an interrupt for each frame (ethtool's rx-usecs, with Intel's meaning: a least time between interrupts). */
+static uint64_t visible(const struct record *record)
+{
+    if (page->interval == 0 || record->time <= interrupted)
+        return record->time;
+    uint64_t next = interrupted + page->interval;
+    return record->time > next ? record->time : next;
+}
+
 bool nic_due(void)
 {
     struct record *first = first_frame();
-    if (!first || first->time > now || page->receive.tail == told)
+    if (!first || page->receive.tail == told || visible(first) > now)
         return false;
     told = page->receive.tail;
+    interrupted = now;
     pending = true;
     pending_for = wire_owner(first);
     return true;
@@ -70,7 +90,7 @@ uint64_t nic_next(void)
     struct record *first = ring_first(&page->receive);
     if (!first || page->receive.tail == told)
         return NEVER;
-    return first->time;
+    return visible(first);
 }
 
 /* Dilated: notifies the Driver that there is something to read. */
@@ -127,21 +147,21 @@ static void wait_for_wire(unsigned device)
         raise(SIGALRM);
 }
 
-/* Sends a frame from a device. Returns whether to notify the Driver. */
-static bool transmit(unsigned device, const struct iovec *parts, size_t count)
+/* A record for a frame that is sent now. */
+static struct record *reserve(size_t length)
 {
-    size_t length = wire_tag(device);
-    for (size_t i = 0; i < count; i++)
-        length += parts[i].iov_len;
-    if (length > FRAME_MAX)
-        return false;
     struct record *record = ring_reserve(&page->transmit, (uint32_t)length);
     while (!record) {
         wait_for_room();
         record = ring_reserve(&page->transmit, (uint32_t)length);
     }
     record->time = clock_now();
-    wire_write(device, record, parts, count);
+    return record;
+}
+
+/* Sends the frame in a record. Returns whether to notify the Driver. */
+static bool commit(const struct record *record)
+{
     bool first = ring_commit(&page->transmit, record, lockstep());
     page->sent++;
     if (!lockstep())
@@ -153,8 +173,43 @@ static bool transmit(unsigned device, const struct iovec *parts, size_t count)
     return false;
 }
 
-/* Receives the first frame that has arrived, if it is for this device; returns its length, or -1 if there is none. */
-static ssize_t receive(unsigned device, const struct iovec *parts, size_t count)
+/* Sends what the kernel gives to a network card: a frame, or a TCP segment that is cut into many. */
+static bool transmit_card(unsigned device, const struct iovec *parts, size_t count)
+{
+    struct cut cut;
+    bool tell = false;
+    if (!cut_begin(&cut, parts, count))
+        return false;
+    for (size_t length = cut_length(&cut); length > 0; length = cut_length(&cut)) {
+        size_t tag = wire_tag(device);
+        if (length + tag > FRAME_MAX)
+            return tell;
+        struct record *record = reserve(length + tag);
+        cut_next(&cut, record->frame, tag);
+        wire_write_tag(device, record->frame + WIRE_ADDRESSES);
+        wire_occupy(device, record->time, length);
+        tell |= commit(record);
+    }
+    return tell;
+}
+
+/* Sends a frame from a device. Returns whether to notify the Driver. */
+static bool transmit(unsigned device, const struct iovec *parts, size_t count)
+{
+    if (wire_is_card(device))
+        return transmit_card(device, parts, count);
+    size_t length = wire_tag(device);
+    for (size_t i = 0; i < count; i++)
+        length += parts[i].iov_len;
+    if (length > FRAME_MAX)
+        return false;
+    struct record *record = reserve(length);
+    wire_write(device, record, parts, count);
+    return commit(record);
+}
+
+/* The first frame, if it has arrived and is for this device. */
+static struct record *arrived(unsigned device)
 {
     struct record *record = first_frame();
     if (!record && !lockstep()) {
@@ -165,7 +220,7 @@ static ssize_t receive(unsigned device, const struct iovec *parts, size_t count)
     if (!record || (lockstep() && record->time > now)) {
         /* What is in the ring now arrives later; it will be reported then. */
         told = page->receive.tail - 1;
-        return -1;
+        return NULL;
     }
     unsigned owner = wire_owner(record);
     if (owner != device) {
@@ -176,8 +231,17 @@ static ssize_t receive(unsigned device, const struct iovec *parts, size_t count)
             pending_for = owner;
             raise(SIGIO);
         }
-        return -1;
+        return NULL;
     }
+    return record;
+}
+
+/* Receives the first frame that has arrived, if it is for this device; returns its length, or -1 if there is none. */
+static ssize_t receive(unsigned device, const struct iovec *parts, size_t count)
+{
+    struct record *record = arrived(device);
+    if (!record)
+        return -1;
     ssize_t length = wire_read(device, record, parts, count);
     ring_release(&page->receive, record, lockstep());
     page->received++;
@@ -254,10 +318,12 @@ INTERPOSE ssize_t readv(int fd, const struct iovec *parts, int count)
 INTERPOSE int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 {
     int device = device_of(fd);
-    if (device >= 0) {
-        listeners[device].registered = operation != EPOLL_CTL_DEL;
-        if (listeners[device].registered) {
+    bool closes = operation == EPOLL_CTL_DEL;
+    if (device >= 0 && closes ? listeners[device].fd == fd : device >= 0 && event->events & EPOLLIN) {
+        listeners[device].registered = !closes;
+        if (!closes) {
             listeners[device].data = event->data.ptr;
+            listeners[device].fd = fd;
             /* Frames that came before are reported again. */
             told = page->receive.tail - 1;
         }

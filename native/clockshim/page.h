@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define PAGE_MAGIC 0x31656e696c707277ull /* "wrpline1" */
-#define PAGE_VERSION 4u
+#define PAGE_VERSION 5u
 #define NEVER UINT64_MAX
 /* Network devices besides the first, at most. */
 #define DEVICES 16u
@@ -43,14 +43,14 @@ struct pace {
     struct segment next;
 };
 
-/* A network device besides the first: an interface of a host that forwards. Its frames are in the same rings as those of the first device,
+/* A network device besides the first: an interface of a host that forwards, or a network card with offloads (card.h). Its frames are in the same rings as those of the first device,
  * with a VLAN tag that the kernel does not see. */
 struct device {
     int32_t fd;       /* its descriptor; 0 for no device */
     uint32_t vlan;    /* the VLAN of its frames in the rings */
     uint64_t rate;    /* bits per second that it sends; 0 for no limit */
     uint32_t framing; /* bytes that each frame takes besides its IP datagram */
-    uint32_t unused;
+    uint32_t card;    /* 1 if it is a network card with offloads; the kernel then opens packet sockets instead of the descriptor */
 };
 
 struct ring {
@@ -84,6 +84,7 @@ struct page {
     uint64_t now;
     uint64_t timer;    /* when to wake it, for its timer or a frame in its ring; NEVER if neither */
     uint64_t horizon;  /* until then it may run by itself: no frame arrives before that it does not have yet */
+    uint64_t interval; /* least time between two interrupts for frames; 0 for none */
     uint64_t lookahead; /* least time from sending a frame until an unforeseen effect of that frame reaches the guest */
     /* For the watchdog; these change while the guest has the turn. */
     uint64_t entries;  /* entries into user mode so far */

@@ -54,6 +54,11 @@ static void find_libc(void)
     FIND(waitpid);
     FIND(clone);
     FIND(syscall);
+    FIND(socket);
+    FIND(bind);
+    FIND(setsockopt);
+    FIND(ioctl);
+    FIND(close);
 #undef FIND
 }
 
@@ -100,7 +105,7 @@ INTERPOSE const uint32_t clockshim_layout[] = {
     offsetof(struct page, tsc),       offsetof(struct page, pace),      offsetof(struct page, bells_in),  offsetof(struct page, bells_out),
     offsetof(struct page, turn),      offsetof(struct page, reason),
     offsetof(struct page, now),       offsetof(struct page, timer),     offsetof(struct page, horizon),
-    offsetof(struct page, lookahead), offsetof(struct page, entries),   offsetof(struct page, push),
+    offsetof(struct page, interval),  offsetof(struct page, lookahead), offsetof(struct page, entries),   offsetof(struct page, push),
     offsetof(struct page, user),      offsetof(struct page, started),   offsetof(struct page, handovers),
     offsetof(struct page, sent),      offsetof(struct page, received),  offsetof(struct page, xstate_skipped),
     offsetof(struct page, devices),   offsetof(struct page, transmit),  offsetof(struct page, receive),

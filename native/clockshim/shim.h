@@ -40,6 +40,11 @@ struct libc {
     pid_t (*waitpid)(pid_t, int *, int);
     int (*clone)(int (*)(void *), void *, int, void *, ...);
     long (*syscall)(long, ...);
+    int (*socket)(int, int, int);
+    int (*bind)(int, const struct sockaddr *, socklen_t);
+    int (*setsockopt)(int, int, int, const void *, socklen_t);
+    int (*ioctl)(int, unsigned long, ...);
+    int (*close)(int);
 };
 
 extern struct libc libc;

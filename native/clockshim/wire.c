@@ -3,8 +3,10 @@
 
 #include <string.h>
 
-/* Bytes of the MAC addresses, after which a tag stands, of the tag, and of a header without one. */
-#define ADDRESSES 12u
+#include "card.h"
+
+/* Bytes of a tag, which stands behind the MAC addresses, and of a header without one. */
+#define ADDRESSES WIRE_ADDRESSES
 #define TAG 4u
 #define HEADER 14u
 #define TAGGED 0x8100u
@@ -52,8 +54,19 @@ size_t wire_tag(unsigned device)
     return device == 0 ? 0 : TAG;
 }
 
-/* Occupies the wire of a device with a frame of this length, sent now. */
-static void occupy(unsigned device, uint64_t start, size_t length)
+bool wire_is_card(unsigned device)
+{
+    return device > 0 && settings(device)->card != 0;
+}
+
+void wire_write_tag(unsigned device, unsigned char *to)
+{
+    uint32_t vlan = settings(device)->vlan;
+    const unsigned char bytes[TAG] = {TAGGED >> 8, TAGGED & 0xff, (unsigned char)(vlan >> 8), (unsigned char)vlan};
+    memcpy(to, bytes, TAG);
+}
+
+void wire_occupy(unsigned device, uint64_t start, size_t length)
 {
     const struct device *own = settings(device);
     if (own->rate == 0)
@@ -62,8 +75,10 @@ static void occupy(unsigned device, uint64_t start, size_t length)
     /* Frames are below 2^17 bytes, so this is below 2^50. */
     uint64_t work = bytes * 8 * SECOND;
     wires[device].waits = false;
-    if (wires[device].free != start)
+    if (wires[device].free < start)
         wires[device].remainder = 0;
+    else
+        start = wires[device].free;
     wires[device].remainder += work % own->rate;
     wires[device].free = start + work / own->rate;
     if (wires[device].remainder >= own->rate) {
@@ -81,11 +96,9 @@ void wire_write(unsigned device, struct record *record, const struct iovec *part
     }
     if (tag == 0 || at < HEADER + tag)
         return;
-    uint32_t vlan = settings(device)->vlan;
     memmove(record->frame, record->frame + tag, ADDRESSES);
-    const unsigned char bytes[TAG] = {TAGGED >> 8, TAGGED & 0xff, (unsigned char)(vlan >> 8), (unsigned char)vlan};
-    memcpy(record->frame + ADDRESSES, bytes, TAG);
-    occupy(device, record->time, at - tag);
+    wire_write_tag(device, record->frame + ADDRESSES);
+    wire_occupy(device, record->time, at - tag);
 }
 
 /* Copies bytes into parts from position `at` on, as far as there is room; returns the position behind them. */
@@ -109,8 +122,15 @@ ssize_t wire_read(unsigned device, const struct record *record, const struct iov
 {
     if (device == 0)
         return (ssize_t)scatter(parts, count, 0, record->frame, record->length);
-    size_t at = scatter(parts, count, 0, record->frame, ADDRESSES);
-    size_t rest = ADDRESSES + TAG;
+    size_t at = 0, rest = ADDRESSES + TAG;
+    if (wire_is_card(device)) {
+        unsigned char meta[CARD_META];
+        size_t datagram = rest + HEADER - ADDRESSES;
+        /* Frames of a device have a tag (wire_owner), but may end behind it. */
+        card_judge(meta, record->frame + datagram, record->length > datagram ? record->length - datagram : 0);
+        at = scatter(parts, count, 0, meta, CARD_META);
+    }
+    at = scatter(parts, count, at, record->frame, ADDRESSES);
     return (ssize_t)scatter(parts, count, at, record->frame + rest, record->length - rest);
 }
 

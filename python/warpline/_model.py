@@ -1045,6 +1045,14 @@ class Host(Part):
             share it. Default: no limit.
         tsc: guest: What its programs read with the instructions `rdtsc` and `rdtscp`. Not under the virtual clock,
             where it is "guest". Guests of one machine have the same. Default "machine".
+        offloads: guest: Whether its network card has offloads: the kernel sends TCP segments of up to 64 kB, which the
+            card cuts into packets of the MTU (TSO); the card computes and checks checksums; and interrupts are rarer
+            (`interrupts`), so that the kernel merges the packets that have come meanwhile (GRO). Links carry and
+            captures show the packets that the card makes. Such guests run several times faster. Guests of one machine
+            have the same, and at most 16 can share one. Not with `forwards`. Default false.
+        interrupts: guest: With `offloads`: least time between two interrupts of the network card for packets that have
+            arrived (ethtool's `rx-usecs`), 0 to 100 ms. A packet that comes earlier waits. "0s" is an interrupt at each
+            arrival. Only under the virtual clock. Guests of one machine have the same. Default "125us".
         memory: guest: Memory of its machine; only what is used is taken. Files that programs write are in it, too.
             Guests of one machine share it. Default: what its hosts, its flows and the buffers in `sysctl` need.
         send_buffer: stack:smoltcp, stack:netstack, stack:object, stack:quinn: Send buffer of each of the stack's
@@ -1072,6 +1080,8 @@ class Host(Part):
     tc: Sequence[str] | None = None
     cpu_share: Probability | None = None
     tsc: Tsc | None = None
+    offloads: bool | None = None
+    interrupts: Time | None = None
     memory: Size | None = None
     send_buffer: Size | None = None
     receive_buffer: Size | None = None

@@ -1,5 +1,7 @@
 //! Measures how fast guests run in lock-step: `cargo run --release -p warpline-guest --example lockstep_speed [PAIRS] [SECONDS] [Mbit/s] [GUESTS]
-//! [FLOWS]`: pairs of hosts on each guest, and how many of these have a flow (default: all).
+//! [FLOWS] [INTERRUPTS] [DELAY]`: pairs of hosts on each guest; how many of these have a flow (default: all); microseconds between two interrupts
+//! of network cards with offloads (`-`, the default: no offloads); the delay of a link in microseconds (default: 10,000). Its queue holds
+//! a round trip.
 //!
 //! Prints packets per second of the machine's time, entries into user mode and turns per packet, time to boot and memory.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints what it measures")]
@@ -13,12 +15,14 @@ mod bed;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     use bed::{Bed, Path, bulk, guest};
-    use warpline_core::Timestamp;
+    use warpline_core::{TimeDelta, Timestamp};
+    use warpline_guest::order::CardOrder;
     use warpline_guest::time::host_now;
     use warpline_guest::{Kernel, LockStep};
 
-    let numbers: Vec<u64> = std::env::args().skip(1).filter_map(|word| word.parse().ok()).collect();
-    let number = |index: usize, default: u64| numbers.get(index).copied().unwrap_or(default);
+    let numbers: Vec<Option<u64>> = std::env::args().skip(1).map(|word| word.parse().ok()).collect();
+    let given = |index: usize| numbers.get(index).copied().flatten();
+    let number = |index: usize, default: u64| given(index).unwrap_or(default);
     let (pairs, seconds, rate, guests) = (number(0, 1) as u32, number(1, 10), number(2, 100), number(3, 1));
     let flows = number(4, u64::from(pairs)) as u32;
     let configs: Vec<_> = (0..guests as u32)
@@ -29,10 +33,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let flows =
                 (0..flows.min(pairs)).flat_map(|n| bulk(n, 2 * n, 2 * n + 1, first + 2 * n + 1, None));
             config.order.flows = flows.collect();
+            config.order.cards = given(5).map(|us| CardOrder { interval: us * 1000 });
             config
         })
         .collect();
-    let path = Path::new(rate * 1_000_000, 10, rate * 1_000_000 / 8 / 50);
+    let delay = number(6, 10_000);
+    let path = Path { rate: rate * 1_000_000, delay: TimeDelta::from_micros(delay), queue: rate * delay / 4 };
     let mut bed = Bed::new(guests as u32 * 2 * pairs, path);
     let begun = host_now();
     let mut lockstep =
@@ -62,6 +68,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             report.hosts_memory as f64 / 1e3 / f64::from(2 * pairs),
             goodput as f64 * 8.0 / 1e6 / seconds as f64,
         );
+        if std::env::var_os("DEBUG").is_some() {
+            for flow in report.flows.iter() {
+                println!("{:?}", flow.last);
+            }
+        }
     }
     Ok(())
 }

@@ -11,6 +11,7 @@
 //! Linux on x86-64 only; elsewhere this crate is empty.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod card;
 pub mod dilation;
 mod directory;
 mod embedded;
@@ -29,6 +30,8 @@ mod share;
 pub mod simulator;
 pub mod time;
 
+#[doc(hidden)]
+pub use card::fuzz_card;
 pub use directory::clean;
 pub use error::GuestError;
 pub use kernel::Kernel;

@@ -10,7 +10,7 @@
 //! The *lookahead* is the shortest delay of a link to a guest: docs/src/guests.md ("Time, exactly") says why a turn is as long as that.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::atomic::Ordering;
 
 use nix::sys::signal::{Signal, kill};
@@ -27,8 +27,45 @@ use crate::page::{NEVER, REASON_IDLE, TURN_ASLEEP, TURN_DRIVER, TURN_GUEST};
 use crate::simulator::{HostId, Simulator};
 use crate::time::{START, host_now};
 
-/// A frame on its way to a guest: its arrival time, a number that orders frames of one instant, and its bytes.
-type Coming = Reverse<(u64, u64, Vec<u8>)>;
+/// A frame on its way to a guest: its arrival time, a number that orders frames of one instant, and its bytes; or a datagram for the host with a
+/// VLAN, and its bytes.
+type Frame = (u64, u64, Option<u16>, Vec<u8>);
+
+/// Frames on their way to a guest, by their arrival times.
+#[derive(Debug, Default)]
+struct Coming {
+    /// Those that were handed out in order. A link's are, and most guests have one link, so a queue does for most.
+    queue: VecDeque<Frame>,
+    /// The others.
+    heap: BinaryHeap<Reverse<Frame>>,
+}
+
+impl Coming {
+    fn add(&mut self, frame: Frame) {
+        if self.queue.back().is_none_or(|last| last.0 <= frame.0) {
+            self.queue.push_back(frame);
+        } else {
+            self.heap.push(Reverse(frame));
+        }
+    }
+
+    /// Whether the first frame is in the heap.
+    fn is_in_heap(&self) -> bool {
+        match (self.queue.front(), self.heap.peek()) {
+            (Some(queued), Some(Reverse(other))) => (other.0, other.1) < (queued.0, queued.1),
+            (None, other) => other.is_some(),
+            (Some(_), None) => false,
+        }
+    }
+
+    fn first(&self) -> Option<&Frame> {
+        if self.is_in_heap() { self.heap.peek().map(|Reverse(frame)| frame) } else { self.queue.front() }
+    }
+
+    fn take_first(&mut self) -> Option<Frame> {
+        if self.is_in_heap() { self.heap.pop().map(|Reverse(frame)| frame) } else { self.queue.pop_front() }
+    }
+}
 
 /// How patient the driver is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,13 +123,13 @@ struct Guest {
     /// When to wake it, on its own clock: for its timer or a frame that it has.
     wake: u64,
     /// Frames that it has not received yet.
-    coming: BinaryHeap<Coming>,
+    coming: Coming,
 }
 
 impl Guest {
     /// When it next does something, on its own clock.
     fn acts(&self) -> u64 {
-        let frame = self.coming.peek().map_or(NEVER, |Reverse((at, ..))| *at);
+        let frame = self.coming.first().map_or(NEVER, |(at, ..)| *at);
         if self.off { NEVER } else { self.wake.min(frame) }
     }
 }
@@ -177,7 +214,7 @@ impl LockStep {
                 running: true,
                 off: false,
                 wake: 0,
-                coming: BinaryHeap::new(),
+                coming: Coming::default(),
             });
         }
         for index in 0..lockstep.guests.len() {
@@ -319,11 +356,11 @@ impl LockStep {
                     break;
                 }
                 drain(guest)?;
-                guest.coming.clear();
+                guest.coming = Coming::default();
                 if !std::mem::replace(&mut ends, true) {
                     let at = guest.machine.page.now.load(Ordering::Relaxed).max(to_guest(until));
                     self.frames += 1;
-                    guest.coming.push(Reverse((at, self.frames, Notice::End.frame())));
+                    guest.coming.add((at, self.frames, None, Notice::End.frame()));
                     guest.wake = guest.acts();
                 }
                 if guest.wake >= limit {
@@ -380,6 +417,7 @@ impl LockStep {
                 }
                 ring.release(frame.len());
             }
+            ring.rewind();
         }
         // An event that takes no time can cause another at the same instant.
         simulator.run_until(at);
@@ -387,32 +425,36 @@ impl LockStep {
         simulator.poll_notice(&mut |number, notice| {
             if let Some(guest) = self.guests.get_mut(number).filter(|guest| !guest.off) {
                 self.frames += 1;
-                guest.coming.push(Reverse((arrives, self.frames, notice.frame())));
+                guest.coming.add((arrives, self.frames, None, notice.frame()));
             }
         });
         Ok(())
     }
 
-    /// Takes a datagram for a host that arrives at `at`.
-    fn receive(&mut self, host: HostId, at: u64, datagram: &[u8]) {
+    /// Takes a datagram for a host that arrives at `at`, and leaves unused memory in its place.
+    fn receive(&mut self, host: HostId, at: u64, datagram: &mut Vec<u8>) {
         let home = self.homes.get(host.0 as usize).and_then(|home| self.guests.get_mut(*home as usize));
         let Some(guest) = home.filter(|guest| !guest.off) else { return };
         // A guest runs past its horizon by at most one entry into user mode, unless it was pushed on.
         let past = guest.machine.page.now.load(Ordering::Relaxed).saturating_sub(at);
         debug_assert!(past < COST || self.pushes > 0, "a frame comes {past} ns in a guest's past");
-        let mut bytes = self.spare.pop().unwrap_or_default();
-        bytes.clear();
-        bytes.extend_from_slice(&header(guest.vlans[(host.0 - guest.first) as usize], datagram));
-        bytes.extend_from_slice(datagram);
+        let bytes = std::mem::replace(datagram, self.spare.pop().unwrap_or_default());
         self.frames += 1;
-        guest.coming.push(Reverse((at, self.frames, bytes)));
+        let vlan = guest.vlans[(host.0 - guest.first) as usize];
+        guest.coming.add((at, self.frames, Some(vlan), bytes));
     }
 
     /// Takes frames that have arrived and frames that are certain to arrive. Call it whenever the simulator has moved: later it would no
     /// longer hand out the latter in advance.
     fn take<S: Simulator>(&mut self, simulator: &mut S, at: Timestamp) {
         let now = to_guest(at);
-        simulator.poll_transmit(&mut |host, datagram| self.receive(host, now, datagram));
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        simulator.poll_transmit(&mut |host, datagram| {
+            bytes.clear();
+            bytes.extend_from_slice(datagram);
+            self.receive(host, now, &mut bytes);
+        });
+        self.spare.push(bytes);
         simulator.poll_ahead(&mut |host, at, datagram| self.receive(host, to_guest(at), datagram));
     }
 
@@ -452,17 +494,21 @@ impl LockStep {
     fn give_turn(&mut self, index: usize, now: u64, mut horizon: u64) {
         let guest = &mut self.guests[index];
         let page = &guest.machine.page;
-        while let Some(Reverse((time, _, frame))) = guest.coming.peek() {
+        while let Some((time, _, vlan, bytes)) = guest.coming.first() {
             if *time >= horizon && *time > now {
                 break;
             }
-            if page.receive.push(*time, &[frame]).is_none() {
+            let pushed = match vlan {
+                Some(vlan) => page.receive.push(*time, &[&header(*vlan, bytes), bytes]),
+                None => page.receive.push(*time, &[bytes]),
+            };
+            if pushed.is_none() {
                 // It gets later frames when it has reached their time.
                 horizon = horizon.min(*time);
                 break;
             }
-            if let Some(Reverse((_, _, frame))) = guest.coming.pop() {
-                self.spare.push(frame);
+            if let Some((.., bytes)) = guest.coming.take_first() {
+                self.spare.push(bytes);
             }
         }
         if page.now.load(Ordering::Relaxed) < now {
@@ -647,4 +693,32 @@ fn drain(guest: &mut Guest) -> Result<(), GuestError> {
         ring.release(frame.len());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn frames_come_in_the_order_of_their_times_and_then_of_their_numbers(
+            steps in prop::collection::vec(prop::option::of(0u64..8), 0..200),
+        ) {
+            let mut coming = Coming::default();
+            let mut expected: Vec<Frame> = Vec::new();
+            for (number, step) in steps.into_iter().enumerate() {
+                if let Some(at) = step {
+                    coming.add((at, number as u64, None, vec![number as u8]));
+                    expected.push((at, number as u64, None, vec![number as u8]));
+                    expected.sort();
+                } else {
+                    let first = (!expected.is_empty()).then(|| expected.remove(0));
+                    prop_assert_eq!(coming.first(), first.as_ref());
+                    prop_assert_eq!(coming.take_first(), first);
+                }
+            }
+        }
+    }
 }

@@ -39,6 +39,10 @@ const PAGE: i32 = 201;
 const SIZES: i32 = 202;
 /// The first of those of further network devices.
 const DEVICE: i32 = 210;
+/// The descriptor of a further network device, by its number, from 1 on.
+fn descriptor(device: u32) -> i32 {
+    DEVICE + device as i32 - 1
+}
 /// How often to check the turn before sleeping; a check takes some 40 ns.
 pub(crate) const SPIN: u32 = 1000;
 /// Least memory with which a guest boots, in bytes.
@@ -127,10 +131,10 @@ impl MachineConfig {
             let name = &self.order.hosts[number].name;
             return refuse(format!("host {name} has VLAN {vlan}; 1 to 4094 are possible"));
         }
-        let interfaces = self.order.interfaces().count();
-        if interfaces > DEVICES {
+        let devices = self.order.devices().count();
+        if devices > DEVICES {
             return refuse(format!(
-                "its hosts that forward have {interfaces} links; one machine can have {DEVICES}, so give them machines of their own"
+                "its hosts need {devices} network devices (one for each link of a host that forwards, and one for each host with offloads); one machine can have {DEVICES}, so give them machines of their own"
             ));
         }
         Ok(())
@@ -185,10 +189,15 @@ impl MachineConfig {
             &format!("vec0:transport=fd,fd={NIC},mtu={mtu}"),
         ];
         let mut words = words.map(str::to_owned).to_vec();
-        words.extend(self.order.interfaces().enumerate().map(|(number, own)| {
-            let (device, fd, mtu) = (own.device, DEVICE + number as i32, own.mtu);
+        words.extend(self.order.devices().map(|own| {
+            let (number, mtu) = (own.number, own.mtu);
             let mac = own.mac.map(|byte| format!("{byte:02x}")).join(":");
-            format!("vec{device}:transport=fd,fd={fd},mtu={mtu},mac={mac}")
+            if own.card {
+                // The transport that has headers for offloads; native/clockshim/sockets.c knows the name.
+                format!("vec{number}:transport=raw,ifname=card{number},mtu={mtu},mac={mac}")
+            } else {
+                format!("vec{number}:transport=fd,fd={},mtu={mtu},mac={mac}", descriptor(number))
+            }
         }));
         if self.console == Console::Terminal {
             words.push(format!("con1=fd:{SIZES},null"));
@@ -405,8 +414,10 @@ fn prepare_page(page: &Page, config: &MachineConfig) {
     page.epoch.store(EPOCH - START, relaxed);
     page.cost.store(COST, relaxed);
     page.nic.store(NIC, relaxed);
-    for ((number, own), device) in config.order.interfaces().enumerate().zip(&page.devices) {
-        device.fd.store(DEVICE + number as i32, relaxed);
+    page.interval.store(config.order.cards.map_or(0, |cards| cards.interval), relaxed);
+    for (own, device) in config.order.devices().zip(&page.devices) {
+        device.fd.store(descriptor(own.number), relaxed);
+        device.card.store(own.card.into(), relaxed);
         device.vlan.store(own.vlan.into(), relaxed);
         device.rate.store(own.rate.unwrap_or(0), relaxed);
         device.framing.store(own.framing, relaxed);
@@ -465,7 +476,7 @@ fn spawn(
     let mut own =
         vec![(ends.nic.as_raw_fd(), NIC), (ends.page.as_raw_fd(), PAGE), (ends.sizes.as_raw_fd(), SIZES)];
     // All network devices of a guest ring the same bell.
-    own.extend((DEVICE..).zip(config.order.interfaces()).map(|(to, _)| (ends.nic.as_raw_fd(), to)));
+    own.extend(config.order.devices().map(|own| (ends.nic.as_raw_fd(), descriptor(own.number))));
     let parent = std::process::id();
     let door = ends.share.map(CpuShare::door).transpose().doing(doing)?;
     // SAFETY: between fork and exec the closure only makes system calls.

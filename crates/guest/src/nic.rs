@@ -111,13 +111,17 @@ mod tests {
             .args(
                 [
                     "tests/wake.c",
+                    "checksum.c",
                     "clock.c",
+                    "cut.c",
+                    "judge.c",
                     "nic.c",
                     "process.c",
                     "ratio.c",
                     "ring.c",
                     "shim.c",
                     "signal.c",
+                    "sockets.c",
                     "turn.c",
                     "wire.c",
                 ]

@@ -12,7 +12,7 @@ use warpline_core::dilation::{Line, Pace};
 use crate::error::{Doing, GuestError};
 
 const MAGIC: u64 = 0x3165_6e69_6c70_7277;
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// Network devices besides the first, at most.
 pub(crate) const DEVICES: usize = 16;
 /// Bytes of each ring.
@@ -34,7 +34,7 @@ pub(crate) struct Device {
     pub(crate) vlan: AtomicU32,
     pub(crate) rate: AtomicU64,
     pub(crate) framing: AtomicU32,
-    unused: AtomicU32,
+    pub(crate) card: AtomicU32,
 }
 
 /// Frames in one direction.
@@ -68,6 +68,7 @@ pub(crate) struct Layout {
     pub(crate) now: AtomicU64,
     pub(crate) timer: AtomicU64,
     pub(crate) horizon: AtomicU64,
+    pub(crate) interval: AtomicU64,
     pub(crate) lookahead: AtomicU64,
     pub(crate) entries: AtomicU64,
     pub(crate) push: AtomicU64,
@@ -189,7 +190,7 @@ mod tests {
             assert!(!library.is_null());
             let symbol = nix::libc::dlsym(library, c"clockshim_layout".as_ptr());
             assert!(!symbol.is_null());
-            std::slice::from_raw_parts(symbol.cast::<u32>(), 31)
+            std::slice::from_raw_parts(symbol.cast::<u32>(), 32)
         };
         let own = [
             offset_of!(Layout, magic),
@@ -210,6 +211,7 @@ mod tests {
             offset_of!(Layout, now),
             offset_of!(Layout, timer),
             offset_of!(Layout, horizon),
+            offset_of!(Layout, interval),
             offset_of!(Layout, lookahead),
             offset_of!(Layout, entries),
             offset_of!(Layout, push),

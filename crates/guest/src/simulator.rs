@@ -17,8 +17,9 @@ pub trait Simulator {
     /// A host has sent an IP datagram, at the current time.
     fn handle_datagram(&mut self, from: HostId, datagram: &[u8]);
     /// Hands out, once each, the datagrams that are certain to reach a host later, with their arrival times. All other datagrams arrive no
-    /// earlier than the lookahead ([`crate::LockStep::boot`]) after the next event or the next datagram that a host sends.
-    fn poll_ahead(&mut self, deliver: &mut dyn FnMut(HostId, Timestamp, &[u8]));
+    /// earlier than the lookahead ([`crate::LockStep::boot`]) after the next event or the next datagram that a host sends. `deliver` may keep the
+    /// bytes, and leaves other memory in their place.
+    fn poll_ahead(&mut self, deliver: &mut dyn FnMut(HostId, Timestamp, &mut Vec<u8>));
     /// Hands out, in order, the datagrams that reach a host at the current time and have not been handed out in advance.
     fn poll_transmit(&mut self, deliver: &mut dyn FnMut(HostId, &[u8]));
     /// The guest with this number has sent a notice, at the current time.

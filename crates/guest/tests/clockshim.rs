@@ -37,6 +37,13 @@ fn the_pure_functions_work() {
 }
 
 #[test]
+fn a_network_card_cuts_segments_and_checks_checksums() {
+    let parts = ["checksum.c", "cut.c", "judge.c", "random.c"];
+    let told = check("tests/card.c", &parts, "address,undefined");
+    assert_eq!(told.lines().count(), 5);
+}
+
+#[test]
 fn a_ring_can_be_written_and_read_at_the_same_time() {
     let told = check("tests/ring_threads.c", &["ring.c", "random.c"], "thread");
     assert!(told.starts_with("ok "), "{told}");
@@ -44,8 +51,21 @@ fn a_ring_can_be_written_and_read_at_the_same_time() {
 
 #[test]
 fn an_alarm_that_the_kernel_loses_is_repeated() {
-    let parts =
-        ["clock.c", "nic.c", "process.c", "ratio.c", "ring.c", "shim.c", "signal.c", "turn.c", "wire.c"];
+    let parts = [
+        "checksum.c",
+        "clock.c",
+        "cut.c",
+        "judge.c",
+        "nic.c",
+        "process.c",
+        "ratio.c",
+        "ring.c",
+        "shim.c",
+        "signal.c",
+        "sockets.c",
+        "turn.c",
+        "wire.c",
+    ];
     let told = check("tests/alarm.c", &parts, "address,undefined");
     assert!(told.starts_with("ok "), "{told}");
 }
@@ -53,7 +73,10 @@ fn an_alarm_that_the_kernel_loses_is_repeated() {
 #[test]
 fn registers_are_written_when_a_process_resumes() {
     let parts = [
+        "checksum.c",
         "clock.c",
+        "cut.c",
+        "judge.c",
         "nic.c",
         "process.c",
         "ratio.c",
@@ -61,6 +84,7 @@ fn registers_are_written_when_a_process_resumes() {
         "ring.c",
         "shim.c",
         "signal.c",
+        "sockets.c",
         "tsc.c",
         "turn.c",
         "user.c",

@@ -79,19 +79,20 @@ impl Stepper {
     }
 
     /// Hands out, each once, the datagrams that are certain to leave by the ports later, with the instants at which they do.
-    /// [`Self::poll_transmit`] then leaves them out. Links that are not watched ([`Network::watch`]) have none.
+    /// [`Self::poll_transmit`] then leaves them out. Links that are not watched ([`Network::watch`]) have none. `deliver` may keep the bytes, and
+    /// leaves other memory in their place.
     pub fn poll_ahead<W: World>(
         &mut self,
         network: &mut Network,
         world: &mut W,
-        deliver: &mut dyn FnMut(PortId, Timestamp, &[u8]),
+        deliver: &mut dyn FnMut(PortId, Timestamp, &mut Vec<u8>),
     ) {
         for Settled { arrival, packet } in network.take_settled() {
             let Some(port) = world.foresee(&packet, self.gate.pool(), &mut self.bytes) else { continue };
             if let Body::Frame(Frame { handle }) = packet.body {
                 self.gate.note_ahead(handle);
             }
-            deliver(port, arrival, &self.bytes);
+            deliver(port, arrival, &mut self.bytes);
         }
     }
 

@@ -1,5 +1,5 @@
-//! Hosts: network namespaces. Most have one interface, which is a VLAN of the guest's first network device; those that forward have a network
-//! device for each of their links.
+//! Hosts: network namespaces. Most have one interface, which is a VLAN of the guest's first network device, or a network card of its own; those
+//! that forward have a network device for each of their links.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -62,17 +62,20 @@ impl Hosts {
         let mut outer = Netlink::open()?;
         outer.set_up(device, false)?;
         load_congestion(order)?;
-        for host in &order.hosts {
+        for (number, host) in order.hosts.iter().enumerate() {
             unshare(CloneFlags::CLONE_NEWNET).doing(|| "make a network namespace".to_owned())?;
             let inner = namespace()?;
-            if host.interfaces.is_empty() {
+            let card = order.card(number);
+            if host.interfaces.is_empty() && card.is_none() {
                 outer.add_vlan(INTERFACE, device, host.vlan, host.mac, host.mtu, inner.as_raw_fd())?;
             }
             enter(&home)?;
+            if let Some(card) = card {
+                let (_, index) = find(card, INTERFACE)?;
+                outer.move_interface(index, INTERFACE, host.mtu, inner.as_raw_fd())?;
+            }
             for own in &host.interfaces {
-                let device = format!("vec{}", own.device);
-                let index = if_nametoindex(device.as_str())
-                    .doing(|| format!("find the network device {device} for the interface {}", own.name))?;
+                let (device, index) = find(own.device, &own.name)?;
                 limit_driver(&device)?;
                 outer.move_interface(index, &own.name, own.mtu, inner.as_raw_fd())?;
             }
@@ -90,6 +93,14 @@ impl Hosts {
             .get(host as usize)
             .ok_or_else(|| Failure::new(format!("there is no host number {host}")))
     }
+}
+
+/// The name and the index of the network device with this number, which becomes `interface`. It is still in this thread's namespace.
+fn find(number: u32, interface: &str) -> Result<(String, u32), Failure> {
+    let device = format!("vec{number}");
+    let index = if_nametoindex(device.as_str())
+        .doing(|| format!("find the network device {device} for the interface {interface}"))?;
+    Ok((device, index))
 }
 
 /// Lets at most one packet wait in the driver of a network device of this namespace, so that the others wait in the queueing discipline above it.

@@ -73,6 +73,34 @@ pub struct Order {
     pub conditions: Vec<ConditionOrder>,
     /// A program on the console; when it ends, the guest ends.
     pub console: Option<ConsoleOrder>,
+    /// The network cards of its hosts. Without, hosts have VLANs of one device that has no offloads.
+    pub cards: Option<CardOrder>,
+}
+
+/// Network cards with offloads: each host that does not forward has one of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CardOrder {
+    /// Least time between two interrupts for frames that have arrived; 0 for an interrupt at each arrival. Lock-step only.
+    pub interval: u64,
+}
+
+/// A network device besides the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceOrder {
+    /// Its number, from 1 on.
+    pub number: u32,
+    /// The VLAN by which the simulator knows it; the guest does not see it.
+    pub vlan: u16,
+    /// Its MAC address.
+    pub mac: [u8; 6],
+    /// Its MTU in bytes.
+    pub mtu: u32,
+    /// Bits per second that it sends; `None` for no limit.
+    pub rate: Option<u64>,
+    /// Bytes that each packet takes in addition on its link.
+    pub framing: u32,
+    /// Whether it is a network card with offloads.
+    pub card: bool,
 }
 
 impl Order {
@@ -90,6 +118,42 @@ impl Order {
     pub fn interfaces(&self) -> impl Iterator<Item = &InterfaceOrder> {
         self.hosts.iter().flat_map(|host| &host.interfaces)
     }
+
+    /// The number of the network card of the host with this number, if it has one.
+    pub fn card(&self, host: usize) -> Option<u32> {
+        let alone = |host: &HostOrder| host.interfaces.is_empty();
+        self.cards?;
+        self.hosts.get(host).filter(|host| alone(host))?;
+        let before = self.hosts[..host].iter().filter(|host| alone(host)).count();
+        Some((self.interfaces().count() + before) as u32 + 1)
+    }
+
+    /// All network devices besides the first, in the order of their numbers, which begin at 1: the interfaces of hosts that forward, then the
+    /// network cards of the others.
+    pub fn devices(&self) -> impl Iterator<Item = DeviceOrder> {
+        let interfaces = self.interfaces().map(|own| DeviceOrder {
+            number: own.device,
+            vlan: own.vlan,
+            mac: own.mac,
+            mtu: own.mtu,
+            rate: own.rate,
+            framing: own.framing,
+            card: false,
+        });
+        let cards = self.hosts.iter().enumerate().filter_map(|(index, host)| {
+            let (vlan, mac, mtu) = (host.vlan, host.mac, host.mtu);
+            Some(DeviceOrder {
+                number: self.card(index)?,
+                vlan,
+                mac,
+                mtu,
+                rate: None,
+                framing: 0,
+                card: true,
+            })
+        });
+        interfaces.chain(cards)
+    }
 }
 
 /// A congestion control in a module.
@@ -106,7 +170,7 @@ pub struct CongestionModule {
 pub struct HostOrder {
     /// Its name.
     pub name: String,
-    /// Its VLAN on the guest's one network device.
+    /// Its VLAN on the guest's first network device; if it has a network card, the VLAN by which the simulator knows that.
     pub vlan: u16,
     /// Its MAC address.
     pub mac: [u8; 6],

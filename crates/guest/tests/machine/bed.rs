@@ -118,6 +118,8 @@ pub(crate) struct Bed {
     routes: Vec<RouteId>,
     pub(crate) digest: u64,
     pub(crate) datagrams: u64,
+    /// The datagrams that hosts sent, with the time and the host, if they are to be kept.
+    pub(crate) seen: Option<Vec<(Timestamp, u32, Vec<u8>)>>,
 }
 
 struct Ends {
@@ -159,7 +161,7 @@ impl Bed {
             network.watch(link);
         }
         let ends = Ends { frames: Vec::new(), ahead: Vec::new(), free: Vec::new(), arrived: VecDeque::new() };
-        Bed { network, ends, routes, digest: 0xcbf2_9ce4_8422_2325, datagrams: 0 }
+        Bed { network, ends, routes, digest: 0xcbf2_9ce4_8422_2325, datagrams: 0, seen: None }
     }
 
     fn note(&mut self, word: u64) {
@@ -182,6 +184,9 @@ impl Simulator for Bed {
     fn handle_datagram(&mut self, from: HostId, datagram: &[u8]) {
         let now = self.network.now();
         self.datagrams += 1;
+        if let Some(seen) = &mut self.seen {
+            seen.push((now, from.0, datagram.to_vec()));
+        }
         self.note(now.as_nanos() ^ u64::from(from.0) << 56);
         for chunk in datagram.chunks(8) {
             let mut word = [0; 8];
@@ -210,11 +215,12 @@ impl Simulator for Bed {
         self.network.port(now).send(self.routes[from.0 as usize], packet);
     }
 
-    fn poll_ahead(&mut self, deliver: &mut dyn FnMut(HostId, Timestamp, &[u8])) {
+    fn poll_ahead(&mut self, deliver: &mut dyn FnMut(HostId, Timestamp, &mut Vec<u8>)) {
         for Settled { arrival, packet } in self.network.take_settled() {
             let Body::Frame(Frame { handle }) = packet.body else { continue };
             self.ends.ahead[handle as usize] = true;
-            deliver(HostId(packet.to.0), arrival, &self.ends.frames[handle as usize]);
+            // The frame is handed out once.
+            deliver(HostId(packet.to.0), arrival, &mut self.ends.frames[handle as usize]);
         }
     }
 

@@ -18,7 +18,17 @@ const ENOUGH: f64 = 600.0;
 fn run(
     config: &mut MachineConfig,
     tdf: f64,
+    each: impl FnMut(&Machine, &mut Pace),
+) -> Option<(Report, Machine, f64)> {
+    run_seeing(config, tdf, each, |_, _| {})
+}
+
+/// The same; `see` gets each datagram that a host sends, and its VLAN.
+pub(crate) fn run_seeing(
+    config: &mut MachineConfig,
+    tdf: f64,
     mut each: impl FnMut(&Machine, &mut Pace),
+    mut see: impl FnMut(u16, &[u8]),
 ) -> Option<(Report, Machine, f64)> {
     let kernel = kernel()?;
     config.timing = Timing::Dilated;
@@ -45,6 +55,7 @@ fn run(
                 over |= Notice::parse(frame) == Some(Notice::Ended(0));
                 return;
             };
+            see(vlan, datagram);
             answers.push((frame::header(3 - vlan, datagram), datagram.to_vec()));
         })
         .unwrap();

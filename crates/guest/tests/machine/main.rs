@@ -6,5 +6,6 @@
 mod bed;
 mod dilated;
 mod lockstep;
+mod offloads;
 mod rights;
 mod trouble;

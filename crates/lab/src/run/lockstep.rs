@@ -42,7 +42,7 @@ impl Simulator for Simulated {
         let Stage { network, world, .. } = &mut self.stage;
         self.stepper.handle_datagram(PortId(from.0), datagram, network, world);
     }
-    fn poll_ahead(&mut self, deliver: &mut dyn FnMut(HostId, Timestamp, &[u8])) {
+    fn poll_ahead(&mut self, deliver: &mut dyn FnMut(HostId, Timestamp, &mut Vec<u8>)) {
         let Stage { network, world, .. } = &mut self.stage;
         self.stepper.poll_ahead(network, world, &mut |port, at, bytes| deliver(HostId(port.0), at, bytes));
     }

@@ -4,16 +4,22 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use warpline_core::TimeDelta;
 
 use super::{About, Kind, Protocol, Real, Traffic};
 use crate::ClockMode;
 use crate::checker::Check;
 use crate::document::entry;
-use crate::quantity::Size;
+use crate::quantity::{Size, Time};
 use crate::short::Probability;
 
 /// Allowed memory of a machine in bytes.
 const MEMORY: std::ops::RangeInclusive<u64> = 64 << 20..=64_000_000_000;
+
+/// Largest allowed time between interrupts.
+const MOST_BETWEEN_INTERRUPTS: TimeDelta = TimeDelta::from_millis(100);
+/// Time between interrupts if a scenario says nothing: 8000 a second, what network cards for 1 to 10 Gbit/s have under load.
+const BETWEEN_INTERRUPTS: TimeDelta = TimeDelta::from_micros(125);
 
 /// The keys of a host with `endpoint = "guest"`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -60,6 +66,19 @@ pub struct Guest {
     /// have the same. Default "machine".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tsc: Option<Tsc>,
+    /// Whether its network card has offloads: the kernel sends TCP segments of up to 64 kB, which the card cuts into packets of the MTU (TSO); the card
+    /// computes and checks checksums; and interrupts are rarer (`interrupts`), so that the kernel merges the packets that have come meanwhile
+    /// (GRO). Links carry and captures show the packets that the card makes. Such guests run several times faster. Guests of one machine have
+    /// the same, and at most 16 can share one. Not with `forwards`. Default false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = true)]
+    pub offloads: Option<bool>,
+    /// With `offloads`: least time between two interrupts of the network card for packets that have arrived (ethtool's `rx-usecs`), 0 to 100 ms.
+    /// A packet that comes earlier waits. "0s" is an interrupt at each arrival. Only under the virtual clock. Guests of one machine have the
+    /// same. Default "125us".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"50us")]
+    pub interrupts: Option<Time>,
     /// Memory of its machine; only what is used is taken. Files that programs write are in it, too. Guests of one machine share it. Default:
     /// what its hosts, its flows and the buffers in `sysctl` need.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,6 +146,7 @@ impl Kind for Guest {
                 check.error(&at("tsc"), message, help);
             }
         }
+        self.check_offloads(check, number);
         let Some(share) = self.cpu_share else { return };
         let differs = beside().find(|(_, guest)| guest.cpu_share.is_some_and(|own| own != share));
         if !(share > 0.0 && share <= 1.0) {
@@ -146,6 +166,56 @@ impl Kind for Guest {
 }
 
 impl Guest {
+    /// Least time between two interrupts of the network cards of a machine that has these guests; `None` if the cards have no offloads.
+    pub fn interrupts<'a>(guests: impl Iterator<Item = &'a Guest>, mode: ClockMode) -> Option<TimeDelta> {
+        let (mut offloads, mut given) = (false, None);
+        for guest in guests {
+            offloads |= guest.offloads == Some(true);
+            given = given.or(guest.interrupts);
+        }
+        let interval = match mode {
+            ClockMode::Virtual => given.map_or(BETWEEN_INTERRUPTS, |time| time.0),
+            ClockMode::Real | ClockMode::Dilated => TimeDelta::ZERO,
+        };
+        offloads.then_some(interval)
+    }
+
+    fn check_offloads(&self, check: &mut Check<'_>, number: usize) {
+        let scenario = check.scenario;
+        let host = &scenario.host[number];
+        let at = |name: &str| entry("host", number, &[name]);
+        let machine = self.machine_of(&host.name);
+        let beside = || scenario.guests().filter(|(other, guest)| guest.machine_of(&other.name) == machine);
+        let offloads = || beside().any(|(_, guest)| guest.offloads == Some(true));
+        let differs = |other: &Guest| other.offloads.is_some_and(|own| Some(own) != self.offloads);
+        let forwards = || beside().find(|(_, guest)| guest.forwards);
+        if self.offloads.is_some() && let Some((other, _)) = beside().find(|(_, guest)| differs(guest)) {
+            let message =
+                format!("`{}` and `{}` are on one machine, with different network cards", host.name, other.name);
+            let help = "guests of one machine have the same `offloads`: give it at one of them, or give them machines of their own";
+            check.error(&at("offloads"), message, help);
+        } else if self.offloads == Some(true) && let Some((other, _)) = forwards() {
+            let message = format!("`offloads` is for hosts, and `{}` forwards", other.name);
+            let help = "leave it out, or give the router a machine of its own: its queues see each packet as it is on its links";
+            check.error(&at("offloads"), message, help);
+        }
+        let Some(interrupts) = self.interrupts else { return };
+        let differs = |other: &Guest| other.interrupts.is_some_and(|own| own != interrupts);
+        if interrupts.0 > MOST_BETWEEN_INTERRUPTS {
+            check.error(&at("interrupts"), "`interrupts` is out of range", "it is 0 to 100ms");
+        } else if !offloads() {
+            let help = "add `offloads = true`; without offloads, each packet that arrives is an interrupt";
+            check.error(&at("interrupts"), "`interrupts` goes with `offloads`", help);
+        } else if scenario.clock.mode != ClockMode::Virtual {
+            let help = "leave it out: under the real and the dilated clock, the kernel takes what has come when it gets to it";
+            check.error(&at("interrupts"), "`interrupts` is for the virtual clock", help);
+        } else if let Some((other, _)) = beside().find(|(_, guest)| differs(guest)) {
+            let message =
+                format!("`{}` and `{}` are on one machine, with different `interrupts`", host.name, other.name);
+            check.error(&at("interrupts"), message, "the cards of one machine share them: give them at one of its guests");
+        }
+    }
+
     /// The machine that it runs on, as `host`.
     pub fn machine_of<'a>(&'a self, host: &'a str) -> &'a str {
         self.machine.as_deref().unwrap_or(host)

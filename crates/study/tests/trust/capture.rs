@@ -11,7 +11,7 @@ use crate::support::{Rows, parse};
 
 /// What tshark prints for a capture; none if there is no tshark.
 #[expect(clippy::print_stderr, reason = "a skipped check is reported")]
-fn tshark(capture: &Path, arguments: &[&str]) -> Option<String> {
+pub(crate) fn tshark(capture: &Path, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new("tshark");
     let options =
         ["-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"];

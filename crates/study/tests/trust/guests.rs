@@ -365,6 +365,40 @@ fn errors_about_guests_say_what_to_do() {
         (format!("{STAR}{OTHER}{flow}max_window = \"4p\"\n"), ["`max_window` is for model hosts", "sysctl"]),
         (format!("{STAR}tcp = {{}}\n"), ["`tcp` goes with endpoint = \"model\"", "sysctl"]),
         (
+            format!("{STAR}interrupts = \"10us\"\n{flow}"),
+            ["`interrupts` goes with `offloads`", "add `offloads = true`"],
+        ),
+        (
+            format!("{STAR}offloads = true\ninterrupts = \"101ms\"\n{flow}"),
+            ["`interrupts` is out of range", "it is 0 to 100ms"],
+        ),
+        (
+            format!("clock = {{ mode = \"real\" }}\n{STAR}offloads = true\ninterrupts = \"0s\"\n{flow}"),
+            ["`interrupts` is for the virtual clock", "leave it out"],
+        ),
+        (
+            format!(
+                "{STAR}offloads = true\nmachine = \"m\"\n{OTHER}machine = \"m\"\noffloads = false\n{flow}"
+            ),
+            ["`g` and `h` are on one machine, with different network cards", "machines of their own"],
+        ),
+        (
+            format!(
+                "{STAR}offloads = true\ninterrupts = \"1us\"\nmachine = \"m\"\n{OTHER}machine = \"m\"\ninterrupts = \"2us\"\n{flow}"
+            ),
+            ["`g` and `h` are on one machine, with different `interrupts`", "give them at one of its guests"],
+        ),
+        (
+            format!(
+                "{STAR}offloads = true\nmachine = \"m\"\n[[host]]\nname = \"r\"\nendpoint = \"guest\"\nforwards = true\nmachine = \"m\"\n"
+            ),
+            ["`offloads` is for hosts, and `r` forwards", "a machine of its own"],
+        ),
+        (
+            format!("{STAR}[[host]]\nname = \"h\"\noffloads = true\n"),
+            ["`offloads` goes with endpoint = \"guest\"", "this is \"model\""],
+        ),
+        (
             format!("{STAR}[[host]]\nname = \"h\"\nmachine = \"m\"\n"),
             ["`machine` goes with endpoint = \"guest\"", "this is \"model\""],
         ),
@@ -392,6 +426,13 @@ fn a_guest_that_cannot_be_set_up_says_why() {
 
 #[test]
 fn linux_gets_copies_of_packets_and_drops_those_with_a_changed_bit() {
+    // The kernel itself finds the changed bit, or its network card does.
+    for offloads in [false, true] {
+        copies_and_damage(offloads);
+    }
+}
+
+fn copies_and_damage(offloads: bool) {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("run");
     let text = r#"
@@ -405,18 +446,21 @@ corrupt = "2%"
 [[host]]
 name = "a"
 endpoint = "guest"
+offloads = OFFLOADS
 [[host.program]]
 command = ["ping", "-c", "20", "-i", "0.1", "{b}"]
 expect = "any"
 [[host]]
 name = "b"
 endpoint = "guest"
+offloads = OFFLOADS
 [[flow]]
 name = "bulk"
 from = "a"
 to = "b"
 "#;
-    let Some(outcome) = simulate(text, Some(&out)) else { return };
+    let text = text.replace("OFFLOADS", &offloads.to_string());
+    let Some(outcome) = simulate(&text, Some(&out)) else { return };
     assert!(outcome.complete && guests(&outcome).reproducible, "{:?}", outcome.failures);
     let (link, flow) = (outcome.link("a>b"), outcome.flow("bulk.0"));
     assert!(link.duplicated > 100 && link.corrupted > 10 && link.drops() == 0, "{link:?}");

@@ -11,6 +11,7 @@ mod data_centre;
 mod determinism;
 mod examples;
 mod fast_forward;
+mod guest_offloads;
 mod guest_routers;
 mod guests;
 mod interruption;

@@ -8,7 +8,7 @@ use std::path::Path;
 use warpline_core::{NodeId, Streams, Timestamp};
 use warpline_guest::machine::Timing;
 use warpline_guest::order::{
-    ConditionOrder, FlowOrder, HostOrder, InterfaceOrder, Order, ProgramOrder, Role,
+    CardOrder, ConditionOrder, FlowOrder, HostOrder, InterfaceOrder, Order, ProgramOrder, Role,
 };
 use warpline_guest::{Console, Kernel, Kernels, MachineConfig, frame};
 use warpline_net::routing::{Metric, Router};
@@ -147,6 +147,7 @@ impl Guests {
                 end: scenario.duration.0.as_nanos(),
                 warmup: scenario.warmup.0.as_nanos(),
                 interval: scenario.sample_interval.0.as_nanos(),
+                cards: cards(scenario, name),
                 ..Order::default()
             };
             for (host, guest) in hosts_of(scenario, name) {
@@ -354,6 +355,13 @@ fn add_conditions(host: &Host, number: u32, readiness: &Readiness, order: &mut O
 /// The guests on a machine.
 fn hosts_of<'a>(scenario: &'a Scenario, machine: &'a str) -> impl Iterator<Item = (&'a Host, &'a Guest)> {
     scenario.guests().filter(move |(host, guest)| guest.machine_of(&host.name) == machine)
+}
+
+/// The network cards of a machine, if they have offloads.
+fn cards(scenario: &Scenario, machine: &str) -> Option<CardOrder> {
+    let guests = hosts_of(scenario, machine).map(|(_, guest)| guest);
+    let interval = Guest::interrupts(guests, scenario.clock.mode)?;
+    Some(CardOrder { interval: interval.as_nanos() })
 }
 
 /// The largest buffer that settings allow a TCP connection, in bytes: the last number of `tcp_rmem` and `tcp_wmem`.
