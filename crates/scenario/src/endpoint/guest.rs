@@ -189,12 +189,18 @@ impl Guest {
         let offloads = || beside().any(|(_, guest)| guest.offloads == Some(true));
         let differs = |other: &Guest| other.offloads.is_some_and(|own| Some(own) != self.offloads);
         let forwards = || beside().find(|(_, guest)| guest.forwards);
-        if self.offloads.is_some() && let Some((other, _)) = beside().find(|(_, guest)| differs(guest)) {
-            let message =
-                format!("`{}` and `{}` are on one machine, with different network cards", host.name, other.name);
+        if self.offloads.is_some()
+            && let Some((other, _)) = beside().find(|(_, guest)| differs(guest))
+        {
+            let message = format!(
+                "`{}` and `{}` are on one machine, with different network cards",
+                host.name, other.name
+            );
             let help = "guests of one machine have the same `offloads`: give it at one of them, or give them machines of their own";
             check.error(&at("offloads"), message, help);
-        } else if self.offloads == Some(true) && let Some((other, _)) = forwards() {
+        } else if self.offloads == Some(true)
+            && let Some((other, _)) = forwards()
+        {
             let message = format!("`offloads` is for hosts, and `{}` forwards", other.name);
             let help = "leave it out, or give the router a machine of its own: its queues see each packet as it is on its links";
             check.error(&at("offloads"), message, help);
@@ -210,9 +216,15 @@ impl Guest {
             let help = "leave it out: under the real and the dilated clock, the kernel takes what has come when it gets to it";
             check.error(&at("interrupts"), "`interrupts` is for the virtual clock", help);
         } else if let Some((other, _)) = beside().find(|(_, guest)| differs(guest)) {
-            let message =
-                format!("`{}` and `{}` are on one machine, with different `interrupts`", host.name, other.name);
-            check.error(&at("interrupts"), message, "the cards of one machine share them: give them at one of its guests");
+            let message = format!(
+                "`{}` and `{}` are on one machine, with different `interrupts`",
+                host.name, other.name
+            );
+            check.error(
+                &at("interrupts"),
+                message,
+                "the cards of one machine share them: give them at one of its guests",
+            );
         }
     }
 
