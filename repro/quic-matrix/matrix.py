@@ -81,9 +81,10 @@ def prepare(build: Path) -> dict[str, Program]:
     return built
 
 
-def scenario(server: Program, client: Program, build: Path, size: int, link: str) -> str:
+def scenario(title: str, server: Program, client: Program, build: Path, size: int, link: str) -> str:
     quoted = lambda *words: json.dumps([str(word) for word in words])  # noqa: E731
     return f"""\
+description = "{title}"
 duration = "600s"
 until = "client exits"
 
@@ -184,7 +185,7 @@ def main() -> None:
     arguments = parser.parse_args()
     built = prepare(arguments.build.resolve())
     pairs = [(path, server, client) for path in PATHS for server in built for client in built]
-    texts = {pair: scenario(built[pair[1]], built[pair[2]], arguments.build.resolve(), *PATHS[pair[0]]) for pair in pairs}
+    texts = {pair: scenario(f"{pair[1]} to {pair[2]}, {pair[0]}", built[pair[1]], built[pair[2]], arguments.build.resolve(), *PATHS[pair[0]]) for pair in pairs}
     if arguments.scenarios:
         arguments.scenarios.mkdir(parents=True, exist_ok=True)
         for (path, server, client), text in texts.items():

@@ -23,7 +23,7 @@
       const field = W.select("Flow", choices, selected, (v) => { selected = v; followers.forEach((plot) => plot.rebuild()); });
       followers = [W.windowPlot(run, () => selected), W.rttPlot(run, () => selected)];
       if (run.tcp.length) followers.unshift(W.sequencePlot(run, () => selected));
-      view.append(part("TCP", choices.length > 1 ? [field] : [W.el("span", { class: "field" }, choices[0][1])], ...add(...followers)));
+      view.append(part("Transport", choices.length > 1 ? [field] : [W.el("span", { class: "field" }, choices[0][1])], ...add(...followers)));
     }
     if (run.links?.members.length) view.append(part("Links", [], ...add(...W.linkPlots(run))));
     if (W.dilation(run)) view.append(part("Time", [], ...add(W.dilationPlot(run))));
