@@ -1027,7 +1027,9 @@ class Host(Part):
         address6: live, guest: Its IPv6 address. Default fd77:6172:7075::1 for the first node, and so on.
         program: live, guest: The programs that run there.
         machine: guest: Its machine (one kernel), shared with all guests that name the same one. Default: a machine of
-            its own with the host's name. Machines run in parallel; hosts on one machine need less memory.
+            its own with the host's name. Machines run in parallel; hosts on one machine need less memory. "auto" shares
+            machines among the guests that say so and have the same kernel and settings: two, and more beyond 64 hosts
+            on each.
         kernel: guest: The Linux kernel of its machine: a version or a series ("6.12": the newest that is there), the
             name of a kernel that was added with `warpline kernel`, or a file (a path with a slash, relative to the
             scenario). Guests of one machine share it. Default: the machine's own, `linux.uml`.

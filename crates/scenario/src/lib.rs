@@ -63,6 +63,7 @@ pub mod link;
 mod load;
 pub mod multipath;
 pub mod pattern;
+mod placement;
 pub mod plan;
 pub mod program;
 mod programs;

@@ -138,6 +138,7 @@ fn finish(
     match read {
         Ok(mut scenario) => {
             scenario.directory = directory.to_path_buf();
+            scenario.place_guests();
             scenario.notes = notes;
             let mut meaning = Collector::default();
             semantics::check(&scenario, &node, &mut meaning);

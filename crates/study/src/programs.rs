@@ -136,11 +136,10 @@ pub fn programs(
             differs: None,
         };
         for (at, &&(name, clock)) in chosen.iter().enumerate() {
+            let factor =
+                if clock == ClockMode::Dilated { format!(", tdf = {}", plan.tdf) } else { String::new() };
             let mut sets = plan.sets.clone();
-            sets.push(format!("clock={{ mode = {:?} }}", clock.name()));
-            if clock == ClockMode::Dilated {
-                sets.push(format!("clock.tdf={}", plan.tdf));
-            }
+            sets.push(format!("clock={{ mode = {:?}{factor} }}", clock.name()));
             let begun = (number * chosen.len() + at) as f64;
             let out = plan.out.join(&row.name).join(name);
             let options = RunOptions {
@@ -150,16 +149,19 @@ pub fn programs(
                 ..RunOptions::default()
             };
             let begin = seconds();
+            let mut stopped = false;
             let outcome = run(&source.load(&sets)?, &options, &mut |progress| {
                 let share = progress.simulated.as_secs_f64() / progress.duration.as_secs_f64().max(1e-9);
-                observe((begun + share.min(1.0)) / count, &format!("{}, {name}", row.name))
+                let told = observe((begun + share.min(1.0)) / count, &format!("{}, {name}", row.name));
+                stopped |= told == Control::Stop;
+                told
             })
             .map_err(|source| ProgramsError::Run {
                 file: file.clone(),
                 clock: clock.name(),
                 source,
             })?;
-            if !outcome.complete && outcome.broken.is_none() {
+            if stopped {
                 return Err(ProgramsError::Stopped);
             }
             row.missing = missing(&outcome);

@@ -28,7 +28,8 @@ pub struct Guest {
     #[serde(flatten)]
     pub real: Real,
     /// Its machine (one kernel), shared with all guests that name the same one. Default: a machine of its own with the
-    /// host's name. Machines run in parallel; hosts on one machine need less memory.
+    /// host's name. Machines run in parallel; hosts on one machine need less memory. "auto" shares machines among the guests that say so and have
+    /// the same kernel and settings: two, and more beyond 64 hosts on each.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"m1")]
     pub machine: Option<String>,
