@@ -346,10 +346,6 @@ fn stacks(check: &Check<'_>, flow: &Flow, ends: [&str; 2]) -> Option<(&'static s
         let help = "transport = \"tcp\" where the app allows it, or endpoint = \"model\"";
         return Some(("app", message, help.to_owned()));
     }
-    if matches!(flow.app, App::Echo | App::Http) {
-        let message = format!("a stack cannot send or receive app = \"{app}\", and `{}` is one", host.name);
-        return Some(("app", message, "one of the other apps, or endpoint = \"model\"".to_owned()));
-    }
     let model = [
         ("tcp", flow.tcp.is_some()),
         ("max_window", flow.max_window.is_some()),

@@ -130,7 +130,7 @@ fn what_a_stack_cannot_do_is_said_with_its_place() {
         ("cc = \"bbr\"", ["stacks.toml:19:", "has no congestion control `bbr`", "allowed: cubic, reno"]),
         ("app = \"cbr\"\nrate = \"1Mbit/s\"", ["stacks.toml:19:", "carries TCP only", "transport"]),
         ("max_rate = \"1Mbit/s\"", ["stacks.toml:19:", "`max_rate` is for model hosts", "stack:smoltcp"]),
-        ("app = \"echo\"\nport = 7", ["stacks.toml:19:", "cannot send or receive", "echo"]),
+        ("app = \"echo\"\nport = 7", ["stacks.toml:19:", "service for programs", "echo"]),
     ] {
         desk.write("stacks.toml", &scenario("stack:smoltcp", "model", flow));
         let wrong = desk.warpline(&["check", "stacks.toml"]);
@@ -327,4 +327,38 @@ fn a_failed_assertion_ends_its_host_only_and_is_told() {
     let flows = &desk.summary("run")["flows"];
     assert_eq!(flows[0]["delivered_bytes"], 0);
     assert!(flows[1]["delivered_bytes"].as_u64().unwrap() > 1_000_000, "{flows}");
+}
+
+/// Programs in a guest use services of stacks: an echo of more than any buffer holds, and a page.
+#[test]
+fn services_of_a_stack_answer_programs() {
+    if let Err(reason) = warpline_guest::Kernel::find() {
+        return warpline_skip::skip("program", reason);
+    }
+    let echo = "import socket, sys, threading\ns = socket.create_connection((sys.argv[1], 7))\ndata = bytes(range(256)) * 2000\n\
+        def send():\n    s.sendall(data)\n    s.shutdown(socket.SHUT_WR)\nthreading.Thread(target=send).start()\n\
+        back = b''\nwhile part := s.recv(65536):\n    back += part\nsys.exit(back != data)\n";
+    for stack in ["stack:smoltcp", "stack:lwip", "stack:netstack", "stack:bsd"] {
+        let name = stack.trim_start_matches("stack:");
+        if let (true, Err(reason)) = (name != "smoltcp", built(name)) {
+            warpline_skip::skip(name, reason);
+            continue;
+        }
+        let desk = Desk::new();
+        desk.write("echo.py", echo);
+        desk.write(
+            "services.toml",
+            &format!(
+                "duration = \"60s\"\nuntil = [\"page exits\", \"echo exits\"]\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"10Mbit/s\"\ndelay = \"5ms\"\n\
+                 [[host]]\nname = \"b\"\nendpoint = \"{stack}\"\n[[host]]\nname = \"a\"\nendpoint = \"guest\"\n\
+                 [[host.program]]\nname = \"page\"\ncommand = \"curl --silent --show-error --fail http://{{b}}/bytes/200000 | wc -c\"\n\
+                 [[host.program]]\nname = \"echo\"\ncommand = [\"python3\", \"echo.py\", \"{{b}}\"]\n\
+                 [[flow]]\nfrom = \"a\"\nto = \"b\"\napp = \"http\"\nport = 80\n[[flow]]\nfrom = \"a\"\nto = \"b\"\napp = \"echo\"\nport = 7\n"
+            ),
+        );
+        let run = desk.warpline(&["run", "services.toml", "--out", "run"]);
+        assert_eq!(run.code, Some(0), "{stack}: {run:?}");
+        let page = std::fs::read_to_string(desk.path().join("run/programs/a.page.stdout")).unwrap();
+        assert_eq!(page.trim(), "200000", "{stack}");
+    }
 }

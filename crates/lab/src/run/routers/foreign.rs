@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 
 use warpline_core::Timestamp;
 use warpline_live::wire::PayloadSource as _;
-use warpline_live::wire::payload::Pattern;
+use warpline_live::wire::http;
+use warpline_live::wire::payload::{Backlog, HeadThenPattern, Pattern};
 use warpline_stacks::stack::{Event, Outcome, SocketError, SocketId, SocketInfo, SocketOptions, Stack};
 
 use crate::hosts::wire::Progress;
@@ -18,6 +19,8 @@ const OFFER: usize = 32 << 10;
 const LEAST_OFFER: usize = 16 << 10;
 /// Most bytes that are read at once.
 const READ: usize = 64 << 10;
+/// Most bytes that an echo keeps. What comes beyond stays in the stack.
+const ECHO: usize = 64 << 10;
 
 /// What a socket does by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +31,32 @@ pub(super) enum Duty {
     Discard,
     /// It sends this many bytes and closes; or, without a number, it sends until the other end has closed.
     Source(Option<u64>),
+    /// It sends back what it receives (RFC 862), and closes when the other end has.
+    Echo,
+    /// It answers a request of HTTP, with so many bytes for every path that names no number, and closes.
+    Http(Option<u64>),
+}
+
+/// Where the bytes that are written come from.
+#[derive(Debug)]
+enum Bytes {
+    Pattern,
+    Echo(Backlog),
+    Response(HeadThenPattern),
+}
+
+impl Bytes {
+    /// Fills `bytes` with those from `offset` on, which are asked for once and in order.
+    fn fill(&mut self, offset: u64, bytes: &mut [u8]) {
+        match self {
+            Bytes::Pattern => Pattern.fill(offset, bytes),
+            Bytes::Response(response) => response.fill(offset, bytes),
+            Bytes::Echo(backlog) => {
+                backlog.fill(offset, bytes);
+                backlog.release(offset + bytes.len() as u64);
+            }
+        }
+    }
 }
 
 /// A socket.
@@ -35,6 +64,9 @@ pub(super) enum Duty {
 struct Socket {
     duty: Duty,
     local: SocketAddr,
+    source: Bytes,
+    /// The head of a request of HTTP so far.
+    request: Vec<u8>,
     /// Bytes that are still to be written; `u64::MAX` for no end.
     unwritten: u64,
     /// The next of them. The stack has taken those before `taken`.
@@ -58,11 +90,13 @@ impl Socket {
     fn new(duty: Duty, local: SocketAddr, checks: bool) -> Socket {
         let unwritten = match duty {
             Duty::Source(bytes) => bytes.unwrap_or(u64::MAX),
-            Duty::Driven | Duty::Discard => 0,
+            Duty::Driven | Duty::Discard | Duty::Echo | Duty::Http(_) => 0,
         };
         Socket {
             duty,
             local,
+            source: if duty == Duty::Echo { Bytes::Echo(Backlog::default()) } else { Bytes::Pattern },
+            request: Vec::new(),
             unwritten,
             offer: Vec::new(),
             taken: 0,
@@ -86,10 +120,42 @@ impl Socket {
             self.offer.copy_within(self.taken.., 0);
             self.taken = 0;
             self.offer.resize(want, 0);
-            Pattern.fill(self.written + left as u64, &mut self.offer[left..]);
+            self.source.fill(self.written + left as u64, &mut self.offer[left..]);
         }
         let end = self.offer.len().min(self.taken + want);
         &self.offer[self.taken..end]
+    }
+
+    /// How much may be read now.
+    fn room(&self) -> usize {
+        match self.duty {
+            Duty::Echo => ECHO.saturating_sub(self.unwritten as usize).min(READ),
+            _ => READ,
+        }
+    }
+
+    /// Takes what was read.
+    fn take(&mut self, bytes: &[u8]) {
+        if self.checks {
+            self.differences += Pattern::differences(self.read, bytes);
+        }
+        self.read += bytes.len() as u64;
+        match (self.duty, &mut self.source) {
+            (Duty::Echo, Bytes::Echo(backlog)) => {
+                backlog.write(bytes.iter().copied());
+                self.unwritten += bytes.len() as u64;
+            }
+            (Duty::Http(size), Bytes::Pattern) => {
+                self.request.extend_from_slice(bytes);
+                if let Some(http::Response { head, body }) = http::answer(&self.request, size) {
+                    self.unwritten = head.len() as u64 + body;
+                    self.source = Bytes::Response(HeadThenPattern(head));
+                    self.closing = true;
+                    self.request = Vec::new();
+                }
+            }
+            _ => {}
+        }
     }
 
     fn progress(&self) -> Progress {
@@ -245,13 +311,21 @@ impl Foreign {
                     self.opened(now, socket, Some(remote));
                 }
                 Event::Readable(socket) => self.read_all(now, socket),
-                Event::Writable(socket) => self.write_on(now, socket),
+                Event::Writable(socket) => {
+                    self.write_on(now, socket);
+                    if self.sockets.get(&socket).is_some_and(|own| own.duty == Duty::Echo) {
+                        self.read_all(now, socket);
+                    }
+                }
                 Event::Finished(socket) => {
                     self.read_all(now, socket);
                     if let Some(own) = self.sockets.get_mut(&socket) {
                         own.peer_closed = true;
-                        if own.duty != Duty::Driven {
-                            self.close(now, socket);
+                        match own.duty {
+                            Duty::Driven => {}
+                            // It closes when it has sent back all that is still to be read.
+                            Duty::Echo => self.read_all(now, socket),
+                            _ => self.close(now, socket),
                         }
                         self.note_moved(socket);
                     }
@@ -291,17 +365,22 @@ impl Foreign {
     }
 
     fn read_all(&mut self, now: Timestamp, socket: SocketId) {
-        let Some(own) = self.sockets.get_mut(&socket) else { return };
         self.buffer.resize(READ, 0);
-        loop {
-            let len = self.stack.read(now, socket, &mut self.buffer);
+        while let Some(own) = self.sockets.get_mut(&socket) {
+            let room = own.room();
+            let len = self.stack.read(now, socket, &mut self.buffer[..room]);
+            own.take(&self.buffer[..len]);
+            let answers = matches!(own.duty, Duty::Echo | Duty::Http(_));
             if len == 0 {
+                own.closing |= own.duty == Duty::Echo && own.peer_closed && room > 0;
+                if answers {
+                    self.write_on(now, socket);
+                }
                 break;
             }
-            if own.checks {
-                own.differences += Pattern::differences(own.read, &self.buffer[..len]);
+            if answers {
+                self.write_on(now, socket);
             }
-            own.read += len as u64;
         }
         self.note_moved(socket);
     }

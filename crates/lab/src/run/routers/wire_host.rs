@@ -39,7 +39,9 @@ impl Settings {
             Service::Driven => Some(Duty::Driven),
             Service::Discard => Some(Duty::Discard),
             Service::Source { bytes } => Some(Duty::Source(bytes)),
-            Service::Verify | Service::Echo | Service::Http { .. } => None,
+            Service::Echo => Some(Duty::Echo),
+            Service::Http { size } => Some(Duty::Http(size)),
+            Service::Verify => None,
         }
     }
 }
