@@ -393,11 +393,18 @@ fn protocols(scenario: &Scenario, ends: [&str; 2]) -> Option<(&'static str, Stri
 
 /// Checks a flow between simulated hosts.
 fn simulated(flow: &Flow) -> Option<Wrong> {
-    let live_only = "one end must be a live host: a [[host]] with endpoint = \"live\"";
+    let live_only =
+        "one end must be a live host or a guest: a [[host]] with endpoint = \"live\" or \"guest\"";
     if flow.app.is_service() {
-        let message =
-            format!("app = \"{}\" is a service for programs: `from` must be a live host", flow.app.name());
-        return Some(("app", message, "a [[host]] with endpoint = \"live\", or one of the other apps"));
+        let message = format!(
+            "app = \"{}\" is a service for programs: `from` must be a live host or a guest",
+            flow.app.name()
+        );
+        return Some((
+            "app",
+            message,
+            "a [[host]] with endpoint = \"live\" or \"guest\", or one of the other apps",
+        ));
     }
     let name = if flow.port.is_some() {
         "port"
