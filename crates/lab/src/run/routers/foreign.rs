@@ -1,6 +1,7 @@
 //! A transport stack of this process as a host: its sockets, what is written to each, and what is read from it.
 //!
-//! What is sent is a pattern that depends only on the offset, so that what arrives can be checked. The stack's own code does all the rest.
+//! What is sent is a pattern that depends only on the offset, so that what arrives can be checked; a service for programs sends its answers. The stack's
+//! own code does all the rest.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
