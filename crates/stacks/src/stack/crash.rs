@@ -1,6 +1,6 @@
 //! What happens if a stack in a shared object crashes: the call of its code ends with an error, which says when and with what.
 //!
-//! A signal handler leaves the call (`native/guard.c`). It is installed while there are such stacks ([`Watch`]); other crashes are as they would be
+//! A signal handler leaves the call (`native/guard.c`). It is installed while there are such stacks (`Watch`); other crashes are as they would be
 //! without it. The stack may have written anywhere before, so its host must not be used again.
 
 use std::ffi::{c_int, c_void};
