@@ -361,3 +361,9 @@ def test_unknown_tables_are_refused(finished: warpline.Run, tmp_path: Path) -> N
     for run in (finished, dumbbell(duration="2s").run(out=tmp_path / "run", progress=False)):
         with pytest.raises(KeyError, match="series_links"):
             run._native.table("nonsense")
+
+
+def test_what_failed_is_told(scenario: warpline.Scenario, finished: warpline.Run) -> None:
+    failed = scenario.replace(expect=["total.goodput > 100Gbit/s"]).run(progress=False)
+    assert len(failed.failures) == 1 and "100" in failed.failures[0], failed.failures
+    assert finished.failures == []

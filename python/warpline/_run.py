@@ -54,6 +54,12 @@ class Run:
         """Whether the run reached its end."""
         return self.summary["complete"]
 
+    @property
+    def failures(self) -> list[str]:
+        """What failed, in words: a stack that crashed, a program that did not end as expected, results that are not what the scenario expects, or why
+        the run broke off. Empty if nothing did, and for a run that was opened from a directory."""
+        return self._native.failures
+
     @cached_property
     def flows(self) -> Table:
         """A row per flow."""

@@ -129,6 +129,9 @@ class NativeRun:
     @property
     def directory(self) -> PathLike[str] | None:
         """The run directory; None for a run that is in memory only."""
+    @property
+    def failures(self) -> list[str]:
+        """What failed: stacks, programs, what the scenario expects. Empty for a run that was opened."""
     def summary_json(self) -> str:
         """The summary as JSON text: the bytes of summary.json."""
     def table(self, name: str) -> Table:

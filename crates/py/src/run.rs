@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBool;
 use warpline_lab::report::write_report;
 use warpline_lab::run::parts::Cores;
-use warpline_lab::run::{self, CcFactory, CustomCc, RunOptions};
+use warpline_lab::run::{self, Broken, CcFactory, CustomCc, RunOptions};
 use warpline_net::Control;
 use warpline_results::{self as results, Summary, TableKind, Tables};
 
@@ -65,6 +65,7 @@ enum Store {
 pub(crate) struct Run {
     summary: Summary,
     store: Store,
+    failures: Vec<String>,
 }
 
 /// The exception `warpline.RunError` with the text of an error.
@@ -82,7 +83,8 @@ impl Run {
     #[staticmethod]
     fn open(py: Python<'_>, directory: PathBuf) -> PyResult<Self> {
         let run = py.detach(|| results::Run::open(&directory)).map_err(|error| run_error(py, &error))?;
-        Ok(Run { summary: run.summary().clone(), store: Store::Directory(Box::new(run)) })
+        let (summary, failures) = (run.summary().clone(), Vec::new());
+        Ok(Run { summary, store: Store::Directory(Box::new(run)), failures })
     }
 
     /// The run directory; None for a run that is in memory only.
@@ -92,6 +94,12 @@ impl Run {
             Store::Memory(_) => None,
             Store::Directory(run) => Some(run.path()),
         }
+    }
+
+    /// What failed: stacks, programs, what the scenario expects. Empty for a run that was opened.
+    #[getter]
+    fn failures(&self) -> Vec<String> {
+        self.failures.clone()
     }
 
     /// The summary as JSON text: the bytes of summary.json.
@@ -287,7 +295,9 @@ pub(crate) fn run_scenario<'py>(
             (None, Some(tables)) => Store::Memory(Box::new(tables)),
             (None, None) => return Err("the run left neither tables nor a directory".into()),
         };
-        Ok::<Run, AnyError>(Run { summary: outcome.summary, store })
+        let broken = outcome.broken.map(|(Broken::Lag(why) | Broken::Port(why) | Broken::Guest(why))| why);
+        let failures = broken.into_iter().chain(outcome.failures).collect();
+        Ok::<Run, AnyError>(Run { summary: outcome.summary, store, failures })
     });
     match (outcome, failure.take()) {
         (Ok(run), stopped) => Ok((run, stopped.map(|error| error.into_value(py).into_bound(py).into_any()))),
