@@ -2,6 +2,8 @@
 //!
 //! The choice depends on the scenario alone, and not on the machine that it runs on: the same scenario has to give the same bytes everywhere.
 
+use std::collections::BTreeSet;
+
 use crate::endpoint::Guest;
 use crate::{Endpoint, Scenario};
 
@@ -30,7 +32,11 @@ impl Scenario {
                 None => classes.push((own, vec![number])),
             }
         }
-        let mut names = (0..).map(|number: usize| format!("{AUTO}-{number}"));
+        // A guest without `machine` has one with its own name, and others may be named so.
+        let taken: BTreeSet<String> =
+            self.guests().map(|(host, guest)| guest.machine_of(&host.name).to_owned()).collect();
+        let mut names =
+            (0..).map(|number: usize| format!("{AUTO}-{number}")).filter(|name| !taken.contains(name));
         for (class, hosts) in classes {
             let most = if class.offloads == Some(true) { CARDS } else { HOSTS };
             let count = hosts.len().div_ceil(most).max(LEAST).min(hosts.len());
@@ -78,6 +84,18 @@ mod tests {
         text += "[[flow]]\nfrom = \"old\"\nto = \"h0\"\n";
         let scenario = Scenario::from_toml("test", &text, &[]).unwrap();
         scenario.guests().map(|(host, guest)| guest.machine_of(&host.name).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_machine_that_is_named_is_not_shared() {
+        let text = "duration = \"1s\"\n[[link]]\nbetween = [\"auto-0\", \"b\"]\nrate = \"1Mbit/s\"\n\
+                    [[host]]\nname = \"auto-0\"\nendpoint = \"guest\"\n\
+                    [[host]]\nname = \"b\"\nendpoint = \"guest\"\nmachine = \"auto\"\n\
+                    [[flow]]\nfrom = \"auto-0\"\nto = \"b\"\n";
+        let scenario = Scenario::from_toml("test", text, &[]).unwrap();
+        let machines: Vec<&str> =
+            scenario.guests().map(|(host, guest)| guest.machine_of(&host.name)).collect();
+        assert_eq!(machines, ["auto-0", "auto-1"]);
     }
 
     #[test]
