@@ -112,12 +112,17 @@ impl Default for Expect {
     }
 }
 
+impl Expect {
+    /// The word for [`Expect::Running`], in scenarios and in results.
+    pub const RUNNING: &'static str = "running";
+}
+
 impl Serialize for Expect {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Expect::Code(code) => serializer.serialize_u8(*code),
             Expect::Any => serializer.serialize_str("any"),
-            Expect::Running => serializer.serialize_str("running"),
+            Expect::Running => serializer.serialize_str(Expect::RUNNING),
         }
     }
 }
@@ -133,7 +138,7 @@ impl<'de> Deserialize<'de> for Expect {
         match Word::deserialize(deserializer)? {
             Word::Code(code) => Ok(Expect::Code(code)),
             Word::Word(word) if word == "any" => Ok(Expect::Any),
-            Word::Word(word) if word == "running" => Ok(Expect::Running),
+            Word::Word(word) if word == Expect::RUNNING => Ok(Expect::Running),
             Word::Word(_) => Err(D::Error::custom("expected an exit code, \"any\" or \"running\"")),
         }
     }

@@ -12,12 +12,10 @@ use serde::Serialize;
 use warpline_lab::run::{Broken, RunError, RunOptions, RunOutcome, run};
 use warpline_net::Control;
 use warpline_results::ProgramRow;
-use warpline_scenario::{ClockMode, Diagnostics, Source};
+use warpline_scenario::{ClockMode, Diagnostics, Expect, Source};
 
 /// Exit code of a shell whose command is not installed.
 const NO_SUCH_COMMAND: i32 = 127;
-/// How a server is expected to end.
-const RUNNING: &str = "running";
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -195,7 +193,8 @@ fn missing(outcome: &RunOutcome) -> Option<String> {
 }
 
 fn trial(name: &'static str, clock: ClockMode, outcome: RunOutcome, wall_s: f64, run: PathBuf) -> Trial {
-    let ends = all(&outcome).filter(|program| program.expected != RUNNING).map(|program| program.end_s);
+    let ends =
+        all(&outcome).filter(|program| program.expected != Expect::RUNNING).map(|program| program.end_s);
     let ended_s = ends.collect::<Option<Vec<f64>>>().and_then(|ends| ends.into_iter().reduce(f64::max));
     let mut failures = outcome.failures;
     failures.extend(outcome.broken.map(|(Broken::Lag(why) | Broken::Port(why) | Broken::Guest(why))| why));

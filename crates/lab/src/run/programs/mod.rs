@@ -262,7 +262,7 @@ pub(in crate::run) fn row(
         expected: match expect {
             Expect::Code(code) => format!("exit code {code}"),
             Expect::Any => "any".to_owned(),
-            Expect::Running => "running".to_owned(),
+            Expect::Running => Expect::RUNNING.to_owned(),
         },
         outcome: "not started".to_owned(),
         stdout: file("stdout"),
