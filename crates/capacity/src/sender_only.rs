@@ -371,7 +371,10 @@ mod tests {
         let probe = one.poll_transmit(Timestamp::ZERO).unwrap();
         assert_eq!(one.poll_transmit(Timestamp::ZERO), None);
         one.on_refused(probe.number);
-        assert_eq!(one.poll_transmit(Timestamp::ZERO).map(|again| (again.number, again.size)), Some((probe.number, probe.size)));
+        assert_eq!(
+            one.poll_transmit(Timestamp::ZERO).map(|again| (again.number, again.size)),
+            Some((probe.number, probe.size))
+        );
         assert_eq!(one.refusals(), 1);
     }
 

@@ -329,7 +329,8 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
     };
     let mut options = options.clone();
     if args.mtu.is_none()
-        && let Ok(socket) = warpline_live::measure::probe::ProbeSocket::open(address, args.mode.into(), args.ttl)
+        && let Ok(socket) =
+            warpline_live::measure::probe::ProbeSocket::open(address, args.mode.into(), args.ttl)
         && let Some(mtu) = socket.interface_mtu()
     {
         options.mtu = options.mtu.min(mtu.max(48));

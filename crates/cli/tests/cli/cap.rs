@@ -351,9 +351,12 @@ fn without_a_server_the_capacity_is_that_with_one() {
     let desk = Desk::new();
     let program = env!("CARGO_BIN_EXE_warpline");
     let command = |options: &str, start: u32| {
-        format!("  {{ command = \"{program} cap {{b}} -t 4s --json --anyway {options}\", start = \"{start}s\", expect = \"any\" }},\n")
+        format!(
+            "  {{ command = \"{program} cap {{b}} -t 4s --json --anyway {options}\", start = \"{start}s\", expect = \"any\" }},\n"
+        )
     };
-    let programs = [command("", 1), command("--sender-only", 7), command("--sender-only --cc reno", 13)].concat();
+    let programs =
+        [command("", 1), command("--sender-only", 7), command("--sender-only --cc reno", 13)].concat();
     // The last of these goes to a host that has no answer.
     let nobody = command("--sender-only --patience 1s", 19).replace("{b}", "203.0.113.9");
     let scenario = format!(
@@ -369,7 +372,8 @@ fn without_a_server_the_capacity_is_that_with_one() {
         serde_json::from_slice::<Value>(&text).unwrap()["tests"][0].clone()
     };
     let [with, alone, reno, never] = [0, 1, 2, 3].map(report);
-    let rate = |report: &Value| report["bulk_transfer_capacity_bps"].as_f64().unwrap_or_else(|| panic!("{report}"));
+    let rate =
+        |report: &Value| report["bulk_transfer_capacity_bps"].as_f64().unwrap_or_else(|| panic!("{report}"));
     // The way back is as fast, and only carries the answers.
     assert!((rate(&alone) / rate(&with) - 1.0).abs() < 0.02, "{alone} {with}");
     assert!((rate(&reno) / rate(&with) - 1.0).abs() < 0.05, "{reno} {with}");

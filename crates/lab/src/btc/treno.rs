@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use warpline_capacity::{ProbeReply, TrenoOptions, TrenoOutcome, TrenoResults};
 
-use super::verdict::rationed;
 use super::lines::{Line, Lines, bits, bytes, percent, rate, select, span, windows};
+use super::verdict::rationed;
 
 /// The input of a report.
 #[derive(Clone, Debug)]

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use warpline_capacity::{
-    CapClient, CapServer, HostResults, Identity, Outcome, ProbeReply, Prober as _, ServerLimits, Treno, TrenoOutcome,
+    CapClient, CapServer, HostResults, Identity, Outcome, ProbeReply, Prober as _, ServerLimits, Treno,
+    TrenoOutcome,
 };
 use warpline_core::packet::{IPV4_HEADER, UDP_HEADER};
 use warpline_core::{Datagram, Ecn, EndpointId, FlowId, Packet, TimerId, Timestamp};

@@ -3,9 +3,7 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::AtomicBool;
 
-use warpline_capacity::{
-    CapOptions, HostResults, Outcome, ProbeReply, Report, SenderOnly, Traced,
-};
+use warpline_capacity::{CapOptions, HostResults, Outcome, ProbeReply, Report, SenderOnly, Traced};
 use warpline_core::{TimeDelta, Timestamp};
 
 use super::cap::{CapRun, Sample};
