@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use warpline_core::{TimeDelta, Timestamp};
 use warpline_transport::tcp::Stats;
 
-use super::client::Outcome;
+use super::client::{Outcome, Unreachable};
 use super::link::{Link, LinkParts, Progress, Traced};
 use super::options::CapOptions;
 use super::prober::{Probe, Prober};
@@ -42,6 +42,8 @@ pub struct SenderOnly {
     /// When the path last answered, or the test began.
     heard: Timestamp,
     answered: bool,
+    /// Whether a probe came back as undeliverable.
+    returned: bool,
     too_big: Option<u32>,
     host: HostResults,
     outcome: Option<Outcome>,
@@ -75,6 +77,7 @@ impl SenderOnly {
             begun: false,
             heard: Timestamp::ZERO,
             answered: false,
+            returned: false,
             too_big: None,
             host: HostResults::default(),
             outcome: None,
@@ -229,12 +232,13 @@ impl Prober for SenderOnly {
         if self.outcome.is_some() || !self.is_out(number) {
             return false;
         }
-        self.heard = now;
-        self.answered = true;
         if kind == ProbeReply::Unreachable {
-            // It came back because it could not arrive.
+            // It came back because it could not arrive. A single such message is not believed.
+            self.returned = true;
             return true;
         }
+        self.heard = now;
+        self.answered = true;
         let Some(bytes) = self.out.remove(&number) else { return false };
         if let Some((wire, header)) = read_segment(&bytes) {
             self.receiver.handle(now, &wire, (&bytes, header), false);
@@ -264,7 +268,11 @@ impl Prober for SenderOnly {
             self.finish(self.deadline(), Outcome::Complete);
         } else if now >= self.heard + self.patience || self.sender.failed() {
             // Waiting for a path that is silent is not part of the measurement.
-            let outcome = if self.answered { Outcome::Silent } else { Outcome::NoAnswer };
+            let outcome = match (self.answered, self.returned) {
+                (true, _) => Outcome::Silent,
+                (false, true) => Outcome::Unreachable(Unreachable::Host),
+                (false, false) => Outcome::NoAnswer,
+            };
             self.finish(self.heard, outcome);
         }
     }
@@ -357,6 +365,12 @@ mod tests {
             never.handle_timeout(now);
         }
         assert_eq!((never.outcome(), now), (Some(Outcome::NoAnswer), Timestamp::from_secs(5)));
+
+        let mut returned = test(options(60));
+        let probe = returned.poll_transmit(Timestamp::ZERO).unwrap();
+        assert!(returned.on_reply(Timestamp::from_secs(1), probe.number, ProbeReply::Unreachable));
+        returned.handle_timeout(Timestamp::from_secs(5));
+        assert_eq!(returned.outcome(), Some(Outcome::Unreachable(Unreachable::Host)));
 
         let silent: Vec<u64> = (500..1_000_000).collect();
         let done = measure(test(options(60)), 12, 1000, &silent);

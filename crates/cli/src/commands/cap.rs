@@ -323,7 +323,7 @@ fn spoken_alone(outcome: Outcome, host: &str) -> String {
     match outcome {
         Outcome::NoAnswer => no_answer(host),
         Outcome::Silent => silent(host),
-        other => spoken(other, host, 0, true),
+        other => spoken(other, host, 0, false),
     }
 }
 

@@ -377,12 +377,12 @@ fn without_a_server_the_capacity_is_that_with_one() {
     // The way back is as fast, and only carries the answers.
     assert!((rate(&alone) / rate(&with) - 1.0).abs() < 0.02, "{alone} {with}");
     assert!((rate(&reno) / rate(&with) - 1.0).abs() < 0.05, "{reno} {with}");
-    assert_eq!(alone["probes"], "ICMP echo through a ping socket", "{alone}");
+    assert!(alone["probes"].as_str().unwrap().starts_with("ICMP echo through a "), "{alone}");
     assert_eq!(alone["reverse_path_load"], Value::Null);
     assert_eq!(with["probes"], Value::Null);
     assert!(alone["flow_based_path_properties"]["rtt_min_ms"].as_f64().unwrap() >= 20.0, "{alone}");
     assert_eq!(alone["flow_based_path_properties"]["one_way_delay_min_ms"], Value::Null);
-    assert!(never["outcome"].as_str().unwrap().contains("nothing answered"), "{never}");
+    assert!(never["outcome"].as_str().unwrap().contains("cannot be reached"), "{never}");
     assert_eq!(never["bulk_transfer_capacity_bps"], Value::Null);
 }
 

@@ -266,7 +266,9 @@ impl CapReport {
         );
         if input.probes.is_some() {
             judgement.host_limited.extend(rationed(share(r.missing, r.missing + r.segments)));
-            judgement.notes.push(PROBED.into());
+            if s.data_bytes > 0 {
+                judgement.notes.push(PROBED.into());
+            }
         }
         // Without the sender's counters, use the receiver's.
         let (data, elapsed) = match input.sender {

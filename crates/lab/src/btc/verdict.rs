@@ -121,7 +121,10 @@ pub fn host_limits(
                 100.0 * window
             ));
         }
-        if sender.avoidance_ns == 0 && sender.recoveries + sender.timeout_episodes == 0 {
+        if sender.data_bytes > 0
+            && sender.avoidance_ns == 0
+            && sender.recoveries + sender.timeout_episodes == 0
+        {
             judgement.notes.push(
                 "slow start did not end within the test: the path's capacity was not reached; measure for longer".into(),
             );
