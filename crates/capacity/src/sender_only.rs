@@ -217,8 +217,8 @@ impl Prober for SenderOnly {
     }
 
     fn on_too_big(&mut self, now: Timestamp, mtu: u32) {
-        // The segments of a connection keep their size.
-        if self.outcome.is_none() {
+        // The segments of a connection keep their size. A router that could carry them says nothing.
+        if self.outcome.is_none() && mtu < self.options.segment {
             self.too_big = Some(mtu);
             self.finish(now, Outcome::Stopped);
         }
@@ -396,6 +396,8 @@ mod tests {
     fn a_segment_that_is_too_large_ends_the_test() {
         let mut one = test(options(1));
         one.poll_transmit(Timestamp::ZERO);
+        one.on_too_big(Timestamp::ZERO, 1500);
+        assert_eq!(one.outcome(), None);
         one.on_too_big(Timestamp::ZERO, 1280);
         assert_eq!((one.outcome(), one.too_big()), (Some(Outcome::Stopped), Some(1280)));
     }
