@@ -80,6 +80,7 @@ fn report(sending: HostResults, receiving: HostResults, tell_anyway: bool) -> Ca
         sending: Some(sending),
         receiving: Some(receiving),
         same_clock: false,
+        probes: None,
         tell_anyway,
     })
 }
@@ -125,6 +126,7 @@ fn false_counts_of_a_hostile_server_do_not_overflow() {
             sending: Some(host),
             receiving: Some(host),
             same_clock: false,
+            probes: None,
             tell_anyway: true,
         });
         assert!(!render(&report.lines(), 80).is_empty());
@@ -206,6 +208,7 @@ fn clocks_that_differ_give_no_absolute_delay() {
         sending: None,
         receiving: None,
         same_clock: false,
+        probes: None,
         tell_anyway: false,
     };
     assert_eq!(CapReport::new(&input).flow_based_path_properties.one_way_delay_min_ms, None);
@@ -270,6 +273,7 @@ fn everything_that_rfc_3148_asks_for_is_in_text_json_page_and_manual() {
         sending: Some(idle()),
         receiving: Some(idle()),
         same_clock: false,
+        probes: None,
         tell_anyway: false,
     });
     let text = render(&report.lines(), 2000);
