@@ -264,13 +264,14 @@ void warpline_stack_unlisten(void *host, uint64_t time, uint16_t port)
         }
 }
 
-/* A local port that no socket has. 0 if there is none. */
-static uint16_t choose_port(void)
+/* Binds a socket to a local port that nothing has: neither another socket nor an association that is being shut down. Returns the port; 0 if there is
+ * none. */
+static uint16_t bind_to_any(struct socket *socket)
 {
     const uint32_t start = (uint32_t)(callbacks.random(callbacks.context) % PORTS);
     for (uint32_t step = 0; step < PORTS; step++) {
         const uint16_t port = (uint16_t)(FIRST_PORT + (start + step) % PORTS);
-        if (!has_port(port))
+        if (!has_port(port) && bind_to(socket, port))
             return port;
     }
     return 0;
@@ -290,8 +291,8 @@ int64_t warpline_stack_connect(void *host, uint64_t time, const struct warpline_
     socket = open_socket(cc, &error);
     if (socket == NULL)
         return error;
-    port = choose_port();
-    if (port == 0 || !bind_to(socket, port)) {
+    port = bind_to_any(socket);
+    if (port == 0) {
         usrsctp_close(socket);
         return WARPLINE_NO_PORTS;
     }
