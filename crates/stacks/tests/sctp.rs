@@ -54,7 +54,14 @@ impl Two {
         let mut hosts = [first, host(&mut builder, 2, 1).unwrap()];
         hosts[1].listen(Timestamp::ZERO, PORT, &SocketOptions::default()).unwrap();
         let (wire, sent) = (Vec::new(), Vec::new());
-        Some(Two { hosts, now: Timestamp::ZERO, wire, sent, events: Default::default(), read: BTreeMap::new() })
+        Some(Two {
+            hosts,
+            now: Timestamp::ZERO,
+            wire,
+            sent,
+            events: Default::default(),
+            read: BTreeMap::new(),
+        })
     }
 
     fn connect(&mut self) -> SocketId {

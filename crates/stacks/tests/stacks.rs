@@ -242,6 +242,21 @@ pair!(smoltcp_to_bsd, smoltcp, bsd, IPv4);
 pair!(lwip_to_bsd, lwip, bsd, IPv4);
 pair!(netstack_to_bsd, netstack, bsd, IPv4);
 
+/// A name that usrsctp does not take would give what another gives.
+#[test]
+fn the_congestion_controls_of_sctp_differ() {
+    if !are_built(&["sctp"]) {
+        return;
+    }
+    let listed = Endpoint::Sctp(Default::default()).congestion_controls().unwrap();
+    let run = |cc| {
+        let settings = Settings { loss: 0.005, cc: Some(cc), ..Settings::default() };
+        transfer([sctp; 2], settings, 10 * MEGABYTE, 0).hash.finish()
+    };
+    let hashes: std::collections::BTreeSet<u64> = listed.iter().copied().map(run).collect();
+    assert_eq!(hashes.len(), listed.len());
+}
+
 /// The list that scenarios are checked against is what the stacks have.
 #[test]
 fn every_listed_congestion_control_is_there_and_no_other() {

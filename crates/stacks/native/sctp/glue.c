@@ -31,6 +31,10 @@ static const char *const controls[] = {
     [SCTP_CC_RTCC] = "rtcc",
 };
 #define CONTROLS (sizeof controls / sizeof *controls)
+/* The option with which a socket gets one. The header has the names of the controls, but not the option (netinet/sctp.h of FreeBSD). */
+#ifndef SCTP_PLUGGABLE_CC
+#define SCTP_PLUGGABLE_CC 0x00001202
+#endif
 
 /* Counts the datagrams (the field for fragments). */
 static uint16_t identification;
@@ -108,6 +112,9 @@ void *warpline_stack_new(uint64_t time, const struct warpline_config *config, co
     system_enter(time);
     usrsctp_init_nothreads(0, send_packet, NULL);
     usrsctp_enable_crc32c_offload();
+    /* Messages may fill the send buffer. */
+    if (settings.send_buffer / settings.message >= usrsctp_sysctl_get_sctp_max_chunks_on_queue())
+        usrsctp_sysctl_set_sctp_max_chunks_on_queue(settings.send_buffer / settings.message + 1);
     return &settings;
 }
 
@@ -179,15 +186,13 @@ static struct socket *open_socket(const char *cc, int *error)
         .spp_flags = SPP_PMTUD_DISABLE,
         .spp_pathmtu = settings.message + SCTP_DATA_HEADER,
     };
+    struct sctp_assoc_value control = {.assoc_id = SCTP_FUTURE_ASSOC};
     struct socket *socket;
-    uint32_t control = 0;
-    while (cc != NULL && control < CONTROLS && strcmp(controls[control], cc) != 0)
-        control++;
-    *error = control < CONTROLS ? WARPLINE_FULL : WARPLINE_NO_CC;
-    if (control == CONTROLS)
+    while (cc != NULL && control.assoc_value < CONTROLS && strcmp(controls[control.assoc_value], cc) != 0)
+        control.assoc_value++;
+    *error = control.assoc_value < CONTROLS ? WARPLINE_FULL : WARPLINE_NO_CC;
+    if (control.assoc_value == CONTROLS)
         return NULL;
-    /* What the sockets that are made from now on have. */
-    usrsctp_sysctl_set_sctp_default_cc_module(control);
     socket = usrsctp_socket(AF_CONN, SOCK_STREAM, IPPROTO_SCTP, NULL, NULL, 0, NULL);
     if (socket == NULL)
         return NULL;
@@ -196,7 +201,8 @@ static struct socket *open_socket(const char *cc, int *error)
         (settings.receive_buffer == 0 || usrsctp_setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &settings.receive_buffer, sizeof(int)) == 0) &&
         usrsctp_setsockopt(socket, IPPROTO_SCTP, SCTP_RECVRCVINFO, &yes, sizeof yes) == 0 &&
         usrsctp_setsockopt(socket, IPPROTO_SCTP, SCTP_INITMSG, &streams, sizeof streams) == 0 &&
-        usrsctp_setsockopt(socket, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &path, sizeof path) == 0)
+        usrsctp_setsockopt(socket, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &path, sizeof path) == 0 &&
+        usrsctp_setsockopt(socket, IPPROTO_SCTP, SCTP_PLUGGABLE_CC, &control, sizeof control) == 0)
         return socket;
     *error = WARPLINE_FAILED;
     usrsctp_close(socket);

@@ -83,8 +83,13 @@ impl<'a> Outline<'a> {
     /// Reads a datagram. None if it has no addresses.
     pub(super) fn of(bytes: &'a [u8], protocol: u8) -> Option<Self> {
         let (source, destination) = ip::addresses(bytes)?;
-        let bare =
-            Outline { source: (source, 0).into(), destination: (destination, 0).into(), payload: 0, pieces: None, opens: false };
+        let bare = Outline {
+            source: (source, 0).into(),
+            destination: (destination, 0).into(),
+            payload: 0,
+            pieces: None,
+            opens: false,
+        };
         // Fragments other than the first have no ports; all of it is payload.
         let Some(inner) = ip::quoted(bytes) else {
             let header = if source.is_ipv4() { ip::IPV4_HEADER } else { ip::IPV6_HEADER };
