@@ -23,9 +23,33 @@ int packet_read(struct packet *packet, const unsigned char *bytes, size_t len)
     return 1;
 }
 
+#ifdef __x86_64__
+/* CRC32c (RFC 9260 appendix A) by the processor's instruction for it: usrsctp, with tables, spends 40 % of its time on that. */
+__attribute__((target("sse4.2"))) static uint32_t crc32c_of_processor(const unsigned char *bytes, size_t len)
+{
+    uint64_t crc = UINT32_MAX, word;
+    for (; len >= 8; len -= 8, bytes += 8) {
+        memcpy(&word, bytes, 8);
+        crc = __builtin_ia32_crc32di(crc, word);
+    }
+    for (; len > 0; len--, bytes++)
+        crc = __builtin_ia32_crc32qi((uint32_t)crc, *bytes);
+    return ~(uint32_t)crc;
+}
+#endif
+
+static uint32_t crc32c(unsigned char *bytes, size_t len)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("sse4.2"))
+        return crc32c_of_processor(bytes, len);
+#endif
+    return usrsctp_crc32c(bytes, len);
+}
+
 void packet_check(unsigned char *bytes, size_t len)
 {
-    const uint32_t sum = usrsctp_crc32c(bytes, len);
+    const uint32_t sum = crc32c(bytes, len);
     memcpy(bytes + 8, &sum, 4);
 }
 
