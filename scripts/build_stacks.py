@@ -30,7 +30,7 @@ SOURCES = {
 }
 
 # Functions of usrsctp's, and those that it has of the C library, that are led to ours: see native/sctp/system.c.
-LED = ["malloc", "calloc", "free", "sctp_os_timer_start", "sctp_os_timer_stop"]
+LED = ["malloc", "calloc", "free", "sctp_os_timer_start", "sctp_os_timer_stop", "sctp_pcb_init"]
 
 # Stacks in libraries of the system: the library's name for pkg-config, its oldest version that will do, Debian's packages, and how it is linked if not
 # as pkg-config says: from its static archive, of which each stack has its own copy.

@@ -111,7 +111,7 @@ fn sctp_carries_the_applications_of_a_model_and_repeats_every_byte() {
     let flows = [
         ("app = \"transfer\"\nsize = \"1MB\"", 1_000_000, "rfc2581"),
         ("app = \"web\"", 10_000, "rfc2581"),
-        ("app = \"bulk\"\nstop = \"10s\"\ncc = \"htcp\"", 4_000_000, "htcp"),
+        ("app = \"bulk\"\nstop = \"10s\"\ncc = \"hstcp\"", 4_000_000, "hstcp"),
     ];
     carries_and_repeats("stack:sctp", "sctp", &flows);
 }
