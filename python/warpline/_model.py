@@ -1057,10 +1057,10 @@ class Host(Part):
             arrival. Only under the virtual clock. Guests of one machine have the same. Default "125us".
         memory: guest: Memory of its machine; only what is used is taken. Files that programs write are in it, too.
             Guests of one machine share it. Default: what its hosts, its flows and the buffers in `sysctl` need.
-        send_buffer: stack:smoltcp, stack:netstack, stack:object, stack:quinn: Send buffer of each of the stack's
-            sockets. Default: the stack's own.
-        receive_buffer: stack:smoltcp, stack:netstack, stack:object, stack:quinn: Receive buffer of each of the stack's
-            sockets: the largest window that it can offer. Default: the stack's own.
+        send_buffer: stack:smoltcp, stack:netstack, stack:object, stack:quinn, stack:sctp: Send buffer of each of the
+            stack's sockets. Default: the stack's own.
+        receive_buffer: stack:smoltcp, stack:netstack, stack:object, stack:quinn, stack:sctp: Receive buffer of each of
+            the stack's sockets: the largest window that it can offer. Default: the stack's own.
         library: stack:object: The shared object, which exports the functions of `warpline_stack.h`; relative to the
             scenario's directory.
         congestion_controls: stack:quinn: Whose congestion controls `cc` of a flow from this host names. Default quinn.
@@ -1069,7 +1069,7 @@ class Host(Part):
 
     KIND: ClassVar[str | None] = None
     name: str
-    endpoint: Literal["model", "live", "guest", "stack:smoltcp", "stack:lwip", "stack:netstack", "stack:bsd", "stack:object", "stack:quinn"] | None = None
+    endpoint: Literal["model", "live", "guest", "stack:smoltcp", "stack:lwip", "stack:netstack", "stack:bsd", "stack:object", "stack:quinn", "stack:sctp"] | None = None
     tcp: Tcp | Mapping[str, Any] | None = None
     address: Ipv4Address | None = None
     address6: Ipv6Address | None = None
