@@ -1,0 +1,151 @@
+"""Verdicts as text for a terminal, and the page of the book."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warpline.study._claims import Verdict
+from warpline.study._declare import Elsewhere, Figure
+from warpline.study._registry import Declared
+from warpline.study._results import Results
+from warpline.study._runner import Study
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A figure with its verdicts.
+
+    Attributes:
+        name: PAPER/FIGURE.
+        figure: Its declaration.
+        results: What was measured.
+        verdicts: One for each claim.
+        builds: What made the results.
+        others: How many runs are kept that are not declared any more.
+        missing: How many points have no results or too few.
+    """
+
+    name: str
+    figure: Figure
+    results: Results
+    verdicts: Sequence[Verdict]
+    builds: Sequence[str]
+    others: int
+    missing: int
+
+    @property
+    def good(self) -> bool:
+        """Whether results and declaration agree."""
+        return self.missing == 0 and all(verdict.good for verdict in self.verdicts)
+
+    @property
+    def short(self) -> str:
+        """How it stands, in a few words."""
+        words = count(self.verdicts)
+        if self.missing:
+            words += f"; {self.missing} of {len(self.figure.points)} points have no results"
+        return words
+
+
+def judge(declared: Declared, figure: Figure, *, quick: bool = False) -> Judged:
+    """Judges the results that are kept."""
+    study = declared.study(figure, quick=quick)
+    return judged(f"{declared.name}/{figure.name}", study)
+
+
+def judged(name: str, study: Study) -> Judged:
+    """Judges the results that are kept of a study."""
+    results, builds, others = study.kept()
+    return Judged(name, study.figure, results, [claim.judge(results) for claim in study.figure.claims], builds, others, study.missing())
+
+
+def count(verdicts: Sequence[Verdict]) -> str:
+    """How many claims stand how: "3 met, 1 differs"."""
+    states = [verdict.state for verdict in verdicts]
+    return ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(sorted(states, key=_ORDER.index))) or "nothing is claimed"
+
+
+_ORDER = ["met", "differs", "not met", "no results", "agrees after all", "cannot fail"]
+
+
+def shown(value: float, unit: str = "") -> str:
+    """A value with four digits and its unit; a share with unit "%" as it is."""
+    if math.isnan(value):
+        return "–"
+    return f"{value:.4g}{' ' + unit if unit else ''}"
+
+
+def text(one: Judged) -> str:
+    """The verdicts of a figure for a terminal."""
+    lines = [f"{one.name}: {one.figure.title}"]
+    for verdict in one.verdicts:
+        claim = verdict.claim
+        lines.append(f"  {verdict.state:>10}  {claim.text}: ours {shown(verdict.ours, claim.unit)}, theirs {shown(claim.theirs, claim.unit)} ({claim.bound.text})")
+        if verdict.why:
+            lines.append(f"              {verdict.why}")
+    if one.missing:
+        lines.append(f"  {one.missing} of {len(one.figure.points)} points have no results")
+    if one.others:
+        lines.append(f"  {one.others} runs are kept that are not declared any more; they are not judged")
+    return "\n".join(lines)
+
+
+def book(papers: Sequence[Declared]) -> str:
+    """The page of the book."""
+    parts = [
+        "# The papers, repeated",
+        "Each table and figure of the papers that Warpline repeats: what they have, what we have, how far we may be, and whether we are. "
+        "This page is made from the declarations in `repro/PAPER/declarations.py` and the results beside them, by `warpline study evidence`; "
+        "`make test` checks that it is up to date.",
+        "A claim is *met*, or it *differs*, and then a line says why. A judgement that no result could fail is refused. `warpline reproduce PAPER/FIGURE` runs a "
+        "figure again and judges it, with `--quick` in a small form; `warpline reproduce --all` runs everything, which takes days on a small machine.",
+    ]
+    summary = ["| paper | figures judged | claims | made by other programs |", "|---|--:|---|--:|"]
+    sections = []
+    for declared in papers:
+        paper = declared.paper
+        judgements = [judge(declared, figure) for figure in declared.figures]
+        others = [figure for figure in paper.figures if isinstance(figure, Elsewhere)]
+        all_verdicts = [verdict for one in judgements for verdict in one.verdicts]
+        summary.append(f"| [{declared.name}](#{declared.name}) | {len(judgements)} | {count(all_verdicts)} | {len(others)} |")
+        section = [f"## {declared.name}", f"{paper.title}."]
+        if paper.about:
+            section.append(paper.about)
+        by_name = {one.figure.name: one for one in judgements}
+        for figure in paper.figures:
+            section += _elsewhere(figure) if isinstance(figure, Elsewhere) else _figure(by_name[figure.name])
+        sections.append("\n\n".join(section))
+    return "\n\n".join([*parts, "\n".join(summary), *sections]) + "\n"
+
+
+def _figure(one: Judged) -> list[str]:
+    figure = one.figure
+    source = f"{figure.source}: " if figure.source else ""
+    parts = [f"### {source}{figure.title}"]
+    if figure.note:
+        parts.append(figure.note)
+    if one.verdicts:
+        rows = ["| the paper | theirs | ours | bound | verdict |", "|---|--:|--:|---|---|"]
+        for verdict in one.verdicts:
+            claim = verdict.claim
+            state = verdict.state if verdict.state == "met" else f"**{verdict.state}**"
+            why = f": {verdict.why}" if verdict.why else ""
+            rows.append(f"| {claim.text} | {shown(claim.theirs, claim.unit)} | {shown(verdict.ours, claim.unit)} | {claim.bound.text} | {state}{why} |")
+        parts.append("\n".join(rows))
+    made = f"made by {', '.join(one.builds)}" if one.builds else "no results yet"
+    missing = f"; {one.missing} of {len(figure.points)} points have no results yet" if one.missing and one.builds else ""
+    paper, _, name = one.name.partition("/")
+    parts.append(f"`warpline reproduce {one.name}` ({made}{missing}; `repro/{paper}/results/{name}.svg`)" if any_picture(one) else f"`warpline reproduce {one.name}` ({made}{missing})")
+    return parts
+
+
+def any_picture(one: Judged) -> bool:
+    """Whether a picture of the results is kept."""
+    return bool(one.results.cells) and any(type(picture).__name__ != "Table" for picture in one.figure.pictures)
+
+
+def _elsewhere(figure: Elsewhere) -> list[str]:
+    source = f"{figure.source}: " if figure.source else ""
+    return [f"### {source}{figure.title}", f"`{figure.how}`. Not judged here, because {figure.why}."]
