@@ -20,6 +20,9 @@ from warpline.study._registry import Declared, StudyError, find
 from warpline.study._report import Judged, judged
 from warpline.study._runner import Failure
 
+PATIENCE_S = 10
+"""How long a scheduler has to answer, in seconds."""
+
 
 @dataclass(frozen=True)
 class Done:
@@ -123,7 +126,7 @@ def dask(address: str) -> Iterator[ExecutorLike]:
     """
     distributed: Any = require("distributed", "dask", "a Dask cluster")
     try:
-        client = distributed.Client(address, timeout=10)
+        client = distributed.Client(address, timeout=PATIENCE_S)
     except (OSError, ValueError) as error:
         raise StudyError(f"no Dask scheduler at {address}: {error}") from error
     try:
