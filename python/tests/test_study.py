@@ -218,7 +218,7 @@ def test_what_is_there_is_not_run_again(tmp_path: Path) -> None:
     declare(tmp_path, PURE.replace("x=[1, 2, 3]", "x=[1, 3, 4]"))
     (more,) = study.run(str(file))
     assert ran(tmp_path) == ["4 1", "4 2"]
-    assert more.judged.results.values("x") == [1, 3, 4] and more.judged.others == 2
+    assert more.judged.kept.results.values("x") == [1, 3, 4] and more.judged.kept.others == 2
     assert [verdict.state for verdict in more.judged.verdicts] == ["not met"]
     # Another measure: everything is run.
     declare(tmp_path, PURE.replace("% 3", "% 2"))
@@ -239,7 +239,7 @@ def test_another_build_runs_again_unless_its_results_are_to_be_kept(tmp_path: Pa
     study.run(str(file), keep=True)
     assert ran(tmp_path) == []
     (done,) = study.run(str(file))
-    assert len(ran(tmp_path)) == 6 and done.judged.builds == ["warpline-9.9.9-0123456789ab"] and done.judged.others == 0
+    assert len(ran(tmp_path)) == 6 and done.judged.kept.builds == ["warpline-9.9.9-0123456789ab"] and done.judged.kept.others == 0
 
 
 def test_seeds_go_on_until_the_interval_is_narrow(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_a_run_that_fails_or_kills_its_process_does_not_end_the_study(tmp_path: 
     errors = {(failure.point["x"], failure.seed): failure.error for failure in done.failures}
     assert sorted(errors) == [(2, 1), (2, 2), (3, 1), (3, 2)]
     assert "SIGKILL" in errors[2, 1] and "ZeroDivisionError" in errors[3, 2]
-    assert not done.good and done.judged.missing == 2
+    assert not done.good and done.judged.kept.missing == 2
     assert [line for line in ran(tmp_path) if line[0] == "1"] == ["1 1", "1 2"]
     # What failed is tried again, and nothing else.
     study.run(str(declare(tmp_path)), jobs=2, keep=True)
@@ -332,8 +332,8 @@ def test_measures_with_lines(tmp_path: Path) -> None:
     dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
     (done,) = study.run(str(declare(tmp_path, NETWORK)), jobs=1)
     assert done.good, _report.text(done.judged)
-    assert done.judged.results.values("line") == ["bulk.0", "bulk.1"]
-    assert done.judged.results.mean("rate_seen", rate=8) == 8
+    assert done.judged.kept.results.values("line") == ["bulk.0", "bulk.1"]
+    assert done.judged.kept.results.mean("rate_seen", rate=8) == 8
 
 
 # Kills ----------------------------------------------------------------------------------------------------------------
@@ -368,13 +368,13 @@ def test_a_killed_study_goes_on_and_loses_no_more_than_what_ran(tmp_path: Path) 
     with journal.open("a") as out:
         out.write('[{"key": "12')
     (before,) = [one for one in [_store.Store(tmp_path / "results/line.parquet")]]
-    assert len(before._runs) >= kept
+    assert len(before) >= kept
     time.sleep(1)  # The workers notice that the study is gone.
     ran(tmp_path)
     study.run(str(file), jobs=2)
     assert len(ran(tmp_path)) <= 12 - kept
     assert not journal.exists()
-    assert len(_store.Store(tmp_path / "results/line.parquet")._runs) == 12
+    assert len(_store.Store(tmp_path / "results/line.parquet")) == 12
 
 
 def children(pid: int) -> list[int]:
@@ -395,7 +395,7 @@ def test_ctrl_c_keeps_what_has_run_and_leaves_no_process(tmp_path: Path, number:
     _, errors = child.communicate(timeout=60)
     assert child.returncode == 130 and "the same command goes on" in errors
     assert not (tmp_path / "results/line.jsonl").exists()
-    assert len(_store.Store(tmp_path / "results/line.parquet")._runs) >= 2
+    assert len(_store.Store(tmp_path / "results/line.parquet")) >= 2
     assert len(workers) == 2 and not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
 
 

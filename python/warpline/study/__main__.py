@@ -109,7 +109,7 @@ def _run(options: argparse.Namespace) -> int:
 def _accepted(one: Done, quick: bool) -> bool:
     # A reason belongs to the full form: the quick one may agree all the same.
     fine = ("met", "differs", "agrees after all") if quick else ("met", "differs")
-    return not one.failures and one.judged.missing == 0 and all(verdict.state in fine for verdict in one.judged.verdicts)
+    return not one.failures and one.judged.kept.missing == 0 and all(verdict.state in fine for verdict in one.judged.verdicts)
 
 
 def _say(one: Done) -> None:

@@ -120,6 +120,7 @@ class Figure:
         labels: What pictures and tables call an axis or measure, with its unit.
         source: Where it is in the paper: "Figure 3".
         note: What a reader must know beside the table, in a sentence or two.
+        alone: Whether the runs share the machine with no other, because their clock is the machine's.
         keep: Whether measures need the files of the run directory, such as what programs print. It is removed afterwards.
         cc: Congestion controls written in Python, as in `Scenario.run`.
     """
@@ -138,6 +139,7 @@ class Figure:
     labels: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
     note: str = ""
+    alone: bool = False
     keep: bool = False
     cc: CcFactories | None = None
     is_quick: bool = field(default=False, repr=False)
@@ -285,11 +287,13 @@ class Paper:
         title: Authors, title, where and when.
         figures: The figures and tables.
         about: What a reader must know of the whole, in a sentence or two.
+        name: The name in PAPER/FIGURE, if it is not that of the directory.
     """
 
     title: str
     figures: Sequence[Figure | Elsewhere]
     about: str = ""
+    name: str = ""
 
     def __post_init__(self) -> None:
         names = [figure.name for figure in self.figures]

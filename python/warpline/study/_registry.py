@@ -31,7 +31,7 @@ class Declared:
     """A file of declarations.
 
     Attributes:
-        name: The paper's short name, which is that of its directory.
+        name: The paper's short name: that of its directory, unless it has another.
         directory: Where the file is.
         paper: What it declares.
         module: The module, which other processes cannot import.
@@ -85,7 +85,7 @@ def load(path: Path, name: str | None = None) -> Declared:
         if not figures:
             raise StudyError(f"{path} declares nothing: assign a study.Paper to PAPER, or a study.Figure to any name")
         paper = Paper((module.__doc__ or name).strip().splitlines()[0], figures)
-    return Declared(name, path.parent, paper, parent)
+    return Declared(paper.name or name, path.parent, paper, parent)
 
 
 def _frames(error: BaseException) -> list[TracebackType]:

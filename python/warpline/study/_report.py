@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from warpline.study._claims import Verdict
 from warpline.study._declare import Elsewhere, Figure
 from warpline.study._registry import Declared
-from warpline.study._results import Results
-from warpline.study._runner import Study
+from warpline.study._runner import Kept, Study
 
 
 @dataclass(frozen=True)
@@ -20,32 +19,26 @@ class Judged:
     Attributes:
         name: PAPER/FIGURE.
         figure: Its declaration.
-        results: What was measured.
+        kept: What was measured.
         verdicts: One for each claim.
-        builds: What made the results.
-        others: How many runs are kept that are not declared any more.
-        missing: How many points have no results or too few.
     """
 
     name: str
     figure: Figure
-    results: Results
+    kept: Kept
     verdicts: Sequence[Verdict]
-    builds: Sequence[str]
-    others: int
-    missing: int
 
     @property
     def good(self) -> bool:
         """Whether results and declaration agree."""
-        return self.missing == 0 and all(verdict.good for verdict in self.verdicts)
+        return self.kept.missing == 0 and all(verdict.good for verdict in self.verdicts)
 
     @property
     def short(self) -> str:
         """How it stands, in a few words."""
         words = count(self.verdicts)
-        if self.missing:
-            words += f"; {self.missing} of {len(self.figure.points)} points have no results"
+        if self.kept.missing:
+            words += f"; {self.kept.missing} of {len(self.figure.points)} points have no results"
         return words
 
 
@@ -57,8 +50,8 @@ def judge(declared: Declared, figure: Figure, *, quick: bool = False) -> Judged:
 
 def judged(name: str, study: Study) -> Judged:
     """Judges the results that are kept of a study."""
-    results, builds, others = study.kept()
-    return Judged(name, study.figure, results, [claim.judge(results) for claim in study.figure.claims], builds, others, study.missing())
+    kept = study.kept()
+    return Judged(name, study.figure, kept, [claim.judge(kept.results) for claim in study.figure.claims])
 
 
 def count(verdicts: Sequence[Verdict]) -> str:
@@ -85,10 +78,10 @@ def text(one: Judged) -> str:
         lines.append(f"  {verdict.state:>10}  {claim.text}: ours {shown(verdict.ours, claim.unit)}, theirs {shown(claim.theirs, claim.unit)} ({claim.bound.text})")
         if verdict.why:
             lines.append(f"              {verdict.why}")
-    if one.missing:
-        lines.append(f"  {one.missing} of {len(one.figure.points)} points have no results")
-    if one.others:
-        lines.append(f"  {one.others} runs are kept that are not declared any more; they are not judged")
+    if one.kept.missing:
+        lines.append(f"  {one.kept.missing} of {len(one.figure.points)} points have no results")
+    if one.kept.others:
+        lines.append(f"  {one.kept.others} runs are kept that are not declared any more; they are not judged")
     return "\n".join(lines)
 
 
@@ -115,12 +108,12 @@ def book(papers: Sequence[Declared]) -> str:
             section.append(paper.about)
         by_name = {one.figure.name: one for one in judgements}
         for figure in paper.figures:
-            section += _elsewhere(figure) if isinstance(figure, Elsewhere) else _figure(by_name[figure.name])
+            section += _elsewhere(figure) if isinstance(figure, Elsewhere) else _figure(by_name[figure.name], declared.directory.name)
         sections.append("\n\n".join(section))
     return "\n\n".join([*parts, "\n".join(summary), *sections]) + "\n"
 
 
-def _figure(one: Judged) -> list[str]:
+def _figure(one: Judged, directory: str) -> list[str]:
     figure = one.figure
     source = f"{figure.source}: " if figure.source else ""
     parts = [f"### {source}{figure.title}"]
@@ -134,16 +127,16 @@ def _figure(one: Judged) -> list[str]:
             why = f": {verdict.why}" if verdict.why else ""
             rows.append(f"| {claim.text} | {shown(claim.theirs, claim.unit)} | {shown(verdict.ours, claim.unit)} | {claim.bound.text} | {state}{why} |")
         parts.append("\n".join(rows))
-    made = f"made by {', '.join(one.builds)}" if one.builds else "no results yet"
-    missing = f"; {one.missing} of {len(figure.points)} points have no results yet" if one.missing and one.builds else ""
-    paper, _, name = one.name.partition("/")
-    parts.append(f"`warpline reproduce {one.name}` ({made}{missing}; `repro/{paper}/results/{name}.svg`)" if any_picture(one) else f"`warpline reproduce {one.name}` ({made}{missing})")
+    made = f"made by {', '.join(one.kept.builds)}" if one.kept.builds else "no results yet"
+    missing = f"; {one.kept.missing} of {len(figure.points)} points have no results yet" if one.kept.missing and one.kept.builds else ""
+    picture = f"; `repro/{directory}/results/{figure.name}.svg`" if any_picture(one) else ""
+    parts.append(f"`warpline reproduce {one.name}` ({made}{missing}{picture})")
     return parts
 
 
 def any_picture(one: Judged) -> bool:
     """Whether a picture of the results is kept."""
-    return bool(one.results.cells) and any(type(picture).__name__ != "Table" for picture in one.figure.pictures)
+    return bool(one.kept.results.cells) and any(type(picture).__name__ != "Table" for picture in one.figure.pictures)
 
 
 def _elsewhere(figure: Elsewhere) -> list[str]:

@@ -16,7 +16,7 @@ from warpline._pool import ExecutorLike
 from warpline._scenario import Scenario
 from warpline._sweep import Scalar
 from warpline.study import _code
-from warpline.study._declare import Figure, Measured, Quick, build
+from warpline.study._declare import RESERVED, Figure, Measured, Quick, build
 from warpline.study._points import Point
 from warpline.study._progress import Counts
 from warpline.study._results import LINE, Results
@@ -108,6 +108,23 @@ class Failure:
     error: str
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of a figure.
+
+    Attributes:
+        results: The results of what is declared.
+        builds: What made them.
+        others: How many runs are kept that are not declared any more.
+        missing: How many points have fewer seeds than every point gets.
+    """
+
+    results: Results
+    builds: Sequence[str]
+    others: int
+    missing: int
+
+
 class Study:
     """A figure, the directory of its declaration, and its results."""
 
@@ -124,36 +141,30 @@ class Study:
         scenario = self.figure.built(point, seed, self.directory)
         return scenario.hash, scenario
 
-    def kept(self) -> tuple[Results, list[str], int]:
-        """The results that are kept of what is declared, what made them, and how many runs of other declarations are kept with them."""
-        store = Store(self.store)
-        return self._results(store)
+    def kept(self) -> Kept:
+        """The results that are kept of what is declared.
 
-    def _results(self, store: Store) -> tuple[Results, list[str], int]:
-        measured, declared, rows = self.figure.measured, [], []
+        Raises:
+            RunError: If they cannot be read.
+        """
+        store = Store(self.store)
+        if not store:
+            return Kept(Results([]), [], 0, len(self.figure.points))
+        measured, least = self.figure.measured, first(self.figure.seeds)
+        most = self.figure.seeds if isinstance(self.figure.seeds, int) else self.figure.seeds.most
+        declared, rows, missing = [], [], 0
         for point in self.figure.points:
-            for seed in range(1, self._most() + 1):
+            for seed in range(1, most + 1):
                 scenario = self.identity(point, seed)[0]
                 found = store.find(scenario, seed, measured)
                 if not found:
+                    missing += seed <= least
                     break
                 declared.append((scenario, seed))
                 # The point as declared: a column of the file has one type, and an axis may have several.
                 rows += [{**row, **point} for row in found]
-        names = dict.fromkeys(name for row in rows for name in row if name not in (*_NOT_MEASURES, *self.figure.axes))
-        return Results.of(rows, self.figure.axes, list(names)), store.builds(declared), store.others(declared)
-
-    def _most(self) -> int:
-        seeds = self.figure.seeds
-        return seeds if isinstance(seeds, int) else seeds.most
-
-    def missing(self) -> int:
-        """How many points have fewer seeds than they get to begin with."""
-        store, measured = Store(self.store), self.figure.measured
-        return sum(
-            not all(store.find(self.identity(point, seed)[0], seed, measured) for seed in range(1, first(self.figure.seeds) + 1))
-            for point in self.figure.points
-        )
+        names = dict.fromkeys(name for row in rows for name in row if name not in (*RESERVED, *self.figure.axes))
+        return Kept(Results.of(rows, self.figure.axes, list(names)), store.builds(declared), store.others(declared), missing)
 
     def run(
         self,
@@ -249,9 +260,6 @@ class Study:
         scenario = spot.hashes[seed]
         head: dict[str, Scalar] = {"key": key(scenario, ran, measured, seed), "ran": ran, "scenario": scenario, "measured": measured, "seed": seed}
         return [{**head, **spot.point, **({} if line is None else {LINE: line}), **values} for line, values in outcome.lines.items()]
-
-
-_NOT_MEASURES = ("key", "ran", "scenario", "measured", "seed", LINE)
 
 
 def _by_line(rows: Mapping[int, Sequence[Row]], measure: str) -> list[list[float]]:

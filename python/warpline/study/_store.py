@@ -70,6 +70,10 @@ class Store:
                 continue
         return rows
 
+    def __len__(self) -> int:
+        """How many runs are kept."""
+        return len(self._runs)
+
     def find(self, scenario: str, seed: int, measured: str, ran: str | None = None) -> list[Row]:
         """The rows of a run that what is declared now has measured; of any build, or of the build `ran` only. None if it has not run."""
         rows = self._runs.get((scenario, seed), [])

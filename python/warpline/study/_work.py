@@ -75,7 +75,8 @@ def run(
     try:
         with _executor(executor, jobs) as workers:
             for (declared, figure), count in zip(chosen, counts, strict=True):
-                one = _one(declared, figure, workers, count, quick=quick, force=force, keep=keep)
+                with _executor(None, 1) if figure.alone and executor is None else contextlib.nullcontext(workers) as mine:
+                    one = _one(declared, figure, mine, count, quick=quick, force=force, keep=keep)
                 count.verdict = f"{len(one.failures)} runs failed" if one.failures else one.judged.short
                 progress.erase()
                 said(one)
@@ -95,11 +96,11 @@ def _one(declared: Declared, figure: Figure, executor: ExecutorLike, counts: Cou
     failures = study.run(executor, dumps, force=force, keep=keep, counts=counts)
     one = judged(counts.name, study)
     files = []
-    if one.results.cells:
-        drawn = study.store.with_suffix(".md"), f"# {study.figure.title}\n\n{markdown(study.figure, one.results)}".encode()
+    if one.kept.results.cells:
+        drawn = study.store.with_suffix(".md"), f"# {study.figure.title}\n\n{markdown(study.figure, one.kept.results)}".encode()
         files.append(drawn)
         with contextlib.suppress(MissingDependencyError):
-            picture = svg(study.figure, one.results)
+            picture = svg(study.figure, one.kept.results)
             if picture is not None:
                 files.append((study.store.with_suffix(".svg"), picture))
     for path, data in files:
