@@ -336,6 +336,27 @@ def test_measures_with_lines(tmp_path: Path) -> None:
     assert done.judged.kept.results.mean("rate_seen", rate=8) == 8
 
 
+def test_means_of_another_program_stand_in_until_the_figure_has_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = declare(tmp_path)
+    table = tmp_path / "means.csv"
+    table.write_text('"x, m",y value,half_width_95,seeds\n1,10,0.5,2\n2,20,,2\n3,30,0.5,2\n')
+    words = ["import", f"{file}:line", str(table), "--column", "x, m=x", "--column", "y value=y", "--made-by", "another program 1.0"]
+    assert main(words) == 0 and "3 means" in capsys.readouterr().out
+    assert main(["judge", str(file)]) == 0
+    assert "ours 3, theirs 3" in capsys.readouterr().out
+    declared = _registry.load(file)
+    kept = declared.study(declared.figures[0]).kept()
+    assert (kept.missing, kept.builds, kept.results.half_width("y", x=1)) == (0, ["another program 1.0"], 0.5)
+    # Not of another scenario, and not where the figure has run itself.
+    declare(tmp_path, PURE.replace('"slope": 10', '"slope": 11'))
+    assert main(["judge", str(file)]) == 1
+    (done,) = study.run(str(declare(tmp_path)))
+    assert done.judged.kept.results.mean("y", x=1) == pytest.approx(10.15) and len(done.judged.kept.builds) == 1
+    table.write_text("x,y,half_width_95,seeds\n7,10,0.5,2\n")
+    assert main([*words[:3], "--column", "x=x", "--column", "y=y", "--made-by", "a"]) == 2
+    assert "means.csv:2" in capsys.readouterr().err
+
+
 # Kills ----------------------------------------------------------------------------------------------------------------
 
 SLOW = PURE.replace("import os", "import os, time").replace('return {"y"', 'time.sleep(0.3)\n        return {"y"').replace("x=[1, 2, 3]", "x=list(range(1, 13))").replace("seeds=2", "seeds=1")

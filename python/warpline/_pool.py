@@ -25,6 +25,9 @@ from warpline._errors import WarplineError
 _FAREWELL_S = 10.0
 """How long a process has to stop its run and to remove what belongs to it, in seconds."""
 
+_GRACE_S = 0.5
+"""How long a process has to notice a Ctrl-C by itself, in seconds."""
+
 
 class ExecutorLike(Protocol):
     """Does pieces of work: an executor of concurrent.futures, dask's `client.get_executor()`, or another like them."""
@@ -95,7 +98,10 @@ class Workers:
         if now:
             self._closed = True
             self._threads.shutdown(wait=False, cancel_futures=True)
-            for worker in list(self._all):
+            # Ctrl-C reaches all processes of a terminal, and a second one could come while they tidy up.
+            workers = list(self._all)
+            wait([worker.sentinel for worker in workers], timeout=_GRACE_S)
+            for worker in workers:
                 worker.interrupt()
         else:
             self._threads.shutdown(wait=True)
@@ -119,6 +125,11 @@ class _Worker:
         self._process = context.Process(target=_serve, args=(other,), daemon=False)
         self._process.start()
         other.close()
+
+    @property
+    def sentinel(self) -> int:
+        """What is ready when the process has ended."""
+        return self._process.sentinel
 
     def ready(self) -> bool:
         """Waits until the process can work; False if it ended instead."""
@@ -180,7 +191,7 @@ def _serve(pipe: Connection) -> None:
             except (TypeError, AttributeError, pickle.PicklingError) as error:
                 pipe.send((RuntimeError(f"the result cannot be sent back ({type(error).__name__}: {error})"), None))
     except (EOFError, OSError, KeyboardInterrupt):
-        pass
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _follow(parent: int) -> None:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from warpline._errors import MissingDependencyError, RunError, ScenarioError
-from warpline.study import _registry, _report
+from warpline.study import _imported, _registry, _report
 from warpline.study._declare import Elsewhere
+from warpline.study._imported import ImportFailedError
 from warpline.study._pictures import write_whole
 from warpline.study._registry import StudyError
 from warpline.study._work import Done, dask, run
@@ -32,7 +33,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         code: int = options.do(options)
         return code
-    except (StudyError, ScenarioError, MissingDependencyError) as error:
+    except (StudyError, ScenarioError, MissingDependencyError, ImportFailedError) as error:
         print(f"error: {error}", file=sys.stderr)
         return WRONG_INPUT
     except RunError as error:
@@ -72,6 +73,12 @@ def _parser() -> argparse.ArgumentParser:
     look = command("judge", "Judge the results that are there, without running anything", _judge)
     look.add_argument("names", nargs="*", metavar="NAME", help=f"{NAMES}; all papers by default")
     look.add_argument("--quick", action="store_true", help="the results of the quick form")
+    take = command("import", "Take over means that another program has measured of the same scenarios", _import)
+    take.add_argument("name", metavar="NAME", help="PAPER/FIGURE, or FILE.py:FIGURE")
+    take.add_argument("table", type=Path, metavar="FILE.csv", help="a row for each point and line; columns half_width_95 and seeds")
+    take.add_argument("--column", action="append", default=[], metavar="HEADING=NAME", help="which axis, 'line' or measure a column is; once for each")
+    take.add_argument("--at", action="append", default=[], metavar="AXIS=VALUE", help="an axis that has one value in the whole file")
+    take.add_argument("--made-by", required=True, metavar="TEXT", help="what has measured it: the program and its version; the book says so")
     book = command("evidence", "Write the page of the book with all papers and verdicts", _evidence)
     book.add_argument("--out", type=Path, metavar="FILE", help="the page (default: docs/src/evidence.md beside the papers' directory)")
     book.add_argument("--check", action="store_true", help="write nothing; fail if the page is out of date")
@@ -157,6 +164,26 @@ def _judge(options: argparse.Namespace) -> int:
             print(_report.text(one))
             all_good &= one.good
     return SUCCESS if all_good else DIFFERS
+
+
+def _import(options: argparse.Namespace) -> int:
+    ((declared, figures),) = _registry.find([options.name], options.repro)
+    if len(figures) != 1:
+        raise StudyError(f"{options.name} has {len(figures)} figures; name one")
+    study = declared.study(figures[0])
+    names, fixed = (dict(_pair(word) for word in words) for words in (options.column, options.at))
+    count = _imported.take(
+        figures[0], lambda point, seed: study.identity(point, seed)[0], study.store, options.table, names, fixed, options.made_by
+    )
+    print(f"{count} means in {_near(_imported.path_of(study.store))}")
+    return SUCCESS
+
+
+def _pair(word: str) -> tuple[str, str]:
+    name, equals, value = word.rpartition("=")
+    if not equals:
+        raise StudyError(f"{word!r}: write NAME=VALUE")
+    return name, value
 
 
 def _evidence(options: argparse.Namespace) -> int:

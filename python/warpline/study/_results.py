@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from warpline._errors import WarplineError
@@ -26,15 +26,21 @@ class Cell:
 
     Attributes:
         where: The values of the axes, with the line under "line" if the measures have lines.
-        samples: The values by measure, in the order of the seeds.
+        samples: The values by measure, in the order of the seeds; the mean alone, if that is all that is known.
+        widths: Half of the 95 % confidence interval of the mean, where the mean alone is known.
     """
 
     where: Mapping[str, Scalar]
     samples: Mapping[str, Sequence[float]]
+    widths: Mapping[str, float] = field(default_factory=dict)
 
     def mean(self, measure: str) -> float:
         """The mean over the seeds."""
         return statistics.fmean(self.samples[measure])
+
+    def half_width(self, measure: str) -> float:
+        """Half of the 95 % confidence interval of the mean over the seeds; nan of one seed."""
+        return self.widths[measure] if measure in self.widths else half_width(self.samples[measure])
 
 
 class Results:
@@ -98,12 +104,12 @@ class Results:
         cells = self.where(**where).cells
         if len(cells) != 1:
             raise ValueError(f"{len(cells)} cells: an interval is of one point and line")
-        return half_width(cells[0].samples[measure])
+        return cells[0].half_width(measure)
 
     def series(self, measure: str, x: str, **where: Any) -> list[tuple[Any, float, float]]:
         """Value of the axis `x`, mean and half width (0 where unknown) of each cell, in the order of the points."""
         found = [
-            (cell.where[x], cell.mean(measure), half_width(cell.samples[measure]))
+            (cell.where[x], cell.mean(measure), cell.half_width(measure))
             for cell in self.where(**where).cells
             if measure in cell.samples
         ]

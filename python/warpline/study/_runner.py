@@ -15,7 +15,7 @@ from warpline._errors import WarplineError
 from warpline._pool import ExecutorLike
 from warpline._scenario import Scenario
 from warpline._sweep import Scalar
-from warpline.study import _code
+from warpline.study import _code, _imported
 from warpline.study._declare import RESERVED, Figure, Measured, Quick, build
 from warpline.study._points import Point
 from warpline.study._progress import Counts
@@ -148,23 +148,33 @@ class Study:
             RunError: If they cannot be read.
         """
         store = Store(self.store)
-        if not store:
+        imported, makers = _imported.cells(self.figure, lambda point, seed: self.identity(point, seed)[0], self.store)
+        if not store and not imported:
             return Kept(Results([]), [], 0, len(self.figure.points))
         measured, least = self.figure.measured, first(self.figure.seeds)
         most = self.figure.seeds if isinstance(self.figure.seeds, int) else self.figure.seeds.most
-        declared, rows, missing = [], [], 0
+        declared, rows, lacking = [], [], []
         for point in self.figure.points:
             for seed in range(1, most + 1):
                 scenario = self.identity(point, seed)[0]
                 found = store.find(scenario, seed, measured)
                 if not found:
-                    missing += seed <= least
+                    if seed <= least:
+                        lacking.append(point)
                     break
                 declared.append((scenario, seed))
                 # The point as declared: a column of the file has one type, and an axis may have several.
                 rows += [{**row, **point} for row in found]
         names = dict.fromkeys(name for row in rows for name in row if name not in (*RESERVED, *self.figure.axes))
-        return Kept(Results.of(rows, self.figure.axes, list(names)), store.builds(declared), store.others(declared), missing)
+        own = Results.of(rows, self.figure.axes, list(names)).cells
+        # What another program has measured counts where nothing was run here.
+        measured_here = [{axis: cell.where[axis] for axis in self.figure.axes} for cell in own]
+        others = [cell for cell in imported if {axis: cell.where[axis] for axis in self.figure.axes} not in measured_here]
+        covered = [{axis: cell.where[axis] for axis in self.figure.axes} for cell in others]
+        places = list(map(dict, self.figure.points))
+        cells = sorted([*own, *others], key=lambda cell: places.index({axis: cell.where[axis] for axis in self.figure.axes}))
+        missing = sum(dict(point) not in covered for point in lacking)
+        return Kept(Results(cells), store.builds(declared) + (makers if others else []), store.others(declared), missing)
 
     def run(
         self,

@@ -33,6 +33,7 @@ macro_rules! studies {
 studies! {
     run: Run,
     judge: Judge,
+    import: Import,
     evidence: Evidence,
     agreement: Agreement,
     programs: Programs,
