@@ -233,7 +233,7 @@ def test_controls_of_a_notebook_are_refused_clearly_without_cloudpickle() -> Non
     last = ran.stderr.strip().splitlines()[-1]
     assert "SweepError: Gentle, longest: defined in a notebook" in last, ran.stderr
     assert "pip install 'warpline[sweep]'" in last
-    assert "BrokenProcessPool" not in ran.stderr
+    assert "WorkerDiedError" not in ran.stderr
 
 
 def run_script(tmp_path: Path, before: str = "") -> subprocess.CompletedProcess[str]:

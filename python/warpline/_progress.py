@@ -13,26 +13,24 @@ Observer: TypeAlias = Callable[[Progress], object]
 """A function called now and then with the progress of a run. If it returns False, the run stops and keeps its results until then."""
 
 
-class ProgressLine:
-    """A progress line that overwrites itself, at most ten times a second: share done, simulated time, remaining time."""
+class Line:
+    """A line of text that overwrites itself, at most ten times a second."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
         self._clock = clock
-        self._begun = clock()
-        self._written = -1.0
+        self._written = float("-inf")
         self._width = 0
 
-    def __call__(self, progress: Progress) -> None:
+    def due(self) -> bool:
+        """Whether it may be written again."""
+        return self._clock() - self._written >= 0.1
+
+    def write(self, text: str) -> None:
         """Writes the line if it is due."""
-        now = self._clock()
-        if now - self._written < 0.1:
+        if not self.due():
             return
-        self._written = now
-        share, elapsed = progress.fraction, now - self._begun
-        text = f"{share:4.0%}  {progress.simulated_s:.1f} of {progress.duration_s:.1f} s"
-        if share > 0.01 and elapsed > 0.5:
-            text += f"  {elapsed * (1 - share) / share:.0f} s left"
+        self._written = self._clock()
         self._stream.write("\r" + text.ljust(self._width))
         self._stream.flush()
         self._width = len(text)
@@ -43,6 +41,29 @@ class ProgressLine:
             self._stream.write("\r" + " " * self._width + "\r")
             self._stream.flush()
             self._width = 0
+
+
+class ProgressLine:
+    """The progress of a run as a line: share done, simulated time, remaining time."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._line = Line(stream, clock)
+        self._clock = clock
+        self._begun = clock()
+
+    def __call__(self, progress: Progress) -> None:
+        """Writes the line if it is due."""
+        if not self._line.due():
+            return
+        share, elapsed = progress.fraction, self._clock() - self._begun
+        text = f"{share:4.0%}  {progress.simulated_s:.1f} of {progress.duration_s:.1f} s"
+        if share > 0.01 and elapsed > 0.5:
+            text += f"  {elapsed * (1 - share) / share:.0f} s left"
+        self._line.write(text)
+
+    def close(self) -> None:
+        """Erases the line."""
+        self._line.close()
 
 
 def wanted() -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import overload
 
 from warpline._errors import RunError
+from warpline._pool import cores
 from warpline._progress import Observer
 from warpline._run import Run
 from warpline._warpline import Progress, Table, report_seeds
@@ -157,7 +157,7 @@ def run_seeds(
     if len(set(seeds)) != len(seeds):
         raise ValueError("a seed is named twice: it would give the same run twice")
     if jobs is None:
-        jobs = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+        jobs = cores()
     stop = threading.Event()
 
     def observe(progress: Progress) -> bool:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import concurrent.futures
-import contextlib
-import importlib
 import itertools
 import json
-import multiprocessing
 import os
 import pickle
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from warpline._congestion import CcFactories
 from warpline._errors import SweepError, WarplineError
 from warpline._part import encode
+from warpline._pool import ExecutorLike, Workers, cloud_dumps, cores
 from warpline._run import Run
 from warpline._scenario import Scenario
 from warpline._warpline import Table
@@ -31,13 +27,6 @@ Scalar = bool | int | float | str | None
 
 Metrics = Callable[[Run], Mapping[str, Scalar]]
 """A function that returns further figures of a run, by the name of their column."""
-
-
-class ExecutorLike(Protocol):
-    """Runs the points: an executor of concurrent.futures, dask's `client.get_executor()`, or another like them."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any) -> Any:
-        """Starts `fn(*args)` and returns a future."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +101,7 @@ def sweep(
     if out is not None:
         Path(out).mkdir(parents=True, exist_ok=True)
     if jobs is None:
-        jobs = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+        jobs = cores()
     outcomes = _execute(points, min(jobs, len(points)), executor, progress)
     failed = [error for error, _ in outcomes if error is not None]
     if failed and len(failed) == len(points):
@@ -143,8 +132,6 @@ def _execute(
         for result in results:
             try:
                 outcomes.append(result())
-            except BrokenProcessPool:
-                outcomes.append((_DIED, []))
             except Exception as error:  # A worker that died, or a point that cannot be sent to it.
                 outcomes.append((f"{type(error).__name__}: {error}", []))
             if progress is not None:
@@ -156,23 +143,8 @@ def _execute(
     if jobs <= 1:
         return gathered(partial(_run_point, point) for point in points)
     packed, whole = _packed(points)
-    # Not "fork": the parent may have threads (polars, a notebook), and a fork of those can hang.
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        try:
-            with _main_hidden(whole):
-                results = [pool.submit(_run_packed, data).result for data in packed]
-            return gathered(results)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-_DIED = (
-    "BrokenProcessPool: a worker process ended before its work was done. Without cloudpickle, workers import the main module, and a "
-    'script needs `if __name__ == "__main__":` around what it runs. Otherwise look for what ends the process (memory, a crash); '
-    "executor=ThreadPoolExecutor() runs the points in this process"
-)
+    with Workers(jobs, hidden=whole) as workers:
+        return gathered([workers.submit(_run_packed, data).result for data in packed])
 
 
 def _main_only(point: _Point) -> list[str]:
@@ -191,42 +163,22 @@ def _packed(points: Sequence[_Point]) -> tuple[list[bytes], bool]:
 
     cloudpickle, if installed, includes what is defined in a script or notebook, and functions without a name.
     """
-    whole = True
-    try:
-        dumps: Callable[[Any], bytes] = importlib.import_module("cloudpickle").dumps
-    except ImportError:
-        dumps, whole = pickle.dumps, False
+    cloud = cloud_dumps()
+    if cloud is None:
         missing = _main_only(points[0]) if points else []
         if missing:
             raise SweepError(
                 f"{', '.join(missing)}: defined in a notebook or at the prompt, where other processes cannot find it; "
                 "pip install 'warpline[sweep]' (cloudpickle), or move it to a module, or pass executor=ThreadPoolExecutor() or jobs=1"
-            ) from None
+            )
+    dumps: Callable[[Any], bytes] = cloud or pickle.dumps
     try:
-        return [dumps(point) for point in points], whole
+        return [dumps(point) for point in points], cloud is not None
     except Exception as error:
         raise SweepError(
             f"a point cannot be sent to another process ({type(error).__name__}: {error}): use functions and classes of a "
             "module, or install cloudpickle, or pass executor=ThreadPoolExecutor() or jobs=1"
         ) from error
-
-
-@contextlib.contextmanager
-def _main_hidden(hidden: bool) -> Iterator[None]:
-    """While workers start, keeps them from importing the main module if they need nothing from it.
-
-    So a script needs no guard, and a program from standard input, which has no file, can use workers.
-    """
-    main = sys.modules["__main__"]
-    names = ("__file__", "__spec__") if hidden else ()
-    before = {name: getattr(main, name) for name in names if hasattr(main, name)}
-    try:
-        for name in before:
-            setattr(main, name, None)
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(main, name, value)
 
 
 def _run_packed(data: bytes) -> Outcome:

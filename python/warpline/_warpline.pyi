@@ -155,6 +155,19 @@ class Table:
     @staticmethod
     def from_columns(columns: dict[str, list[bool | int | float | str | None]]) -> Table:
         """A table made of Python lists of the same length."""
+    @staticmethod
+    def read(path: str | PathLike[str]) -> Table:
+        """Reads a Parquet file. Rows keep their order.
+
+        Raises:
+            RunError: If it cannot be read.
+        """
+    def write(self, path: str | PathLike[str]) -> None:
+        """Writes the table as a Parquet file, whole or not at all.
+
+        Raises:
+            RunError: If it cannot be written.
+        """
     @property
     def num_rows(self) -> int:
         """Number of rows."""

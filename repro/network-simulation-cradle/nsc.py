@@ -1,4 +1,4 @@
-"""Shared by grid.py and study.py: scenarios as text, runs of them, and means with confidence intervals.
+"""What grid.py needs: parts of scenarios as text, runs of them, and means with confidence intervals.
 
 A host of a scenario is Linux (a guest) or the TCP model. Everything else is the same for both.
 """
@@ -35,17 +35,6 @@ def half_width(values: Sequence[float]) -> float:
     if len(values) < 2:
         return math.nan
     return quantile(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
-
-
-def welch(first: Sequence[float], second: Sequence[float]) -> float:
-    """Half of the 95 % confidence interval of the difference of two means, whose variances may differ; nan if one is unknown."""
-    if min(len(first), len(second)) < 2:
-        return math.nan
-    a, b = (statistics.variance(values) / len(values) for values in (first, second))
-    if a + b == 0:
-        return 0.0
-    degrees = (a + b) ** 2 / (a**2 / (len(first) - 1) + b**2 / (len(second) - 1))
-    return quantile(degrees) * math.sqrt(a + b)
 
 
 class Laboratory:
@@ -129,11 +118,6 @@ def link(first: str, second: str, rate: float, delay_ms: float, packets: int, mo
     """A link with a queue limit in packets."""
     head = f'[[link]]\nbetween = ["{first}", "{second}"]\nrate = "{rate / 1e6:.6g}Mbit/s"\ndelay = "{delay_ms:.6g}ms"\n'
     return f'{head}queue = {{ kind = "droptail", limit = "{packets}p" }}\n{more}'
-
-
-def head(name: str, seconds: float, seed: int, warmup: float = 0.0) -> str:
-    """The beginning of a scenario, with a single sample in time series."""
-    return f'name = "{name}"\nduration = "{seconds}s"\nwarmup = "{warmup}s"\nseed = {seed}\nsample_interval = "{seconds}s"\n'
 
 
 def write_csv(path: Path, rows: Iterable[dict]) -> None:

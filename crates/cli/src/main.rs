@@ -8,6 +8,7 @@ mod interrupt;
 mod junit;
 mod mishaps;
 mod output;
+mod python;
 mod reference;
 mod stopwatch;
 mod suggestion;

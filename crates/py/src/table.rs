@@ -4,6 +4,8 @@
 //! (<https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>) without copying. None of them is needed here.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder, StringBuilder, UInt64Builder};
@@ -13,9 +15,15 @@ use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt8Type, UInt32Typ
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, UInt64Array};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use parquet::arrow::ArrowWriter;
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyCapsule, PyDict, PyFloat, PyInt, PyList, PyString};
+use warpline_disk::{OsDirectory, write_whole_with};
+use warpline_results::ResultError;
+use warpline_results::tables::{BatchReader, FILE_MODE};
+
+use crate::run::run_error;
 
 /// A table of results in Arrow's columnar format.
 ///
@@ -163,6 +171,34 @@ impl Table {
             }
         }
         Ok(Table { schema, batches })
+    }
+
+    /// Reads a Parquet file. Rows keep their order.
+    #[staticmethod]
+    fn read(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let read = || -> Result<Table, ResultError> {
+            let Some(reader) = BatchReader::open(&path, &[], usize::from(u16::MAX))? else {
+                return Err(ResultError::io("read", &path, io::ErrorKind::NotFound.into()));
+            };
+            let schema = Arc::clone(reader.schema());
+            Ok(Table { schema, batches: reader.collect::<Result<_, _>>()? })
+        };
+        py.detach(read).map_err(|error| run_error(py, &error))
+    }
+
+    /// Writes a Parquet file, whole or not at all.
+    fn write(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let write = || {
+            write_whole_with(&OsDirectory::here(), &path, FILE_MODE, |file| {
+                let mut writer =
+                    ArrowWriter::try_new(file, Arc::clone(&self.schema), None).map_err(io::Error::other)?;
+                for batch in &self.batches {
+                    writer.write(batch).map_err(io::Error::other)?;
+                }
+                writer.close().map(|_| ()).map_err(io::Error::other)
+            })
+        };
+        py.detach(write).map_err(|error| run_error(py, &ResultError::io("write", &path, error)))
     }
 
     /// Number of rows.

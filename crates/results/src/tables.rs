@@ -112,6 +112,11 @@ impl BatchReader {
         let batches = guarded(path, || builder.with_projection(mask).with_batch_size(rows).build())?;
         Ok(Some(BatchReader { path: path.to_owned(), schema, batches }))
     }
+
+    /// All columns of the file, whichever are read.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
 }
 
 impl Iterator for BatchReader {

@@ -34,6 +34,7 @@ mod prefetch;
 #[cfg(unix)]
 mod replicate;
 mod report;
+mod reproduce;
 mod run;
 mod schema;
 mod search;
@@ -95,6 +96,7 @@ pub(crate) enum Command {
     Evaluate(evaluate::Args),
     Search(search::Args),
     Study(study::Args),
+    Reproduce(reproduce::Args),
     Bench(bench::Args),
     Oracle(oracle::Args),
     #[cfg(target_os = "linux")]
@@ -151,6 +153,7 @@ impl Command {
             Command::Evaluate(args) => evaluate::execute(&args),
             Command::Search(args) => search::execute(&args),
             Command::Study(args) => study::execute(&args),
+            Command::Reproduce(args) => reproduce::execute(&args),
             Command::Bench(args) => bench::execute(&args),
             Command::Oracle(args) => oracle::execute(&args),
             #[cfg(target_os = "linux")]

@@ -29,6 +29,60 @@ fn a_wrong_algorithm_or_property_is_told_what_there_is() {
     }
 }
 
+/// A Python that says what it was asked, and ends with 7.
+#[cfg(unix)]
+fn python(desk: &Desk, name: &str, has_package: bool) -> std::path::PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+
+    let package = if has_package { "exit 0" } else { "exit 1" };
+    let file = desk.write(name, &format!("#!/bin/sh\n[ \"$1\" = -c ] && {package}\necho \"$@\"\nexit 7\n"));
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    file
+}
+
+#[cfg(unix)]
+#[test]
+fn declared_studies_are_done_by_a_python_with_the_package() {
+    let desk = Desk::new();
+    let named = python(&desk, "named", true);
+    let ask = |words: &[&str]| {
+        let mut program = desk.program(words);
+        program.env("WARPLINE_PYTHON", &named).output().unwrap()
+    };
+    for (words, passed) in [
+        (&["study", "run", "a.py", "--quick", "--jobs", "2"][..], "run a.py --quick --jobs 2"),
+        (&["study", "judge"], "judge"),
+        (&["study", "evidence", "--check"], "evidence --check"),
+        (&["reproduce", "tcp-nice/fig3", "--quick"], "reproduce tcp-nice/fig3 --quick"),
+        (&["reproduce", "--all"], "reproduce --all"),
+        (&["reproduce", "--", "--help"], "reproduce --help"),
+    ] {
+        let answer = ask(words);
+        assert_eq!(String::from_utf8_lossy(&answer.stdout), format!("-m warpline.study {passed}\n"));
+        assert_eq!(answer.status.code(), Some(7), "{words:?}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn without_a_python_with_the_package_the_error_says_what_to_install() {
+    let desk = Desk::new();
+    let without = python(&desk, "without", false);
+    for named in [without.as_path(), std::path::Path::new("/nowhere/python")] {
+        let answer = desk.program(&["reproduce", "--list"]).env("WARPLINE_PYTHON", named).output().unwrap();
+        let told = String::from_utf8_lossy(&answer.stderr);
+        assert_eq!(answer.status.code(), Some(2), "{told}");
+        assert!(told.contains("WARPLINE_PYTHON is") && told.contains("make python"), "{told}");
+    }
+    // That of .venv here.
+    let own = desk.path().join(".venv/bin");
+    std::fs::create_dir_all(&own).unwrap();
+    std::fs::rename(python(&desk, "own", true), own.join("python")).unwrap();
+    let mut program = desk.program(&["study", "judge"]);
+    let answer = program.env_remove("WARPLINE_PYTHON").output().unwrap();
+    assert_eq!(answer.status.code(), Some(7), "{}", String::from_utf8_lossy(&answer.stderr));
+}
+
 /// One path with Linux and with the model; then again, from what was kept.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]

@@ -31,6 +31,10 @@ macro_rules! studies {
 
 // A new study is one file beside this one, with `Args` and `execute`, and one line here. `cargo fmt` does not look behind the macro: `make format` does.
 studies! {
+    run: Run,
+    judge: Judge,
+    import: Import,
+    evidence: Evidence,
     agreement: Agreement,
     programs: Programs,
     stacks: Stacks,

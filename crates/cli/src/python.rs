@@ -1,0 +1,80 @@
+//! Commands that the Python package does: which Python has it, and starting it in this program's place.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::failure::{Code, Failure};
+
+/// The variable that names a Python.
+const VARIABLE: &str = "WARPLINE_PYTHON";
+/// Ends with 0 if the package is there, and imports nothing of it.
+const PROBE: &str = "import importlib.util, sys; sys.exit(importlib.util.find_spec('warpline') is None)";
+
+/// Runs `python -m warpline.study WORDS`. Its exit codes are those of this program.
+///
+/// # Errors
+/// If no Python has the package.
+pub(crate) fn study(words: &[OsString]) -> Result<Code, Failure> {
+    let python = find()?;
+    let mut command = Command::new(&python);
+    command.args(["-m", "warpline.study"]).args(words);
+    start(command).map_err(|error| Failure::usage(format!("{} cannot be started: {error}", python.display())))
+}
+
+/// The Python that `WARPLINE_PYTHON` names, or that of `.venv` here, above, or above this program (as `make python` makes it), or `python3`.
+fn find() -> Result<PathBuf, Failure> {
+    if let Some(named) = env::var_os(VARIABLE).filter(|name| !name.is_empty()) {
+        let named = PathBuf::from(named);
+        return if has_package(&named) {
+            Ok(named)
+        } else {
+            Err(Failure::usage(format!(
+                "{VARIABLE} is {}, which cannot be started or has no package `warpline`; {INSTALL}",
+                named.display()
+            )))
+        };
+    }
+    let here = env::current_dir().ok();
+    let program = env::current_exe().ok();
+    let above = [here.as_deref(), program.as_deref()].into_iter().flatten().flat_map(Path::ancestors);
+    let ours = above.map(|directory| {
+        directory.join(".venv").join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" })
+    });
+    let ours = ours.filter(|python| python.is_file());
+    let of_path = ["python3", "python"].map(PathBuf::from);
+    ours.chain(of_path).find(|python| has_package(python)).ok_or_else(|| {
+        Failure::usage(format!(
+            "this needs the Python package `warpline`, which no Python here has; {INSTALL}"
+        ))
+    })
+}
+
+/// What to do without it.
+const INSTALL: &str = "install it with `make python` in Warpline's source (into .venv), or with `pip install '.[study]'` into \
+    a Python of yours, and name that with WARPLINE_PYTHON if it is not `python3`";
+
+fn has_package(python: &Path) -> bool {
+    let probe = Command::new(python)
+        .args(["-c", PROBE])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    probe.is_ok_and(|status| status.success())
+}
+
+/// Becomes the command, so that signals and the exit code are its own.
+#[cfg(unix)]
+fn start(mut command: Command) -> std::io::Result<Code> {
+    use std::os::unix::process::CommandExt;
+
+    Err(command.exec())
+}
+
+#[cfg(not(unix))]
+fn start(mut command: Command) -> std::io::Result<Code> {
+    let status = command.status()?;
+    std::process::exit(status.code().unwrap_or(1))
+}

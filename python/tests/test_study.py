@@ -1,0 +1,508 @@
+"""Studies: declarations, points, seeds, results that are kept, judgements, and the command."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import warpline
+from warpline import study
+from warpline.study import _registry, _report, _store
+from warpline.study.__main__ import main
+from warpline.study._results import Cell
+
+from conftest import child_environment, dumbbell
+
+#: A figure without a network: ten times x, with chance that depends on the seed.
+PURE = """\
+    '''A line through the origin.'''
+
+    import os
+    from pathlib import Path
+    from warpline import study
+
+    def model(at):
+        with (Path(__file__).parent / "ran.txt").open("a") as out:
+            out.write(f"{at['x']} {at['seed']}\\n")
+        return {"y": at["slope"] * at["x"] + 0.1 * (at["seed"] % 3)}
+
+    FIGURE = study.Figure(
+        name="line",
+        title="A line",
+        model=model,
+        points=study.grid(x=[1, 2, 3]),
+        settings={"slope": 10},
+        seeds=2,
+        claims=[study.Claim(text="it rises threefold", ours=lambda results: results.rising("y", "x"), theirs=3, bound=study.within(0.05))],
+        picture=study.lines(x="x", y="y"),
+        quick=study.quick(points=study.grid(x=[1, 3]), seeds=1),
+    )
+"""
+
+
+def declare(directory: Path, text: str = PURE, name: str = "mine.py") -> Path:
+    file = directory / name
+    file.write_text(textwrap.dedent(text))
+    return file
+
+
+def ran(directory: Path) -> list[str]:
+    """What ran, and empties the list."""
+    log = directory / "ran.txt"
+    lines = sorted(log.read_text().splitlines()) if log.exists() else []
+    log.unlink(missing_ok=True)
+    return lines
+
+
+def simple(**options: Any) -> study.Figure:
+    return study.Figure(**{"name": "f", "title": "F", "points": study.grid(x=[1, 2]), "quick": study.quick(), "model": lambda at: {"y": at["x"]}, **options})
+
+
+# Points ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_grid_has_every_combination() -> None:
+    assert study.grid(a=[1, 2], b=["x", "y"]) == [{"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 2, "b": "x"}, {"a": 2, "b": "y"}]
+
+
+@pytest.mark.parametrize("draw", [study.random, study.sobol])
+def test_drawn_points_are_in_their_ranges_and_the_same_each_time(draw: Any) -> None:
+    axes = {"rate": study.log(1e6, 1e9), "share": study.uniform(0, 1), "flows": study.integers(1, 4), "cc": study.choice("reno", "cubic")}
+    drawn = draw(64, seed=3, **axes)
+    assert drawn == draw(64, seed=3, **axes) != draw(64, seed=4, **axes)
+    assert all(1e6 <= point["rate"] <= 1e9 and 0 <= point["share"] <= 1 for point in drawn)
+    assert {point["flows"] for point in drawn} == {1, 2, 3, 4}
+    assert {point["cc"] for point in drawn} == {"reno", "cubic"}
+    # Each factor is as likely: half of the rates are below the geometric mean.
+    assert 20 <= sum(point["rate"] < math.sqrt(1e15) for point in drawn) <= 44
+
+
+def test_a_range_that_is_none_says_so() -> None:
+    with pytest.raises(ValueError, match="empty"):
+        study.uniform(2, 1)
+    with pytest.raises(ValueError, match="above 0"):
+        study.log(0, 1)
+    with pytest.raises(TypeError, match="drawn from"):
+        study.random(2, x=[1, 2])  # type: ignore[arg-type]
+
+
+def test_sobol_without_scipy_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy.stats.qmc", None)
+    with pytest.raises(warpline.MissingDependencyError, match=r"warpline\[study\]"):
+        study.sobol(2, x=study.uniform(0, 1))
+
+
+# Seeds ----------------------------------------------------------------------------------------------------------------
+
+
+def test_seeds_are_added_until_the_interval_is_narrow() -> None:
+    wanted = study.until(0.05, of="y", least=3, most=20)
+    assert wanted.wanted([]) == 3
+    assert wanted.wanted([[10.0, 10.1, 9.9]]) == 3
+    assert wanted.wanted([[10.0, 10.1, 9.9], [10.0, 14.0, 6.0]]) == 6
+    assert wanted.wanted([[float(n % 5) for n in range(18)]]) == 20
+    assert wanted.wanted([[0.0, 0.0, 0.0]]) == 3
+    with pytest.raises(ValueError, match="at least 2"):
+        study.until(0.05, of="y", least=1)
+
+
+# Declarations ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_declaration_with_an_error_says_what() -> None:
+    with pytest.raises(ValueError, match="either a scenario or a model"):
+        simple(scenario="x.toml")
+    with pytest.raises(ValueError, match="same axes"):
+        simple(points=[{"x": 1}, {"y": 2}])
+    with pytest.raises(ValueError, match="twice"):
+        simple(points=[{"x": 1}, {"x": 1}])
+    with pytest.raises(ValueError, match="seed cannot be"):
+        simple(points=study.grid(seed=[1]))
+    with pytest.raises(ValueError, match="no points"):
+        simple(points=[])
+
+
+def test_a_bound_that_refuses_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="cannot fail"):
+        study.Claim(text="anything goes", ours=lambda _: 1.0, theirs=1.0, bound=study.Bound("anything", lambda ours, theirs: True))
+
+
+def test_what_a_function_does_has_a_digest(tmp_path: Path) -> None:
+    def digest(text: str) -> str:
+        declared = _registry.load(declare(tmp_path, text, f"d{len(list(tmp_path.iterdir()))}.py"))
+        return declared.figures[0].measured
+
+    base = digest(PURE)
+    assert digest(PURE.replace("# none", "")) == base
+    assert digest(PURE.replace("def model(at):", "def model(at):  # a comment\n")) == base
+    assert digest(PURE.replace("A line\"", "Another title\"")) == base
+    assert digest(PURE.replace("% 3", "% 4")) != base
+    helper = PURE.replace("def model", "def helper(x):\n        return x\n\n    def model").replace("0.1 *", "helper(0.1) *")
+    assert digest(helper) != digest(helper.replace("return x", "return 2 * x"))
+
+
+# Judgement ------------------------------------------------------------------------------------------------------------
+
+RESULTS = study.Results(Cell({"x": x, "line": line}, {"y": [x * k, x * k + 0.2]}) for x in (1, 2, 4) for line, k in (("a", 1.0), ("b", 3.0)))
+
+
+def test_results_are_chosen_by_values_collections_and_functions() -> None:
+    assert RESULTS.mean("y", x=2, line="a") == pytest.approx(2.1)
+    assert RESULTS.means("y", x=[1, 4], line="b") == pytest.approx([3.1, 12.1])
+    assert RESULTS.max("y", x=lambda x: x < 4) == pytest.approx(6.1)
+    assert RESULTS.rising("y", "x", line="a") == pytest.approx(4.1 / 1.1)
+    assert RESULTS.values("line") == ["a", "b"]
+    with pytest.raises(study.NoResultsError, match="x=3"):
+        RESULTS.mean("y", x=3)
+
+
+def claim(theirs: float, bound: study.Bound, differs: str = "") -> study.Verdict:
+    return study.Claim(text="", ours=lambda results: results.mean("y", x=2, line="a"), theirs=theirs, bound=bound, differs=differs).judge(RESULTS)
+
+
+def test_a_claim_is_met_or_not_and_a_difference_needs_its_reason() -> None:
+    assert claim(2, study.within(0.1)).state == "met"
+    assert claim(3, study.within(0.1)).state == "not met"
+    differs = claim(3, study.within(0.1), "our flows are shorter")
+    assert (differs.state, differs.why, differs.good) == ("differs", "our flows are shorter", True)
+    assert not claim(2, study.within(0.1), "our flows are shorter").good, "a reason for what agrees is out of date"
+    assert claim(2, study.at_least()).state == "met"
+    assert claim(2, study.at_most()).state == "not met"
+    assert claim(0, study.between(2, 3)).state == "met"
+    assert claim(2, study.within_absolute(0.05)).state == "not met"
+
+
+def test_no_results_and_no_numbers_are_never_met() -> None:
+    assert study.Claim(text="", ours=lambda results: results.mean("z"), theirs=1, bound=study.at_least()).judge(RESULTS).state == "no results"
+    assert study.Claim(text="", ours=lambda _: math.nan, theirs=1, bound=study.at_most()).judge(RESULTS).state == "not met"
+
+
+def test_a_claim_that_does_not_look_at_the_results_is_found() -> None:
+    blind = study.Claim(text="", ours=lambda _: 2.0, theirs=2, bound=study.within(0.1))
+    assert blind.judge(RESULTS).state == "cannot fail"
+    assert not blind.judge(RESULTS).good
+
+
+def test_claims_of_a_table() -> None:
+    claims = study.values("y", {(1, "a"): 1.1, (2, "b"): 9.0}, by=("x", "line"), bound=study.within(0.1), text="y", differs={(2, "b"): "why"})
+    assert [one.judge(RESULTS).state for one in claims] == ["met", "differs"]
+    with pytest.raises(ValueError, match="named by x, line"):
+        study.values("y", {1: 1.0}, by=("x", "line"), bound=study.within(0.1), text="y")
+
+
+# Runs -----------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_there_is_not_run_again(tmp_path: Path) -> None:
+    file = declare(tmp_path)
+    (done,) = study.run(str(file), jobs=2)
+    assert done.good and [verdict.state for verdict in done.judged.verdicts] == ["met"]
+    assert ran(tmp_path) == ["1 1", "1 2", "2 1", "2 2", "3 1", "3 2"]
+    kept = (tmp_path / "results/line.parquet").read_bytes()
+    assert b"</svg>" in (tmp_path / "results/line.svg").read_bytes()
+    assert "| 10.15 |" in (tmp_path / "results/line.md").read_text()
+
+    (again,) = study.run(str(file))
+    assert again.good and ran(tmp_path) == [] and (tmp_path / "results/line.parquet").read_bytes() == kept
+    # Another point: only that is run. What is left out is kept, and not judged.
+    declare(tmp_path, PURE.replace("x=[1, 2, 3]", "x=[1, 3, 4]"))
+    (more,) = study.run(str(file))
+    assert ran(tmp_path) == ["4 1", "4 2"]
+    assert more.judged.kept.results.values("x") == [1, 3, 4] and more.judged.kept.others == 2
+    assert [verdict.state for verdict in more.judged.verdicts] == ["not met"]
+    # Another measure: everything is run.
+    declare(tmp_path, PURE.replace("% 3", "% 2"))
+    study.run(str(file))
+    assert len(ran(tmp_path)) == 6
+    study.run(str(file), force=True)
+    assert len(ran(tmp_path)) == 6
+    # The quick form is kept apart.
+    (quick,) = study.run(str(file), quick=True)
+    assert ran(tmp_path) == ["1 1", "3 1"] and (tmp_path / "results/quick/line.parquet").exists() and quick.good
+
+
+def test_another_build_runs_again_unless_its_results_are_to_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = declare(tmp_path)
+    study.run(str(file))
+    monkeypatch.setattr("warpline.study._runner.build", lambda: "warpline-9.9.9-0123456789ab")
+    ran(tmp_path)
+    study.run(str(file), keep=True)
+    assert ran(tmp_path) == []
+    (done,) = study.run(str(file))
+    assert len(ran(tmp_path)) == 6 and done.judged.kept.builds == ["warpline-9.9.9-0123456789ab"] and done.judged.kept.others == 0
+
+
+def test_seeds_go_on_until_the_interval_is_narrow(tmp_path: Path) -> None:
+    text = PURE.replace("seeds=2", "seeds=study.until(0.005, of='y', least=3, most=9)").replace("x=[1, 2, 3]", "x=[1, 100]")
+    study.run(str(declare(tmp_path, text)), jobs=2)
+    lines = ran(tmp_path)
+    assert [line.split()[1] for line in lines if line.startswith("100 ")] == ["1", "2", "3"]
+    assert len([line for line in lines if line.startswith("1 ")]) == 9
+    study.run(str(tmp_path / "mine.py"))
+    assert ran(tmp_path) == []
+
+
+def test_the_same_results_give_the_same_picture(tmp_path: Path) -> None:
+    file = declare(tmp_path)
+    study.run(str(file), jobs=2)
+    first = (tmp_path / "results/line.svg").read_bytes()
+    table = (tmp_path / "results/line.parquet").read_bytes()
+    study.run(str(file), force=True, jobs=1)
+    assert (tmp_path / "results/line.svg").read_bytes() == first
+    assert (tmp_path / "results/line.parquet").read_bytes() == table
+    assert b"A line" in first, "text is text"
+
+
+def test_a_run_that_fails_or_kills_its_process_does_not_end_the_study(tmp_path: Path) -> None:
+    text = PURE.replace("return {", "at['x'] == 2 and os.kill(os.getpid(), 9)\n        1 / (at['x'] - 3)\n        return {")
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=2)
+    errors = {(failure.point["x"], failure.seed): failure.error for failure in done.failures}
+    assert sorted(errors) == [(2, 1), (2, 2), (3, 1), (3, 2)]
+    assert "SIGKILL" in errors[2, 1] and "ZeroDivisionError" in errors[3, 2]
+    assert not done.good and done.judged.kept.missing == 2
+    assert [line for line in ran(tmp_path) if line[0] == "1"] == ["1 1", "1 2"]
+    # What failed is tried again, and nothing else.
+    study.run(str(declare(tmp_path)), jobs=2, keep=True)
+    assert "1 1" in ran(tmp_path), "another measure runs all again"
+
+
+def test_an_executor_of_ones_own_and_one_that_loses_work(tmp_path: Path) -> None:
+    class Lossy(ThreadPoolExecutor):
+        count = 0
+
+        def submit(self, fn: Any, /, *args: Any, **more: Any) -> Future[Any]:
+            Lossy.count += 1
+            if Lossy.count == 3:
+                lost: Future[Any] = Future()
+                lost.set_exception(ConnectionError("gone"))
+                return lost
+            return super().submit(fn, *args, **more)
+
+    with Lossy(2) as executor:
+        (done,) = study.run(str(declare(tmp_path)), executor=executor)
+        assert [failure.error for failure in done.failures] == ["ConnectionError: gone"]
+        (again,) = study.run(str(tmp_path / "mine.py"), executor=executor)
+    assert again.good and len(ran(tmp_path)) == 6
+
+
+def test_scenarios_files_templates_and_functions(tmp_path: Path) -> None:
+    dumbbell(duration="1s", warmup="0s").save(tmp_path / "two.toml")
+    (tmp_path / "one.toml.in").write_text((tmp_path / "two.toml").read_text().replace('"10Mbit/s"', '"${rate}Mbit/s"'))
+    options = dict(points=study.grid(rate=[2, 8]), measures={"goodput": "group.bulk.goodput_bps", "jain": "totals.jain"}, model=None)
+    path = "topology.bottleneck.rate"
+    named = simple(scenario=study.file("two.toml", lambda at: {path: f"{at['rate']}Mbit/s"}), **options)
+    filled = simple(scenario=study.template("one.toml.in"), **options)
+    made = simple(scenario=lambda at: dumbbell(duration="1s", warmup="0s").set(f'{path}="{at["rate"]}Mbit/s"'), **options)
+    hashes = [[figure.built(point, 1, tmp_path).hash for point in figure.points] for figure in (named, filled, made)]
+    assert hashes[0] == hashes[1] == hashes[2] and hashes[0][0] != hashes[0][1]
+    run = made.built({"rate": 8}, 1, tmp_path).run(progress=False)
+    assert made.measure(run, {"rate": 8}) == {"goodput": run.summary["groups"][0]["goodput_bps"], "jain": run.summary["totals"]["jain"]}
+    with pytest.raises(KeyError, match="no group 'bulky'; there are bulk, files"):
+        study.column(run, "group.bulky.goodput_bps")
+    with pytest.raises(KeyError, match=r"\$rate names no axis"):
+        simple(scenario=study.template("one.toml.in"), model=None).built({"x": 1}, 1, tmp_path)
+
+
+NETWORK = """\
+    from warpline import study
+
+    FIGURE = study.Figure(
+        name="rates",
+        title="Goodput",
+        scenario=study.file("two.toml", lambda at: {"topology.bottleneck.rate": f"{at['rate']}Mbit/s"}),
+        points=study.grid(rate=[2, 8]),
+        measures=lambda run, at: {"mbps": {flow["name"]: flow["goodput_bps"] / 1e6 for flow in run.summary["flows"][:2]}, "rate_seen": at["rate"]},
+        claims=[study.Claim(text="four times as fast", ours=lambda results: results.rising("mbps", "rate"), theirs=4, bound=study.within(0.5))],
+        quick=study.quick(),
+    )
+"""
+
+
+def test_measures_with_lines(tmp_path: Path) -> None:
+    dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
+    (done,) = study.run(str(declare(tmp_path, NETWORK)), jobs=1)
+    assert done.good, _report.text(done.judged)
+    assert done.judged.kept.results.values("line") == ["bulk.0", "bulk.1"]
+    assert done.judged.kept.results.mean("rate_seen", rate=8) == 8
+
+
+def test_means_of_another_program_stand_in_until_the_figure_has_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = declare(tmp_path)
+    table = tmp_path / "means.csv"
+    table.write_text('"x, m",y value,half_width_95,seeds\n1,10,0.5,2\n2,20,,2\n3,30,0.5,2\n')
+    words = ["import", f"{file}:line", str(table), "--column", "x, m=x", "--column", "y value=y", "--made-by", "another program 1.0"]
+    assert main(words) == 0 and "3 means" in capsys.readouterr().out
+    assert main(["judge", str(file)]) == 0
+    assert "ours 3, theirs 3" in capsys.readouterr().out
+    declared = _registry.load(file)
+    kept = declared.study(declared.figures[0]).kept()
+    assert (kept.missing, kept.builds, kept.results.half_width("y", x=1)) == (0, ["another program 1.0"], 0.5)
+    # Not of another scenario, and not where the figure has run itself.
+    declare(tmp_path, PURE.replace('"slope": 10', '"slope": 11'))
+    assert main(["judge", str(file)]) == 1
+    (done,) = study.run(str(declare(tmp_path)))
+    assert done.judged.kept.results.mean("y", x=1) == pytest.approx(10.15) and len(done.judged.kept.builds) == 1
+    table.write_text("x,y,half_width_95,seeds\n7,10,0.5,2\n")
+    assert main([*words[:3], "--column", "x=x", "--column", "y=y", "--made-by", "a"]) == 2
+    assert "means.csv:2" in capsys.readouterr().err
+
+
+# Kills ----------------------------------------------------------------------------------------------------------------
+
+SLOW = PURE.replace("import os", "import os, time").replace('return {"y"', 'time.sleep(0.3)\n        return {"y"').replace("x=[1, 2, 3]", "x=list(range(1, 13))").replace("seeds=2", "seeds=1")
+
+
+def started(file: Path, *words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "warpline.study", "run", str(file), "--jobs", "2", *words]
+    return subprocess.Popen(command, env=child_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def await_runs(directory: Path, count: int) -> None:
+    end = time.monotonic() + 60
+    log = directory / "results/line.jsonl"
+    while time.monotonic() < end:
+        if log.exists() and len(log.read_text().splitlines()) >= count:
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"fewer than {count} runs in a minute")
+
+
+def test_a_killed_study_goes_on_and_loses_no_more_than_what_ran(tmp_path: Path) -> None:
+    file = declare(tmp_path, SLOW)
+    child = started(file)
+    await_runs(tmp_path, 3)
+    child.kill()
+    child.communicate()
+    # A kill may cut the last line off.
+    journal = tmp_path / "results/line.jsonl"
+    kept = len(journal.read_text().splitlines())
+    with journal.open("a") as out:
+        out.write('[{"key": "12')
+    (before,) = [one for one in [_store.Store(tmp_path / "results/line.parquet")]]
+    assert len(before) >= kept
+    time.sleep(1)  # The workers notice that the study is gone.
+    ran(tmp_path)
+    study.run(str(file), jobs=2)
+    assert len(ran(tmp_path)) <= 12 - kept
+    assert not journal.exists()
+    assert len(_store.Store(tmp_path / "results/line.parquet")) == 12
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    found = [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+    # The resource tracker of multiprocessing leaves a moment later.
+    return [child for child in found if b"resource_tracker" not in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="linux: processes in /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_keeps_what_has_run_and_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
+    file = declare(tmp_path, SLOW.replace("sleep(0.3)", "sleep(0.5)"))
+    child = started(file)
+    await_runs(tmp_path, 2)
+    workers = children(child.pid)
+    child.send_signal(number)
+    _, errors = child.communicate(timeout=60)
+    assert child.returncode == 130 and "the same command goes on" in errors
+    assert not (tmp_path / "results/line.jsonl").exists()
+    assert len(_store.Store(tmp_path / "results/line.parquet")) >= 2
+    assert len(workers) == 2 and not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
+
+
+def test_two_studies_do_not_write_the_same_results(tmp_path: Path) -> None:
+    path = tmp_path / "results/f.parquet"
+    with _store.Store(path), pytest.raises(warpline.RunError, match="another study is running"), _store.Store(path):
+        pass
+
+
+# The command ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_runs_judges_and_lists(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    paper = tmp_path / "repro/paper"
+    paper.mkdir(parents=True)
+    declare(paper, PURE + "\n    OTHER = study.Elsewhere(name='real', title='Real paths', how='make real', why='it needs the Internet')\n", "declarations.py")
+    (paper / "declarations.py").write_text((paper / "declarations.py").read_text() + "\nPAPER = study.Paper('A. Author, \"Lines\"', [FIGURE, OTHER])\n")
+    (tmp_path / "docs/src").mkdir(parents=True)
+    monkeypatch.chdir(paper)
+    monkeypatch.delenv(_registry.REPRO, raising=False)
+    assert main(["judge"]) == 1, "no results yet"
+    assert main(["reproduce", "paper/line", "--page", str(tmp_path / "page.html")]) == 0
+    said = capsys.readouterr().out
+    assert "met  it rises threefold: ours 2.97" in said and "1 figure: 1 met" in said
+    page = (tmp_path / "page.html").read_text()
+    assert "6 of 6 runs done" in page and "Ended" in page and "refresh" not in page
+    assert main(["judge"]) == 0
+    assert main(["reproduce", "--list"]) == 0
+    assert "paper/line" in capsys.readouterr().out
+    assert main(["evidence"]) == 0 and main(["evidence", "--check"]) == 0
+    book = (tmp_path / "docs/src/evidence.md").read_text()
+    assert "| it rises threefold | 3 | 2.97" in book and "Not judged here, because it needs the Internet" in book
+    (tmp_path / "docs/src/evidence.md").write_text(book.replace("threefold", "twofold"))
+    assert main(["evidence", "--check"]) == 1
+    assert main(["reproduce", "--all", "--quick"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["reproduce", "papers/line"], "is it paper?"),
+        (["reproduce", "paper/lime"], "is it line?"),
+        (["reproduce"], "--list"),
+        (["reproduce", "paper", "--all"], "one of the two"),
+        (["run", "nowhere.py"], "cannot be read"),
+        (["judge", "--repro", "/nowhere"], "--repro DIR"),
+        (["run", "wrong.py"], "wrong.py:2: ZeroDivisionError"),
+        (["run", "empty.py"], "declares nothing"),
+    ],
+)
+def test_wrong_words_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str], told: str) -> None:
+    (tmp_path / "repro/paper").mkdir(parents=True)
+    declare(tmp_path / "repro/paper", name="declarations.py")
+    (tmp_path / "wrong.py").write_text("import os\n1 / 0\n")
+    (tmp_path / "empty.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_claim_that_is_not_met_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(declare(tmp_path, PURE.replace("theirs=3", "theirs=5")))]) == 1
+    assert "not met" in capsys.readouterr().out
+    assert main(["run", str(declare(tmp_path, PURE.replace("theirs=3", "differs='a steeper line', theirs=5")))]) == 0
+    assert "a steeper line" in capsys.readouterr().out
+    assert main(["run", str(declare(tmp_path, PURE.replace("theirs=3", "differs='a steeper line', theirs=3")))]) == 1
+    assert "agrees after all" in capsys.readouterr().out
+
+
+# What is in the source ------------------------------------------------------------------------------------------------
+
+REPRO = Path(__file__).parents[2] / "repro"
+
+
+def test_every_declaration_of_the_papers_builds_its_scenarios() -> None:
+    """Of both forms, the first and last point; whether the results are up to date is asked by `warpline study evidence --check`."""
+    declared = _registry.papers(REPRO)
+    assert declared
+    for paper in declared:
+        for full in paper.figures:
+            for figure in (full, full.quickly()):
+                for point in (figure.points[0], figure.points[-1]):
+                    if figure.model is None:
+                        figure.built(point, 1, paper.directory)
+            assert full.claims, f"{paper.name}/{full.name} claims nothing"
+
+
+def test_the_page_of_the_book_is_up_to_date() -> None:
+    assert main(["evidence", "--check", "--repro", str(REPRO)]) == 0

@@ -1,0 +1,205 @@
+"""The command: `warpline study run`, `warpline reproduce` and so on call it, and so does `python -m warpline.study`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import difflib
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from warpline._errors import MissingDependencyError, RunError, ScenarioError
+from warpline.study import _imported, _registry, _report
+from warpline.study._declare import Elsewhere
+from warpline.study._imported import ImportFailedError
+from warpline.study._pictures import write_whole
+from warpline.study._registry import StudyError
+from warpline.study._work import Done, dask, run
+
+SUCCESS, DIFFERS, WRONG_INPUT, NOT_WRITTEN, INTERRUPTED = 0, 1, 2, 3, 130
+"""Exit codes, as those of `warpline`."""
+
+NAMES = "PAPER/FIGURE (tcp-nice/fig3), PAPER for all its figures, FILE.py for declarations of your own, or FILE.py:FIGURE"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs the command and returns its exit code."""
+    # So that what belongs to runs under way is removed, as with Ctrl-C.
+    with contextlib.suppress(ValueError):  # Not in the main thread.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    options = _parser().parse_args(words)
+    try:
+        code: int = options.do(options)
+        return code
+    except (StudyError, ScenarioError, MissingDependencyError, ImportFailedError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return WRONG_INPUT
+    except RunError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return NOT_WRITTEN
+    except KeyboardInterrupt:
+        print("interrupted; what has run is kept, and the same command goes on", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="warpline study", description="Experiments that are declared in Python, run once, kept, and judged.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, about: str, do: Callable[[argparse.Namespace], int], prog: str | None = None) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=about, description=about, prog=prog or f"warpline study {name}")
+        made.add_argument("--repro", type=Path, metavar="DIR", help=f"directory with the papers (default: {_registry.REPRO}, or repro here or above)")
+        made.set_defaults(do=do)
+        return made
+
+    def runs(made: argparse.ArgumentParser) -> None:
+        made.add_argument("--quick", action="store_true", help="the small form of each figure, whose results are kept apart")
+        made.add_argument("--force", action="store_true", help="run again what has run")
+        made.add_argument("--keep", action="store_true", help="take results that other builds of Warpline made")
+        made.add_argument("--jobs", type=_positive, metavar="N", help="how many runs at a time (default: one per CPU)")
+        made.add_argument("--dask", metavar="ADDRESS", help="run on a Dask cluster, by the address of its scheduler (tcp://host:8786)")
+        made.add_argument("--page", type=Path, metavar="FILE", help="write the progress as a page that refreshes itself")
+
+    one = command("run", "Run figures, and judge them", _run)
+    one.add_argument("names", nargs="+", metavar="NAME", help=NAMES)
+    runs(one)
+    again = command("reproduce", "Run figures of the papers again, and judge them", _reproduce, "warpline reproduce")
+    again.add_argument("names", nargs="*", metavar="NAME", help="PAPER/FIGURE (tcp-nice/fig3), or PAPER for all its figures")
+    again.add_argument("--all", action="store_true", help="all figures of all papers")
+    again.add_argument("--list", action="store_true", help="list the figures and how they stand")
+    runs(again)
+    look = command("judge", "Judge the results that are there, without running anything", _judge)
+    look.add_argument("names", nargs="*", metavar="NAME", help=f"{NAMES}; all papers by default")
+    look.add_argument("--quick", action="store_true", help="the results of the quick form")
+    take = command("import", "Take over means that another program has measured of the same scenarios", _import)
+    take.add_argument("name", metavar="NAME", help="PAPER/FIGURE, or FILE.py:FIGURE")
+    take.add_argument("table", type=Path, metavar="FILE.csv", help="a row for each point and line; columns half_width_95 and seeds")
+    take.add_argument("--column", action="append", default=[], metavar="HEADING=NAME", help="which axis, 'line' or measure a column is; once for each")
+    take.add_argument("--at", action="append", default=[], metavar="AXIS=VALUE", help="an axis that has one value in the whole file")
+    take.add_argument("--made-by", required=True, metavar="TEXT", help="what has measured it: the program and its version; the book says so")
+    book = command("evidence", "Write the page of the book with all papers and verdicts", _evidence)
+    book.add_argument("--out", type=Path, metavar="FILE", help="the page (default: docs/src/evidence.md beside the papers' directory)")
+    book.add_argument("--check", action="store_true", help="write nothing; fail if the page is out of date")
+    return parser
+
+
+def _positive(word: str) -> int:
+    number = int(word)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{word}: at least 1")
+    return number
+
+
+def _run(options: argparse.Namespace) -> int:
+    done: list[Done] = []
+    with contextlib.ExitStack() as stack:
+        executor = stack.enter_context(dask(options.dask)) if options.dask else None
+        done = run(
+            *options.names,
+            quick=options.quick,
+            force=options.force,
+            keep=options.keep,
+            jobs=options.jobs,
+            executor=executor,
+            page=options.page,
+            repro=options.repro,
+            said=_say,
+        )
+    verdicts = [verdict for one in done for verdict in one.judged.verdicts]
+    failed = sum(len(one.failures) for one in done)
+    print(f"{len(done)} {'figure' if len(done) == 1 else 'figures'}: {_report.count(verdicts)}" + (f"; {failed} runs failed" if failed else ""))
+    return SUCCESS if all(_accepted(one, options.quick) for one in done) else DIFFERS
+
+
+def _accepted(one: Done, quick: bool) -> bool:
+    # A reason belongs to the full form: the quick one may agree all the same.
+    fine = ("met", "differs", "agrees after all") if quick else ("met", "differs")
+    return not one.failures and one.judged.kept.missing == 0 and all(verdict.state in fine for verdict in one.judged.verdicts)
+
+
+def _say(one: Done) -> None:
+    print(_report.text(one.judged))
+    for failure in one.failures[:3]:
+        print(f"  failed: {dict(failure.point)}, seed {failure.seed}: {failure.error}")
+    if len(one.failures) > 3:
+        print(f"  and {len(one.failures) - 3} more failed")
+    print(f"  {', '.join(_near(path) for path in one.files)}", flush=True)
+
+
+def _near(path: Path) -> str:
+    with contextlib.suppress(ValueError):
+        return str(path.relative_to(Path.cwd()))
+    return str(path)
+
+
+def _reproduce(options: argparse.Namespace) -> int:
+    if options.list:
+        return _list(options)
+    if options.all == bool(options.names):
+        raise StudyError("name figures or papers (`--list` lists them), or `--all`: one of the two")
+    if options.all:
+        options.names = [declared.name for declared in _registry.papers(_registry.repro_directory(options.repro)) if declared.figures]
+    return _run(options)
+
+
+def _list(options: argparse.Namespace) -> int:
+    for declared in _registry.papers(_registry.repro_directory(options.repro)):
+        print(f"{declared.name}: {declared.paper.title}")
+        for figure in declared.paper.figures:
+            if isinstance(figure, Elsewhere):
+                print(f"  {figure.name:<12} {figure.title}; made by: {figure.how}")
+            else:
+                print(f"  {declared.name + '/' + figure.name:<32} {figure.title} ({_report.judge(declared, figure).short})")
+    return SUCCESS
+
+
+def _judge(options: argparse.Namespace) -> int:
+    names = options.names or [one.name for one in _registry.papers(_registry.repro_directory(options.repro)) if one.figures]
+    all_good = True
+    for declared, figures in _registry.find(names, options.repro):
+        for figure in figures:
+            one = _report.judge(declared, figure, quick=options.quick)
+            print(_report.text(one))
+            all_good &= one.good
+    return SUCCESS if all_good else DIFFERS
+
+
+def _import(options: argparse.Namespace) -> int:
+    ((declared, figures),) = _registry.find([options.name], options.repro)
+    if len(figures) != 1:
+        raise StudyError(f"{options.name} has {len(figures)} figures; name one")
+    study = declared.study(figures[0])
+    names, fixed = (dict(_pair(word) for word in words) for words in (options.column, options.at))
+    count = _imported.take(
+        figures[0], lambda point, seed: study.identity(point, seed)[0], study.store, options.table, names, fixed, options.made_by
+    )
+    print(f"{count} means in {_near(_imported.path_of(study.store))}")
+    return SUCCESS
+
+
+def _pair(word: str) -> tuple[str, str]:
+    name, equals, value = word.rpartition("=")
+    if not equals:
+        raise StudyError(f"{word!r}: write NAME=VALUE")
+    return name, value
+
+
+def _evidence(options: argparse.Namespace) -> int:
+    repro = _registry.repro_directory(options.repro)
+    out: Path = options.out or repro.parent / "docs" / "src" / "evidence.md"
+    text = _report.book(_registry.papers(repro))
+    if not options.check:
+        write_whole(out, text.encode())
+        return SUCCESS
+    before = out.read_text(encoding="utf-8") if out.exists() else ""
+    if before == text:
+        return SUCCESS
+    sys.stdout.writelines(difflib.unified_diff(before.splitlines(keepends=True), text.splitlines(keepends=True), str(out), "from the results"))
+    print(f"{out} is out of date: warpline study evidence", file=sys.stderr)
+    return DIFFERS
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""How far our value may be from theirs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_PROBES = (0.0, -1.0, 1e-9, 1e9, -1e9)
+"""Values of which a bound must refuse at least one, whatever their value is."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A condition on our value and theirs. `within`, `at_least` and so on make the usual ones.
+
+    Attributes:
+        text: What it says, for people: "within 5 %".
+        holds: Whether it holds for our value and theirs.
+    """
+
+    text: str
+    holds: Callable[[float, float], bool]
+
+    def met(self, ours: float, theirs: float) -> bool:
+        """Whether our value is good enough. One that is not a number never is."""
+        return math.isfinite(ours) and self.holds(ours, theirs)
+
+    def can_fail(self, theirs: float) -> bool:
+        """Whether there is a value that it refuses."""
+        return not all(self.holds(probe, theirs) for probe in _PROBES)
+
+
+def within(share: float) -> Bound:
+    """Ours differs from theirs by at most this share of theirs."""
+    return Bound(f"within {share * 100:g} %", lambda ours, theirs: abs(ours - theirs) <= share * abs(theirs))
+
+
+def within_absolute(difference: float, unit: str = "") -> Bound:
+    """Ours differs from theirs by at most this much."""
+    return Bound(f"within {difference:g}{unit and ' ' + unit}", lambda ours, theirs: abs(ours - theirs) <= difference)
+
+
+def at_least(share: float = 1.0) -> Bound:
+    """Ours is at least this share of theirs."""
+    return Bound("at least theirs" if share == 1 else f"at least {share:g} of theirs", lambda ours, theirs: ours >= share * theirs)
+
+
+def at_most(share: float = 1.0) -> Bound:
+    """Ours is at most this share of theirs."""
+    return Bound("at most theirs" if share == 1 else f"at most {share:g} of theirs", lambda ours, theirs: ours <= share * theirs)
+
+
+def between(low: float, high: float) -> Bound:
+    """Ours lies between two values, whatever theirs is."""
+    return Bound(f"{low:g} to {high:g}", lambda ours, _: low <= ours <= high)

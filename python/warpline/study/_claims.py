@@ -1,0 +1,136 @@
+"""What a paper says of a figure, and whether our results agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from warpline._sweep import Scalar
+from warpline.study._bounds import Bound
+from warpline.study._results import NoResultsError, Results
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One thing that the paper says.
+
+    Attributes:
+        text: What it says, in a sentence.
+        ours: Reads our value from the results.
+        theirs: Their value; what is judged against, also if the paper has it in words only.
+        bound: How far we may be.
+        unit: The unit of both values.
+        differs: Why ours differs, in one honest line. Allowed only if it does.
+        quick: Whether the quick form is judged too. A short run may not show an effect that takes its time.
+    """
+
+    text: str
+    ours: Callable[[Results], float]
+    theirs: float
+    bound: Bound
+    unit: str = ""
+    differs: str = ""
+    quick: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.bound.can_fail(self.theirs):
+            raise ValueError(f"{self.text!r}: the bound {self.bound.text!r} refuses nothing, so this judgement cannot fail")
+
+    def judge(self, results: Results) -> Verdict:
+        """Compares our value with theirs."""
+        try:
+            ours = float(self.ours(results))
+        except (NoResultsError, ZeroDivisionError) as error:
+            return Verdict(self, math.nan, "no results", str(error))
+        met = self.bound.met(ours, self.theirs)
+        if met and not self._notices(results):
+            return Verdict(self, ours, "cannot fail", "it is met whatever the results are")
+        if met and self.differs:
+            return Verdict(self, ours, "agrees after all", f"it is met, but the declaration says why it is not: {self.differs}")
+        if met:
+            return Verdict(self, ours, "met")
+        return Verdict(self, ours, "differs", self.differs) if self.differs else Verdict(self, ours, "not met", "the declaration does not say why")
+
+    def _notices(self, results: Results) -> bool:
+        """Whether it refuses results that are spoilt in some way."""
+        return not all(self._met(other) for other in _spoilt(results))
+
+    def _met(self, results: Results) -> bool:
+        try:
+            return self.bound.met(float(self.ours(results)), self.theirs)
+        except (NoResultsError, ZeroDivisionError):
+            return False
+
+
+def _spoilt(results: Results) -> list[Results]:
+    """The results, spoilt in several ways: all of them too large or small, exchanged, growing from cell to cell, and all the same."""
+    factors = (0.0, -1.0, 1e-3, 1e3, 0.5, 2.0, 0.8, 1.25)
+    scaled = [results.changed(lambda _, __, values, factor=factor: [factor * value for value in values]) for factor in factors]  # type: ignore[misc]
+    grown = [
+        results.changed(lambda cell, _, values, order=order: [float(order.index(id(cell)) + 1)] * len(values))  # type: ignore[misc]
+        for order in ([id(cell) for cell in results.cells], [id(cell) for cell in results.cells[::-1]])
+    ]
+    level = [results.changed(lambda _, __, values: [1.0] * len(values))]
+    return [*scaled, results.shuffled(), *grown, *level]
+
+
+State = Literal["met", "differs", "not met", "no results", "agrees after all", "cannot fail"]
+"""How a claim stands. "differs" is one that is not met with its reason given, "agrees after all" one whose reason is out of date, and "cannot fail"
+one that is met whatever the results are."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The judgement of a claim: our value, how it stands, and why if that needs a word."""
+
+    claim: Claim
+    ours: float
+    state: State
+    why: str = ""
+
+    @property
+    def good(self) -> bool:
+        """Whether the declaration and the results agree: it is met, or differs as the declaration says."""
+        return self.state in ("met", "differs")
+
+
+def values(
+    measure: str,
+    theirs: Mapping[Any, float],
+    *,
+    by: Sequence[str] | str,
+    bound: Bound,
+    text: str,
+    unit: str = "",
+    differs: str | Mapping[Any, str] = "",
+    quick: bool = True,
+) -> list[Claim]:
+    """A claim for each value of a table: `theirs` has the values by the axis or axes named in `by` ("line" for the lines of a measure).
+
+    `differs` is a line for all values, or a mapping with lines for some. `quick=False` leaves them out of the quick form.
+    """
+    axes = [by] if isinstance(by, str) else list(by)
+    claims = []
+    for key, value in theirs.items():
+        parts: tuple[Scalar, ...] = key if isinstance(key, tuple) else (key,)
+        if len(parts) != len(axes):
+            raise ValueError(f"{key!r}: a value of the table is named by {', '.join(axes)}")
+        where = dict(zip(axes, parts, strict=True))
+        claims.append(
+            Claim(
+                text=f"{text}, {', '.join(str(part) for part in parts)}",
+                ours=_mean_at(measure, where),
+                theirs=value,
+                bound=bound,
+                unit=unit,
+                differs=differs if isinstance(differs, str) else differs.get(key, ""),
+                quick=quick,
+            )
+        )
+    return claims
+
+
+def _mean_at(measure: str, where: Mapping[str, Scalar]) -> Callable[[Results], float]:
+    return lambda results: results.mean(measure, **where)

@@ -1,0 +1,302 @@
+"""Declarations: an experiment, what is measured, what the paper says of it, and its picture."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import re
+import string
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from warpline import _warpline
+from warpline._congestion import CcFactories
+from warpline._run import Run
+from warpline._scenario import Scenario
+from warpline._sweep import Scalar, toml_value
+from warpline.study import _code
+from warpline.study._claims import Claim
+from warpline.study._pictures import Picture, Table as TablePicture
+from warpline.study._points import Point
+from warpline.study._results import LINE
+from warpline.study._seeds import Seeds
+
+Measured: TypeAlias = "Scalar | Mapping[str, Scalar]"
+"""A value, or one for each line of the figure."""
+
+Measure: TypeAlias = "str | Callable[..., Measured]"
+"""Measures a run: a function of a `Run`, or of a `Run` and the point; or the name of a column, such as "group.bulk.goodput_bps" or "totals.jain"."""
+
+Measures: TypeAlias = "Mapping[str, Measure] | Callable[..., Mapping[str, Measured]]"
+"""Measures by name, or one function that returns all of them by name."""
+
+RESERVED = ("key", "ran", "scenario", "seed", "measured", LINE)
+"""Columns of the results that belong to no axis and no measure."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A scenario file, with changes for each point."""
+
+    path: str
+    changes: Callable[[Point], Mapping[str, Any]] | None = None
+
+    def build(self, point: Point, directory: Path) -> Scenario:
+        """The scenario of a point. The file's path is relative to `directory`."""
+        changes = {} if self.changes is None else self.changes(point)
+        return Scenario.load(directory / self.path, *(f"{path}={toml_value(value)}" for path, value in changes.items()))
+
+
+@dataclass(frozen=True)
+class Template:
+    """A file whose places $axis are filled from the point."""
+
+    path: str
+
+    def build(self, point: Point, directory: Path) -> Scenario:
+        """The scenario of a point. The file's path is relative to `directory`.
+
+        Raises:
+            KeyError: If the file names an axis that the point does not have.
+        """
+        text = string.Template((directory / self.path).read_text(encoding="utf-8"))
+        try:
+            return Scenario.from_toml(text.substitute(point), name=self.path, directory=directory)
+        except KeyError as error:
+            raise KeyError(f"{self.path}: ${error.args[0]} names no axis or setting; there are {', '.join(point)}") from None
+
+
+def file(path: str, changes: Callable[[Point], Mapping[str, Any]] | None = None) -> File:
+    """A scenario file beside the declaration. `changes` returns values for a point by the paths of `Scenario.set`; TOML that is more than a value
+    (a table with a kind) is a mapping."""
+    return File(path, changes)
+
+
+def template(path: str) -> Template:
+    """A file beside the declaration in which $axis or ${axis} stands for the point's value of an axis or setting."""
+    return Template(path)
+
+
+ScenarioSource: TypeAlias = "File | Template | str | Callable[[Point], Scenario | str]"
+"""A scenario of each point: a file, a template, or a function of the point that returns a `Scenario` or TOML text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quick:
+    """What is other in the quick form. `study.quick` makes one."""
+
+    points: Sequence[Point] | None = None
+    seeds: Seeds | None = None
+    settings: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+def quick(
+    *, points: Sequence[Point] | None = None, seeds: Seeds | None = None, **settings: Scalar
+) -> Quick:
+    """The quick form of a figure: fewer points, fewer seeds, other settings. What is left out is as in the full form."""
+    return Quick(points=points, seeds=seeds, settings=settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """An experiment as a paper has it.
+
+    Attributes:
+        name: Short name: "fig3".
+        title: What it shows.
+        points: Where it is measured; `study.grid` and so on make them.
+        measures: What is measured at each.
+        quick: The quick form, some seconds to minutes.
+        scenario: The scenario of each point. A function gets the point with the `settings` and `seed`.
+        model: In place of a scenario, a function of the point that returns what is measured, by name: for computations without a network.
+        seeds: How many seeds (1, 2 and so on) each point is run with, or `study.until(...)`.
+        settings: What all points have in common, and the quick form may change: durations.
+        claims: What the paper says.
+        picture: The pictures, side by side.
+        labels: What pictures and tables call an axis or measure, with its unit.
+        source: Where it is in the paper: "Figure 3".
+        note: What a reader must know beside the table, in a sentence or two.
+        alone: Whether the runs share the machine with no other, because their clock is the machine's.
+        keep: Whether measures need the files of the run directory, such as what programs print. It is removed afterwards.
+        cc: Congestion controls written in Python, as in `Scenario.run`.
+    """
+
+    name: str
+    title: str
+    points: Sequence[Point]
+    measures: Measures = field(default_factory=dict)
+    quick: Quick
+    scenario: ScenarioSource | None = None
+    model: Callable[[Point], Mapping[str, Measured]] | None = None
+    seeds: Seeds = 1
+    settings: Mapping[str, Scalar] = field(default_factory=dict)
+    claims: Sequence[Claim] = ()
+    picture: Picture | Sequence[Picture] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
+    note: str = ""
+    alone: bool = False
+    keep: bool = False
+    cc: CcFactories | None = None
+    is_quick: bool = field(default=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if (self.scenario is None) == (self.model is None):
+            raise ValueError(f"{self.name}: a figure has either a scenario or a model")
+        if not re.fullmatch(r"[\w.-]+", self.name):
+            raise ValueError(f"{self.name!r}: the name of a figure is letters, digits, '-', '_' and '.', because its files are called so")
+        if not self.points:
+            raise ValueError(f"{self.name}: no points")
+        axes = self.axes
+        for point in self.points:
+            if tuple(point) != axes:
+                raise ValueError(f"{self.name}: all points have the same axes in the same order; {dict(point)} has not those of the first, {', '.join(axes)}")
+        if len({json.dumps(point) for point in map(dict, self.points)}) < len(self.points):
+            raise ValueError(f"{self.name}: a point is named twice")
+        taken = {*RESERVED} & {*axes, *self.settings, *(self.measures if isinstance(self.measures, Mapping) else ())}
+        if taken:
+            raise ValueError(f"{self.name}: {', '.join(sorted(taken))} cannot be the name of an axis, setting or measure: results have such columns already")
+        if isinstance(self.seeds, int) and self.seeds < 1:
+            raise ValueError(f"{self.name}: seeds={self.seeds}; at least one is run")
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The names of the axes."""
+        return tuple(self.points[0])
+
+    @property
+    def pictures(self) -> list[Picture]:
+        """The pictures, as a list."""
+        return [self.picture] if isinstance(self.picture, Picture) else list(self.picture)
+
+    def quickly(self) -> Figure:
+        """Its quick form."""
+        form = self.quick
+        return replace(
+            self,
+            points=self.points if form.points is None else form.points,
+            seeds=self.seeds if form.seeds is None else form.seeds,
+            settings={**self.settings, **form.settings},
+            claims=[claim for claim in self.claims if claim.quick],
+            is_quick=True,
+        )
+
+    def built(self, point: Point, seed: int, directory: Path) -> Scenario:
+        """The scenario of a point and seed.
+
+        Raises:
+            ScenarioError: If it has errors.
+        """
+        whole = {**self.settings, **point, "seed": seed}
+        source = self.scenario
+        if isinstance(source, str):
+            source = File(source)
+        if isinstance(source, (File, Template)):
+            return source.build(whole, directory)
+        assert source is not None
+        made = source(whole)
+        return made if isinstance(made, Scenario) else Scenario.from_toml(made, name=f"{self.name}, {dict(point)}", directory=directory)
+
+    @property
+    def measured(self) -> str:
+        """A digest of what measures it: results are out of date if that changes."""
+        return _code.digest(self.measures, self.model, self.cc)
+
+    def label(self, name: str) -> str:
+        """What people call an axis or measure."""
+        return self.labels.get(name, name.replace("_", " "))
+
+    def measure(self, run: Run, point: Point) -> dict[str, Measured]:
+        """What is measured of a run, by name."""
+        whole = {**self.settings, **point}
+        if not isinstance(self.measures, Mapping):
+            return dict(_called(self.measures, run, whole))
+        return {
+            name: column(run, measure) if isinstance(measure, str) else _called(measure, run, whole)
+            for name, measure in self.measures.items()
+        }
+
+
+def Table(**options: Any) -> Figure:
+    """A figure that the paper has as a table: a `Figure` whose picture is a table, unless another is given."""
+    return Figure(**{"picture": TablePicture(), **options})
+
+
+def _called(measure: Callable[..., Any], run: Run, point: Point) -> Any:
+    return measure(run, point) if len(inspect.signature(measure).parameters) > 1 else measure(run)
+
+
+def column(run: Run, path: str) -> Scalar:
+    """A value of a run's summary by its path: "totals.COLUMN", or "group.NAME.COLUMN", likewise with flow and link.
+
+    Raises:
+        KeyError: If there is no such value; the text says what there is.
+    """
+    summary: Any = run.summary
+    kind, _, rest = path.partition(".")
+    if kind in ("group", "flow", "link"):
+        name, _, wanted = rest.rpartition(".")
+        key = "group" if kind == "group" else "name"
+        rows = [row for row in summary[f"{kind}s"] if row[key] == name]
+        if not rows:
+            raise KeyError(f"{path}: no {kind} {name!r}; there are {', '.join(row[key] for row in summary[f'{kind}s'])}")
+        row = rows[0]
+    else:
+        row, wanted = (summary["totals"], rest) if kind == "totals" else (summary, path)
+    if wanted not in row:
+        raise KeyError(f"{path}: no column {wanted!r}; there are {', '.join(row)}")
+    value: Scalar = row[wanted]
+    return value
+
+
+@cache
+def build() -> str:
+    """What runs: Warpline's version, and a digest of its compiled part, which is another one after each change of the program."""
+    content = Path(_warpline.__file__).read_bytes()
+    return f"warpline-{_warpline.__version__}-{hashlib.sha256(content).hexdigest()[:12]}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Elsewhere:
+    """A figure that another program makes, whose results are judged by people: the book names it, and does not pretend to judge it.
+
+    Attributes:
+        name: Short name.
+        title: What it shows.
+        how: The command that makes it.
+        why: Why it is not a declaration.
+        source: Where it is in the paper.
+    """
+
+    name: str
+    title: str
+    how: str
+    why: str
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper, and its figures in the order of the paper. A `declarations.py` has one as `PAPER`.
+
+    Attributes:
+        title: Authors, title, where and when.
+        figures: The figures and tables.
+        about: What a reader must know of the whole, in a sentence or two.
+        name: The name in PAPER/FIGURE, if it is not that of the directory.
+    """
+
+    title: str
+    figures: Sequence[Figure | Elsewhere]
+    about: str = ""
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        names = [figure.name for figure in self.figures]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"{self.title}: {', '.join(twice)} is declared twice")

@@ -1,0 +1,133 @@
+"""Means that another program has measured of the same scenarios, in a file beside a figure's own results.
+
+They stand in for points that the figure has not run itself. Each row has what made it, and a hash of the scenarios of all its seeds, so that it counts only
+as long as these are what is declared.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from warpline._errors import WarplineError
+from warpline._sweep import Scalar, column
+from warpline._warpline import Table
+from warpline.study._declare import Figure
+from warpline.study._points import Point
+from warpline.study._results import LINE, Cell
+
+
+class ImportFailedError(WarplineError, ValueError):
+    """A table cannot be taken for results of a figure."""
+
+
+Identity = Callable[[Point, int], str]
+"""The hash of the scenario of a point and seed."""
+
+
+def path_of(store: Path) -> Path:
+    """The file beside the results of a figure."""
+    return store.with_name(f"{store.stem}.imported.parquet")
+
+
+def take(figure: Figure, identity: Identity, store: Path, table: Path, names: Mapping[str, str], fixed: Mapping[str, str], made_by: str) -> int:
+    """Takes the means of a CSV file over, and returns how many.
+
+    Args:
+        figure: The figure.
+        identity: Hashes the scenarios.
+        store: The figure's own results.
+        table: The file: a row for each point and line, with a mean, and columns "half_width_95" (may be empty) and "seeds".
+        names: The axes, "line" and the measure, by the heading of the file's columns.
+        fixed: Axes that have one value in the whole file.
+        made_by: What has measured them.
+
+    Raises:
+        ImportFailedError: If a row is none of the figure's points, or a column is missing.
+        RunError: If the results cannot be written.
+    """
+    measures = [name for name in names.values() if name not in (*figure.axes, LINE)]
+    if len(measures) != 1:
+        raise ImportFailedError(f"{', '.join(measures) or 'nothing'}: name one column that is the measure; the axes are {', '.join(figure.axes)}, and lines are called {LINE}")
+    (measure,) = measures
+    points = {tuple(_plain(point[axis]) for axis in figure.axes): point for point in figure.points}
+    rows: list[dict[str, Scalar]] = []
+    with table.open(newline="", encoding="utf-8") as file:
+        for number, row in enumerate(csv.DictReader(file), 2):
+            missing = [heading for heading in (*names, "half_width_95", "seeds") if heading not in row]
+            if missing:
+                raise ImportFailedError(f"{table}: no column {missing[0]!r}; there are {', '.join(row)}")
+            found = {**fixed, **{name: row[heading] for heading, name in names.items()}}
+            point = points.get(tuple(_plain(found.get(axis, "")) for axis in figure.axes))
+            if point is None:
+                raise ImportFailedError(f"{table}:{number}: {found} is no point of {figure.name}")
+            seeds = int(row["seeds"])
+            rows.append(
+                {
+                    **point,
+                    LINE: found.get(LINE),
+                    "measure": measure,
+                    "mean": float(found[measure]),
+                    "half_width": float(row["half_width_95"]) if row["half_width_95"] else None,
+                    "seeds": seeds,
+                    "scenarios": _scenarios(identity, point, seeds),
+                    "made_by": made_by,
+                }
+            )
+    out = path_of(store)
+    replaced = {(row["measure"], *(_plain(row[axis]) for axis in figure.axes), row[LINE]) for row in rows}
+    before = [row for row in _read(out) if (row["measure"], *(_plain(row[axis]) for axis in figure.axes), row[LINE]) not in replaced] if out.exists() else []
+    every = before + rows
+    out.parent.mkdir(parents=True, exist_ok=True)
+    Table.from_columns({name: column([row[name] for row in every]) for name in every[0]}).write(out)
+    return len(rows)
+
+
+def cells(figure: Figure, identity: Identity, store: Path) -> tuple[list[Cell], list[str]]:
+    """The means that stand in for points, and what made them."""
+    path = path_of(store)
+    if not path.exists():
+        return [], []
+    points = {tuple(_plain(point[axis]) for axis in figure.axes): point for point in figure.points}
+    known: dict[tuple[int, int], str] = {}
+    gathered: dict[tuple[Scalar, ...], Cell] = {}
+    made: set[str] = set()
+    for row in _read(path):
+        point = points.get(tuple(_plain(row[axis]) for axis in figure.axes))
+        if point is None:
+            continue
+        seeds = int(row["seeds"] or 0)
+        at = (id(point), seeds)
+        if at not in known:
+            known[at] = _scenarios(identity, point, seeds)
+        if row["scenarios"] != known[at]:
+            continue
+        made.add(str(row["made_by"]))
+        line = row[LINE]
+        cell = gathered.setdefault((*point.values(), line), Cell({**point, **({} if line is None else {LINE: line})}, {}, {}))
+        half = row["half_width"]
+        measure = str(row["measure"])
+        cell.samples[measure] = [float(row["mean"] or 0)]  # type: ignore[index]
+        cell.widths[measure] = math.nan if half is None else float(half)  # type: ignore[index]
+    return list(gathered.values()), sorted(made)
+
+
+def _read(path: Path) -> list[dict[str, Scalar]]:
+    table = Table.read(path)
+    columns = {name: table[name] for name in table.column_names}
+    return [{name: values[number] for name, values in columns.items()} for number in range(len(table))]
+
+
+def _scenarios(identity: Identity, point: Point, seeds: int) -> str:
+    return hashlib.sha256("\n".join(identity(point, seed) for seed in range(1, seeds + 1)).encode()).hexdigest()[:16]
+
+
+def _plain(value: Scalar) -> str:
+    """A value as text that is the same for 10, 10.0 and "10"."""
+    try:
+        return f"{float(value):g}"  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return str(value)

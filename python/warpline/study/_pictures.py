@@ -1,0 +1,258 @@
+"""Pictures of results, drawn with matplotlib. The same results give the same SVG bytes, with text as text."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from warpline._frames import require
+from warpline.study._results import LINE, Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from warpline.study._declare import Figure
+
+_STYLE = {"svg.hashsalt": "warpline", "svg.fonttype": "none", "axes.grid": True, "grid.alpha": 0.3, "axes.titlesize": "medium", "legend.fontsize": "x-small"}
+_MARKS = "osv^D<>ph*x+"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture, or a table. `lines`, `bars`, `cdf`, `surface` and `table` make the usual ones."""
+
+    def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
+        """Draws it."""
+        raise NotImplementedError
+
+
+def _named(results: Results, by: str | None) -> list[tuple[str, Results]]:
+    """The results of each line, by its name."""
+    if by is None:
+        return [("", results)]
+    return [(str(value), results.where(**{by: value})) for value in results.values(by)]
+
+
+def _default_by(results: Results, x: str) -> str | None:
+    """The axis that tells the lines apart if the picture does not say: that of the measures, or the only other one."""
+    if results.values(LINE):
+        return LINE
+    others = [name for name in (results.cells[0].where if results.cells else ()) if name != x]
+    return others[-1] if others else None
+
+
+@dataclass(frozen=True)
+class Lines(Picture):
+    """A measure over an axis, a line for each value of another, with 95 % intervals."""
+
+    x: str
+    y: str
+    by: str | None = None
+    log: str = ""
+    only: Mapping[str, Any] | None = None
+    title: str = ""
+
+    def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
+        """Draws it."""
+        results = results.where(**(self.only or {}))
+        words = [value for value in results.values(self.x) if isinstance(value, str)]
+        named = _named(results, self.by or _default_by(results, self.x))
+        for number, (name, mine) in enumerate(named):
+            series = mine.series(self.y, self.x)
+            if not words:
+                series.sort()
+            axes.errorbar(
+                [words.index(x) if words else x for x, _, _ in series],
+                [mean for _, mean, _ in series],
+                [half for _, _, half in series],
+                label=name,
+                linewidth=1,
+                markersize=4,
+                capsize=2,
+                marker=_MARKS[number % len(_MARKS)],
+                linestyle="-" if number < 10 else "--",
+            )
+        if words:
+            axes.set_xticks(range(len(words)), words)
+            axes.tick_params(axis="x", labelrotation=30)
+        _scales(axes, self.log, [x for x in results.values(self.x) if isinstance(x, (int, float))])
+        axes.set(xlabel=figure.label(self.x), ylabel=figure.label(self.y), title=self.title)
+        if len(named) > 1:
+            axes.legend()
+
+
+def _scales(axes: Axes, log: str, xs: Sequence[float]) -> None:
+    if "x" in log:
+        above = [x for x in xs if x > 0]
+        if len(above) < len(xs):
+            axes.set_xscale("symlog", linthresh=min(above, default=1.0))
+        else:
+            axes.set_xscale("log")
+    if "y" in log:
+        axes.set_yscale("log")
+
+
+@dataclass(frozen=True)
+class Bars(Picture):
+    """A measure as bars: a group for each value of an axis, a bar for each of another."""
+
+    x: str
+    y: str
+    by: str | None = None
+    title: str = ""
+
+    def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
+        """Draws it."""
+        groups = results.values(self.x)
+        lines = _named(results, self.by or _default_by(results, self.x))
+        width = 0.8 / max(len(lines), 1)
+        for number, (name, mine) in enumerate(lines):
+            series = mine.series(self.y, self.x)
+            at = [groups.index(x) + (number - (len(lines) - 1) / 2) * width for x, _, _ in series]
+            axes.bar(at, [mean for _, mean, _ in series], width, yerr=[half for _, _, half in series], label=name)
+        axes.set_xticks(range(len(groups)), [str(group) for group in groups])
+        axes.set(xlabel=figure.label(self.x), ylabel=figure.label(self.y), title=self.title)
+        if len(lines) > 1:
+            axes.legend()
+
+
+@dataclass(frozen=True)
+class Cdf(Picture):
+    """The distribution of a measure over points and seeds, a curve for each value of an axis."""
+
+    y: str
+    by: str | None = None
+    title: str = ""
+
+    def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
+        """Draws it."""
+        for name, mine in _named(results, self.by or _default_by(results, "")):
+            values = sorted(mine.samples(self.y))
+            axes.step([values[0], *values], [number / len(values) for number in range(len(values) + 1)], where="post", label=name)
+        axes.set(xlabel=figure.label(self.y), ylabel="Cumulative share", ylim=(0, 1.02), title=self.title)
+        if len(axes.get_lines()) > 1:
+            axes.legend()
+
+
+@dataclass(frozen=True)
+class Surface(Picture):
+    """A measure over two axes, as colours."""
+
+    x: str
+    y: str
+    z: str
+    title: str = ""
+
+    def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
+        """Draws it."""
+        xs, ys = (sorted(results.values(axis), key=lambda value: (isinstance(value, str), value)) for axis in (self.x, self.y))
+        known = {(cell.where[self.x], cell.where[self.y]): cell.mean(self.z) for cell in results.cells if self.z in cell.samples}
+        image = axes.imshow([[known.get((x, y), math.nan) for x in xs] for y in ys], origin="lower", aspect="auto")
+        axes.set_xticks(range(len(xs)), [str(x) for x in xs])
+        axes.set_yticks(range(len(ys)), [str(y) for y in ys])
+        axes.grid(visible=False)
+        axes.set(xlabel=figure.label(self.x), ylabel=figure.label(self.y), title=self.title)
+        axes.get_figure().colorbar(image, label=figure.label(self.z))  # type: ignore[union-attr]
+
+
+@dataclass(frozen=True)
+class Table(Picture):
+    """A table: the lines below each other, the values of the axis `x` beside each other."""
+
+    x: str | None = None
+    y: str | None = None
+
+    def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
+        """A table is not drawn."""
+
+
+def lines(x: str, y: str, by: str | None = None, *, log: str = "", only: Mapping[str, Any] | None = None, title: str = "") -> Lines:
+    """A measure over an axis, a line for each value of another (by default the lines of the measures, or the last other axis), with 95 % intervals.
+
+    `log` is "x", "y" or "xy"; `only` chooses results, as in `Results.where`.
+    """
+    return Lines(x, y, by, log, only, title)
+
+
+def bars(x: str, y: str, by: str | None = None, *, title: str = "") -> Bars:
+    """A measure as bars: a group for each value of an axis, a bar for each of another."""
+    return Bars(x, y, by, title)
+
+
+def cdf(y: str, by: str | None = None, *, title: str = "") -> Cdf:
+    """The distribution of a measure over points and seeds, a curve for each value of an axis."""
+    return Cdf(y, by, title)
+
+
+def surface(x: str, y: str, z: str, *, title: str = "") -> Surface:
+    """A measure over two axes, as colours."""
+    return Surface(x, y, z, title)
+
+
+def table(x: str | None = None, y: str | None = None) -> Table:
+    """A table in Markdown and no drawing: the values of the axis `x` beside each other, the measure `y` in the cells."""
+    return Table(x, y)
+
+
+def svg(figure: Figure, results: Results) -> bytes | None:
+    """The pictures of a figure as SVG; None if it has none.
+
+    Raises:
+        MissingDependencyError: If matplotlib is not installed.
+    """
+    drawn = [picture for picture in figure.pictures if not isinstance(picture, Table)]
+    if not drawn or not results.cells:
+        return None
+    matplotlib = require("matplotlib", "study", "a picture")
+    Drawing = require("matplotlib.figure", "study", "a picture").Figure
+    with matplotlib.rc_context(_STYLE):
+        drawing = Drawing(figsize=(6.4 * len(drawn), 4.4), layout="constrained")
+        for axes, picture in zip(drawing.subplots(1, len(drawn), squeeze=False)[0], drawn, strict=True):
+            picture.draw(axes, results, figure)
+        drawing.suptitle(figure.title, fontsize="medium")
+        out = io.BytesIO()
+        drawing.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return out.getvalue()
+
+
+def markdown(figure: Figure, results: Results) -> str:
+    """The results as a table in Markdown: of each measure, unless a table of the figure chooses one."""
+    chosen = next((picture for picture in figure.pictures if isinstance(picture, Table)), Table())
+    measures = [chosen.y] if chosen.y else list(dict.fromkeys(name for cell in results.cells for name in cell.samples))
+    # By default the axis with numbers that most pictures have below, else the last.
+    below = chosen.x or next((picture.x for picture in figure.pictures if isinstance(picture, (Lines, Bars))), None) or figure.axes[-1]
+    others = [axis for axis in figure.axes if axis != below] + ([LINE] if results.values(LINE) else [])
+    tables = []
+    for measure in measures:
+        columns = results.values(below)
+        head = f"| {figure.label(measure)}" + "".join(f" | {figure.label(axis)}" for axis in others[1:]) + "".join(f" | {_short(value)}" for value in columns) + " |"
+        text = [head, "|---" * max(len(others), 1) + "|--:" * len(columns) + "|"]
+        seen: dict[tuple[Any, ...], dict[Any, float]] = {}
+        for cell in results.cells:
+            if measure in cell.samples:
+                seen.setdefault(tuple(cell.where.get(axis) for axis in others), {})[cell.where[below]] = cell.mean(measure)
+        for names, values in seen.items():
+            words = [_short(name) for name in names] or [""]
+            text.append(f"| {' | '.join(words)} | " + " | ".join(f"{values[x]:.4g}" if x in values else "" for x in columns) + " |")
+        tables.append("\n".join(text))
+    return "\n\n".join(tables) + "\n"
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Writes a file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    with part.open("wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+    part.replace(path)

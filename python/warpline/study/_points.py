@@ -1,0 +1,106 @@
+"""The points of an experiment: a grid, a list, or drawn from ranges."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random as _random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from warpline._frames import require
+from warpline._sweep import Scalar
+
+Point: TypeAlias = Mapping[str, Scalar]
+"""A point: a value for each axis, by its name."""
+
+
+def grid(**axes: Iterable[Scalar]) -> list[Point]:
+    """Every combination of the values of the axes. The last axis varies fastest."""
+    values = [list(axis) for axis in axes.values()]
+    return [dict(zip(axes, combination, strict=True)) for combination in itertools.product(*values)]
+
+
+def points(items: Iterable[Point]) -> list[Point]:
+    """A list of points, each a mapping with the same axes."""
+    return [dict(item) for item in items]
+
+
+@dataclass(frozen=True)
+class Range:
+    """Values from which points are drawn."""
+
+    low: float = 0.0
+    high: float = 1.0
+    log: bool = False
+    whole: bool = False
+    words: tuple[Scalar, ...] = ()
+
+    def at(self, share: float) -> Scalar:
+        """The value below which this share (0 to 1) of the range lies."""
+        if self.words:
+            return self.words[min(int(share * len(self.words)), len(self.words) - 1)]
+        if self.log:
+            return math.exp(math.log(self.low) + share * (math.log(self.high) - math.log(self.low)))
+        if self.whole:
+            return min(int(self.low + share * (self.high - self.low + 1)), int(self.high))
+        return self.low + share * (self.high - self.low)
+
+
+def _ordered(low: float, high: float) -> None:
+    if not low < high:
+        raise ValueError(f"a range from {low} to {high} is empty: the first value is the smaller one")
+
+
+def uniform(low: float, high: float) -> Range:
+    """Any number between two others."""
+    _ordered(low, high)
+    return Range(low, high)
+
+
+def log(low: float, high: float) -> Range:
+    """Any positive number between two others, each factor being as likely: rates, sizes, probabilities."""
+    _ordered(low, high)
+    if low <= 0:
+        raise ValueError(f"a logarithmic range from {low}: its values are above 0")
+    return Range(low, high, log=True)
+
+
+def integers(low: int, high: int) -> Range:
+    """A whole number between two others, which may be drawn too."""
+    _ordered(low, high)
+    return Range(low, high, whole=True)
+
+
+def choice(*words: Scalar) -> Range:
+    """One of several values."""
+    if not words:
+        raise ValueError("a choice of nothing: name at least one value")
+    return Range(words=words)
+
+
+def random(count: int, *, seed: int = 1, **axes: Range) -> list[Point]:
+    """Points drawn at random, independently of each other."""
+    draw = _random.Random(seed)
+    return _drawn([[draw.random() for _ in axes] for _ in range(count)], axes)
+
+
+def sobol(count: int, *, seed: int = 1, **axes: Range) -> list[Point]:
+    """Points of a scrambled Sobol sequence, which fill a space of many axes more evenly than random ones. A `count` that is a power of two is best.
+
+    Raises:
+        MissingDependencyError: If scipy is not installed.
+    """
+    qmc: Any = require("scipy.stats.qmc", "study", "study.sobol()")
+    sampler = qmc.Sobol(d=max(len(axes), 1), scramble=True, seed=seed)
+    # Scipy warns of other counts than powers of two, of which a part is taken here.
+    drawn = sampler.random_base2(math.ceil(math.log2(max(count, 1))))[:count]
+    return _drawn([[float(share) for share in row] for row in drawn], axes)
+
+
+def _drawn(shares: Sequence[Sequence[float]], axes: Mapping[str, Range]) -> list[Point]:
+    for name, axis in axes.items():
+        if not isinstance(axis, Range):
+            raise TypeError(f"{name}={axis!r}: points are drawn from study.uniform, study.log, study.integers or study.choice")
+    return [{name: axis.at(share) for (name, axis), share in zip(axes.items(), row, strict=True)} for row in shares]

@@ -1,0 +1,153 @@
+"""Finds declarations: `repro/PAPER/declarations.py`, and files of one's own. A new figure is one declaration, and stands in no other list."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType, TracebackType
+
+from warpline._errors import WarplineError
+from warpline.study._declare import Elsewhere, Figure, Paper
+from warpline.study._runner import Study
+
+FILE = "declarations.py"
+"""The file in the directory of a paper."""
+
+REPRO = "WARPLINE_REPRO"
+"""The variable that names the directory with the papers."""
+
+
+class StudyError(WarplineError):
+    """A study cannot begin: a name is unknown, or a declaration cannot be read."""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A file of declarations.
+
+    Attributes:
+        name: The paper's short name: that of its directory, unless it has another.
+        directory: Where the file is.
+        paper: What it declares.
+        module: The module, which other processes cannot import.
+    """
+
+    name: str
+    directory: Path
+    paper: Paper
+    module: ModuleType
+
+    @property
+    def figures(self) -> list[Figure]:
+        """The figures that a study can run."""
+        return [figure for figure in self.paper.figures if isinstance(figure, Figure)]
+
+    def study(self, figure: Figure, *, quick: bool = False) -> Study:
+        """The study of a figure, with its results in `results/` beside the declaration, those of the quick form in `results/quick/`."""
+        results = self.directory / "results" / ("quick" if quick else "")
+        return Study(figure.quickly() if quick else figure, self.directory, results / f"{figure.name}.parquet")
+
+
+def load(path: Path, name: str | None = None) -> Declared:
+    """Reads a file of declarations. It may import modules of its directory: `from .nsc import Stack`.
+
+    Raises:
+        StudyError: If it cannot be read, or declares nothing.
+    """
+    path = path.resolve()
+    name = name or path.stem
+    # A package of its own for each directory: papers may have modules of the same name.
+    package = "warpline_declared_" + re.sub(r"\W", "_", f"{path.parent.name}_{path.stem}")
+    parent = ModuleType(package, "Declarations, and the modules beside them.")
+    parent.__path__ = [str(path.parent)]
+    sys.modules[package] = parent
+    module = ModuleType(f"{package}.{path.stem}")
+    module.__file__, module.__package__ = str(path), package
+    sys.modules[module.__name__] = module
+    try:
+        # Without the cache of compiled modules, which takes a file that was changed within a second for the same.
+        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), vars(module))
+    except OSError as error:
+        raise StudyError(f"{path} cannot be read: {error.strerror}") from error
+    except WarplineError:
+        raise
+    except Exception as error:
+        place = next((f":{frame.tb_lineno}" for frame in _frames(error) if frame.tb_frame.f_code.co_filename == str(path)), "")
+        raise StudyError(f"{path}{place}: {type(error).__name__}: {error}") from error
+    paper = getattr(module, "PAPER", None)
+    if not isinstance(paper, Paper):
+        figures = [value for value in vars(module).values() if isinstance(value, (Figure, Elsewhere))]
+        if not figures:
+            raise StudyError(f"{path} declares nothing: assign a study.Paper to PAPER, or a study.Figure to any name")
+        paper = Paper((module.__doc__ or name).strip().splitlines()[0], figures)
+    return Declared(paper.name or name, path.parent, paper, parent)
+
+
+def _frames(error: BaseException) -> list[TracebackType]:
+    """Where an error came from, the innermost first."""
+    frames = []
+    trace = error.__traceback__
+    while trace is not None:
+        frames.append(trace)
+        trace = trace.tb_next
+    return frames[::-1]
+
+
+def repro_directory(given: Path | None = None) -> Path:
+    """The directory with the papers: the one given, that of WARPLINE_REPRO, or `repro` in the current directory or one above.
+
+    Raises:
+        StudyError: If there is none.
+    """
+    named = given or (Path(os.environ[REPRO]) if os.environ.get(REPRO) else None)
+    candidates = [named] if named is not None else [above / "repro" for above in (Path.cwd(), *Path.cwd().parents)]
+    for candidate in candidates:
+        if any(candidate.glob(f"*/{FILE}")):
+            return candidate
+    where = f"{named} has no PAPER/{FILE}" if named is not None else f"no directory repro with PAPER/{FILE} here or above"
+    raise StudyError(f"{where}: name the one of Warpline's source with --repro DIR, or {REPRO}")
+
+
+def papers(directory: Path) -> list[Declared]:
+    """All papers, in the order of their names."""
+    return [load(file, file.parent.name) for file in sorted(directory.glob(f"*/{FILE}"))]
+
+
+def find(names: Sequence[str], repro: Path | None) -> list[tuple[Declared, list[Figure]]]:
+    """What is meant by PAPER/FIGURE, PAPER (all its figures), FILE.py, and FILE.py:FIGURE.
+
+    Raises:
+        StudyError: If a name is unknown; the text has those that are similar.
+    """
+    found: list[tuple[Declared, list[Figure]]] = []
+    known: list[Declared] | None = None
+    for name in names:
+        path, _, wanted = name.partition(":") if ".py" in name else (name, "", "")
+        if path.endswith(".py"):
+            declared = load(Path(path))
+        else:
+            known = papers(repro_directory(repro)) if known is None else known
+            paper, _, wanted = name.strip("/").partition("/")
+            matching = [one for one in known if one.name == paper]
+            if not matching:
+                raise StudyError(f"no paper {paper!r}{_similar(paper, [one.name for one in known])}; there are {', '.join(one.name for one in known)}")
+            declared = matching[0]
+        figures = [figure for figure in declared.figures if wanted in ("", figure.name)]
+        if not figures:
+            names_here = [figure.name for figure in declared.figures]
+            others = {one.name: one for one in declared.paper.figures if isinstance(one, Elsewhere)}
+            if wanted in others:
+                raise StudyError(f"{name} is not a declaration, because {others[wanted].why}; it is made by: {others[wanted].how}")
+            raise StudyError(f"{declared.name} has no figure {wanted!r}{_similar(wanted, names_here)}; there are {', '.join(names_here) or 'none'}")
+        found.append((declared, figures))
+    return found
+
+
+def _similar(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f" (is it {close[0]}?)" if close else ""

@@ -1,0 +1,144 @@
+"""Verdicts as text for a terminal, and the page of the book."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warpline.study._claims import Verdict
+from warpline.study._declare import Elsewhere, Figure
+from warpline.study._registry import Declared
+from warpline.study._runner import Kept, Study
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A figure with its verdicts.
+
+    Attributes:
+        name: PAPER/FIGURE.
+        figure: Its declaration.
+        kept: What was measured.
+        verdicts: One for each claim.
+    """
+
+    name: str
+    figure: Figure
+    kept: Kept
+    verdicts: Sequence[Verdict]
+
+    @property
+    def good(self) -> bool:
+        """Whether results and declaration agree."""
+        return self.kept.missing == 0 and all(verdict.good for verdict in self.verdicts)
+
+    @property
+    def short(self) -> str:
+        """How it stands, in a few words."""
+        words = count(self.verdicts)
+        if self.kept.missing:
+            words += f"; {self.kept.missing} of {len(self.figure.points)} points have no results"
+        return words
+
+
+def judge(declared: Declared, figure: Figure, *, quick: bool = False) -> Judged:
+    """Judges the results that are kept."""
+    study = declared.study(figure, quick=quick)
+    return judged(f"{declared.name}/{figure.name}", study)
+
+
+def judged(name: str, study: Study) -> Judged:
+    """Judges the results that are kept of a study."""
+    kept = study.kept()
+    return Judged(name, study.figure, kept, [claim.judge(kept.results) for claim in study.figure.claims])
+
+
+def count(verdicts: Sequence[Verdict]) -> str:
+    """How many claims stand how: "3 met, 1 differs"."""
+    states = [verdict.state for verdict in verdicts]
+    return ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(sorted(states, key=_ORDER.index))) or "nothing is claimed"
+
+
+_ORDER = ["met", "differs", "not met", "no results", "agrees after all", "cannot fail"]
+
+
+def shown(value: float, unit: str = "") -> str:
+    """A value with four digits and its unit; a share with unit "%" as it is."""
+    if math.isnan(value):
+        return "–"
+    return f"{value:.4g}{' ' + unit if unit else ''}"
+
+
+def text(one: Judged) -> str:
+    """The verdicts of a figure for a terminal."""
+    lines = [f"{one.name}: {one.figure.title}"]
+    for verdict in one.verdicts:
+        claim = verdict.claim
+        lines.append(f"  {verdict.state:>10}  {claim.text}: ours {shown(verdict.ours, claim.unit)}, theirs {shown(claim.theirs, claim.unit)} ({claim.bound.text})")
+        if verdict.why:
+            lines.append(f"              {verdict.why}")
+    if one.kept.missing:
+        lines.append(f"  {one.kept.missing} of {len(one.figure.points)} points have no results")
+    if one.kept.others:
+        lines.append(f"  {one.kept.others} runs are kept that are not declared any more; they are not judged")
+    return "\n".join(lines)
+
+
+def book(papers: Sequence[Declared]) -> str:
+    """The page of the book."""
+    parts = [
+        "# The papers, repeated",
+        "Each table and figure of the papers that Warpline repeats: what they have, what we have, how far we may be, and whether we are. "
+        "This page is made from the declarations in `repro/PAPER/declarations.py` and the results beside them, by `warpline study evidence`; "
+        "`make test` checks that it is up to date.",
+        "A claim is *met*, or it *differs*, and then a line says why. A judgement that no result could fail is refused. `warpline reproduce PAPER/FIGURE` runs a "
+        "figure again and judges it, with `--quick` in a small form; `warpline reproduce --all` runs everything, which takes days on a small machine.",
+    ]
+    summary = ["| paper | figures judged | claims | made by other programs |", "|---|--:|---|--:|"]
+    sections = []
+    for declared in papers:
+        paper = declared.paper
+        judgements = [judge(declared, figure) for figure in declared.figures]
+        others = [figure for figure in paper.figures if isinstance(figure, Elsewhere)]
+        all_verdicts = [verdict for one in judgements for verdict in one.verdicts]
+        summary.append(f"| [{declared.name}](#{declared.name}) | {len(judgements)} | {count(all_verdicts)} | {len(others)} |")
+        section = [f"## {declared.name}", f"{paper.title}."]
+        if paper.about:
+            section.append(paper.about)
+        by_name = {one.figure.name: one for one in judgements}
+        for figure in paper.figures:
+            section += _elsewhere(figure) if isinstance(figure, Elsewhere) else _figure(by_name[figure.name], declared.directory.name)
+        sections.append("\n\n".join(section))
+    return "\n\n".join([*parts, "\n".join(summary), *sections]) + "\n"
+
+
+def _figure(one: Judged, directory: str) -> list[str]:
+    figure = one.figure
+    source = f"{figure.source}: " if figure.source else ""
+    parts = [f"### {source}{figure.title}"]
+    if figure.note:
+        parts.append(figure.note)
+    if one.verdicts:
+        rows = ["| the paper | theirs | ours | bound | verdict |", "|---|--:|--:|---|---|"]
+        for verdict in one.verdicts:
+            claim = verdict.claim
+            state = verdict.state if verdict.state == "met" else f"**{verdict.state}**"
+            why = f": {verdict.why}" if verdict.why else ""
+            rows.append(f"| {claim.text} | {shown(claim.theirs, claim.unit)} | {shown(verdict.ours, claim.unit)} | {claim.bound.text} | {state}{why} |")
+        parts.append("\n".join(rows))
+    made = f"made by {', '.join(one.kept.builds)}" if one.kept.builds else "no results yet"
+    missing = f"; {one.kept.missing} of {len(figure.points)} points have no results yet" if one.kept.missing and one.kept.builds else ""
+    picture = f"; `repro/{directory}/results/{figure.name}.svg`" if any_picture(one) else ""
+    parts.append(f"`warpline reproduce {one.name}` ({made}{missing}{picture})")
+    return parts
+
+
+def any_picture(one: Judged) -> bool:
+    """Whether a picture of the results is kept."""
+    return bool(one.kept.results.cells) and any(type(picture).__name__ != "Table" for picture in one.figure.pictures)
+
+
+def _elsewhere(figure: Elsewhere) -> list[str]:
+    source = f"{figure.source}: " if figure.source else ""
+    return [f"### {source}{figure.title}", f"`{figure.how}`. Not judged here, because {figure.why}."]

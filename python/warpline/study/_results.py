@@ -1,0 +1,157 @@
+"""The results of an experiment, as claims and pictures read them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from warpline._errors import WarplineError
+from warpline._sweep import Scalar
+from warpline.study._seeds import half_width
+
+LINE = "line"
+"""The column that names the lines of measures which return a mapping."""
+
+
+class NoResultsError(WarplineError, LookupError):
+    """Nothing has been measured yet of what is asked for."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A line at a point: each measure's value for each seed.
+
+    Attributes:
+        where: The values of the axes, with the line under "line" if the measures have lines.
+        samples: The values by measure, in the order of the seeds; the mean alone, if that is all that is known.
+        widths: Half of the 95 % confidence interval of the mean, where the mean alone is known.
+    """
+
+    where: Mapping[str, Scalar]
+    samples: Mapping[str, Sequence[float]]
+    widths: Mapping[str, float] = field(default_factory=dict)
+
+    def mean(self, measure: str) -> float:
+        """The mean over the seeds."""
+        return statistics.fmean(self.samples[measure])
+
+    def half_width(self, measure: str) -> float:
+        """Half of the 95 % confidence interval of the mean over the seeds; nan of one seed."""
+        return self.widths[measure] if measure in self.widths else half_width(self.samples[measure])
+
+
+class Results:
+    """What was measured, a cell for each point and line.
+
+    `where` arguments choose cells: by a value (`flows=16`), a collection of values (`flows=[1, 2]`) or a function (`flows=lambda n: n >= 40`).
+    """
+
+    def __init__(self, cells: Iterable[Cell]) -> None:
+        self.cells = [cell for cell in cells if cell.samples]
+
+    @classmethod
+    def of(cls, rows: Iterable[Mapping[str, Scalar]], axes: Sequence[str], measures: Sequence[str]) -> Results:
+        """Gathers rows, which are in the order of their points and seeds."""
+        gathered: dict[tuple[Scalar, ...], dict[str, list[float]]] = {}
+        for row in rows:
+            samples = gathered.setdefault(tuple(row.get(axis) for axis in (*axes, LINE)), {})
+            for measure in measures:
+                value = row.get(measure)
+                if isinstance(value, (int, float)):
+                    samples.setdefault(measure, []).append(float(value))
+        cells = []
+        for values, samples in gathered.items():
+            where = {name: value for name, value in zip((*axes, LINE), values, strict=True) if name != LINE or value is not None}
+            cells.append(Cell(where, samples))
+        return cls(cells)
+
+    def where(self, **where: Any) -> Results:
+        """The cells that are chosen.
+
+        Raises:
+            NoResultsError: If there is none.
+        """
+        found = [cell for cell in self.cells if all(_fits(cell.where.get(name), wanted) for name, wanted in where.items())]
+        if not found:
+            raise NoResultsError("no results" + (f" for {', '.join(f'{name}={_told(value)}' for name, value in where.items())}" if where else ""))
+        return Results(found)
+
+    def means(self, measure: str, **where: Any) -> list[float]:
+        """The mean of each cell."""
+        return [cell.mean(measure) for cell in self.where(**where).cells if measure in cell.samples]
+
+    def mean(self, measure: str, **where: Any) -> float:
+        """The mean of the cells' means; of one cell, its mean over the seeds."""
+        return statistics.fmean(self._some(measure, where))
+
+    def min(self, measure: str, **where: Any) -> float:
+        """The smallest mean."""
+        return min(self._some(measure, where))
+
+    def max(self, measure: str, **where: Any) -> float:
+        """The largest mean."""
+        return max(self._some(measure, where))
+
+    def samples(self, measure: str, **where: Any) -> list[float]:
+        """The value of each cell and seed."""
+        return [value for cell in self.where(**where).cells for value in cell.samples.get(measure, ())]
+
+    def half_width(self, measure: str, **where: Any) -> float:
+        """Half of the 95 % confidence interval of the mean over the seeds of one cell; nan of one seed."""
+        cells = self.where(**where).cells
+        if len(cells) != 1:
+            raise ValueError(f"{len(cells)} cells: an interval is of one point and line")
+        return cells[0].half_width(measure)
+
+    def series(self, measure: str, x: str, **where: Any) -> list[tuple[Any, float, float]]:
+        """Value of the axis `x`, mean and half width (0 where unknown) of each cell, in the order of the points."""
+        found = [
+            (cell.where[x], cell.mean(measure), cell.half_width(measure))
+            for cell in self.where(**where).cells
+            if measure in cell.samples
+        ]
+        return [(at, mean, 0.0 if math.isnan(half) else half) for at, mean, half in found]
+
+    def values(self, axis: str) -> list[Scalar]:
+        """The values of an axis, in the order of the points."""
+        return list(dict.fromkeys(cell.where[axis] for cell in self.cells if axis in cell.where))
+
+    def rising(self, measure: str, x: str, **where: Any) -> float:
+        """By how much the mean at the largest `x` is above that at the smallest, as a ratio: above 1 where it rises."""
+        series = sorted((at, mean) for at, mean, _ in self.series(measure, x, **where))
+        if len(series) < 2:
+            raise NoResultsError(f"one value of {x}: it takes two to rise")
+        first, last = series[0][1], series[-1][1]
+        return last / first if first else math.inf if last else math.nan
+
+    def changed(self, change: Callable[[Cell, str, Sequence[float]], Sequence[float]]) -> Results:
+        """Results with other samples, to see whether a judgement notices."""
+        return Results(
+            replace(cell, samples={measure: change(cell, measure, values) for measure, values in cell.samples.items()})
+            for cell in self.cells
+        )
+
+    def shuffled(self) -> Results:
+        """Results whose cells have each other's samples, in the reverse order."""
+        return Results(replace(cell, samples=other.samples) for cell, other in zip(self.cells, self.cells[::-1], strict=True))
+
+    def _some(self, measure: str, where: Mapping[str, Any]) -> list[float]:
+        found = self.means(measure, **where)
+        if not found:
+            raise NoResultsError(f"no results of {measure}")
+        return found
+
+
+def _fits(value: Scalar, wanted: Any) -> bool:
+    if callable(wanted):
+        return bool(wanted(value))
+    if isinstance(wanted, Collection) and not isinstance(wanted, str):
+        return value in wanted
+    return bool(value == wanted)
+
+
+def _told(wanted: Any) -> str:
+    return "..." if callable(wanted) else repr(wanted)

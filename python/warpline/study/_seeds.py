@@ -1,0 +1,62 @@
+"""How many seeds a point gets, and intervals of means."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warpline._warpline import student_t_975
+
+
+def half_width(values: Sequence[float]) -> float:
+    """Half of the 95 % confidence interval of the mean (Student's t); nan for fewer than two values."""
+    if len(values) < 2:
+        return math.nan
+    return student_t_975(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+
+
+@dataclass(frozen=True)
+class Until:
+    """Seeds until the interval of a mean is narrow enough. `study.until` makes one."""
+
+    width: float
+    of: str
+    least: int
+    most: int
+
+    def wanted(self, lines: Sequence[Sequence[float]]) -> int:
+        """How many seeds a point needs, as far as one knows from those that it has: for each line, the values of the measure."""
+        count = min((len(values) for values in lines), default=0)
+        if count < self.least:
+            return self.least
+        wanted = count
+        for values in lines:
+            mean, half = statistics.fmean(values), half_width(values)
+            if half <= self.width * abs(mean):
+                continue
+            # The width falls with the root of the number; what a few seeds say of it is uncertain, so never more than twice as many.
+            needed = count * (half / (self.width * abs(mean))) ** 2 if mean else math.inf
+            wanted = max(wanted, count + 1, math.ceil(min(needed, 2 * count)))
+        return min(wanted, self.most)
+
+
+def until(width: float, *, of: str, least: int = 5, most: int = 30) -> Until:
+    """Seeds 1, 2 and so on, until half of the 95 % interval of the measure `of` is at most `width` of its mean, for each line of a point.
+
+    At least `least` seeds are run and at most `most`. With lines that differ by chance a lot, `most` decides; the results have the width reached.
+    """
+    if not 0 < width < 1:
+        raise ValueError(f"width={width}: a share of the mean between 0 and 1, such as 0.05")
+    if not 2 <= least <= most:
+        raise ValueError(f"least={least}, most={most}: at least 2 seeds, and no more than `most`")
+    return Until(width, of, least, most)
+
+
+Seeds = int | Until
+
+
+def first(seeds: Seeds) -> int:
+    """How many seeds every point gets to begin with."""
+    return seeds if isinstance(seeds, int) else seeds.least

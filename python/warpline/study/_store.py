@@ -1,0 +1,132 @@
+"""The results of a figure in a Parquet file beside its declaration.
+
+While a study runs, each run that ends is appended to a journal (a line of JSON) and flushed to the disk, so that a kill loses the runs under way and no
+others. The next study, or the end of this one, moves them to the Parquet file, which is written whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+from warpline._errors import RunError
+from warpline._sweep import Scalar, column
+from warpline._warpline import Table
+from warpline.study._declare import RESERVED
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks.
+    fcntl = None  # type: ignore[assignment]
+
+Row = Mapping[str, Scalar]
+"""A line of a run: the columns of `RESERVED`, the axes, and the measures."""
+
+
+def key(scenario: str, ran: str, measured: str, seed: int) -> str:
+    """The key of a run: a hash of its scenario, what ran it, what measured it, and its seed, as 16 hexadecimal digits."""
+    return hashlib.sha256("\n".join((scenario, ran, measured, str(seed))).encode()).hexdigest()[:16]
+
+
+class Store:
+    """The results of a figure. As a context it may be written, by one study at a time.
+
+    Raises:
+        RunError: If the file cannot be read, or another study writes it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._journal_path = path.with_suffix(".jsonl")
+        self._journal: TextIO | None = None
+        self._runs: dict[tuple[str, int], list[Row]] = {}
+        if path.exists():
+            table = Table.read(path)
+            columns = {name: table[name] for name in table.column_names}
+            self._take({name: values[number] for name, values in columns.items()} for number in range(len(table)))
+        self._take(self._read_journal())
+
+    def _take(self, rows: Iterable[Row]) -> None:
+        fresh: dict[tuple[str, int], list[Row]] = {}
+        for row in rows:
+            fresh.setdefault((str(row["scenario"]), int(row["seed"] or 0)), []).append(row)
+        self._runs |= fresh
+
+    def _read_journal(self) -> list[Row]:
+        try:
+            lines = self._journal_path.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return []
+        rows: list[Row] = []
+        for line in lines:
+            try:
+                rows += json.loads(line)
+            except ValueError:  # A kill cut the line off.
+                continue
+        return rows
+
+    def __len__(self) -> int:
+        """How many runs are kept."""
+        return len(self._runs)
+
+    def find(self, scenario: str, seed: int, measured: str, ran: str | None = None) -> list[Row]:
+        """The rows of a run that what is declared now has measured; of any build, or of the build `ran` only. None if it has not run."""
+        rows = self._runs.get((scenario, seed), [])
+        return rows if rows and rows[0]["measured"] == measured and ran in (None, rows[0]["ran"]) else []
+
+    def put(self, rows: Sequence[Row]) -> None:
+        """Keeps the rows of one run, in place of those of an earlier build. They are on the disk when this returns."""
+        assert self._journal is not None, "the store is open for reading only"
+        self._journal.write(json.dumps(list(rows)) + "\n")
+        self._journal.flush()
+        os.fsync(self._journal.fileno())
+        self._take(rows)
+
+    def others(self, declared: Iterable[tuple[str, int]]) -> int:
+        """How many runs are kept that are not declared any more."""
+        return len(self._runs.keys() - set(declared))
+
+    def builds(self, declared: Iterable[tuple[str, int]]) -> list[str]:
+        """What made the results of these runs."""
+        return sorted({str(self._runs[run][0]["ran"]) for run in declared if run in self._runs})
+
+    def __enter__(self) -> Store:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._journal = self._journal_path.open("a", encoding="utf-8")
+        if fcntl is not None:
+            try:
+                fcntl.flock(self._journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self._journal.close()
+                self._journal = None
+                raise RunError(f"another study is running that writes {self.path}; wait for it, or stop it") from None
+        # A line that a kill cut off must not take the next one with it.
+        if self._journal.tell() > 0:
+            self._journal.write("\n")
+        self._take(self._read_journal())
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        assert self._journal is not None
+        self._write()
+        self._journal_path.unlink()
+        self._journal.close()
+        self._journal = None
+
+    def _write(self) -> None:
+        """Writes the Parquet file, in an order that does not depend on which run ended first."""
+        rows: list[Row] = [row for run in sorted(self._runs, key=lambda run: self._place(run)) for row in self._runs[run]]
+        if not rows:
+            return
+        names = dict.fromkeys(name for row in rows for name in row)
+        Table.from_columns({name: column([row.get(name) for row in rows]) for name in names}).write(self.path)
+
+    def _place(self, run: tuple[str, int]) -> tuple[Any, ...]:
+        row = self._runs[run][0]
+        axes = [(isinstance(value, str), value) for name, value in row.items() if name not in RESERVED and isinstance(value, (str, int, float))]
+        return (axes, run)

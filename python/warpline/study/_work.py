@@ -1,0 +1,136 @@
+"""A study from beginning to end: run what is missing, judge, draw, and write it down."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from warpline._errors import MissingDependencyError
+from warpline._frames import require
+from warpline._pool import ExecutorLike, Workers, cloud_dumps, cores
+from warpline._progress import wanted
+from warpline.study._declare import Figure
+from warpline.study._pictures import markdown, svg, write_whole
+from warpline.study._progress import Counts, Progress
+from warpline.study._registry import Declared, StudyError, find
+from warpline.study._report import Judged, judged
+from warpline.study._runner import Failure
+
+PATIENCE_S = 10
+"""How long a scheduler has to answer, in seconds."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came out of a figure: the judgement, the runs that failed, and the files written."""
+
+    judged: Judged
+    failures: Sequence[Failure]
+    files: Sequence[Path]
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing failed, and results and declaration agree."""
+        return not self.failures and self.judged.good
+
+
+def run(
+    *names: str,
+    quick: bool = False,
+    force: bool = False,
+    keep: bool = False,
+    jobs: int | None = None,
+    executor: ExecutorLike | None = None,
+    page: Path | None = None,
+    repro: Path | None = None,
+    said: Callable[[Done], object] = lambda _: None,
+) -> list[Done]:
+    """Runs and judges figures. Results stay beside the declarations, so that what is there is not run again.
+
+    Args:
+        names: PAPER/FIGURE, PAPER, FILE.py or FILE.py:FIGURE.
+        quick: Whether to run the quick form, whose results are apart from those of the full one.
+        force: Whether to run what is there already, too.
+        keep: Whether results of other builds of Warpline count as there.
+        jobs: How many processes to use; by default one per CPU.
+        executor: Runs the runs in place of processes: of concurrent.futures, or dask's `client.get_executor()`. It is not shut down.
+        page: A page to write that shows the progress and refreshes itself.
+        repro: The directory with the papers, if it is not found.
+        said: Called with what came out of each figure, as soon as it is known.
+
+    Raises:
+        StudyError: If a name is unknown or a declaration cannot be read.
+        ScenarioError: If a scenario has errors.
+        RunError: If results cannot be read or written.
+        MissingDependencyError: If cloudpickle is not installed.
+    """
+    chosen = [(declared, figure) for declared, figures in find(names, repro) for figure in figures]
+    counts = [Counts(f"{declared.name}/{figure.name}") for declared, figure in chosen]
+    progress = Progress(counts, sys.stderr if wanted() else None, page)
+    done = []
+    try:
+        with _executor(executor, jobs) as workers:
+            for (declared, figure), count in zip(chosen, counts, strict=True):
+                with _executor(None, 1) if figure.alone and executor is None else contextlib.nullcontext(workers) as mine:
+                    one = _one(declared, figure, mine, count, quick=quick, force=force, keep=keep)
+                count.verdict = f"{len(one.failures)} runs failed" if one.failures else one.judged.short
+                progress.erase()
+                said(one)
+                done.append(one)
+    finally:
+        progress.close()
+    return done
+
+
+def _one(declared: Declared, figure: Figure, executor: ExecutorLike, counts: Counts, *, quick: bool, force: bool, keep: bool) -> Done:
+    dumps = cloud_dumps(declared.module)
+    if dumps is None:
+        raise MissingDependencyError(
+            "a study needs cloudpickle, which is not installed; install it with: pip install 'warpline[study]'"
+        )
+    study = declared.study(figure, quick=quick)
+    failures = study.run(executor, dumps, force=force, keep=keep, counts=counts)
+    one = judged(counts.name, study)
+    files = []
+    if one.kept.results.cells:
+        drawn = study.store.with_suffix(".md"), f"# {study.figure.title}\n\n{markdown(study.figure, one.kept.results)}".encode()
+        files.append(drawn)
+        with contextlib.suppress(MissingDependencyError):
+            picture = svg(study.figure, one.kept.results)
+            if picture is not None:
+                files.append((study.store.with_suffix(".svg"), picture))
+    for path, data in files:
+        write_whole(path, data)
+    return Done(one, failures, [study.store, *(path for path, _ in files)])
+
+
+@contextlib.contextmanager
+def _executor(given: ExecutorLike | None, jobs: int | None) -> Iterator[ExecutorLike]:
+    if given is not None:
+        yield given
+        return
+    with Workers(jobs or cores(), hidden=True) as workers:
+        yield workers
+
+
+@contextlib.contextmanager
+def dask(address: str) -> Iterator[ExecutorLike]:
+    """The workers of a Dask cluster as an executor. A run whose worker dies is made again by another.
+
+    Raises:
+        StudyError: If the scheduler cannot be reached.
+        MissingDependencyError: If dask is not installed.
+    """
+    distributed: Any = require("distributed", "dask", "a Dask cluster")
+    try:
+        client = distributed.Client(address, timeout=PATIENCE_S)
+    except (OSError, ValueError) as error:
+        raise StudyError(f"no Dask scheduler at {address}: {error}") from error
+    try:
+        yield client.get_executor()
+    finally:
+        client.close()

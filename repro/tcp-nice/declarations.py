@@ -1,0 +1,449 @@
+"""The paper's simulations, figures 2 to 5 and 11 to 16, with what its text says of them, and questions that it leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import warpline
+from warpline import study
+from warpline.study import Claim, Elsewhere, Figure, Results
+
+from .theory import THEORY
+
+PAPERS_FORM = {"kind": "nice", "variant": "paper"}
+QUEUE, CC = "topology.bottleneck.queue.kind", "flow.background.cc"
+
+BACKGROUNDS: Mapping[str, Mapping[str, Any]] = {
+    "priority": {QUEUE: "priority", CC: "reno"},
+    "nice": {CC: "nice"},
+    "nice (paper)": {CC: PAPERS_FORM},
+    "nice W>=1": {CC: {"kind": "nice", "floor": 1.0}},
+    "vegas(1,3)": {CC: {"kind": "vegas", "alpha": 1.0, "beta": 3.0}},
+    "vegas(0,0)": {CC: {"kind": "vegas", "alpha": 0.0, "beta": 0.0}},
+    "reno": {CC: "reno"},
+    "ledbat": {CC: "ledbat"},
+    "ledbat++": {CC: "ledbat++"},
+    "lp": {CC: "lp"},
+    "lp (linux)": {CC: {"kind": "lp", "variant": "linux"}},
+    **{f"reno, window {window}": {CC: "reno", "flow.background.max_window": f"{window}p"} for window in (1, 2, 4, 16)},
+}
+"""Kinds of background flows: settings by their paths."""
+
+MAIN = ["priority", "nice", "nice (paper)", "vegas(1,3)", "vegas(0,0)", "reno", "ledbat", "ledbat++", "lp"]
+LIMITED = [name for name in BACKGROUNDS if name.startswith("reno, window")]
+
+DEMAND = {"web.toml": {"demand_mbps": 2.97}, "onoff.toml": {"demand_mbps": 2.97}}
+QUICK_DEMAND = {"web.toml": {"demand_mbps": 2.14}, "onoff.toml": {"demand_mbps": 2.87}}
+"""The mean rate of the foreground on the wire when nothing limits it, over the seeds. The figures "demand" measure it."""
+
+
+def barbell(file: str) -> study.File:
+    """The paper's network at a point: S is the spare capacity as a share of the mean demand."""
+
+    def changes(at: study.Point) -> dict[str, Any]:
+        more = dict(BACKGROUNDS[at.get("background", "nice")])
+        if "threshold" in at and at["background"] != "priority":
+            more[CC] = {**(PAPERS_FORM if "paper" in at["background"] else {"kind": "nice"}), "threshold": at["threshold"]}
+        if "fraction" in at and at["background"] != "priority":
+            more[CC] = {"kind": "nice", "fraction": at["fraction"]}
+        return {
+            "duration": f"{at['seconds']}s",
+            "topology.bottleneck.rate": f"{rate_mbps(at):.4f}Mbit/s",
+            "flow.background.count": at["flows"],
+            **(CONDITIONS[at["condition"]](at) if "condition" in at else {}),
+            **more,
+        }
+
+    return study.file(file, changes)
+
+
+def rate_mbps(at: study.Point) -> float:
+    """The rate of the bottleneck."""
+    return at["demand_mbps"] * (1 + at["spare"])
+
+
+def measured(run: warpline.Run, at: study.Point) -> dict[str, float]:
+    """Mean latency of foreground packets, from first transmission to acknowledgement (UDP: one way), and what the background gets."""
+    groups = {group["group"]: group for group in run.summary["groups"]}
+    behind = groups["background"]
+    spare = at["demand_mbps"] * at["spare"] * 1e6
+    return {"latency_ms": groups["demand"]["latency_mean_ms"], "background_mbps": behind["goodput_bps"] / 1e6, "share": behind["throughput_bps"] / spare}
+
+
+def slower(background: str, **where: Any) -> Callable[[Results], float]:
+    """The latency beside these flows, over that behind router priority. Of several points, the largest."""
+
+    def ratio(results: Results) -> float:
+        theirs, ideal = (results.means("latency_ms", background=name, **where) for name in (background, "priority"))
+        return max(one / best for one, best in zip(theirs, ideal, strict=True))
+
+    return ratio
+
+
+def share(background: str, **where: Any) -> Callable[[Results], float]:
+    """The share of the spare capacity that these flows get."""
+    return lambda results: results.mean("share", background=background, **where)
+
+
+def order(first: str, second: str, **where: Any) -> Callable[[Results], float]:
+    """The latency beside the second kind over that beside the first. Of several points, the smallest."""
+
+    def ratio(results: Results) -> float:
+        one, two = (results.means("latency_ms", background=name, **where) for name in (first, second))
+        return min(b / a for a, b in zip(one, two, strict=True))
+
+    return ratio
+
+
+LABELS = {
+    "latency_ms": "Foreground latency (ms)",
+    "background_mbps": "Background goodput (Mbit/s)",
+    "share": "Share of the spare capacity",
+    "spare": "S",
+    "flows": "Background flows",
+}
+
+
+def figure(name: str, file: str, x: str, points: list[study.Point], quick: list[study.Point], settings: Mapping[str, Any], **more: Any) -> Figure:
+    """A figure of the paper's kind: latency and goodput over an axis, a line for each kind of background."""
+    log = "xy" if x in ("flows", "spare") else "y"
+    return Figure(
+        name=name,
+        scenario=barbell(file),
+        points=points,
+        measures=measured,
+        seeds=3,
+        settings={"seconds": 900, **DEMAND[file], **settings},
+        labels=LABELS,
+        picture=[study.lines(x=x, y="latency_ms", by="background", log=log), study.lines(x=x, y="background_mbps", by="background", log=log.replace("y", ""))],
+        quick=study.quick(points=quick, seeds=1, seconds=120, **QUICK_DEMAND[file]),
+        **more,
+    )
+
+
+def demand(file: str, title: str) -> Figure:
+    """The mean demand, on which the rates of all other figures rest."""
+    alone = {"topology.bottleneck.rate": "100Mbit/s", "flow.background.stop": "5.1s", "flow.background.count": 1}
+    declared = DEMAND[file]["demand_mbps"]
+    return Figure(
+        name=f"demand-{file.removesuffix('.toml')}",
+        title=title,
+        scenario=study.file(file, lambda at: {"duration": f"{at['seconds']}s", **alone}),
+        points=study.grid(rate_mbps=[100]),
+        settings={"seconds": 900},
+        seeds=3,
+        measures={"demand_mbps": lambda run: study.column(run, "group.demand.throughput_bps") / 1e6},
+        picture=study.table(),
+        claims=[
+            Claim(
+                text="the mean demand that the figures reckon with",
+                ours=lambda results: results.mean("demand_mbps"),
+                theirs=declared,
+                bound=study.within(0.01),
+                unit="Mbit/s",
+                quick=False,
+            )
+        ],
+        quick=study.quick(seconds=120),
+    )
+
+
+SPARES, FEW_SPARES = [0.1, 0.2, 0.5, 1, 2, 5], [0.5, 1]
+COUNTS, FEW_COUNTS = [1, 2, 4, 8, 16, 32, 64, 100], [1, 16]
+THRESHOLDS, FEW_THRESHOLDS = [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0], [0.1, 0.9]
+THRESHOLD_LINES = ["priority", "nice", "nice (paper)"]
+
+FIG2 = figure(
+    "fig2",
+    "web.toml",
+    "spare",
+    study.grid(background=MAIN, spare=SPARES),
+    study.grid(background=MAIN, spare=FEW_SPARES),
+    {"flows": 8},
+    source="Figure 2",
+    title="Spare capacity and latency, 8 background flows",
+    claims=[
+        Claim(text="Nice is hardly distinguishable from router priority: latency at S = 1", ours=slower("nice", spare=1), theirs=1, bound=study.between(0, 1.1)),
+        Claim(
+            text="in some cases Reno increases the latency by two orders of magnitude: the most over all S",
+            ours=slower("reno"),
+            theirs=100,
+            bound=study.at_least(),
+            differs="our web clients wait for their answers and so slow down with the network, while a replayed log sends on",
+            quick=False,
+        ),
+        Claim(text="all others slow the foreground more than Nice does: Reno to Nice, the least over all S", ours=order("nice", "reno"), theirs=1, bound=study.at_least()),
+        Claim(text="the same for Vegas(1,3)", ours=order("nice", "vegas(1,3)"), theirs=1, bound=study.at_least()),
+    ],
+)
+
+FIG3 = figure(
+    "fig3",
+    "web.toml",
+    "flows",
+    study.grid(background=[*MAIN, "nice W>=1"], flows=COUNTS),
+    study.grid(background=[*MAIN, "nice W>=1"], flows=FEW_COUNTS),
+    {"spare": 1},
+    source="Figures 3 and 4",
+    title="Number of background flows, latency and background goodput, S = 1",
+    claims=[
+        Claim(text="16 flows slow the mean demand packet by less than 5 %", ours=slower("nice", flows=16), theirs=1.05, bound=study.at_most(), quick=False),
+        Claim(text="and take over 70 % of the spare capacity", ours=share("nice", flows=16), theirs=0.7, bound=study.at_least(), quick=False),
+        Claim(text="100 flows are hardly distinguishable from router priority: latency", ours=slower("nice", flows=100), theirs=1, bound=study.between(0, 1.1), quick=False),
+        Claim(
+            text="a single flow gets about half of what router priority gets",
+            ours=lambda results: results.mean("share", background="nice", flows=1) / results.mean("share", background="priority", flows=1),
+            theirs=0.5,
+            bound=study.within(0.2),
+        ),
+        Claim(
+            text="the background stays below router priority: its share over that of priority, the largest",
+            ours=lambda results: max(
+                one / best for one, best in zip(results.means("share", background="nice"), results.means("share", background="priority"), strict=True)
+            ),
+            theirs=1,
+            bound=study.at_most(),
+        ),
+        Claim(
+            text="Reno shoots beyond router priority even for a few flows: its share over that of priority with 16",
+            ours=lambda results: results.mean("share", background="reno", flows=16) / results.mean("share", background="priority", flows=16),
+            theirs=1,
+            bound=study.at_least(),
+        ),
+        Claim(text="windows of at least 1 double the latency with 64 flows", ours=slower("nice W>=1", flows=64), theirs=2, bound=study.within(0.3), quick=False),
+    ],
+)
+
+FIG5 = figure(
+    "fig5",
+    "web.toml",
+    "threshold",
+    study.grid(background=THRESHOLD_LINES, threshold=THRESHOLDS),
+    study.grid(background=THRESHOLD_LINES, threshold=FEW_THRESHOLDS),
+    {"spare": 1, "flows": 16},
+    source="Figure 5",
+    title="Threshold and latency, 16 background flows, S = 1",
+    claims=[
+        Claim(
+            text="a large range of thresholds gives low interference: latency with the paper's form, the most from 0.1 to 0.5",
+            ours=slower("nice (paper)", threshold=lambda value: 0.1 <= value <= 0.5),
+            theirs=1,
+            bound=study.between(0, 1.2),
+        ),
+        Claim(
+            text="the same with today's form, from 0.1 to 0.9",
+            ours=slower("nice", threshold=lambda value: 0.1 <= value <= 0.9),
+            theirs=1,
+            bound=study.between(0, 1.2),
+        ),
+        Claim(
+            text="interference grows with the threshold: latency of the paper's form at the largest over the smallest",
+            ours=lambda results: results.rising("latency_ms", "threshold", background="nice (paper)"),
+            theirs=1.1,
+            bound=study.at_least(),
+        ),
+    ],
+)
+
+FRACTION = figure(
+    "fraction",
+    "web.toml",
+    "fraction",
+    study.grid(background=["priority", "nice"], fraction=[0.1, 0.3, 0.5, 0.7, 0.9]),
+    study.grid(background=["priority", "nice"], fraction=[0.1, 0.9]),
+    {"spare": 1, "flows": 16},
+    source="Section 4.2, experiment 3",
+    title="Trigger fraction and latency, 16 background flows, S = 1",
+    claims=[
+        Claim(
+            text="no change in latency as the fraction varies from 0.1 to 0.9: the largest latency over the smallest",
+            ours=lambda results: results.max("latency_ms", background="nice") / results.min("latency_ms", background="nice"),
+            theirs=1,
+            bound=study.within(0.05),
+        )
+    ],
+)
+
+FIG11 = figure(
+    "fig11",
+    "web.toml",
+    "spare",
+    study.grid(background=["priority", "nice", *LIMITED], spare=SPARES),
+    study.grid(background=["priority", "nice", *LIMITED], spare=FEW_SPARES),
+    {"flows": 8},
+    source="Figure 11",
+    title="Rate-limited Reno: spare capacity and latency, 8 background flows",
+    claims=[
+        Claim(
+            text="even flows limited to a window of 1 interfere more than Nice: their latency to that of Nice at S = 1",
+            ours=order("nice", "reno, window 1", spare=1),
+            theirs=1,
+            bound=study.at_least(),
+        ),
+        Claim(
+            text="those with higher rates perform much worse: window 16 to Nice, the least over all S",
+            ours=order("nice", "reno, window 16"),
+            theirs=1.2,
+            bound=study.at_least(),
+        ),
+    ],
+)
+
+FIG12 = figure(
+    "fig12",
+    "web.toml",
+    "flows",
+    study.grid(background=["priority", "nice", *LIMITED], flows=COUNTS),
+    study.grid(background=["priority", "nice", *LIMITED], flows=FEW_COUNTS),
+    {"spare": 1},
+    source="Figures 12 and 13",
+    title="Rate-limited Reno: number of background flows, latency and background goodput, S = 1",
+    claims=[
+        Claim(
+            text="64 flows with a window of 1 increase the latency, and Nice does not: the ratio",
+            ours=order("nice", "reno, window 1", flows=64),
+            theirs=1.2,
+            bound=study.at_least(),
+            quick=False,
+        ),
+        Claim(
+            text="a single Nice flow gets about 10 times as much as one with a window of 1",
+            ours=lambda results: results.mean("background_mbps", background="nice", flows=1) / results.mean("background_mbps", background="reno, window 1", flows=1),
+            theirs=10,
+            bound=study.within(0.5),
+        ),
+        Claim(
+            text="Nice gets 60 to 80 % of the spare capacity: with 16 flows",
+            ours=share("nice", flows=16),
+            theirs=0.7,
+            bound=study.between(0.6, 0.8),
+            quick=False,
+        ),
+    ],
+)
+
+FIG14 = figure(
+    "fig14",
+    "onoff.toml",
+    "spare",
+    study.grid(background=MAIN, spare=SPARES),
+    study.grid(background=MAIN, spare=FEW_SPARES),
+    {"flows": 8},
+    source="Figure 14",
+    title="On/off UDP in front: spare capacity and latency, 8 background flows",
+    claims=[
+        Claim(text="Nice causes less latency than Reno: Reno to Nice, the least over all S", ours=order("nice", "reno"), theirs=1, bound=study.at_least()),
+        Claim(text="and than Vegas(1,3)", ours=order("nice", "vegas(1,3)"), theirs=1, bound=study.at_least()),
+        Claim(text="but it is not as near to router priority as before: latency at S = 1", ours=slower("nice", spare=1), theirs=1.1, bound=study.at_least()),
+    ],
+)
+
+FIG15 = figure(
+    "fig15",
+    "onoff.toml",
+    "flows",
+    study.grid(background=[*MAIN, "nice W>=1"], flows=COUNTS),
+    study.grid(background=[*MAIN, "nice W>=1"], flows=FEW_COUNTS),
+    {"spare": 2},
+    source="Figures 15 and 16",
+    title="On/off UDP in front: number of background flows, latency and background goodput, S = 2",
+    claims=[
+        Claim(text="Nice outperforms Reno: latency of Reno to that of Nice, the least", ours=order("nice", "reno"), theirs=1, bound=study.at_least()),
+        Claim(
+            text="it degrades gracefully, by windows below 1: latency with W >= 1 to Nice's, with 64 flows",
+            ours=order("nice", "nice W>=1", flows=64),
+            theirs=1.1,
+            bound=study.at_least(),
+            quick=False,
+        ),
+        Claim(
+            text="a single flow gets about 70 % of what router priority gets",
+            ours=lambda results: results.mean("share", background="nice", flows=1) / results.mean("share", background="priority", flows=1),
+            theirs=0.7,
+            bound=study.within(0.2),
+        ),
+    ],
+)
+
+CONDITIONS: Mapping[str, Callable[[study.Point], Mapping[str, Any]]] = {
+    "as in the paper": lambda at: {},
+    "all start at once": lambda at: {"flow.background.start": "0s..0.1s"},
+    "latecomers": lambda at: {"flow.background.start": "0s..60s"},
+    "CUBIC in front": lambda at: {"flow.demand.cc": "cubic"},
+    "today's TCP": lambda at: {"tcp.preset": "modern", "flow.demand.cc": "cubic"},
+    "CoDel": lambda at: {QUEUE: "codel"},
+    # After a tenth of the measured time the path becomes half as long again; after half of it, it is as before.
+    "a longer route meanwhile": lambda at: {
+        "topology.bottleneck.delays": [{"at": f"{at['seconds'] / 10}s", "delay": "98ms"}, {"at": f"{at['seconds'] / 2}s", "delay": "48ms"}]
+    },
+}
+
+CONDITION_LINES = ["priority", "nice", "nice (paper)", "ledbat", "ledbat++", "lp", "lp (linux)", "reno"]
+
+CONDITIONS_FIGURE = figure(
+    "conditions",
+    "web.toml",
+    "condition",
+    study.grid(background=CONDITION_LINES, condition=list(CONDITIONS)),
+    study.grid(background=["priority", "nice", "reno"], condition=list(CONDITIONS)[:2]),
+    {"spare": 1, "flows": 16},
+    source="Not in the paper",
+    title="Other conditions: 16 background flows, S = 1",
+    claims=[
+        Claim(
+            text="Nice stays near router priority in each condition but CoDel: latency, the most",
+            ours=slower("nice", condition=lambda name: name != "CoDel"),
+            theirs=1,
+            bound=study.between(0, 1.15),
+        ),
+        Claim(text="and below LEDBAT++ in each", ours=order("nice", "ledbat++"), theirs=1, bound=study.at_least(), quick=False),
+    ],
+)
+
+PAPER = study.Paper(
+    title='A. Venkataramani, R. Kokku, M. Dahlin, "TCP Nice: A Mechanism for Background Transfers", OSDI 2002',
+    about="The paper's foreground is the log of a proxy, which is not public. In its place, `web.toml` generates web sessions with about 12 open connections when nothing limits them.",
+    figures=[
+        THEORY,
+        demand("web.toml", "The mean demand of the web sessions"),
+        FIG2,
+        FIG3,
+        FIG5,
+        FRACTION,
+        Elsewhere(
+            name="fig6",
+            source="Figure 6",
+            title="Nice over four real paths",
+            how="sudo python3 repro/tcp-nice/kernel.py target/release/warpline",
+            why="it measures this machine's kernel under the real clock",
+        ),
+        Elsewhere(
+            name="fig7",
+            source="Figure 7",
+            title="Hours of the day",
+            how="python3 repro/tcp-nice/hours.py target/release/warpline",
+            why="it has not been made a declaration yet",
+        ),
+        Elsewhere(
+            name="fig8",
+            source="Figures 8 and 9",
+            title="Prefetching",
+            how="sudo python3 repro/tcp-nice/prefetch.py target/release/warpline",
+            why="it runs real clients and servers under the real clock",
+        ),
+        Elsewhere(
+            name="fig10",
+            source="Figure 10",
+            title="Replication",
+            how="sudo python3 repro/tcp-nice/replicate.py target/release/warpline",
+            why="it runs real servers and receivers under the real clock",
+        ),
+        FIG11,
+        FIG12,
+        demand("onoff.toml", "The mean demand of the on/off sources"),
+        FIG14,
+        FIG15,
+        CONDITIONS_FIGURE,
+    ],
+)
