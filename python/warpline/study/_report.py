@@ -76,7 +76,7 @@ def text(one: Judged) -> str:
     for verdict in one.verdicts:
         claim = verdict.claim
         lines.append(f"  {verdict.state:>10}  {claim.text}: ours {shown(verdict.ours, claim.unit)}, theirs {shown(claim.theirs, claim.unit)} ({claim.bound.text})")
-        if verdict.why:
+        if verdict.why and one.kept.results.cells:
             lines.append(f"              {verdict.why}")
     if one.kept.missing:
         lines.append(f"  {one.kept.missing} of {len(one.figure.points)} points have no results")
@@ -124,7 +124,7 @@ def _figure(one: Judged, directory: str) -> list[str]:
         for verdict in one.verdicts:
             claim = verdict.claim
             state = verdict.state if verdict.state == "met" else f"**{verdict.state}**"
-            why = f": {verdict.why}" if verdict.why else ""
+            why = f": {verdict.why}" if verdict.why and one.kept.results.cells else ""
             rows.append(f"| {claim.text} | {shown(claim.theirs, claim.unit)} | {shown(verdict.ours, claim.unit)} | {claim.bound.text} | {state}{why} |")
         parts.append("\n".join(rows))
     made = f"made by {', '.join(one.kept.builds)}" if one.kept.builds else "no results yet"
