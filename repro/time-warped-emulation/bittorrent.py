@@ -11,8 +11,8 @@ import json
 import math
 import os
 import socket
-import statistics
 import stat
+import statistics
 import sys
 import urllib.parse
 from pathlib import Path

@@ -28,7 +28,7 @@ def measure(study: Study, name: str, rate: int, tdf: float, who: int, share: flo
     flows = 10 if study.short else 50
     shares = (share, None) if who == 0 else (None, share)
     row = study.flows(name, Network(rate, [(flows, 80)], *span, shares=shares), tdf)
-    own = row["cpu"]["sd"[who] + "-0"]
+    own = row["cpu"][("left-0", "right-0")[who]]
     return {
         "rate_mbit": rate, "tdf": tdf, "share": own["share"], "used": own.get("used"), "period_ms": own["period_ms"], "held_back": own["throttled"],
         "flow_mbit": row["mean"][0], "flow_stdev_mbit": row["stdev"][0], "of_link": row["sum"] / rate, "kept_pace": row["kept_pace"],
@@ -37,7 +37,7 @@ def measure(study: Study, name: str, rate: int, tdf: float, who: int, share: flo
 
 def show(row: dict, wrong: str = "") -> None:
     used = f"{row['used']:.1%}" if row["used"] is not None else "an unknown part"
-    print(f"  {row['rate_mbit']:5} Mbit/s, TDF {row['tdf']:2} with {row['share']:.2%} of a core: {row['flow_mbit']:8.3f} Mbit/s per flow, {row['of_link']:.1%} of the "
+    print(f"  {row['rate_mbit']:5} Mbit/s, TDF {row['tdf']:3g} with {row['share']:.2%} of a core: {row['flow_mbit']:8.3f} Mbit/s per flow, {row['of_link']:.1%} of the "
           f"link; used {used}, held back in {row['held_back']:.0%} of the periods{'' if row['kept_pace'] else '  (did not keep pace)'}{wrong}", flush=True)  # fmt: skip
 
 
@@ -50,18 +50,20 @@ def saturated(study: Study, name: str, rate: int, who: int, span: tuple[float, f
 
 
 def scaled(study: Study, name: str, who: int) -> object:
-    """Three lines over the bottleneck: a whole core at a factor of 10; a share at a factor of 1; and a tenth of that share at a factor of 10."""
+    """Lines over the bottleneck: a whole core at a factor of 10, and the same perceived CPU at each factor, by default 1 and 10."""
+    factors = study.factors or [DILATED, 1]
     rates = study.bottlenecks([50, 400], [50, 100, 200, 400, 800])
     span = study.span(*((3.0, 1.0) if study.short else (10.0, 3.0)))
     whole = {rate: saturated(study, name, rate, who, span) for rate in reversed(rates)}
-    share = max(0.001, round(PART * whole[rates[-1]][1], 4))
-    print(f"  {rates[-1]} Mbit/s take {whole[rates[-1]][1]:.2%} of a core at TDF {DILATED}; the shares are {share:.2%} there and {10 * share:.1%} at TDF 1")
+    share = max(0.001 * max(factors) / DILATED, round(PART * whole[rates[-1]][1], 4))
+    print(f"  {rates[-1]} Mbit/s take {whole[rates[-1]][1]:.2%} of a core at TDF {DILATED}; the shares are "
+          + ", ".join(f"{min(1, share * DILATED / tdf):.2%} at TDF {tdf:g}" for tdf in factors), flush=True)
     found: list[dict] = []
     curves: dict[str, tuple] = {}
     for rate in rates:
         full, used = whole[rate]
-        rows = [full] + [measure(study, f"{name}-{rate}-{tdf}", rate, tdf, who, share * DILATED / tdf, span) for tdf in (DILATED, 1)]
-        for row, line in zip(rows, ("whole core", f"TDF {DILATED}", "TDF 1")):
+        rows = [full] + [measure(study, f"{name}-{rate}-{tdf:g}", rate, tdf, who, min(1, share * DILATED / tdf), span) for tdf in factors]
+        for row, line in zip(rows, ["whole core", *(f"TDF {tdf:g}" for tdf in factors)]):
             part = f"{name}, {rate} Mbit/s, {line}"
             wrong = ""
             if line == "whole core":
@@ -76,9 +78,10 @@ def scaled(study: Study, name: str, who: int) -> object:
             xs, ys = curves.setdefault(line, ([], []))
             xs.append(rate)
             ys.append(row["flow_mbit"])
-        off = rows[2]["of_link"] / rows[1]["of_link"] - 1
-        study.check(abs(off) <= CLOSE, f"{name}, {rate} Mbit/s: TDF 1 carries {off:+.1%} of what TDF {DILATED} carries with the same perceived CPU",
-                    rows[1]["kept_pace"] and rows[2]["kept_pace"])  # fmt: skip
+        for other in rows[2:]:
+            off = other["of_link"] / rows[1]["of_link"] - 1
+            study.check(abs(off) <= CLOSE, f"{name}, {rate} Mbit/s: TDF {other['tdf']:g} carries {off:+.1%} of what TDF {rows[1]['tdf']:g} carries with the same perceived CPU",
+                        rows[1]["kept_pace"] and other["kept_pace"])  # fmt: skip
     study.plot(name, "bottleneck in Mbit/s", "Mbit/s per flow", curves)
     return found
 

@@ -233,7 +233,10 @@ mod tests {
         let tdf = |factor| Tdf::new(factor).unwrap();
         let clocks = Clocks::new(tdf(10.0), tdf(4.0));
         // In ten seconds of the machine, one second of the run passes and two and a half of the host.
-        assert_eq!((clocks.to_own(1_000_000_000), clocks.to_run(2_500_000_000)), (2_500_000_000, 1_000_000_000));
+        assert_eq!(
+            (clocks.to_own(1_000_000_000), clocks.to_run(2_500_000_000)),
+            (2_500_000_000, 1_000_000_000)
+        );
         assert_eq!(clocks.own_tdf(tdf(10.0)), tdf(4.0));
         let mut pace = Pace::new(500, tdf(10.0));
         let own = clocks.pace(&pace);

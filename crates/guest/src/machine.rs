@@ -128,8 +128,7 @@ impl MachineConfig {
     /// If something is invalid.
     pub fn check(&self) -> Result<(), GuestError> {
         let refuse = |problem: String| Err(GuestError::Config { name: self.name.clone(), problem });
-        if let Some(CpuLimit { share, .. }) =
-            self.cpu.filter(|cpu| !(LEAST_SHARE..=1.0).contains(&cpu.share))
+        if let Some(CpuLimit { share, .. }) = self.cpu.filter(|cpu| !(LEAST_SHARE..=1.0).contains(&cpu.share))
         {
             return refuse(format!("{share} is not a share of a core; it must be {LEAST_SHARE} to 1"));
         }

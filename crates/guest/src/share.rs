@@ -299,7 +299,10 @@ mod tests {
             ]
         );
         assert!(places("cpu", "", cgroup).is_empty());
-        let counted: Vec<_> = places("cpuacct", mounts, cgroup).into_iter().filter(|(_, version)| *version == Version::One).collect();
+        let counted: Vec<_> = places("cpuacct", mounts, cgroup)
+            .into_iter()
+            .filter(|(_, version)| *version == Version::One)
+            .collect();
         assert_eq!(counted, [(PathBuf::from("/sys/fs/cgroup/cpu/a/b"), Version::One)]);
     }
 

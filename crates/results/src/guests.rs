@@ -106,7 +106,8 @@ impl GuestSummary {
         );
         let own = self.machines.iter().filter_map(|machine| {
             let tdf = machine.tdf.map(|tdf| format!("TDF {tdf}"));
-            let parts: Vec<String> = tdf.into_iter().chain(machine.cpu.as_ref().map(GuestCpu::words)).collect();
+            let parts: Vec<String> =
+                tdf.into_iter().chain(machine.cpu.as_ref().map(GuestCpu::words)).collect();
             (!parts.is_empty()).then(|| format!("  {}: {}\n", machine.machine, parts.join("; ")))
         });
         line + &own.collect::<String>() + &render_programs(&self.programs, width)

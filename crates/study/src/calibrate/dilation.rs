@@ -101,7 +101,9 @@ mod guests {
 
     fn config(program: &Path, tdf: f64, quick: bool) -> DilateConfig {
         let (pings, readings) = if quick { (20, 100) } else { (100, 500) };
-        let line = format!("\"$0\" load echo $WARPLINE_PEER {pings} 0 64 && echo && \"$0\" load clock {readings} {GAP_US}");
+        let line = format!(
+            "\"$0\" load echo $WARPLINE_PEER {pings} 0 64 && echo && \"$0\" load clock {readings} {GAP_US}"
+        );
         let emulator = EmulatorConfig { mtu: 1500, ..EmulatorConfig::default() };
         DilateConfig {
             link: CrossingConfig { up: link(), down: link(), seed: 1, emulator },
@@ -113,7 +115,11 @@ mod guests {
             memory: MEMORY,
             cpu_share: None,
             own_tsc: false,
-            command: ["sh", "-c", &line].map(str::to_owned).into_iter().chain([program.to_string_lossy().into_owned()]).collect(),
+            command: ["sh", "-c", &line]
+                .map(str::to_owned)
+                .into_iter()
+                .chain([program.to_string_lossy().into_owned()])
+                .collect(),
             peer_command: None,
             environment: std::env::vars().collect(),
             directory: PathBuf::from("/"),
@@ -139,14 +145,19 @@ mod guests {
         let mut part = || parts.next().unwrap_or_default();
         let trips: Trips = serde_json::from_str(part()).map_err(|error| fail(error.to_string()))?;
         let clocks: Clocks = serde_json::from_str(part()).map_err(|error| fail(error.to_string()))?;
-        let took = |[before, _, after]: &[u64; 3]| (counter.clock(*after) - counter.clock(*before)) / tdf / 1e3;
+        let took =
+            |[before, _, after]: &[u64; 3]| (counter.clock(*after) - counter.clock(*before)) / tdf / 1e3;
         Ok(DilationRow {
             tdf,
             rtt_ms: RTT_MS,
             trips_ms: Sample::of(trips.stamped.iter().map(|&nanos| nanos as f64 / 1e6)),
             lost: trips.lost,
-            delta_us: Sample::of(trips.stamped.iter().map(|&nanos| (nanos as f64 / 1e3 - RTT_MS * 1e3) * tdf)),
-            clock_us: Sample::of(clocks.readings.iter().map(|&reading| counter.ahead(&outcome.pace, reading) / 1e3)),
+            delta_us: Sample::of(
+                trips.stamped.iter().map(|&nanos| (nanos as f64 / 1e3 - RTT_MS * 1e3) * tdf),
+            ),
+            clock_us: Sample::of(
+                clocks.readings.iter().map(|&reading| counter.ahead(&outcome.pace, reading) / 1e3),
+            ),
             reading_us: Sample::of(clocks.readings.iter().map(took)).median,
             timer_us: Sample::of(clocks.late.iter().map(|&nanos| nanos as f64 / 1e3)),
             kept_pace: outcome.account.audit.summary.kept_pace(),

@@ -126,7 +126,14 @@ fn data(calibration: &Calibration) -> ReportData {
         label: "calibration".to_owned(),
         summary,
         notes,
-        tables: vec![delay, bandwidth, loss, capacity(calibration), points(calibration), dilated(calibration)],
+        tables: vec![
+            delay,
+            bandwidth,
+            loss,
+            capacity(calibration),
+            points(calibration),
+            dilated(calibration),
+        ],
         shares: vec![shares(calibration)],
         ..RunData::default()
     };

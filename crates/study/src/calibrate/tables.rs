@@ -213,7 +213,8 @@ fn dilation(rows: &[DilationRow], text: &mut String) {
     );
     for row in rows {
         let trips = &row.trips_ms;
-        let clock = format!("{:+.2} ({:+.2} to {:+.2})", row.clock_us.median, row.clock_us.min, row.clock_us.max);
+        let clock =
+            format!("{:+.2} ({:+.2} to {:+.2})", row.clock_us.median, row.clock_us.min, row.clock_us.max);
         let _ = writeln!(
             text,
             "  {:>5} {:>9} {:>24} {:>27} {clock:>24} {:>24}{}",

@@ -371,7 +371,9 @@ fn errors_about_guests_say_what_to_do() {
             ["`tdf` of a guest does not go with tdf = \"auto\" of the clock", "give the clock a number"],
         ),
         (
-            format!("{DILATED}{STAR}tdf = 2\nmachine = \"m\"\n[[host]]\nname = \"h\"\nendpoint = \"guest\"\nmachine = \"m\"\ntdf = 3\n{flow}"),
+            format!(
+                "{DILATED}{STAR}tdf = 2\nmachine = \"m\"\n[[host]]\nname = \"h\"\nendpoint = \"guest\"\nmachine = \"m\"\ntdf = 3\n{flow}"
+            ),
             ["`g` and `h` are on one machine, with different `tdf`", "a machine has one clock"],
         ),
         (format!("{STAR}memory = \"1MB\"\n{flow}"), ["`memory` is out of range", "64MiB"]),

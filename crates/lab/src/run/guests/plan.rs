@@ -356,7 +356,10 @@ fn add_conditions(host: &Host, number: u32, readiness: &Readiness, order: &mut O
 }
 
 /// The guests on a machine.
-pub(super) fn hosts_of<'a>(scenario: &'a Scenario, machine: &'a str) -> impl Iterator<Item = (&'a Host, &'a Guest)> {
+pub(super) fn hosts_of<'a>(
+    scenario: &'a Scenario,
+    machine: &'a str,
+) -> impl Iterator<Item = (&'a Host, &'a Guest)> {
     scenario.guests().filter(move |(host, guest)| guest.machine_of(&host.name) == machine)
 }
 

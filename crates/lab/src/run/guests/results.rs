@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use warpline_core::{Tdf, TimeDelta};
-use warpline_guest::{CpuUsed, Machine};
 use warpline_guest::order::{
     Ending, FlowReport, ProgramReport, Report, Role, SAMPLES, Sample, TcpInfo, queues_file,
 };
+use warpline_guest::{CpuUsed, Machine};
 
 use super::own_clock;
 use super::plan::{End, FlowEntry, Guests};
