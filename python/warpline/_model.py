@@ -1042,9 +1042,17 @@ class Host(Part):
         tc: guest: Queues in front of its interfaces: commands of tc(8), without `tc`, in order. One that begins with
             `dev` means `qdisc replace dev`. The kernel's modules that they name are loaded. An ordinary guest has one
             interface, `eth0`.
-        cpu_share: guest: Share of one CPU core that its machine gets, above 0 and at most 1, whatever the dilation (a
-            control group; not under the virtual clock, where a kernel's work takes no time). Guests of one machine
-            share it. Default: no limit.
+        cpu_share: guest: Share of one CPU core that its machine gets, 0.001 to 1, whatever the dilation (a control
+            group; not under the virtual clock, where a kernel's work takes no time). Guests of one machine share it.
+            Default: no limit.
+        cpu_period: guest: With `cpu_share`: how often its machine gets that share anew, in the guest's own time, 1 ms
+            to 1 s. Once the share of a period is used up, the guest stands still until the next one. Under the dilated
+            clock, the period of this machine is `tdf` times as long, within the kernel's limits of 1 ms and 1 s. Guests
+            of one machine have the same. Default "10ms".
+        tdf: guest: A time dilation factor of its machine's own, in place of the clock's: seconds of this machine for
+            each second of the guest. Its clock, and all that it times, then goes at a different speed from the
+            network's. Only under the dilated clock, with a fixed factor from a thousandth to a thousand times this one.
+            Guests of one machine have the same. Not with `forwards`. Default: the clock's.
         tsc: guest: What its programs read with the instructions `rdtsc` and `rdtscp`. Not under the virtual clock,
             where it is "guest". Guests of one machine have the same. Default "machine".
         offloads: guest: Whether its network card has offloads: the kernel sends TCP segments of up to 64 kB, which the
@@ -1081,6 +1089,8 @@ class Host(Part):
     forwards: bool | None = None
     tc: Sequence[str] | None = None
     cpu_share: Probability | None = None
+    cpu_period: Time | None = None
+    tdf: float | None = None
     tsc: Tsc | None = None
     offloads: bool | None = None
     interrupts: Time | None = None

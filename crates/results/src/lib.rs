@@ -51,7 +51,7 @@ pub use error::ResultError;
 pub use events::{PacketRow, TcpRow};
 pub use export::Export;
 pub use fast_forward::{AuditedMeasure, FastForwardSummary, Stretch};
-pub use guests::{GuestMachine, GuestSummary};
+pub use guests::{GuestCpu, GuestMachine, GuestSummary};
 pub use kinds::{TableKind, Tables};
 pub use live::{DilationStep, LiveHost, LiveSummary, ProgramRow};
 pub use measures::{Figure, Subject, subjects};

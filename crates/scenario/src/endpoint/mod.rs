@@ -273,7 +273,7 @@ macro_rules! endpoints {
     (@first $first:ident $($rest:ident)*) => { Endpoint::$first($first::default()) };
 }
 
-pub use guest::Tsc;
+pub use guest::{CPU_PERIOD, Tsc};
 pub use quinn::Controls;
 
 // To add a kind, add its file and one line here. The first is the default.
