@@ -1,8 +1,11 @@
 """Repeats the paper's simulations: figures 2 to 5 and 11 to 16, and some questions that it leaves open. Prints tables, and writes CSV and (with matplotlib) plots.
 
     python3 repro/tcp-nice/figures.py target/release/warpline            # the short form: two minutes of traffic, fewer points
-    python3 repro/tcp-nice/figures.py target/release/warpline --full     # the paper's 15 minutes, all points, three seeds
+    python3 repro/tcp-nice/figures.py target/release/warpline --full     # the paper's 15 minutes, all points, ten seeds
     python3 repro/tcp-nice/figures.py target/release/warpline --only fig3,fig5
+
+The foreground of figures 2 to 5 and 11 to 13 is a log that is replayed (surge.py makes one for each seed), as the paper's; with --sessions, it is the web
+sessions of web.toml, which wait for answers, as in the other questions.
 
 Latency is the mean over foreground packets, from first transmission to acknowledgement, retransmissions included (UDP: one way). The share
 beside it is what background flows sent, as a share of the capacity that the mean demand leaves.
@@ -19,9 +22,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
+import surge
+
 HERE = Path(__file__).parent
+# web.toml with a log in place of its sessions.
+LOG = "log"
 
 # Kinds of background flows: settings by path.
 BACKGROUNDS = {
@@ -43,15 +51,26 @@ MAIN = ["priority", "nice", "nice (paper)", "vegas(1,3)", "vegas(0,0)", "reno", 
 class Study:
     """Runs points, each once, on all cores."""
 
-    def __init__(self, warpline: str, full: bool, seconds: int, seeds: int) -> None:
-        self.warpline, self.full = warpline, full
+    def __init__(self, warpline: str, full: bool, seconds: int, seeds: int, logs: Path | None) -> None:
+        self.warpline, self.full, self.logs = warpline, full, logs
         self.seconds = seconds or (900 if full else 120)
         self.duration = f"{self.seconds}s"
-        self.seeds = list(range(1, 1 + (seeds or (3 if full else 1))))
+        self.seeds = list(range(1, 1 + (seeds or (10 if full else 1))))
         self.pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
         self.known: dict[str, concurrent.futures.Future] = {}
 
+    def log(self, seed: int) -> Path:
+        """The log of this seed, in the directory for logs."""
+        file = self.logs / f"{seed}.log"
+        if not file.exists():
+            part = file.with_suffix(f".{threading.get_ident()}")
+            part.write_text(surge.text(surge.log(seed, self.seconds, surge.CLIENTS)))
+            part.rename(file)
+        return file
+
     def one(self, scenario: str, settings: dict[str, str], seed: int) -> dict[str, dict]:
+        if scenario == LOG:
+            scenario, settings = "web.toml", {**settings, "flow.demand.web": f'{{ access_log = "{self.log(seed)}" }}'}
         with tempfile.TemporaryDirectory() as directory:
             words = [self.warpline, "run", str(HERE / scenario), "--json", "--no-report", "--out", f"{directory}/run"]
             for path, value in {"duration": self.duration, "seed": str(seed), **settings}.items():
@@ -132,8 +151,9 @@ def draw(out: Path, name: str, title: str, axis: str, rows: list[dict], lines: l
 def figures(study: Study, out: Path, only: set[str]) -> None:
     full = study.full
     counts = [1, 2, 4, 8, 16, 32, 64, 100] if full else [1, 4, 16, 64]
-    for scenario, numbers, title in (("web.toml", ("fig2", "fig3", "fig5"), "web"), ("onoff.toml", ("fig14", "fig15", "fig16"), "on/off UDP")):
-        if only and not only & {*numbers, "fig11", "fraction", "conditions"}:
+    web = LOG if study.logs else "web.toml"
+    for scenario, numbers, title, spared in ((web, ("fig2", "fig3", "fig5"), "web", 1), ("onoff.toml", ("fig14", "fig15", "fig16"), "on/off UDP", 2)):
+        if only and not only & {*numbers, "fig11", "fig12", "fraction", "conditions"}:
             continue
         demand = study.demand(scenario)
         print(f"\n{title}: mean demand {demand / 1e6:.2f} Mbit/s on the wire")
@@ -141,30 +161,34 @@ def figures(study: Study, out: Path, only: set[str]) -> None:
         def at(spare: float = 1, count: int = 16, more: dict | None = None, **_: object):
             return settings(demand, spare, count, more or {})
 
+        spares = [0.1, 0.2, 0.5, 1, 2, 5] if full else [0.2, 0.5, 1, 2]
         if not only or numbers[0] in only:
-            spares = [0.1, 0.2, 0.5, 1, 2, 5] if full else [0.2, 0.5, 1, 2]
             lines = {b: (lambda s, b=b: at(spare=s, count=8, more=BACKGROUNDS[b])) for b in MAIN}
             figure(study, out, numbers[0], f"spare capacity, 8 background flows, {title}", scenario, demand, "spare", spares, lines)
         if not only or numbers[1] in only:
-            lines = {b: (lambda n, b=b: at(count=n, more=BACKGROUNDS[b])) for b in [*MAIN, "nice W>=1"]}
-            figure(study, out, numbers[1], f"background flows, S = 1, {title} (with fig4: throughput)", scenario, demand, "flows", counts, lines)
+            # Appendix B has S = 2 for the flows of figures 15 and 16.
+            lines = {b: (lambda n, b=b: at(spared, count=n, more=BACKGROUNDS[b])) for b in [*MAIN, "nice W>=1"]}
+            figure(study, out, numbers[1], f"background flows, S = {spared}, {title} (the next figure: throughput)", scenario, demand, "flows", counts, lines)
         if not only or numbers[2] in only:
             thresholds = [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0] if full else [0.1, 0.2, 0.5, 0.9]
             nice = lambda t: {"flow.background.cc": f'{{ kind = "nice", threshold = {t} }}'}
             paper = lambda t: {"flow.background.cc": f'{{ kind = "nice", variant = "paper", threshold = {t} }}'}
             lines = {"priority": lambda t: at(more=BACKGROUNDS["priority"]), "nice": lambda t: at(more=nice(t)), "nice (paper)": lambda t: at(more=paper(t))}
             figure(study, out, numbers[2], f"threshold, 16 background flows, {title}", scenario, demand, "threshold", thresholds, lines)
-        if scenario != "web.toml":
+        if scenario != web:
             continue
         if not only or "fraction" in only:
             fraction = lambda f: {"flow.background.cc": f'{{ kind = "nice", fraction = {f} }}'}
             lines = {"priority": lambda f: at(more=BACKGROUNDS["priority"]), "nice": lambda f: at(more=fraction(f))}
             figure(study, out, "fraction", "trigger fraction, 16 background flows", scenario, demand, "fraction", [0.1, 0.3, 0.5, 0.7, 0.9], lines)
+        limited = {f"reno, window {w}": {"flow.background.cc": "reno", "flow.background.max_window": f"{w}p"} for w in (1, 2, 4, 8)}
+        rivals = {**{b: BACKGROUNDS[b] for b in ("priority", "nice")}, **limited}
         if not only or "fig11" in only:
-            limited = lambda w: {"flow.background.cc": "reno", "flow.background.max_window": f"{w}p"}
-            lines = {b: (lambda n, b=b: at(count=n, more=BACKGROUNDS[b])) for b in ("priority", "nice")}
-            lines |= {f"reno, window {w}": (lambda n, w=w: at(count=n, more=limited(w))) for w in (1, 2, 4, 16)}
-            figure(study, out, "fig11", "rate-limited Reno (figures 11 to 13)", scenario, demand, "flows", counts, lines)
+            lines = {b: (lambda s, more=more: at(spare=s, count=8, more=more)) for b, more in rivals.items()}
+            figure(study, out, "fig11", "rate-limited Reno over the spare capacity, 8 background flows", scenario, demand, "spare", spares, lines)
+        if not only or "fig12" in only:
+            lines = {b: (lambda n, more=more: at(count=n, more=more)) for b, more in rivals.items()}
+            figure(study, out, "fig12", "rate-limited Reno (with fig13: throughput)", scenario, demand, "flows", counts, lines)
         if not only or "conditions" in only:
             conditions = {
                 "as in the paper": {},
@@ -183,14 +207,17 @@ def figures(study: Study, out: Path, only: set[str]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("warpline")
-    parser.add_argument("--full", action="store_true", help="15 minutes of traffic, all points, three seeds")
+    parser.add_argument("--full", action="store_true", help="15 minutes of traffic, all points, ten seeds")
+    parser.add_argument("--sessions", action="store_true", help="web sessions in the foreground, not a log")
     parser.add_argument("--seconds", type=int, default=0, help="seconds of traffic, in place of 120 or 900")
-    parser.add_argument("--seeds", type=int, default=0, help="number of seeds, in place of one or three")
-    parser.add_argument("--only", default="", help="figures, separated by commas: fig2, fig3, fig5, fraction, fig11, conditions, fig14, fig15, fig16")
+    parser.add_argument("--seeds", type=int, default=0, help="number of seeds, in place of one or ten")
+    parser.add_argument("--only", default="", help="figures, separated by commas: fig2, fig3, fig5, fraction, fig11, fig12, conditions, fig14, fig15, fig16")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="directory for CSV and plots")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    figures(Study(options.warpline, options.full, options.seconds, options.seeds), options.out, {name for name in options.only.split(",") if name})
+    with tempfile.TemporaryDirectory() as logs:
+        study = Study(options.warpline, options.full, options.seconds, options.seeds, None if options.sessions else Path(logs))
+        figures(study, options.out, {name for name in options.only.split(",") if name})
     return 0
 
 
