@@ -48,6 +48,8 @@ pub struct Options {
     pub policy: Option<Policy>,
     /// How many times faster than recorded the trace is replayed. Pauses of the policy stay as they are.
     pub speed: f64,
+    /// Requests that a connection may have under way at once; 1 for no pipelining.
+    pub pipeline: usize,
     /// Requests before this moment of the trace only train the predictor. The replay begins there, with empty caches.
     pub learn: TimeDelta,
 }
@@ -141,10 +143,10 @@ pub fn run(trace: &Trace, options: &Options, stop: &AtomicBool) -> io::Result<Re
                     let ahead = Connection::new(options.prefetch.clone());
                     let breaker = ahead.breaker();
                     if options.policy.is_some() {
-                        scope.spawn(|| fetch_ahead(&client, ahead, trace, count, stop));
+                        scope.spawn(|| fetch_ahead(&client, ahead, options.pipeline, trace, count, stop));
                     }
                     let mut replay =
-                        Replay { client: &client, options, trace, predictor, count, stop, start };
+                        Replay { client: &client, options, trace, predictor, count, stop, start, under_way: VecDeque::new() };
                     replay.all(&asks[before(asks, options.learn)..]);
                     lock(&client.mind).over = true;
                     client.changed.notify_all();
@@ -203,13 +205,15 @@ struct Replay<'a> {
     count: &'a Mutex<Count>,
     stop: &'a AtomicBool,
     start: Instant,
+    /// Requests without an answer yet, and when each was made.
+    under_way: VecDeque<(Url, Instant)>,
 }
 
 impl Replay<'_> {
     fn all(&mut self, asks: &[Ask]) {
         let mut connection = Connection::new(self.options.demand.clone());
         let mut history = History::default();
-        for ask in asks {
+        for (number, ask) in asks.iter().enumerate() {
             let at = ask.at.saturating_sub(self.options.learn);
             let due = self.start + Duration::from_secs_f64(at.as_secs_f64() / self.options.speed);
             while now() < due {
@@ -222,7 +226,12 @@ impl Replay<'_> {
                 return;
             }
             let nature = self.trace.objects[ask.url as usize].nature;
-            self.answer(&mut connection, ask.url, nature.cachable);
+            self.request(&mut connection, ask.url);
+            // A page's images are known when it has arrived, and all are there before the next page.
+            let goes_on = asks.get(number + 1).is_some_and(|next| next.at == ask.at);
+            if !nature.image || !goes_on {
+                self.wait(&mut connection, 0);
+            }
             let (Some(predictor), Some(policy)) = (self.predictor, self.options.policy) else { continue };
             let mut predictor = lock(predictor);
             predictor.learn(&mut history, ask.url, nature);
@@ -239,62 +248,100 @@ impl Replay<'_> {
         }
     }
 
-    fn answer(&self, connection: &mut Connection, url: Url, cachable: bool) {
+    /// Requests an object, unless the cache has it. Waits for answers while as many requests as allowed are under way.
+    fn request(&mut self, connection: &mut Connection, url: Url) {
         let mut mind = lock(&self.client.mind);
         let hit = mind.cached.contains(&url);
         let ahead = mind.unused.remove(&url);
         drop(mind);
-        let began = now();
-        let fetched = if hit { Ok(0) } else { connection.get(&path(url)) };
-        let seconds = if hit { 0.0 } else { now().duration_since(began).as_secs_f64() };
         let mut count = lock(self.count);
-        let Ok(bytes) = fetched else {
-            count.report.failures += 1;
-            return;
-        };
-        count.report.requests += 1;
-        count.report.hits += u64::from(hit);
         count.report.prefetch_hits += u64::from(ahead);
-        count.report.demand_bytes += bytes;
-        count.fetches += u64::from(!hit);
-        count.responses.push(seconds);
-        drop(count);
-        if cachable && !hit {
-            lock(&self.client.mind).cached.insert(url);
+        if hit {
+            count.report.requests += 1;
+            count.report.hits += 1;
+            count.responses.push(0.0);
+            return;
         }
+        drop(count);
+        self.wait(connection, self.options.pipeline.max(1) - 1);
+        self.under_way.push_back((url, now()));
+        if connection.ask(&path(url)).is_err() {
+            self.fail();
+        }
+    }
+
+    /// Waits until no more than `left` requests are under way.
+    fn wait(&mut self, connection: &mut Connection, left: usize) {
+        while self.under_way.len() > left {
+            let Ok(bytes) = connection.answer() else { return self.fail() };
+            let Some((url, began)) = self.under_way.pop_front() else { return };
+            let seconds = now().duration_since(began).as_secs_f64();
+            let mut count = lock(self.count);
+            count.report.requests += 1;
+            count.report.demand_bytes += bytes;
+            count.fetches += 1;
+            count.responses.push(seconds);
+            drop(count);
+            if self.trace.objects[url as usize].nature.cachable {
+                lock(&self.client.mind).cached.insert(url);
+            }
+        }
+    }
+
+    /// The connection broke: what was under way has failed.
+    fn fail(&mut self) {
+        lock(self.count).report.failures += self.under_way.len() as u64;
+        self.under_way.clear();
     }
 }
 
-/// Prefetches what a client's list names, one after the other, until the client is done.
+/// The next object to fetch ahead. Waits for one if `patient`; `None` if there is none now, or the client is done.
+fn next_ahead(client: &Client, trace: &Trace, under_way: &VecDeque<Url>, patient: bool, stop: &AtomicBool) -> Option<Url> {
+    let mut mind = lock(&client.mind);
+    loop {
+        if mind.over || stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let wait = mind.not_before.map_or(Duration::ZERO, |at| at.saturating_duration_since(now()));
+        if wait.is_zero()
+            && let Some(url) = mind.list.pop_front()
+        {
+            let known = mind.cached.contains(&url) || under_way.contains(&url);
+            if known || !trace.objects[url as usize].nature.cachable {
+                continue;
+            }
+            return Some(url);
+        }
+        if !patient {
+            return None;
+        }
+        let wait = if wait.is_zero() { Duration::from_millis(200) } else { wait };
+        mind = client.changed.wait_timeout(mind, wait).unwrap_or_else(PoisonError::into_inner).0;
+    }
+}
+
+/// Prefetches what a client's list names, `pipeline` objects at once, until the client is done.
 fn fetch_ahead(
     client: &Client,
     mut connection: Connection,
+    pipeline: usize,
     trace: &Trace,
     count: &Mutex<Count>,
     stop: &AtomicBool,
 ) {
+    let mut under_way = VecDeque::new();
     loop {
-        let mut mind = lock(&client.mind);
-        let url = loop {
-            if mind.over || stop.load(Ordering::Relaxed) {
-                return;
+        while under_way.len() < pipeline.max(1) {
+            let Some(url) = next_ahead(client, trace, &under_way, under_way.is_empty(), stop) else { break };
+            under_way.push_back(url);
+            if connection.ask(&path(url)).is_err() {
+                break;
             }
-            let wait = mind.not_before.map_or(Duration::ZERO, |at| at.saturating_duration_since(now()));
-            if wait.is_zero()
-                && let Some(url) = mind.list.pop_front()
-            {
-                break url;
-            }
-            let wait = if wait.is_zero() { Duration::from_millis(200) } else { wait };
-            mind = client.changed.wait_timeout(mind, wait).unwrap_or_else(PoisonError::into_inner).0;
-        };
-        let known = mind.cached.contains(&url) || !trace.objects[url as usize].nature.cachable;
-        drop(mind);
-        if known {
-            continue;
         }
-        match connection.get(&path(url)) {
+        let Some(&url) = under_way.front() else { return };
+        match connection.answer() {
             Ok(bytes) => {
+                under_way.pop_front();
                 let mut mind = lock(&client.mind);
                 // It may have been requested meanwhile.
                 if mind.cached.insert(url) {
@@ -306,7 +353,10 @@ fn fetch_ahead(
                 count.report.prefetch_bytes += bytes;
             }
             Err(_) if lock(&client.mind).over => return,
-            Err(_) => lock(count).report.failures += 1,
+            Err(_) => {
+                lock(count).report.failures += under_way.len() as u64;
+                under_way.clear();
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
-//! One persistent HTTP/1.1 connection that requests one object at a time.
+//! One persistent HTTP/1.1 connection. Requests may be pipelined: several leave before the first is answered (RFC 9112, section 9.3.2).
 
+use std::collections::VecDeque;
 use std::io::{self, BufRead as _, BufReader, Read, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +18,10 @@ pub struct Connection {
     address: String,
     stream: Option<BufReader<TcpStream>>,
     breaker: Breaker,
+    /// Requests that are not answered yet.
+    asked: VecDeque<String>,
+    /// Whether this stream has answered a request before.
+    used: bool,
 }
 
 /// Ends a connection from another thread, whatever it is waiting for.
@@ -76,7 +81,7 @@ pub fn parse_head(head: &str) -> io::Result<(u16, u64)> {
 impl Connection {
     /// A connection to "host:port".
     pub fn new(address: String) -> Self {
-        Connection { address, stream: None, breaker: Breaker::default() }
+        Connection { address, stream: None, breaker: Breaker::default(), asked: VecDeque::new(), used: false }
     }
 
     /// A handle that ends it from another thread.
@@ -89,30 +94,77 @@ impl Connection {
     /// # Errors
     /// If the server cannot be reached or does not have it.
     pub fn get(&mut self, path: &str) -> io::Result<u64> {
-        let fresh = self.stream.is_none();
-        match self.attempt(path) {
-            // If the server has closed a persistent connection meanwhile, that is not an error.
-            Err(error) if !fresh && error.kind() != io::ErrorKind::InvalidData => {
-                self.stream = None;
-                self.attempt(path)
-            }
-            other => other,
-        }
+        self.ask(path)?;
+        self.answer()
     }
 
-    fn attempt(&mut self, path: &str) -> io::Result<u64> {
-        let mut stream = match self.stream.take() {
+    /// Sends a request; [`answer`](Self::answer) waits for what comes back.
+    ///
+    /// # Errors
+    /// If the server cannot be reached. The request is forgotten.
+    pub fn ask(&mut self, path: &str) -> io::Result<()> {
+        let sent = self.send(path);
+        self.asked.push_back(path.to_owned());
+        match sent {
+            // If the server has closed a persistent connection meanwhile, that is not an error.
+            Err(_) if self.used => self.repeat(),
+            other => other,
+        }
+        .inspect_err(|_| self.forget())
+    }
+
+    /// Waits for the answer to the oldest request that has none; returns its bytes.
+    ///
+    /// # Errors
+    /// If the server does not have the object, or the connection broke. All requests are then forgotten.
+    pub fn answer(&mut self) -> io::Result<u64> {
+        let got = match self.receive() {
+            Err(error) if self.used && error.kind() != io::ErrorKind::InvalidData => {
+                self.repeat().and_then(|()| self.receive())
+            }
+            other => other,
+        };
+        if got.is_err() {
+            self.forget();
+        }
+        self.asked.pop_front();
+        got
+    }
+
+    /// Sends all requests without an answer again, on a new stream.
+    fn repeat(&mut self) -> io::Result<()> {
+        self.stream = None;
+        let asked = self.asked.clone();
+        asked.iter().try_for_each(|path| self.send(path))
+    }
+
+    fn forget(&mut self) {
+        self.stream = None;
+        self.asked.clear();
+    }
+
+    fn send(&mut self, path: &str) -> io::Result<()> {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.address);
+        self.open()?.get_mut().write_all(request.as_bytes())
+    }
+
+    fn open(&mut self) -> io::Result<&mut BufReader<TcpStream>> {
+        let stream = match self.stream.take() {
             Some(stream) => stream,
             None => {
                 let stream = TcpStream::connect(&self.address)?;
                 self.breaker.holds(&stream)?;
                 stream.set_nodelay(true)?;
                 stream.set_read_timeout(Some(SILENCE))?;
+                self.used = false;
                 BufReader::new(stream)
             }
         };
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.address);
-        stream.get_mut().write_all(request.as_bytes())?;
+        Ok(self.stream.insert(stream))
+    }
+
+    fn receive(&mut self) -> io::Result<u64> {
+        let mut stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         let mut head = String::new();
         let mut limited = (&mut stream).take(MAX_HEAD);
         while limited.read_line(&mut head)? > 2 {}
@@ -121,13 +173,13 @@ impl Connection {
         }
         let (status, length) = parse_head(&head)?;
         if status != 200 {
-            return Err(invalid(format!("{} answers {status} to {path}", self.address)));
+            return Err(invalid(format!("{} answers {status}", self.address)));
         }
         let got = io::copy(&mut (&mut stream).take(length), &mut io::sink())?;
         if got != length {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        self.stream = Some(stream);
+        self.used = true;
         Ok(length)
     }
 }

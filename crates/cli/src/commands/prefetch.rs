@@ -164,6 +164,9 @@ struct Run {
     /// What to prefetch
     #[arg(long, value_name = "POLICY", value_enum, default_value = "aggressive")]
     policy: PolicyName,
+    /// Requests that a connection may have under way at once (HTTP/1.1 pipelining)
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pipeline: u16,
     /// Replay the trace faster by this factor
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     speed: f64,
@@ -253,7 +256,7 @@ fn run(args: &Run) -> Result<Code, Failure> {
         PolicyName::Conservative => Some(Policy::CONSERVATIVE),
         PolicyName::Aggressive => Some(Policy::AGGRESSIVE),
     };
-    let options = Options { demand, prefetch, policy, speed: args.speed, learn };
+    let options = Options { demand, prefetch, policy, speed: args.speed, pipeline: args.pipeline.into(), learn };
     static STOP: AtomicBool = AtomicBool::new(false);
     let report = thread::scope(|scope| {
         let watch = scope.spawn(|| {
