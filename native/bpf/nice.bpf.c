@@ -5,7 +5,7 @@
  * 2.3. The arithmetic is that of crates/transport/src/cc/{nice,vegas}.rs. What the kernel calls and when, and what a program may write,
  * is in net/ipv4/{bpf_tcp_ca,tcp_input,tcp_output,tcp_cong}.c of Linux 6.18.
  *
- * A packet is late if its RTT exceeds base + threshold * (max - base), or base + 10 ms, unless the flow's own packets explain it. Each late packet makes the
+ * A packet is late if its RTT exceeds base + threshold * (max - base), or base + 15 ms, unless the flow's own packets explain it. Each late packet makes the
  * window smaller; below two segments, a round trip of which more than `fraction` was late does, down to 1/48 of a segment. Otherwise the window follows
  * Vegas(1, 3), and Reno after a loss. A connection begins with two segments.
  *

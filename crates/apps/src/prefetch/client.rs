@@ -145,8 +145,16 @@ pub fn run(trace: &Trace, options: &Options, stop: &AtomicBool) -> io::Result<Re
                     if options.policy.is_some() {
                         scope.spawn(|| fetch_ahead(&client, ahead, options.pipeline, trace, count, stop));
                     }
-                    let mut replay =
-                        Replay { client: &client, options, trace, predictor, count, stop, start, under_way: VecDeque::new() };
+                    let mut replay = Replay {
+                        client: &client,
+                        options,
+                        trace,
+                        predictor,
+                        count,
+                        stop,
+                        start,
+                        under_way: VecDeque::new(),
+                    };
                     replay.all(&asks[before(asks, options.learn)..]);
                     lock(&client.mind).over = true;
                     client.changed.notify_all();
@@ -296,7 +304,13 @@ impl Replay<'_> {
 }
 
 /// The next object to fetch ahead. Waits for one if `patient`; `None` if there is none now, or the client is done.
-fn next_ahead(client: &Client, trace: &Trace, under_way: &VecDeque<Url>, patient: bool, stop: &AtomicBool) -> Option<Url> {
+fn next_ahead(
+    client: &Client,
+    trace: &Trace,
+    under_way: &VecDeque<Url>,
+    patient: bool,
+    stop: &AtomicBool,
+) -> Option<Url> {
     let mut mind = lock(&client.mind);
     loop {
         if mind.over || stop.load(Ordering::Relaxed) {

@@ -197,6 +197,47 @@ mod tests {
         assert!(parse_head("SSH-2.0\r\nContent-Length: 1\r\n").is_err());
     }
 
+    /// Reads so many requests and returns their paths.
+    fn requests(stream: &mut TcpStream, count: usize) -> Vec<String> {
+        let mut lines = BufReader::new(stream).lines();
+        let mut line = || lines.next().unwrap().unwrap();
+        (0..count)
+            .map(|_| {
+                let path = line().split(' ').nth(1).unwrap().to_owned();
+                while !line().is_empty() {}
+                path
+            })
+            .collect()
+    }
+
+    #[test]
+    fn pipelined_requests_leave_before_the_first_answer_and_again_if_the_server_closes_between_them() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut connection = Connection::new(listener.local_addr().unwrap().to_string());
+        let answer =
+            |bytes: usize| format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n{}", "x".repeat(bytes));
+        std::thread::scope(|scope| {
+            let server = scope.spawn(|| {
+                let (mut first, _) = listener.accept().unwrap();
+                // All three have come, and none is answered yet.
+                let asked = requests(&mut first, 3);
+                first.write_all(answer(1).as_bytes()).unwrap();
+                drop(first);
+                let (mut second, _) = listener.accept().unwrap();
+                let again = requests(&mut second, 2);
+                second.write_all((answer(2) + &answer(3)).as_bytes()).unwrap();
+                (asked, again)
+            });
+            for path in ["/a", "/b", "/c"] {
+                connection.ask(path).unwrap();
+            }
+            let got: Vec<u64> = (0..3).map(|_| connection.answer().unwrap()).collect();
+            assert_eq!(got, [1, 2, 3]);
+            let (asked, again) = server.join().unwrap();
+            assert_eq!((asked.join(""), again.join("")), ("/a/b/c".to_owned(), "/b/c".to_owned()));
+        });
+    }
+
     #[test]
     fn a_waiting_connection_can_be_ended() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -256,7 +256,8 @@ fn run(args: &Run) -> Result<Code, Failure> {
         PolicyName::Conservative => Some(Policy::CONSERVATIVE),
         PolicyName::Aggressive => Some(Policy::AGGRESSIVE),
     };
-    let options = Options { demand, prefetch, policy, speed: args.speed, pipeline: args.pipeline.into(), learn };
+    let options =
+        Options { demand, prefetch, policy, speed: args.speed, pipeline: args.pipeline.into(), learn };
     static STOP: AtomicBool = AtomicBool::new(false);
     let report = thread::scope(|scope| {
         let watch = scope.spawn(|| {

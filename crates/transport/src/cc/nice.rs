@@ -8,7 +8,7 @@
 //! The default goes beyond the paper in these points ([`NiceParams::paper`] has the paper's rules):
 //! * maxRTT is the largest of the rounds' smallest RTTs, not of all samples. An odd segment whose acknowledgement a receiver delays by 40 to 200 ms
 //!   would raise it for good, and the threshold with it.
-//! * A packet that queued for more than 10 ms is late, however long the queue may become (`most_delay`): a fifth of a
+//! * A packet that queued for more than 15 ms is late, however long the queue may become (`most_delay`): a fifth of a
 //!   long queue is long, and so is, at the start, a fifth of a long RTT. (With a smaller start value instead, the one
 //!   to three packets that a flow keeps in the queue when it is alone make it yield to itself where they are a tenth
 //!   of the RTT: 78 % of 10 Mbit/s at 40 ms.)
@@ -19,9 +19,9 @@
 //! * The window grows by 1.5 segments per round trip while the queue is empty, and by less the longer the queue is.
 //!   At half of the delay that is late it stays, and beyond that it shrinks (`growth`, `target`). Sixteen flows that
 //!   add a segment each until the queue is late overshoot it together and halve together.
-//! * Each late packet makes the window smaller by 0.2 segments, and by up to four times as much if it was that much later (`backoff`, `latest`), where the
+//! * Each late packet makes the window smaller by 0.15 segments, and by up to three times as much if it was that much later (`backoff`, `latest`), where the
 //!   paper halves it at the end of a round: the answer to a burst begins with the first packet that met it, and is as strong as the burst is.
-//! * Below two segments, a window halves after a round of which more than 0.4 was late, and one below one segment doubles after one that was not (`wake`),
+//! * Below two segments, a window halves after a round of which more than 0.4 was late, and one below one segment grows by 0.7 of itself after one that was not (`wake`),
 //!   where the paper adds a segment: many flows that all saw an empty queue would otherwise fill it together, over and over.
 //! * A connection begins with two segments at most, whatever others may send (`initial_window`): nothing takes back what leaves before the first sample.
 //! * minRTT and maxRTT are those of the last ten to twenty minutes (the paper speculates about decaying averages), so
@@ -102,7 +102,7 @@ pub struct NiceParams {
     #[parameter(default = 2.0, min = 1.0)]
     pub start: f64,
     /// Delay above minRTT at which a packet is late, whatever the threshold says.
-    #[parameter(default = TimeDelta::from_millis(10), above = TimeDelta::ZERO)]
+    #[parameter(default = TimeDelta::from_millis(15), above = TimeDelta::ZERO)]
     pub most_delay: TimeDelta,
     /// Packets of the flow's own that excuse a delay, at most: a packet is never late for the time that the packets in flight with it take at the
     /// narrowest link.
@@ -113,13 +113,13 @@ pub struct NiceParams {
     pub initial_window: f64,
     /// Segments by which a window of two segments or more shrinks for each late packet, times how late it is. 0 to reduce it by `decrease`, once
     /// in a round trip.
-    #[parameter(default = 0.2, min = 0.0, unit = "segments")]
+    #[parameter(default = 0.15, min = 0.0, unit = "segments")]
     pub backoff: f64,
     /// How late a packet counts at most: its delay in multiples of that at which it is late.
-    #[parameter(default = 4.0, min = 1.0)]
+    #[parameter(default = 3.0, min = 1.0)]
     pub latest: f64,
     /// Growth of a window below one segment after a round without congestion, in windows; it never grows by more than a segment.
-    #[parameter(default = 1.0, above = 0.0)]
+    #[parameter(default = 0.7, above = 0.0)]
     pub wake: f64,
     /// Whether maxRTT is the largest of the rounds' smallest RTTs, which delayed ACKs do not raise, and not of all.
     #[parameter(default = true)]
@@ -610,7 +610,8 @@ mod tests {
     #[test]
     fn the_longer_the_queue_the_less_it_grows_and_beyond_half_of_what_is_late_it_shrinks() {
         // Late above 110 ms: the window stays at 105.
-        let params = NiceParams { own_packets: 0.0, ..NiceParams::default() };
+        let most_delay = TimeDelta::from_millis(10);
+        let params = NiceParams { own_packets: 0.0, most_delay, wake: 1.0, ..NiceParams::default() };
         for (rtt, growth) in [(100, 1500), (102, 900), (104, 300), (105, 0), (107, -600), (109, -1200)] {
             let (mut nice, mut feeder) = avoiding(&params);
             feeder.round(&mut nice, 100);
@@ -626,7 +627,7 @@ mod tests {
                 nice.cwnd()
             );
         }
-        // A window below one segment doubles, whoever fills the queue, and no window shrinks below one segment for it.
+        // With `wake` of one, a window below one segment doubles, whoever fills the queue, and no window shrinks below one segment for it.
         let (mut nice, mut feeder) = avoiding(&params);
         (nice.window.cwnd, nice.window.ssthresh) = (500, 500);
         feeder.round(&mut nice, 104);
@@ -641,20 +642,23 @@ mod tests {
     #[test]
     fn each_late_packet_makes_the_window_smaller_and_later_ones_by_more() {
         // Late above 110 ms.
-        let params = NiceParams { own_packets: 0.0, ..NiceParams::default() };
+        let most_delay = TimeDelta::from_millis(10);
+        let params =
+            NiceParams { own_packets: 0.0, most_delay, backoff: 0.2, latest: 4.0, ..NiceParams::default() };
         for (rtt, step) in [(110, 0), (111, 220), (125, 500), (150, 800), (400, 800)] {
             let (mut nice, mut feeder) = avoiding(&params);
-            feeder.round(&mut nice, 100);
+            // The first acknowledgement ends the round before.
+            let begin = feeder.mark();
+            feeder.mixed_round_since(&mut nice, &[(1, 100)], begin);
             (nice.window.cwnd, nice.window.ssthresh) = (8_000, 8_000);
-            let begin = feeder.mark() - 1;
             feeder.mixed_round_since(&mut nice, &[(1, rtt)], begin);
             assert_eq!((nice.cwnd(), nice.ssthresh()), (8_000 - step, 8_000 - step), "{rtt} ms");
         }
         // A window below two segments is judged by the round.
         let (mut nice, mut feeder) = avoiding(&params);
-        feeder.round(&mut nice, 100);
+        let begin = feeder.mark();
+        feeder.mixed_round_since(&mut nice, &[(1, 100)], begin);
         (nice.window.cwnd, nice.window.ssthresh) = (1_500, 1_500);
-        let begin = feeder.mark() - 1;
         feeder.mixed_round_since(&mut nice, &[(1, 400)], begin);
         assert_eq!(nice.cwnd(), 1_500);
         feeder.mixed_round(&mut nice, &[(1, 400)]);
@@ -670,14 +674,15 @@ mod tests {
         assert_eq!(late_above(&nice, 1), TimeDelta::from_millis(80));
         // Three in flight passed within 60 ms: 20 ms each. Those in flight with a packet excuse it, four at most.
         feeder.mixed_round(&mut nice, &[(3, 60)]);
-        let above = |nice: &Nice| [1, 2, 4, 16].map(|packets| late_above(nice, packets).as_nanos() / 1_000_000);
+        let above =
+            |nice: &Nice| [1, 2, 4, 16].map(|packets| late_above(nice, packets).as_nanos() / 1_000_000);
         assert_eq!(above(&nice), [60, 80, 120, 120]);
         // A longer train, in which others' packets were, says nothing; a shorter one does: 16 in 64 ms.
         feeder.mixed_round(&mut nice, &[(3, 120)]);
         assert_eq!(above(&nice), [60, 80, 120, 120]);
         feeder.mixed_round(&mut nice, &[(16, 64)]);
         feeder.mixed_round(&mut nice, &[(1, 64)]);
-        assert_eq!(above(&nice), [50, 50, 56, 56]);
+        assert_eq!(above(&nice), [55, 55, 56, 56]);
     }
 
     #[test]
