@@ -5,7 +5,7 @@
     sudo python3 repro/tcp-nice/prefetch.py target/release/warpline --only modem --queues 60
 
 Sixteen clients replay a trace against nginx behind `warpline shell`. nginx sends requested objects with Reno, and prefetched objects with Reno or
-Nice. As in the paper, requests are pipelined: a connection has up to eight under way. The paper does not say how long the queues of its paths were, so there
+Nice. As in the paper, requests are pipelined: a connection has up to eight under way, and the server suggests what to prefetch in a header. The paper does not say how long the queues of its paths were, so there
 are several. All policies and seeds of a path and a queue run at the same time, each behind its own link. Needs root, nginx, and Nice in the kernel,
 which is loaded meanwhile; without Nice, its lines are left out.
 
@@ -47,9 +47,9 @@ LEARNT = 3600
 def job(warpline: str, path: str, queue: int, case: str, seed: int, seconds: int, port: int):
     policy, cc = CASES[case]
     trace = " ".join(["--duration", str(LEARNT + seconds), "--seed", str(seed), *TRACES[path][1]])
-    server = f"exec {warpline} prefetch serve --listen 0.0.0.0 --port {port} --cc {cc} --strict {trace}"
+    server = f"exec {warpline} prefetch serve --listen 0.0.0.0 --port {port} --cc {cc} --strict --hints {policy} --learn {LEARNT} {trace}"
     # nginx gets the sockets before it can answer, so early connections wait.
-    script = f"sleep 3; exec {warpline} prefetch run --server $WARPLINE_BASE:{port} --policy {policy} --pipeline {PIPELINE} --learn {LEARNT} --json {trace}"
+    script = f"sleep 3; exec {warpline} prefetch run --server $WARPLINE_BASE:{port} --policy {policy} --pipeline {PIPELINE} --hints --learn {LEARNT} --json {trace}"
     rate, delay, _ = PATHS[path]
     return lambda: live.behind(warpline, (rate, delay, f"{queue}p"), server, script)
 

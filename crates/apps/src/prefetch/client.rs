@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use warpline_core::TimeDelta;
 
-use super::http::Connection;
+use super::http::{Connection, HINTS};
 use super::ppm::{History, Params, Predictor, Url};
 use super::server::path;
 use super::trace::{Ask, Trace};
@@ -50,6 +50,8 @@ pub struct Options {
     pub speed: f64,
     /// Requests that a connection may have under way at once; 1 for no pipelining.
     pub pipeline: usize,
+    /// Whether the server predicts, in a header of its answers, and not the client.
+    pub hints: bool,
     /// Requests before this moment of the trace only train the predictor. The replay begins there, with empty caches.
     pub learn: TimeDelta,
 }
@@ -132,7 +134,8 @@ pub fn run(trace: &Trace, options: &Options, stop: &AtomicBool) -> io::Result<Re
             .map_err(|error| io::Error::new(error.kind(), format!("cannot connect to {address}: {error}")))?;
     }
     let count = Mutex::new(Count::default());
-    let predictor = options.policy.map(|policy| Mutex::new(taught(trace, policy.ppm, options.learn)));
+    let own = options.policy.filter(|_| !options.hints);
+    let predictor = own.map(|policy| Mutex::new(taught(trace, policy.ppm, options.learn)));
     let start = now();
     thread::scope(|scope| {
         for asks in &trace.clients {
@@ -154,6 +157,8 @@ pub fn run(trace: &Trace, options: &Options, stop: &AtomicBool) -> io::Result<Re
                         stop,
                         start,
                         under_way: VecDeque::new(),
+                        before: None,
+                        suggested: None,
                     };
                     replay.all(&asks[before(asks, options.learn)..]);
                     lock(&client.mind).over = true;
@@ -173,8 +178,8 @@ fn before(asks: &[Ask], moment: TimeDelta) -> usize {
     asks.partition_point(|ask| ask.at < moment)
 }
 
-/// A predictor trained with the requests before `moment`. Later requests belong to other clients: windows do not span the boundary.
-fn taught(trace: &Trace, params: Params, moment: TimeDelta) -> Predictor {
+/// A predictor trained with the requests of the trace before `moment`. Later requests belong to other clients: windows do not span the boundary.
+pub fn taught(trace: &Trace, params: Params, moment: TimeDelta) -> Predictor {
     let mut predictor = Predictor::new(params);
     for asks in &trace.clients {
         let mut history = History::default();
@@ -215,6 +220,9 @@ struct Replay<'a> {
     start: Instant,
     /// Requests without an answer yet, and when each was made.
     under_way: VecDeque<(Url, Instant)>,
+    /// The page before the present one, and what the server's last answer to a page suggests, if it is new.
+    before: Option<Url>,
+    suggested: Option<Vec<Url>>,
 }
 
 impl Replay<'_> {
@@ -240,17 +248,28 @@ impl Replay<'_> {
             if !nature.image || !goes_on {
                 self.wait(&mut connection, 0);
             }
-            let (Some(predictor), Some(policy)) = (self.predictor, self.options.policy) else { continue };
-            let mut predictor = lock(predictor);
-            predictor.learn(&mut history, ask.url, nature);
-            if nature.image {
-                continue;
-            }
-            let predicted = predictor.predict(&history);
-            drop(predictor);
+            let Some(policy) = self.options.policy else { continue };
+            let predicted = match self.predictor {
+                Some(predictor) => {
+                    let mut predictor = lock(predictor);
+                    predictor.learn(&mut history, ask.url, nature);
+                    if nature.image {
+                        continue;
+                    }
+                    predictor.predict(&history).into_iter().map(|(url, _)| url).collect()
+                }
+                None if nature.image => continue,
+                None => {
+                    self.before = Some(ask.url);
+                    // The cache suggests nothing.
+                    let Some(list) = self.suggested.take() else { continue };
+                    list
+                }
+            };
             let mut mind = lock(&self.client.mind);
-            let fresh = predicted.into_iter().map(|(url, _)| url).filter(|url| !mind.cached.contains(url));
-            mind.list = fresh.collect();
+            let known = |url: &Url| (*url as usize) < self.trace.objects.len() && !mind.cached.contains(url);
+            let fresh: VecDeque<Url> = predicted.into_iter().filter(known).collect();
+            mind.list = fresh;
             mind.not_before = Some(now() + policy.pause);
             self.client.changed.notify_all();
         }
@@ -273,7 +292,14 @@ impl Replay<'_> {
         drop(count);
         self.wait(connection, self.options.pipeline.max(1) - 1);
         self.under_way.push_back((url, now()));
-        if connection.ask(&path(url)).is_err() {
+        let page = !self.trace.objects[url as usize].nature.image;
+        let line = if self.options.hints && self.options.policy.is_some() && page {
+            let before = self.before.map_or_else(|| "-".to_owned(), |url| url.to_string());
+            format!("{}: {before}\r\n", HINTS.1)
+        } else {
+            String::new()
+        };
+        if connection.ask(&path(url), &line).is_err() {
             self.fail();
         }
     }
@@ -281,16 +307,20 @@ impl Replay<'_> {
     /// Waits until no more than `left` requests are under way.
     fn wait(&mut self, connection: &mut Connection, left: usize) {
         while self.under_way.len() > left {
-            let Ok(bytes) = connection.answer() else { return self.fail() };
+            let Ok(answer) = connection.answer() else { return self.fail() };
             let Some((url, began)) = self.under_way.pop_front() else { return };
             let seconds = now().duration_since(began).as_secs_f64();
             let mut count = lock(self.count);
             count.report.requests += 1;
-            count.report.demand_bytes += bytes;
+            count.report.demand_bytes += answer.bytes;
             count.fetches += 1;
             count.responses.push(seconds);
             drop(count);
-            if self.trace.objects[url as usize].nature.cachable {
+            let nature = self.trace.objects[url as usize].nature;
+            if !nature.image {
+                self.suggested = Some(answer.hints);
+            }
+            if nature.cachable {
                 lock(&self.client.mind).cached.insert(url);
             }
         }
@@ -348,13 +378,13 @@ fn fetch_ahead(
         while under_way.len() < pipeline.max(1) {
             let Some(url) = next_ahead(client, trace, &under_way, under_way.is_empty(), stop) else { break };
             under_way.push_back(url);
-            if connection.ask(&path(url)).is_err() {
+            if connection.ask(&path(url), "").is_err() {
                 break;
             }
         }
         let Some(&url) = under_way.front() else { return };
         match connection.answer() {
-            Ok(bytes) => {
+            Ok(answer) => {
                 under_way.pop_front();
                 let mut mind = lock(&client.mind);
                 // It may have been requested meanwhile.
@@ -364,7 +394,7 @@ fn fetch_ahead(
                 drop(mind);
                 let mut count = lock(count);
                 count.report.prefetched += 1;
-                count.report.prefetch_bytes += bytes;
+                count.report.prefetch_bytes += answer.bytes;
             }
             Err(_) if lock(&client.mind).over => return,
             Err(_) => {

@@ -18,11 +18,23 @@ pub struct Connection {
     address: String,
     stream: Option<BufReader<TcpStream>>,
     breaker: Breaker,
-    /// Requests that are not answered yet.
-    asked: VecDeque<String>,
+    /// Requests that are not answered yet: their paths, and header lines of their own.
+    asked: VecDeque<(String, String)>,
     /// Whether this stream has answered a request before.
     used: bool,
 }
+
+/// What the server sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// Bytes of the object.
+    pub bytes: u64,
+    /// Objects that the server suggests to prefetch ([`HINTS`]), by number.
+    pub hints: Vec<u32>,
+}
+
+/// The header of an answer that lists what to prefetch, as numbers of objects; and that of a request which asks for it and names the page before, if any.
+pub const HINTS: (&str, &str) = ("X-Prefetch", "X-Before");
 
 /// Ends a connection from another thread, whatever it is waiting for.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +69,13 @@ impl Breaker {
 
 fn invalid(problem: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, problem)
+}
+
+/// The objects that a response head suggests to prefetch; none if it has no such header. What is no number is left out.
+pub fn parse_hints(head: &str) -> Vec<u32> {
+    let fields = head.lines().filter_map(|line| line.split_once(':'));
+    let lists = fields.filter(|(name, _)| name.trim().eq_ignore_ascii_case(HINTS.0));
+    lists.flat_map(|(_, list)| list.split_ascii_whitespace()).filter_map(|url| url.parse().ok()).collect()
 }
 
 /// The status and the body length in a response head.
@@ -94,17 +113,17 @@ impl Connection {
     /// # Errors
     /// If the server cannot be reached or does not have it.
     pub fn get(&mut self, path: &str) -> io::Result<u64> {
-        self.ask(path)?;
-        self.answer()
+        self.ask(path, "")?;
+        self.answer().map(|answer| answer.bytes)
     }
 
-    /// Sends a request; [`answer`](Self::answer) waits for what comes back.
+    /// Sends a request with these header lines of its own; [`answer`](Self::answer) waits for what comes back.
     ///
     /// # Errors
     /// If the server cannot be reached. The request is forgotten.
-    pub fn ask(&mut self, path: &str) -> io::Result<()> {
-        let sent = self.send(path);
-        self.asked.push_back(path.to_owned());
+    pub fn ask(&mut self, path: &str, lines: &str) -> io::Result<()> {
+        let sent = self.send(path, lines);
+        self.asked.push_back((path.to_owned(), lines.to_owned()));
         match sent {
             // If the server has closed a persistent connection meanwhile, that is not an error.
             Err(_) if self.used => self.repeat(),
@@ -113,11 +132,11 @@ impl Connection {
         .inspect_err(|_| self.forget())
     }
 
-    /// Waits for the answer to the oldest request that has none; returns its bytes.
+    /// Waits for the answer to the oldest request that has none.
     ///
     /// # Errors
     /// If the server does not have the object, or the connection broke. All requests are then forgotten.
-    pub fn answer(&mut self) -> io::Result<u64> {
+    pub fn answer(&mut self) -> io::Result<Answer> {
         let got = match self.receive() {
             Err(error) if self.used && error.kind() != io::ErrorKind::InvalidData => {
                 self.repeat().and_then(|()| self.receive())
@@ -135,7 +154,7 @@ impl Connection {
     fn repeat(&mut self) -> io::Result<()> {
         self.stream = None;
         let asked = self.asked.clone();
-        asked.iter().try_for_each(|path| self.send(path))
+        asked.iter().try_for_each(|(path, lines)| self.send(path, lines))
     }
 
     fn forget(&mut self) {
@@ -143,8 +162,8 @@ impl Connection {
         self.asked.clear();
     }
 
-    fn send(&mut self, path: &str) -> io::Result<()> {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.address);
+    fn send(&mut self, path: &str, lines: &str) -> io::Result<()> {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{lines}\r\n", self.address);
         self.open()?.get_mut().write_all(request.as_bytes())
     }
 
@@ -163,7 +182,7 @@ impl Connection {
         Ok(self.stream.insert(stream))
     }
 
-    fn receive(&mut self) -> io::Result<u64> {
+    fn receive(&mut self) -> io::Result<Answer> {
         let mut stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         let mut head = String::new();
         let mut limited = (&mut stream).take(MAX_HEAD);
@@ -180,7 +199,7 @@ impl Connection {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         self.used = true;
-        Ok(length)
+        Ok(Answer { bytes: length, hints: parse_hints(&head) })
     }
 }
 
@@ -195,6 +214,13 @@ mod tests {
         assert_eq!(parse_head(head).unwrap(), (200, 17));
         assert!(parse_head("HTTP/1.1 200 OK\r\n\r\n").is_err());
         assert!(parse_head("SSH-2.0\r\nContent-Length: 1\r\n").is_err());
+    }
+
+    #[test]
+    fn suggestions_are_read_from_heads() {
+        let head = "HTTP/1.1 200 OK\r\nx-prefetch: 12 7 x 4000000000000\r\nContent-Length: 1\r\n\r\n";
+        assert_eq!(parse_hints(head), [12, 7]);
+        assert!(parse_hints("HTTP/1.1 200 OK\r\n\r\n").is_empty());
     }
 
     /// Reads so many requests and returns their paths.
@@ -229,9 +255,9 @@ mod tests {
                 (asked, again)
             });
             for path in ["/a", "/b", "/c"] {
-                connection.ask(path).unwrap();
+                connection.ask(path, "").unwrap();
             }
-            let got: Vec<u64> = (0..3).map(|_| connection.answer().unwrap()).collect();
+            let got: Vec<u64> = (0..3).map(|_| connection.answer().unwrap().bytes).collect();
             assert_eq!(got, [1, 2, 3]);
             let (asked, again) = server.join().unwrap();
             assert_eq!((asked.join(""), again.join("")), ("/a/b/c".to_owned(), "/b/c".to_owned()));
@@ -259,7 +285,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_it_panic(text in "[\\PC\r\n]*") {
-            let _ = parse_head(&text);
+            let _ = (parse_head(&text), parse_hints(&text));
         }
     }
 }

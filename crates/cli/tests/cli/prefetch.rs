@@ -41,6 +41,14 @@ fn clients_fetch_requested_objects_and_prefetch_others() {
         "{piped}"
     );
     assert!(count(&piped, "prefetch_hits") > 0, "{piped}");
+    // The server's suggestions are of use, too, once it has learnt.
+    let words = ["prefetch", "run", "--json", "--cc", "reno", "--pipeline", "8", "--hints", "--learn"];
+    let with =
+        |learn: &str| desk.warpline(&[&words[..], &[learn], &trace].concat()).fine().json()["report"].clone();
+    let hinted = with("30");
+    assert!(count(&hinted, "prefetch_hits") > 0 && count(&hinted, "failures") == 0, "{hinted}");
+    let untaught = with("0");
+    assert_eq!(count(&untaught, "prefetched"), 0, "{untaught}");
 }
 
 #[test]
