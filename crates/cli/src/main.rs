@@ -1,7 +1,9 @@
 //! `warpline`: network experiments from the command line.
 
 mod bar;
+mod build_id;
 mod commands;
+mod date;
 mod destination;
 mod failure;
 mod interrupt;
@@ -9,6 +11,7 @@ mod junit;
 mod mishaps;
 mod output;
 mod reference;
+mod seeds;
 mod stopwatch;
 mod suggestion;
 mod together;
