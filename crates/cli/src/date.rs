@@ -13,7 +13,8 @@ const YEAR_10000: u64 = 253_402_300_800;
 pub(crate) fn read(text: &str) -> Result<String, String> {
     let wrong = || format!("\"{text}\" is no date: write it as 2026-11-26");
     let digits = |part: &str, count: usize| {
-        (part.len() == count && part.bytes().all(|byte| byte.is_ascii_digit())).then(|| part.parse::<u64>().ok())?
+        (part.len() == count && part.bytes().all(|byte| byte.is_ascii_digit()))
+            .then(|| part.parse::<u64>().ok())?
     };
     let [year, month, day] = text.split('-').collect::<Vec<_>>()[..] else { return Err(wrong()) };
     let parts = digits(year, 4).zip(digits(month, 2)).zip(digits(day, 2));
@@ -28,7 +29,10 @@ pub(crate) fn read(text: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// If the variable is no number.
-#[expect(clippy::disallowed_methods, reason = "the date of a document is the wall clock's, unless it is given")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the date of a document is the wall clock's, unless it is given"
+)]
 pub(crate) fn today() -> Result<String, String> {
     let seconds = match std::env::var(VARIABLE) {
         Ok(text) => text
@@ -36,7 +40,9 @@ pub(crate) fn today() -> Result<String, String> {
             .ok()
             .filter(|seconds| *seconds < YEAR_10000)
             .ok_or_else(|| format!("{VARIABLE} is \"{text}\", and no number of seconds since 1970"))?,
-        Err(_) => SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs(),
+        Err(_) => {
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
+        }
     };
     Ok(of(seconds))
 }
@@ -79,7 +85,9 @@ mod tests {
             assert_eq!(of(seconds), date);
             assert_eq!(read(date).as_deref(), Ok(date));
         }
-        for wrong in ["2026-2-1", "2026-02-29", "2026-13-01", "26-11-2026", "today", "2026-11-26-1", "+026-01-01"] {
+        for wrong in
+            ["2026-2-1", "2026-02-29", "2026-13-01", "26-11-2026", "today", "2026-11-26-1", "+026-01-01"]
+        {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }

@@ -51,7 +51,12 @@ impl Store {
     ///
     /// # Errors
     /// If they cannot be written.
-    pub(crate) fn keep<T: Serialize>(&self, ran: &str, name: &str, kept: &Kept<T>) -> Result<(), ResultError> {
+    pub(crate) fn keep<T: Serialize>(
+        &self,
+        ran: &str,
+        name: &str,
+        kept: &Kept<T>,
+    ) -> Result<(), ResultError> {
         let file = self.file(ran, name, &kept.scenario_hash);
         let directory = file.parent().unwrap_or(Path::new(""));
         let here = OsDirectory::here();

@@ -8,8 +8,12 @@ use warpline_scenario::Scenario;
 
 /// TCP options with which the model is like the kernel of guests. The kernel's clock has a hundred ticks a second. Its receivers acknowledge the
 /// first segments one by one, and open their window step by step. Of the guests' buffer ([`BUFFERS`]) they advertise half (`tcp_adv_win_scale`).
-pub(crate) const MODEL_TCP: [(&str, &str); 4] =
-    [("tick", "\"10ms\""), ("quick_acks", "16"), ("receive_buffer", "\"16MiB\""), ("receive_ssthresh", "\"65535B\"")];
+pub(crate) const MODEL_TCP: [(&str, &str); 4] = [
+    ("tick", "\"10ms\""),
+    ("quick_acks", "16"),
+    ("receive_buffer", "\"16MiB\""),
+    ("receive_ssthresh", "\"65535B\""),
+];
 
 /// These options as a table of TOML.
 pub(crate) fn model_tcp() -> String {

@@ -163,7 +163,9 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
             ));
             return Ok(Code::Interrupted);
         }
-        Err(error @ (CrosscheckError::Scenario(_) | CrosscheckError::Plan(_))) => return Err(Failure::usage(error)),
+        Err(error @ (CrosscheckError::Scenario(_) | CrosscheckError::Plan(_))) => {
+            return Err(Failure::usage(error));
+        }
         Err(error @ CrosscheckError::Results(_)) => return Err(Failure::output(error)),
         Err(error @ CrosscheckError::Threads(_)) => return Err(Failure::run(error)),
     };
@@ -176,7 +178,11 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         output::headed(&certificate.render(args.all))
     })?;
     if !args.json && !args.markdown {
-        output::print(&format!("\n{}: {}\n", output::styled(output::HEADING, "Certificate"), page.display()))?;
+        output::print(&format!(
+            "\n{}: {}\n",
+            output::styled(output::HEADING, "Certificate"),
+            page.display()
+        ))?;
     }
     let differs = certificate.pairs.iter().any(|pair| pair.verdict() == Verdict::Differs);
     let good = matches!(certificate.outcome, Outcome::Agrees | Outcome::Explained);
@@ -264,7 +270,11 @@ mod tests {
     #[test]
     fn percentages_and_factors_are_numbers_in_their_range() {
         assert_eq!((percent("5"), percent("2.5 %"), percent("0")), (Ok(5.0), Ok(2.5), Ok(0.0)));
-        assert!(percent("-1").is_err() && percent("much").unwrap_err().contains("much") && percent("inf").is_err());
+        assert!(
+            percent("-1").is_err()
+                && percent("much").unwrap_err().contains("much")
+                && percent("inf").is_err()
+        );
         assert_eq!(factor("0.5"), Ok(0.5));
         assert!(factor("0").is_err() && factor("auto").is_err());
     }

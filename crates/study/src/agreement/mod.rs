@@ -17,9 +17,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use warpline_lab::run::{RunError, RunOptions};
 use warpline_net::Control;
-use serde::{Deserialize, Serialize};
 use warpline_results::{ResultError, Summary};
 use warpline_scenario::{Diagnostics, Scenario};
 
@@ -267,11 +267,12 @@ fn make(
     observe: &dyn Fn() -> Control,
 ) -> Result<Paths, AgreementError> {
     let wrong = |why: &str| AgreementError::Wrong { name: name.to_owned(), why: why.to_owned() };
-    let outcome = whole_run(scenario, &RunOptions::default(), &mut |_| observe()).map_err(|fault| match fault {
-        Fault::Run(source) => AgreementError::Run { name: name.to_owned(), source },
-        Fault::Wrong(why) => wrong(&why),
-        Fault::Stopped => AgreementError::Stopped,
-    })?;
+    let outcome =
+        whole_run(scenario, &RunOptions::default(), &mut |_| observe()).map_err(|fault| match fault {
+            Fault::Run(source) => AgreementError::Run { name: name.to_owned(), source },
+            Fault::Wrong(why) => wrong(&why),
+            Fault::Stopped => AgreementError::Stopped,
+        })?;
     if let Some(why) = outcome.failures.first() {
         return Err(wrong(why));
     }
@@ -279,5 +280,6 @@ fn make(
         let own = &guests.kernel;
         return Err(wrong(&format!("the guests have kernel {own}, not {}; start again", plan.kernel)));
     }
-    Paths::of(&outcome.summary, job.case, job.stack, plan.size).ok_or_else(|| wrong("a path has no flow or no link"))
+    Paths::of(&outcome.summary, job.case, job.stack, plan.size)
+        .ok_or_else(|| wrong("a path has no flow or no link"))
 }

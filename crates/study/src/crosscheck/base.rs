@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use warpline_core::TimeDelta;
 use warpline_core::parameter::Choice as _;
 use warpline_scenario::{
-    Cc, Clock, ClockMode, Diagnostics, Expanded, Flow, FlowRecordKind, LinkKind, Scenario, Source, Speed, TcpOptions,
+    Cc, Clock, ClockMode, Diagnostics, Expanded, Flow, FlowRecordKind, LinkKind, Scenario, Source, Speed,
+    TcpOptions,
 };
 
 use crate::linux::MODEL_TCP;

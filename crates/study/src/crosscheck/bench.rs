@@ -80,7 +80,10 @@ impl<'a> Bench<'a> {
             .map_err(|error| CrosscheckError::Threads(error.to_string()))?;
         let is_free = |job: &Job| job.made.scenario.clock.mode == ClockMode::Virtual;
         let mut outcomes: Vec<Option<Outcome>> = pool.install(|| {
-            jobs.par_iter().with_max_len(1).map(|job| is_free(job).then(|| self.one(job)).transpose()).collect::<Result<_, _>>()
+            jobs.par_iter()
+                .with_max_len(1)
+                .map(|job| is_free(job).then(|| self.one(job)).transpose())
+                .collect::<Result<_, _>>()
         })?;
         for (job, outcome) in jobs.iter().zip(&mut outcomes).filter(|(_, outcome)| outcome.is_none()) {
             *outcome = Some(self.one(job)?);
@@ -129,12 +132,14 @@ impl<'a> Bench<'a> {
             self.tell(share.min(1.0) * seconds(scenario), &job.label)
         };
         let before = Reading::now().filter(|_| scenario.clock.mode != ClockMode::Virtual);
-        let outcome = whole_run(scenario, &RunOptions { tables: true, ..RunOptions::default() }, &mut observe)?;
+        let outcome =
+            whole_run(scenario, &RunOptions { tables: true, ..RunOptions::default() }, &mut observe)?;
         let load = before.and_then(|before| before.until(&Reading::now()?));
         if let Some(why) = outcome.failures.into_iter().next() {
             return Err(Fault::Wrong(why));
         }
-        let smoothed = outcome.tables.map_or_else(Smoothed::new, |tables| smoothed(&outcome.summary, &tables));
+        let smoothed =
+            outcome.tables.map_or_else(Smoothed::new, |tables| smoothed(&outcome.summary, &tables));
         Ok(Ran { summary: with_groups(outcome.summary, ports), smoothed, load })
     }
 }

@@ -9,13 +9,13 @@ use serde::Serialize;
 use serde_json::Value;
 use warpline_scenario::{ClockMode, Scenario, Tdf};
 
+use super::Plan;
 use super::base::Base;
 use super::bench::Ran;
 use super::causes::{Evidence, Explanation};
 use super::judge::{Compared, Verdict};
 use super::load::Load;
 use super::ways::Made;
-use super::Plan;
 
 /// Version of the certificate's format.
 const FORMAT: u32 = 1;
@@ -187,6 +187,28 @@ impl WayFacts {
         self.runs = runs.iter().map(one).collect();
     }
 
+    /// How its runs went: whether they repeat, or how late packets were and how busy the machine was.
+    pub(super) fn how_it_went(&self) -> String {
+        let mut words = Vec::new();
+        words.extend(self.repeats.map(|same| match same {
+            true => "a second run with the first seed was the same to the last digit".to_owned(),
+            false => "a second run with the first seed was NOT the same".to_owned(),
+        }));
+        let behind = self.runs.iter().filter(|run| run.kept_pace == Some(false)).count();
+        if behind > 0 {
+            words.push(format!("{behind} of {} did NOT keep pace", self.runs.len()));
+        }
+        let largest = |of: fn(&RunFacts) -> Option<f64>| self.runs.iter().filter_map(of).reduce(f64::max);
+        words.extend(
+            largest(|run| run.lateness_p99_us)
+                .map(|late| format!("99 % of packets at most {late:.0} µs late")),
+        );
+        if let (Some(own), Some(others)) = (largest(|run| run.own_cores), largest(|run| run.other_cores)) {
+            words.push(format!("it took up to {own:.1} cores and other work {others:.1}"));
+        }
+        words.join("; ")
+    }
+
     /// The file with its scenario, in the directory of scenarios: "linux-6.12.toml".
     pub(super) fn file(&self) -> String {
         format!("{}.toml", self.name.replace('@', "-").replace('/', "_"))
@@ -263,7 +285,8 @@ impl Certificate {
     }
 
     pub(super) fn headline(&self) -> String {
-        let seeds = if self.seeds.len() == 1 { "one seed".to_owned() } else { format!("{} seeds", self.seeds.len()) };
+        let seeds =
+            if self.seeds.len() == 1 { "one seed".to_owned() } else { format!("{} seeds", self.seeds.len()) };
         let possible = self.ways.iter().filter(|way| way.not_possible.is_none()).count();
         format!("{} in {possible} ways, {seeds}: {}", self.scenario.name, self.outcome.word())
     }
@@ -279,11 +302,10 @@ impl Certificate {
                 (_, Some(why)) => writeln!(text, "FAILED: {why}"),
                 _ => writeln!(text, "{}{}", way.what, kernels(way)),
             };
-            for change in &way.changes {
-                let _ = writeln!(text, "  {:wide$}  with {change}", "");
-            }
-            for note in &way.notes {
-                let _ = writeln!(text, "  {:wide$}  {note}", "");
+            let changes = way.changes.iter().map(|change| format!("with {change}"));
+            let went = Some(way.how_it_went()).filter(|went| !went.is_empty());
+            for line in changes.chain(way.notes.iter().cloned()).chain(went) {
+                let _ = writeln!(text, "  {:wide$}  {line}", "");
             }
         }
         for pair in &self.pairs {
@@ -299,9 +321,14 @@ impl Certificate {
                 if chance > 0 { format!(", {chance} within chance") } else { String::new() },
                 if differs > 0 { format!(", {differs} DIFFER") } else { String::new() },
             );
-            for compared in pair.compared.iter().filter(|compared| all || compared.verdict != Verdict::Agrees) {
+            for compared in pair.compared.iter().filter(|compared| all || compared.verdict != Verdict::Agrees)
+            {
                 let [subject, own, reference, percent, verdict] = cells(compared);
-                let _ = writeln!(text, "  {subject}: {own}, {} {reference}: {percent}, {verdict}", pair.reference);
+                let _ = writeln!(
+                    text,
+                    "  {subject}: {own}, {} {reference}: {percent}, {verdict}",
+                    pair.reference
+                );
             }
             if pair.verdict() == Verdict::Differs {
                 text += &explained(pair);
@@ -327,7 +354,8 @@ impl Certificate {
             }
         }
         for pair in self.pairs.iter().filter(|pair| pair.verdict() == Verdict::Differs) {
-            let _ = writeln!(text, "\n{} beside {}:\n{}", pair.way, pair.reference, explained(pair).trim_end());
+            let _ =
+                writeln!(text, "\n{} beside {}:\n{}", pair.way, pair.reference, explained(pair).trim_end());
         }
         text
     }
@@ -372,8 +400,13 @@ fn explained(pair: &Pair) -> String {
 /// What the experiments of an explanation found, a sentence each.
 pub(super) fn experiments(explanation: &Explanation) -> Vec<String> {
     let one = |experiment: &super::Experiment| match experiment.agrees {
-        true => format!("{}, they agree (at most {:.1} %): it comes from {}", experiment.what, experiment.worst_percent, experiment.from),
-        false => format!("{}, they still differ (by up to {:.1} %)", experiment.what, experiment.worst_percent),
+        true => format!(
+            "{}, they agree (at most {:.1} %): it comes from {}",
+            experiment.what, experiment.worst_percent, experiment.from
+        ),
+        false => {
+            format!("{}, they still differ (by up to {:.1} %)", experiment.what, experiment.worst_percent)
+        }
     };
     explanation.experiments.iter().map(one).collect()
 }

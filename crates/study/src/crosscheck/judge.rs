@@ -77,7 +77,12 @@ pub struct Compared {
 }
 
 /// Compares the runs of a way with those of another, of which each has one entry per seed. `rtt_ms` is the shortest round trip of the scenario.
-pub(super) fn compare(own: &[Measured], reference: &[Measured], bound_percent: f64, rtt_ms: f64) -> Vec<Compared> {
+pub(super) fn compare(
+    own: &[Measured],
+    reference: &[Measured],
+    bound_percent: f64,
+    rtt_ms: f64,
+) -> Vec<Compared> {
     let mut order: Vec<(&str, Quantity)> = Vec::new();
     for (subject, quantity, _) in reference.iter().flatten() {
         if !order.contains(&(subject, *quantity)) {
@@ -86,7 +91,9 @@ pub(super) fn compare(own: &[Measured], reference: &[Measured], bound_percent: f
     }
     let one = |(subject, quantity): (&str, Quantity)| {
         let samples = |runs: &[Measured]| -> Vec<f64> {
-            let of = |run: &Measured| run.iter().find(|(of, what, _)| of == subject && *what == quantity).map(|own| own.2);
+            let of = |run: &Measured| {
+                run.iter().find(|(of, what, _)| of == subject && *what == quantity).map(|own| own.2)
+            };
             runs.iter().filter_map(of).collect()
         };
         let (ours, theirs) = (samples(own), samples(reference));
@@ -156,6 +163,10 @@ mod tests {
     #[test]
     fn nothing_on_both_sides_agrees() {
         let compared = compare(&[run(0.0, 0.0)], &[run(0.0, 0.0)], 2.0, 50.0);
-        assert!(compared.iter().all(|compared| compared.verdict == Verdict::Agrees && compared.difference_percent == 0.0));
+        assert!(
+            compared
+                .iter()
+                .all(|compared| compared.verdict == Verdict::Agrees && compared.difference_percent == 0.0)
+        );
     }
 }

@@ -50,14 +50,18 @@ impl Reading {
     /// The counters in the texts of these files.
     fn of(machine: &str, own: &str, pressure: Option<&str>) -> Option<Reading> {
         let line = machine.lines().next()?.strip_prefix("cpu ")?;
-        let ticks: Vec<f64> = line.split_whitespace().take(COUNTED).map_while(|word| word.parse().ok()).collect();
+        let ticks: Vec<f64> =
+            line.split_whitespace().take(COUNTED).map_while(|word| word.parse().ok()).collect();
         let all: f64 = ticks.iter().sum();
         let idle: f64 = IDLE.iter().filter_map(|&field| ticks.get(field)).sum();
-        let is_core = |line: &&str| line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        let is_core = |line: &&str| {
+            line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        };
         // The name in brackets may hold spaces. Then come state and so on; utime, stime, cutime and cstime are fields 14 to 17.
         let fields = own.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
         let own: f64 = fields.filter_map(|word| word.parse::<f64>().ok()).sum();
-        let total = pressure.and_then(|text| text.lines().next()?.rsplit_once("total=")?.1.trim().parse::<f64>().ok());
+        let total = pressure
+            .and_then(|text| text.lines().next()?.rsplit_once("total=")?.1.trim().parse::<f64>().ok());
         Some(Reading {
             busy_s: (all - idle) * TICK,
             all_s: all * TICK,
@@ -73,7 +77,10 @@ impl Reading {
         if span <= 0.0 {
             return None;
         }
-        let waited = later.waited_s.zip(self.waited_s).map(|(after, before)| ((after - before) / span).clamp(0.0, 1.0));
+        let waited = later
+            .waited_s
+            .zip(self.waited_s)
+            .map(|(after, before)| ((after - before) / span).clamp(0.0, 1.0));
         Some(Load {
             cores: later.cores,
             busy: (later.busy_s - self.busy_s) / span,
@@ -109,10 +116,16 @@ mod tests {
     #[test]
     fn the_machine_s_time_is_told_from_our_own() {
         let machine = |user: u64, idle: u64| {
-            format!("cpu  {user} 0 100 {idle} 0 0 0 50 0 0\ncpu0 1 0 0 0 0 0 0 0 0 0\ncpu1 1 0 0 0 0 0 0 0 0 0\nintr 1\n")
+            format!(
+                "cpu  {user} 0 100 {idle} 0 0 0 50 0 0\ncpu0 1 0 0 0 0 0 0 0 0 0\ncpu1 1 0 0 0 0 0 0 0 0 0\nintr 1\n"
+            )
         };
-        let own = |user: u64, children: u64| format!("7 (a ) b) S 1 7 7 0 -1 4 0 0 0 0 {user} 10 {children} 20 20 0 1 0");
-        let pressure = |total: u64| format!("some avg10=0.00 avg60=0.00 avg300=0.00 total={total}\nfull avg10=0.00 total=0\n");
+        let own = |user: u64, children: u64| {
+            format!("7 (a ) b) S 1 7 7 0 -1 4 0 0 0 0 {user} 10 {children} 20 20 0 1 0")
+        };
+        let pressure = |total: u64| {
+            format!("some avg10=0.00 avg60=0.00 avg300=0.00 total={total}\nfull avg10=0.00 total=0\n")
+        };
         let before = Reading::of(&machine(1000, 1000), &own(0, 0), Some(&pressure(0))).unwrap();
         // Ten seconds of two cores: 15 s were busy, of which 4 s were ours.
         let after = Reading::of(&machine(2500, 1500), &own(100, 300), Some(&pressure(5_000_000))).unwrap();

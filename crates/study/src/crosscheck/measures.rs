@@ -84,8 +84,8 @@ pub(super) fn measured(summary: &Summary, smoothed: &Smoothed) -> Measured {
     let mut all = Measured::new();
     for group in summary.groups.iter().filter(|group| group.app != PROGRAM) {
         let subject = format!("flow {}", group.group);
-        all.extend(smoothed.get(&group.group).map(|rtt| (subject.clone(), RTT, *rtt)));
         all.extend(OF_GROUPS.iter().filter_map(|(of, value)| Some((subject.clone(), *of, value(group)?))));
+        all.extend(smoothed.get(&group.group).map(|rtt| (subject.clone(), RTT, *rtt)));
     }
     for link in summary.links.iter().filter(|link| link.utilisation.is_some_and(|used| used >= LEAST_USED)) {
         let subject = format!("link {}", link.name);
@@ -120,9 +120,12 @@ pub(super) fn with_groups(summary: Summary, ports: &BTreeMap<u16, String>) -> Su
     let mut summary = Summary::new(info, flows, links);
     (summary.live, summary.guests) = (live, guests);
     if let Some(live) = &mut summary.live {
-        let stands = |program: &ProgramRow| ports.keys().any(|port| {
-            program.command.ends_with(&format!("tcp-sink {port}")) || program.command.contains(&format!(":{port} "))
-        });
+        let stands = |program: &ProgramRow| {
+            ports.keys().any(|port| {
+                program.command.ends_with(&format!("tcp-sink {port}"))
+                    || program.command.contains(&format!(":{port} "))
+            })
+        };
         live.programs.retain(|program| !stands(program));
     }
     summary
@@ -176,9 +179,14 @@ mod tests {
 
     #[test]
     fn links_that_are_hardly_used_are_left_out() {
-        let link = |name: &str, used: f64| LinkRow { name: name.to_owned(), utilisation: Some(used), ..LinkRow::default() };
+        let link = |name: &str, used: f64| LinkRow {
+            name: name.to_owned(),
+            utilisation: Some(used),
+            ..LinkRow::default()
+        };
         let summary = Summary { links: vec![link("a>b", 0.97), link("b>a", 0.03)], ..Summary::default() };
-        let subjects: Vec<String> = measured(&summary, &Smoothed::new()).into_iter().map(|(subject, ..)| subject).collect();
+        let subjects: Vec<String> =
+            measured(&summary, &Smoothed::new()).into_iter().map(|(subject, ..)| subject).collect();
         assert_eq!(subjects, ["link a>b", "link a>b"]);
     }
 }

@@ -151,7 +151,8 @@ impl Choice<'_> {
 /// # Errors
 /// If one of those with changes is not among them.
 fn choices(plan: &Plan) -> Result<Vec<Choice<'_>>, CrosscheckError> {
-    let wanted = |way: &&&'static dyn Way| plan.ways.is_empty() || plan.ways.iter().any(|name| name == way.name());
+    let wanted =
+        |way: &&&'static dyn Way| plan.ways.is_empty() || plan.ways.iter().any(|name| name == way.name());
     let mut all = Vec::new();
     for &way in WAYS.iter().filter(wanted) {
         all.push(Choice { way, kernel: None });
@@ -161,7 +162,9 @@ fn choices(plan: &Plan) -> Result<Vec<Choice<'_>>, CrosscheckError> {
     }
     let labels: Vec<String> = all.iter().map(Choice::label).collect();
     match plan.sets_in.iter().find(|(way, _)| !labels.contains(way)) {
-        Some((way, _)) => Err(CrosscheckError::Plan(format!("there is no way `{way}` here; ways: {}", labels.join(", ")))),
+        Some((way, _)) => {
+            Err(CrosscheckError::Plan(format!("there is no way `{way}` here; ways: {}", labels.join(", "))))
+        }
         None => Ok(all),
     }
 }
@@ -196,7 +199,9 @@ impl<'a> Workshop<'a> {
         let build = &self.plan.machine.build;
         let ran_by = match (choice.way.has_guests(), linux) {
             (true, Some(linux)) => format!("{label}-{}-{build}", linux.version),
-            _ if choice.way.clock(&self.setting(linux, 1, tdf)).mode == ClockMode::Virtual => format!("{label}-{build}"),
+            _ if choice.way.clock(&self.setting(linux, 1, tdf)).mode == ClockMode::Virtual => {
+                format!("{label}-{build}")
+            }
             _ => format!("{label}-{}-{build}", self.plan.machine.kernel),
         };
         let one = |&seed: &u64| -> Result<Job, Unmade> {
@@ -222,16 +227,21 @@ impl<'a> Workshop<'a> {
             for link in ran.summary.links.iter().filter(|_| number == 0) {
                 let there = base::LinkFact { delay_s: link.delay_s, rate_bps: link.rate_bps };
                 let differs = |given: &&base::LinkFact| {
-                    there.delay_s != given.delay_s || given.rate_bps.is_some_and(|rate| Some(rate) != there.rate_bps)
+                    there.delay_s != given.delay_s
+                        || given.rate_bps.is_some_and(|rate| Some(rate) != there.rate_bps)
                 };
-                links.extend(given.get(&link.name).filter(differs).map(|given| (link.name.clone(), there, *given)));
+                links.extend(
+                    given.get(&link.name).filter(differs).map(|given| (link.name.clone(), there, *given)),
+                );
             }
         }
         let audits = runs.iter().filter_map(|ran| ran.summary.live.as_ref()).map(|live| live.audit.clone());
-        let worse = |audit: &warpline_results::live::AuditSummary| (audit.lost_outside, audit.lateness.p99_us);
+        let worse =
+            |audit: &warpline_results::live::AuditSummary| (audit.lost_outside, audit.lateness.p99_us);
         let busier = |load: &Load| load.others() + load.waited.unwrap_or(0.0);
         let scenario = &made.scenario;
-        let of_guests = runs.first().and_then(|ran| ran.summary.guests.as_ref()).map(|guests| guests.kernel.clone());
+        let of_guests =
+            runs.first().and_then(|ran| ran.summary.guests.as_ref()).map(|guests| guests.kernel.clone());
         let mut kernels: Vec<String> =
             of_guests.iter().flat_map(|kernels| kernels.split(", ")).map(str::to_owned).collect();
         kernels.extend(scenario.needs_namespaces().then(|| self.plan.machine.kernel.clone()));
@@ -245,7 +255,10 @@ impl<'a> Workshop<'a> {
             links,
             round_trips: least,
             audit: audits.reduce(|a, b| if worse(&b) > worse(&a) { b } else { a }),
-            load: runs.iter().filter_map(|ran| ran.load).reduce(|a, b| if busier(&b) > busier(&a) { b } else { a }),
+            load: runs
+                .iter()
+                .filter_map(|ran| ran.load)
+                .reduce(|a, b| if busier(&b) > busier(&a) { b } else { a }),
             cpu_share: scenario.guests().filter_map(|(_, guest)| guest.cpu_share).reduce(f64::min),
         }
     }
@@ -289,7 +302,10 @@ impl<'a> Workshop<'a> {
 ///
 /// # Errors
 /// If the scenario or the plan is wrong, fewer than two ways are possible, results cannot be kept, or it is stopped. What has run is kept.
-pub fn crosscheck(plan: &Plan, observe: &(dyn Fn(f64, &str) -> Control + Sync)) -> Result<Certificate, CrosscheckError> {
+pub fn crosscheck(
+    plan: &Plan,
+    observe: &(dyn Fn(f64, &str) -> Control + Sync),
+) -> Result<Certificate, CrosscheckError> {
     let base = Base::new(&plan.source, &plan.sets)?;
     let choices = choices(plan)?;
     let workshop = Workshop { plan, base, bench: Bench::new(plan, observe) };
@@ -306,8 +322,10 @@ pub fn crosscheck(plan: &Plan, observe: &(dyn Fn(f64, &str) -> Control + Sync)) 
         facts.push(way);
     }
     if possible.len() < 2 {
-        let why: Vec<String> =
-            facts.iter().filter_map(|way| Some(format!("\n  {}: {}", way.name, way.not_possible.as_ref()?))).collect();
+        let why: Vec<String> = facts
+            .iter()
+            .filter_map(|way| Some(format!("\n  {}: {}", way.name, way.not_possible.as_ref()?)))
+            .collect();
         let possible = possible.first().map_or("none".to_owned(), |(_, choice, _)| choice.label());
         return Err(CrosscheckError::Plan(format!(
             "there is nothing to compare: of the ways, only this one is possible: {possible}. Not possible:{}",
@@ -319,7 +337,8 @@ pub fn crosscheck(plan: &Plan, observe: &(dyn Fn(f64, &str) -> Control + Sync)) 
         let first = jobs.first().filter(|job| job.made.scenario.clock.mode == ClockMode::Virtual);
         first.map(|job| Job { label: format!("{} again", job.label), ..job.clone() })
     };
-    let all: Vec<Job> = possible.iter().flat_map(|(_, _, jobs)| jobs.iter().cloned().chain(again(jobs))).collect();
+    let all: Vec<Job> =
+        possible.iter().flat_map(|(_, _, jobs)| jobs.iter().cloned().chain(again(jobs))).collect();
     let mut outcomes = workshop.bench.run(&all)?.into_iter();
     let mut done: Vec<Done<'_>> = Vec::new();
     for (number, choice, jobs) in possible {
@@ -341,7 +360,8 @@ pub fn crosscheck(plan: &Plan, observe: &(dyn Fn(f64, &str) -> Control + Sync)) 
     }
     let mut pairs = Vec::new();
     for own in &done {
-        let is_plain = |other: &&Done<'_>| other.choice.kernel.is_none() && other.evidence.way != own.evidence.way;
+        let is_plain =
+            |other: &&Done<'_>| other.choice.kernel.is_none() && other.evidence.way != own.evidence.way;
         let mut references = own.choice.way.references().iter();
         let reference = references
             .find_map(|name| done.iter().filter(is_plain).find(|other| other.choice.way.name() == *name));

@@ -45,18 +45,26 @@ pub(super) fn narrow(
 ) -> Result<(), CrosscheckError> {
     match &mut pair.explanation {
         Some(explanation) if explanation.cause == Cause::Model => {
-            let found: Vec<Change> = EXPERIMENTS.iter().flat_map(|find| find(workshop, own, reference)).collect();
+            let found: Vec<Change> =
+                EXPERIMENTS.iter().flat_map(|find| find(workshop, own, reference)).collect();
             let mut experiments = Vec::new();
             for (number, change) in found.into_iter().enumerate() {
                 let sides = [own, reference].map(|side| {
                     let mut sets = own_sets(workshop.plan, &side.evidence.way);
                     sets.retain(|set| Some(set) != change.without.as_ref());
                     sets.extend(change.both.iter().cloned());
-                    workshop.jobs(side.choice, &format!(" experiment {}", number + 1), &sets, workshop.plan.tdf)
+                    workshop.jobs(
+                        side.choice,
+                        &format!(" experiment {}", number + 1),
+                        &sets,
+                        workshop.plan.tdf,
+                    )
                 });
                 // What does not go with the scenario says nothing.
                 let [Ok(ours), Ok(theirs)] = sides else { continue };
-                let Some((agrees, worst_percent)) = again(workshop, pair_of(&pair.compared), pair.bound_percent, ours, theirs)? else {
+                let Some((agrees, worst_percent)) =
+                    again(workshop, pair_of(&pair.compared), pair.bound_percent, ours, theirs)?
+                else {
                     continue;
                 };
                 let Change { what, from, .. } = change;
@@ -92,7 +100,10 @@ fn again(
     let count = ours.len();
     let jobs: Vec<Job> = ours.into_iter().chain(theirs).collect();
     let outcomes = workshop.bench.run(&jobs)?;
-    let Ok(all) = outcomes.into_iter().map(|outcome| outcome.map(|ran| ran.measured())).collect::<Result<Vec<Measured>, _>>()
+    let Ok(all) = outcomes
+        .into_iter()
+        .map(|outcome| outcome.map(|ran| ran.measured()))
+        .collect::<Result<Vec<Measured>, _>>()
     else {
         return Ok(None);
     };
@@ -127,7 +138,8 @@ fn congestion_control(workshop: &Workshop<'_>, own: &Done<'_>, reference: &Done<
     let carried = flow.iter().enumerate().filter(|(entry, flow)| {
         let is_model = |node: &str| linux.made.scenario.traffic(node) == warpline_scenario::Traffic::Model;
         let mut own = workshop.base.expanded.flows.iter().filter(|flow| flow.entry == *entry);
-        flow.transport() == Transport::Tcp && own.all(|flow| !is_model(&workshop.base.expanded.nodes[flow.from]))
+        flow.transport() == Transport::Tcp
+            && own.all(|flow| !is_model(&workshop.base.expanded.nodes[flow.from]))
     });
     let both: Vec<String> = carried.map(|(entry, _)| format!("flow.{entry}.cc={PLAIN}")).collect();
     let all_plain = |side: &Done<'_>| {
@@ -148,7 +160,8 @@ fn congestion_control(workshop: &Workshop<'_>, own: &Done<'_>, reference: &Done<
 /// Drop-tail queues of one bandwidth-delay product.
 fn queues(workshop: &Workshop<'_>, _: &Done<'_>, _: &Done<'_>) -> Vec<Change> {
     const PLAIN: &str = "{ kind = \"droptail\", limit = \"1BDP\" }";
-    let both: Vec<String> = keys(&workshop.base.scenario, "queue", "droptail").map(|key| format!("{key}={PLAIN}")).collect();
+    let both: Vec<String> =
+        keys(&workshop.base.scenario, "queue", "droptail").map(|key| format!("{key}={PLAIN}")).collect();
     change(both, "with drop-tail queues of one bandwidth-delay product", "the queue")
 }
 

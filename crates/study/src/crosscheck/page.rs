@@ -95,7 +95,7 @@ fn row_of_way(body: &mut String, way: &WayFacts) {
     let runs = match (&way.not_possible, &way.failed) {
         (Some(why), _) => format!("<span class=\"muted\">not possible: {}</span>", escape(why)),
         (_, Some(why)) => format!("{} {}", badge("failed", "failed"), escape(why)),
-        _ => how_it_went(way),
+        _ => format!("{}; {}", way.runs.len(), escape(&way.how_it_went())),
     };
     let _ = writeln!(
         body,
@@ -104,24 +104,6 @@ fn row_of_way(body: &mut String, way: &WayFacts) {
         escape(&way.clock),
         escape(&way.kernels.join(", ")),
     );
-}
-
-/// How the runs of a way went: whether they repeat, or how late their packets were.
-fn how_it_went(way: &WayFacts) -> String {
-    let mut words = vec![format!("{}", way.runs.len())];
-    words.extend(way.repeats.map(|same| if same { "a second one was the same to the last digit" } else { "a second one was NOT the same" }.to_owned()));
-    let largest = |of: fn(&super::RunFacts) -> Option<f64>| way.runs.iter().filter_map(of).reduce(f64::max);
-    if let Some(late) = largest(|run| run.lateness_p99_us) {
-        words.push(format!("99 % of packets at most {late:.0} µs late"));
-    }
-    let behind = way.runs.iter().filter(|run| run.kept_pace == Some(false)).count();
-    if behind > 0 {
-        words.push(format!("{behind} did not keep pace"));
-    }
-    if let (Some(own), Some(others)) = (largest(|run| run.own_cores), largest(|run| run.other_cores)) {
-        words.push(format!("took up to {own:.1} cores, other work {others:.1}"));
-    }
-    words.join("; ")
 }
 
 fn card_of_pair(body: &mut String, pair: &Pair) {
@@ -133,7 +115,11 @@ fn card_of_pair(body: &mut String, pair: &Pair) {
         pair.bound_percent
     );
     if let Some(explanation) = &pair.explanation {
-        let _ = write!(body, "<div class=\"why\"><p>What differs comes from <b>{}</b>.</p><ul>", explanation.cause.word());
+        let _ = write!(
+            body,
+            "<div class=\"why\"><p>What differs comes from <b>{}</b>.</p><ul>",
+            explanation.cause.word()
+        );
         for line in explanation.evidence.iter().cloned().chain(experiments(explanation)) {
             let _ = write!(body, "<li>{}</li>", escape(&line));
         }

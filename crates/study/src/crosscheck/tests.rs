@@ -42,7 +42,8 @@ fn machine() -> Machine {
 
 fn base(text: &str, sets: &[&str]) -> Base {
     let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
-    Base::new(&Source::from_text("two.toml", text, "".as_ref()), &sets).unwrap_or_else(|wrong| panic!("{wrong}"))
+    Base::new(&Source::from_text("two.toml", text, "".as_ref()), &sets)
+        .unwrap_or_else(|wrong| panic!("{wrong}"))
 }
 
 fn made(way: &str, base: &Base, own: &[&str]) -> Result<Made, String> {
@@ -64,7 +65,10 @@ fn guests(scenario: &Scenario) -> Vec<&str> {
 fn flows_that_linux_cannot_carry_stay_models_and_it_is_said_why() {
     let linux = made("linux", &base(TWO, &[]), &[]).unwrap();
     assert_eq!(guests(&linux.scenario), ["a", "b"]);
-    assert_eq!(linux.notes, ["the flows of `background` stay models: Linux 6.1.1 has no congestion control `nice`"]);
+    assert_eq!(
+        linux.notes,
+        ["the flows of `background` stay models: Linux 6.1.1 has no congestion control `nice`"]
+    );
     assert_eq!((linux.scenario.seed, linux.scenario.clock.mode), (3, ClockMode::Virtual));
     for (set, why) in [
         ("flow.bulk.cc=cubic:beta=0.5", "parameters"),
@@ -88,7 +92,10 @@ fn both_get_the_same_settings() {
     assert!(sysctl.get("net.ipv4.tcp_rmem").is_some_and(|sizes| sizes.ends_with(" 33554432")));
     let model = made("model", &switched, &[]).unwrap().scenario;
     let tcp = serde_json::to_value(&model.tcp).unwrap();
-    assert_eq!(tcp, serde_json::json!({"sack": false, "tick": "4ms", "quick_acks": 16, "receive_buffer": "16MiB", "receive_ssthresh": "65535B"}));
+    assert_eq!(
+        tcp,
+        serde_json::json!({"sack": false, "tick": "4ms", "quick_acks": 16, "receive_buffer": "16MiB", "receive_ssthresh": "65535B"})
+    );
     // Linux's Westwood counts in ticks, and so does the model in its place.
     let westwood = made("model", &base(TWO, &["flow.bulk.cc=westwood"]), &[]).unwrap();
     assert!(westwood.scenario.to_toml().contains("tick = \"10ms\""), "{}", westwood.scenario.to_toml());
@@ -105,7 +112,9 @@ fn changes_in_one_way_come_last_and_must_be_right() {
 #[test]
 fn guests_become_models_unless_they_run_programs_or_forward() {
     let with = |keys: &str| format!("{TWO}\n[[host]]\nname = \"a\"\nendpoint = \"guest\"\n{keys}\n");
-    let model = made("model", &base(&with("cc = \"reno\"\nsysctl = { \"net.ipv4.tcp_sack\" = \"0\" }"), &[]), &[]).unwrap();
+    let model =
+        made("model", &base(&with("cc = \"reno\"\nsysctl = { \"net.ipv4.tcp_sack\" = \"0\" }"), &[]), &[])
+            .unwrap();
     assert_eq!(guests(&model.scenario), [""; 0]);
     assert_eq!(model.scenario.flow[0].cc.as_ref().map(|cc| cc.name().to_owned()), Some("reno".to_owned()));
     assert_eq!(serde_json::to_value(model.scenario.host[0].endpoint.tcp()).unwrap()["sack"], false);
@@ -188,7 +197,11 @@ fn a_certificate_is_as_its_schema_says_and_names_what_it_cites() {
     };
     let ways = || {
         let mut linux = WayFacts::new("linux", "Linux", Vec::new());
-        linux.fill(&made("linux", &base, &[]).unwrap(), &[Ran { summary: Default::default(), smoothed: BTreeMap::new(), load: None }], &Evidence::default());
+        linux.fill(
+            &made("linux", &base, &[]).unwrap(),
+            &[Ran { summary: Default::default(), smoothed: BTreeMap::new(), load: None }],
+            &Evidence::default(),
+        );
         let mut live = WayFacts::new("live", "this machine", vec!["seed=2".to_owned()]);
         live.not_possible = Some("no root".to_owned());
         vec![linux, live]
@@ -200,11 +213,24 @@ fn a_certificate_is_as_its_schema_says_and_names_what_it_cites() {
     let errors: Vec<String> = validator.iter_errors(&json).map(|error| error.to_string()).collect();
     assert_eq!(errors, [""; 0]);
     let (page, text) = (certificate.to_html(), certificate.render(false));
-    for part in ["2026-11-26", &base.hash, "0.1.0-abc", "a processor", "Linux 6.18.1", "the model", "not possible: no root", "duration=9s"] {
+    for part in [
+        "2026-11-26",
+        &base.hash,
+        "0.1.0-abc",
+        "a processor",
+        "Linux 6.18.1",
+        "the model",
+        "not possible: no root",
+        "duration=9s",
+    ] {
         assert!(page.contains(part), "{part}");
     }
     assert!(page.contains("&lt;bulk&gt;") && !page.contains("<bulk>"));
-    for part in ["-50.0 ± 1.0 %, DIFFERS", "it comes from the model", "with Reno, they agree (at most 1.0 %): it comes from the congestion control"] {
+    for part in [
+        "-50.0 ± 1.0 %, DIFFERS",
+        "it comes from the model",
+        "with Reno, they agree (at most 1.0 %): it comes from the congestion control",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     // The worst counts: what is not explained, and a way that failed.

@@ -101,7 +101,8 @@ fn settings(base: &Base, entry: usize, linux: &Linux) -> Result<BTreeMap<String,
     if flow.transport() == Transport::Udp {
         return Err("the kernel of a guest sends no UDP by itself".to_owned());
     }
-    let cc = plain_cc(flow).ok_or("its congestion control has parameters, which Linux's own does not take")?;
+    let cc =
+        plain_cc(flow).ok_or("its congestion control has parameters, which Linux's own does not take")?;
     if !linux.controls.contains(&cc) {
         return Err(format!("Linux {} has no congestion control `{cc}`", linux.version));
     }

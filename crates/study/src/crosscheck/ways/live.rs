@@ -6,7 +6,8 @@ use warpline_core::Timestamp;
 use warpline_core::random::Streams;
 use warpline_scenario::endpoint::{Live as LiveHost, Real};
 use warpline_scenario::{
-    App, Clock, ClockMode, Endpoint, Expect, Flow, Host, Program, ProgramCommand, Scenario, Time, Traffic, Transport,
+    App, Clock, ClockMode, Endpoint, Expect, Flow, Host, Program, ProgramCommand, Scenario, Time, Traffic,
+    Transport,
 };
 
 use super::super::base::{Base, changed, given, in_a_line, plain_cc};
@@ -71,7 +72,9 @@ impl Way for Live {
                     (scenario, ports) = (turned, own);
                     removed.insert(entry);
                 }
-                Err(why) => notes.push(format!("the flows of `{}` stay as they are: {why}", group(base, entry))),
+                Err(why) => {
+                    notes.push(format!("the flows of `{}` stay as they are: {why}", group(base, entry)))
+                }
             }
         }
         retain(&mut scenario.flow, |number| !removed.contains(&number));
@@ -112,13 +115,18 @@ fn fit(base: &Base, flow: &Flow, controls: &[String]) -> Result<String, String> 
     if let Some(option) = flow.tcp.iter().chain([&base.scenario.tcp]).flat_map(given).next() {
         return Err(format!("`tcp.{option}` has no counterpart in a program"));
     }
-    if flow.multipath.is_some() || flow.max_window.is_some() || flow.max_rate.is_some() || flow.port.is_some() {
+    if flow.multipath.is_some() || flow.max_window.is_some() || flow.max_rate.is_some() || flow.port.is_some()
+    {
         return Err("`multipath`, `max_window`, `max_rate` and `port` are not for programs".to_owned());
     }
-    let cc = plain_cc(flow).ok_or("its congestion control has parameters, which Linux's own does not take")?;
+    let cc =
+        plain_cc(flow).ok_or("its congestion control has parameters, which Linux's own does not take")?;
     match controls.contains(&cc) {
         true => Ok(cc),
-        false => Err(format!("this machine's kernel has no congestion control `{cc}` loaded (it has {})", controls.join(", "))),
+        false => Err(format!(
+            "this machine's kernel has no congestion control `{cc}` loaded (it has {})",
+            controls.join(", ")
+        )),
     }
 }
 
@@ -142,9 +150,16 @@ fn turn(
             let words = [program, "load".to_owned()].into_iter().chain(words.iter().cloned());
             ProgramCommand::Words(words.collect())
         };
-        let sink = Program { expect: Expect::Running, ..program(load(&["tcp-sink".to_owned(), port.to_string()])) };
+        let sink =
+            Program { expect: Expect::Running, ..program(load(&["tcp-sink".to_owned(), port.to_string()])) };
         let seconds = stop.saturating_sub(start).as_secs_f64();
-        let words = ["tcp".to_owned(), format!("{{{to}}}:{port}"), seconds.to_string(), "0".to_owned(), cc.to_owned()];
+        let words = [
+            "tcp".to_owned(),
+            format!("{{{to}}}:{port}"),
+            seconds.to_string(),
+            "0".to_owned(),
+            cc.to_owned(),
+        ];
         let source = Program { expect: Expect::Any, start: Time(start), ..program(load(&words)) };
         add(base, scenario, to, sink)?;
         add(base, scenario, from, source)?;
@@ -181,7 +196,8 @@ fn add(base: &Base, scenario: &mut Scenario, name: &str, program: Program) -> Re
     match &mut host.endpoint {
         Endpoint::Live(_) => {}
         Endpoint::Guest(guest) if guest.sysctl.is_empty() && guest.tc.is_empty() && !guest.forwards => {
-            let real = Real { address: guest.real.address, address6: guest.real.address6, program: Vec::new() };
+            let real =
+                Real { address: guest.real.address, address6: guest.real.address6, program: Vec::new() };
             host.endpoint = Endpoint::Live(LiveHost { real });
         }
         Endpoint::Model(_) => host.endpoint = Endpoint::Live(LiveHost::default()),

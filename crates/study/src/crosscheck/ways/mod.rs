@@ -67,7 +67,8 @@ pub(super) trait Way: Debug + Sync {
 }
 
 /// All ways. Those with the virtual clock come first, as they are compared with.
-pub(super) const WAYS: &[&dyn Way] = &[&linux::Linux, &model::Model, &dilated::Dilated, &real::Real, &live::Live];
+pub(super) const WAYS: &[&dyn Way] =
+    &[&linux::Linux, &model::Model, &dilated::Dilated, &real::Real, &live::Live];
 
 /// A run's scenario.
 #[derive(Clone, Debug)]
@@ -87,8 +88,14 @@ pub(super) enum Unmade {
 }
 
 /// The scenario for a way, with the changes that were asked for in it.
-pub(super) fn make(way: &dyn Way, base: &Base, setting: &Setting<'_>, own: &[String]) -> Result<Made, Unmade> {
-    let Hosts { mut scenario, mut sets, notes, ports } = way.hosts(base, setting).map_err(Unmade::NotPossible)?;
+pub(super) fn make(
+    way: &dyn Way,
+    base: &Base,
+    setting: &Setting<'_>,
+    own: &[String],
+) -> Result<Made, Unmade> {
+    let Hosts { mut scenario, mut sets, notes, ports } =
+        way.hosts(base, setting).map_err(Unmade::NotPossible)?;
     scenario.clock = way.clock(setting);
     scenario.seed = setting.seed;
     sets.extend(base.model_settings());

@@ -36,16 +36,27 @@ impl Way for Model {
         let mut sets = Vec::new();
         for (number, host) in scenario.host.iter_mut().enumerate() {
             if let Some(program) = host.programs().first() {
-                return Err(format!("`{}` runs a program ({}), which a model cannot", host.name, program.command));
+                return Err(format!(
+                    "`{}` runs a program ({}), which a model cannot",
+                    host.name, program.command
+                ));
             }
             match &host.endpoint {
-                Endpoint::Live(_) => return Err(format!("`{}` is live, and a model has no programs", host.name)),
+                Endpoint::Live(_) => {
+                    return Err(format!("`{}` is live, and a model has no programs", host.name));
+                }
                 Endpoint::Guest(guest) => {
-                    sets.extend(options(host, guest)?.into_iter().map(|(key, on)| format!("host.{number}.tcp.{key}={on}")));
+                    sets.extend(
+                        options(host, guest)?
+                            .into_iter()
+                            .map(|(key, on)| format!("host.{number}.tcp.{key}={on}")),
+                    );
                     let (name, cc) = (host.name.clone(), guest.cc.clone());
                     host.endpoint = Endpoint::default();
                     // The host's congestion control is that of the flows that it sends.
-                    for (entry, flow) in scenario.flow.iter_mut().enumerate().filter(|(_, flow)| flow.cc.is_none()) {
+                    for (entry, flow) in
+                        scenario.flow.iter_mut().enumerate().filter(|(_, flow)| flow.cc.is_none())
+                    {
                         let mut own = base.expanded.flows.iter().filter(|flow| flow.entry == entry);
                         if own.any(|flow| base.expanded.nodes[flow.from] == *name) {
                             flow.cc = cc.clone().map(|name| Cc::Custom { name });
@@ -60,10 +71,16 @@ impl Way for Model {
         let mut notes = Vec::new();
         for (entry, flow) in scenario.flow.iter().enumerate() {
             let own = plain_cc(flow).and_then(|name| algorithm(&name)).filter(|own| own.model != own.name);
-            let turned = linux.as_ref().is_some_and(|linux| super::guests::models(base, &linux.scenario, entry).is_empty());
+            let turned = linux
+                .as_ref()
+                .is_some_and(|linux| super::guests::models(base, &linux.scenario, entry).is_empty());
             if let (Some(own), true) = (own, turned) {
                 sets.push(format!("flow.{entry}.cc={}", own.model));
-                notes.push(format!("`{}` has cc = \"{}\", as Linux computes it", group(base, entry), own.model));
+                notes.push(format!(
+                    "`{}` has cc = \"{}\", as Linux computes it",
+                    group(base, entry),
+                    own.model
+                ));
             }
         }
         Ok(Hosts { scenario, sets, notes, ports: BTreeMap::new() })
@@ -77,7 +94,9 @@ impl Way for Model {
 fn options(host: &Host, guest: &Guest) -> Result<Vec<(&'static str, bool)>, String> {
     let name = &host.name;
     if guest.forwards || !guest.tc.is_empty() {
-        return Err(format!("`{name}` has queues of Linux's own (`forwards`, `tc`), which a model does not have"));
+        return Err(format!(
+            "`{name}` has queues of Linux's own (`forwards`, `tc`), which a model does not have"
+        ));
     }
     let option = |(setting, value): (&String, &String)| {
         // Of buffers the model has enough in any case.
