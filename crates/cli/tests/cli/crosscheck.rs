@@ -1,5 +1,7 @@
 //! `warpline crosscheck` as a user calls it: ways that agree, and planted faults, each of which must be found and traced to its cause.
 
+use std::process::Command;
+
 use crate::support::{Answer, Desk};
 
 /// A CUBIC flow whose sawtooth decides its goodput: the queue is short. The other flow stays a model.
@@ -16,7 +18,14 @@ to = "b"
 
 fn check(desk: &Desk, more: &[&str]) -> Answer {
     desk.write("x.toml", SAWTOOTH);
-    desk.warpline(&[&["crosscheck", "x.toml", "--out", "out", "--date", "2026-01-31"], more].concat())
+    Answer::from(checking(desk, more).output().unwrap())
+}
+
+/// The command, whose certificate has the date 2026-01-31.
+fn checking(desk: &Desk, more: &[&str]) -> Command {
+    let mut command = desk.program(&[&["crosscheck", "x.toml", "--out", "out"], more].concat());
+    command.env("SOURCE_DATE_EPOCH", "1769817600");
+    command
 }
 
 #[test]
@@ -27,7 +36,7 @@ fn what_cannot_be_is_said_with_what_can() {
         (&["--ways", "model"], "nothing to compare: of the ways, only this one is possible: model"),
         (&["--ways", "model", "--set-in", "linux", "seed=2"], "there is no way `linux` here; ways: model"),
         (&["--date", "yesterday"], "write it as 2026-11-26"),
-        (&["--within", "-1"], "no percentage"),
+        (&["--within=-1"], "no percentage"),
         (&["--set", "flow.bulk.cc=cubik"], "cubic"),
         (&["--ways", "model,linux", "--set-in", "model", "flow.bulk.cc=cubik"], "cubic"),
     ] {
@@ -53,7 +62,7 @@ fn the_certificate_s_schema_is_that_of_the_book() {
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod with_guests {
     use std::fs;
-    use std::process::{Child, Command};
+    use std::process::{Child, Stdio};
 
     use serde_json::Value;
 
@@ -168,12 +177,41 @@ mod with_guests {
         }
     }
 
+    #[test]
+    fn after_an_interruption_the_same_command_goes_on() {
+        if !guests() {
+            return;
+        }
+        let desk = Desk::new();
+        desk.write("x.toml", SAWTOOTH);
+        let ways = ["--ways", "model,linux", "--seeds", "1..6", "--jobs", "1"];
+        let child = checking(&desk, &ways).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let kept = || {
+            desk.names("out/kept")
+                .iter()
+                .map(|way| desk.names(&format!("out/kept/{way}")).len())
+                .sum::<usize>()
+        };
+        while kept() == 0 {
+            crate::live::pause();
+        }
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        let answer = Answer::from(child.wait_with_output().unwrap());
+        assert_eq!(answer.code, Some(130), "{answer:?}");
+        assert!(answer.stderr.contains("what has run is kept in out/kept"), "{answer:?}");
+        assert_eq!(desk.names("out"), ["kept"]);
+        let before = kept();
+        check(&desk, &ways).fine();
+        // Six seeds and one of them again, of two ways; none twice.
+        assert!((1..14).contains(&before) && kept() == 14, "{before} {}", kept());
+    }
+
     /// Processes that do nothing but compute; they end with this.
     struct Burners(Vec<Child>);
 
     impl Burners {
         fn new() -> Burners {
-            let count = 6 * std::thread::available_parallelism().map_or(1, usize::from);
+            let count = 4 * std::thread::available_parallelism().map_or(1, usize::from);
             let one = |_| Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
             Burners((0..count).map(one).collect())
         }
@@ -206,10 +244,14 @@ mod with_guests {
             "--set",
             "warmup=1s",
         ];
-        // One seed: how much a busy machine disturbs a run is chance.
-        let ways = ["--ways", "linux,real", "--seeds", "1", "--no-narrow", "--json"];
+        // One seed: how much a busy machine disturbs a run is chance. Lock-step has its runs before, which are kept.
+        let ways = |ways: &str| {
+            let more = ["--ways", ways, "--seeds", "1", "--no-narrow", "--json"];
+            check(&desk, &[&fast[..], &more].concat())
+        };
+        ways("linux,model");
         let burners = Burners::new();
-        let certificate = check(&desk, &[&fast[..], &ways].concat());
+        let certificate = ways("linux,real");
         drop(burners);
         let certificate = certificate.fine().json();
         assert_eq!(cause(&certificate, "real"), "cpu");

@@ -98,9 +98,10 @@ pub(super) fn compare(
         };
         let (ours, theirs) = (samples(own), samples(reference));
         let (value, reference) = (Value::of(&ours)?, Value::of(&theirs)?);
-        let scale = 100.0 / reference.mean.abs().max(quantity.floor(rtt_ms));
-        let difference = (value.mean - reference.mean) * scale;
-        let ci95 = welch(&ours, &theirs).map(|half| half * scale);
+        let scale = reference.mean.abs().max(quantity.floor(rtt_ms));
+        let percent = |difference: f64| 100.0 * difference / scale;
+        let difference = percent(value.mean - reference.mean);
+        let ci95 = welch(&ours, &theirs).map(percent);
         Some(Compared {
             subject: subject.to_owned(),
             quantity: quantity.name,

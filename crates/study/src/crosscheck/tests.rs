@@ -81,6 +81,14 @@ fn flows_that_linux_cannot_carry_stay_models_and_it_is_said_why() {
     }
     let udp = base(&TWO.replace("start = \"1s..2s\"", "app = \"cbr\", rate = \"1Mbit/s\""), &[]);
     assert!(made("linux", &udp, &[]).unwrap_err().contains("sends no UDP by itself"));
+    // What another flow of the same hosts needs is named with that flow, and one reason is said once.
+    let call = "{ name = \"call\", app = \"cbr\", rate = \"1Mbit/s\", from = \"a\", to = \"b\" }, { name = \"other\", from = \"a\", to = \"b\" }";
+    let beside = base(&TWO.replace("flow = [", &format!("flow = [ {call},")), &[]);
+    let refused = made("linux", &beside, &[]).unwrap_err();
+    assert!(
+        refused.contains("the flows of `other`, `bulk` stay models: their hosts have flows of `call`, too: "),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -94,7 +102,7 @@ fn both_get_the_same_settings() {
     let tcp = serde_json::to_value(&model.tcp).unwrap();
     assert_eq!(
         tcp,
-        serde_json::json!({"sack": false, "tick": "4ms", "quick_acks": 16, "receive_buffer": "16MiB", "receive_ssthresh": "65535B"})
+        serde_json::json!({"sack": false, "tick": "4ms", "quick_acks": 16, "receive_buffer": "16777.216kB", "receive_ssthresh": "65.535kB"})
     );
     // Linux's Westwood counts in ticks, and so does the model in its place.
     let westwood = made("model", &base(TWO, &["flow.bulk.cc=westwood"]), &[]).unwrap();

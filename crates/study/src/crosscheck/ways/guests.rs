@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use warpline_scenario::endpoint::{Guest, Tsc};
-use warpline_scenario::{Endpoint, Host, Scenario, Traffic, Transport};
+use warpline_scenario::{Diagnostics, Endpoint, Host, Scenario, Traffic, Transport};
 
 use super::super::Linux;
 use super::super::base::{Base, VIRTUAL, changed, given, in_a_line, plain_cc, switch};
@@ -30,7 +30,7 @@ pub(super) fn guests(base: &Base, linux: &Linux) -> Result<Hosts, String> {
             (guest.cpu_share, guest.tsc) = (None, guest.tsc.filter(|tsc| *tsc == Tsc::Guest));
         }
     }
-    let mut notes = Vec::new();
+    let mut kept = Vec::new();
     for entry in 0..scenario.flow.len() {
         let ends = models(base, &scenario, entry);
         if ends.is_empty() {
@@ -39,13 +39,14 @@ pub(super) fn guests(base: &Base, linux: &Linux) -> Result<Hosts, String> {
         let turned = settings(base, entry, linux).and_then(|sysctl| {
             let mut turned = scenario.clone();
             ends.iter().for_each(|name| turn(&mut turned, name, &sysctl));
-            changed(&turned, &[]).map(|_| turned).map_err(|wrong| in_a_line(&wrong))
+            changed(&turned, &[]).map(|_| turned).map_err(|wrong| refusal(base, entry, &wrong))
         });
         match turned {
             Ok(turned) => scenario = turned,
-            Err(why) => notes.push(format!("the flows of `{}` stay models: {why}", group(base, entry))),
+            Err(why) => kept.push((group(base, entry), why)),
         }
     }
+    let notes = said(&kept, "stay models");
     if scenario.guests().next().is_none() {
         return Err(match notes.is_empty() {
             true => "no host can be a guest: none is a model".to_owned(),
@@ -76,6 +77,33 @@ pub(super) fn guests_in_time(base: &Base, linux: &Linux) -> Result<Hosts, String
         }
     }
     Ok(hosts)
+}
+
+/// Why flows stay as they are, those with the same reason together.
+pub(super) fn said(kept: &[(String, String)], how: &str) -> Vec<String> {
+    let mut reasons: Vec<&str> = Vec::new();
+    for (_, why) in kept {
+        if !reasons.contains(&why.as_str()) {
+            reasons.push(why);
+        }
+    }
+    let one = |why: &str| {
+        let groups = kept.iter().filter(|(_, own)| own == why).map(|(group, _)| format!("`{group}`"));
+        format!("the flows of {} {how}: {why}", groups.collect::<Vec<_>>().join(", "))
+    };
+    reasons.into_iter().map(one).collect()
+}
+
+/// Why the hosts of a flow cannot be other hosts. It may be because of other flows that they have.
+pub(super) fn refusal(base: &Base, entry: usize, wrong: &Diagnostics) -> String {
+    let path = wrong.errors.first().map_or("", |error| &error.path);
+    let number = path.strip_prefix("flow.").and_then(|rest| rest.split('.').next()?.parse::<usize>().ok());
+    match number.filter(|number| *number != entry) {
+        Some(other) => {
+            format!("their hosts have flows of `{}`, too: {}", group(base, other), in_a_line(wrong))
+        }
+        None => in_a_line(wrong),
+    }
 }
 
 /// Name of the group of a flow's entry.

@@ -11,7 +11,7 @@ use warpline_scenario::{
 };
 
 use super::super::base::{Base, changed, given, in_a_line, plain_cc};
-use super::guests::{group, models};
+use super::guests::{group, models, said};
 use super::{Hosts, Setting, Way};
 
 /// The first port of the programs that receive.
@@ -47,7 +47,7 @@ impl Way for Live {
                 guest.interrupts = None;
             }
         }
-        let mut notes = Vec::new();
+        let mut kept = Vec::new();
         let mut ports = BTreeMap::new();
         let mut removed = BTreeSet::new();
         for entry in 0..base.scenario.flow.len() {
@@ -72,11 +72,10 @@ impl Way for Live {
                     (scenario, ports) = (turned, own);
                     removed.insert(entry);
                 }
-                Err(why) => {
-                    notes.push(format!("the flows of `{}` stay as they are: {why}", group(base, entry)))
-                }
+                Err(why) => kept.push((group(base, entry), why)),
             }
         }
+        let notes = said(&kept, "stay as they are");
         retain(&mut scenario.flow, |number| !removed.contains(&number));
         if !scenario.needs_namespaces() {
             return Err(match notes.is_empty() {
