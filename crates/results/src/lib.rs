@@ -42,7 +42,7 @@ pub mod writer;
 
 pub use address::{AddressBook, EndpointAddress};
 pub use column::{Row, Word};
-pub use compare::{Change, ChangedKeys, Comparison, KeyChange, Method, Side};
+pub use compare::{Change, ChangedKeys, Comparison, KeyChange, Method, Side, welch};
 pub use compare_text::SCREEN;
 pub use condition::{Condition, Relation};
 pub use declaration::{Column, ColumnInfo, Fold, Kind, Scalar, heading_of};
