@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use warpline_core::TimeDelta;
 
 use super::{About, Kind, Protocol, Real, Traffic};
-use crate::{ClockMode, Tdf};
 use crate::checker::Check;
 use crate::document::entry;
 use crate::quantity::{Size, Time};
 use crate::short::Probability;
+use crate::{ClockMode, Tdf};
 
 /// Allowed memory of a machine in bytes.
 const MEMORY: std::ops::RangeInclusive<u64> = 64 << 20..=64_000_000_000;
@@ -207,21 +207,26 @@ impl Guest {
             } else if let Some((other, _)) = differs {
                 let message =
                     format!("`{}` and `{}` are on one machine, with different shares", host.name, other.name);
-                let help =
-                    "guests of one machine share one core: give `cpu_share` at one of them, or the same at all";
+                let help = "guests of one machine share one core: give `cpu_share` at one of them, or the same at all";
                 check.error(&at("cpu_share"), message, help);
             }
         }
         let Some(period) = self.cpu_period else { return };
         let differs = beside().find(|(_, guest)| guest.cpu_period.is_some_and(|own| own != period));
         if !PERIODS.contains(&period.0) {
-            check.error(&at("cpu_period"), "`cpu_period` is out of range", "it is 1ms to 1s, in the guest's time");
+            check.error(
+                &at("cpu_period"),
+                "`cpu_period` is out of range",
+                "it is 1ms to 1s, in the guest's time",
+            );
         } else if beside().all(|(_, guest)| guest.cpu_share.is_none()) {
             let help = "add `cpu_share`, for example cpu_share = 0.5; without it nothing is limited";
             check.error(&at("cpu_period"), "`cpu_period` goes with `cpu_share`", help);
         } else if let Some((other, _)) = differs {
-            let message =
-                format!("`{}` and `{}` are on one machine, with different `cpu_period`", host.name, other.name);
+            let message = format!(
+                "`{}` and `{}` are on one machine, with different `cpu_period`",
+                host.name, other.name
+            );
             let help = "guests of one machine share one core: give `cpu_period` at one of them";
             check.error(&at("cpu_period"), message, help);
         }
@@ -254,7 +259,8 @@ impl Guest {
             let help = "leave it out: a router's interfaces send at the rates of their links, which are the network's";
             check.error(&path, message, help);
         } else if let Some((other, _)) = differs {
-            let message = format!("`{}` and `{}` are on one machine, with different `tdf`", host.name, other.name);
+            let message =
+                format!("`{}` and `{}` are on one machine, with different `tdf`", host.name, other.name);
             let help = "a machine has one clock: give them machines of their own, or `tdf` at one of them";
             check.error(&path, message, help);
         }
