@@ -195,14 +195,16 @@ impl<'a> Workshop<'a> {
     fn jobs(&self, choice: Choice<'_>, note: &str, sets: &[String], tdf: f64) -> Result<Vec<Job>, Unmade> {
         let guests = self.plan.machine.guests.as_ref().ok();
         let linux = choice.kernel.or(guests);
+        // A kernel may be a file.
         let label = choice.label();
+        let kept = label.replace('/', "_");
         let build = &self.plan.machine.build;
         let ran_by = match (choice.way.has_guests(), linux) {
-            (true, Some(linux)) => format!("{label}-{}-{build}", linux.version),
+            (true, Some(linux)) => format!("{kept}-{}-{build}", linux.version),
             _ if choice.way.clock(&self.setting(linux, 1, tdf)).mode == ClockMode::Virtual => {
-                format!("{label}-{build}")
+                format!("{kept}-{build}")
             }
-            _ => format!("{label}-{}-{build}", self.plan.machine.kernel),
+            _ => format!("{kept}-{}-{build}", self.plan.machine.kernel),
         };
         let one = |&seed: &u64| -> Result<Job, Unmade> {
             let made = make(choice.way, &self.base, &self.setting(linux, seed, tdf), sets)?;

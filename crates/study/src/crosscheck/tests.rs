@@ -157,6 +157,35 @@ fn programs_stand_for_bulk_flows_of_live_hosts() {
 }
 
 #[test]
+fn a_program_has_the_congestion_control_of_the_guest_that_it_stands_for() {
+    let host = "[[host]]\nname = \"a\"\nendpoint = \"guest\"\ncc = \"reno\"\n";
+    let live = made("live", &base(&format!("{TWO}\n{host}"), &[]), &[]).unwrap();
+    let sender = live.scenario.host.iter().find(|host| host.name == "a").unwrap();
+    assert!(sender.programs()[0].command.to_string().ends_with(" 0 reno"), "{sender:?}");
+}
+
+#[test]
+fn flows_stay_where_they_are_when_programs_take_the_place_of_others() {
+    let text = r#"
+        duration = "5s"
+        topology = { kind = "dumbbell", rtt = "20ms", bottleneck = { rate = "5Mbit/s" } }
+        flow = [
+          { name = "bulk", from = "left", to = "right", count = 2 },
+          { name = "background", from = "left", to = "right", cc = "nice" },
+        ]
+    "#;
+    let live = made("live", &base(text, &[]), &[]).unwrap();
+    let expanded = live.scenario.expand();
+    let [background] = &expanded.flows[..] else { panic!("{:?}", expanded.flows) };
+    assert_eq!([&expanded.nodes[background.from], &expanded.nodes[background.to]], ["left.2", "right.2"]);
+    assert_eq!(live.ports.len(), 2);
+    // Several that take hosts in turn have no place of their own.
+    let refused = made("live", &base(&text.replace("cc = \"nice\"", "cc = \"nice\", count = 2"), &[]), &[])
+        .unwrap_err();
+    assert!(refused.contains("`background.0` would be between other hosts"), "{refused}");
+}
+
+#[test]
 fn a_certificate_is_as_its_schema_says_and_names_what_it_cites() {
     let base = base(TWO, &[]);
     let plan = Plan {

@@ -84,7 +84,8 @@ mod tests {
         let text = format!(
             "duration = \"4s\"\nwarmup = \"1s\"\nclock = {{ mode = \"dilated\", tdf = 10 }}\n\
              [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1Mbit/s\"\n\
-             [[host]]\nname = \"a\"\nendpoint = \"guest\"\n{keys}\n[[host]]\nname = \"b\"\nendpoint = \"guest\"\n"
+             [[host]]\nname = \"a\"\nendpoint = \"guest\"\n{keys}\n[[host]]\nname = \"b\"\nendpoint = \"guest\"\n\
+             [[flow]]\nfrom = \"a\"\nto = \"b\"\n"
         );
         Scenario::from_toml("test", &text, &[]).unwrap()
     }

@@ -12,6 +12,7 @@ use warpline_scenario::{
 
 use super::super::base::{Base, changed, given, in_a_line, plain_cc};
 use super::guests::{group, models, said};
+use super::places::{moved, pinned};
 use super::{Hosts, Setting, Way};
 
 /// The first port of the programs that receive.
@@ -40,7 +41,7 @@ impl Way for Live {
     fn hosts(&self, base: &Base, setting: &Setting<'_>) -> Result<Hosts, String> {
         let controls = setting.machine.live.as_ref().map_err(Clone::clone)?;
         // Guests with programs, and routers, stay guests.
-        let mut scenario = base.scenario.clone();
+        let mut scenario = pinned(base);
         scenario.clock = self.clock(setting);
         for host in &mut scenario.host {
             if let Endpoint::Guest(guest) = &mut host.endpoint {
@@ -51,13 +52,12 @@ impl Way for Live {
         let mut ports = BTreeMap::new();
         let mut removed = BTreeSet::new();
         for entry in 0..base.scenario.flow.len() {
-            let flow = &base.scenario.flow[entry];
             let ends = models(base, &base.scenario, entry);
             let guests = plain_guests(base, entry);
             if ends.is_empty() && guests.is_empty() {
                 continue;
             }
-            let turned = fit(base, flow, controls).and_then(|cc| {
+            let turned = fit(base, entry, controls).and_then(|cc| {
                 let mut turned = scenario.clone();
                 let mut own = ports.clone();
                 turn(base, setting, entry, &cc, &mut turned, &mut own)?;
@@ -65,6 +65,11 @@ impl Way for Live {
                 let mut trial = turned.clone();
                 let gone = |number: usize| number == entry || removed.contains(&number);
                 retain(&mut trial.flow, |number| !gone(number));
+                if let Some(flow) = moved(base, &trial) {
+                    return Err(format!(
+                        "without them, `{flow}` would be between other hosts; name its hosts in `from` and `to`"
+                    ));
+                }
                 changed(&trial, &[]).map(|_| (turned, own)).map_err(|wrong| in_a_line(&wrong))
             });
             match turned {
@@ -107,7 +112,8 @@ fn plain_guests(base: &Base, entry: usize) -> BTreeSet<String> {
 ///
 /// # Errors
 /// Why they cannot.
-fn fit(base: &Base, flow: &Flow, controls: &[String]) -> Result<String, String> {
+fn fit(base: &Base, entry: usize, controls: &[String]) -> Result<String, String> {
+    let flow = &base.scenario.flow[entry];
     if flow.app != App::Bulk || flow.transport() == Transport::Udp {
         return Err(format!("only app = \"bulk\" has a program here, and not {}", flow.app.name()));
     }
@@ -120,6 +126,17 @@ fn fit(base: &Base, flow: &Flow, controls: &[String]) -> Result<String, String> 
     }
     let cc =
         plain_cc(flow).ok_or("its congestion control has parameters, which Linux's own does not take")?;
+    // What a flow does not say, the guest that sends it does.
+    let senders =
+        base.expanded.flows.iter().filter(|own| own.entry == entry).map(|own| &base.expanded.nodes[own.from]);
+    let of_guests: BTreeSet<&str> = senders
+        .filter_map(|name| base.scenario.guests().find(|(host, _)| host.name == *name)?.1.cc.as_deref())
+        .collect();
+    let cc = match (&flow.cc, &of_guests.into_iter().collect::<Vec<_>>()[..]) {
+        (None, [own]) => (*own).to_owned(),
+        (None, [_, ..]) => return Err("its senders have several congestion controls".to_owned()),
+        _ => cc,
+    };
     match controls.contains(&cc) {
         true => Ok(cc),
         false => Err(format!(

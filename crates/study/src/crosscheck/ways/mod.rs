@@ -5,6 +5,7 @@ mod guests;
 mod linux;
 mod live;
 mod model;
+mod places;
 mod real;
 
 use std::collections::BTreeMap;
