@@ -40,6 +40,8 @@ class Claim:
 
     def judge(self, results: Results) -> Verdict:
         """Compares our value with theirs."""
+        if not results.cells:
+            return Verdict(self, math.nan, "no results", "nothing has run yet")
         try:
             ours = float(self.ours(results))
         except (NoResultsError, ZeroDivisionError) as error:
