@@ -296,13 +296,13 @@ def test_an_executor_of_ones_own_and_one_that_loses_work(tmp_path: Path) -> None
 
 
 def test_scenarios_files_templates_and_functions(tmp_path: Path) -> None:
-    dumbbell(duration="1s", warmup="0s").save(tmp_path / "two.toml")
+    dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
     (tmp_path / "one.toml.in").write_text((tmp_path / "two.toml").read_text().replace('"10Mbit/s"', '"${rate}Mbit/s"'))
     options = dict(points=study.grid(rate=[2, 8]), measures={"goodput": "group.bulk.goodput_bps", "jain": "totals.jain"}, model=None)
     path = "topology.bottleneck.rate"
     named = simple(scenario=study.file("two.toml", lambda at: {path: f"{at['rate']}Mbit/s"}), **options)
     filled = simple(scenario=study.template("one.toml.in"), **options)
-    made = simple(scenario=lambda at: dumbbell(duration="1s", warmup="0s").set(f'{path}="{at["rate"]}Mbit/s"'), **options)
+    made = simple(scenario=lambda at: dumbbell(duration="2s", warmup="0s").set(f'{path}="{at["rate"]}Mbit/s"'), **options)
     hashes = [[figure.built(point, 1, tmp_path).hash for point in figure.points] for figure in (named, filled, made)]
     assert hashes[0] == hashes[1] == hashes[2] and hashes[0][0] != hashes[0][1]
     run = made.built({"rate": 8}, 1, tmp_path).run(progress=False)
@@ -322,7 +322,7 @@ NETWORK = """\
         scenario=study.file("two.toml", lambda at: {"topology.bottleneck.rate": f"{at['rate']}Mbit/s"}),
         points=study.grid(rate=[2, 8]),
         measures=lambda run, at: {"mbps": {flow["name"]: flow["goodput_bps"] / 1e6 for flow in run.summary["flows"][:2]}, "rate_seen": at["rate"]},
-        claims=[study.Claim(text="four times as fast", ours=lambda results: results.rising("mbps", "rate"), theirs=4, bound=study.within(0.5))],
+        claims=[study.Claim(text="four times as fast", ours=lambda results: results.rising("mbps", "rate"), theirs=4, bound=study.at_least())],
         quick=study.quick(),
     )
 """
