@@ -66,7 +66,7 @@ threads: ## The tests of a network in parts under the thread sanitiser (needs ni
 memory: ## The tests of the crates with unsafe code under the address sanitiser
 	@scripts/memory.sh
 
-stacks: ## Build the transport stacks that are not part of the program (lwIP; bsd if libslirp is installed, netstack if Go is), as shared objects beside it
+stacks: ## Build the transport stacks that are not part of the program (lwIP; bsd if libslirp is installed, sctp if libusrsctp is, netstack if Go is), as shared objects beside it
 	@$(PYTHON) scripts/build_stacks.py $(TARGET)/stacks
 
 docs: ## Make the API documentation, and the book (if mdBook is installed)

@@ -29,8 +29,23 @@ SOURCES = {
     ),
 }
 
-# Stacks in libraries of the system: the library's name for pkg-config, its oldest version that will do, and Debian's packages.
-LIBRARIES = {"bsd": ("slirp", "4.7", "libslirp-dev, libglib2.0-dev and pkg-config")}
+# Functions of usrsctp's, and those that it has of the C library, that are led to ours: see native/sctp/system.c.
+LED = ["malloc", "calloc", "free", "sctp_os_timer_start", "sctp_os_timer_stop", "sctp_pcb_init"]
+
+# Stacks in libraries of the system: the library's name for pkg-config, its oldest version that will do, Debian's packages, and how it is linked if not
+# as pkg-config says: from its static archive, of which each stack has its own copy.
+LIBRARIES = {
+    "bsd": ("slirp", "4.7", "libslirp-dev, libglib2.0-dev and pkg-config", None),
+    "sctp": (
+        "usrsctp",
+        "0.9.5",
+        "libusrsctp-dev and pkg-config",
+        ["-l:libusrsctp.a", "-Wl,--exclude-libs,ALL,--gc-sections", *(f"-Wl,--wrap={name}" for name in LED)],
+    ),
+}
+
+# Our files that stacks in libraries share.
+SHARED = ["ipv4.c", "ipv4.h"]
 
 # Stacks in Go.
 MODULES = ["netstack"]
@@ -79,7 +94,8 @@ def package(name: str) -> Path:
 def own_files(name: str) -> list[Path]:
     """Our own files that a stack is made of."""
     kinds = (".c", ".h", ".s", ".go", ".mod", ".sum")
-    return [path for path in (NATIVE / name).rglob("*") if path.suffix in kinds] + [NATIVE / "warpline_stack.h", Path(__file__)]
+    shared = [NATIVE / file for file in SHARED if name in LIBRARIES]
+    return [path for path in (NATIVE / name).rglob("*") if path.suffix in kinds] + [*shared, NATIVE / "warpline_stack.h", Path(__file__)]
 
 
 def is_fresh(target: Path, parts: list[Path]) -> bool:
@@ -106,8 +122,8 @@ def build_module(name: str, target: Path) -> None:
     print(f"{target}: built")
 
 
-def build_with_library(compiler: str, name: str, library: tuple[str, str, str], target: Path, sanitize: list[str]) -> None:
-    package_name, version, packages = library
+def build_with_library(compiler: str, name: str, library: tuple[str, str, str, list[str] | None], target: Path, sanitize: list[str]) -> None:
+    package_name, version, packages, link = library
     options = {}
     for kind in ("cflags", "libs"):
         try:
@@ -118,7 +134,9 @@ def build_with_library(compiler: str, name: str, library: tuple[str, str, str], 
             print(f"{target}: left out, as pkg-config finds no {package_name} from {version} on (Debian: {packages})")
             return
         options[kind] = asked.stdout.split()
-    build(compiler, name, target, sanitize, NATIVE / name, [], options["cflags"], options["libs"])
+    directories = [option for option in options["libs"] if option.startswith("-L")]
+    libraries = options["libs"] if link is None else directories + link
+    build(compiler, name, target, sanitize, NATIVE / name, [], options["cflags"], libraries)
 
 
 def build(compiler: str, name: str, target: Path, sanitize: list[str], root: Path, files: list[str], include: list[str], libraries: list[str]) -> None:
@@ -127,7 +145,7 @@ def build(compiler: str, name: str, target: Path, sanitize: list[str], root: Pat
     if is_fresh(target, own_files(name) + sources):
         return
     common = [option.format(root=root) for option in COMMON] + sanitize
-    ours = sorted((NATIVE / name).glob("*.c"))
+    ours = sorted(path for path in own_files(name) if path.suffix == ".c")
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         objects = []
         for source, options in [(source, OWN) for source in ours] + [(source, FOREIGN) for source in sources]:

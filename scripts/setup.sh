@@ -63,6 +63,8 @@ test)
     have openssl || packages+=(openssl)
     # The TCP of 4.4BSD, for hosts with endpoint = "stack:bsd".
     pkg-config --exists slirp 2>/dev/null || packages+=(libslirp-dev libglib2.0-dev pkg-config)
+    # SCTP, for hosts with endpoint = "stack:sctp".
+    pkg-config --exists usrsctp 2>/dev/null || packages+=(libusrsctp-dev pkg-config)
     ;;
 mpi)
     # Runs in several processes: the MPI library with its launcher, and libclang, which reads its headers for the bindings.

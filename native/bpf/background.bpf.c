@@ -137,7 +137,7 @@ static __always_inline void take_segment(struct nice_receiver *receiver, const s
 	const struct nice_parameters *conf = parameters();
 	u64 clock = bpf_ktime_get_ns() / 1000;
 	u32 now = clock / 1000, echo = segment->echo - tp->tsoffset;
-	u32 segments = (u64)segment->payload * NICE_ONE / receiver->mss;
+	u32 segments = (u64)segment->payload * NICE_ONE / receiver->mss, times;
 	/* Time since the kernel's clock of milliseconds, which has 32 bits, showed the echoed value. */
 	s64 rtt = (s64)(s32)(now - echo) * 1000 + clock % 1000;
 	bool ends = (s32)(echo - receiver->round_began) > 0;
@@ -165,8 +165,10 @@ static __always_inline void take_segment(struct nice_receiver *receiver, const s
 		receiver->round_began = now;
 		start_round(&receiver->rules);
 	}
-	detect(&receiver->rules, conf, clock, rtt, segments);
-	if (!receiver->lost && judge_early(&receiver->rules, &receiver->account, conf, NICE_ONE, clock)) {
+	/* All that came in this round did so within a round trip. What the sender had in flight is not known; it was not more than the window. */
+	take_flight(&receiver->rules, (u32)rtt, receiver->rules.seen + segments);
+	times = detect(&receiver->rules, conf, clock, rtt, segments, receiver->rules.window);
+	if (!receiver->lost && yield_early(&receiver->rules, &receiver->account, conf, NICE_ONE, clock, times, segments)) {
 		receiver->round_began = now;
 		start_round(&receiver->rules);
 	}

@@ -38,7 +38,7 @@ static __always_inline void start_rules(struct nice_rules *rules, u32 window)
 	rules->ssthresh = NICE_INFINITE;
 	rules->base_rtt = NICE_INFINITE;
 	rules->max_rtt = 0;
-	rules->late_above = NICE_INFINITE;
+	rules->delay = NICE_INFINITE;
 	rules->new_base_rtt = NICE_INFINITE;
 	rules->new_max_rtt = 0;
 	rules->span_began = 0;
@@ -55,32 +55,45 @@ static __always_inline u32 max_rtt(const struct nice_rules *rules, const struct 
 	return at_least(rules->max_rtt, start < NICE_INFINITE ? (u32)start : NICE_INFINITE);
 }
 
-/* Computes above which RTT a packet is late, after the range of RTTs has changed. */
+/* Computes the delay that is late, after the range of RTTs has changed. */
 static __always_inline void set_threshold(struct nice_rules *rules, const struct nice_parameters *conf)
 {
-	u32 delay = at_most(((u64)(max_rtt(rules, conf) - rules->base_rtt) * conf->threshold) >> 16, conf->most_delay);
-	u64 own = ((u64)rules->segment_time * conf->own_packets) / NICE_ONE;
-
-	if (conf->own_packets && rules->segment_time == NICE_INFINITE)
-		/* Until that time is known, nothing is late. */
-		rules->late_above = NICE_INFINITE;
-	else
-		rules->late_above = rules->base_rtt + at_least(delay, own < NICE_INFINITE / 2 ? (u32)own : NICE_INFINITE / 2);
+	rules->delay = at_most(((u64)(max_rtt(rules, conf) - rules->base_rtt) * conf->threshold) >> 16, conf->most_delay);
 }
 
-/* Ends a round's train. Returns whether a segment took less time in it than in any before. */
-static __always_inline bool end_train(struct nice_rules *rules)
+/* Delay above the smallest RTT up to which a packet is not late, if so many of the flow's own packets, itself included, were in flight when it
+ * left. */
+static __always_inline u32 excused(const struct nice_rules *rules, const struct nice_parameters *conf, u32 flight)
+{
+	u64 own = ((u64)rules->segment_time * at_most(flight, conf->own_packets)) / NICE_ONE;
+
+	if (!conf->own_packets)
+		return rules->delay;
+	if (rules->segment_time == NICE_INFINITE)
+		return NICE_INFINITE;
+	return at_least(rules->delay, own < NICE_INFINITE / 2 ? (u32)own : NICE_INFINITE / 2);
+}
+
+/* So many packets of the flow passed the narrowest link within this time: a segment takes no more of it there than its part. */
+static __always_inline void take_flight(struct nice_rules *rules, u32 rtt, u32 flight)
+{
+	u64 each = (u64)rtt * NICE_ONE / at_least(flight, NICE_ONE);
+
+	if (each < rules->segment_time)
+		rules->segment_time = (u32)each;
+}
+
+/* Ends a round's train, which tells, too, how long a segment takes. */
+static __always_inline void end_train(struct nice_rules *rules)
 {
 	u32 rest = rules->seen - at_most(rules->seen, rules->train_first * NICE_ONE);
 	u64 each;
 
 	if (rest < 2 * NICE_ONE)
-		return false;
+		return;
 	each = (u64)(rules->train_last - rules->train_began) * NICE_ONE / rest;
-	if (each >= rules->segment_time)
-		return false;
-	rules->segment_time = (u32)each;
-	return true;
+	if (each < rules->segment_time)
+		rules->segment_time = (u32)each;
 }
 
 static __always_inline bool raise_max(struct nice_rules *rules, u32 rtt)
@@ -92,10 +105,11 @@ static __always_inline bool raise_max(struct nice_rules *rules, u32 rtt)
 	return true;
 }
 
-/* Gives the detector an RTT sample, which holds for `segments`. The clock is in microseconds. */
-static __always_inline void detect(struct nice_rules *rules, const struct nice_parameters *conf, u64 clock, u32 rtt, u32 segments)
+/* Gives the detector an RTT sample, which holds for `segments`; `flight` is what the flow had in flight when the last of them left, itself
+ * included. The clock is in microseconds. Returns by how many times what is late, in 1/65536, it was delayed if it was late, and otherwise 0. */
+static __always_inline u32 detect(struct nice_rules *rules, const struct nice_parameters *conf, u64 clock, u32 rtt, u32 segments, u32 flight)
 {
-	u32 now = account_clock(clock);
+	u32 now = account_clock(clock), delay, limit;
 	bool moved = false;
 
 	/* Keeps the sum of two from overflowing. */
@@ -127,8 +141,12 @@ static __always_inline void detect(struct nice_rules *rules, const struct nice_p
 	}
 	rules->train_last = (u32)clock;
 	rules->seen += segments;
-	if (rtt > rules->late_above)
-		rules->late += segments;
+	delay = rtt - at_most(rules->base_rtt, rtt);
+	limit = excused(rules, conf, flight);
+	if (delay <= limit)
+		return 0;
+	rules->late += segments;
+	return (u32)(((u64)at_most(delay, NICE_INFINITE >> 6) << 16) / at_least(limit, 1000));
 }
 
 /* Whether packets in the queue, others' or our own, delayed the round that ends. */
@@ -148,14 +166,14 @@ static __always_inline u32 shrunk(const struct nice_rules *rules, u32 floor, u32
 /* Change of the window after an uncongested round in which Vegas would grow it: the longer the queue, the smaller. */
 static __always_inline s32 growth_of_round(const struct nice_rules *rules, const struct nice_parameters *conf)
 {
-	u64 queue = at_least(rules->round_rtt, rules->base_rtt) - rules->base_rtt, late = rules->late_above - rules->base_rtt, step, stays;
+	u64 queue = at_least(rules->round_rtt, rules->base_rtt) - rules->base_rtt, late = excused(rules, conf, rules->window), step, stays;
 
 	if (!conf->target)
 		return conf->growth;
 	/* Below one segment, little of the queue is the flow's own. */
 	if (rules->window < NICE_ONE)
-		return NICE_ONE;
-	if (rules->late_above == NICE_INFINITE)
+		return at_most(((u64)rules->window * conf->wake) >> 16, NICE_ONE);
+	if (late == NICE_INFINITE)
 		return conf->growth;
 	stays = late * conf->target >> 16;
 	/* At most twice the growth, so that it fits into 32 bits. */
@@ -221,32 +239,41 @@ static __always_inline void note_yielding(struct nice_account *account, u64 cloc
 static __always_inline void judge(struct nice_rules *rules, struct nice_account *account, const struct nice_parameters *conf, u32 floor,
 				  u64 clock, bool may_grow)
 {
-	bool skipped = rules->before_halving, yields, moved;
+	bool skipped = rules->before_halving, yields;
 
 	rules->before_halving = 0;
 	if (!rules->seen)
 		return;
-	moved = end_train(rules);
+	end_train(rules);
 	if (conf->max_of_rounds && raise_max(rules, rules->round_rtt))
-		moved = true;
-	if (moved)
 		set_threshold(rules, conf);
 	if (skipped)
 		return;
 	yields = congested(rules, conf);
-	if (yields)
+	/* With `backoff`, each late packet has made a larger window smaller already. */
+	if (yields && (!conf->backoff || rules->window < NICE_BURST * NICE_ONE))
 		halve(rules, conf, floor);
-	else
+	else if (!yields)
 		vegas(rules, conf, may_grow);
 	note_yielding(account, clock, yields);
 }
 
-/* Reduces the window as soon as enough packets of the present round were late. Returns whether it did: the caller then begins a round with
- * what is under way. */
-static __always_inline bool judge_early(struct nice_rules *rules, struct nice_account *account, const struct nice_parameters *conf, u32 floor,
-					u64 clock)
+/* Reduces the window for packets that were late so many times (`times` in 1/65536; 0 if they were not). Without `backoff`: as soon as enough packets of
+ * the present round were late. Returns whether the caller must begin a round with what is under way. */
+static __always_inline bool yield_early(struct nice_rules *rules, struct nice_account *account, const struct nice_parameters *conf, u32 floor,
+					u64 clock, u32 times, u32 segments)
 {
-	if (!conf->prompt || rules->before_halving || rules->window < NICE_BURST * NICE_ONE)
+	if (rules->window < NICE_BURST * NICE_ONE)
+		return false;
+	if (conf->backoff) {
+		/* `backoff` and `latest` are at most 1000: below 2^60. */
+		u64 step = ((((u64)at_most(times, conf->latest) * conf->backoff) / NICE_ONE) * at_most(segments, NICE_ONE << 8)) >> 16;
+
+		rules->window = at_least(rules->window - at_most(step < rules->window ? (u32)step : rules->window, rules->window), NICE_ONE);
+		rules->ssthresh = at_most(rules->ssthresh, rules->window);
+		return false;
+	}
+	if (!conf->prompt || rules->before_halving)
 		return false;
 	if ((u64)rules->late << 16 <= (u64)rules->window * conf->fraction)
 		return false;

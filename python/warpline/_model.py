@@ -1042,9 +1042,17 @@ class Host(Part):
         tc: guest: Queues in front of its interfaces: commands of tc(8), without `tc`, in order. One that begins with
             `dev` means `qdisc replace dev`. The kernel's modules that they name are loaded. An ordinary guest has one
             interface, `eth0`.
-        cpu_share: guest: Share of one CPU core that its machine gets, above 0 and at most 1, whatever the dilation (a
-            control group; not under the virtual clock, where a kernel's work takes no time). Guests of one machine
-            share it. Default: no limit.
+        cpu_share: guest: Share of one CPU core that its machine gets, 0.001 to 1, whatever the dilation (a control
+            group; not under the virtual clock, where a kernel's work takes no time). Guests of one machine share it.
+            Default: no limit.
+        cpu_period: guest: With `cpu_share`: how often its machine gets that share anew, in the guest's own time, 1 ms
+            to 1 s. Once the share of a period is used up, the guest stands still until the next one. Under the dilated
+            clock, the period of this machine is `tdf` times as long, within the kernel's limits of 1 ms and 1 s. Guests
+            of one machine have the same. Default "10ms".
+        tdf: guest: A time dilation factor of its machine's own, in place of the clock's: seconds of this machine for
+            each second of the guest. Its clock, and all that it times, then goes at a different speed from the
+            network's. Only under the dilated clock, with a fixed factor from a thousandth to a thousand times this one.
+            Guests of one machine have the same. Not with `forwards`. Default: the clock's.
         tsc: guest: What its programs read with the instructions `rdtsc` and `rdtscp`. Not under the virtual clock,
             where it is "guest". Guests of one machine have the same. Default "machine".
         offloads: guest: Whether its network card has offloads: the kernel sends TCP segments of up to 64 kB, which the
@@ -1057,10 +1065,10 @@ class Host(Part):
             arrival. Only under the virtual clock. Guests of one machine have the same. Default "125us".
         memory: guest: Memory of its machine; only what is used is taken. Files that programs write are in it, too.
             Guests of one machine share it. Default: what its hosts, its flows and the buffers in `sysctl` need.
-        send_buffer: stack:smoltcp, stack:netstack, stack:object, stack:quinn: Send buffer of each of the stack's
-            sockets. Default: the stack's own.
-        receive_buffer: stack:smoltcp, stack:netstack, stack:object, stack:quinn: Receive buffer of each of the stack's
-            sockets: the largest window that it can offer. Default: the stack's own.
+        send_buffer: stack:smoltcp, stack:netstack, stack:object, stack:quinn, stack:sctp: Send buffer of each of the
+            stack's sockets. Default: the stack's own.
+        receive_buffer: stack:smoltcp, stack:netstack, stack:object, stack:quinn, stack:sctp: Receive buffer of each of
+            the stack's sockets: the largest window that it can offer. Default: the stack's own.
         library: stack:object: The shared object, which exports the functions of `warpline_stack.h`; relative to the
             scenario's directory.
         congestion_controls: stack:quinn: Whose congestion controls `cc` of a flow from this host names. Default quinn.
@@ -1069,7 +1077,7 @@ class Host(Part):
 
     KIND: ClassVar[str | None] = None
     name: str
-    endpoint: Literal["model", "live", "guest", "stack:smoltcp", "stack:lwip", "stack:netstack", "stack:bsd", "stack:object", "stack:quinn"] | None = None
+    endpoint: Literal["model", "live", "guest", "stack:smoltcp", "stack:lwip", "stack:netstack", "stack:bsd", "stack:object", "stack:quinn", "stack:sctp"] | None = None
     tcp: Tcp | Mapping[str, Any] | None = None
     address: Ipv4Address | None = None
     address6: Ipv6Address | None = None
@@ -1081,6 +1089,8 @@ class Host(Part):
     forwards: bool | None = None
     tc: Sequence[str] | None = None
     cpu_share: Probability | None = None
+    cpu_period: Time | None = None
+    tdf: float | None = None
     tsc: Tsc | None = None
     offloads: bool | None = None
     interrupts: Time | None = None
@@ -1535,8 +1545,8 @@ class Nice(Part):
             1.
         fraction: Part of a round's packets that must be late for the window to be reduced. Default 0.4; 0.5 with
             `paper`. At least 0 and at most 1.
-        decrease: What remains of the window when it is reduced for delay. Default 0.7; 0.5 with `paper`. Above 0 and
-            below 1.
+        decrease: What remains of a window below two segments after a congested round; of any window without `backoff`.
+            Default 0.5. Above 0 and below 1.
         floor: Smallest window; 1 is the paper's "W >= 1". Default 1/48 segments. Above 0.
         burst: Segments sent together while the window is below two segments. Default 2 segments. At least 1.
         alpha: Vegas's alpha: segments in the queue below which the window grows. Default 1 segment. At least 0.
@@ -1549,14 +1559,21 @@ class Nice(Part):
             window grows the less the nearer a round's smallest RTT is to it, and shrinks beyond, by `growth` at most. 0
             for growth at any delay. Default 0.5; 0 with `paper`. At least 0 and at most 1.
         start: maxRTT after the first sample, in minRTTs. Default 2. At least 1.
-        most_delay: Delay above minRTT at which a packet is late, whatever the threshold says. Above 0s. Default 10ms;
+        most_delay: Delay above minRTT at which a packet is late, whatever the threshold says. Above 0s. Default 15ms;
             unlimited with `paper`.
-        own_packets: Packets of full size that may wait at the narrowest link, by what they take there, before any is
-            late. Default 4 packets; 0 with `paper`. At least 0.
+        own_packets: Packets of the flow's own that excuse a delay, at most: a packet is never late for the time that
+            the packets in flight with it take at the narrowest link. Default 4 packets; 0 with `paper`. At least 0.
+        initial_window: Largest initial window. Default 2 segments. Above 0.
+        backoff: Segments by which a window of two segments or more shrinks for each late packet, times how late it is.
+            0 to reduce it by `decrease`, once in a round trip. Default 0.15 segments; 0 with `paper`. At least 0.
+        latest: How late a packet counts at most: its delay in multiples of that at which it is late. Default 3. At
+            least 1.
+        wake: Growth of a window below one segment after a round without congestion, in windows; it never grows by more
+            than a segment. Default 0.7; 1000 with `paper`. Above 0.
         max_of_rounds: Whether maxRTT is the largest of the rounds' smallest RTTs, which delayed ACKs do not raise, and
             not of all. Default true; false with `paper`.
-        prompt: Whether the window is reduced as soon as enough packets were late, not at the round's end. Default true;
-            false with `paper`.
+        prompt: Whether, without `backoff`, the window is reduced as soon as enough packets were late, not at the
+            round's end. Default true; false with `paper`.
         base_window: How long minRTT and maxRTT are remembered at least; twice that at most. 0s for ever. Default 600s;
             0s with `paper`.
     """
@@ -1579,6 +1596,10 @@ class Nice(Part):
     start: float | None = None
     most_delay: Time | None = None
     own_packets: float | None = None
+    initial_window: float | None = None
+    backoff: float | None = None
+    latest: float | None = None
+    wake: float | None = None
     max_of_rounds: bool | None = None
     prompt: bool | None = None
     base_window: Time | None = None

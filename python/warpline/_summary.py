@@ -132,7 +132,7 @@ FlowRow = TypedDict(
         "via": str | None,
         # Name of the multipath connection that it is a subflow of; absent for other flows.
         "connection": str | None,
-        # Transport: tcp or udp; for programs also icmp, or the number of another protocol.
+        # Transport: tcp, udp, quic or sctp; for programs also icmp, or the number of another protocol.
         "transport": str,
         # Congestion control; absent for UDP, and where it is a real program's.
         "cc": str | None,

@@ -7,9 +7,15 @@ Interference is the share of their throughput that the Reno flows lose because o
 The model (equations 1 to 3), with W = W_r + W_n and a round trip of tau or W / mu, whichever is longer:
 
     the link is not full:      dW_r/dt = m / tau        dW_n/dt = l / tau
-    a queue shorter than q_t:  dW_r/dt = m mu / W       dW_n/dt = -l mu / W    (at most what W_r gains, so the queue does not become empty)
+    a queue shorter than q_t:  dW_r/dt = m mu / W       dW_n/dt = -l mu / W    (at most what W_r gains, so the queue does not become empty; 0
+                                                                               once W_n is l: Vegas's decrease ends at a window of one)
     a longer one:              dW_r/dt = m mu / W       dW_n/dt = -min(W_n mu / (2 W), m mu / W)
     W = mu tau + B:            both are multiplied by gamma
+
+Equation 4, delta <= m / gamma * exp(-(1 + (B - q_t) / m) * gamma), is not quite what the paper derives (section 9.2, for gamma = 1/2): there it is
+exp(-(1 + (B - q_t) / (2 m))), which leaves out delta itself. The model's own is delta = 2 m exp(-(1 + (B - q_t - delta) / (2 m))). Equation 4 is above both, by
+exp(1/2) above the former, so it holds. Its gamma is what Nice's window loses in a round trip (`backoff` here), that of equation 5 what a loss leaves of
+Reno's: two numbers, both one half in the paper.
 
 If gamma (mu tau + B) > mu tau, the queue never becomes empty: there is no spare capacity, and Nice gets none.
 """
@@ -33,8 +39,9 @@ class Network:
     buffer: float  # packets
     reno: int
     nice: int
-    gamma: float = 0.5
+    gamma: float = 0.5  # what a loss leaves of a window
     threshold: float = 0.2
+    backoff: float = 0.5  # what Nice takes from its windows in a round trip in which the queue was long
 
     @property
     def pipe(self) -> float:
@@ -49,7 +56,7 @@ class Network:
 
 def residual_bound(p: Network) -> float:
     """Equation 4: the largest number of Nice packets outstanding just before a loss."""
-    return p.reno / p.gamma * math.exp(-(1 + (p.buffer - p.q_t) / p.reno) * p.gamma)
+    return p.reno / p.backoff * math.exp(-(1 + (p.buffer - p.q_t) / p.reno) * p.backoff)
 
 
 def interference_bound(p: Network) -> float:
@@ -65,8 +72,8 @@ def derivative(p: Network, reno: float, nice: float) -> tuple[float, float]:
     round_rate = p.mu / total
     gain = p.reno * round_rate
     if total < p.pipe + p.q_t:
-        return gain, -min(p.nice, p.reno) * round_rate if nice > 0 else 0.0
-    return gain, -min(nice * p.mu / (2 * total), gain)
+        return gain, -min(p.nice, p.reno) * round_rate if nice > p.nice else 0.0
+    return gain, -min(nice * p.backoff * round_rate, gain)
 
 
 def fluid(p: Network, periods: int = 40) -> tuple[float, float]:

@@ -8,13 +8,20 @@ from __future__ import annotations
 import hashlib
 import http.server
 import json
+import math
 import os
 import socket
-import statistics
 import stat
+import statistics
 import sys
 import urllib.parse
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import figures
+
+if TYPE_CHECKING:
+    from study import Study
 
 PORT = 6969
 PIECE = 256 << 10
@@ -62,32 +69,42 @@ def torrent(path: Path, tracker: str) -> bytes:
 
 
 def scenario(directory: Path, clients: int, machines: int, rate_mbit: float, tdf: float | None, duration: float, size: int) -> str:
-    """The scenario: a star of machines with this many clients. The first machine also has the seeder and the tracker."""
+    """The scenario: machines with this many clients, and one link of `rate_mbit` that all of their traffic shares, as the paper's emulator had.
+
+    Each machine is connected to it at the same rate, which its clients share. The first machine also has the seeder and the tracker.
+    """
     clock = "" if tdf is None else f'clock = {{ mode = "dilated", tdf = {tdf} }}\n'
     text = f'name = "bittorrent"\nduration = "{duration}s"\n{clock}'
     memory = 256_000_000 + (clients // machines + 2) * int(size * 2.5)
     common = ["--enable-dht=false", "--enable-dht6=false", "--bt-enable-lpd=false", "--disable-ipv6=true", "--console-log-level=warn",
               "--summary-interval=0", "--show-console-readout=false", "--file-allocation=none", "--seed-ratio=0.0", "--bt-max-peers=60",
               "--listen-port=6881", "--check-certificate=false"]
-    leaf = 'queue = { kind = "droptail", limit = "100ms" }'
+    queue = 'queue = { kind = "droptail", limit = "100ms" }'
+
+    def link(start: str, end: str, rate: float, delay: str = "0s") -> str:
+        return f'[[link]]\nfrom = "{start}"\nto = "{end}"\nrate = "{rate}Mbit/s"\ndelay = "{delay}"\n{queue}\n'
+
     for number in range(-1, clients):
         name = f"client{number}" if number >= 0 else "seeder"
-        machine = f"m{max(number, 0) % machines}"
-        # As in the paper, each machine has one link, which its clients share.
-        share = rate_mbit * machines / max(1, clients)
-        text += f'[[link]]\nbetween = ["{name}", "core"]\nrate = "{share:.3f}Mbit/s"\ndelay = "5ms"\n{leaf}\n'
-        text += f'[[host]]\nname = "{name}"\nendpoint = "guest"\nmachine = "{machine}"\nmemory = "{memory}B"\n'
+        own = max(number, 0) % machines
+        # On its machine nothing limits a client.
+        text += link(name, f"up{own}", 10 * rate_mbit, "2ms") + link(f"down{own}", name, 10 * rate_mbit, "2ms")
+        text += f'[[host]]\nname = "{name}"\nendpoint = "guest"\nmachine = "m{own}"\nmemory = "{memory}B"\n'
         start, where, extra = (0.8, f"/tmp/{name}", [f"--on-bt-download-complete={directory}/done.sh"])
         if number < 0:
             text += f'[[host.program]]\ncommand = ["{sys.executable}", "{Path(__file__).resolve()}"]\nexpect = "running"\n'
             start, where, extra = 0.4, str(directory), ["--check-integrity=true"]
         words = ["aria2c", *common, *extra, f"--dir={where}", f"{directory}/file.torrent"]
         text += f'[[host.program]]\ncommand = {json.dumps(words)}\nstart = "{start}s"\nexpect = "any"\n'
+    text += link("in", "out", rate_mbit, "2ms")
+    for machine in range(machines):
+        text += link(f"up{machine}", "in", rate_mbit, "2ms") + link("out", f"down{machine}", rate_mbit, "2ms")
     return text
 
 
-def study(study) -> object:
-    found, curves = [], {}
+def study(study: Study) -> object:
+    found: list[dict] = []
+    curves: dict[str, tuple] = {}
     size = 4_000_000 if study.short else 46_000_000
     directory = (study.out / "bittorrent").resolve()
     directory.mkdir(exist_ok=True)
@@ -97,28 +114,44 @@ def study(study) -> object:
     script = directory / "done.sh"
     script.write_text("#!/bin/sh\nread up rest < /proc/uptime\necho done $up\n")
     script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-    # Perceived Mbit/s of a machine's link, and the factor: (a), (b) and (c) of the paper.
-    settings = [(100, 1), (100, 10), (1000, 10)] if not study.short else [(100, 5)]
-    for rate, tdf in settings:
-        for clients in study.clients or ([4] if study.short else [40, 80, 120, 160, 200, 240]):
+    # The panels: perceived Mbit/s of the shared link, and the factor.
+    panels = {"a": (1000, 1), "b": (1000, 10), "c": (10_000, 10)} if not study.short else {"b": (100, 5), "c": (1000, 5)}
+    totals: dict[tuple[str, int], tuple[float, bool]] = {}
+    counts = study.clients or ([4] if study.short else [40, 80, 120, 160, 200, 240])
+    for panel, (rate, tdf) in panels.items():
+        for clients in counts:
             machines = 2 if study.short else 10
             duration = 15 if study.short else 120
-            name = f"figure12-{rate}-{tdf}-{clients}"
-            summary, run = study.run(name, scenario(directory, clients, machines, rate, tdf, duration, size))
-            times = []
-            for printed in (run / "programs").glob("client*.0.stdout"):
-                # The guests' clock shows 100 s when the run begins, and clients start at 0.8 s.
-                times += [float(line.split()[1]) - 100.8 for line in printed.read_text().splitlines() if line.startswith("done ")]
-            if len(times) < clients:
-                study.wrong.append(f"{name}: {clients - len(times)} of {clients} clients have not finished in {duration} s")
-            mean = statistics.mean(times) if times else float("nan")
-            total = clients * size * 8 / mean / 1e6
-            found.append({"rate": rate, "tdf": tdf, "clients": clients, "mean_s": mean, "aggregate_mbit": total,
-                          "kept_pace": summary["live"]["kept_pace"]})
-            print(f"  TDF {tdf:2}, {rate:5} Mbit/s a machine, {clients:3} clients: {mean:7.2f} s, {total:9.1f} Mbit/s in all")
-            xs, ys = curves.setdefault(f"TDF {tdf}, {rate} Mbit/s", ([], []))
+            means, kept = [], True
+            for seed in range(1, study.runs + 1):
+                name = f"figure12-{panel}-{clients}-{seed}"
+                summary, run = study.run(name, scenario(directory, clients, machines, rate, tdf, duration, size), seed)
+                times = []
+                for printed in (run / "programs").glob("client*.0.stdout"):
+                    # The guests' clock shows 100 s when the run begins, and clients start at 0.8 s.
+                    times += [float(line.split()[1]) - 100.8 for line in printed.read_text().splitlines() if line.startswith("done ")]
+                study.check(len(times) == clients, f"{name}: {clients - len(times)} of {clients} clients have not finished in {duration} s")
+                kept = kept and summary["live"]["kept_pace"]
+                if times:
+                    means.append(statistics.mean(times))
+            mean = statistics.mean(means) if means else math.nan
+            rates = [clients * size * 8 / own / 1e6 for own in means]
+            total = statistics.mean(rates) if rates else math.nan
+            totals[panel, clients] = total, kept
+            # A client's own rate is below what it moves: nothing may be faster than the shared link.
+            wrong = study.check(total <= rate, f"figure12 {panel}, {clients} clients: {total:.0f} Mbit/s over a link of {rate}", kept)
+            found.append({"panel": panel, "rate_mbit": rate, "tdf": tdf, "clients": clients, "runs": len(means), "mean_s": mean,
+                          "aggregate_mbit": total, "aggregate_stdev_mbit": figures.deviation(rates), "kept_pace": kept})  # fmt: skip
+            print(f"  ({panel}) TDF {tdf:2}, {rate:5} Mbit/s, {clients:3} clients: {mean:7.2f} s, {total:9.1f} Mbit/s in all{'' if kept else '  (did not keep pace)'}{wrong}", flush=True)
+            xs, ys = curves.setdefault(f"({panel}) TDF {tdf}, {rate} Mbit/s", ([], []))
             xs.append(clients)
             ys.append(total)
+    for clients in counts:
+        # More CPU helps (b beside a), and then a faster network helps (c beside b).
+        for better, worse in (("b", "a"), ("c", "b")):
+            if worse in panels:
+                (more, fine), (less, _) = totals[better, clients], totals[worse, clients]
+                study.check(more >= 0.95 * less, f"figure12, {clients} clients: ({better}) has {more:.0f} Mbit/s in all, and ({worse}) {less:.0f}", fine)
     study.plot("figure12", "clients", "aggregate Mbit/s", curves)
     return found
 

@@ -3,11 +3,10 @@
 use warpline_core::{Ecn, Rate, TimeDelta, Timestamp};
 
 use super::auth::{COOKIE_LIFE, Key};
-use super::link::{Datagram, Link, LinkParts, Traced};
+use super::link::{Datagram, Link, LinkParts, Progress, Traced};
 use super::options::{CapOptions, Direction};
 use super::results::{HostResults, Report};
 use super::wire::{Message, Refusal, SEGMENT, addressed, read_segment, signed};
-use warpline_transport::cc::Phase;
 use warpline_transport::tcp::Stats;
 
 /// First pause before an unanswered message is sent again; it doubles up to [`LONGEST_PAUSE`].
@@ -68,29 +67,6 @@ pub enum Unreachable {
     Port,
     /// There is no route to the host.
     Host,
-}
-
-/// The progress of a test.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Time since the first data segment; `None` before it.
-    pub elapsed: Option<TimeDelta>,
-    /// Unique bytes acknowledged, or received, so far.
-    pub data_bytes: u64,
-    /// Congestion window in bytes, at the sender.
-    pub cwnd: u64,
-    /// Slow-start threshold; `u64::MAX` while unset.
-    pub ssthresh: u64,
-    /// Bytes in flight, at the sender.
-    pub in_flight: u64,
-    /// Smoothed round-trip time.
-    pub srtt: TimeDelta,
-    /// Segments sent again so far.
-    pub retransmits: u64,
-    /// Time-outs so far.
-    pub rtos: u64,
-    /// The connection's state.
-    pub phase: Phase,
 }
 
 #[derive(Debug)]
@@ -209,19 +185,7 @@ impl CapClient {
 
     /// The progress so far.
     pub fn progress(&self, now: Timestamp) -> Progress {
-        let Some(link) = &self.link else { return Progress::default() };
-        let connection = &link.connection;
-        Progress {
-            elapsed: link.started().map(|started| now.saturating_since(started)),
-            data_bytes: link.delivered(),
-            cwnd: connection.window(),
-            ssthresh: connection.ssthresh(),
-            in_flight: connection.in_flight(),
-            srtt: connection.srtt(),
-            retransmits: connection.stats().retransmitted_segments,
-            rtos: connection.stats().rtos,
-            phase: connection.phase(),
-        }
+        self.link.as_ref().map_or_else(Progress::default, |link| link.progress(now))
     }
 
     fn finish(&mut self, now: Timestamp, outcome: Outcome) {

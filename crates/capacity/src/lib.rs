@@ -1,15 +1,16 @@
 //! Bulk transfer capacity: what a TCP would get on a path, measured without the hosts' own TCPs (RFC 3148).
 //!
 //! [`CapClient`] and [`CapServer`] are the two ends of `cap`. They carry the segments of a [`Connection`] in UDP datagrams as large as TCP's
-//! would be, so a test can use every loss recovery and congestion control of the simulator. [`Treno`] needs no software at the far end. It
-//! sends probes, and treats the answers of routers and hosts as acknowledgements.
+//! would be, so a test can use every loss recovery and congestion control of the simulator. Two tests need no software at the far end. They
+//! send probes, and the answers of routers and hosts stand for acknowledgements: [`Treno`] has a TCP of its own, and [`SenderOnly`] has that
+//! of `cap`.
 //!
 //! Nothing here does I/O: datagrams and the time come in, datagrams go out. Payload is counted, not carried. This is a test of a path that
 //! consists of a rate and a delay:
 //!
 //! ```
 //! use std::collections::VecDeque;
-//! use warpline_capacity::{ProbeReply, Treno, TrenoOptions, TrenoOutcome};
+//! use warpline_capacity::{ProbeReply, Prober, Treno, TrenoOptions, TrenoOutcome};
 //! use warpline_core::{Rate, TimeDelta, Timestamp};
 //!
 //! let options = TrenoOptions { duration: TimeDelta::from_secs(2), ..TrenoOptions::default() };
@@ -47,7 +48,9 @@ mod limits;
 mod link;
 mod meter;
 mod options;
+mod prober;
 mod results;
+mod sender_only;
 mod server;
 mod treno;
 mod treno_options;
@@ -55,14 +58,16 @@ mod treno_results;
 mod wire;
 
 pub use auth::COOKIE_LIFE;
-pub use client::{CapClient, Identity, Outcome, Progress, Unreachable};
+pub use client::{CapClient, Identity, Outcome, Unreachable};
 pub use limits::{Bound, ServerLimits, StrangerLimits};
-pub use link::{Datagram, Traced};
+pub use link::{Datagram, Progress, Traced};
 pub use meter::Meter;
 pub use options::{CapOptions, Direction, HEADERS, MAX_DURATION, MAX_SEGMENT, MIN_SEGMENT, OptionError};
+pub use prober::{Probe, Prober};
 pub use results::{HostResults, ReceiverResults, Report, SenderResults};
+pub use sender_only::SenderOnly;
 pub use server::{CapServer, Finished, Peer};
-pub use treno::{Probe, Treno};
+pub use treno::Treno;
 pub use treno_options::{TrenoError, TrenoOptions};
 pub use treno_results::{ProbeReply, TrenoOutcome, TrenoResults, TrenoSample};
 pub use wire::{HELLO, Refusal, VERSION, fuzz_read};

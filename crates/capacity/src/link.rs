@@ -9,7 +9,7 @@ use super::meter::Meter;
 use super::options::CapOptions;
 use super::results::{ReceiverResults, SenderResults};
 use super::wire::{Stamp, WireSegment, padded, write_segment};
-use warpline_transport::cc::Controller;
+use warpline_transport::cc::{Controller, Phase};
 use warpline_transport::tcp::{Connection, Outcome};
 
 /// A datagram that was appended to a buffer.
@@ -30,6 +30,29 @@ pub enum Traced {
     Sent(Timestamp, Segment, Ecn),
     /// A segment that it received, and whether it was marked congestion-experienced.
     Received(Timestamp, Segment, bool),
+}
+
+/// The progress of a test.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Time since the first data segment; `None` before it.
+    pub elapsed: Option<TimeDelta>,
+    /// Unique bytes acknowledged, or received, so far.
+    pub data_bytes: u64,
+    /// Congestion window in bytes, at the sender.
+    pub cwnd: u64,
+    /// Slow-start threshold; `u64::MAX` while unset.
+    pub ssthresh: u64,
+    /// Bytes in flight, at the sender.
+    pub in_flight: u64,
+    /// Smoothed round-trip time.
+    pub srtt: TimeDelta,
+    /// Segments sent again so far.
+    pub retransmits: u64,
+    /// Time-outs so far.
+    pub rtos: u64,
+    /// The connection's state.
+    pub phase: Phase,
 }
 
 /// The payload's bytes, which no link can compress.
@@ -118,6 +141,10 @@ impl Link {
         }
     }
 
+    /// Bytes of IP and UDP headers on this path.
+    pub(super) fn headers(&self) -> u32 {
+        self.parts.headers
+    }
     pub(super) fn token(&self) -> u64 {
         self.parts.token
     }
@@ -137,6 +164,22 @@ impl Link {
             self.acknowledged()
         } else {
             self.payload.saturating_sub(self.connection.stats().duplicate_bytes)
+        }
+    }
+
+    /// The progress so far.
+    pub(super) fn progress(&self, now: Timestamp) -> Progress {
+        let connection = &self.connection;
+        Progress {
+            elapsed: self.started().map(|started| now.saturating_since(started)),
+            data_bytes: self.delivered(),
+            cwnd: connection.window(),
+            ssthresh: connection.ssthresh(),
+            in_flight: connection.in_flight(),
+            srtt: connection.srtt(),
+            retransmits: connection.stats().retransmitted_segments,
+            rtos: connection.stats().rtos,
+            phase: connection.phase(),
         }
     }
 

@@ -16,21 +16,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use warpline_core::{TimeDelta, Timestamp};
 
+use super::prober::{Probe, Prober};
 use super::treno_options::{HEADERS, SIZES, TrenoOptions};
 use super::treno_results::{ProbeReply, TrenoOutcome, TrenoResults, TrenoSample};
 use warpline_transport::tcp::Rtt;
 use warpline_transport::tcp::{RtoVariance, TcpConfig};
-
-/// A probe to be sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Probe {
-    /// Its number, unique to the transmission.
-    pub number: u64,
-    /// Bytes on the wire from the IP header on.
-    pub size: u32,
-    /// Whether it stands for data that was sent before.
-    pub retransmit: bool,
-}
 
 #[derive(Clone, Copy, Debug)]
 struct Out {
@@ -53,8 +43,7 @@ struct Halving {
 
 /// The sender of a TReno test.
 ///
-/// After every call that takes a time, ask [`poll_transmit`](Self::poll_transmit) until it has nothing more, then
-/// [`poll_timeout`](Self::poll_timeout).
+/// It is used as a [`Prober`].
 #[derive(Debug)]
 pub struct Treno {
     options: TrenoOptions,
@@ -195,11 +184,6 @@ impl Treno {
         })
     }
 
-    /// Ends the test now.
-    pub fn stop(&mut self, now: Timestamp) {
-        self.finish(now, TrenoOutcome::Stopped);
-    }
-
     fn finish(&mut self, now: Timestamp, outcome: TrenoOutcome) {
         if self.outcome.is_some() {
             return;
@@ -212,118 +196,6 @@ impl Treno {
         self.results.overdue =
             self.out.values().filter(|out| now.saturating_since(out.at) > patience).count() as u64;
         self.outcome = Some(outcome);
-    }
-
-    /// The next probe to send; call until `None`.
-    pub fn poll_transmit(&mut self, now: Timestamp) -> Option<Probe> {
-        if self.outcome.is_some() {
-            return None;
-        }
-        if self.halving.is_some() {
-            if self.allowed == 0 {
-                return None;
-            }
-            self.allowed -= 1;
-        } else if self.in_flight + self.mss > self.cwnd.max(self.mss) {
-            return None;
-        }
-        if self.started.is_none() {
-            self.started = Some(now);
-            self.since = now;
-            self.heard = now;
-        }
-        let again = self.lost.pop_front();
-        let data = again.unwrap_or(self.next_data);
-        self.next_data = self.next_data.max(data + 1);
-        let number = self.next;
-        self.next += 1;
-        self.out.insert(number, Out { data, at: now, bytes: self.mss as u32 });
-        self.in_flight += self.mss;
-        self.results.probes += 1;
-        self.results.probe_wire_bytes += u64::from(self.mtu);
-        self.results.retransmits += u64::from(again.is_some());
-        if !self.alarm.is_set() {
-            self.alarm = self.rtt.deadline(now);
-        }
-        Some(Probe { number, size: self.mtu, retransmit: again.is_some() })
-    }
-
-    /// The kernel refused to send this probe: it was never on the path, and its data has to be sent again. Sending must pause for a
-    /// millisecond or a tenth of a round trip, whichever is longer; the caller does this by not polling.
-    pub fn on_refused(&mut self, number: u64) {
-        if let Some(out) = self.out.remove(&number) {
-            self.in_flight -= u64::from(out.bytes);
-            self.lost.push_front(out.data);
-            self.results.refused_sends += 1;
-            self.results.probes -= 1;
-            self.results.probe_wire_bytes -= u64::from(self.mtu);
-        }
-    }
-
-    /// A router says that probes must not be larger than `mtu` bytes (RFC 1191): outstanding probes are too large, and are sent again smaller.
-    /// Values below the smallest probe, or not below the present size, are ignored.
-    pub fn on_too_big(&mut self, now: Timestamp, mtu: u32) {
-        if mtu >= self.mtu || !SIZES.contains(&mtu) || self.outcome.is_some() {
-            return;
-        }
-        self.accrue(now);
-        self.mtu = mtu;
-        let old = self.mss;
-        self.mss = u64::from(mtu - HEADERS);
-        // The window stays the same in segments, and there is no congestion signal.
-        self.cwnd = (self.cwnd / old).max(1) * self.mss;
-        self.results.mtu_reductions += 1;
-        for (_, out) in std::mem::take(&mut self.out) {
-            self.lost.push_back(out.data);
-        }
-        self.in_flight = 0;
-        self.held = None;
-        self.alarm = Timestamp::NEVER;
-    }
-
-    /// Whether a probe is outstanding: neither answered nor considered lost.
-    pub fn is_out(&self, number: u64) -> bool {
-        self.out.contains_key(&number)
-    }
-
-    /// An answer to a probe arrived. Returns whether the probe was [outstanding](Self::is_out).
-    pub fn on_reply(&mut self, now: Timestamp, number: u64, kind: ProbeReply) -> bool {
-        if self.outcome.is_some() || number >= self.next {
-            return false;
-        }
-        self.heard = now;
-        *match kind {
-            ProbeReply::Echo => &mut self.results.echoes,
-            ProbeReply::TimeExceeded => &mut self.results.time_exceeded,
-            ProbeReply::PortUnreachable => &mut self.results.port_unreachable,
-            ProbeReply::Unreachable => &mut self.results.unreachable,
-        } += 1;
-        self.accrue(now);
-        let Some(out) = self.out.remove(&number) else {
-            self.on_stray(number);
-            return false;
-        };
-        self.results.replies += 1;
-        self.in_flight -= u64::from(out.bytes);
-        let in_order = number >= self.fack;
-        self.results.reordered += u64::from(!in_order);
-        let rtt = now.saturating_since(out.at);
-        let first = self.out.first_key_value().map_or(self.next, |(&first, _)| first);
-        self.rtt.sample(rtt, first, self.next);
-        self.repeated = false;
-        let nanos = rtt.as_nanos();
-        let results = &mut self.results;
-        results.rtt_min_ns = if results.rtt_count == 0 { nanos } else { results.rtt_min_ns.min(nanos) };
-        results.rtt_max_ns = results.rtt_max_ns.max(nanos);
-        results.rtt_sum_ns += nanos;
-        results.rtt_count += 1;
-        self.fack = self.fack.max(number + 1);
-        self.alarm = if self.out.is_empty() { Timestamp::NEVER } else { self.rtt.deadline(now) };
-        self.deliver(u64::from(out.bytes));
-        let gap = first < number;
-        self.find_losses(now);
-        self.count(now, number, gap);
-        true
     }
 
     /// The probe had been given up, or answered. Its data need not be sent again.
@@ -438,43 +310,6 @@ impl Treno {
         *peak = (*peak).max(self.cwnd);
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout).
-    pub fn poll_timeout(&self) -> Timestamp {
-        if self.outcome.is_some() {
-            return Timestamp::NEVER;
-        }
-        let Some(started) = self.started else { return Timestamp::ZERO };
-        let held = self.held.map_or(Timestamp::NEVER, |(until, _)| until);
-        (started + self.options.duration).min(self.heard + self.options.patience).min(self.alarm).min(held)
-    }
-
-    /// Does what is due by `now`.
-    pub fn handle_timeout(&mut self, now: Timestamp) {
-        let Some(started) = self.started else { return };
-        if self.outcome.is_some() {
-            return;
-        }
-        if now >= started + self.options.duration {
-            let nothing = self.results.replies == 0;
-            return self.finish(now, if nothing { TrenoOutcome::NoAnswer } else { TrenoOutcome::Complete });
-        }
-        if now >= self.heard + self.options.patience {
-            let nothing = self.results.replies == 0;
-            return self.finish(now, if nothing { TrenoOutcome::NoAnswer } else { TrenoOutcome::Silent });
-        }
-        if let Some((until, bytes)) = self.held
-            && now >= until
-        {
-            self.held = None;
-            self.in_flight -= bytes.min(self.in_flight);
-            self.accrue(now);
-            self.grow();
-        }
-        if now >= self.alarm {
-            self.on_rto(now);
-        }
-    }
-
     fn on_rto(&mut self, now: Timestamp) {
         self.accrue(now);
         self.results.timeouts += 1;
@@ -504,3 +339,156 @@ impl Treno {
 #[cfg(test)]
 #[path = "treno_tests.rs"]
 mod tests;
+
+impl Prober for Treno {
+    fn poll_transmit(&mut self, now: Timestamp) -> Option<Probe> {
+        if self.outcome.is_some() {
+            return None;
+        }
+        if self.halving.is_some() {
+            if self.allowed == 0 {
+                return None;
+            }
+            self.allowed -= 1;
+        } else if self.in_flight + self.mss > self.cwnd.max(self.mss) {
+            return None;
+        }
+        if self.started.is_none() {
+            self.started = Some(now);
+            self.since = now;
+            self.heard = now;
+        }
+        let again = self.lost.pop_front();
+        let data = again.unwrap_or(self.next_data);
+        self.next_data = self.next_data.max(data + 1);
+        let number = self.next;
+        self.next += 1;
+        self.out.insert(number, Out { data, at: now, bytes: self.mss as u32 });
+        self.in_flight += self.mss;
+        self.results.probes += 1;
+        self.results.probe_wire_bytes += u64::from(self.mtu);
+        self.results.retransmits += u64::from(again.is_some());
+        if !self.alarm.is_set() {
+            self.alarm = self.rtt.deadline(now);
+        }
+        Some(Probe { number, size: self.mtu, retransmit: again.is_some() })
+    }
+
+    fn on_refused(&mut self, number: u64) {
+        // Its data has to be sent again.
+        if let Some(out) = self.out.remove(&number) {
+            self.in_flight -= u64::from(out.bytes);
+            self.lost.push_front(out.data);
+            self.results.refused_sends += 1;
+            self.results.probes -= 1;
+            self.results.probe_wire_bytes -= u64::from(self.mtu);
+        }
+    }
+
+    fn on_too_big(&mut self, now: Timestamp, mtu: u32) {
+        // Values below the smallest probe, or not below the present size, are ignored.
+        if mtu >= self.mtu || !SIZES.contains(&mtu) || self.outcome.is_some() {
+            return;
+        }
+        self.accrue(now);
+        self.mtu = mtu;
+        let old = self.mss;
+        self.mss = u64::from(mtu - HEADERS);
+        // The window stays the same in segments, and there is no congestion signal.
+        self.cwnd = (self.cwnd / old).max(1) * self.mss;
+        self.results.mtu_reductions += 1;
+        // Outstanding probes are too large, and are sent again smaller.
+        for (_, out) in std::mem::take(&mut self.out) {
+            self.lost.push_back(out.data);
+        }
+        self.in_flight = 0;
+        self.held = None;
+        self.alarm = Timestamp::NEVER;
+    }
+
+    fn is_out(&self, number: u64) -> bool {
+        self.out.contains_key(&number)
+    }
+
+    fn on_reply(&mut self, now: Timestamp, number: u64, kind: ProbeReply) -> bool {
+        if self.outcome.is_some() || number >= self.next {
+            return false;
+        }
+        self.heard = now;
+        *match kind {
+            ProbeReply::Echo => &mut self.results.echoes,
+            ProbeReply::TimeExceeded => &mut self.results.time_exceeded,
+            ProbeReply::PortUnreachable => &mut self.results.port_unreachable,
+            ProbeReply::Unreachable => &mut self.results.unreachable,
+        } += 1;
+        self.accrue(now);
+        let Some(out) = self.out.remove(&number) else {
+            self.on_stray(number);
+            return false;
+        };
+        self.results.replies += 1;
+        self.in_flight -= u64::from(out.bytes);
+        let in_order = number >= self.fack;
+        self.results.reordered += u64::from(!in_order);
+        let rtt = now.saturating_since(out.at);
+        let first = self.out.first_key_value().map_or(self.next, |(&first, _)| first);
+        self.rtt.sample(rtt, first, self.next);
+        self.repeated = false;
+        let nanos = rtt.as_nanos();
+        let results = &mut self.results;
+        results.rtt_min_ns = if results.rtt_count == 0 { nanos } else { results.rtt_min_ns.min(nanos) };
+        results.rtt_max_ns = results.rtt_max_ns.max(nanos);
+        results.rtt_sum_ns += nanos;
+        results.rtt_count += 1;
+        self.fack = self.fack.max(number + 1);
+        self.alarm = if self.out.is_empty() { Timestamp::NEVER } else { self.rtt.deadline(now) };
+        self.deliver(u64::from(out.bytes));
+        let gap = first < number;
+        self.find_losses(now);
+        self.count(now, number, gap);
+        true
+    }
+
+    fn poll_timeout(&self) -> Timestamp {
+        if self.outcome.is_some() {
+            return Timestamp::NEVER;
+        }
+        let Some(started) = self.started else { return Timestamp::ZERO };
+        let held = self.held.map_or(Timestamp::NEVER, |(until, _)| until);
+        (started + self.options.duration).min(self.heard + self.options.patience).min(self.alarm).min(held)
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp) {
+        let Some(started) = self.started else { return };
+        if self.outcome.is_some() {
+            return;
+        }
+        if now >= started + self.options.duration {
+            let nothing = self.results.replies == 0;
+            return self.finish(now, if nothing { TrenoOutcome::NoAnswer } else { TrenoOutcome::Complete });
+        }
+        if now >= self.heard + self.options.patience {
+            let nothing = self.results.replies == 0;
+            return self.finish(now, if nothing { TrenoOutcome::NoAnswer } else { TrenoOutcome::Silent });
+        }
+        if let Some((until, bytes)) = self.held
+            && now >= until
+        {
+            self.held = None;
+            self.in_flight -= bytes.min(self.in_flight);
+            self.accrue(now);
+            self.grow();
+        }
+        if now >= self.alarm {
+            self.on_rto(now);
+        }
+    }
+
+    fn stop(&mut self, now: Timestamp) {
+        self.finish(now, TrenoOutcome::Stopped);
+    }
+
+    fn is_over(&self) -> bool {
+        self.outcome.is_some()
+    }
+}

@@ -1,7 +1,9 @@
 //! `warpline`: network experiments from the command line.
 
 mod bar;
+mod build_id;
 mod commands;
+mod date;
 mod destination;
 mod failure;
 mod interrupt;
@@ -10,6 +12,7 @@ mod mishaps;
 mod output;
 mod python;
 mod reference;
+mod seeds;
 mod stopwatch;
 mod suggestion;
 mod together;

@@ -134,6 +134,62 @@ impl Pace {
     }
 }
 
+/// The clock of a host beside the run's: both begin at zero at the same instant of the machine. A host without a factor of its own has the
+/// run's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clocks {
+    /// The factors of the run and of the host, if they may differ.
+    factors: Option<(Tdf, Tdf)>,
+}
+
+impl Clocks {
+    /// A host with the factor `own` in a run with the factor `run`. Neither changes before the run is over.
+    pub fn new(run: Tdf, own: Tdf) -> Self {
+        Clocks { factors: Some((run, own)) }
+    }
+
+    /// The host's own factor, if it has one.
+    pub fn own(&self) -> Option<Tdf> {
+        self.factors.map(|(_, own)| own)
+    }
+
+    /// The host's factor in a run that has the factor `run` at present.
+    pub fn own_tdf(&self, run: Tdf) -> Tdf {
+        self.factors.map_or(run, |(_, own)| own)
+    }
+
+    /// The host's time at a time of the run, in nanoseconds, rounded down.
+    #[inline]
+    pub fn to_own(&self, run: u64) -> u64 {
+        self.factors.map_or(run, |(factor, own)| scale(run, factor, own))
+    }
+
+    /// The run's time at a time of the host, in nanoseconds, rounded down.
+    #[inline]
+    pub fn to_run(&self, own: u64) -> u64 {
+        self.factors.map_or(own, |(factor, host)| scale(own, host, factor))
+    }
+
+    /// The relation of the host's time to the machine's in a run with this pace. The only change of a run whose hosts have factors of their own
+    /// is at its end: from then on no host is slower than the machine.
+    pub fn pace(&self, run: &Pace) -> Pace {
+        let Some((_, own)) = self.factors else { return *run };
+        let Line { host, run: at, .. } = run.current;
+        let current = Line { host, run: self.to_own(at), tdf: own };
+        let end = |next: Line| Line { host: next.host, run: current.at(next.host), tdf: own.min(Tdf::REAL) };
+        Pace { current, next: run.next.map(end) }
+    }
+}
+
+/// A span by one clock in nanoseconds of another, rounded down; each clock has its factor.
+#[inline]
+fn scale(span: u64, from: Tdf, to: Tdf) -> u64 {
+    if from == to {
+        return span;
+    }
+    (u128::from(span) * u128::from(from.0) / u128::from(to.0)).min(u128::from(u64::MAX)) as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,6 +226,28 @@ mod tests {
                 at = at.max(host);
             }
         }
+    }
+
+    #[test]
+    fn a_host_with_a_factor_of_its_own_has_a_clock_of_its_own() {
+        let tdf = |factor| Tdf::new(factor).unwrap();
+        let clocks = Clocks::new(tdf(10.0), tdf(4.0));
+        // In ten seconds of the machine, one second of the run passes and two and a half of the host.
+        assert_eq!(
+            (clocks.to_own(1_000_000_000), clocks.to_run(2_500_000_000)),
+            (2_500_000_000, 1_000_000_000)
+        );
+        assert_eq!(clocks.own_tdf(tdf(10.0)), tdf(4.0));
+        let mut pace = Pace::new(500, tdf(10.0));
+        let own = clocks.pace(&pace);
+        assert_eq!((own.at(500), own.at(500 + 40_000)), (0, 10_000));
+        // At the end of the run both go by the machine's clock, and neither jumps.
+        pace.change(500 + 40_000, Tdf::REAL);
+        let own = clocks.pace(&pace);
+        assert_eq!((own.at(500 + 40_000), own.at(500 + 40_007)), (10_000, 10_007));
+        // Another host has the run's clock.
+        assert_eq!(Clocks::default().pace(&pace), pace);
+        assert_eq!(Clocks::default().own_tdf(tdf(3.0)), tdf(3.0));
     }
 
     #[test]

@@ -16,11 +16,11 @@ use crate::machine::Machine;
 use crate::page::write_pace;
 use crate::time::{START, host_now, pause};
 
-/// Makes the clocks of ready guests follow the run's. A change that the run announces ([`Pace::next`]) should be some milliseconds ahead.
+/// Makes the clocks of ready guests follow the run's, those with a factor of their own in proportion. A change that the run announces ([`Pace::next`]) should be some milliseconds ahead.
 pub fn follow<'a>(machines: impl IntoIterator<Item = &'a Machine>, pace: &Pace) {
     for machine in machines {
-        write_pace(&machine.page, pace, |run| {
-            START.saturating_add(run).saturating_add_signed(-machine.offset)
+        write_pace(&machine.page, &machine.clocks.pace(pace), |own| {
+            START.saturating_add(own).saturating_add_signed(-machine.offset)
         });
     }
 }

@@ -12,6 +12,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod card;
+pub mod cpu;
 pub mod dilation;
 mod directory;
 mod embedded;
@@ -32,6 +33,7 @@ pub mod time;
 
 #[doc(hidden)]
 pub use card::fuzz_card;
+pub use cpu::{CpuLimit, CpuUsed};
 pub use directory::clean;
 pub use error::GuestError;
 pub use kernel::Kernel;

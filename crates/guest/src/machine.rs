@@ -3,6 +3,7 @@
 //! The machine's file system is its root, read-only; its memory is a file in `/dev/shm`. No part of it outlives this process: the kernel
 //! dies with the thread that booted it, and all its processes die with the kernel. So that thread must live as long as the guest.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -18,8 +19,9 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd::{Pid, pipe2};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use warpline_agent::{CongestionModule, FAILURE, ORDER, Order, READY, REPORT, Report};
-use warpline_core::dilation::{Pace, Tdf};
+use warpline_core::dilation::{Clocks, Pace, Tdf};
 
+use crate::cpu::{CpuLimit, Held, LEAST_SHARE};
 use crate::directory::{AGENT, CLOCKSHIM, CONSOLE, Directory, MEMORY};
 use crate::error::{Doing, GuestError};
 use crate::frame::{HEADER, VLANS};
@@ -82,8 +84,10 @@ pub struct MachineConfig {
     pub seed: u64,
     /// Its time.
     pub timing: Timing,
-    /// Share of a core that it may use once its time has begun, above 0 and at most 1; `None` for a whole core.
-    pub cpu_share: Option<f64>,
+    /// The core that it may use once its time has begun; `None` for no limit.
+    pub cpu: Option<CpuLimit>,
+    /// Its clock beside the run's, in dilated time.
+    pub clocks: Clocks,
     /// Whether programs read its time from the time-stamp counter (rdtsc) in dilated time. If not, they read the machine's. In lock-step they
     /// always read its time.
     pub own_tsc: bool,
@@ -103,10 +107,14 @@ pub struct Machine {
     pub(crate) page: Arc<Page>,
     /// Our end of the network device's bell, until a [`Nic`] takes it.
     bell: Option<OwnedFd>,
-    share: Option<CpuShare>,
+    pub(crate) share: Option<CpuShare>,
+    /// The limit of its share, once that has held.
+    pub(crate) held: Cell<Option<Held>>,
     directory: Directory,
     /// Difference between its clock and the shim's time, in dilated time.
     pub(crate) offset: i64,
+    /// Its clock beside the run's.
+    pub(crate) clocks: Clocks,
     /// The previous settings of the terminal that is its console.
     terminal: Option<Termios>,
     /// Receives changes of that terminal's size.
@@ -120,8 +128,9 @@ impl MachineConfig {
     /// If something is invalid.
     pub fn check(&self) -> Result<(), GuestError> {
         let refuse = |problem: String| Err(GuestError::Config { name: self.name.clone(), problem });
-        if let Some(share) = self.cpu_share.filter(|share| !(*share > 0.0 && *share <= 1.0)) {
-            return refuse(format!("{share} is not a share of a core; it must be above 0 and at most 1"));
+        if let Some(CpuLimit { share, .. }) = self.cpu.filter(|cpu| !(LEAST_SHARE..=1.0).contains(&cpu.share))
+        {
+            return refuse(format!("{share} is not a share of a core; it must be {LEAST_SHARE} to 1"));
         }
         if self.memory < LEAST_MEMORY {
             let (least, memory) = (LEAST_MEMORY >> 20, self.memory >> 20);
@@ -229,11 +238,11 @@ impl Machine {
         let doing = || "make a guest's network device".to_owned();
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let (bell, far) = socketpair(AddressFamily::Unix, SockType::Stream, None, flags).doing(doing)?;
-        let share = match config.cpu_share {
-            Some(share) => {
+        let share = match config.cpu {
+            Some(CpuLimit { share, period }) => {
                 let name = directory.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
                 let problem = |error| GuestError::Share { name: config.name.clone(), source: error };
-                Some(CpuShare::create(&name, share).map_err(problem)?)
+                Some(CpuShare::create(&name, share, period).map_err(problem)?)
             }
             None => None,
         };
@@ -253,8 +262,10 @@ impl Machine {
             page,
             bell: Some(bell),
             share,
+            held: Cell::new(None),
             directory,
             offset: 0,
+            clocks: config.clocks,
             sizes: terminal.is_some().then(|| write.into()),
             terminal,
         })
@@ -268,7 +279,7 @@ impl Machine {
     /// Its network device, for dilated time; only once, after [`Machine::wait_ready`].
     pub fn take_nic(&mut self) -> Option<Nic> {
         let bell = self.bell.take()?;
-        Some(Nic::new(Arc::clone(&self.page), bell, self.offset))
+        Some(Nic::new(Arc::clone(&self.page), bell, self.offset, self.clocks))
     }
 
     /// The kernel's process on the machine.
@@ -300,15 +311,6 @@ impl Machine {
             sent: read(&self.page.sent),
             received: read(&self.page.received),
         }
-    }
-
-    /// Switches the limit of its share of a core on or off; does nothing if it has none.
-    ///
-    /// # Errors
-    /// If the system call fails.
-    pub fn limit(&self, holds: bool) -> Result<(), GuestError> {
-        let Some(share) = &self.share else { return Ok(()) };
-        share.limit(holds).doing(|| format!("limit the share of a core of guest {}", self.name))
     }
 
     /// Types at its console, if that is [`Console::Keys`].
@@ -478,7 +480,7 @@ fn spawn(
     // All network devices of a guest ring the same bell.
     own.extend(config.order.devices().map(|own| (ends.nic.as_raw_fd(), descriptor(own.number))));
     let parent = std::process::id();
-    let door = ends.share.map(CpuShare::door).transpose().doing(doing)?;
+    let doors = ends.share.map(CpuShare::doors).transpose().doing(doing)?.unwrap_or_default();
     // SAFETY: between fork and exec the closure only makes system calls.
     unsafe {
         command.pre_exec(move || {
@@ -486,7 +488,7 @@ fn spawn(
             for &(from, to) in &own {
                 nix::errno::Errno::result(libc::dup2(from, to))?;
             }
-            if let Some(door) = &door {
+            for door in &doors {
                 // Applies to this process and all that it starts.
                 nix::unistd::write(door, b"0")?;
             }

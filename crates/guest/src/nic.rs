@@ -5,6 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use warpline_core::dilation::Clocks;
+
 use crate::page::Page;
 use crate::time::START;
 
@@ -24,12 +26,14 @@ pub struct Nic {
     notify: bool,
     /// Difference between the guest's clock and the shim's time.
     offset: i64,
+    /// Its clock beside the run's.
+    clocks: Clocks,
     frame: Vec<u8>,
 }
 
 impl Nic {
-    pub(crate) fn new(page: Arc<Page>, bell: OwnedFd, offset: i64) -> Self {
-        Nic { page, bell, heard: 0, notify: false, offset, frame: Vec::new() }
+    pub(crate) fn new(page: Arc<Page>, bell: OwnedFd, offset: i64, clocks: Clocks) -> Self {
+        Nic { page, bell, heard: 0, notify: false, offset, clocks, frame: Vec::new() }
     }
 
     /// Becomes readable when the guest sends something after [`Nic::receive`] has found nothing.
@@ -59,7 +63,7 @@ impl Nic {
             let taken = self.page.transmit.take(&mut self.frame).map_err(|_| Nonsense)?;
             let Some(time) = taken else { break };
             let at = time.saturating_add_signed(self.offset).saturating_sub(START);
-            each(at, &self.frame);
+            each(self.clocks.to_run(at), &self.frame);
         }
         Ok(())
     }
@@ -150,7 +154,7 @@ mod tests {
             .env("ASAN_OPTIONS", "detect_leaks=0")
             .spawn()
             .unwrap();
-        (Nic::new(page, bell, 0), child)
+        (Nic::new(page, bell, 0, Clocks::default()), child)
     }
 
     /// Sleeps until the guest rings, which it must.

@@ -6,7 +6,7 @@
 use warpline_core::Ecn;
 
 use crate::checksum::{fold, sum};
-use crate::ip::{self, TCP, UDP};
+use crate::ip::{self, SCTP, TCP, UDP};
 
 /// Fields of a datagram's headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -53,7 +53,6 @@ pub enum Malformed {
     Length,
 }
 
-const SCTP: u8 = 132;
 const DCCP: u8 = 33;
 
 /// Mixes eight bytes into a hash (the multiplier is that of FxHash; the fold brings high bits down).

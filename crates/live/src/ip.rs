@@ -16,6 +16,8 @@ pub const ICMP: u8 = 1;
 pub const TCP: u8 = 6;
 /// IP protocol number of UDP.
 pub const UDP: u8 = 17;
+/// IP protocol number of SCTP.
+pub const SCTP: u8 = 132;
 /// IP protocol number of ICMP for IPv6.
 pub const ICMPV6: u8 = 58;
 

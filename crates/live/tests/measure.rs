@@ -18,6 +18,8 @@ use warpline_core::{Rate, TimeDelta};
 use warpline_live::measure::cap::{CapConfig, CapRun, Sample, run};
 use warpline_live::measure::capd::{CapdConfig, CapdEvent, serve};
 use warpline_live::measure::probe::ProbeMode;
+use warpline_live::measure::probing::ProbePath;
+use warpline_live::measure::sender_only::{self, SenderOnlyConfig};
 use warpline_live::measure::{MeasureError, treno};
 
 /// A server on a thread of its own.
@@ -345,6 +347,33 @@ fn segments_that_do_not_fit_are_said_to_be_too_large() {
     assert_eq!((run.outcome, run.too_big), (Outcome::Complete, None));
 }
 
+fn loopback(mode: ProbeMode) -> ProbePath {
+    ProbePath { target: Ipv4Addr::LOCALHOST.into(), mode, ttl: None }
+}
+
+#[test]
+fn cap_measures_loopback_from_one_side() {
+    let config = SenderOnlyConfig {
+        path: loopback(ProbeMode::Icmp),
+        options: gentle(Direction::Forward),
+        patience: TimeDelta::from_secs(5),
+        interval: TimeDelta::from_millis(100),
+        trace: false,
+    };
+    let (run, probes) = match sender_only::run(&config, &AtomicBool::new(false), &mut |_| {}) {
+        Err(MeasureError::Privilege) => {
+            return warpline_skip::skip("icmp-sockets", "this user has none");
+        }
+        run => run.unwrap(),
+    };
+    assert_eq!(run.outcome, Outcome::Complete, "{run:?}");
+    assert!(probes.starts_with("ICMP echo"), "{probes}");
+    let (sender, receiver) = (run.own.sender.unwrap(), run.own.receiver.unwrap());
+    assert!(sender.data_bytes > 0 && receiver.data_bytes >= sender.data_bytes, "{run:?}");
+    assert_eq!(run.local.ip(), config.path.target);
+    assert!(!run.samples.is_empty());
+}
+
 #[test]
 fn treno_measures_loopback_with_what_the_user_may_use() {
     let options = TrenoOptions {
@@ -354,9 +383,7 @@ fn treno_measures_loopback_with_what_the_user_may_use() {
     };
     for mode in [ProbeMode::Icmp, ProbeMode::Udp] {
         let config = treno::TrenoConfig {
-            target: "127.0.0.1".parse().unwrap(),
-            mode,
-            ttl: None,
+            path: loopback(mode),
             options: options.clone(),
             interval: TimeDelta::from_millis(100),
         };

@@ -336,7 +336,7 @@ impl Values {
 
 /// Half of the 95 % interval of the difference of two means whose variances need not be the same; none where a side has fewer than two
 /// samples. The degrees of freedom (Welch and Satterthwaite) are rounded down, which makes the interval a little wider.
-fn welch(a: &[f64], b: &[f64]) -> Option<f64> {
+pub fn welch(a: &[f64], b: &[f64]) -> Option<f64> {
     let part = |samples: &[f64]| {
         let estimate = Estimate::of(samples)?;
         let n = samples.len() as f64;

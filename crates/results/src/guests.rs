@@ -24,7 +24,7 @@ pub struct GuestSummary {
 }
 
 /// One kernel and what it did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GuestMachine {
     /// Its name.
@@ -39,6 +39,45 @@ pub struct GuestMachine {
     pub entries: u64,
     /// How often it handed over to the simulation.
     pub turns: u64,
+    /// Its own time dilation factor, where that is not the clock's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tdf: Option<f64>,
+    /// What it used of its core, if its share was limited (`cpu_share`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<GuestCpu>,
+}
+
+/// What a machine with a limited share of a core used, from the start of the run's clock to its end, by its control group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GuestCpu {
+    /// The share of a core that it might use.
+    pub share: f64,
+    /// The share of a core that it did use, with its programs; absent if this machine's kernel does not count that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub used: Option<f64>,
+    /// How often it got its share anew, in milliseconds of the machine's time: the period of the control group.
+    pub period_ms: f64,
+    /// Periods in which it ran or was held back.
+    pub periods: u64,
+    /// Those in which it had used up its share and was held back until the next one.
+    pub throttled_periods: u64,
+    /// The one divided by the other. Near 1, the share was what limited it; near 0, it had more than it needed.
+    pub throttled: f64,
+}
+
+impl GuestCpu {
+    /// It in a few words.
+    fn words(&self) -> String {
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        let used = self.used.map_or(String::new(), |used| format!(", used {}", percent(used)));
+        format!(
+            "{} of a core{used}, held back in {} of the periods of {} ms",
+            percent(self.share),
+            percent(self.throttled),
+            self.period_ms
+        )
+    }
 }
 
 impl GuestSummary {
@@ -65,6 +104,12 @@ impl GuestSummary {
             self.kernel,
             if clock == "virtual" { "in lock-step".to_owned() } else { format!("on the {clock} clock") }
         );
-        line + &render_programs(&self.programs, width)
+        let own = self.machines.iter().filter_map(|machine| {
+            let tdf = machine.tdf.map(|tdf| format!("TDF {tdf}"));
+            let parts: Vec<String> =
+                tdf.into_iter().chain(machine.cpu.as_ref().map(GuestCpu::words)).collect();
+            (!parts.is_empty()).then(|| format!("  {}: {}\n", machine.machine, parts.join("; ")))
+        });
+        line + &own.collect::<String>() + &render_programs(&self.programs, width)
     }
 }

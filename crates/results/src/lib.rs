@@ -42,7 +42,7 @@ pub mod writer;
 
 pub use address::{AddressBook, EndpointAddress};
 pub use column::{Row, Word};
-pub use compare::{Change, ChangedKeys, Comparison, KeyChange, Method, Side};
+pub use compare::{Change, ChangedKeys, Comparison, KeyChange, Method, Side, welch};
 pub use compare_text::SCREEN;
 pub use condition::{Condition, Relation};
 pub use declaration::{Column, ColumnInfo, Fold, Kind, Scalar, heading_of};
@@ -51,7 +51,7 @@ pub use error::ResultError;
 pub use events::{PacketRow, TcpRow};
 pub use export::Export;
 pub use fast_forward::{AuditedMeasure, FastForwardSummary, Stretch};
-pub use guests::{GuestMachine, GuestSummary};
+pub use guests::{GuestCpu, GuestMachine, GuestSummary};
 pub use kinds::{TableKind, Tables};
 pub use live::{DilationStep, LiveHost, LiveSummary, ProgramRow};
 pub use measures::{Figure, Subject, subjects};

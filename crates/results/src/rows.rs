@@ -24,7 +24,7 @@ table! {
         via: Option<String> [""],
         /// Name of the multipath connection that it is a subflow of; absent for other flows.
         connection: Option<String> [""],
-        /// Transport: tcp or udp; for programs also icmp, or the number of another protocol.
+        /// Transport: tcp, udp, quic or sctp; for programs also icmp, or the number of another protocol.
         transport: String [""],
         /// Congestion control; absent for UDP, and where it is a real program's.
         cc: Option<String> ["" called("Congestion control")],
@@ -117,7 +117,7 @@ table! {
         control: String ["" terminal(4, "control")] = flow.cc.clone().unwrap_or_else(|| flow.transport.clone()),
         /// Retransmitted share of the packets sent; absent where nothing is sent again.
         retransmit_ratio: Option<f64> ["1" terminal(5, "retransmitted")] = match flow.transport.as_str() {
-            "tcp" => share(flow.retransmitted_packets, flow.sent_packets),
+            "tcp" | "sctp" => share(flow.retransmitted_packets, flow.sent_packets),
             _ => None,
         },
         /// Both ends, and between them the nodes that the scenario lets it pass.

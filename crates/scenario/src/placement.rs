@@ -55,6 +55,8 @@ fn settings(guest: &Guest) -> Guest {
     Guest {
         kernel: guest.kernel.clone(),
         cpu_share: guest.cpu_share,
+        cpu_period: guest.cpu_period,
+        tdf: guest.tdf,
         tsc: guest.tsc,
         offloads: guest.offloads,
         interrupts: guest.interrupts,

@@ -383,11 +383,17 @@ fn protocols(scenario: &Scenario, ends: [&str; 2]) -> Option<(&'static str, Stri
         host.map_or(Protocol::Tcp, |host| host.endpoint.about().protocol)
     });
     (from != to).then(|| {
-        let [from, to] = [from.name(), to.name()];
-        let message =
-            format!("`{}` speaks {from} and `{}` speaks {to}: no flow can go between them", ends[0], ends[1]);
-        let quic = Endpoint::list(|about| about.protocol == Protocol::Quic);
-        ("to", message, format!("at both ends or at none of them: endpoint = {quic}, which speaks QUIC"))
+        let names = [from.name(), to.name()];
+        let message = format!(
+            "`{}` speaks {} and `{}` speaks {}: no flow can go between them",
+            ends[0], names[0], ends[1], names[1]
+        );
+        let rare = [from, to].into_iter().filter(|protocol| *protocol != Protocol::Tcp).map(|protocol| {
+            let kinds = Endpoint::list(|about| about.protocol == protocol);
+            format!("endpoint = {kinds}, which speaks {}", protocol.name())
+        });
+        let rare: Vec<String> = rare.collect();
+        ("to", message, format!("at both ends or at none of them: {}", rare.join("; ")))
     })
 }
 

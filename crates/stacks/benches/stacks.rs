@@ -40,6 +40,7 @@ mod linux {
             Endpoint::Bsd(Default::default()),
             Endpoint::Netstack(Default::default()),
             Endpoint::Quinn(Default::default()),
+            Endpoint::Sctp(Default::default()),
         ] {
             match packet(&endpoint) {
                 Ok(nanos) => println!("  {}: {nanos:.0} ns", endpoint.about().name),

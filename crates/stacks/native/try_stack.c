@@ -83,6 +83,18 @@ static void put_sum(unsigned char *at, uint32_t sum)
     at[1] = (unsigned char)sum;
 }
 
+/* CRC32c (RFC 9260 appendix A), bit by bit. */
+static uint32_t crc32c(const unsigned char *bytes, size_t len)
+{
+    uint32_t crc = UINT32_MAX;
+    for (size_t i = 0; i < len; i++) {
+        crc ^= bytes[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+    }
+    return ~crc;
+}
+
 /* Changes some bytes, mostly of the headers, and puts the checksums right, so that the stack looks at the rest. */
 static void damage(struct packet *packet)
 {
@@ -96,9 +108,14 @@ static void damage(struct packet *packet)
         return;
     memset(bytes + 10, 0, 2);
     put_sum(bytes + 10, add(0, bytes, header));
-    if (bytes[9] == 6) {
+    size_t len = packet->len - header;
+    if (bytes[9] == 132) {
+        memset(bytes + header + 8, 0, 4);
+        uint32_t crc = crc32c(bytes + header, len);
+        for (int i = 0; i < 4; i++)
+            bytes[header + 8 + i] = (unsigned char)(crc >> 8 * i);
+    } else if (bytes[9] == 6) {
         memset(bytes + header + 16, 0, 2);
-        size_t len = packet->len - header;
         put_sum(bytes + header + 16, add(add(6 + (uint32_t)len, bytes + 12, 8), bytes + header, len));
     }
 }

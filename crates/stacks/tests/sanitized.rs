@@ -10,7 +10,8 @@ fn stacks_in_c_stand_damaged_packets() {
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts");
     let target = std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned();
     // Those that were built before: a library of the system may be missing.
-    let stacks = ["lwip", "bsd"].into_iter().filter(|name| target.join(format!("stacks/{name}.so")).exists());
+    let stacks =
+        ["lwip", "bsd", "sctp"].into_iter().filter(|name| target.join(format!("stacks/{name}.so")).exists());
     let stacks: Vec<&str> = stacks.collect();
     if stacks.is_empty() {
         return warpline_skip::skip("lwip", "make stacks has not been run");

@@ -7,8 +7,9 @@ mod bed;
 use std::hash::Hasher as _;
 
 use bed::{App, Bed, Maker, PORT, Settings, assert_complete, transfer};
-use warpline_core::{Streams, TimeDelta, Timestamp};
-use warpline_scenario::Endpoint;
+use warpline_core::{Bytes, Streams, TimeDelta, Timestamp};
+use warpline_scenario::endpoint::{Buffers, Sctp};
+use warpline_scenario::{Endpoint, Size};
 use warpline_stacks::stack::quinn::Quinn;
 use warpline_stacks::stack::{
     Builder, Outcome, Place, SocketError, SocketOptions, Stack, StackConfig, smoltcp::Smoltcp,
@@ -122,18 +123,18 @@ fn aborts(makers: [Maker; 2]) {
     assert_eq!(bed.servers()[0].outcome, Some(Outcome::Reset));
 }
 
-/// All tests for a client and a server; those without IPv6 and with the stacks' own buffers; or those that do not meet the fault of
-/// `smoltcp_ignores_a_fin_beside_data_that_it_has`.
+/// All tests for a client and a server; those without IPv6; those without it and with the stacks' own buffers; or those that do not meet the fault
+/// of `smoltcp_ignores_a_fin_beside_data_that_it_has`.
 macro_rules! pair {
     ($name:ident, $client:expr, $server:expr) => {
         pair!(@tests $name, $client, $server, moves_a_megabyte moves_a_megabyte_over_ipv6 survives_loss survives_reordering
             moves_both_ways_at_once is_refused_where_nothing_listens gives_up_a_peer_that_is_gone answers_after_a_half_close
             takes_many_connections repeats_every_byte keeps_to_its_buffers aborts);
     };
-    ($name:ident, $client:expr, $server:expr, IPv4) => {
+    ($name:ident, $client:expr, $server:expr, IPv4 $($more:ident)?) => {
         pair!(@tests $name, $client, $server, moves_a_megabyte survives_loss survives_reordering moves_both_ways_at_once
             is_refused_where_nothing_listens gives_up_a_peer_that_is_gone answers_after_a_half_close takes_many_connections
-            repeats_every_byte aborts);
+            repeats_every_byte $($more)? aborts);
     };
     ($name:ident, $client:expr, $server:expr, LostFin) => {
         pair!(@tests $name, $client, $server, moves_a_megabyte survives_loss is_refused_where_nothing_listens
@@ -155,7 +156,7 @@ fn smoltcp(config: StackConfig) -> Box<dyn Stack> {
     Box::new(Smoltcp::new(config).unwrap())
 }
 
-/// A stack in a shared object, with its own buffers.
+/// A stack in a shared object, with the buffers of its endpoint.
 fn built(endpoint: Endpoint, config: StackConfig) -> Box<dyn Stack> {
     let StackConfig { addresses, mtu, stream, .. } = config;
     Builder::default().build(&endpoint, Place { addresses, mtu, stream }).unwrap().unwrap()
@@ -168,6 +169,7 @@ fn are_built(names: &[&str]) -> bool {
             "lwip" => Endpoint::Lwip(Default::default()),
             "bsd" => Endpoint::Bsd(Default::default()),
             "netstack" => Endpoint::Netstack(Default::default()),
+            "sctp" => Endpoint::Sctp(Default::default()),
             _ => continue,
         };
         let place =
@@ -190,6 +192,13 @@ fn bsd(config: StackConfig) -> Box<dyn Stack> {
 
 fn netstack(config: StackConfig) -> Box<dyn Stack> {
     built(Endpoint::Netstack(Default::default()), config)
+}
+
+fn sctp(config: StackConfig) -> Box<dyn Stack> {
+    let size = |bytes: Option<Bytes>| bytes.map(Size);
+    let buffers =
+        Buffers { send_buffer: size(config.send_buffer), receive_buffer: size(config.receive_buffer) };
+    built(Endpoint::Sctp(Sctp { buffers }), config)
 }
 
 fn quinn(config: StackConfig) -> Box<dyn Stack> {
@@ -216,6 +225,7 @@ fn smoltcp_ignores_a_fin_beside_data_that_it_has() {
 
 pair!(smoltcp_to_smoltcp, smoltcp, smoltcp);
 pair!(quinn_to_quinn, quinn, quinn);
+pair!(sctp_to_sctp, sctp, sctp, IPv4 keeps_to_its_buffers);
 pair!(lwip_to_lwip, lwip, lwip, IPv4);
 pair!(lwip_to_smoltcp, lwip, smoltcp, LostFin);
 pair!(smoltcp_to_lwip, smoltcp, lwip, LostFin);
@@ -232,15 +242,31 @@ pair!(smoltcp_to_bsd, smoltcp, bsd, IPv4);
 pair!(lwip_to_bsd, lwip, bsd, IPv4);
 pair!(netstack_to_bsd, netstack, bsd, IPv4);
 
+/// A name that usrsctp does not take would give what another gives.
+#[test]
+fn the_congestion_controls_of_sctp_differ() {
+    if !are_built(&["sctp"]) {
+        return;
+    }
+    let listed = Endpoint::Sctp(Default::default()).congestion_controls().unwrap();
+    let run = |cc| {
+        let settings = Settings { loss: 0.005, cc: Some(cc), ..Settings::default() };
+        transfer([sctp; 2], settings, 10 * MEGABYTE, 0).hash.finish()
+    };
+    let hashes: std::collections::BTreeSet<u64> = listed.iter().copied().map(run).collect();
+    assert_eq!(hashes.len(), listed.len());
+}
+
 /// The list that scenarios are checked against is what the stacks have.
 #[test]
 fn every_listed_congestion_control_is_there_and_no_other() {
-    let stacks: [(&str, Maker, Endpoint); 5] = [
+    let stacks: [(&str, Maker, Endpoint); 6] = [
         ("smoltcp", smoltcp, Endpoint::Smoltcp(Default::default())),
         ("quinn", quinn, Endpoint::Quinn(Default::default())),
         ("lwip", lwip, Endpoint::Lwip(Default::default())),
         ("netstack", netstack, Endpoint::Netstack(Default::default())),
         ("bsd", bsd, Endpoint::Bsd(Default::default())),
+        ("sctp", sctp, Endpoint::Sctp(Default::default())),
     ];
     for (name, maker, endpoint) in stacks {
         if !are_built(&[name]) {

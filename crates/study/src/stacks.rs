@@ -1,4 +1,4 @@
-//! Stacks with each other: a checked transfer through every ordered pair of TCP stacks, over paths that are clean, lose, or reorder.
+//! Stacks with each other: a checked transfer through every ordered pair of stacks that speak the same, over paths that are clean, lose, or reorder.
 //!
 //! Every stack that a scenario can name takes part, the built-in model, and Linux in guests. Each byte that arrives is compared with what was sent.
 
@@ -40,7 +40,7 @@ pub struct Plan {
     pub jobs: usize,
 }
 
-/// The endpoints that speak TCP by themselves and need no keys, by name.
+/// The endpoints that send by themselves and need no keys, by name.
 pub fn endpoints() -> impl Iterator<Item = &'static str> {
     let carries = |traffic: Traffic| matches!(traffic, Traffic::Model | Traffic::Stack | Traffic::Kernel);
     let all = Endpoint::ALL.iter().filter(move |about| carries(about.traffic)).map(|about| about.name);
@@ -205,7 +205,7 @@ fn transfer(job: &Job<'_>, plan: &Plan, observe: &dyn Fn() -> Control) -> Result
         path,
         goodput_bps: flow.filter(|_| complete).map(|flow| flow.goodput_bps),
         retransmitted_packets: flow
-            .filter(|_| protocol(from) == Protocol::Tcp)
+            .filter(|_| protocol(from) != Protocol::Quic)
             .map(|flow| flow.retransmitted_packets),
         failure,
     })

@@ -45,7 +45,7 @@ class Claim:
     def judge(self, results: Results) -> Verdict:
         """Compares our value with theirs."""
         if not results.cells:
-            return Verdict(self, math.nan, "no results")
+            return Verdict(self, math.nan, "no results", "nothing has run yet")
         try:
             ours = float(self.ours(results))
         except _INCOMPLETE as error:

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use warpline_core::TimeDelta;
 
-use super::http::Connection;
+use super::http::{Connection, HINTS};
 use super::ppm::{History, Params, Predictor, Url};
 use super::server::path;
 use super::trace::{Ask, Trace};
@@ -48,6 +48,10 @@ pub struct Options {
     pub policy: Option<Policy>,
     /// How many times faster than recorded the trace is replayed. Pauses of the policy stay as they are.
     pub speed: f64,
+    /// Requests that a connection may have under way at once; 1 for no pipelining.
+    pub pipeline: usize,
+    /// Whether the server predicts, in a header of its answers, and not the client.
+    pub hints: bool,
     /// Requests before this moment of the trace only train the predictor. The replay begins there, with empty caches.
     pub learn: TimeDelta,
 }
@@ -130,7 +134,8 @@ pub fn run(trace: &Trace, options: &Options, stop: &AtomicBool) -> io::Result<Re
             .map_err(|error| io::Error::new(error.kind(), format!("cannot connect to {address}: {error}")))?;
     }
     let count = Mutex::new(Count::default());
-    let predictor = options.policy.map(|policy| Mutex::new(taught(trace, policy.ppm, options.learn)));
+    let own = options.policy.filter(|_| !options.hints);
+    let predictor = own.map(|policy| Mutex::new(taught(trace, policy.ppm, options.learn)));
     let start = now();
     thread::scope(|scope| {
         for asks in &trace.clients {
@@ -141,10 +146,20 @@ pub fn run(trace: &Trace, options: &Options, stop: &AtomicBool) -> io::Result<Re
                     let ahead = Connection::new(options.prefetch.clone());
                     let breaker = ahead.breaker();
                     if options.policy.is_some() {
-                        scope.spawn(|| fetch_ahead(&client, ahead, trace, count, stop));
+                        scope.spawn(|| fetch_ahead(&client, ahead, options.pipeline, trace, count, stop));
                     }
-                    let mut replay =
-                        Replay { client: &client, options, trace, predictor, count, stop, start };
+                    let mut replay = Replay {
+                        client: &client,
+                        options,
+                        trace,
+                        predictor,
+                        count,
+                        stop,
+                        start,
+                        under_way: VecDeque::new(),
+                        before: None,
+                        suggested: None,
+                    };
                     replay.all(&asks[before(asks, options.learn)..]);
                     lock(&client.mind).over = true;
                     client.changed.notify_all();
@@ -163,8 +178,8 @@ fn before(asks: &[Ask], moment: TimeDelta) -> usize {
     asks.partition_point(|ask| ask.at < moment)
 }
 
-/// A predictor trained with the requests before `moment`. Later requests belong to other clients: windows do not span the boundary.
-fn taught(trace: &Trace, params: Params, moment: TimeDelta) -> Predictor {
+/// A predictor trained with the requests of the trace before `moment`. Later requests belong to other clients: windows do not span the boundary.
+pub fn taught(trace: &Trace, params: Params, moment: TimeDelta) -> Predictor {
     let mut predictor = Predictor::new(params);
     for asks in &trace.clients {
         let mut history = History::default();
@@ -203,13 +218,18 @@ struct Replay<'a> {
     count: &'a Mutex<Count>,
     stop: &'a AtomicBool,
     start: Instant,
+    /// Requests without an answer yet, and when each was made.
+    under_way: VecDeque<(Url, Instant)>,
+    /// The page before the present one, and what the server's last answer to a page suggests, if it is new.
+    before: Option<Url>,
+    suggested: Option<Vec<Url>>,
 }
 
 impl Replay<'_> {
     fn all(&mut self, asks: &[Ask]) {
         let mut connection = Connection::new(self.options.demand.clone());
         let mut history = History::default();
-        for ask in asks {
+        for (number, ask) in asks.iter().enumerate() {
             let at = ask.at.saturating_sub(self.options.learn);
             let due = self.start + Duration::from_secs_f64(at.as_secs_f64() / self.options.speed);
             while now() < due {
@@ -222,79 +242,150 @@ impl Replay<'_> {
                 return;
             }
             let nature = self.trace.objects[ask.url as usize].nature;
-            self.answer(&mut connection, ask.url, nature.cachable);
-            let (Some(predictor), Some(policy)) = (self.predictor, self.options.policy) else { continue };
-            let mut predictor = lock(predictor);
-            predictor.learn(&mut history, ask.url, nature);
-            if nature.image {
-                continue;
+            self.request(&mut connection, ask.url);
+            // A page's images are known when it has arrived, and all are there before the next page.
+            let goes_on = asks.get(number + 1).is_some_and(|next| next.at == ask.at);
+            if !nature.image || !goes_on {
+                self.wait(&mut connection, 0);
             }
-            let predicted = predictor.predict(&history);
-            drop(predictor);
+            let Some(policy) = self.options.policy else { continue };
+            let predicted = match self.predictor {
+                Some(predictor) => {
+                    let mut predictor = lock(predictor);
+                    predictor.learn(&mut history, ask.url, nature);
+                    if nature.image {
+                        continue;
+                    }
+                    predictor.predict(&history).into_iter().map(|(url, _)| url).collect()
+                }
+                None if nature.image => continue,
+                None => {
+                    self.before = Some(ask.url);
+                    // The cache suggests nothing.
+                    let Some(list) = self.suggested.take() else { continue };
+                    list
+                }
+            };
             let mut mind = lock(&self.client.mind);
-            let fresh = predicted.into_iter().map(|(url, _)| url).filter(|url| !mind.cached.contains(url));
-            mind.list = fresh.collect();
+            let known = |url: &Url| (*url as usize) < self.trace.objects.len() && !mind.cached.contains(url);
+            let fresh: VecDeque<Url> = predicted.into_iter().filter(known).collect();
+            mind.list = fresh;
             mind.not_before = Some(now() + policy.pause);
             self.client.changed.notify_all();
         }
     }
 
-    fn answer(&self, connection: &mut Connection, url: Url, cachable: bool) {
+    /// Requests an object, unless the cache has it. Waits for answers while as many requests as allowed are under way.
+    fn request(&mut self, connection: &mut Connection, url: Url) {
         let mut mind = lock(&self.client.mind);
         let hit = mind.cached.contains(&url);
         let ahead = mind.unused.remove(&url);
         drop(mind);
-        let began = now();
-        let fetched = if hit { Ok(0) } else { connection.get(&path(url)) };
-        let seconds = if hit { 0.0 } else { now().duration_since(began).as_secs_f64() };
         let mut count = lock(self.count);
-        let Ok(bytes) = fetched else {
-            count.report.failures += 1;
-            return;
-        };
-        count.report.requests += 1;
-        count.report.hits += u64::from(hit);
         count.report.prefetch_hits += u64::from(ahead);
-        count.report.demand_bytes += bytes;
-        count.fetches += u64::from(!hit);
-        count.responses.push(seconds);
-        drop(count);
-        if cachable && !hit {
-            lock(&self.client.mind).cached.insert(url);
+        if hit {
+            count.report.requests += 1;
+            count.report.hits += 1;
+            count.responses.push(0.0);
+            return;
         }
+        drop(count);
+        self.wait(connection, self.options.pipeline.max(1) - 1);
+        self.under_way.push_back((url, now()));
+        let page = !self.trace.objects[url as usize].nature.image;
+        let line = if self.options.hints && self.options.policy.is_some() && page {
+            let before = self.before.map_or_else(|| "-".to_owned(), |url| url.to_string());
+            format!("{}: {before}\r\n", HINTS.1)
+        } else {
+            String::new()
+        };
+        if connection.ask(&path(url), &line).is_err() {
+            self.fail();
+        }
+    }
+
+    /// Waits until no more than `left` requests are under way.
+    fn wait(&mut self, connection: &mut Connection, left: usize) {
+        while self.under_way.len() > left {
+            let Ok(answer) = connection.answer() else { return self.fail() };
+            let Some((url, began)) = self.under_way.pop_front() else { return };
+            let seconds = now().duration_since(began).as_secs_f64();
+            let mut count = lock(self.count);
+            count.report.requests += 1;
+            count.report.demand_bytes += answer.bytes;
+            count.fetches += 1;
+            count.responses.push(seconds);
+            drop(count);
+            let nature = self.trace.objects[url as usize].nature;
+            if !nature.image {
+                self.suggested = Some(answer.hints);
+            }
+            if nature.cachable {
+                lock(&self.client.mind).cached.insert(url);
+            }
+        }
+    }
+
+    /// The connection broke: what was under way has failed.
+    fn fail(&mut self) {
+        lock(self.count).report.failures += self.under_way.len() as u64;
+        self.under_way.clear();
     }
 }
 
-/// Prefetches what a client's list names, one after the other, until the client is done.
+/// The next object to fetch ahead. Waits for one if `patient`; `None` if there is none now, or the client is done.
+fn next_ahead(
+    client: &Client,
+    trace: &Trace,
+    under_way: &VecDeque<Url>,
+    patient: bool,
+    stop: &AtomicBool,
+) -> Option<Url> {
+    let mut mind = lock(&client.mind);
+    loop {
+        if mind.over || stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let wait = mind.not_before.map_or(Duration::ZERO, |at| at.saturating_duration_since(now()));
+        if wait.is_zero()
+            && let Some(url) = mind.list.pop_front()
+        {
+            let known = mind.cached.contains(&url) || under_way.contains(&url);
+            if known || !trace.objects[url as usize].nature.cachable {
+                continue;
+            }
+            return Some(url);
+        }
+        if !patient {
+            return None;
+        }
+        let wait = if wait.is_zero() { Duration::from_millis(200) } else { wait };
+        mind = client.changed.wait_timeout(mind, wait).unwrap_or_else(PoisonError::into_inner).0;
+    }
+}
+
+/// Prefetches what a client's list names, `pipeline` objects at once, until the client is done.
 fn fetch_ahead(
     client: &Client,
     mut connection: Connection,
+    pipeline: usize,
     trace: &Trace,
     count: &Mutex<Count>,
     stop: &AtomicBool,
 ) {
+    let mut under_way = VecDeque::new();
     loop {
-        let mut mind = lock(&client.mind);
-        let url = loop {
-            if mind.over || stop.load(Ordering::Relaxed) {
-                return;
+        while under_way.len() < pipeline.max(1) {
+            let Some(url) = next_ahead(client, trace, &under_way, under_way.is_empty(), stop) else { break };
+            under_way.push_back(url);
+            if connection.ask(&path(url), "").is_err() {
+                break;
             }
-            let wait = mind.not_before.map_or(Duration::ZERO, |at| at.saturating_duration_since(now()));
-            if wait.is_zero()
-                && let Some(url) = mind.list.pop_front()
-            {
-                break url;
-            }
-            let wait = if wait.is_zero() { Duration::from_millis(200) } else { wait };
-            mind = client.changed.wait_timeout(mind, wait).unwrap_or_else(PoisonError::into_inner).0;
-        };
-        let known = mind.cached.contains(&url) || !trace.objects[url as usize].nature.cachable;
-        drop(mind);
-        if known {
-            continue;
         }
-        match connection.get(&path(url)) {
-            Ok(bytes) => {
+        let Some(&url) = under_way.front() else { return };
+        match connection.answer() {
+            Ok(answer) => {
+                under_way.pop_front();
                 let mut mind = lock(&client.mind);
                 // It may have been requested meanwhile.
                 if mind.cached.insert(url) {
@@ -303,10 +394,13 @@ fn fetch_ahead(
                 drop(mind);
                 let mut count = lock(count);
                 count.report.prefetched += 1;
-                count.report.prefetch_bytes += bytes;
+                count.report.prefetch_bytes += answer.bytes;
             }
             Err(_) if lock(&client.mind).over => return,
-            Err(_) => lock(count).report.failures += 1,
+            Err(_) => {
+                lock(count).report.failures += under_way.len() as u64;
+                under_way.clear();
+            }
         }
     }
 }

@@ -126,6 +126,16 @@ impl Predictor {
     }
 }
 
+impl Predictor {
+    /// What it predicts after each context that it has seen, by the context.
+    pub fn lists(&self) -> impl Iterator<Item = (&[Url], Vec<Url>)> {
+        self.contexts.keys().map(|context| {
+            let history = History { recent: context.iter().copied().collect(), open: Vec::new() };
+            (&context[..], self.predict(&history).into_iter().map(|(url, _)| url).collect())
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

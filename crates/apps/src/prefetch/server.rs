@@ -16,6 +16,8 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
 use tempfile::TempDir;
 
+use super::http::HINTS;
+use super::ppm::Predictor;
 use super::trace::Trace;
 
 /// Lists the kernel's congestion controls.
@@ -109,7 +111,7 @@ fn listen(address: SocketAddr, algorithm: &str) -> Result<TcpListener, ServerErr
 
 impl Server {
     /// Serves the objects of `trace` at `address` on two ports: on `port` with the congestion control `demand_cc`, and on the next one with
-    /// `prefetch_cc`. Port 0 stands for any two.
+    /// `prefetch_cc`. Port 0 stands for any two. With `hints`, an answer to a request that asks for it lists what this predictor expects.
     ///
     /// # Errors
     /// If nginx is not installed, or a congestion control is not available.
@@ -119,6 +121,7 @@ impl Server {
         port: u16,
         demand_cc: &str,
         prefetch_cc: &str,
+        hints: Option<&Predictor>,
     ) -> Result<Self, ServerError> {
         let second = if port == 0 { 0 } else { port.saturating_add(1) };
         let sockets = [
@@ -132,7 +135,7 @@ impl Server {
         let directory = tempfile::Builder::new().prefix("warpline-prefetch-").tempdir();
         let directory = directory.map_err(system("create a directory"))?;
         objects(trace, directory.path()).map_err(system("write the objects"))?;
-        let config = config(directory.path(), &addresses);
+        let config = config(directory.path(), &addresses, hints);
         let path = directory.path().join("nginx.conf");
         fs::write(&path, config).map_err(system("write nginx.conf"))?;
         let numbers = sockets.iter().fold(String::new(), |mut text, socket| {
@@ -226,20 +229,49 @@ pub fn path(url: u32) -> String {
     format!("/o/{url}")
 }
 
-fn config(directory: &Path, addresses: &[SocketAddr; 2]) -> String {
+fn config(directory: &Path, addresses: &[SocketAddr; 2], hints: Option<&Predictor>) -> String {
     let directory = directory.display();
     let mut text = format!(
         "daemon off;\nworker_processes 1;\npid {directory}/nginx.pid;\nerror_log {directory}/error.log;\n\
          events {{ worker_connections 1024; }}\n\
          http {{\n  access_log off;\n  sendfile on;\n  tcp_nopush off;\n  keepalive_requests 1000000;\n  keepalive_timeout 3600;\n  \
          client_body_temp_path {directory}/b;\n  proxy_temp_path {directory}/p;\n  fastcgi_temp_path {directory}/f;\n  \
-         uwsgi_temp_path {directory}/u;\n  scgi_temp_path {directory}/s;\n  server {{\n"
+         uwsgi_temp_path {directory}/u;\n  scgi_temp_path {directory}/s;\n"
     );
+    if let Some(predictor) = hints {
+        text += &suggestions(predictor);
+    }
+    text += "  server {\n";
     for address in addresses {
         let _ = writeln!(text, "    listen {address};");
     }
     let _ = write!(text, "    root {directory}/root;\n  }}\n}}\n");
     text
+}
+
+/// Most objects in a list that the server sends.
+const LISTED: usize = 100;
+
+/// The part of the configuration that answers with lists of what to prefetch: after the page before and the present one, or after the present one alone
+/// if the two were not seen together.
+fn suggestions(predictor: &Predictor) -> String {
+    let (answer, request) = HINTS;
+    let variable = request.to_ascii_lowercase().replace('-', "_");
+    let (mut one, mut two) = (String::new(), String::new());
+    for (context, list) in predictor.lists() {
+        let list: Vec<String> = list.iter().take(LISTED).map(u32::to_string).collect();
+        let _ = match *context {
+            [page] => writeln!(one, "    \"{}\" \"{}\";", path(page), list.join(" ")),
+            [before, page] => writeln!(two, "    \"{before} {}\" \"{}\";", path(page), list.join(" ")),
+            // The policies have contexts of two pages at most.
+            _ => Ok(()),
+        };
+    }
+    format!(
+        "  map_hash_max_size 262144;\n  map_hash_bucket_size 128;\n  map $uri $after_one {{\n    default \"\";\n{one}  }}\n  \
+         map \"$http_{variable} $uri\" $after_two {{\n    default $after_one;\n{two}  }}\n  \
+         map $http_{variable} $list {{\n    \"\" \"\";\n    default $after_two;\n  }}\n  add_header {answer} $list;\n"
+    )
 }
 
 /// The congestion control of a socket.

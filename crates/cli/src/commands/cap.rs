@@ -1,6 +1,7 @@
 //! `warpline cap`: the client of capacity tests.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,12 +13,15 @@ use warpline_core::TimeDelta;
 use warpline_core::parameter::{Choice, Words};
 use warpline_lab::btc::{CapInput, CapReport, CapTrace, csv, render, write_run};
 use warpline_live::measure::cap::{CapConfig, CapRun, Sample, run};
-use warpline_live::measure::{Family, PORT, resolve};
+use warpline_live::measure::probing::ProbePath;
+use warpline_live::measure::sender_only::{self, SenderOnlyConfig};
+use warpline_live::measure::{Family, MeasureError, PORT, resolve};
 use warpline_scenario::{BitRate, Size, Time};
 use warpline_transport::cc::Algorithm;
 use warpline_transport::tcp::Recovery;
 
 use crate::commands::capd::{Key, read_key};
+use crate::commands::treno::{Mode, failed, no_answer, silent};
 use crate::failure::{Code, Failure};
 use crate::{interrupt, output};
 
@@ -38,6 +42,8 @@ Examples:
     warpline cap host.example --cc cubic:beta=0.5,hystart=no
   The tool that the IETF's drafts of 2001 describe:
     warpline cap host.example --preset classic
+  Without software at the far end, whose answers to pings stand for acknowledgements:
+    warpline cap host.example --sender-only
   For programs:
     warpline cap host.example --json | jq '.tests[].bulk_transfer_capacity_bps'
 
@@ -54,11 +60,11 @@ enum Preset {
     Classic,
 }
 
-/// Measure the bulk transfer capacity to a host that runs `warpline capd` (RFC 3148)
+/// Measure the bulk transfer capacity to a host that runs `warpline capd`, or from this side alone (RFC 3148)
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Where `warpline capd` runs
+    /// Where `warpline capd` runs; with --sender-only, any host that answers
     #[arg(value_hint = ValueHint::Hostname)]
     host: String,
 
@@ -85,6 +91,14 @@ pub(crate) struct Args {
     /// Both directions at the same time, as two tests
     #[arg(long)]
     both: bool,
+
+    /// Measure without `warpline capd`: segments are probes, and their answers stand for acknowledgements
+    #[arg(long, conflicts_with_all = ["port", "reverse", "both", "no_offload", "ecn", "key_file"])]
+    sender_only: bool,
+
+    /// The kind of probes, with --sender-only
+    #[arg(long, value_enum, default_value_t, requires = "sender_only")]
+    mode: Mode,
 
     /// The TCP to emulate; other options override parts of it
     #[arg(long, value_enum, default_value = "linux", help_heading = "Emulated TCP")]
@@ -198,6 +212,30 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
+/// How a test is made.
+enum Way {
+    /// With `warpline capd` at the far end.
+    Server(CapConfig),
+    /// Without.
+    Alone(SenderOnlyConfig),
+}
+
+impl Way {
+    /// Runs the test. Also returns what carried the segments, in words, if nothing runs at the far end.
+    fn run(
+        &self,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(&Sample),
+    ) -> Result<(CapRun, Option<&'static str>), MeasureError> {
+        match self {
+            Way::Server(config) => run(config, stop, progress).map(|run| (run, None)),
+            Way::Alone(config) => {
+                sender_only::run(config, stop, progress).map(|(run, probes)| (run, Some(probes)))
+            }
+        }
+    }
+}
+
 fn cc_help() -> String {
     let [linux, classic] = [CapOptions::default(), CapOptions::classic()].map(|preset| preset.cc.kind());
     format!(
@@ -252,12 +290,40 @@ impl Args {
         Ok(options)
     }
 
+    fn way(&self, direction: Direction, server: SocketAddr, key: Option<&[u8]>) -> Result<Way, Failure> {
+        let options = self.options(direction)?;
+        let (patience, interval) = (self.patience.0, self.interval.0);
+        Ok(if self.sender_only {
+            let path = ProbePath { target: server.ip(), mode: self.mode.into(), ttl: None };
+            Way::Alone(SenderOnlyConfig { path, options, patience, interval, trace: self.trace })
+        } else {
+            Way::Server(CapConfig {
+                server,
+                options,
+                key: key.map(<[u8]>::to_vec),
+                patience,
+                interval,
+                trace: self.trace,
+                offload: !self.no_offload,
+            })
+        })
+    }
+
     fn family(&self) -> Family {
         match (self.ipv4, self.ipv6) {
             (true, _) => Family::V4,
             (_, true) => Family::V6,
             _ => Family::Any,
         }
+    }
+}
+
+/// How a test from one side ended, as a message for the user.
+fn spoken_alone(outcome: Outcome, host: &str) -> String {
+    match outcome {
+        Outcome::NoAnswer => no_answer(host),
+        Outcome::Silent => silent(host),
+        other => spoken(other, host, 0, false),
     }
 }
 
@@ -328,7 +394,7 @@ struct Test {
     trace: CapTrace,
 }
 
-fn finish(args: &Args, run: CapRun) -> Test {
+fn finish(args: &Args, run: CapRun, probes: Option<&str>) -> Test {
     let forward = run.options.direction == Direction::Forward;
     let peer = run.peer;
     let (sending, receiving) = if forward {
@@ -342,10 +408,15 @@ fn finish(args: &Args, run: CapRun) -> Test {
             run.options.segment,
             mtu.map_or_else(String::new, |mtu| format!(", which is {mtu}"))
         ),
+        (outcome, _) if probes.is_some() => spoken_alone(outcome, &args.host),
         (outcome, _) => spoken(outcome, &args.host, run.remote.port(), run.granted.is_some()),
     };
     let here = run.local.ip().to_string();
-    let there = format!("{} ({})", args.host, run.remote);
+    let address = match probes {
+        Some(_) => run.remote.ip().to_string(),
+        None => run.remote.to_string(),
+    };
+    let there = if args.host == address { address } else { format!("{} ({address})", args.host) };
     let report = CapReport::new(&CapInput {
         options: &run.options,
         outcome: &outcome,
@@ -356,6 +427,7 @@ fn finish(args: &Args, run: CapRun) -> Test {
         sending,
         receiving,
         same_clock: false,
+        probes,
         tell_anyway: args.anyway,
     });
     let mut run = run;
@@ -406,33 +478,23 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     if args.interval.0.is_zero() {
         return Err(Failure::usage("--interval must be longer than 0"));
     }
-    let configs: Vec<CapConfig> = directions
+    let ways: Vec<Way> = directions
         .iter()
-        .map(|&direction| {
-            Ok(CapConfig {
-                server,
-                options: args.options(direction)?,
-                key: key.clone(),
-                patience: args.patience.0,
-                interval: args.interval.0,
-                trace: args.trace,
-                offload: !args.no_offload,
-            })
-        })
+        .map(|&direction| args.way(direction, server, key.as_deref()))
         .collect::<Result<_, Failure>>()?;
     interrupt::listen(args.out.iter().cloned().collect())?;
     let quiet = args.quiet || args.json || args.csv;
     let halt = AtomicBool::new(false);
-    let tests: Vec<Result<CapRun, _>> = std::thread::scope(|scope| {
-        let running: Vec<_> = configs
+    let tests: Vec<Result<_, _>> = std::thread::scope(|scope| {
+        let running: Vec<_> = ways
             .iter()
-            .map(|config| {
+            .zip(directions)
+            .map(|(way, &direction)| {
                 let (halt, both) = (&halt, args.both);
                 scope.spawn(move || {
                     let mut before: Option<Sample> = None;
-                    run(config, halt, &mut |sample| {
+                    way.run(halt, &mut |sample| {
                         if !quiet {
-                            let direction = config.options.direction;
                             let word = match direction {
                                 Direction::Forward if both => "to    ",
                                 Direction::Reverse if both => "from  ",
@@ -459,7 +521,8 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     });
     let mut done = Vec::new();
     for test in tests {
-        done.push(finish(args, test.map_err(Failure::run)?));
+        let (run, probes) = test.map_err(failed)?;
+        done.push(finish(args, run, probes));
     }
     report(args, &done)
 }

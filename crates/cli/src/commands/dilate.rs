@@ -73,7 +73,7 @@ pub(crate) struct Args {
     /// A setting of both kernels, with its name in sysctl(8); may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     sysctl: Vec<(String, String)>,
-    /// Share of a core for each guest, whatever the factor, such as 0.5 or 50% [default: one whole core]
+    /// Share of a core for each guest, whatever the factor, such as 0.5 or 50%, 0.1% at least [default: one whole core]
     #[arg(long, value_name = "SHARE", value_parser = part)]
     cpu_share: Option<f64>,
     /// Let the instruction rdtsc read the guests' time; each reading costs as much as a system call [default: it reads the machine's]
@@ -192,6 +192,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         environment: env::vars().collect(),
         directory,
         terminal,
+        keep: false,
         verbose: args.verbose,
     };
     let mut outcome = dilate(&config).map_err(Failure::run)?;

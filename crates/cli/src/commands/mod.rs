@@ -14,6 +14,7 @@ mod check;
 mod clean;
 mod compare;
 mod completions;
+mod crosscheck;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod dilate;
 #[cfg(target_os = "linux")]
@@ -56,7 +57,8 @@ pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
     0  everything was done as requested
     1  a run failed or gave up; or a program on a live host did not end as
-       expected; or a receiver did not get its replica
+       expected; or a receiver did not get its replica; or `crosscheck` found a
+       difference that it cannot explain
     2  the command line, the scenario, or another input is wrong
     3  results could not be written
     4  a live run lagged more than clock.max_lag; what was measured until then is kept
@@ -97,6 +99,7 @@ pub(crate) enum Command {
     Search(search::Args),
     Study(study::Args),
     Reproduce(reproduce::Args),
+    Crosscheck(Box<crosscheck::Args>),
     Bench(bench::Args),
     Oracle(oracle::Args),
     #[cfg(target_os = "linux")]
@@ -154,6 +157,7 @@ impl Command {
             Command::Search(args) => search::execute(&args),
             Command::Study(args) => study::execute(&args),
             Command::Reproduce(args) => reproduce::execute(&args),
+            Command::Crosscheck(args) => crosscheck::execute(&args),
             Command::Bench(args) => bench::execute(&args),
             Command::Oracle(args) => oracle::execute(&args),
             #[cfg(target_os = "linux")]

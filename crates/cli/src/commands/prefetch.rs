@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::{Subcommand, ValueEnum, ValueHint};
 use serde_json::json;
 use warpline_apps::prefetch::client::{self, Options, Policy, Report};
+use warpline_apps::prefetch::ppm::Predictor;
 use warpline_apps::prefetch::server::{Server, ServerError, available, resolve};
 use warpline_apps::prefetch::trace::{Synthetic, Trace};
 use warpline_core::{Streams, TimeDelta};
@@ -128,7 +129,13 @@ struct Congestion {
 }
 
 impl Congestion {
-    fn start(&self, trace: &Trace, address: IpAddr, port: u16) -> Result<(Server, String), Failure> {
+    fn start(
+        &self,
+        trace: &Trace,
+        address: IpAddr,
+        port: u16,
+        hints: Option<&Predictor>,
+    ) -> Result<(Server, String), Failure> {
         let (cc, note) = resolve(&self.cc, &available());
         match note {
             Some(note) if self.strict => return Err(Failure::run(note)),
@@ -136,10 +143,12 @@ impl Congestion {
             None => {}
         }
         let server =
-            Server::start(trace, address, port, &self.demand_cc, &cc).map_err(|error| match error {
-                ServerError::Congestion { .. } => Failure::usage(error),
-                other => Failure::run(other),
-            })?;
+            Server::start(trace, address, port, &self.demand_cc, &cc, hints).map_err(
+                |error| match error {
+                    ServerError::Congestion { .. } => Failure::usage(error),
+                    other => Failure::run(other),
+                },
+            )?;
         Ok((server, cc))
     }
 }
@@ -149,6 +158,21 @@ enum PolicyName {
     None,
     Conservative,
     Aggressive,
+}
+
+impl PolicyName {
+    fn policy(self) -> Option<Policy> {
+        match self {
+            PolicyName::None => None,
+            PolicyName::Conservative => Some(Policy::CONSERVATIVE),
+            PolicyName::Aggressive => Some(Policy::AGGRESSIVE),
+        }
+    }
+
+    /// What the server expects by this policy, which has learnt from so many seconds of the trace.
+    fn predictor(self, trace: &Trace, learn: u64) -> Option<Predictor> {
+        self.policy().map(|policy| client::taught(trace, policy.ppm, TimeDelta::from_secs(learn)))
+    }
 }
 
 /// Replay a trace and report what the clients saw
@@ -164,6 +188,12 @@ struct Run {
     /// What to prefetch
     #[arg(long, value_name = "POLICY", value_enum, default_value = "aggressive")]
     policy: PolicyName,
+    /// Requests that a connection may have under way at once (HTTP/1.1 pipelining)
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pipeline: u16,
+    /// Let the server predict, in a header of its answers (serve --hints), and not the clients
+    #[arg(long)]
+    hints: bool,
     /// Replay the trace faster by this factor
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     speed: f64,
@@ -188,6 +218,12 @@ struct Serve {
     /// Port for requested objects; the next port is for prefetched ones
     #[arg(long, value_name = "PORT", default_value_t = 8080, value_parser = clap::value_parser!(u16).range(1..65535))]
     port: u16,
+    /// Suggest what to prefetch by this policy, in a header of the answers (run --hints)
+    #[arg(long, value_name = "POLICY", value_enum, default_value = "none")]
+    hints: PolicyName,
+    /// Seconds at the start of the trace from which the suggestions are learnt
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    learn: u64,
 }
 
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
@@ -200,7 +236,8 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
 fn serve(args: &Serve) -> Result<Code, Failure> {
     let trace = args.trace.load()?;
     interrupt::listen_plainly()?;
-    let (server, cc) = args.congestion.start(&trace, args.listen, args.port)?;
+    let hints = args.hints.predictor(&trace, args.learn);
+    let (server, cc) = args.congestion.start(&trace, args.listen, args.port, hints.as_ref())?;
     output::note(&format!(
         "http://{} sends with {}, http://{} with {cc}",
         server.demand, args.congestion.demand_cc, server.prefetch
@@ -241,19 +278,26 @@ fn run(args: &Run) -> Result<Code, Failure> {
     interrupt::listen(Vec::new())?;
     let own = match &args.server {
         Some(_) => None,
-        None => Some(args.congestion.start(&trace, IpAddr::from([127, 0, 0, 1]), 0)?),
+        None => {
+            let hints = args.policy.predictor(&trace, args.learn).filter(|_| args.hints);
+            Some(args.congestion.start(&trace, IpAddr::from([127, 0, 0, 1]), 0, hints.as_ref())?)
+        }
     };
     let (demand, prefetch) = match (&own, &args.server) {
         (Some((server, _)), _) => (server.demand.to_string(), server.prefetch.to_string()),
         (None, Some(address)) => (address.clone(), next_port(address)?),
         (None, None) => return Err(Failure::run("there is no server")),
     };
-    let policy = match args.policy {
-        PolicyName::None => None,
-        PolicyName::Conservative => Some(Policy::CONSERVATIVE),
-        PolicyName::Aggressive => Some(Policy::AGGRESSIVE),
+    let policy = args.policy.policy();
+    let options = Options {
+        demand,
+        prefetch,
+        policy,
+        speed: args.speed,
+        pipeline: args.pipeline.into(),
+        hints: args.hints,
+        learn,
     };
-    let options = Options { demand, prefetch, policy, speed: args.speed, learn };
     static STOP: AtomicBool = AtomicBool::new(false);
     let report = thread::scope(|scope| {
         let watch = scope.spawn(|| {

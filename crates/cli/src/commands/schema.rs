@@ -2,6 +2,7 @@
 
 use warpline_results::describe::{tables_json, tables_markdown};
 use warpline_scenario::json_schema;
+use warpline_study::crosscheck::schema as certificate_schema;
 
 use crate::failure::{Code, Failure};
 use crate::{output, reference};
@@ -26,6 +27,10 @@ pub(crate) struct Args {
     #[arg(long)]
     results: bool,
 
+    /// Instead of scenarios, describe the certificates of `warpline crosscheck`
+    #[arg(long, conflicts_with_all = ["results", "markdown"])]
+    certificate: bool,
+
     /// Print it as a reference for people, in Markdown
     #[arg(long)]
     markdown: bool,
@@ -33,6 +38,7 @@ pub(crate) struct Args {
 
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     let text = match (args.results, args.markdown) {
+        _ if args.certificate => format!("{:#}\n", certificate_schema()),
         (false, false) => format!("{:#}\n", json_schema()),
         (false, true) => reference::markdown(json_schema()),
         (true, false) => format!("{:#}\n", tables_json()),

@@ -11,6 +11,7 @@ use warpline_core::TimeDelta;
 use warpline_lab::btc::{HopReport, TrenoInput, TrenoReport, render, treno_csv, write_treno};
 use warpline_live::measure::path::trace;
 use warpline_live::measure::probe::ProbeMode;
+use warpline_live::measure::probing::ProbePath;
 use warpline_live::measure::treno::{TrenoConfig, TrenoRun, run};
 use warpline_live::measure::{Family, MeasureError, resolve};
 use warpline_scenario::{Size, Time};
@@ -38,12 +39,22 @@ as root. --mode udp needs no privilege.
 Exit codes: 0 measured; 1 not measured, in part only, or unreliable (alarms); 2 wrong input; 130 interrupted.";
 
 /// The kind of probes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Mode {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Mode {
     /// ICMP echo requests
+    #[default]
     Icmp,
     /// UDP datagrams to ports where nothing listens
     Udp,
+}
+
+impl From<Mode> for ProbeMode {
+    fn from(mode: Mode) -> ProbeMode {
+        match mode {
+            Mode::Icmp => ProbeMode::Icmp,
+            Mode::Udp => ProbeMode::Udp,
+        }
+    }
 }
 
 /// Measure the bulk transfer capacity to a host, or along the path to it, from this side alone (TReno)
@@ -63,7 +74,7 @@ pub(crate) struct Args {
     ipv6: bool,
 
     /// The kind of probes
-    #[arg(short, long, value_enum, default_value = "icmp")]
+    #[arg(short, long, value_enum, default_value_t)]
     mode: Mode,
 
     /// How long to send probes (to each hop, with --hops)
@@ -173,19 +184,26 @@ impl Args {
         Ok(options)
     }
 
-    fn mode(&self) -> ProbeMode {
-        match self.mode {
-            Mode::Icmp => ProbeMode::Icmp,
-            Mode::Udp => ProbeMode::Udp,
-        }
+    fn path(&self, target: IpAddr, ttl: Option<u8>) -> ProbePath {
+        ProbePath { target, mode: self.mode.into(), ttl }
     }
 }
 
-fn failed(error: MeasureError) -> Failure {
+pub(crate) fn failed(error: MeasureError) -> Failure {
     match error {
         error @ MeasureError::Privilege => Failure::usage(error),
         error => Failure::run(error),
     }
+}
+
+/// The message if no probe was ever answered.
+pub(crate) fn no_answer(target: &str) -> String {
+    format!("nothing answered on the path to {target}")
+}
+
+/// The message if answers ended in mid-test.
+pub(crate) fn silent(target: &str) -> String {
+    format!("{target} stopped answering during the test")
 }
 
 fn quiet_run(config: &TrenoConfig, stop: &AtomicBool) -> Result<TrenoRun, Failure> {
@@ -204,9 +222,7 @@ fn calibrate(
     /// Probes in flight.
     const WINDOW: u32 = 64;
     let flood = |target, ttl, mtu| TrenoConfig {
-        target,
-        mode: args.mode(),
-        ttl,
+        path: args.path(target, ttl),
         options: TrenoOptions {
             duration: LONG,
             mtu,
@@ -313,23 +329,22 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
     };
     let mut options = options.clone();
     if args.mtu.is_none()
-        && let Ok(socket) = warpline_live::measure::probe::ProbeSocket::open(address, args.mode(), args.ttl)
+        && let Ok(socket) =
+            warpline_live::measure::probe::ProbeSocket::open(address, args.mode.into(), args.ttl)
         && let Some(mtu) = socket.interface_mtu()
     {
         options.mtu = options.mtu.min(mtu.max(48));
     }
     let options = &options;
     let config = |ttl| TrenoConfig {
-        target: address,
-        mode: args.mode(),
-        ttl,
+        path: args.path(address, ttl),
         options: options.clone(),
         interval: args.interval.0,
     };
     let mut hops: Vec<(u8, Option<TrenoRun>)> = Vec::new();
     if args.hops {
         let found =
-            trace(address, args.mode(), args.max_hops, TimeDelta::from_secs(1), stop).map_err(failed)?;
+            trace(address, args.mode.into(), args.max_hops, TimeDelta::from_secs(1), stop).map_err(failed)?;
         for hop in found.iter().filter(|hop| !hop.target) {
             if stop.load(Ordering::Relaxed) {
                 break;
@@ -397,11 +412,11 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
     Ok(match run.outcome {
         TrenoOutcome::Stopped => Code::Interrupted,
         TrenoOutcome::NoAnswer => {
-            output::error(&format!("nothing answered on the path to {target}"));
+            output::error(&no_answer(&target));
             Code::Failed
         }
         TrenoOutcome::Silent => {
-            output::error(&format!("{target} stopped answering during the test"));
+            output::error(&silent(&target));
             Code::Failed
         }
         TrenoOutcome::Complete => {

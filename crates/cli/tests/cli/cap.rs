@@ -344,6 +344,49 @@ fn cap_and_treno_measure_an_emulated_link() {
 }
 
 #[test]
+fn without_a_server_the_capacity_is_that_with_one() {
+    if Command::new("linux.uml").arg("--version").output().is_err() {
+        return warpline_skip::skip("program", "linux.uml is not installed");
+    }
+    let desk = Desk::new();
+    let program = env!("CARGO_BIN_EXE_warpline");
+    let command = |options: &str, start: u32| {
+        format!(
+            "  {{ command = \"{program} cap {{b}} -t 4s --json --anyway {options}\", start = \"{start}s\", expect = \"any\" }},\n"
+        )
+    };
+    let programs =
+        [command("", 1), command("--sender-only", 7), command("--sender-only --cc reno", 13)].concat();
+    // The last of these goes to a host that has no answer.
+    let nobody = command("--sender-only --patience 1s", 19).replace("{b}", "203.0.113.9");
+    let scenario = format!(
+        "name = \"alone\"\nduration = \"25s\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"10Mbit/s\"\ndelay = \"10ms\"\n\
+         queue = {{ kind = \"droptail\", limit = \"40p\" }}\n[[host]]\nname = \"a\"\nendpoint = \"guest\"\n\
+         program = [\n{programs}{nobody}]\n[[host]]\nname = \"b\"\nendpoint = \"guest\"\nprogram = [{{ command = \"{program} capd -q\", expect = \"running\" }}]\n"
+    );
+    std::fs::write(desk.path().join("alone.toml"), scenario).unwrap();
+    desk.warpline(&["run", "alone.toml", "--out", "out", "--no-report"]).fine();
+    let report = |number: usize| -> Value {
+        let path = desk.path().join(format!("out/programs/a.{number}.stdout"));
+        let text = std::fs::read(path).unwrap();
+        serde_json::from_slice::<Value>(&text).unwrap()["tests"][0].clone()
+    };
+    let [with, alone, reno, never] = [0, 1, 2, 3].map(report);
+    let rate =
+        |report: &Value| report["bulk_transfer_capacity_bps"].as_f64().unwrap_or_else(|| panic!("{report}"));
+    // The way back is as fast, and only carries the answers.
+    assert!((rate(&alone) / rate(&with) - 1.0).abs() < 0.02, "{alone} {with}");
+    assert!((rate(&reno) / rate(&with) - 1.0).abs() < 0.05, "{reno} {with}");
+    assert!(alone["probes"].as_str().unwrap().starts_with("ICMP echo through a "), "{alone}");
+    assert_eq!(alone["reverse_path_load"], Value::Null);
+    assert_eq!(with["probes"], Value::Null);
+    assert!(alone["flow_based_path_properties"]["rtt_min_ms"].as_f64().unwrap() >= 20.0, "{alone}");
+    assert_eq!(alone["flow_based_path_properties"]["one_way_delay_min_ms"], Value::Null);
+    assert!(never["outcome"].as_str().unwrap().contains("cannot be reached"), "{never}");
+    assert_eq!(never["bulk_transfer_capacity_bps"], Value::Null);
+}
+
+#[test]
 fn the_study_of_the_tools_finds_cap_near_the_kernels_tcp() {
     // The short form: Linux's TCP, cap and TReno as programs in guests; cap and TReno also as parts of the simulation.
     for (program, argument) in [("python3", "--version"), ("iperf3", "--version"), ("linux.uml", "--version")]

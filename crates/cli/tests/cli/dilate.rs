@@ -154,6 +154,86 @@ endpoint = "guest"
     assert!(desk.summary("out")["live"].get("dilation").is_none());
 }
 
+#[test]
+fn a_machine_can_have_a_factor_of_its_own_and_results_are_in_the_runs_time() {
+    let Some(_turn) = guests(&["ping"]) else { return };
+    let desk = Desk::new();
+    // At twice the speed of the network's clock, a round trip of 20 ms takes 40 ms, and a second of the run two.
+    let scenario = r#"duration = "3s"
+clock = { mode = "dilated", tdf = 4 }
+link = [{ between = ["a", "b"], rate = "10Mbit/s", delay = "10ms" }]
+[[host]]
+name = "a"
+endpoint = "guest"
+tdf = 2
+[[host.program]]
+command = "ping -n -c 3 -i 0.2 {b}; cat /proc/uptime"
+start = "1s"
+[[host]]
+name = "b"
+endpoint = "guest"
+[[flow]]
+from = "a"
+to = "b"
+start = "1500ms"
+app = "transfer"
+size = "20kB"
+"#;
+    let answer = run(&desk, scenario);
+    assert_eq!(answer.code, Some(0), "{}{}", answer.stdout, answer.stderr);
+    let summary = desk.summary("out");
+    let text = printed(&desk, "a.0.stdout");
+    assert!(shortest(&text) >= 40.0 && text.contains("3 received"), "{text}");
+    let uptime: f64 = text.lines().last().unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!(uptime >= 102.4, "{text}");
+    let machines = summary["guests"]["machines"].as_array().unwrap();
+    let own = machines.iter().map(|machine| machine.get("tdf").and_then(|tdf| tdf.as_f64()));
+    assert_eq!(own.collect::<Vec<_>>(), [Some(2.0), None]);
+    // It was started after a second of the run, and its 0.4 s between pings are 0.2 s of the run.
+    let program = &summary["guests"]["programs"][0];
+    let seconds = |key: &str| program[key].as_f64().unwrap();
+    let took = seconds("end_s") - seconds("start_s");
+    assert!(seconds("start_s") >= 1.0 && took >= 0.2, "{program}");
+    assert!(!kept_pace(&summary) || seconds("start_s") < 1.5, "{program}");
+    let flows = summary["flows"].as_array().unwrap();
+    let flow = flows.iter().find(|flow| flow["app"] == "transfer").unwrap();
+    assert!(flow["end_s"].as_f64().unwrap() >= 1.5 && flow["rtt_min_ms"].as_f64().unwrap() >= 20.0, "{flow}");
+    assert!(!kept_pace(&summary) || flow["rtt_min_ms"].as_f64().unwrap() < 38.0, "{flow}");
+}
+
+#[test]
+fn a_share_of_a_core_is_reported_with_the_periods_in_which_it_was_the_limit() {
+    let Some(_turn) = guests(&[]) else { return };
+    let desk = Desk::new();
+    let scenario = r#"duration = "1s"
+clock = { mode = "dilated", tdf = 3 }
+link = [{ between = ["a", "b"], rate = "10Mbit/s", delay = "10ms" }]
+[[host]]
+name = "a"
+endpoint = "guest"
+cpu_share = 0.2
+cpu_period = "20ms"
+[[host.program]]
+command = "while :; do :; done"
+expect = "running"
+[[host]]
+name = "b"
+endpoint = "guest"
+"#;
+    let answer = run(&desk, scenario);
+    if answer.stderr.contains("control group") || answer.stderr.contains("cpu controller") {
+        return warpline_skip::skip("cpu-controller", answer.stderr);
+    }
+    assert_eq!(answer.code, Some(0), "{}{}", answer.stdout, answer.stderr);
+    let summary = desk.summary("out");
+    let machines = summary["guests"]["machines"].as_array().unwrap();
+    let cpu = &machines[0]["cpu"];
+    assert_eq!((&cpu["share"], &cpu["period_ms"]), (&0.2.into(), &60.0.into()));
+    assert!(cpu["throttled_periods"].as_u64().unwrap() > 0, "{cpu}");
+    assert!(cpu["throttled"].as_f64().unwrap() > 0.0 && machines[1].get("cpu").is_none(), "{summary}");
+    assert!(answer.stdout.contains("20.0 % of a core"), "{}", answer.stdout);
+}
+
 fn dilate(desk: &Desk, words: &[&str]) -> Answer {
     let mut command = desk.program(&[&["dilate"], words].concat());
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -9,6 +9,7 @@ mod cap;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod ci;
 mod completions;
+mod crosscheck;
 #[cfg(target_os = "linux")]
 mod dilate;
 mod docs;

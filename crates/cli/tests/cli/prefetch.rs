@@ -32,6 +32,23 @@ fn clients_fetch_requested_objects_and_prefetch_others() {
     assert_eq!(count(&ahead, "requests"), count(&none, "requests"));
     assert!(count(&ahead, "prefetched") > 0 && count(&ahead, "prefetch_hits") > 0, "{ahead}");
     assert!(count(&ahead, "hits") > count(&none, "hits"), "{ahead}");
+    // With pipelining, all requests are answered as well.
+    let words = [&["prefetch", "run", "--json", "--cc", "reno", "--pipeline", "8"], &trace[..]].concat();
+    let piped = desk.warpline(&words).fine().json()["report"].clone();
+    assert_eq!(
+        (count(&piped, "requests"), count(&piped, "failures")),
+        (count(&none, "requests"), 0),
+        "{piped}"
+    );
+    assert!(count(&piped, "prefetch_hits") > 0, "{piped}");
+    // The server's suggestions are of use, too, once it has learnt.
+    let words = ["prefetch", "run", "--json", "--cc", "reno", "--pipeline", "8", "--hints", "--learn"];
+    let with =
+        |learn: &str| desk.warpline(&[&words[..], &[learn], &trace].concat()).fine().json()["report"].clone();
+    let hinted = with("30");
+    assert!(count(&hinted, "prefetch_hits") > 0 && count(&hinted, "failures") == 0, "{hinted}");
+    let untaught = with("0");
+    assert_eq!(count(&untaught, "prefetched"), 0, "{untaught}");
 }
 
 #[test]

@@ -71,22 +71,19 @@ fn the_same_seed_gives_the_same_bytes() {
     }
 }
 
-#[test]
-fn quic_carries_the_applications_of_a_model_and_repeats_every_byte() {
+/// Between two hosts with a stack: flows, the bytes that each must deliver at least, and its congestion control.
+fn carries_and_repeats(stack: &str, transport: &str, flows: &[(&str, u64, &str)]) {
     let desk = Desk::new();
-    for (flow, delivered, cc) in [
-        ("app = \"transfer\"\nsize = \"1MB\"", 1_000_000, "cubic"),
-        ("app = \"web\"", 10_000, "cubic"),
-        ("app = \"bulk\"\nstop = \"10s\"\ncc = \"bbr\"", 5_000_000, "bbr"),
-    ] {
-        desk.write("quic.toml", &scenario("stack:quinn", "stack:quinn", flow));
+    for (flow, delivered, cc) in flows {
+        desk.write("two.toml", &scenario(stack, stack, flow));
         for out in ["one", "two"] {
-            desk.warpline(&["run", "quic.toml", "--out", out, "--force"]).fine();
+            desk.warpline(&["run", "two.toml", "--out", out, "--force"]).fine();
         }
         let row = &desk.summary("one")["flows"][0];
-        assert!(row["delivered_bytes"].as_u64().unwrap() >= delivered, "{flow}: {row}");
-        assert_eq!((&row["outcome"], &row["cc"]), (&serde_json::Value::Null, &cc.into()), "{row}");
-        // Datagrams of UDP, with all headers.
+        assert!(row["delivered_bytes"].as_u64().unwrap() >= *delivered, "{flow}: {row}");
+        assert_eq!((&row["outcome"], &row["cc"]), (&serde_json::Value::Null, &(*cc).into()), "{row}");
+        assert_eq!(row["transport"], transport);
+        // With all headers.
         assert!(row["sent_bytes"].as_u64() > row["delivered_bytes"].as_u64(), "{row}");
         // The captures are among them.
         for name in desk.names("one").iter().filter(|name| *name != "audit.json") {
@@ -94,6 +91,43 @@ fn quic_carries_the_applications_of_a_model_and_repeats_every_byte() {
             assert!(read("one") == read("two"), "{flow}: {name} differs");
         }
     }
+}
+
+#[test]
+fn quic_carries_the_applications_of_a_model_and_repeats_every_byte() {
+    let flows = [
+        ("app = \"transfer\"\nsize = \"1MB\"", 1_000_000, "cubic"),
+        ("app = \"web\"", 10_000, "cubic"),
+        ("app = \"bulk\"\nstop = \"10s\"\ncc = \"bbr\"", 5_000_000, "bbr"),
+    ];
+    carries_and_repeats("stack:quinn", "quic", &flows);
+}
+
+#[test]
+fn sctp_carries_the_applications_of_a_model_and_repeats_every_byte() {
+    if let Err(reason) = built("sctp") {
+        return warpline_skip::skip("sctp", reason);
+    }
+    let flows = [
+        ("app = \"transfer\"\nsize = \"1MB\"", 1_000_000, "rfc2581"),
+        ("app = \"web\"", 10_000, "rfc2581"),
+        ("app = \"bulk\"\nstop = \"10s\"\ncc = \"hstcp\"", 4_000_000, "hstcp"),
+    ];
+    carries_and_repeats("stack:sctp", "sctp", &flows);
+}
+
+/// Where all lost packets carried data, each was sent again.
+#[test]
+fn packets_of_sctp_that_are_sent_again_are_counted() {
+    if let Err(reason) = built("sctp") {
+        return warpline_skip::skip("sctp", reason);
+    }
+    let desk = Desk::new();
+    desk.write("sctp.toml", &scenario("stack:sctp", "stack:sctp", "app = \"transfer\"\nsize = \"1MB\""));
+    desk.warpline(&["run", "sctp.toml", "--out", "run"]).fine();
+    let row = &desk.summary("run")["flows"][0];
+    let [again, lost] = ["retransmitted_packets", "lost_packets"].map(|key| row[key].as_u64().unwrap());
+    assert!(again > 0 && lost > 0 && again < 4 * lost, "{row}");
 }
 
 #[test]
@@ -112,13 +146,24 @@ fn quic_has_the_congestion_controls_of_warpline_if_it_is_told() {
 }
 
 #[test]
-fn a_stack_of_quic_does_not_talk_to_one_of_tcp() {
+fn stacks_that_speak_different_protocols_do_not_talk() {
     let desk = Desk::new();
-    for other in ["model", "stack:smoltcp"] {
-        desk.write("mixed.toml", &scenario(other, "stack:quinn", "app = \"bulk\""));
+    for (from, to, names) in [
+        ("model", "stack:quinn", ["TCP", "QUIC"]),
+        ("stack:smoltcp", "stack:quinn", ["TCP", "QUIC"]),
+        ("model", "stack:sctp", ["TCP", "SCTP"]),
+        ("stack:sctp", "stack:smoltcp", ["SCTP", "TCP"]),
+        ("stack:sctp", "stack:quinn", ["SCTP", "QUIC"]),
+    ] {
+        desk.write("mixed.toml", &scenario(from, to, "app = \"bulk\""));
         let wrong = desk.warpline(&["check", "mixed.toml"]);
-        for part in ["mixed.toml:", "`a` speaks TCP and `b` speaks QUIC: no flow can go between them"] {
+        let said =
+            format!("`a` speaks {} and `b` speaks {}: no flow can go between them", names[0], names[1]);
+        for part in ["mixed.toml:", &said, "at both ends or at none of them"] {
             assert!(wrong.code == Some(2) && wrong.stderr.contains(part), "{part}: {wrong:?}");
+        }
+        for name in names.iter().filter(|name| **name != "TCP") {
+            assert!(wrong.stderr.contains(&format!("which speaks {name}")), "{wrong:?}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 
+use warpline_core::dilation::Clocks;
 use warpline_core::{
     Body, Dscp, Ecn, EndpointId, FlowId, Frame, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp,
 };
@@ -54,7 +55,8 @@ pub(crate) fn guest(name: &str, first: u32, count: u32, duration: f64) -> Machin
         memory: 256 << 20,
         seed: 1,
         timing: Timing::LockStep,
-        cpu_share: None,
+        cpu: None,
+        clocks: Clocks::default(),
         own_tsc: false,
         console: Console::File,
         order: Order {

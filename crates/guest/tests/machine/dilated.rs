@@ -2,11 +2,12 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use warpline_core::Pace;
+use warpline_core::dilation::Clocks;
 use warpline_guest::dilation::{self, Tdf};
 use warpline_guest::machine::Timing;
 use warpline_guest::order::{Ending, Notice, Report};
 use warpline_guest::time::host_now;
-use warpline_guest::{Machine, MachineConfig, frame};
+use warpline_guest::{CpuLimit, GuestError, Machine, MachineConfig, frame};
 
 use crate::bed::{counting, guest, kernel, program};
 
@@ -93,6 +94,53 @@ fn a_second_of_the_guest_takes_tdf_seconds_of_the_machine() {
         assert!((dates[1] - start) as f64 / 1e9 <= uptime - 100.0 + 0.01, "{said}");
         assert!(uptime >= 100.5 && uptime <= 100.1 + took / tdf, "{uptime} after {took} s");
     }
+}
+
+#[test]
+fn a_guest_can_have_a_factor_of_its_own() {
+    let mut config = guest("g", 0, 2, ENOUGH);
+    let (run_tdf, own) = (4.0, 2.0);
+    config.clocks = Clocks::new(Tdf::new(run_tdf).unwrap(), Tdf::new(own).unwrap());
+    // What the ping sends has the run's time, which `run` checks.
+    let line = "date +%s%N; ping -c 3 -i 0.2 10.0.0.2 > /dev/null; sleep 0.5; date +%s%N";
+    config.order.programs = vec![program(0, &["sh", "-c", line], "0")];
+    let Some((report, machine, took)) = run(&mut config, run_tdf, |_, _| {}) else { return };
+    assert_eq!(report.programs[0].ending, Ending::Exited(0));
+    let said = std::fs::read_to_string(machine.shared("0.stdout")).unwrap();
+    let dates: Vec<u64> = said.lines().map(|line| line.parse().unwrap()).collect();
+    let slept = (dates[1] - dates[0]) as f64 / 1e9;
+    // Its 0.9 s take 1.8 s of the machine at least, and none of its seconds is shorter than two of the machine's.
+    assert!(slept >= 0.9 && took >= 1.8, "{said} in {took} s");
+    assert!((dates[1] - warpline_guest::time::EPOCH) as f64 / 1e9 <= took / own, "{said} in {took} s");
+}
+
+#[test]
+fn a_share_of_a_core_is_given_anew_in_periods_of_the_guests_time_and_what_was_used_is_told() {
+    let mut config = guest("g", 0, 1, ENOUGH);
+    config.cpu = Some(CpuLimit { share: 0.1, period: 10_000_000 });
+    // It computes for a while, with no need to finish: in 0.3 s of its time it is held back some thirty times.
+    let line = "timeout 0.3 sh -c 'while :; do :; done'; true";
+    config.order.programs = vec![program(0, &["sh", "-c", line], "0")];
+    let (tdf, mut held) = (Tdf::new(3.0).unwrap(), false);
+    let Some(kernel) = kernel() else { return };
+    // Whether this machine lets us have a control group.
+    if let Err(error @ GuestError::Share { .. }) = Machine::boot(&kernel, &config) {
+        return warpline_skip::skip("cpu-controller", error);
+    }
+    let ran = run(&mut config, 3.0, |machine, _| {
+        if !std::mem::replace(&mut held, true) {
+            assert_eq!(machine.cpu_used(), None);
+            machine.limit(Some(tdf)).unwrap();
+        }
+    });
+    let Some((_, machine, _)) = ran else { return };
+    machine.limit(None).unwrap();
+    let used = machine.cpu_used().unwrap();
+    assert_eq!((used.share, used.period), (0.1, 30_000_000));
+    assert!(used.throttled > 0 && used.throttled <= used.periods, "{used:?}");
+    // It cannot use more than it is given: the share, and one quota for a period that has begun.
+    let most = used.span as f64 * used.share + 2.0 * used.period as f64 * used.share;
+    assert!(used.on_core.is_none_or(|nanos| nanos > 0 && nanos as f64 <= most * 1.5), "{used:?}");
 }
 
 #[test]

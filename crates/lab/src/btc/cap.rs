@@ -5,7 +5,11 @@ use warpline_capacity::{CapOptions, Direction, HostResults, ReceiverResults, Sen
 
 use super::lines::{Line, Lines, bits, bytes, percent, rate, select, span, windows};
 use super::statements::Statements;
-use super::verdict::{Judgement, host_limits};
+use super::verdict::{Judgement, host_limits, rationed};
+
+/// What a test without software at the far end measures.
+const PROBED: &str = "from one side: an answer to a segment's probe stands for its arrival. Answers are as large as probes, so the slower direction of the \
+                      path decides, and losses, reordering and delays are those of both directions";
 
 /// The two ends of a test.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +43,8 @@ pub struct CapInput<'a> {
     pub receiving: Option<HostResults>,
     /// Whether both ends use the same clock.
     pub same_clock: bool,
+    /// What carried the segments, in words, if there was no software at the far end.
+    pub probes: Option<&'a str>,
     /// Whether to report a result even if a host was the bottleneck.
     pub tell_anyway: bool,
 }
@@ -191,6 +197,9 @@ pub struct CapReport {
     pub began_us: Option<u64>,
     /// The two ends.
     pub ends: Ends,
+    /// What carried the segments, in words, if there was no software at the far end.
+    #[serde(default)]
+    pub probes: Option<String>,
     /// The congestion control's name.
     pub congestion_control: String,
     /// The bulk transfer capacity, in bits per second: unique data delivered, divided by the time. Absent if it was not measured, or
@@ -255,6 +264,12 @@ impl CapReport {
             input.sending.as_ref(),
             input.receiving.as_ref(),
         );
+        if input.probes.is_some() {
+            judgement.host_limited.extend(rationed(share(r.missing, r.missing + r.segments)));
+            if s.data_bytes > 0 {
+                judgement.notes.push(PROBED.into());
+            }
+        }
         // Without the sender's counters, use the receiver's.
         let (data, elapsed) = match input.sender {
             Some(_) => (s.data_bytes, s.elapsed_ns),
@@ -271,13 +286,14 @@ impl CapReport {
             outcome: input.outcome.to_owned(),
             began_us: input.began_us,
             ends: input.ends.clone(),
+            probes: input.probes.map(str::to_owned),
             congestion_control: options.cc.to_string(),
             bulk_transfer_capacity_bps: throughput.filter(|_| reported),
             throughput_bps: throughput,
             data_sent_bits: data * 8,
             elapsed_time_s: elapsed as f64 / 1e9,
             judgement,
-            statements: Statements::new(options, input.ends.ipv6, data > 0),
+            statements: Statements::new(options, input.ends.ipv6, data > 0, input.probes),
             congestion_avoidance_capacity: AvoidanceCapacity {
                 congestion_avoidance_capacity_bps: rate(
                     s.avoidance_bytes + s.recovery_bytes,
@@ -351,7 +367,7 @@ impl CapReport {
             },
             advanced_tcp_features: features(options, &s),
             reverse_path_load: match (input.sender, input.receiver) {
-                (Some(s), Some(r)) => Some(ReversePath {
+                (Some(s), Some(r)) if input.probes.is_none() => Some(ReversePath {
                     acknowledgements_sent: r.acks_sent,
                     acknowledgements_received: s.acks_received,
                     // Acknowledgements in flight at the end are counted by one end only, or by neither.
@@ -371,12 +387,13 @@ impl CapReport {
 
     /// The result and the behaviour of the path, in a few lines.
     pub fn brief(&self) -> Vec<Line> {
-        const NAMES: [&str; 15] = [
+        const NAMES: [&str; 16] = [
             "BTC",
             "data sent",
             "elapsed time",
             "outcome",
             "path",
+            "probes",
             "congestion control",
             "ALARM",
             "note",
@@ -411,7 +428,7 @@ impl CapReport {
             (Some(bps), _) => out.add("BTC", bits(bps)),
             (None, Some(bps)) => out.add(
                 "BTC",
-                format!("withheld: a host was the bottleneck, which got {} (--anyway shows it)", bits(bps)),
+                format!("withheld for the reasons below; the rate was {} (--anyway shows it)", bits(bps)),
             ),
             (None, None) => out.add("BTC", "not measured"),
         }
@@ -419,6 +436,9 @@ impl CapReport {
         out.add("elapsed time", format!("{:.3} s", self.elapsed_time_s));
         out.add("outcome", &*self.outcome);
         out.add("path", format!("{} to {}", self.ends.sender, self.ends.receiver));
+        if let Some(probes) = &self.probes {
+            out.add("probes", &**probes);
+        }
         out.add("congestion control", &*self.congestion_control);
         for reason in &self.judgement.host_limited {
             out.add("ALARM", &**reason);
@@ -591,6 +611,9 @@ impl CapReport {
                 if let (Some(load), Some(tcp)) = (r.load_bps, r.tcp_load_bps) {
                     out.add("load", format!("{}; TCP's would be {}", bits(load), bits(tcp)));
                 }
+            }
+            None if self.probes.is_some() => {
+                out.add("load", "answers as large as the probes; no acknowledgement crossed the path");
             }
             None => out.add("load", "not known without the other end's report"),
         }

@@ -113,6 +113,21 @@ fn reordering(options: &CapOptions) -> String {
     format!("{window}. {enough}")
 }
 
+/// When the receiver acknowledges.
+fn acknowledgements(options: &CapOptions) -> String {
+    match options.delayed_ack {
+        None => "every segment at once".into(),
+        Some(delay) => format!(
+            "every second full segment, or after {delay:#}; at once if one is missing or fills a gap{}",
+            if options.quick_acks > 0 {
+                format!("; the first {} one by one", options.quick_acks)
+            } else {
+                String::new()
+            }
+        ),
+    }
+}
+
 /// The parameters that differ from the defaults, if any do.
 fn parameters(options: &CapOptions) -> String {
     match options.algorithm().to_string().split_once(':') {
@@ -122,8 +137,9 @@ fn parameters(options: &CapOptions) -> String {
 }
 
 impl Statements {
-    /// The statements for these options; `reached` says whether segments of the size arrived.
-    pub fn new(options: &CapOptions, ipv6: bool, reached: bool) -> Statements {
+    /// The statements for these options; `reached` says whether segments of the size arrived. `probes` is what carried them, in words, if
+    /// there was no software at the far end.
+    pub fn new(options: &CapOptions, ipv6: bool, reached: bool, probes: Option<&str>) -> Statements {
         let headers = HEADERS + if options.timestamps { 12 } else { 0 };
         let payload = options.segment - headers;
         let more = if ipv6 { 20 } else { 0 };
@@ -171,25 +187,23 @@ impl Statements {
             ),
             headers: format!(
                 "{} bytes of IP and TCP headers{} are assumed on every data segment and do not count; SACK blocks add to acknowledgements \
-                 only. The packets are UDP of the same size",
+                 only. The packets are {} of the same size",
                 headers + more,
-                if options.timestamps { " (with 12 of timestamps)" } else { "" }
+                if options.timestamps { " (with 12 of timestamps)" } else { "" },
+                probes.unwrap_or("UDP")
             ),
             retransmission_timeout: format!(
                 "{rto} at most {:#}; {:#} before the first sample. The timer is set when data is sent while none is in flight, and again when data is \
                  acknowledged; it doubles at each time-out (RFC 6298 section 5). {clock}",
                 options.max_rto, options.initial_rto
             ),
-            acknowledgements: match options.delayed_ack {
-                None => "every segment at once".into(),
-                Some(delay) => format!(
-                    "every second full segment, or after {delay:#}; at once if one is missing or fills a gap{}",
-                    if options.quick_acks > 0 {
-                        format!("; the first {} one by one", options.quick_acks)
-                    } else {
-                        String::new()
-                    }
-                ),
+            acknowledgements: {
+                let by = if probes.is_some() {
+                    ", by a receiver in the sending host that gets a segment when the probe with it has been answered"
+                } else {
+                    ""
+                };
+                acknowledgements(options) + by
             },
             reordering: reordering(options),
             advertised_window: format!("{} bytes", options.window),

@@ -80,6 +80,7 @@ fn report(sending: HostResults, receiving: HostResults, tell_anyway: bool) -> Ca
         sending: Some(sending),
         receiving: Some(receiving),
         same_clock: false,
+        probes: None,
         tell_anyway,
     })
 }
@@ -96,6 +97,46 @@ fn the_brief_report() {
     insta::assert_snapshot!(text);
     let text = render(&treno(probes()).brief(), 80);
     assert!(text.lines().count() <= 24, "{text}");
+}
+
+#[test]
+fn a_report_from_one_side_says_what_stood_for_the_receiver() {
+    let alone = |receiver: ReceiverResults| {
+        CapReport::new(&CapInput {
+            options: &CapOptions::default(),
+            outcome: "complete",
+            began_us: Some(0),
+            ends: Ends { sender: "here".into(), receiver: "there".into(), ipv6: false },
+            sender: Some(sender()),
+            receiver: Some(receiver),
+            sending: Some(idle()),
+            receiving: None,
+            same_clock: false,
+            probes: Some("ICMP echo"),
+            tell_anyway: false,
+        })
+    };
+    let report = alone(ReceiverResults { delay_count: 0, ..receiver() });
+    assert!(report.bulk_transfer_capacity_bps.is_some(), "{report:?}");
+    assert_eq!(
+        (report.reverse_path_load, report.flow_based_path_properties.one_way_delay_min_ms),
+        (None, None)
+    );
+    let text = render(&report.lines(), 300);
+    for part in [
+        "ICMP echo",
+        "the slower direction",
+        "no acknowledgement crossed the path",
+        "by a receiver in the sending host",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let rationed = alone(ReceiverResults { missing: 500, segments: 1000, ..receiver() });
+    assert_eq!(rationed.bulk_transfer_capacity_bps, None);
+    assert!(
+        rationed.judgement.host_limited.iter().any(|reason| reason.contains("rate limiting")),
+        "{rationed:?}"
+    );
 }
 
 #[test]
@@ -125,6 +166,7 @@ fn false_counts_of_a_hostile_server_do_not_overflow() {
             sending: Some(host),
             receiving: Some(host),
             same_clock: false,
+            probes: None,
             tell_anyway: true,
         });
         assert!(!render(&report.lines(), 80).is_empty());
@@ -206,6 +248,7 @@ fn clocks_that_differ_give_no_absolute_delay() {
         sending: None,
         receiving: None,
         same_clock: false,
+        probes: None,
         tell_anyway: false,
     };
     assert_eq!(CapReport::new(&input).flow_based_path_properties.one_way_delay_min_ms, None);
@@ -270,6 +313,7 @@ fn everything_that_rfc_3148_asks_for_is_in_text_json_page_and_manual() {
         sending: Some(idle()),
         receiving: Some(idle()),
         same_clock: false,
+        probes: None,
         tell_anyway: false,
     });
     let text = render(&report.lines(), 2000);
@@ -299,7 +343,7 @@ fn everything_that_rfc_3148_asks_for_is_in_text_json_page_and_manual() {
 
 #[test]
 fn the_classic_options_state_their_ticks_and_their_header_bytes() {
-    let statements = Statements::new(&CapOptions::classic(), true, false);
+    let statements = Statements::new(&CapOptions::classic(), true, false, None);
     assert!(statements.retransmission_timeout.contains("500 ms"), "{}", statements.retransmission_timeout);
     assert!(statements.headers.starts_with("72 bytes"), "{}", statements.headers);
     assert!(statements.segment_size.contains("1448 bytes of data in packets of 1520 bytes"));

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use warpline_capacity::{ProbeReply, TrenoOptions, TrenoOutcome, TrenoResults};
 
 use super::lines::{Line, Lines, bits, bytes, percent, rate, select, span, windows};
+use super::verdict::rationed;
 
 /// The input of a report.
 #[derive(Clone, Debug)]
@@ -116,8 +117,6 @@ pub struct TrenoReport {
 
 /// Heading of the results for each hop.
 const HOPS: &str = "Hop by hop";
-/// If more than this share of probes is unanswered, rate-limited answers are likelier than such a bad path.
-const RATIONED: f64 = 0.25;
 
 fn alarms(input: &TrenoInput<'_>, bps: Option<f64>) -> Vec<String> {
     let r = input.results;
@@ -160,12 +159,7 @@ fn alarms(input: &TrenoInput<'_>, bps: Option<f64>) -> Vec<String> {
         ));
     }
     let lost = if r.probes == 0 { 0.0 } else { (r.lost + r.overdue) as f64 / r.probes as f64 };
-    if lost > RATIONED && r.replies > 0 {
-        alarms.push(format!(
-            "{} of the probes were not answered: routers or the target may limit their answers (ICMP rate limiting)",
-            percent(lost)
-        ));
-    }
+    alarms.extend(rationed(lost).filter(|_| r.replies > 0));
     let mut routers: Vec<&str> = input
         .responders
         .iter()

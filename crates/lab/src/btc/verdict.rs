@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use warpline_capacity::{CapOptions, HostResults, ReceiverResults, SenderResults};
 
+use super::lines::percent;
+
 /// Above this share of one core, a host was too busy.
 const BUSY: f64 = 0.9;
 /// Above this share of the time with a full socket, the sending host was the bottleneck.
@@ -16,10 +18,23 @@ const NEAR: f64 = 0.8;
 /// Above this share of the time, the advertised window limited sending.
 const WINDOW: f64 = 0.5;
 
+/// If more than this share of probes is unanswered, rate-limited answers are likelier than such a bad path.
+const RATIONED: f64 = 0.25;
+
+/// The doubt about a test whose probes were not answered in this share.
+pub(super) fn rationed(unanswered: f64) -> Option<String> {
+    (unanswered > RATIONED).then(|| {
+        format!(
+            "{} of the probes were not answered: routers or the target may limit their answers (ICMP rate limiting)",
+            percent(unanswered)
+        )
+    })
+}
+
 /// Doubts about a result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judgement {
-    /// Reasons why there is no capacity: a host was the bottleneck.
+    /// Reasons why there is no capacity: a host was the bottleneck, or probes were not answered.
     pub host_limited: Vec<String>,
     /// Other remarks.
     pub notes: Vec<String>,
@@ -106,7 +121,10 @@ pub fn host_limits(
                 100.0 * window
             ));
         }
-        if sender.avoidance_ns == 0 && sender.recoveries + sender.timeout_episodes == 0 {
+        if sender.data_bytes > 0
+            && sender.avoidance_ns == 0
+            && sender.recoveries + sender.timeout_episodes == 0
+        {
             judgement.notes.push(
                 "slow start did not end within the test: the path's capacity was not reached; measure for longer".into(),
             );

@@ -41,6 +41,8 @@ pub(crate) struct FlowPlan {
     pub(crate) app: &'static str,
     /// Whether it runs over TCP.
     pub(crate) tcp: bool,
+    /// What carries it on the wire, by its name in results.
+    pub(crate) transport: &'static str,
     /// Name of the congestion control; empty for UDP.
     pub(crate) cc: String,
     /// Sender of the data and its node's name.

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use warpline_capacity::{
-    CapClient, CapServer, HostResults, Identity, Outcome, ProbeReply, ServerLimits, Treno, TrenoOutcome,
+    CapClient, CapServer, HostResults, Identity, Outcome, ProbeReply, Prober as _, ServerLimits, Treno,
+    TrenoOutcome,
 };
 use warpline_core::packet::{IPV4_HEADER, UDP_HEADER};
 use warpline_core::{Datagram, Ecn, EndpointId, FlowId, Packet, TimerId, Timestamp};
@@ -278,6 +279,7 @@ impl MeasureEnd {
                     sending: Some(HostResults::default()),
                     receiving: Some(HostResults::default()),
                     same_clock: true,
+                    probes: None,
                     tell_anyway: false,
                 });
                 serde_json::to_string_pretty(&report)

@@ -10,7 +10,7 @@ use warpline_results::{capture_file, qlog_file};
 use warpline_scenario::expand::{Expanded, FlowSpec, SubflowOf};
 use warpline_scenario::plan::{endpoints, link_config, tool};
 use warpline_scenario::{
-    Application, Cc, FlowRecordKind, LinkRecordKind, Scenario, Traffic, Transport, files,
+    Application, Cc, FlowRecordKind, LinkRecordKind, Protocol, Scenario, Traffic, Transport, files,
 };
 use warpline_transport::cc::{CcConfig, Controller};
 
@@ -170,6 +170,8 @@ fn flow_spec(
     let sender = scenario.traffic(&nodes[flow.from]);
     let socket_cc = entry.cc.as_ref().filter(|_| sender == Traffic::Stack).map(|cc| cc.name().to_owned());
     let of_stack = scenario.host.iter().find(|host| host.name == nodes[flow.from]);
+    // Both ends speak the same.
+    let protocol = of_stack.map_or(Protocol::Tcp, |host| host.endpoint.about().protocol);
     let of_stack = of_stack.and_then(|host| host.endpoint.congestion_controls()?.first().copied());
     let cc_name = match of_stack {
         Some(usual) => socket_cc.clone().unwrap_or_else(|| usual.to_owned()),
@@ -186,6 +188,7 @@ fn flow_spec(
         group: Arc::clone(&flow.group),
         app: entry.app.name(),
         tcp,
+        transport: if tcp { protocol.transport() } else { "udp" },
         cc: cc_name,
         from: (NodeId(flow.from as u32), ways.name(flow.from)),
         to: (

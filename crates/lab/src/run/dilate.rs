@@ -1,4 +1,4 @@
-//! Two dilated guests around a link, as `warpline dilate` runs them: a command on one, servers on the other.
+//! Two dilated guests around a link, as `warpline dilate` and `warpline calibrate` run them: a command on one, servers on the other.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -7,15 +7,18 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::slice::from_ref;
 
-use warpline_core::{NodeId, TimeDelta};
+use warpline_core::dilation::Clocks;
+use warpline_core::{NodeId, Pace, TimeDelta};
 use warpline_guest::machine::Timing;
 pub use warpline_guest::order::Ending;
 use warpline_guest::order::{ConsoleOrder, FlowOrder, HostOrder, Order, ProgramOrder, Report, Role, Service};
-use warpline_guest::{Console, MachineConfig, frame};
+pub use warpline_guest::time::START;
+use warpline_guest::{Console, CpuLimit, MachineConfig, frame};
 use warpline_live::crossing::{Account, Carrier, Command, CrossingConfig};
 use warpline_live::emulator::Emulator;
 use warpline_live::signals::{Signal, Signals};
 use warpline_results::live::DilationSummary;
+use warpline_scenario::endpoint::CPU_PERIOD;
 use warpline_scenario::{Clock, ClockMode, Tdf};
 
 use super::guests::{Guests, Machines};
@@ -65,6 +68,8 @@ pub struct DilateConfig {
     pub directory: PathBuf,
     /// Rows and columns of the terminal that the command has at the moment, none if what it prints is only passed on.
     pub terminal: fn() -> Option<(u16, u16)>,
+    /// Whether what the command prints is kept for [`DilateOutcome::printed`], and not passed on.
+    pub keep: bool,
     /// Whether what the peer's command prints is passed on too, to standard error. What it prints there itself always is.
     pub verbose: bool,
 }
@@ -78,6 +83,10 @@ pub struct DilateOutcome {
     pub account: Account,
     /// Both clocks.
     pub dilation: Option<DilationSummary>,
+    /// The relation of the run's time to the machine's; that of the guests' clocks, too, which show [`START`] at the run's start.
+    pub pace: Pace,
+    /// What the command printed, if that was kept.
+    pub printed: String,
 }
 
 /// Addresses of the command's guest and of its peer.
@@ -135,7 +144,8 @@ impl DilateConfig {
             memory: self.memory,
             seed: self.link.seed,
             timing: Timing::Dilated,
-            cpu_share: self.cpu_share,
+            cpu: self.cpu_share.map(|share| CpuLimit { share, period: CPU_PERIOD.as_nanos() }),
+            clocks: Clocks::default(),
             own_tsc: self.own_tsc,
             console: match (here, terminal) {
                 (true, Some(_)) => Console::Terminal,
@@ -210,8 +220,10 @@ impl DilateConfig {
         let mut add = |machine: usize, name: String, to: Box<dyn Write>| {
             tails.push(Tail { path: machines.machine(machine).shared(&name), file: None, to });
         };
-        if !terminal {
+        if !terminal && !self.keep {
             add(0, format!("{COMMAND}.stdout"), Box::new(std::io::stdout()));
+        }
+        if !terminal {
             add(0, format!("{COMMAND}.stderr"), Box::new(std::io::stderr()));
         }
         if self.peer_command.is_some() {
@@ -296,14 +308,19 @@ pub fn dilate(config: &DilateConfig) -> Result<DilateOutcome, RunError> {
     let tails = config.tails(&mut machines, terminal.is_some());
     let pacer = Pacer::new(&Clock { mode: ClockMode::Dilated, tdf: Some(config.tdf), max_lag: None });
     let mut command = Dilated { machines, pacer, tails, signals, terminal: config.terminal };
-    command.machines.limit(true)?;
+    command.machines.limit(Some(command.pacer.tdf()))?;
     command.pacer.begin(&mut carrier.emulator, from_ref(&command.machines), config.settle());
     let ending = match booted {
         true => carrier.carry(&mut command, |_| {}).map_err(live_error)?.map_err(RunError::Live)?,
         false => None,
     };
+    let pace = *carrier.emulator.clock().pace();
+    let printed = match config.keep {
+        true => std::fs::read_to_string(command.machines.machine(0).shared(&format!("{COMMAND}.stdout"))),
+        false => Ok(String::new()),
+    };
     let account = carrier.account();
     let dilation =
         command.pacer.summary(account.network.now().as_secs_f64(), account.audit.summary.duration_s);
-    Ok(DilateOutcome { ending, account, dilation })
+    Ok(DilateOutcome { ending, account, dilation, pace, printed: printed.unwrap_or_default() })
 }

@@ -148,7 +148,8 @@ impl Party for Emulation {
         if !self.hosts.iter().all(|kind| kind.is_up()) {
             return Ok(Some(Stop::Interrupted));
         }
-        self.hosts.iter_mut().try_for_each(|kind| kind.begin())?;
+        let tdf = self.pacer.tdf();
+        self.hosts.iter_mut().try_for_each(|kind| kind.begin(tdf))?;
         self.began = true;
         self.pacer.begin(&mut self.emulator, &self.hosts, TimeDelta::ZERO);
         Ok(None)

@@ -4,7 +4,7 @@
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-use warpline_core::{LinkId, Pace, TimeDelta, Timestamp};
+use warpline_core::{LinkId, Pace, Tdf, TimeDelta, Timestamp};
 use warpline_live::emulator::Emulator;
 use warpline_results::{LiveHost, ProgramRow};
 use warpline_scenario::addresses::AddressPlan;
@@ -75,8 +75,8 @@ pub(super) trait Paced {
     /// Starts its clock together with the run's.
     fn follow(&self, _pace: &Pace) {}
 
-    /// The dilation factor changes now.
-    fn nudge(&self) {}
+    /// The run's dilation factor is `tdf` from now on.
+    fn nudge(&self, _tdf: Tdf) {}
 
     /// The processes that must keep up with the run's time.
     fn processes(&self) -> Vec<u32> {
@@ -88,8 +88,8 @@ impl<P: Paced + ?Sized> Paced for Box<P> {
     fn follow(&self, pace: &Pace) {
         (**self).follow(pace);
     }
-    fn nudge(&self) {
-        (**self).nudge();
+    fn nudge(&self, tdf: Tdf) {
+        (**self).nudge(tdf);
     }
     fn processes(&self) -> Vec<u32> {
         (**self).processes()
@@ -109,11 +109,11 @@ pub(super) trait Attached: Paced {
     /// If an interface cannot be opened.
     fn add_ports(&mut self, emulator: &mut Emulator) -> Result<(), RunError>;
 
-    /// Called before the clock starts.
+    /// Called before the clock starts, with the factor of the run.
     ///
     /// # Errors
     /// If a limit cannot be set.
-    fn begin(&mut self) -> Result<(), RunError> {
+    fn begin(&mut self, _tdf: Tdf) -> Result<(), RunError> {
         Ok(())
     }
 

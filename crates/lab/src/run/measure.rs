@@ -253,7 +253,7 @@ impl Meter {
                 from: spec.from.1.to_string(),
                 to: spec.to.1.to_string(),
                 app: spec.app.to_owned(),
-                transport: if spec.tcp { "tcp" } else { "udp" }.to_owned(),
+                transport: spec.transport.to_owned(),
                 via: spec.via.clone(),
                 connection: spec.subflow.as_ref().map(|own| own.connection.to_string()),
                 cc: (spec.tcp || spec.media.is_some()).then(|| spec.cc.clone()),

@@ -131,7 +131,8 @@ impl Pacer {
         }
         let pace = emulator.clock().pace();
         hosts.iter().for_each(|host| host.follow(pace));
-        hosts.iter().for_each(Paced::nudge);
+        let now = if settle.is_zero() { self.tdf } else { Tdf::REAL };
+        hosts.iter().for_each(|host| host.nudge(now));
         self.steps.push(DilationStep { time_s: 0.0, wall_s: 0.0, tdf: self.tdf.as_f64() });
         self.before = Usage::take(emulator, hosts);
     }
@@ -144,7 +145,7 @@ impl Pacer {
                 return;
             }
             self.coming = None;
-            hosts.iter().for_each(Paced::nudge);
+            hosts.iter().for_each(|host| host.nudge(self.tdf));
             self.before = Usage::take(emulator, hosts);
         }
         if !self.auto || now.saturating_sub(self.before.host) < WINDOW {
@@ -175,14 +176,12 @@ impl Pacer {
 
     /// The run is over: what the guests still have to do they do in the machine's own time.
     pub(super) fn wind_down(&mut self, emulator: &mut Emulator, hosts: &[impl Paced]) {
-        if self.tdf <= Tdf::REAL {
-            return;
-        }
-        let at = host_now();
-        emulator.change_tdf(at, Tdf::REAL);
+        // A host with a factor of its own may be slower than the run.
+        let (at, tdf) = (host_now(), self.tdf.min(Tdf::REAL));
+        emulator.change_tdf(at, tdf);
         let pace = emulator.clock().pace();
         hosts.iter().for_each(|host| host.follow(pace));
-        hosts.iter().for_each(Paced::nudge);
+        hosts.iter().for_each(|host| host.nudge(tdf));
     }
 
     /// What is said of it: the run came to `perceived` seconds in `wall` seconds of the machine. None by the real clock.

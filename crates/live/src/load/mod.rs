@@ -7,11 +7,13 @@
 //! return ADDRESS:PORT SECONDS WINDOW       datagrams there and back, WINDOW of them in flight
 //! tcp-sink PORT                            receives streams
 //! tcp ADDRESS:PORT SECONDS RATE CONTROL    one stream, at most RATE bit/s (0: no limit), with that congestion control
+//! clock COUNT GAP_US                       readings of the clock beside the processor's counter, and timers
 //! ```
 //!
 //! Sources print what they measured, with the sink's report, as one JSON object. Arrival times are the kernel's timestamps
 //! (`SO_TIMESTAMPNS`) where it matters, so the wake-up of a measuring program does not count.
 
+pub mod clock;
 mod echo;
 mod tcp;
 mod udp;
@@ -55,6 +57,15 @@ pub struct Trips {
     pub seen: Vec<u64>,
     /// Pings without an answer.
     pub lost: u64,
+}
+
+/// Readings of a clock and of the time-stamp counter, and timers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clocks {
+    /// The counter, then `CLOCK_MONOTONIC` in nanoseconds, then the counter again.
+    pub readings: Vec<[u64; 3]>,
+    /// How late timers were, in nanoseconds of the same clock.
+    pub late: Vec<u64>,
 }
 
 /// The report of a sink of datagrams.
@@ -117,6 +128,10 @@ pub fn run(words: &[String]) -> Result<(), LoadError> {
             let address = address.parse().map_err(|_| not_understood())?;
             let gap = TimeDelta::from_micros(number(gap)?);
             text(serde_json::to_string(&echo::trips(address, number(count)?, gap, number(bytes)? as usize)?))?
+        }
+        ["clock", count, gap] => {
+            let read = clock::read(number(count)?, TimeDelta::from_micros(number(gap)?));
+            text(serde_json::to_string(&read))?
         }
         ["udp-sink", port] => udp::sink(number(port)? as u16, false)?,
         ["udp-sink", port, "stamps"] => udp::sink(number(port)? as u16, true)?,

@@ -1,4 +1,4 @@
-//! Sockets under the measuring tools: [`cap`] and [`capd`] (bulk transfer capacity with a server), and [`treno`] (from one side).
+//! Sockets under the measuring tools: [`cap`] and [`capd`] (bulk transfer capacity with a server), [`treno`] and [`sender_only`] (from one side).
 //!
 //! The protocols are in [`warpline_capacity`]; here are the system calls, the real clock, and what happens to datagrams inside the host.
 
@@ -6,6 +6,8 @@ pub mod cap;
 pub mod capd;
 pub mod path;
 pub mod probe;
+pub mod probing;
+pub mod sender_only;
 pub mod socket;
 pub mod treno;
 

@@ -7,14 +7,24 @@ use serde::{Deserialize, Serialize};
 use warpline_core::TimeDelta;
 
 use super::{About, Kind, Protocol, Real, Traffic};
-use crate::ClockMode;
 use crate::checker::Check;
 use crate::document::entry;
 use crate::quantity::{Size, Time};
 use crate::short::Probability;
+use crate::{ClockMode, Tdf};
 
 /// Allowed memory of a machine in bytes.
 const MEMORY: std::ops::RangeInclusive<u64> = 64 << 20..=64_000_000_000;
+
+/// Allowed shares of a core. The kernel gives a control group at least a millisecond in a period of at most a second.
+const SHARES: std::ops::RangeInclusive<f64> = 0.001..=1.0;
+/// Allowed periods of a share.
+const PERIODS: std::ops::RangeInclusive<TimeDelta> = TimeDelta::from_millis(1)..=TimeDelta::from_secs(1);
+/// The period of a share if a scenario says nothing. Short beside most round trips, so that a guest is a slower machine rather than one that
+/// stops; and the kernel takes it at factors of up to 100.
+pub const CPU_PERIOD: TimeDelta = TimeDelta::from_millis(10);
+/// Allowed speeds of a guest's clock beside the network's.
+const FACTORS: std::ops::RangeInclusive<f64> = 1e-3..=1e3;
 
 /// Largest allowed time between interrupts.
 const MOST_BETWEEN_INTERRUPTS: TimeDelta = TimeDelta::from_millis(100);
@@ -58,11 +68,23 @@ pub struct Guest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = &["dev r2 root cake bandwidth 10mbit"])]
     pub tc: Vec<String>,
-    /// Share of one CPU core that its machine gets, above 0 and at most 1, whatever the dilation (a control group; not under the virtual
+    /// Share of one CPU core that its machine gets, 0.001 to 1, whatever the dilation (a control group; not under the virtual
     /// clock, where a kernel's work takes no time). Guests of one machine share it. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Probability>", example = 0.5)]
     pub cpu_share: Option<f64>,
+    /// With `cpu_share`: how often its machine gets that share anew, in the guest's own time, 1 ms to 1 s. Once the share of a period is used up,
+    /// the guest stands still until the next one. Under the dilated clock, the period of this machine is `tdf` times as long, within the kernel's
+    /// limits of 1 ms and 1 s. Guests of one machine have the same. Default "10ms".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"100ms")]
+    pub cpu_period: Option<Time>,
+    /// A time dilation factor of its machine's own, in place of the clock's: seconds of this machine for each second of the guest. Its clock, and
+    /// all that it times, then goes at a different speed from the network's. Only under the dilated clock, with a fixed factor from a
+    /// thousandth to a thousand times this one. Guests of one machine have the same. Not with `forwards`. Default: the clock's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = 5)]
+    pub tdf: Option<f64>,
     /// What its programs read with the instructions `rdtsc` and `rdtscp`. Not under the virtual clock, where it is "guest". Guests of one machine
     /// have the same. Default "machine".
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -148,21 +170,8 @@ impl Kind for Guest {
             }
         }
         self.check_offloads(check, number);
-        let Some(share) = self.cpu_share else { return };
-        let differs = beside().find(|(_, guest)| guest.cpu_share.is_some_and(|own| own != share));
-        if !(share > 0.0 && share <= 1.0) {
-            let help = "a share of one core is above 0 and at most 1; a kernel has one core";
-            check.error(&at("cpu_share"), format!("`cpu_share` is out of range: {share}"), help);
-        } else if scenario.clock.mode == ClockMode::Virtual {
-            let help = "leave it out, or use [clock] mode = \"real\" or \"dilated\": under the virtual clock a kernel's work takes no time";
-            check.error(&at("cpu_share"), "`cpu_share` is for the real and the dilated clock", help);
-        } else if let Some((other, _)) = differs {
-            let message =
-                format!("`{}` and `{}` are on one machine, with different shares", host.name, other.name);
-            let help =
-                "guests of one machine share one core: give `cpu_share` at one of them, or the same at all";
-            check.error(&at("cpu_share"), message, help);
-        }
+        self.check_cpu(check, number);
+        self.check_tdf(check, number);
     }
 }
 
@@ -179,6 +188,82 @@ impl Guest {
             ClockMode::Real | ClockMode::Dilated => TimeDelta::ZERO,
         };
         offloads.then_some(interval)
+    }
+
+    fn check_cpu(&self, check: &mut Check<'_>, number: usize) {
+        let scenario = check.scenario;
+        let host = &scenario.host[number];
+        let at = |name: &str| entry("host", number, &[name]);
+        let machine = self.machine_of(&host.name);
+        let beside = || scenario.guests().filter(|(other, guest)| guest.machine_of(&other.name) == machine);
+        if let Some(share) = self.cpu_share {
+            let differs = beside().find(|(_, guest)| guest.cpu_share.is_some_and(|own| own != share));
+            if !SHARES.contains(&share) {
+                let help = "a share of one core is 0.001 to 1: a kernel has one core, and its control group gets at least 1 ms of it in a second";
+                check.error(&at("cpu_share"), format!("`cpu_share` is out of range: {share}"), help);
+            } else if scenario.clock.mode == ClockMode::Virtual {
+                let help = "leave it out, or use [clock] mode = \"real\" or \"dilated\": under the virtual clock a kernel's work takes no time";
+                check.error(&at("cpu_share"), "`cpu_share` is for the real and the dilated clock", help);
+            } else if let Some((other, _)) = differs {
+                let message =
+                    format!("`{}` and `{}` are on one machine, with different shares", host.name, other.name);
+                let help = "guests of one machine share one core: give `cpu_share` at one of them, or the same at all";
+                check.error(&at("cpu_share"), message, help);
+            }
+        }
+        let Some(period) = self.cpu_period else { return };
+        let differs = beside().find(|(_, guest)| guest.cpu_period.is_some_and(|own| own != period));
+        if !PERIODS.contains(&period.0) {
+            check.error(
+                &at("cpu_period"),
+                "`cpu_period` is out of range",
+                "it is 1ms to 1s, in the guest's time",
+            );
+        } else if beside().all(|(_, guest)| guest.cpu_share.is_none()) {
+            let help = "add `cpu_share`, for example cpu_share = 0.5; without it nothing is limited";
+            check.error(&at("cpu_period"), "`cpu_period` goes with `cpu_share`", help);
+        } else if let Some((other, _)) = differs {
+            let message = format!(
+                "`{}` and `{}` are on one machine, with different `cpu_period`",
+                host.name, other.name
+            );
+            let help = "guests of one machine share one core: give `cpu_period` at one of them";
+            check.error(&at("cpu_period"), message, help);
+        }
+    }
+
+    fn check_tdf(&self, check: &mut Check<'_>, number: usize) {
+        let Some(own) = self.tdf else { return };
+        let scenario = check.scenario;
+        let host = &scenario.host[number];
+        let path = entry("host", number, &["tdf"]);
+        let machine = self.machine_of(&host.name);
+        let beside = || scenario.guests().filter(|(other, guest)| guest.machine_of(&other.name) == machine);
+        let differs = beside().find(|(_, guest)| guest.tdf.is_some_and(|other| other != own));
+        let forwards = beside().find(|(_, guest)| guest.forwards);
+        if warpline_core::Tdf::new(own).is_none() {
+            check.error(&path, format!("`tdf` is out of range: {own}"), "a billionth to a million");
+        } else if scenario.clock.mode != ClockMode::Dilated {
+            let help = "leave it out, or use [clock] mode = \"dilated\", with tdf = 1 if the network is not to be dilated";
+            check.error(&path, "`tdf` of a guest is for the dilated clock", help);
+        } else if scenario.clock.tdf == Some(Tdf::Auto) {
+            let help = "give the clock a number, too: while it looks for a factor, it cannot keep the proportion to this one";
+            check.error(&path, "`tdf` of a guest does not go with tdf = \"auto\" of the clock", help);
+        } else if let Some(Tdf::Factor(run)) = scenario.clock.tdf
+            && !FACTORS.contains(&(run / own))
+        {
+            let message = format!("the guest's clock is {} times as fast as the network's", run / own);
+            check.error(&path, message, "a thousandth to a thousand times is possible");
+        } else if let Some((other, _)) = forwards {
+            let message = format!("`tdf` is for hosts, and `{}` forwards", other.name);
+            let help = "leave it out: a router's interfaces send at the rates of their links, which are the network's";
+            check.error(&path, message, help);
+        } else if let Some((other, _)) = differs {
+            let message =
+                format!("`{}` and `{}` are on one machine, with different `tdf`", host.name, other.name);
+            let help = "a machine has one clock: give them machines of their own, or `tdf` at one of them";
+            check.error(&path, message, help);
+        }
     }
 
     fn check_offloads(&self, check: &mut Check<'_>, number: usize) {

@@ -44,6 +44,8 @@ pub enum Protocol {
     Tcp,
     /// QUIC, which is carried in UDP datagrams.
     Quic,
+    /// SCTP, straight over IP.
+    Sctp,
 }
 
 impl Protocol {
@@ -52,6 +54,16 @@ impl Protocol {
         match self {
             Protocol::Tcp => "TCP",
             Protocol::Quic => "QUIC",
+            Protocol::Sctp => "SCTP",
+        }
+    }
+
+    /// Its name in results.
+    pub fn transport(self) -> &'static str {
+        match self {
+            Protocol::Tcp => "tcp",
+            Protocol::Quic => "quic",
+            Protocol::Sctp => "sctp",
         }
     }
 }
@@ -80,10 +92,10 @@ impl Traffic {
         let programs = "to and from its programs, at a `port`";
         match self {
             Traffic::Model => "any `app`, by the TCP model".to_owned(),
-            Traffic::Stack if protocol == Protocol::Quic => {
-                "any `app` over TCP; they go over QUIC, to a host that speaks it, too".to_owned()
+            Traffic::Stack if protocol == Protocol::Tcp => "any `app` over TCP, by its own code".to_owned(),
+            Traffic::Stack => {
+                format!("any `app` over TCP; they go over {}, to a host that speaks it, too", protocol.name())
             }
-            Traffic::Stack => "any `app` over TCP, by its own code".to_owned(),
             Traffic::Programs => programs.to_owned(),
             Traffic::Kernel => {
                 format!("by its kernel (`{}`); {programs}", Application::for_kernels().join("`, `"))
@@ -261,7 +273,7 @@ macro_rules! endpoints {
     (@first $first:ident $($rest:ident)*) => { Endpoint::$first($first::default()) };
 }
 
-pub use guest::Tsc;
+pub use guest::{CPU_PERIOD, Tsc};
 pub use quinn::Controls;
 
 // To add a kind, add its file and one line here. The first is the default.
@@ -275,6 +287,7 @@ endpoints! {
     bsd::Bsd,
     object::Object,
     quinn::Quinn,
+    sctp::Sctp,
 }
 
 impl Endpoint {

@@ -13,6 +13,8 @@
 
 #include "host.h"
 
+#include "../ipv4.h"
+
 /* The first of the local ports that are chosen (RFC 6335 section 6), and their number. */
 #define FIRST_PORT 49152
 #define PORTS 16384
@@ -79,7 +81,7 @@ static void take_packet(const unsigned char *bytes, size_t len)
     if (len > sizeof copy)
         return;
     if (!segment_parse(&segment, bytes, len)) {
-        size_t reply = segment_echo(copy, bytes, len, own.ip);
+        size_t reply = ipv4_echo(copy, bytes, len, own.ip);
         if (reply > 0)
             callbacks.transmit(callbacks.context, copy, reply);
         return;

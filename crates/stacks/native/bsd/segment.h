@@ -32,8 +32,6 @@ int segment_is_right(const struct segment *segment);
 void segment_write(const struct segment *segment, unsigned char *packet);
 /* Writes no-operations over the options of a segment, of which `packet` is a copy; the checksum changes with them. */
 void segment_clear_options(const struct segment *segment, unsigned char *packet);
-/* Writes the answer to a ping (RFC 792) for the address `own`. Returns its length; 0 if the packet is none. */
-size_t segment_echo(unsigned char *reply, const unsigned char *bytes, size_t len, uint32_t own);
 
 #pragma GCC visibility pop
 

@@ -75,6 +75,11 @@ impl Builder {
                 Box::new(Hosted::new(&mut self.objects, &path, place.with(keys.buffers), known)?)
             }
             #[cfg(target_os = "linux")]
+            Endpoint::Sctp(keys) => {
+                let path = built("sctp")?;
+                Box::new(Hosted::new(&mut self.objects, &path, place.with(keys.buffers), known)?)
+            }
+            #[cfg(target_os = "linux")]
             Endpoint::Object(keys) => {
                 let path = self.directory.join(&keys.library);
                 Box::new(Hosted::new(&mut self.objects, &path, place.with(keys.buffers), known)?)

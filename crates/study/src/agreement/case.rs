@@ -1,16 +1,15 @@
 //! A case of the comparison: something that Linux and the model both have, on a path.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use warpline_results::{Summary, Unit};
 
-use super::kept::Measured;
 use crate::names::file_name;
+use crate::scale::{LEAST_QUEUE, LEAST_RETRANSMITTED};
 
-/// A queue that is shorter than this part of the round-trip time counts as one of that length: 5 % of it are 1 % of the round trip.
-const LEAST_QUEUE: f64 = 0.2;
-/// A retransmitted share below this counts as this: 5 % of it are one packet in two thousand.
-const LEAST_RETRANSMITTED: f64 = 0.01;
+/// What was measured on one path.
+pub type Measured = BTreeMap<Figure, f64>;
 
 /// Who does what is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

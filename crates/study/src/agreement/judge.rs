@@ -3,8 +3,7 @@
 use serde::Serialize;
 use warpline_results::{Estimate, Unit};
 
-use super::case::{Case, Figure, Stack};
-use super::kept::Measured;
+use super::case::{Case, Figure, Measured, Stack};
 
 /// Up to this difference, in percent, the model is close to Linux.
 const CLOSE: f64 = 5.0;

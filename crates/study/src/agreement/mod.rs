@@ -6,10 +6,8 @@
 //!
 //! A further kind of case is one file with an implementation of [`Case`], and a line in [`cases`].
 
-mod algorithms;
 mod case;
 mod judge;
-mod kept;
 mod path;
 mod queue;
 mod report;
@@ -19,17 +17,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
-use warpline_lab::run::{Broken, RunError, RunOptions, run};
+use serde::{Deserialize, Serialize};
+use warpline_lab::run::{RunError, RunOptions};
 use warpline_net::Control;
-use warpline_results::ResultError;
+use warpline_results::{ResultError, Summary};
 use warpline_scenario::{Diagnostics, Scenario};
 
-pub use case::{Case, Figure, Size, Stack};
+pub use case::{Case, Figure, Measured, Size, Stack};
 pub use judge::{Compared, Row, Verdict};
-pub use kept::Measured;
 pub use report::Agreement;
 
-use kept::{Kept, Store};
+use crate::kept::{Kept, Store};
+use crate::linux::{ALGORITHMS, Fault, whole_run};
 
 /// What is compared, and where results are kept.
 #[derive(Clone, Debug)]
@@ -55,7 +54,7 @@ pub fn cases() -> Vec<Arc<dyn Case>> {
 
 /// The names of the congestion controls and queues.
 pub fn subjects() -> impl Iterator<Item = &'static str> {
-    algorithms::ALGORITHMS.iter().map(|algorithm| algorithm.name).chain(queue::names())
+    ALGORITHMS.iter().map(|algorithm| algorithm.name).chain(queue::names())
 }
 
 /// The properties that a path may have, by kind: rates, round-trip times, loss rates, and the queues with which congestion controls run.
@@ -188,7 +187,7 @@ pub fn agree(
     let all: Vec<Job<'_>> = jobs(plan).collect();
     let work: f64 = all.iter().map(|job| job.work(plan)).sum();
     let store = Store(plan.kept.clone());
-    let mut results: Vec<Option<Kept>> = Vec::with_capacity(all.len());
+    let mut results: Vec<Option<Paths>> = Vec::with_capacity(all.len());
     let mut missing: Vec<(usize, Scenario)> = Vec::new();
     let mut done = Done::default();
     for (index, job) in all.iter().enumerate() {
@@ -218,19 +217,20 @@ pub fn agree(
     if tell("", 0.0) == Control::Stop {
         return Err(AgreementError::Stopped);
     }
-    let one = |(index, scenario): &(usize, Scenario)| -> Result<(usize, Kept), AgreementError> {
+    let one = |(index, scenario): &(usize, Scenario)| -> Result<(usize, Paths), AgreementError> {
         let job = &all[*index];
         let name = job.name();
-        let kept = make(job, plan, scenario, &name, &|| tell("", 0.0))?;
+        let results = make(job, plan, scenario, &name, &|| tell("", 0.0))?;
+        let kept = Kept { scenario_hash: scenario.scenario_hash(), results };
         store.keep(&job.ran_by(plan), &name, &kept)?;
         tell(&name, job.work(plan));
-        Ok((*index, kept))
+        Ok((*index, kept.results))
     };
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(plan.jobs)
         .build()
         .map_err(|error| AgreementError::Threads(error.to_string()))?;
-    let made: Vec<(usize, Kept)> =
+    let made: Vec<(usize, Paths)> =
         pool.install(|| missing.par_iter().with_max_len(1).map(one).collect::<Result<_, _>>())?;
     for (index, kept) in made {
         results[index] = Some(kept);
@@ -244,44 +244,42 @@ pub fn agree(
     Ok(Agreement { kernel: plan.kernel.clone(), quick, seeds, rows: rows.collect() })
 }
 
-/// How often a run is begun on a machine that is too busy for it.
-const TRIES: u32 = 5;
+/// What is kept of a run: the figures of its paths, in the order of the scenario.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Paths {
+    paths: Vec<Measured>,
+}
 
-/// Makes a run. On a busy machine a guest may have to be pushed on, and then the run cannot be repeated: it is begun again.
+impl Paths {
+    /// Takes the figures of each path out of a run's summary; none if a path has none.
+    fn of(summary: &Summary, case: &dyn Case, stack: Stack, size: Size) -> Option<Paths> {
+        let measured = |path: u32| case.measure(summary, stack, path);
+        (1..=case.paths(size)).map(measured).collect::<Option<Vec<_>>>().map(|paths| Paths { paths })
+    }
+}
+
+/// Makes a run.
 fn make(
     job: &Job<'_>,
     plan: &Plan,
     scenario: &Scenario,
     name: &str,
     observe: &dyn Fn() -> Control,
-) -> Result<Kept, AgreementError> {
+) -> Result<Paths, AgreementError> {
     let wrong = |why: &str| AgreementError::Wrong { name: name.to_owned(), why: why.to_owned() };
-    for _ in 0..TRIES {
-        let outcome = run(scenario, &RunOptions::default(), &mut |_| observe())
-            .map_err(|source| AgreementError::Run { name: name.to_owned(), source })?;
-        if let Some(why) = outcome.failures.first() {
-            return Err(wrong(why));
-        }
-        if !outcome.complete {
-            return Err(match outcome.broken {
-                Some(Broken::Lag(why) | Broken::Port(why) | Broken::Guest(why)) => wrong(&why),
-                None => AgreementError::Stopped,
-            });
-        }
-        match &outcome.summary.guests {
-            Some(guests) if guests.kernel != plan.kernel => {
-                let own = &guests.kernel;
-                return Err(wrong(&format!(
-                    "the guests have kernel {own}, not {}; start again",
-                    plan.kernel
-                )));
-            }
-            Some(guests) if !guests.reproducible => {}
-            _ => {
-                return Kept::of(&outcome.summary, job.case, job.stack, plan.size)
-                    .ok_or_else(|| wrong("a path has no flow or no link"));
-            }
-        }
+    let outcome =
+        whole_run(scenario, &RunOptions::default(), &mut |_| observe()).map_err(|fault| match fault {
+            Fault::Run(source) => AgreementError::Run { name: name.to_owned(), source },
+            Fault::Wrong(why) => wrong(&why),
+            Fault::Stopped => AgreementError::Stopped,
+        })?;
+    if let Some(why) = outcome.failures.first() {
+        return Err(wrong(why));
     }
-    Err(wrong("the machine is too busy for a run that can be repeated; start again when it is less so"))
+    if let Some(guests) = outcome.summary.guests.as_ref().filter(|guests| guests.kernel != plan.kernel) {
+        let own = &guests.kernel;
+        return Err(wrong(&format!("the guests have kernel {own}, not {}; start again", plan.kernel)));
+    }
+    Paths::of(&outcome.summary, job.case, job.stack, plan.size)
+        .ok_or_else(|| wrong("a path has no flow or no link"))
 }

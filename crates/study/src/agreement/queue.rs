@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use warpline_results::{FlowRow, Summary};
 
-use super::case::{Case, Figure, Size, Stack};
-use super::kept::Measured;
+use super::case::{Case, Figure, Measured, Size, Stack};
 use super::path::{Path, paths};
 
 /// How many packets a path should carry, in a whole and a quick comparison, and the shortest and the longest run in seconds.

@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use warpline_results::Summary;
 
-use super::algorithms::{ALGORITHMS, Algorithm};
-use super::case::{Case, Figure, Size, Stack};
-use super::kept::Measured;
+use super::case::{Case, Figure, Measured, Size, Stack};
 use super::path::{Path, paths};
+use crate::linux::{ALGORITHMS, Algorithm, BUFFERS, model_tcp};
 
 /// How many data packets a path with random losses should carry, in a whole and a quick comparison.
 const PACKETS: f64 = 20_000.0;
@@ -143,9 +142,7 @@ impl Case for Transport {
             self.seed,
         );
         if stack == Stack::Model {
-            // The kernel's clock has a hundred ticks a second. Its receivers acknowledge the first segments one by one, and open their window
-            // step by step. Of the guests' buffer of 32 MiB they advertise half (tcp_adv_win_scale).
-            text += "tcp = { tick = \"10ms\", quick_acks = 16, receive_buffer = \"16MiB\", receive_ssthresh = \"65535B\" }\n";
+            let _ = writeln!(text, "tcp = {}", model_tcp());
         }
         let queue = match self.queue {
             Queue::DropTail => format!("{{ kind = \"droptail\", limit = \"{}p\" }}", path.limit()),
@@ -191,9 +188,10 @@ impl Case for Transport {
 
 /// A Linux host. Its buffers are never the limit, as the model's are not.
 fn guest(name: &str, algorithm: &Algorithm) -> String {
+    let buffers = BUFFERS.map(|(setting, sizes)| format!("\"{setting}\" = \"{sizes}\"")).join(", ");
     format!(
         "\n[[host]]\nname = \"{name}\"\nendpoint = \"guest\"\nmachine = \"linux\"\nmemory = \"2GiB\"\ncc = \"{}\"\n\
-         sysctl = {{ \"net.ipv4.tcp_rmem\" = \"4096 33554432 33554432\", \"net.ipv4.tcp_wmem\" = \"4096 33554432 33554432\" }}\n",
+         sysctl = {{ {buffers} }}\n",
         algorithm.name
     )
 }

@@ -1,8 +1,10 @@
 //! `warpline calibrate`: how fast and how accurate emulation is on this machine. Linux only.
 //!
-//! [`warpline_live::calibrate`] does the measuring, except for the keep-pace curve, which needs whole scenarios ([`keep_pace`]). The
+//! [`warpline_live::calibrate`] does the measuring, except for the keep-pace curve, which needs whole scenarios ([`keep_pace`]), and for dilated
+//! time, which needs guests ([`dilation`]). The
 //! results are compared with an early simulator, called the seed ([`mod@reference`]), as text ([`tables`]) and as a page ([`report`]).
 
+pub mod dilation;
 pub mod keep_pace;
 pub mod reference;
 pub mod report;
@@ -16,6 +18,7 @@ use warpline_live::calibrate::bed::{Bed, BedError};
 use warpline_live::calibrate::measure::{Goodput, Way};
 use warpline_live::calibrate::{self, Accuracy, Capacity, Extent};
 
+use dilation::DilationRow;
 use keep_pace::KeepPace;
 
 /// The largest standard deviation of round trips on an otherwise idle machine, in milliseconds.
@@ -34,6 +37,8 @@ pub enum Part {
     Floors,
     /// How many simulated links fit beside a live one.
     KeepPace,
+    /// How exact dilated time is, with guests.
+    Dilation,
 }
 
 impl Part {
@@ -42,7 +47,7 @@ impl Part {
         match self {
             Part::Accuracy => 0.3,
             Part::Capacity => 0.2,
-            Part::Floors | Part::KeepPace => 0.45,
+            Part::Floors | Part::KeepPace | Part::Dilation => 0.45,
         }
     }
 }
@@ -67,6 +72,9 @@ pub enum CalibrateError {
     /// A scenario failed.
     #[error("the keep-pace curve cannot be measured: {0}")]
     Scenario(String),
+    /// Guests failed.
+    #[error("the error of dilated time cannot be measured: {0}")]
+    Dilation(String),
     /// It was stopped.
     #[error("stopped")]
     Stopped,
@@ -127,6 +135,8 @@ pub struct Calibration {
     pub floors: Vec<Floor>,
     /// How many simulated links fit beside a live one.
     pub keep_pace: KeepPace,
+    /// How exact dilated time is, by the factor, if it was measured.
+    pub dilation: Vec<DilationRow>,
     /// Reasons why some results may not be typical of this machine, as sentences.
     pub doubts: Vec<String>,
 }
@@ -178,6 +188,9 @@ pub fn calibrate(
                 let program = options.program;
                 calibration.keep_pace = keep_pace::measure(program, options.quick, stop, &mut progress)?;
             }
+            Part::Dilation => {
+                calibration.dilation = dilation::measure(options.program, options.quick, &mut progress)?;
+            }
         }
         before += part.weight();
     }
@@ -225,10 +238,11 @@ fn doubts(calibration: &Calibration) -> Vec<String> {
         doubts.push(format!("Repeated measurements differ: {}.", apart.join(", ")));
     }
     let behind = calibration.accuracy.delay.iter().filter(|row| !row.kept_pace).count()
-        + calibration.accuracy.rate.iter().filter(|row| !row.kept_pace).count();
+        + calibration.accuracy.rate.iter().filter(|row| !row.kept_pace).count()
+        + calibration.dilation.iter().filter(|row| !row.kept_pace).count();
     if behind > 0 {
         doubts.push(format!(
-            "In {behind} of the measurements of delay and bandwidth the emulator did not keep pace: more than one packet in a thousand \
+            "In {behind} of the measurements of delay, bandwidth and dilated time the emulator did not keep pace: more than one packet in a thousand \
              left over 1 ms late."
         ));
     }

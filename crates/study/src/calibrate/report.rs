@@ -8,6 +8,7 @@ use warpline_live::calibrate::statistics::Repeated;
 use warpline_report::{Column, Note, NoteLevel, ReportData, ReportError, RunData, Shares, Table, write_page};
 
 use super::Calibration;
+use super::dilation::epsilon;
 use super::keep_pace::Point;
 use super::reference::{SEED_LINKS, SEED_ROUND_TRIPS, seed_delay};
 use super::tables::adjusted_percent;
@@ -125,7 +126,14 @@ fn data(calibration: &Calibration) -> ReportData {
         label: "calibration".to_owned(),
         summary,
         notes,
-        tables: vec![delay, bandwidth, loss, capacity(calibration), points(calibration)],
+        tables: vec![
+            delay,
+            bandwidth,
+            loss,
+            capacity(calibration),
+            points(calibration),
+            dilated(calibration),
+        ],
         shares: vec![shares(calibration)],
         ..RunData::default()
     };
@@ -196,6 +204,43 @@ fn points(calibration: &Calibration) -> Table {
     table("keeping_pace", columns, rows)
 }
 
+fn dilated(calibration: &Calibration) -> Table {
+    let columns = [
+        "tdf",
+        "rtt_ms",
+        "rtt_seen_ms",
+        "rtt_seen_99_percent_ms",
+        "delta_us",
+        "delta_99_percent_us",
+        "epsilon_ratio",
+        "epsilon_99_percent_ratio",
+        "clock_error_us",
+        "clock_error_largest_us",
+        "timers_late_us",
+        "timers_late_99_percent_us",
+        "kept_pace",
+    ];
+    let rows = calibration.dilation.iter().map(|row| {
+        let epsilon = |delta| number(epsilon(row.tdf, row.rtt_ms, delta));
+        [
+            number(row.tdf),
+            number(row.rtt_ms),
+            number(row.trips_ms.median),
+            number(row.trips_ms.p99),
+            number(row.delta_us.median),
+            number(row.delta_us.p99),
+            epsilon(row.delta_us.median),
+            epsilon(row.delta_us.p99),
+            number(row.clock_us.median),
+            number(row.clock_us.max.max(-row.clock_us.min)),
+            number(row.timer_us.median),
+            number(row.timer_us.p99),
+            row.kept_pace.into(),
+        ]
+    });
+    table("dilated_time", columns, rows)
+}
+
 fn shares(calibration: &Calibration) -> Shares {
     let line = |name: String, points: &[Point]| {
         let count = points.iter().map(|point| f64::from(point.links)).collect();
@@ -227,7 +272,7 @@ mod tests {
         calibration.doubts.push("Noise.".to_owned());
         let data = data(&calibration);
         let ids: Vec<&str> = data.runs[0].tables.iter().map(|table| table.id.as_str()).collect();
-        assert_eq!(ids, ["delay", "bandwidth", "loss", "capacity", "keeping_pace"]);
+        assert_eq!(ids, ["delay", "bandwidth", "loss", "capacity", "keeping_pace", "dilated_time"]);
         assert_eq!(data.runs[0].shares[0].lines[0].1[1].1.values, [100.0]);
         let page = render(&data);
         assert!(page.contains("Noise.") && page.contains("by simulated links beside it"));

@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 
 use warpline_live::calibrate::measure::DelayRow;
+use warpline_live::calibrate::statistics::Sample;
 use warpline_live::calibrate::{Accuracy, Capacity};
 
 use super::Calibration;
+use super::dilation::{DilationRow, STATED_MS, epsilon};
 use super::keep_pace::{HELD, Point, held};
 use super::reference::{SEED_LINKS, SEED_ROUND_TRIPS, seed_delay};
 
@@ -37,6 +39,9 @@ pub fn render(calibration: &Calibration) -> String {
     capacity(calibration, &mut text);
     if !calibration.keep_pace.cbr.is_empty() {
         keep_pace(calibration, &mut text);
+    }
+    if !calibration.dilation.is_empty() {
+        dilation(&calibration.dilation, &mut text);
     }
     text
 }
@@ -191,10 +196,58 @@ fn keep_pace(calibration: &Calibration, text: &mut String) {
     }
 }
 
+/// A median, a 99th percentile and the largest value.
+fn percentiles(sample: &Sample) -> String {
+    format!("{:.1} / {:.1} / {:.1}", sample.median, sample.p99, sample.max)
+}
+
+fn dilation(rows: &[DilationRow], text: &mut String) {
+    let _ = writeln!(
+        text,
+        "\nDilated time, by the guests' clocks (median / 99 % / largest; delta: what is not dilated of a round trip, in the machine's time)"
+    );
+    let _ = writeln!(
+        text,
+        "  {:>5} {:>9} {:>24} {:>27} {:>24} {:>24}",
+        "TDF", "RTT ms", "delta us", "RTT seen ms", "clock's error us", "timers late us"
+    );
+    for row in rows {
+        let trips = &row.trips_ms;
+        let clock =
+            format!("{:+.2} ({:+.2} to {:+.2})", row.clock_us.median, row.clock_us.min, row.clock_us.max);
+        let _ = writeln!(
+            text,
+            "  {:>5} {:>9} {:>24} {:>27} {clock:>24} {:>24}{}",
+            row.tdf,
+            row.rtt_ms,
+            percentiles(&row.delta_us),
+            format!("{:.4} / {:.4} / {:.4}", trips.median, trips.p99, trips.max),
+            percentiles(&row.timer_us),
+            if row.kept_pace { "" } else { "  did not keep pace" },
+        );
+    }
+    let _ = writeln!(
+        text,
+        "\nError of a round trip against perfect dilation (epsilon: (1 - 1/TDF) delta / (RTT + delta)), median and 99 %"
+    );
+    let _ = write!(text, "  {:>5}", "TDF");
+    STATED_MS.iter().for_each(|rtt| {
+        let _ = write!(text, " {:>20}", format!("RTT {rtt} ms"));
+    });
+    text.push('\n');
+    for row in rows {
+        let _ = write!(text, "  {:>5}", row.tdf);
+        for rtt in STATED_MS {
+            let percent = |delta| 100.0 * epsilon(row.tdf, rtt, delta);
+            let both = format!("{:.3} / {:.3} %", percent(row.delta_us.median), percent(row.delta_us.p99));
+            let _ = write!(text, " {both:>20}");
+        }
+        text.push('\n');
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use warpline_live::calibrate::statistics::Sample;
-
     use super::*;
 
     fn row(delay_ms: f64, bytes: u32, median: f64) -> DelayRow {
@@ -209,6 +262,18 @@ mod tests {
         let adjusted: Vec<_> = accuracy.delay.iter().map(|row| adjusted_percent(&accuracy, row)).collect();
         assert_eq!(adjusted[..2], [None, None]);
         assert!((adjusted[2].unwrap() - 0.1).abs() < 1e-9 && adjusted[3].unwrap().abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_error_of_dilated_time_is_stated_for_each_factor() {
+        let delta_us = Sample { median: 100.0, p99: 200.0, max: 300.0, ..Sample::default() };
+        let of = |tdf| DilationRow { tdf, rtt_ms: 10.0, delta_us, kept_pace: true, ..DilationRow::default() };
+        let mut text = String::new();
+        dilation(&[of(1.0), of(10.0)], &mut text);
+        assert!(text.contains("100.0 / 200.0 / 300.0"), "{text}");
+        let last = text.lines().last().unwrap();
+        // 0.9 of a tenth of a millisecond in 10.1 ms, and 0.9 of 0.2 ms in 10.2 ms.
+        assert!(last.trim_start().starts_with("10") && last.contains("0.891 / 1.765 %"), "{text}");
     }
 
     #[test]

@@ -27,6 +27,9 @@ fn guests(outcome: &RunOutcome) -> &GuestSummary {
 }
 
 /// A guest `g`, a router, and hosts around it.
+/// Goes before the scenario.
+const DILATED: &str = "clock = { mode = \"dilated\", tdf = 10 }\n";
+
 const STAR: &str = r#"
 duration = "10s"
 warmup = "2s"
@@ -341,6 +344,38 @@ fn errors_about_guests_say_what_to_do() {
             ["`cpu_share` is for the real and the dilated clock", "leave it out"],
         ),
         (format!("{STAR}cpu_share = 2\n{flow}"), ["`cpu_share` is out of range: 2", "allowed: 0 to 1"]),
+        (
+            format!("{DILATED}{STAR}cpu_share = 0.0001\n{flow}"),
+            ["`cpu_share` is out of range: 0.0001", "1 ms of it in a second"],
+        ),
+        (
+            format!("{DILATED}{STAR}cpu_share = 0.5\ncpu_period = \"2s\"\n{flow}"),
+            ["`cpu_period` is out of range", "1ms to 1s"],
+        ),
+        (
+            format!("{DILATED}{STAR}cpu_period = \"20ms\"\n{flow}"),
+            ["`cpu_period` goes with `cpu_share`", "add `cpu_share`"],
+        ),
+        (format!("{STAR}tdf = 2\n{flow}"), ["`tdf` of a guest is for the dilated clock", "with tdf = 1"]),
+        (format!("{DILATED}{STAR}tdf = 0\n{flow}"), ["`tdf` is out of range: 0", "a billionth to a million"]),
+        (
+            format!("{DILATED}{STAR}tdf = 0.0001\n{flow}"),
+            ["100000 times as fast as the network's", "a thousandth to a thousand times"],
+        ),
+        (
+            format!("{DILATED}{STAR}tdf = 2\nforwards = true\n{flow}"),
+            ["`tdf` is for hosts, and `g` forwards", "at the rates of their links"],
+        ),
+        (
+            format!("clock = {{ mode = \"dilated\", tdf = \"auto\" }}\n{STAR}tdf = 2\n{flow}"),
+            ["`tdf` of a guest does not go with tdf = \"auto\" of the clock", "give the clock a number"],
+        ),
+        (
+            format!(
+                "{DILATED}{STAR}tdf = 2\nmachine = \"m\"\n[[host]]\nname = \"h\"\nendpoint = \"guest\"\nmachine = \"m\"\ntdf = 3\n{flow}"
+            ),
+            ["`g` and `h` are on one machine, with different `tdf`", "a machine has one clock"],
+        ),
         (format!("{STAR}memory = \"1MB\"\n{flow}"), ["`memory` is out of range", "64MiB"]),
         (
             format!("{STAR}[[host]]\nname = \"h\"\ncpu_share = 0.5\n"),

@@ -8,20 +8,22 @@
 //! The default goes beyond the paper in these points ([`NiceParams::paper`] has the paper's rules):
 //! * maxRTT is the largest of the rounds' smallest RTTs, not of all samples. An odd segment whose acknowledgement a receiver delays by 40 to 200 ms
 //!   would raise it for good, and the threshold with it.
-//! * A packet that queued for more than 10 ms is late, however long the queue may become (`most_delay`): a fifth of a
+//! * A packet that queued for more than 15 ms is late, however long the queue may become (`most_delay`): a fifth of a
 //!   long queue is long, and so is, at the start, a fifth of a long RTT. (With a smaller start value instead, the one
 //!   to three packets that a flow keeps in the queue when it is alone make it yield to itself where they are a tenth
 //!   of the RTT: 78 % of 10 Mbit/s at 40 ms.)
-//! * What four packets take at the narrowest link is never late (`own_packets`): that is what a flow itself keeps in the queue, one more than Vegas's beta.
-//!   Without it, a flow on a link of 2 Mbit/s or less yields to itself until it starves; the more so as the first minRTT is that of a single packet.
-//!   Before that time is known, from a train of at least three segments, nothing is late.
+//! * The time that the flow's own packets take at the narrowest link is never late: those that were in flight when a packet left, itself included, and
+//!   four at most, one more than Vegas's beta (`own_packets`). Without it, a flow on a link of 2 Mbit/s or less yields to itself until it starves; the more
+//!   so as the first minRTT is that of a single small packet. With four for every flow, sixteen flows on a modem kept sixty packets in the queue. The time of
+//!   a packet is at most the shortest that any train of at least three took per segment, and that any flight took per segment of it.
 //! * The window grows by 1.5 segments per round trip while the queue is empty, and by less the longer the queue is.
 //!   At half of the delay that is late it stays, and beyond that it shrinks (`growth`, `target`). Sixteen flows that
 //!   add a segment each until the queue is late overshoot it together and halve together.
-//! * The window shrinks to 0.7 of its size once more than 0.4 of its packets are late, where the paper has a half for
-//!   both: it reacts earlier, and less.
-//! * The window is reduced as soon as more than `fraction` of it was late, not at the end of that round. The packets
-//!   in flight at that time are not judged.
+//! * Each late packet makes the window smaller by 0.15 segments, and by up to three times as much if it was that much later (`backoff`, `latest`), where the
+//!   paper halves it at the end of a round: the answer to a burst begins with the first packet that met it, and is as strong as the burst is.
+//! * Below two segments, a window halves after a round of which more than 0.4 was late, and one below one segment grows by 0.7 of itself after one that was not (`wake`),
+//!   where the paper adds a segment: many flows that all saw an empty queue would otherwise fill it together, over and over.
+//! * A connection begins with two segments at most, whatever others may send (`initial_window`): nothing takes back what leaves before the first sample.
 //! * minRTT and maxRTT are those of the last ten to twenty minutes (the paper speculates about decaying averages), so
 //!   that a route that became longer is taken up; LEDBAT's history has ten (RFC 6817, section 4.2). A queue that
 //!   others keep up for that long is taken for part of the path.
@@ -71,8 +73,8 @@ pub struct NiceParams {
     /// Part of a round's packets that must be late for the window to be reduced.
     #[parameter(default = 0.4, min = 0.0, max = 1.0)]
     pub fraction: f64,
-    /// What remains of the window when it is reduced for delay.
-    #[parameter(default = 0.7, above = 0.0, below = 1.0)]
+    /// What remains of a window below two segments after a congested round; of any window without `backoff`.
+    #[parameter(default = 0.5, above = 0.0, below = 1.0)]
     pub decrease: f64,
     /// Smallest window; 1 is the paper's "W >= 1".
     #[parameter(default = 1.0 / 48.0, above = 0.0, unit = "segments", was = "min_window")]
@@ -100,15 +102,29 @@ pub struct NiceParams {
     #[parameter(default = 2.0, min = 1.0)]
     pub start: f64,
     /// Delay above minRTT at which a packet is late, whatever the threshold says.
-    #[parameter(default = TimeDelta::from_millis(10), above = TimeDelta::ZERO)]
+    #[parameter(default = TimeDelta::from_millis(15), above = TimeDelta::ZERO)]
     pub most_delay: TimeDelta,
-    /// Packets of full size that may wait at the narrowest link, by what they take there, before any is late.
+    /// Packets of the flow's own that excuse a delay, at most: a packet is never late for the time that the packets in flight with it take at the
+    /// narrowest link.
     #[parameter(default = 4.0, min = 0.0, unit = "packets")]
     pub own_packets: f64,
+    /// Largest initial window.
+    #[parameter(default = 2.0, above = 0.0, unit = "segments")]
+    pub initial_window: f64,
+    /// Segments by which a window of two segments or more shrinks for each late packet, times how late it is. 0 to reduce it by `decrease`, once
+    /// in a round trip.
+    #[parameter(default = 0.15, min = 0.0, unit = "segments")]
+    pub backoff: f64,
+    /// How late a packet counts at most: its delay in multiples of that at which it is late.
+    #[parameter(default = 3.0, min = 1.0)]
+    pub latest: f64,
+    /// Growth of a window below one segment after a round without congestion, in windows; it never grows by more than a segment.
+    #[parameter(default = 0.7, above = 0.0)]
+    pub wake: f64,
     /// Whether maxRTT is the largest of the rounds' smallest RTTs, which delayed ACKs do not raise, and not of all.
     #[parameter(default = true)]
     pub max_of_rounds: bool,
-    /// Whether the window is reduced as soon as enough packets were late, not at the round's end.
+    /// Whether, without `backoff`, the window is reduced as soon as enough packets were late, not at the round's end.
     #[parameter(default = true)]
     pub prompt: bool,
     /// How long minRTT and maxRTT are remembered at least; twice that at most. 0s for ever.
@@ -135,6 +151,8 @@ impl NiceParams {
             target: 0.0,
             most_delay: TimeDelta::MAX,
             own_packets: 0.0,
+            backoff: 0.0,
+            wake: 1000.0,
             max_of_rounds: false,
             prompt: false,
             base_window: TimeDelta::ZERO,
@@ -159,10 +177,13 @@ pub struct Nice {
     floor: u64,
     /// minRTT and maxRTT.
     range: Range,
-    /// Above this RTT a packet is late.
-    late_above: TimeDelta,
+    /// Delay above minRTT beyond which a packet is late that had no other of the flow in flight.
+    delay: TimeDelta,
     most_delay: TimeDelta,
     own_packets: f64,
+    backoff: f64,
+    latest: f64,
+    wake: f64,
     /// What a segment takes at the narrowest link.
     train: Train,
     /// Bytes of this round that were late, and all of its bytes.
@@ -194,7 +215,7 @@ impl BuiltIn for Nice {
         };
         let mut window = Window::new(config, &params.slow_start);
         let floor = floor_bytes(params.floor, window.mss);
-        window.cwnd = window.cwnd.max(floor);
+        window.cwnd = window.cwnd.min(floor_bytes(params.initial_window, window.mss)).max(floor);
         window.ssthresh = window.ssthresh.max(floor);
         Nice {
             window,
@@ -208,9 +229,12 @@ impl BuiltIn for Nice {
             floor_segments: params.floor,
             floor,
             range: Range::new(params.base_window, params.start, params.max_of_rounds),
-            late_above: TimeDelta::MAX,
+            delay: TimeDelta::MAX,
             most_delay: params.most_delay,
             own_packets: within(params.own_packets, 0.0, 1e6),
+            backoff: within(params.backoff, 0.0, 1e6),
+            latest: within(params.latest, 1.0, 1e6),
+            wake: within(params.wake, 0.0, 1e6),
             train: Train::default(),
             late: 0,
             seen: 0,
@@ -223,19 +247,25 @@ impl BuiltIn for Nice {
 }
 
 impl Nice {
-    /// Takes an acknowledgement into the interference detector.
+    /// Takes an acknowledgement into the interference detector. If it was late: its delay in multiples of that at which it is late.
     #[inline]
-    fn detect(&mut self, ack: &AckSample) {
-        let Some(rtt) = ack.rtt else { return };
+    fn detect(&mut self, ack: &AckSample) -> Option<f64> {
+        let rtt = ack.rtt?;
         self.rule.take_sample(ack);
         if self.range.take_sample(ack.now, rtt) {
             self.set_threshold();
         }
         self.train.take_sample(ack);
+        // Its own bytes that were in flight when the segment left, itself included.
+        let flight = ack.delivered.saturating_sub(ack.prior_delivered).max(ack.mss);
+        self.train.take_flight(rtt, flight, ack.mss);
         self.seen = self.seen.saturating_add(ack.acked);
-        if rtt > self.late_above {
-            self.late = self.late.saturating_add(ack.acked);
+        let (delay, excused) = (rtt.saturating_sub(self.range.get().0), self.excused(flight));
+        if delay <= excused {
+            return None;
         }
+        self.late = self.late.saturating_add(ack.acked);
+        Some(delay.as_secs_f64() / excused.as_secs_f64())
     }
 
     /// The range of the RTTs has changed.
@@ -243,12 +273,17 @@ impl Nice {
     fn set_threshold(&mut self) {
         let (base, max) = self.range.get();
         self.rule.set_base_rtt(base);
-        let delay = max.saturating_sub(base).mul_f64(self.threshold).min(self.most_delay);
-        self.late_above = match self.train.segment_time() {
-            _ if self.own_packets == 0.0 => base + delay,
-            Some(each) => base + delay.max(each.mul_f64(self.own_packets)),
-            None => TimeDelta::MAX,
-        };
+        self.delay = max.saturating_sub(base).mul_f64(self.threshold).min(self.most_delay);
+    }
+
+    /// Delay above minRTT up to which a packet is not late if so many bytes of the flow, its own included, were in flight when it left.
+    #[inline]
+    fn excused(&self, flight: u64) -> TimeDelta {
+        if self.own_packets == 0.0 {
+            return self.delay;
+        }
+        let own = (flight as f64 / self.window.mss as f64).min(self.own_packets);
+        self.train.segment_time().map_or(TimeDelta::MAX, |each| self.delay.max(each.mul_f64(own)))
     }
 
     /// Whether the round that ends was delayed by others' packets, or our own.
@@ -258,14 +293,19 @@ impl Nice {
 
     /// Judges the round that ends, and begins the next.
     fn end_round(&mut self, ack: &AckSample) {
-        let shorter = self.train.end_round(self.window.mss);
-        if self.range.end_round(self.rule.round_rtt()) || shorter {
+        self.train.end_round(self.window.mss);
+        if self.range.end_round(self.rule.round_rtt()) {
             self.set_threshold();
         }
         if std::mem::take(&mut self.before_halving) {
             self.rule.begin_round();
         } else if self.congested() {
-            self.halve();
+            if self.backoff == 0.0 || self.is_small() {
+                self.halve();
+            } else {
+                // Each late packet has made it smaller already.
+                self.rule.begin_round();
+            }
         } else {
             // Linear decrease stops at one segment: only the detector leads below.
             let floor = self.window.mss.max(self.floor);
@@ -283,12 +323,19 @@ impl Nice {
         }
         if self.window.cwnd < self.window.mss {
             // Little of the queue is its own.
-            return mss as i64;
+            return (self.wake * self.window.cwnd as f64).min(mss) as i64;
         }
         let (base, _) = self.range.get();
-        let late = self.late_above.saturating_sub(base).as_secs_f64();
+        let late = self.excused(self.window.cwnd).as_secs_f64();
         let queue = self.rule.round_rtt().saturating_sub(base).as_secs_f64();
         (self.growth * (1.0 - queue / (self.target * late)).max(-1.0) * mss) as i64
+    }
+
+    /// Acknowledged bytes were late, so many times.
+    fn back_off(&mut self, acked: u64, times: f64) {
+        let step = (self.backoff * times.min(self.latest) * acked as f64) as u64;
+        self.window.cwnd = self.window.cwnd.saturating_sub(step).max(self.window.mss);
+        self.window.ssthresh = self.window.ssthresh.min(self.window.cwnd);
     }
 
     fn halve(&mut self) {
@@ -351,8 +398,14 @@ impl CongestionControl for Nice {
         if ends {
             self.end_round(ack);
         }
-        self.detect(ack);
-        if self.prompt && !self.before_halving && !self.is_small() && self.is_lost_round() {
+        let late = self.detect(ack);
+        if self.backoff > 0.0 {
+            if let Some(times) = late
+                && !self.is_small()
+            {
+                self.back_off(ack.acked, times);
+            }
+        } else if self.prompt && !self.before_halving && !self.is_small() && self.is_lost_round() {
             self.halve();
             self.forget_round();
             // What is in flight was sent before: it is a round of its own, which is not judged.
@@ -418,17 +471,22 @@ mod tests {
     fn avoiding(params: &NiceParams) -> (Nice, Feeder) {
         let mut cfg = config(16);
         cfg.initial_ssthresh = 16_000;
-        let mut nice = Nice::new(params, &cfg);
+        let mut nice = Nice::new(&NiceParams { initial_window: 16.0, ..*params }, &cfg);
         let mut feeder = Feeder::default();
         feeder.round(&mut nice, 100);
         (nice, feeder)
+    }
+
+    /// Above which RTT a packet is late that left as the last of so many in flight.
+    fn late_above(nice: &Nice, packets: u64) -> TimeDelta {
+        nice.range.get().0 + nice.excused(packets * 1000)
     }
 
     #[test]
     fn a_delayed_round_halves_down_to_a_48th_of_a_segment() {
         // minRTT 100 ms, so maxRTT starts at 200 ms: late is above 120 ms.
         let (mut nice, mut feeder) = avoiding(&NiceParams::paper());
-        assert_eq!(nice.late_above, TimeDelta::from_secs_f64(0.12));
+        assert_eq!(late_above(&nice, 1), TimeDelta::from_secs_f64(0.12));
         feeder.round(&mut nice, 121);
         nice.window.cwnd = 16_000;
         let mut seen = vec![];
@@ -465,7 +523,7 @@ mod tests {
         let (mut nice, mut feeder) = avoiding(&NiceParams::paper());
         feeder.round(&mut nice, 600);
         // 100 + 0.2 * 500.
-        assert_eq!(nice.late_above, TimeDelta::from_millis(200));
+        assert_eq!(late_above(&nice, 1), TimeDelta::from_millis(200));
     }
 
     #[test]
@@ -509,22 +567,22 @@ mod tests {
             ..NiceParams::default()
         };
         let (nice, _) = avoiding(&plain);
-        assert_eq!(nice.late_above, TimeDelta::from_micros(112_500));
+        assert_eq!(late_above(&nice, 1), TimeDelta::from_micros(112_500));
         let params = NiceParams { start: 1.5, ..plain };
         let (mut nice, mut feeder) = avoiding(&params);
-        assert_eq!(nice.late_above, TimeDelta::from_millis(110));
+        assert_eq!(late_above(&nice, 1), TimeDelta::from_millis(110));
         // One acknowledgement that the receiver delayed, of a round that was quick otherwise, says nothing of the queue.
         feeder.mixed_round(&mut nice, &[(15, 100), (1, 300)]);
         feeder.round(&mut nice, 100);
-        assert_eq!(nice.late_above, TimeDelta::from_millis(110));
+        assert_eq!(late_above(&nice, 1), TimeDelta::from_millis(110));
         // A round all of which took 160 ms does: 100 + 0.2 * 60. And one of 600 ms would allow 100 ms.
         nice.window.cwnd = 16_000;
         feeder.round(&mut nice, 160);
         feeder.round(&mut nice, 100);
-        assert_eq!(nice.late_above, TimeDelta::from_millis(112));
+        assert_eq!(late_above(&nice, 1), TimeDelta::from_millis(112));
         feeder.round(&mut nice, 600);
         feeder.round(&mut nice, 600);
-        assert_eq!(nice.late_above, TimeDelta::from_micros(112_500));
+        assert_eq!(late_above(&nice, 1), TimeDelta::from_micros(112_500));
     }
 
     #[test]
@@ -552,7 +610,8 @@ mod tests {
     #[test]
     fn the_longer_the_queue_the_less_it_grows_and_beyond_half_of_what_is_late_it_shrinks() {
         // Late above 110 ms: the window stays at 105.
-        let params = NiceParams { own_packets: 0.0, ..NiceParams::default() };
+        let most_delay = TimeDelta::from_millis(10);
+        let params = NiceParams { own_packets: 0.0, most_delay, wake: 1.0, ..NiceParams::default() };
         for (rtt, growth) in [(100, 1500), (102, 900), (104, 300), (105, 0), (107, -600), (109, -1200)] {
             let (mut nice, mut feeder) = avoiding(&params);
             feeder.round(&mut nice, 100);
@@ -568,35 +627,86 @@ mod tests {
                 nice.cwnd()
             );
         }
-        // A window below one segment grows by one, whoever fills the queue, and no window shrinks below one segment for it.
+        // With `wake` of one, a window below one segment doubles, whoever fills the queue, and no window shrinks below one segment for it.
         let (mut nice, mut feeder) = avoiding(&params);
         (nice.window.cwnd, nice.window.ssthresh) = (500, 500);
         feeder.round(&mut nice, 104);
         nice.window.cwnd = 500;
         feeder.round(&mut nice, 109);
-        assert_eq!(nice.cwnd(), 1500);
+        assert_eq!(nice.cwnd(), 1000);
         nice.window.ssthresh = 500;
         feeder.round(&mut nice, 109);
         assert_eq!(nice.cwnd(), 1000);
     }
 
     #[test]
-    fn what_a_few_packets_take_at_the_narrowest_link_is_never_late() {
+    fn each_late_packet_makes_the_window_smaller_and_later_ones_by_more() {
+        // Late above 110 ms.
+        let most_delay = TimeDelta::from_millis(10);
+        let params =
+            NiceParams { own_packets: 0.0, most_delay, backoff: 0.2, latest: 4.0, ..NiceParams::default() };
+        for (rtt, step) in [(110, 0), (111, 220), (125, 500), (150, 800), (400, 800)] {
+            let (mut nice, mut feeder) = avoiding(&params);
+            // The first acknowledgement ends the round before.
+            let begin = feeder.mark();
+            feeder.mixed_round_since(&mut nice, &[(1, 100)], begin);
+            (nice.window.cwnd, nice.window.ssthresh) = (8_000, 8_000);
+            feeder.mixed_round_since(&mut nice, &[(1, rtt)], begin);
+            assert_eq!((nice.cwnd(), nice.ssthresh()), (8_000 - step, 8_000 - step), "{rtt} ms");
+        }
+        // A window below two segments is judged by the round.
+        let (mut nice, mut feeder) = avoiding(&params);
+        let begin = feeder.mark();
+        feeder.mixed_round_since(&mut nice, &[(1, 100)], begin);
+        (nice.window.cwnd, nice.window.ssthresh) = (1_500, 1_500);
+        feeder.mixed_round_since(&mut nice, &[(1, 400)], begin);
+        assert_eq!(nice.cwnd(), 1_500);
+        feeder.mixed_round(&mut nice, &[(1, 400)]);
+        assert_eq!(nice.cwnd(), 750);
+    }
+
+    #[test]
+    fn what_its_own_packets_take_at_the_narrowest_link_is_not_late() {
         let mut nice = Nice::new(&NiceParams::default(), &config(16));
         let mut feeder = Feeder::default();
-        // The acknowledgement of a SYN, which ends a round; then a train of three, 20 ms apart. Nothing is late before it is known.
+        // The acknowledgement of a SYN. A segment takes no more than its RTT.
         feeder.mixed_round(&mut nice, &[(1, 40)]);
+        assert_eq!(late_above(&nice, 1), TimeDelta::from_millis(80));
+        // Three in flight passed within 60 ms: 20 ms each. Those in flight with a packet excuse it, four at most.
         feeder.mixed_round(&mut nice, &[(3, 60)]);
-        assert_eq!(nice.late_above, TimeDelta::MAX);
-        // Four packets of 20 ms above the SYN's 40; and a longer train, in which others' packets were, says nothing.
+        let above =
+            |nice: &Nice| [1, 2, 4, 16].map(|packets| late_above(nice, packets).as_nanos() / 1_000_000);
+        assert_eq!(above(&nice), [60, 80, 120, 120]);
+        // A longer train, in which others' packets were, says nothing; a shorter one does: 16 in 64 ms.
         feeder.mixed_round(&mut nice, &[(3, 120)]);
-        assert_eq!(nice.late_above, TimeDelta::from_millis(120));
-        feeder.mixed_round(&mut nice, &[(1, 60)]);
-        assert_eq!(nice.late_above, TimeDelta::from_millis(120));
-        // A shorter one does: 16 in 64 ms.
+        assert_eq!(above(&nice), [60, 80, 120, 120]);
         feeder.mixed_round(&mut nice, &[(16, 64)]);
         feeder.mixed_round(&mut nice, &[(1, 64)]);
-        assert_eq!(nice.late_above, TimeDelta::from_millis(56));
+        assert_eq!(above(&nice), [55, 55, 56, 56]);
+    }
+
+    #[test]
+    fn a_packet_alone_in_flight_does_not_take_the_queue_of_others_for_its_own() {
+        // A segment takes 200 ms, minRTT is 150 ms. A queue of 400 ms is three others' packets to one that is alone, and half of it its own to the
+        // second of a pair.
+        for (packets, yields) in [(1, true), (3, false)] {
+            let (mut nice, mut feeder) = (Nice::new(&NiceParams::default(), &config(16)), Feeder::default());
+            feeder.mixed_round(&mut nice, &[(1, 150)]);
+            feeder.mixed_round(&mut nice, &[(3, 600)]);
+            nice.window.cwnd = packets * 1000;
+            for _ in 0..5 {
+                let begin = feeder.mark();
+                feeder.mixed_round_since(&mut nice, &[(1, 720)], begin + 1000 - packets * 1000);
+            }
+            assert_eq!(nice.cwnd() < packets * 1000 / 2, yields, "{packets}: {}", nice.cwnd());
+        }
+    }
+
+    #[test]
+    fn it_begins_with_two_segments_or_with_less_if_the_connection_does() {
+        for (connection, own) in [(10, 2), (2, 2), (1, 1)] {
+            assert_eq!(Nice::new(&NiceParams::default(), &config(connection)).cwnd(), own * 1000);
+        }
     }
 
     #[test]

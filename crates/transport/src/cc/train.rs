@@ -45,6 +45,13 @@ impl Train {
         }
     }
 
+    /// A segment of a flight of so many bytes, itself included, was acknowledged after `rtt`: all of them passed the link in that time.
+    #[inline]
+    pub(super) fn take_flight(&mut self, rtt: TimeDelta, flight: u64, mss: u64) {
+        let each = rtt.mul_f64(mss as f64 / flight as f64);
+        self.shortest = self.shortest.min(each);
+    }
+
     /// The round is over. Returns whether its train was the shortest so far.
     pub(super) fn end_round(&mut self, mss: u64) -> bool {
         let train = self.span.filter(|_| self.bytes >= LEAST * mss);

@@ -1,6 +1,5 @@
 //! `warpline study agreement`: the model against Linux in guests.
 
-use std::fs::File;
 use std::path::PathBuf;
 
 use clap::ValueHint;
@@ -12,6 +11,7 @@ use warpline_study::agreement::{
 
 use super::write_scenarios;
 use crate::bar::Steps;
+use crate::build_id::this_build;
 use crate::failure::{Code, Failure};
 use crate::{interrupt, output};
 
@@ -109,7 +109,7 @@ pub(super) fn execute(args: &Args) -> Result<Code, Failure> {
     if let Some(directory) = &args.scenarios {
         return write_scenarios(directory, &scenarios(&plan));
     }
-    let plan = Plan { kernel: kernel()?, program: program()?, ..plan };
+    let plan = Plan { kernel: kernel()?, program: this_build()?, ..plan };
     interrupt::listen(Vec::new())?;
     let bar = Steps::new(args.json);
     let agreed = agree(&plan, &|advance| {
@@ -139,16 +139,6 @@ pub(super) fn execute(args: &Args) -> Result<Code, Failure> {
         output::headed(&agreement.render())
     })?;
     Ok(Code::Success)
-}
-
-/// What tells this program from other versions and builds of it: its version, and a hash of its file.
-fn program() -> Result<String, Failure> {
-    let failed =
-        |error: std::io::Error| Failure::run(format!("cannot read the file of this program: {error}"));
-    let file = File::open(std::env::current_exe().map_err(failed)?).map_err(failed)?;
-    let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(file).map_err(failed)?;
-    Ok(format!("{}-{}", env!("CARGO_PKG_VERSION"), &hasher.finalize().to_hex()[..12]))
 }
 
 /// The version of the guests' kernel.

@@ -1,6 +1,6 @@
 //! Guests as endpoints of a run: from their plan to machines attached to the emulator, and their results.
 
-use warpline_core::{Pace, Timestamp};
+use warpline_core::{Pace, Tdf, Timestamp};
 use warpline_live::emulator::Emulator;
 use warpline_results::{GuestSummary, LiveHost, ProgramRow};
 
@@ -55,8 +55,8 @@ impl Paced for GuestHosts {
     fn follow(&self, pace: &Pace) {
         self.machines.follow(pace);
     }
-    fn nudge(&self) {
-        self.machines.nudge();
+    fn nudge(&self, tdf: Tdf) {
+        self.machines.nudge(tdf);
     }
     fn processes(&self) -> Vec<u32> {
         self.machines.processes()
@@ -75,8 +75,8 @@ impl Attached for GuestHosts {
         Ok(())
     }
 
-    fn begin(&mut self) -> Result<(), RunError> {
-        self.machines.limit(true)
+    fn begin(&mut self, tdf: Tdf) -> Result<(), RunError> {
+        self.machines.limit(Some(tdf))
     }
 
     fn exchange_notices(&mut self, readiness: &mut Readiness) {
@@ -92,7 +92,7 @@ impl Attached for GuestHosts {
     }
 
     fn release(&mut self) -> Result<(), RunError> {
-        self.machines.limit(false)
+        self.machines.limit(None)
     }
 
     fn end(&mut self, ending: Ending) -> Result<(), RunError> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use warpline_core::Pace;
+use warpline_core::{Pace, Tdf};
 use warpline_guest::dilation::{follow, nudge};
 use warpline_guest::order::{Notice, Report};
 use warpline_guest::time::host_now;
@@ -123,9 +123,9 @@ impl Machines {
         Ok(all)
     }
 
-    /// Limits machines to their shares of a core, or lifts the limits.
-    pub(in crate::run) fn limit(&self, holds: bool) -> Result<(), RunError> {
-        self.machines.iter().try_for_each(|machine| machine.limit(holds)).map_err(guest_error)
+    /// Limits machines to their shares of a core, in a run with the factor `tdf`, or lifts the limits.
+    pub(in crate::run) fn limit(&self, tdf: Option<Tdf>) -> Result<(), RunError> {
+        self.machines.iter().try_for_each(|machine| machine.limit(tdf)).map_err(guest_error)
     }
 
     /// Checks all machines. Returns why one has ended that should still run.
@@ -161,8 +161,9 @@ impl Paced for Machines {
     fn follow(&self, pace: &Pace) {
         follow(&self.machines, pace);
     }
-    fn nudge(&self) {
+    fn nudge(&self, tdf: Tdf) {
         nudge(&self.machines);
+        self.machines.iter().for_each(|machine| machine.renew_limit(tdf));
     }
     /// The clocks of the kernels.
     fn processes(&self) -> Vec<u32> {
@@ -174,6 +175,7 @@ impl Paced for Machines {
 mod tests {
     use std::process::Command;
 
+    use warpline_core::dilation::Clocks;
     use warpline_core::{NodeId, Rate, TimeDelta};
     use warpline_guest::frame::mac;
     use warpline_guest::machine::Timing;
@@ -227,7 +229,8 @@ mod tests {
             memory: 256 << 20,
             seed: 1,
             timing: Timing::Dilated,
-            cpu_share: None,
+            cpu: None,
+            clocks: Clocks::default(),
             own_tsc: false,
             console: Console::File,
             order,

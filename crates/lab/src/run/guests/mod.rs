@@ -3,6 +3,7 @@
 
 mod attached;
 mod machines;
+mod own_clock;
 mod plan;
 mod ports;
 mod results;

@@ -10,9 +10,10 @@ use warpline_guest::machine::Timing;
 use warpline_guest::order::{
     CardOrder, ConditionOrder, FlowOrder, HostOrder, InterfaceOrder, Order, ProgramOrder, Role,
 };
-use warpline_guest::{Console, Kernel, Kernels, MachineConfig, frame};
+use warpline_guest::{Console, CpuLimit, Kernel, Kernels, MachineConfig, frame};
 use warpline_net::routing::{Metric, Router};
 
+use super::own_clock;
 use crate::run::build::guest_port;
 use crate::run::endpoints::Door;
 use crate::run::programs::{self, Readiness, machine_names};
@@ -20,7 +21,7 @@ use crate::run::routers::{Known, StreamKey, Traffic, paths};
 use crate::run::{ETHERNET_MTU, RunError};
 use warpline_results::ProgramRow;
 use warpline_scenario::addresses::AddressPlan;
-use warpline_scenario::endpoint::{Guest, Tsc};
+use warpline_scenario::endpoint::{CPU_PERIOD, Guest, Tsc};
 use warpline_scenario::expand::Speed;
 use warpline_scenario::forwarding::{Interface, tc_words};
 use warpline_scenario::{Application, ClockMode, Expanded, Expect, Host, Scenario};
@@ -189,7 +190,8 @@ impl Guests {
                 // Machines of one run must have different random numbers.
                 seed: scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index as u64),
                 timing,
-                cpu_share: hosts_of(scenario, name).find_map(|(_, guest)| guest.cpu_share),
+                cpu: cpu(scenario, name),
+                clocks: own_clock::clocks(scenario, name),
                 own_tsc: hosts_of(scenario, name).any(|(_, guest)| guest.tsc == Some(Tsc::Guest)),
                 console: Console::File,
                 order,
@@ -197,6 +199,7 @@ impl Guests {
         }
         guests.add_flows(scenario, expanded, (plan, readiness), &places);
         for machine in &mut guests.machines {
+            own_clock::set(&mut machine.order, machine.clocks);
             let order = &machine.order;
             // Larger buffers need more memory: the kernel gives TCP a sixteenth of it.
             let buffers = order.hosts.iter().map(|host| BUFFERS * largest_buffer(&host.sysctl)).max();
@@ -353,8 +356,18 @@ fn add_conditions(host: &Host, number: u32, readiness: &Readiness, order: &mut O
 }
 
 /// The guests on a machine.
-fn hosts_of<'a>(scenario: &'a Scenario, machine: &'a str) -> impl Iterator<Item = (&'a Host, &'a Guest)> {
+pub(super) fn hosts_of<'a>(
+    scenario: &'a Scenario,
+    machine: &'a str,
+) -> impl Iterator<Item = (&'a Host, &'a Guest)> {
     scenario.guests().filter(move |(host, guest)| guest.machine_of(&host.name) == machine)
+}
+
+/// The limit of a machine's CPU, if it has one.
+fn cpu(scenario: &Scenario, machine: &str) -> Option<CpuLimit> {
+    let share = hosts_of(scenario, machine).find_map(|(_, guest)| guest.cpu_share)?;
+    let period = hosts_of(scenario, machine).find_map(|(_, guest)| guest.cpu_period);
+    Some(CpuLimit { share, period: period.map_or(CPU_PERIOD, |period| period.0).as_nanos() })
 }
 
 /// The network cards of a machine, if they have offloads.

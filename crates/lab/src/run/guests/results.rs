@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use warpline_core::TimeDelta;
-use warpline_guest::Machine;
+use warpline_core::{Tdf, TimeDelta};
 use warpline_guest::order::{
     Ending, FlowReport, ProgramReport, Report, Role, SAMPLES, Sample, TcpInfo, queues_file,
 };
+use warpline_guest::{CpuUsed, Machine};
 
+use super::own_clock;
 use super::plan::{End, FlowEntry, Guests};
 use crate::run::RunError;
 use crate::run::course::Account;
@@ -16,7 +17,7 @@ use crate::run::endpoints::Accounting;
 use crate::run::programs::{self, DIRECTORY, Evidence};
 use crate::run::routers::Traffic;
 use crate::run::session::Session;
-use warpline_results::{FlowRow, FlowSample, GuestMachine, ProgramRow, TransferRow};
+use warpline_results::{FlowRow, FlowSample, GuestCpu, GuestMachine, ProgramRow, TransferRow};
 
 /// The guests of a run, after it.
 #[derive(Debug)]
@@ -38,6 +39,9 @@ impl<'a> GuestResults<'a> {
         machines: impl IntoIterator<Item = &'m Machine>,
     ) -> Self {
         let mut results = GuestResults { guests, reports, shares: Vec::new(), machines: Vec::new() };
+        for (report, config) in results.reports.iter_mut().zip(&guests.machines) {
+            own_clock::read(report, config.clocks);
+        }
         for (index, (machine, config)) in machines.into_iter().zip(&guests.machines).enumerate() {
             let statistics = machine.statistics();
             results.shares.push(machine.shared(""));
@@ -48,6 +52,8 @@ impl<'a> GuestResults<'a> {
                 hosts_memory: results.reports.get(index).map_or(0, |report| report.hosts_memory),
                 entries: statistics.entries,
                 turns: statistics.handovers,
+                tdf: config.clocks.own().map(Tdf::as_f64),
+                cpu: machine.cpu_used().map(cpu_row),
             });
         }
         results
@@ -57,6 +63,16 @@ impl<'a> GuestResults<'a> {
     pub(in crate::run) fn kernels(&self) -> String {
         let versions: BTreeSet<&str> = self.machines.iter().map(|machine| machine.kernel.as_str()).collect();
         versions.into_iter().collect::<Vec<_>>().join(", ")
+    }
+
+    /// The samples of a machine, by the run's clock.
+    fn samples_of(&self, machine: usize) -> Vec<Sample> {
+        let text = std::fs::read_to_string(self.share(machine, SAMPLES)).unwrap_or_default();
+        let mut samples: Vec<Sample> =
+            text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let clocks = self.guests.machines[machine].clocks;
+        samples.iter_mut().for_each(|sample| own_clock::read_sample(sample, clocks));
+        samples
     }
 
     /// A file that a machine has left; none if the machine was not booted.
@@ -205,7 +221,7 @@ impl<'a> GuestResults<'a> {
             // Of answers, the requesting kernel has the better figures, since it has one connection.
             let here = |flow: &&FlowEntry| flow.asker.unwrap_or(flow.sender).0 == machine;
             let own: Vec<u32> = self.guests.flows.iter().filter(here).map(|flow| flow.number).collect();
-            for sample in samples_of(&self.share(machine, SAMPLES)) {
+            for sample in self.samples_of(machine) {
                 if own.contains(&sample.id) && sample.time >= warmup.as_nanos() {
                     trips.entry(sample.id).or_default().add(&sample.info);
                 }
@@ -251,7 +267,7 @@ impl<'a> GuestResults<'a> {
             let numbers: BTreeMap<u32, Option<u32>> =
                 own.map(|flow| (flow.number, flow.key.and_then(|key| traffic.number(key)))).collect();
             let mut before: BTreeMap<u32, Sample> = BTreeMap::new();
-            for sample in samples_of(&self.share(machine, SAMPLES)) {
+            for sample in self.samples_of(machine) {
                 // The receiving end of the flow has sent nothing.
                 let Some(Some(flow)) = numbers.get(&sample.id) else { continue };
                 if sample.info.data_out == 0 {
@@ -279,10 +295,17 @@ impl<'a> GuestResults<'a> {
     }
 }
 
-/// A machine's samples.
-fn samples_of(file: &Path) -> Vec<Sample> {
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+/// What a machine with a limit used of its core.
+fn cpu_row(used: CpuUsed) -> GuestCpu {
+    let of = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+    GuestCpu {
+        share: used.share,
+        used: used.on_core.map(|nanos| of(nanos, used.span)),
+        period_ms: used.period as f64 / 1e6,
+        periods: used.periods,
+        throttled_periods: used.throttled,
+        throttled: of(used.throttled, used.periods),
+    }
 }
 
 /// Round-trip times of a flow in microseconds.

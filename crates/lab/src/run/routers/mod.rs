@@ -12,6 +12,7 @@ mod crossings;
 mod foreign;
 mod limiter;
 mod models;
+mod outline;
 pub(in crate::run) mod paths;
 mod traffic;
 mod wire_host;

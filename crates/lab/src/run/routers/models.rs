@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use warpline_core::{FlowId, Streams, TimerId, Timestamp};
-use warpline_live::ip::{TCP, UDP};
+use warpline_live::ip::{SCTP, TCP, UDP};
 use warpline_live::wire::{HostConfig, ModelHost, Service, Stack};
 use warpline_net::Port;
 use warpline_scenario::addresses::AddressPlan;
@@ -136,6 +136,7 @@ impl Models {
             let protocol = match host.endpoint.about().protocol {
                 Protocol::Tcp => TCP,
                 Protocol::Quic => UDP,
+                Protocol::Sctp => SCTP,
             };
             models.add(world, (node, mtu(node), protocol), foreign);
         }

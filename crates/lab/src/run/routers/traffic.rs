@@ -1,6 +1,6 @@
 //! The traffic between real programs: a row of the flow table for each direction of each pair of sockets that carried payload.
 //!
-//! A program's TCP is only known by its segments. Payload is counted once by its sequence numbers; payload that was sent before is a
+//! A program's connection is only known by its packets. Payload of TCP and SCTP is counted once by its sequence numbers; payload that was sent before is a
 //! retransmission. A flow's number is that of its packets in `packets.parquet`.
 
 use std::collections::BTreeMap;
@@ -8,12 +8,12 @@ use std::net::SocketAddr;
 
 use warpline_core::{Ecn, TimeDelta, Timestamp};
 use warpline_live::datagram::Header;
-use warpline_live::ip::{self, ICMP, ICMPV6, TCP, UDP};
 use warpline_net::routing::Names;
 use warpline_results::summary::PROGRAM;
 use warpline_results::{FlowRow, FlowSample};
 
 use super::LIVE_FLOW;
+use super::outline::{Outline, Pieces, protocol_name};
 
 /// The group of these rows; no flow of a scenario can have this name.
 const GROUP: &str = "(programs)";
@@ -34,6 +34,11 @@ struct Seen {
 }
 
 impl Seen {
+    /// Adds the pieces of a datagram. Returns how many of their bytes had not been seen before.
+    fn add_all(&mut self, pieces: Pieces<'_>) -> u64 {
+        pieces.map(|piece| self.add(piece.first, piece.count) * u64::from(piece.bytes)).sum()
+    }
+
     /// Adds a segment. Returns how many of its bytes had not been seen before.
     fn add(&mut self, seq: u32, len: u32) -> u64 {
         let next = *self.next.get_or_insert(i64::from(seq));
@@ -127,10 +132,10 @@ pub(in crate::run) struct StreamKey {
 }
 
 impl Stream {
-    /// What was seen of the connection that a segment is of. A SYN begins another one.
-    fn seen(&mut self, outline: &Outline) -> &mut [Seen; 2] {
+    /// What was seen of the connection that a datagram is of. One that opens a connection begins another one.
+    fn seen(&mut self, outline: &Outline<'_>) -> &mut [Seen; 2] {
         let seen = self.seen.entry((outline.source.port(), outline.destination.port())).or_default();
-        if outline.syn {
+        if outline.opens {
             *seen = Default::default();
         }
         seen
@@ -151,63 +156,6 @@ pub(in crate::run) struct Traffic {
     /// Streams that are flows of the scenario; none for streams that are a part of one.
     known: BTreeMap<StreamKey, Option<Known>>,
     warmup: Timestamp,
-}
-
-/// Protocol, sockets (without ports if there are none), and the sequence number and length of the payload.
-#[derive(Clone, Copy, Debug)]
-struct Outline {
-    source: SocketAddr,
-    destination: SocketAddr,
-    seq: Option<u32>,
-    payload: u32,
-    /// Whether it opens a TCP connection.
-    syn: bool,
-}
-
-fn outline(bytes: &[u8], protocol: u8) -> Option<Outline> {
-    let (source, destination) = warpline_live::ip::addresses(bytes)?;
-    let bare = || (SocketAddr::new(source, 0), SocketAddr::new(destination, 0));
-    // Fragments other than the first have no ports; all of it is payload.
-    let Some(inner) = ip::quoted(bytes) else {
-        let header = if source.is_ipv4() { ip::IPV4_HEADER } else { ip::IPV6_HEADER };
-        let (source, destination) = bare();
-        let payload = bytes.len().saturating_sub(header) as u32;
-        return Some(Outline { source, destination, seq: None, payload, syn: false });
-    };
-    let (header, seq, syn) = match (protocol, inner.payload) {
-        (TCP, [_, _, _, _, a, b, c, d, _, _, _, _, offset, flags, ..]) => {
-            let seq = u32::from_be_bytes([*a, *b, *c, *d]);
-            // A SYN takes one sequence number.
-            let syn = flags >> 1 & 1;
-            (usize::from(offset >> 4) * 4, Some(seq.wrapping_add(syn.into())), syn == 1)
-        }
-        (UDP | ICMP | ICMPV6, _) => (8, None, false),
-        _ => (0, None, false),
-    };
-    let (source, destination) = match (protocol, inner.payload) {
-        (TCP | UDP, &[a, b, c, d, ..]) => (
-            SocketAddr::new(source, u16::from_be_bytes([a, b])),
-            SocketAddr::new(destination, u16::from_be_bytes([c, d])),
-        ),
-        _ => bare(),
-    };
-    Some(Outline {
-        source,
-        destination,
-        seq,
-        payload: inner.payload.len().saturating_sub(header) as u32,
-        syn,
-    })
-}
-
-/// The name of a protocol.
-fn protocol_name(protocol: u8) -> String {
-    match protocol {
-        TCP => "tcp".to_owned(),
-        UDP => "udp".to_owned(),
-        ICMP | ICMPV6 => "icmp".to_owned(),
-        other => format!("protocol {other}"),
-    }
 }
 
 impl Traffic {
@@ -231,7 +179,7 @@ impl Traffic {
         bytes: &[u8],
         header: &Header,
     ) {
-        let Some(outline) = outline(bytes, header.protocol) else { return };
+        let Some(outline) = Outline::of(bytes, header.protocol) else { return };
         let full = self.streams.len() >= MOST && !self.streams.contains_key(&number);
         let number = if full { OTHERS } else { number };
         let stream = self.streams.entry(number).or_insert_with(|| {
@@ -264,9 +212,9 @@ impl Traffic {
         stream.payload += u64::from(outline.payload);
         stream.counts.sent_packets += 1;
         stream.counts.sent_bytes += u64::from(header.len);
-        if let Some(seq) = outline.seq.filter(|_| !full) {
+        if let Some(pieces) = outline.pieces.filter(|_| !full) {
             let [sent, _] = stream.seen(&outline);
-            let fresh = sent.add(seq, outline.payload);
+            let fresh = sent.add_all(pieces);
             stream.counts.retransmitted_packets += u64::from(fresh < u64::from(outline.payload));
         }
     }
@@ -282,13 +230,13 @@ impl Traffic {
     ) {
         let number = if self.streams.contains_key(&number) { number } else { OTHERS };
         let Some(stream) = self.streams.get_mut(&number) else { return };
-        let Some(outline) = outline(bytes, header.protocol) else { return };
+        let Some(outline) = Outline::of(bytes, header.protocol) else { return };
         stream.last = now;
         stream.counts.ce_marks += u64::from(ecn == Ecn::Ce);
-        stream.counts.delivered_bytes += match outline.seq {
-            Some(seq) if number != OTHERS => {
+        stream.counts.delivered_bytes += match outline.pieces {
+            Some(pieces) if number != OTHERS => {
                 let [_, delivered] = stream.seen(&outline);
-                delivered.add(seq, outline.payload)
+                delivered.add_all(pieces)
             }
             _ => u64::from(outline.payload),
         };

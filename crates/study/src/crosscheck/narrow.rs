@@ -1,0 +1,273 @@
+//! Experiments that narrow down what two ways differ in: both again, with something changed in both. If they then agree, it comes from what was
+//! changed.
+//!
+//! A further experiment is a function and a line in [`EXPERIMENTS`].
+
+use serde_json::Value;
+use warpline_scenario::{Scenario, Transport};
+
+use super::bench::Job;
+use super::causes::{Cause, Experiment, Explanation};
+use super::certificate::Pair;
+use super::judge::{Verdict, compare};
+use super::measures::Measured;
+use super::ways::WAYS;
+use super::{Choice, CrosscheckError, Done, Workshop, own_sets};
+
+/// What is changed in an experiment.
+struct Change {
+    /// In words: "with Reno for every flow".
+    what: String,
+    /// What it then comes from: "the congestion control".
+    from: String,
+    /// The changes in both ways, after those that the ways have.
+    both: Vec<String>,
+    /// A change of one way that is left out.
+    without: Option<String>,
+}
+
+/// Finds what can be changed in a scenario.
+type Finder = fn(&Workshop<'_>, &Done<'_>, &Done<'_>) -> Vec<Change>;
+
+/// The experiments, where the model differs from Linux.
+const EXPERIMENTS: &[Finder] = &[own_changes, congestion_control, queues, losses];
+
+/// How many times slower time passes, to see what the machine's speed does; and the largest number of seeds for that, as it takes long.
+const SLOWER: f64 = 2.0;
+const SEEDS: usize = 2;
+
+/// Makes the experiments that may say more about a pair that differs.
+pub(super) fn narrow(
+    workshop: &Workshop<'_>,
+    own: &Done<'_>,
+    reference: &Done<'_>,
+    pair: &mut Pair,
+) -> Result<(), CrosscheckError> {
+    match &mut pair.explanation {
+        Some(explanation) if explanation.cause == Cause::Model => {
+            let found: Vec<Change> =
+                EXPERIMENTS.iter().flat_map(|find| find(workshop, own, reference)).collect();
+            let mut experiments = Vec::new();
+            for (number, change) in found.into_iter().enumerate() {
+                let sides = [own, reference].map(|side| {
+                    let mut sets = own_sets(workshop.plan, &side.evidence.way);
+                    sets.retain(|set| Some(set) != change.without.as_ref());
+                    sets.extend(change.both.iter().cloned());
+                    workshop.jobs(
+                        side.choice,
+                        &format!(" experiment {}", number + 1),
+                        &sets,
+                        workshop.plan.tdf,
+                    )
+                });
+                // What does not go with the scenario says nothing.
+                let [Ok(ours), Ok(theirs)] = sides else { continue };
+                let Some((agrees, worst_percent)) =
+                    again(workshop, pair_of(&pair.compared), pair.bound_percent, ours, theirs)?
+                else {
+                    continue;
+                };
+                let Change { what, from, .. } = change;
+                experiments.push(Experiment { what, agrees, worst_percent, from });
+            }
+            explanation.experiments = experiments;
+        }
+        None if own.evidence.is_virtual != reference.evidence.is_virtual => {
+            pair.explanation = slower(workshop, own, reference, pair)?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The measures that differ: subject and quantity.
+type Wanted = Vec<(String, &'static str)>;
+
+fn pair_of(compared: &[super::Compared]) -> Wanted {
+    let differ = compared.iter().filter(|compared| compared.verdict == Verdict::Differs);
+    differ.map(|compared| (compared.subject.clone(), compared.quantity)).collect()
+}
+
+/// Makes the runs of both ways. Returns whether what differed agrees now, and the largest difference of it; none if a run failed or it was not
+/// measured.
+fn again(
+    workshop: &Workshop<'_>,
+    wanted: Wanted,
+    bound_percent: f64,
+    ours: Vec<Job>,
+    theirs: Vec<Job>,
+) -> Result<Option<(bool, f64)>, CrosscheckError> {
+    let count = ours.len();
+    let jobs: Vec<Job> = ours.into_iter().chain(theirs).collect();
+    let outcomes = workshop.bench.run(&jobs)?;
+    let Ok(all) = outcomes
+        .into_iter()
+        .map(|outcome| outcome.map(|ran| ran.measured()))
+        .collect::<Result<Vec<Measured>, _>>()
+    else {
+        return Ok(None);
+    };
+    let (ours, theirs) = all.split_at(count);
+    let rtt = workshop.common(bound_percent).shortest_ms();
+    let mut compared = compare(ours, theirs, bound_percent, rtt);
+    compared.retain(|compared| wanted.contains(&(compared.subject.clone(), compared.quantity)));
+    let worst = compared.iter().map(|compared| compared.difference_percent.abs()).fold(0.0, f64::max);
+    let agrees = compared.iter().all(|compared| compared.verdict != Verdict::Differs);
+    Ok((!compared.is_empty()).then_some((agrees, worst)))
+}
+
+/// Each change that was asked for in one of the two ways, left out.
+fn own_changes(workshop: &Workshop<'_>, own: &Done<'_>, reference: &Done<'_>) -> Vec<Change> {
+    let of = |side: &Done<'_>| {
+        let way = side.evidence.way.clone();
+        own_sets(workshop.plan, &way).into_iter().map(move |set| Change {
+            what: format!("without the change `{set}` of {way}"),
+            from: format!("the change `{set}` of {way}"),
+            both: Vec::new(),
+            without: Some(set),
+        })
+    };
+    of(own).chain(of(reference)).collect()
+}
+
+/// Reno for the flows that Linux carries: as simple as it can be.
+fn congestion_control(workshop: &Workshop<'_>, own: &Done<'_>, reference: &Done<'_>) -> Vec<Change> {
+    const PLAIN: &str = "reno";
+    let linux = if own.evidence.kernels.is_empty() { reference } else { own };
+    let Scenario { flow, .. } = &linux.made.scenario;
+    let carried = flow.iter().enumerate().filter(|(entry, flow)| {
+        let is_model = |node: &str| linux.made.scenario.traffic(node) == warpline_scenario::Traffic::Model;
+        let mut own = workshop.base.expanded.flows.iter().filter(|flow| flow.entry == *entry);
+        flow.transport() == Transport::Tcp
+            && own.all(|flow| !is_model(&workshop.base.expanded.nodes[flow.from]))
+    });
+    let both: Vec<String> = carried.map(|(entry, _)| format!("flow.{entry}.cc={PLAIN}")).collect();
+    let all_plain = |side: &Done<'_>| {
+        let cc = |flow: &warpline_scenario::Flow| flow.cc.clone().unwrap_or_default();
+        side.made.scenario.flow.iter().all(|flow| cc(flow).name() == PLAIN)
+    };
+    if both.is_empty() || (all_plain(own) && all_plain(reference)) {
+        return Vec::new();
+    }
+    vec![Change {
+        what: "with Reno for the flows that Linux carries".to_owned(),
+        from: "the congestion control".to_owned(),
+        both,
+        without: None,
+    }]
+}
+
+/// Drop-tail queues of one bandwidth-delay product.
+fn queues(workshop: &Workshop<'_>, _: &Done<'_>, _: &Done<'_>) -> Vec<Change> {
+    const PLAIN: &str = "{ kind = \"droptail\", limit = \"1BDP\" }";
+    let both: Vec<String> =
+        keys(&workshop.base.scenario, "queue", "droptail").map(|key| format!("{key}={PLAIN}")).collect();
+    change(both, "with drop-tail queues of one bandwidth-delay product", "the queue")
+}
+
+/// No random losses and no jitter.
+fn losses(workshop: &Workshop<'_>, _: &Done<'_>, _: &Done<'_>) -> Vec<Change> {
+    const PLAIN: &str = "none";
+    let both = ["loss", "jitter"].into_iter().flat_map(|name| keys(&workshop.base.scenario, name, PLAIN));
+    let both: Vec<String> = both.map(|key| format!("{key}={PLAIN:?}")).collect();
+    change(both, "without losses and jitter of links", "losses and jitter: what the sender does about them")
+}
+
+fn change(both: Vec<String>, what: &str, from: &str) -> Vec<Change> {
+    let one = Change { what: what.to_owned(), from: from.to_owned(), both, without: None };
+    if one.both.is_empty() { Vec::new() } else { vec![one] }
+}
+
+/// The paths of all keys of links with this name whose kind is not `plain`, as `--set` takes them.
+fn keys(scenario: &Scenario, name: &str, plain: &str) -> impl Iterator<Item = String> {
+    fn walk(value: &Value, path: &str, name: &str, plain: &str, found: &mut Vec<String>) {
+        let below = |step: &str| if path.is_empty() { step.to_owned() } else { format!("{path}.{step}") };
+        match value {
+            Value::Object(table) => {
+                for (key, value) in table {
+                    let kind = value.get("kind").unwrap_or(value).as_str();
+                    if key != name {
+                        walk(value, &below(key), name, plain, found);
+                    } else if kind.is_some_and(|kind| kind != plain) {
+                        found.push(below(key));
+                    }
+                }
+            }
+            Value::Array(entries) => {
+                for (number, entry) in entries.iter().enumerate() {
+                    walk(entry, &below(&number.to_string()), name, plain, found);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    let all = serde_json::to_value(scenario).unwrap_or_default();
+    for root in ["topology", "link"] {
+        walk(&all[root], root, name, plain, &mut found);
+    }
+    found.into_iter()
+}
+
+/// The guests again in slower time: what then goes away comes from the machine's speed.
+fn slower(
+    workshop: &Workshop<'_>,
+    own: &Done<'_>,
+    reference: &Done<'_>,
+    pair: &Pair,
+) -> Result<Option<Explanation>, CrosscheckError> {
+    let (paced, simulated) = if own.evidence.is_virtual { (reference, own) } else { (own, reference) };
+    let dilated = WAYS.iter().find(|way| way.name() == "dilated");
+    let (Some(&way), true) = (dilated, paced.choice.way.has_guests()) else { return Ok(None) };
+    let tdf = SLOWER * workshop.plan.tdf;
+    let dilated = Choice { way, kernel: None };
+    let sets = own_sets(workshop.plan, &paced.evidence.way);
+    let ours = workshop.jobs(dilated, " slower", &sets, tdf);
+    let theirs = workshop.jobs(simulated.choice, "", &own_sets(workshop.plan, &simulated.evidence.way), tdf);
+    let (Ok(mut ours), Ok(theirs)) = (ours, theirs) else { return Ok(None) };
+    ours.truncate(SEEDS);
+    let wanted = pair_of(&pair.compared);
+    let of_wanted = pair.compared.iter().filter(|compared| compared.verdict == Verdict::Differs);
+    let before = of_wanted.map(|compared| compared.difference_percent.abs()).fold(0.0, f64::max);
+    let Some((agrees, worst_percent)) = again(workshop, wanted, pair.bound_percent, ours, theirs)? else {
+        return Ok(None);
+    };
+    let what = format!("with time {tdf} times slower than the machine's");
+    let shrinks = agrees || worst_percent < before / 2.0;
+    Ok(shrinks.then(|| Explanation {
+        experiments: vec![Experiment { what, agrees, worst_percent, from: "the machine's speed".to_owned() }],
+        ..Explanation::new(
+            Cause::Clock,
+            vec![format!(
+                "the largest difference of {} was {before:.1} %, and is {worst_percent:.1} % in slower time: in lock-step a kernel's own work takes \
+                 no time, and on the machine's clock it does",
+                paced.evidence.way
+            )],
+        )
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_and_losses_are_found_wherever_links_are_described() {
+        let text = r#"
+            duration = "1s"
+            topology = { kind = "dumbbell", rtt = "20ms", bottleneck = { rate = "1Mbit/s", queue = "codel" } }
+            link = [
+              { between = ["left.0", "x"], rate = "1Mbit/s", queue = "20p", loss = "1%", reverse = { loss = "none", queue = "red" } },
+              { between = ["x", "y"], rate = "1Mbit/s", jitter = { kind = "uniform", max = "1ms" } },
+            ]
+            flow = [{ from = "left", to = "right" }]
+        "#;
+        let scenario = Scenario::from_toml("x", text, &[]).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let found = |name, plain| keys(&scenario, name, plain).collect::<Vec<String>>();
+        assert_eq!(found("queue", "droptail"), ["topology.bottleneck.queue", "link.0.reverse.queue"]);
+        assert_eq!(found("loss", "none"), ["link.0.loss"]);
+        assert_eq!(found("jitter", "none"), ["link.1.jitter"]);
+        let sets: Vec<String> = found("loss", "none").iter().map(|key| format!("{key}=\"none\"")).collect();
+        assert!(super::super::base::changed(&scenario, &sets).is_ok());
+    }
+}

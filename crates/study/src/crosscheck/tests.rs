@@ -1,0 +1,280 @@
+//! The ways of scenarios, and certificates; without a run.
+
+use warpline_scenario::{Endpoint, Scenario};
+
+use super::base::Base;
+use super::bench::Ran;
+use super::causes::{Cause, Evidence, Explanation};
+use super::certificate::WayFacts;
+use super::ways::{Setting, Unmade, WAYS, make};
+use super::*;
+
+/// Two hosts with a CUBIC flow, and two with a flow of TCP Nice.
+const TWO: &str = r#"
+name = "two"
+duration = "9s"
+link = [
+  { between = ["a", "b"], rate = "10Mbit/s", delay = "10ms", queue = "codel", loss = "1%" },
+  { between = ["c", "d"], rate = "10Mbit/s", delay = "20ms" },
+]
+flow = [
+  { name = "bulk", from = "a", to = "b", start = "1s..2s" },
+  { name = "background", from = "c", to = "d", cc = "nice" },
+]
+"#;
+
+fn linux() -> Linux {
+    let controls = ["reno", "cubic", "westwood"].map(str::to_owned).to_vec();
+    Linux { name: None, version: "6.1.1".to_owned(), controls }
+}
+
+fn machine() -> Machine {
+    Machine {
+        program: "/usr/bin/warpline".into(),
+        build: "0.1.0-abc".to_owned(),
+        kernel: "6.18.1".to_owned(),
+        processor: "a processor".to_owned(),
+        cores: 2,
+        guests: Ok(linux()),
+        live: Ok(vec!["reno".to_owned(), "cubic".to_owned()]),
+    }
+}
+
+fn base(text: &str, sets: &[&str]) -> Base {
+    let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+    Base::new(&Source::from_text("two.toml", text, "".as_ref()), &sets)
+        .unwrap_or_else(|wrong| panic!("{wrong}"))
+}
+
+fn made(way: &str, base: &Base, own: &[&str]) -> Result<Made, String> {
+    let machine = machine();
+    let setting = Setting { machine: &machine, linux: machine.guests.as_ref().ok(), tdf: 2.0, seed: 3 };
+    let way = WAYS.iter().find(|other| other.name() == way).unwrap();
+    let own: Vec<String> = own.iter().map(|set| (*set).to_owned()).collect();
+    make(*way, base, &setting, &own).map_err(|unmade| match unmade {
+        Unmade::NotPossible(why) => why,
+        Unmade::Wrong(wrong) => format!("wrong: {wrong}"),
+    })
+}
+
+fn guests(scenario: &Scenario) -> Vec<&str> {
+    scenario.guests().map(|(host, _)| host.name.as_str()).collect()
+}
+
+#[test]
+fn flows_that_linux_cannot_carry_stay_models_and_it_is_said_why() {
+    let linux = made("linux", &base(TWO, &[]), &[]).unwrap();
+    assert_eq!(guests(&linux.scenario), ["a", "b"]);
+    assert_eq!(
+        linux.notes,
+        ["the flows of `background` stay models: Linux 6.1.1 has no congestion control `nice`"]
+    );
+    assert_eq!((linux.scenario.seed, linux.scenario.clock.mode), (3, ClockMode::Virtual));
+    for (set, why) in [
+        ("flow.bulk.cc=cubic:beta=0.5", "parameters"),
+        ("flow.bulk.tcp.mss=512B", "`tcp.mss` has no counterpart"),
+        ("tcp.preset=1990-reno", "`tcp.preset` has no counterpart"),
+        ("flow.bulk.max_window=4p", "`max_window` is for model hosts"),
+    ] {
+        let refused = made("linux", &base(TWO, &[set]), &[]).unwrap_err();
+        assert!(refused.contains(why) && refused.contains("`nice`"), "{set}: {refused}");
+    }
+    let udp = base(&TWO.replace("start = \"1s..2s\"", "app = \"cbr\", rate = \"1Mbit/s\""), &[]);
+    assert!(made("linux", &udp, &[]).unwrap_err().contains("sends no UDP by itself"));
+    // What another flow of the same hosts needs is named with that flow, and one reason is said once.
+    let call = "{ name = \"call\", app = \"cbr\", rate = \"1Mbit/s\", from = \"a\", to = \"b\" }, { name = \"other\", from = \"a\", to = \"b\" }";
+    let beside = base(&TWO.replace("flow = [", &format!("flow = [ {call},")), &[]);
+    let refused = made("linux", &beside, &[]).unwrap_err();
+    assert!(
+        refused.contains("the flows of `other`, `bulk` stay models: their hosts have flows of `call`, too: "),
+        "{refused}"
+    );
+}
+
+#[test]
+fn both_get_the_same_settings() {
+    let switched = base(TWO, &["tcp.sack=false", "tcp.tick=4ms"]);
+    let linux = made("linux", &switched, &[]).unwrap().scenario;
+    let sysctl = &linux.guests().next().unwrap().1.sysctl;
+    assert_eq!(sysctl.get("net.ipv4.tcp_sack").map(String::as_str), Some("0"));
+    assert!(sysctl.get("net.ipv4.tcp_rmem").is_some_and(|sizes| sizes.ends_with(" 33554432")));
+    let model = made("model", &switched, &[]).unwrap().scenario;
+    let tcp = serde_json::to_value(&model.tcp).unwrap();
+    assert_eq!(
+        tcp,
+        serde_json::json!({"sack": false, "tick": "4ms", "quick_acks": 16, "receive_buffer": "16777.216kB", "receive_ssthresh": "65.535kB"})
+    );
+    // Linux's Westwood counts in ticks, and so does the model in its place.
+    let westwood = made("model", &base(TWO, &["flow.bulk.cc=westwood"]), &[]).unwrap();
+    assert!(westwood.scenario.to_toml().contains("tick = \"10ms\""), "{}", westwood.scenario.to_toml());
+    assert_eq!(westwood.notes.len(), 1);
+}
+
+#[test]
+fn changes_in_one_way_come_last_and_must_be_right() {
+    let linux = made("linux", &base(TWO, &[]), &["link.0.delay=15ms"]).unwrap();
+    assert_eq!(linux.scenario.expand().links.iter().next().unwrap().kind.delay.as_millis(), 15);
+    assert!(made("linux", &base(TWO, &[]), &["link.0.delay=soon"]).unwrap_err().starts_with("wrong: "));
+}
+
+#[test]
+fn guests_become_models_unless_they_run_programs_or_forward() {
+    let with = |keys: &str| format!("{TWO}\n[[host]]\nname = \"a\"\nendpoint = \"guest\"\n{keys}\n");
+    let model =
+        made("model", &base(&with("cc = \"reno\"\nsysctl = { \"net.ipv4.tcp_sack\" = \"0\" }"), &[]), &[])
+            .unwrap();
+    assert_eq!(guests(&model.scenario), [""; 0]);
+    assert_eq!(model.scenario.flow[0].cc.as_ref().map(|cc| cc.name().to_owned()), Some("reno".to_owned()));
+    assert_eq!(serde_json::to_value(model.scenario.host[0].endpoint.tcp()).unwrap()["sack"], false);
+    for (keys, why) in [
+        ("[[host.program]]\ncommand = \"true\"", "runs a program"),
+        ("forwards = true", "queues of Linux's own"),
+        ("sysctl = { \"net.ipv4.tcp_frto\" = \"0\" }", "tcp_frto = 0"),
+    ] {
+        let refused = made("model", &base(&with(keys), &[]), &[]).unwrap_err();
+        assert!(refused.contains(why), "{refused}");
+    }
+}
+
+#[test]
+fn programs_stand_for_bulk_flows_of_live_hosts() {
+    let live = made("live", &base(TWO, &[]), &[]).unwrap();
+    assert_eq!(live.ports, BTreeMap::from([(5001, "bulk".to_owned())]));
+    assert_eq!(live.scenario.flow.len(), 1, "the flow of Nice stays");
+    assert!(live.notes[0].contains("no congestion control `nice` loaded"), "{:?}", live.notes);
+    let command = |host: &str| {
+        let host = live.scenario.host.iter().find(|own| own.name == host).unwrap();
+        assert!(matches!(host.endpoint, Endpoint::Live(_)));
+        (host.programs()[0].command.to_string(), host.programs()[0].start)
+    };
+    assert_eq!(command("b").0, "/usr/bin/warpline load tcp-sink 5001");
+    // It starts when the flow of this seed would, and stops at the end.
+    let (sent, start) = command("a");
+    let words: Vec<&str> = sent.split(' ').collect();
+    assert_eq!((words[2], words[3], words[5..].join(" ")), ("tcp", "{b}:5001", "0 cubic".to_owned()));
+    let (start, lasts) = (start.0.as_secs_f64(), words[4].parse::<f64>().unwrap());
+    assert!((1.0..2.0).contains(&start) && (start + lasts - 9.0).abs() < 1e-6, "{start} {lasts}");
+}
+
+#[test]
+fn a_program_has_the_congestion_control_of_the_guest_that_it_stands_for() {
+    let host = "[[host]]\nname = \"a\"\nendpoint = \"guest\"\ncc = \"reno\"\n";
+    let live = made("live", &base(&format!("{TWO}\n{host}"), &[]), &[]).unwrap();
+    let sender = live.scenario.host.iter().find(|host| host.name == "a").unwrap();
+    assert!(sender.programs()[0].command.to_string().ends_with(" 0 reno"), "{sender:?}");
+}
+
+#[test]
+fn flows_stay_where_they_are_when_programs_take_the_place_of_others() {
+    let text = r#"
+        duration = "5s"
+        topology = { kind = "dumbbell", rtt = "20ms", bottleneck = { rate = "5Mbit/s" } }
+        flow = [
+          { name = "bulk", from = "left", to = "right", count = 2 },
+          { name = "background", from = "left", to = "right", cc = "nice" },
+        ]
+    "#;
+    let live = made("live", &base(text, &[]), &[]).unwrap();
+    let expanded = live.scenario.expand();
+    let [background] = &expanded.flows[..] else { panic!("{:?}", expanded.flows) };
+    assert_eq!([&expanded.nodes[background.from], &expanded.nodes[background.to]], ["left.2", "right.2"]);
+    assert_eq!(live.ports.len(), 2);
+    // Several that take hosts in turn have no place of their own.
+    let refused = made("live", &base(&text.replace("cc = \"nice\"", "cc = \"nice\", count = 2"), &[]), &[])
+        .unwrap_err();
+    assert!(refused.contains("`background.0` would be between other hosts"), "{refused}");
+}
+
+#[test]
+fn a_certificate_is_as_its_schema_says_and_names_what_it_cites() {
+    let base = base(TWO, &[]);
+    let plan = Plan {
+        source: Source::from_text("two.toml", TWO, "".as_ref()),
+        sets: vec!["duration=9s".to_owned()],
+        ways: Vec::new(),
+        kernels: Vec::new(),
+        sets_in: Vec::new(),
+        seeds: vec![1, 2],
+        tdf: 2.0,
+        clock_percent: 2.0,
+        model_percent: 5.0,
+        narrow: true,
+        jobs: 1,
+        kept: PathBuf::new(),
+        date: "2026-11-26".to_owned(),
+        machine: machine(),
+    };
+    let value = |mean| Value { mean, ci95: Some(0.1), n: 2 };
+    let compared = Compared {
+        subject: "flow <bulk>".to_owned(),
+        quantity: "goodput",
+        unit: warpline_results::Unit::BitPerSecond,
+        value: value(1e6),
+        reference: value(2e6),
+        difference_percent: -50.0,
+        ci95_percent: Some(1.0),
+        verdict: Verdict::Differs,
+    };
+    let pair = |explanation| Pair {
+        way: "model".to_owned(),
+        reference: "linux".to_owned(),
+        bound_percent: 5.0,
+        compared: vec![compared.clone()],
+        explanation,
+    };
+    let experiment = Experiment {
+        what: "with Reno".to_owned(),
+        agrees: true,
+        worst_percent: 1.0,
+        from: "the congestion control".to_owned(),
+    };
+    let explanation = Explanation {
+        experiments: vec![experiment],
+        ..Explanation::new(Cause::Model, vec!["linux repeats".to_owned()])
+    };
+    let ways = || {
+        let mut linux = WayFacts::new("linux", "Linux", Vec::new());
+        linux.fill(
+            &made("linux", &base, &[]).unwrap(),
+            &[Ran { summary: Default::default(), smoothed: BTreeMap::new(), load: None }],
+            &Evidence::default(),
+        );
+        let mut live = WayFacts::new("live", "this machine", vec!["seed=2".to_owned()]);
+        live.not_possible = Some("no root".to_owned());
+        vec![linux, live]
+    };
+    let certificate = Certificate::new(&plan, &base, ways(), vec![pair(Some(explanation))]);
+    assert_eq!(certificate.outcome, Outcome::Explained);
+    let json: serde_json::Value = serde_json::from_str(&certificate.to_json()).unwrap();
+    let validator = jsonschema::validator_for(&schema()).unwrap();
+    let errors: Vec<String> = validator.iter_errors(&json).map(|error| error.to_string()).collect();
+    assert_eq!(errors, [""; 0]);
+    let (page, text) = (certificate.to_html(), certificate.render(false));
+    for part in [
+        "2026-11-26",
+        &base.hash,
+        "0.1.0-abc",
+        "a processor",
+        "Linux 6.18.1",
+        "the model",
+        "not possible: no root",
+        "duration=9s",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(page.contains("&lt;bulk&gt;") && !page.contains("<bulk>"));
+    for part in [
+        "-50.0 ± 1.0 %, DIFFERS",
+        "it comes from the model",
+        "with Reno, they agree (at most 1.0 %): it comes from the congestion control",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // The worst counts: what is not explained, and a way that failed.
+    let open = Certificate::new(&plan, &base, ways(), vec![pair(None)]);
+    assert_eq!(open.outcome, Outcome::Unexplained);
+    assert!(open.render(false).contains("not explained"));
+    let mut failed = ways();
+    failed[0].failed = Some("seed 1: it died".to_owned());
+    assert_eq!(Certificate::new(&plan, &base, failed, Vec::new()).outcome, Outcome::Failed);
+}
