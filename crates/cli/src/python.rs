@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use warpline_stacks::stack;
+
 use crate::failure::{Code, Failure};
 
 /// The variable that names a Python.
@@ -20,6 +22,10 @@ pub(crate) fn study(words: &[OsString]) -> Result<Code, Failure> {
     let python = find()?;
     let mut command = Command::new(&python);
     command.args(["-m", "warpline.study"]).args(words);
+    // Python is not beside the stacks that were built with this program.
+    if let Some(directory) = stack::places().find(|directory| directory.is_dir()) {
+        command.env(stack::DIRECTORY, directory);
+    }
     start(command).map_err(|error| Failure::usage(format!("{} cannot be started: {error}", python.display())))
 }
 

@@ -12,6 +12,10 @@ from warpline.study._bounds import Bound
 from warpline.study._results import NoResultsError, Results
 
 
+_INCOMPLETE = (NoResultsError, ArithmeticError, ValueError)
+"""What reading a value raises where results are missing: nothing to choose from, nothing to divide by, lists of different lengths."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Claim:
     """One thing that the paper says.
@@ -44,7 +48,7 @@ class Claim:
             return Verdict(self, math.nan, "no results", "nothing has run yet")
         try:
             ours = float(self.ours(results))
-        except (NoResultsError, ZeroDivisionError) as error:
+        except _INCOMPLETE as error:
             return Verdict(self, math.nan, "no results", str(error))
         met = self.bound.met(ours, self.theirs)
         if met and not self._notices(results):
@@ -62,7 +66,7 @@ class Claim:
     def _met(self, results: Results) -> bool:
         try:
             return self.bound.met(float(self.ours(results)), self.theirs)
-        except (NoResultsError, ZeroDivisionError):
+        except _INCOMPLETE:
             return False
 
 

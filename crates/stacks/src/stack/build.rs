@@ -12,7 +12,7 @@ use super::object::{Hosted, Objects};
 use super::{Stack, StackConfig, quinn, smoltcp};
 
 /// The environment variable that names the directory of built stacks.
-const DIRECTORY: &str = "WARPLINE_STACKS";
+pub const DIRECTORY: &str = "WARPLINE_STACKS";
 
 /// What a host is besides the keys of its stack.
 #[derive(Clone, Debug)]
@@ -89,20 +89,24 @@ impl Builder {
     }
 }
 
+/// The directories in which stacks that `make stacks` builds are looked for: that of `WARPLINE_STACKS`, then some near the program.
+pub fn places() -> impl Iterator<Item = PathBuf> {
+    let given = std::env::var_os(DIRECTORY).map(PathBuf::from);
+    let program = std::env::current_exe().unwrap_or_default();
+    // Beside the program, as installed, and where a build of the repository has it.
+    let above: Vec<PathBuf> = program.ancestors().skip(1).take(3).map(Path::to_owned).collect();
+    let near = above
+        .into_iter()
+        .flat_map(|directory| [directory.join("stacks"), directory.join("lib/warpline/stacks")]);
+    given.into_iter().chain(near)
+}
+
 /// The file of a stack that `make stacks` builds.
 #[cfg(target_os = "linux")]
 fn built(name: &str) -> Result<PathBuf, String> {
     let file = format!("{name}.so");
-    let given = std::env::var_os(DIRECTORY).map(PathBuf::from);
-    let program = std::env::current_exe().unwrap_or_default();
-    // Beside the program, as installed, and where a build of the repository has it.
-    let near = program
-        .ancestors()
-        .skip(1)
-        .take(3)
-        .flat_map(|directory| [directory.join("stacks"), directory.join("lib/warpline/stacks")]);
-    let mut places = given.into_iter().chain(near).map(|directory| directory.join(&file));
-    places.find(|path| Path::exists(path)).ok_or_else(|| {
+    let mut files = places().map(|directory| directory.join(&file));
+    files.find(|path| Path::exists(path)).ok_or_else(|| {
         format!("{file} is not there: build it with `make stacks`, or name its directory in {DIRECTORY}")
     })
 }

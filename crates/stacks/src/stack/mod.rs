@@ -19,7 +19,7 @@ mod ports;
 pub mod quinn;
 pub mod smoltcp;
 
-pub use build::{Builder, Place};
+pub use build::{Builder, DIRECTORY, Place, places};
 
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
