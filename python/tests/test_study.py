@@ -263,6 +263,15 @@ def test_the_same_results_give_the_same_picture(tmp_path: Path) -> None:
     assert b"A line" in first, "text is text"
 
 
+def test_every_picture_draws_and_one_without_results_is_left_out(tmp_path: Path) -> None:
+    pictures = "[study.lines(x='x', y='y', log='xy'), study.lines(x='x', y='y', only={'x': 99}), study.bars(x='x', y='y'), study.cdf(y='y'), study.surface(x='x', y='k', z='y')]"
+    text = PURE.replace("study.lines(x=\"x\", y=\"y\")", pictures).replace("x=[1, 2, 3]", "k=[1, 2], x=[1, 2, 3]")
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
+    picture = next(path for path in done.files if path.suffix == ".svg").read_text()
+    # Four axes, and a colour bar.
+    assert picture.count('id="axes_') == 5
+
+
 def test_a_run_that_fails_or_kills_its_process_does_not_end_the_study(tmp_path: Path) -> None:
     text = PURE.replace("return {", "at['x'] == 2 and os.kill(os.getpid(), 9)\n        1 / (at['x'] - 3)\n        return {")
     (done,) = study.run(str(declare(tmp_path, text)), jobs=2)

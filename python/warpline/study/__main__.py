@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from warpline._errors import MissingDependencyError, RunError, ScenarioError
+from warpline._errors import MissingDependencyError, RunError, ScenarioError, WarplineError
 from warpline.study import _imported, _registry, _report
 from warpline.study._declare import Elsewhere
 from warpline.study._imported import ImportFailedError
@@ -39,6 +39,9 @@ def main(words: Sequence[str] | None = None) -> int:
     except RunError as error:
         print(f"error: {error}", file=sys.stderr)
         return NOT_WRITTEN
+    except WarplineError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return DIFFERS
     except KeyboardInterrupt:
         print("interrupted; what has run is kept, and the same command goes on", file=sys.stderr)
         return INTERRUPTED

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpline._frames import require
-from warpline.study._results import LINE, Results
+from warpline.study._results import LINE, NoResultsError, Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,12 +19,19 @@ if TYPE_CHECKING:
     from warpline.study._declare import Figure
 
 _STYLE = {"svg.hashsalt": "warpline", "svg.fonttype": "none", "axes.grid": True, "grid.alpha": 0.3, "axes.titlesize": "medium", "legend.fontsize": "x-small"}
+_TICKS = 10
+"""Up to so many values of an axis are named, in place of powers of ten."""
+
 _MARKS = "osv^D<>ph*x+"
 
 
 @dataclass(frozen=True)
 class Picture:
     """A picture, or a table. `lines`, `bars`, `cdf`, `surface` and `table` make the usual ones."""
+
+    def has_results(self, results: Results) -> bool:
+        """Whether there is something to draw: the quick form may leave a part out."""
+        return bool(results.cells)
 
     def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
         """Draws it."""
@@ -56,6 +63,13 @@ class Lines(Picture):
     log: str = ""
     only: Mapping[str, Any] | None = None
     title: str = ""
+
+    def has_results(self, results: Results) -> bool:
+        """Whether there is something to draw."""
+        try:
+            return bool(results.where(**(self.only or {})).cells)
+        except NoResultsError:
+            return False
 
     def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
         """Draws it."""
@@ -93,6 +107,9 @@ def _scales(axes: Axes, log: str, xs: Sequence[float]) -> None:
             axes.set_xscale("symlog", linthresh=min(above, default=1.0))
         else:
             axes.set_xscale("log")
+        if len(xs) <= _TICKS:
+            axes.set_xticks(xs, [f"{x:g}" for x in xs])
+            axes.set_xticks([], minor=True)
     if "y" in log:
         axes.set_yscale("log")
 
@@ -200,13 +217,13 @@ def table(x: str | None = None, y: str | None = None) -> Table:
 
 
 def svg(figure: Figure, results: Results) -> bytes | None:
-    """The pictures of a figure as SVG; None if it has none.
+    """The pictures of a figure as SVG; None if there is nothing to draw.
 
     Raises:
         MissingDependencyError: If matplotlib is not installed.
     """
-    drawn = [picture for picture in figure.pictures if not isinstance(picture, Table)]
-    if not drawn or not results.cells:
+    drawn = [picture for picture in figure.pictures if not isinstance(picture, Table) and picture.has_results(results)]
+    if not drawn:
         return None
     matplotlib = require("matplotlib", "study", "a picture")
     Drawing = require("matplotlib.figure", "study", "a picture").Figure
