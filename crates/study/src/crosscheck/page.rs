@@ -107,9 +107,9 @@ fn row_of_way(body: &mut String, way: &WayFacts) {
 }
 
 fn card_of_pair(body: &mut String, pair: &Pair) {
-    let _ = write!(
+    let _ = writeln!(
         body,
-        "<section class=\"card\"><h2>{} beside {}</h2><p class=\"muted\">They agree up to {} %.</p>\n",
+        "<section class=\"card\"><h2>{} beside {}</h2><p class=\"muted\">They agree up to {} %.</p>",
         escape(&pair.way),
         escape(&pair.reference),
         pair.bound_percent
@@ -127,11 +127,11 @@ fn card_of_pair(body: &mut String, pair: &Pair) {
     } else if pair.verdict() == Verdict::Differs {
         *body += "<div class=\"why\"><p>No evidence says where the differences come from.</p></div>\n";
     }
-    let _ = write!(
+    let _ = writeln!(
         body,
         "<table><thead><tr><th class=\"text plain\" scope=\"col\">Measure</th><th class=\"plain\" scope=\"col\">{}</th>\
          <th class=\"plain\" scope=\"col\">{}</th><th class=\"plain\" scope=\"col\">Difference</th>\
-         <th class=\"text plain\" scope=\"col\">Verdict</th></tr></thead><tbody>\n",
+         <th class=\"text plain\" scope=\"col\">Verdict</th></tr></thead><tbody>",
         escape(&pair.way),
         escape(&pair.reference)
     );
