@@ -1545,8 +1545,8 @@ class Nice(Part):
             1.
         fraction: Part of a round's packets that must be late for the window to be reduced. Default 0.4; 0.5 with
             `paper`. At least 0 and at most 1.
-        decrease: What remains of a window below two segments after a congested round; of any window without `backoff`.
-            Default 0.5. Above 0 and below 1.
+        decrease: What remains of the window when it is reduced for delay. Default 0.7; 0.5 with `paper`. Above 0 and
+            below 1.
         floor: Smallest window; 1 is the paper's "W >= 1". Default 1/48 segments. Above 0.
         burst: Segments sent together while the window is below two segments. Default 2 segments. At least 1.
         alpha: Vegas's alpha: segments in the queue below which the window grows. Default 1 segment. At least 0.
@@ -1559,21 +1559,14 @@ class Nice(Part):
             window grows the less the nearer a round's smallest RTT is to it, and shrinks beyond, by `growth` at most. 0
             for growth at any delay. Default 0.5; 0 with `paper`. At least 0 and at most 1.
         start: maxRTT after the first sample, in minRTTs. Default 2. At least 1.
-        most_delay: Delay above minRTT at which a packet is late, whatever the threshold says. Above 0s. Default 15ms;
+        most_delay: Delay above minRTT at which a packet is late, whatever the threshold says. Above 0s. Default 10ms;
             unlimited with `paper`.
-        own_packets: Packets of the flow's own that excuse a delay, at most: a packet is never late for the time that
-            the packets in flight with it take at the narrowest link. Default 4 packets; 0 with `paper`. At least 0.
-        initial_window: Largest initial window. Default 2 segments. Above 0.
-        backoff: Segments by which a window of two segments or more shrinks for each late packet, times how late it is.
-            0 to reduce it by `decrease`, once in a round trip. Default 0.15 segments; 0 with `paper`. At least 0.
-        latest: How late a packet counts at most: its delay in multiples of that at which it is late. Default 3. At
-            least 1.
-        wake: Growth of a window below one segment after a round without congestion, in windows; it never grows by more
-            than a segment. Default 0.7; 1000 with `paper`. Above 0.
+        own_packets: Packets of full size that may wait at the narrowest link, by what they take there, before any is
+            late. Default 4 packets; 0 with `paper`. At least 0.
         max_of_rounds: Whether maxRTT is the largest of the rounds' smallest RTTs, which delayed ACKs do not raise, and
             not of all. Default true; false with `paper`.
-        prompt: Whether, without `backoff`, the window is reduced as soon as enough packets were late, not at the
-            round's end. Default true; false with `paper`.
+        prompt: Whether the window is reduced as soon as enough packets were late, not at the round's end. Default true;
+            false with `paper`.
         base_window: How long minRTT and maxRTT are remembered at least; twice that at most. 0s for ever. Default 600s;
             0s with `paper`.
     """
@@ -1596,10 +1589,6 @@ class Nice(Part):
     start: float | None = None
     most_delay: Time | None = None
     own_packets: float | None = None
-    initial_window: float | None = None
-    backoff: float | None = None
-    latest: float | None = None
-    wake: float | None = None
     max_of_rounds: bool | None = None
     prompt: bool | None = None
     base_window: Time | None = None
