@@ -137,7 +137,7 @@ def demand(file: str, title: str) -> Figure:
         picture=study.table(),
         claims=[
             Claim(
-                text="the mean demand that the figures reckon with",
+                text="the mean demand that the figures assume",
                 ours=lambda results: results.mean("demand_mbps"),
                 theirs=declared,
                 bound=study.within(0.01),
