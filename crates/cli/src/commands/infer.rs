@@ -21,6 +21,7 @@ scenario says so, and has a rate that does not limit them.
 Examples:
   warpline infer transfer.pcap > transfer.toml
   warpline infer transfer.pcap --out transfer.toml --check
+  warpline infer run/a-r1.pcapng run/r1-a.pcapng > again.toml
   warpline run transfer.toml";
 
 /// Propose a scenario that reproduces a capture
@@ -29,9 +30,9 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The capture, in pcap or pcapng
-    #[arg(value_hint = ValueHint::FilePath)]
-    capture: PathBuf,
+    /// The capture, in pcap or pcapng; several files of the same place are taken together
+    #[arg(value_name = "CAPTURE", required = true, value_hint = ValueHint::FilePath)]
+    captures: Vec<PathBuf>,
 
     /// Write the scenario to this file, and not to standard output
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -51,7 +52,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
-    let inferred = infer(&args.capture, &args.cc).map_err(Failure::usage)?;
+    let inferred = infer(&args.captures, &args.cc).map_err(Failure::usage)?;
     match &args.out {
         Some(out) => write_whole(inferred.scenario.as_bytes(), out).map_err(Failure::output)?,
         None => output::print(&inferred.scenario)?,

@@ -23,8 +23,8 @@ const COOKED_2: usize = 20;
 /// A packet of IP.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Packet {
-    /// When it was seen: seconds since the first packet of the capture.
-    pub at: f64,
+    /// When it was seen, since the epoch.
+    pub at: Duration,
     /// Where it comes from. The port is 0 without ports.
     pub from: SocketAddr,
     /// Where it goes.
@@ -93,12 +93,8 @@ pub(super) fn read_from(mut input: impl Read, mut each: impl FnMut(Packet)) -> R
         _ => Damage::Io(error),
     })?;
     let input = io::Cursor::new(magic).chain(input);
-    let mut first = None;
-    let mut take = |time: Duration, link: DataLink, frame: &[u8]| {
+    let mut take = |at: Duration, link: DataLink, frame: &[u8]| {
         if let Some(packet) = parse(link, frame) {
-            let first = *first.get_or_insert(time);
-            // A capture on several interfaces may begin with a packet that is not the earliest.
-            let at = if time >= first { (time - first).as_secs_f64() } else { 0.0 };
             each(Packet { at, ..packet });
         }
     };
@@ -120,7 +116,7 @@ pub(super) fn read_from(mut input: impl Read, mut each: impl FnMut(Packet)) -> R
     let link = reader.header().datalink;
     while let Some(packet) = reader.next_packet() {
         let packet = packet.map_err(|error| Damage::Format(error.to_string()))?;
-        take(packet.timestamp, link, &packet.data);
+        take(packet.timestamp(), link, packet.data());
     }
     Ok(())
 }
@@ -192,7 +188,7 @@ fn parse(link: DataLink, frame: &[u8]) -> Option<Packet> {
     };
     let bytes = u32::try_from(bytes).ok()?;
     Some(Packet {
-        at: 0.0,
+        at: Duration::ZERO,
         from: SocketAddr::new(from, ports.0),
         to: SocketAddr::new(to, ports.1),
         bytes,

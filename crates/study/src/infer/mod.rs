@@ -44,13 +44,12 @@ pub enum InferError {
     },
     /// It shows no path.
     #[error(
-        "{} has {packets} packets of IP, but no two hosts that exchange TCP or UDP; capture at one end of the path, in both directions (tcpdump -i eth0 -w FILE)",
-        path.display()
+        "{name}: {packets} packets of IP, but no two hosts that exchange TCP or UDP; capture at one end of the path, in both directions (tcpdump -i eth0 -w FILE)"
     )]
     NoPath {
-        /// The file.
-        path: PathBuf,
-        /// Its packets.
+        /// The files.
+        name: String,
+        /// Their packets.
         packets: u64,
     },
     /// The proposed scenario cannot be run.
@@ -76,21 +75,29 @@ pub struct Inferred {
     pub scenario: String,
 }
 
-/// Reads a capture (pcap or pcapng) and proposes a scenario. `cc` is the congestion control of its TCP, which packets do not tell.
+/// Reads a capture (pcap or pcapng) and proposes a scenario. Of several files, such as one for each direction, the packets are put in the order of their
+/// times. `cc` is the congestion control of its TCP, which packets do not tell.
 ///
 /// # Errors
-/// If it cannot be read, or shows no path.
-pub fn infer(file: &File, cc: &str) -> Result<Inferred, InferError> {
+/// If a file cannot be read, or they show no path.
+pub fn infer(files: &[PathBuf], cc: &str) -> Result<Inferred, InferError> {
     let mut traffic = Traffic::default();
-    capture::read(file, |packet| traffic.on_packet(&packet))?;
-    let path = Path::of(&traffic);
-    if path.near.is_empty() || path.far.is_empty() {
-        return Err(InferError::NoPath { path: file.to_owned(), packets: traffic.packets });
+    if let [file] = files {
+        capture::read(file, |packet| traffic.on_packet(&packet))?;
+    } else {
+        let mut packets = Vec::new();
+        for file in files {
+            capture::read(file, |packet| packets.push(packet))?;
+        }
+        packets.sort_by_key(|packet| packet.at);
+        packets.iter().for_each(|packet| traffic.on_packet(packet));
     }
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    // The name goes into a comment.
-    let name: String = name.chars().filter(|letter| !letter.is_control()).collect();
-    let scenario = propose::scenario(&name, &traffic, &path, cc);
+    let path = Path::of(&traffic);
+    let names: Vec<String> = files.iter().map(|file| named(file)).collect();
+    if path.near.is_empty() || path.far.is_empty() {
+        return Err(InferError::NoPath { name: names.join(" "), packets: traffic.packets });
+    }
+    let scenario = propose::scenario(&names.join(" "), &traffic, &path, cc);
     Ok(Inferred {
         packets: traffic.packets,
         seconds: traffic.end,
@@ -98,6 +105,12 @@ pub fn infer(file: &File, cc: &str) -> Result<Inferred, InferError> {
         path,
         scenario,
     })
+}
+
+/// A file's name, as a comment can have it.
+fn named(file: &File) -> String {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    name.chars().filter(|letter| !letter.is_control()).collect()
 }
 
 /// What the bytes of a capture show, as a scenario; none if they show no path. For tests with damaged captures.

@@ -32,10 +32,12 @@ pub struct Direction {
     pub most: f64,
     /// The longest wait in its queue, in seconds.
     pub queueing: f64,
-    /// Packets lost where the queue was full.
+    /// Packets lost while the queue was full, or nearly.
     pub dropped: usize,
-    /// Packets lost otherwise.
+    /// Packets lost at other times.
     pub lost: usize,
+    /// The share of packets that passed at those other times.
+    pub calm: f64,
     /// Packets with payload that was sent again, as a share.
     pub resent: f64,
     /// Quantiles of the round-trip time in seconds: 50 and 95 %.
@@ -46,10 +48,10 @@ impl Direction {
     /// The probability with which packets are lost at random; 0 if that may be chance.
     pub fn loss(&self) -> f64 {
         let all = self.lost + self.dropped;
-        if self.packets == 0 || self.lost < RANDOM.0 || (self.lost as f64) < RANDOM.1 * all as f64 {
+        if self.lost < RANDOM.0 || (self.lost as f64) < RANDOM.1 * all as f64 {
             return 0.0;
         }
-        self.lost as f64 / self.packets as f64
+        (self.lost as f64 / (self.packets as f64 * self.calm).max(1.0)).min(1.0)
     }
 
     /// The packets that its queue holds; none if it was never seen full.
@@ -160,12 +162,13 @@ fn direction(traffic: &Traffic, crossing: &[(usize, usize)], near: &[IpAddr], ba
     carried.sort_by(|one, two| one.0.total_cmp(&two.0));
     let mut sorted: Vec<f64> = trips.iter().map(|trip| trip.rtt).collect();
     sorted.sort_by(f64::total_cmp);
+    found.calm = 1.0;
     if sorted.is_empty() {
         found.most = rates(&carried, WINDOW).into_iter().map(|(_, rate)| rate).fold(0.0, f64::max);
         found.lost = losses.len();
         return found;
     }
-    let (shortest, longest) = (sorted[0], quantile(&sorted, 0.998));
+    let (shortest, longest) = (sorted[0], quantile(&sorted, LONGEST));
     found.rtt = Some((quantile(&sorted, 0.5), quantile(&sorted, 0.95)));
     found.queueing = longest - shortest;
     let window = WINDOW.max(shortest);
@@ -203,9 +206,17 @@ fn direction(traffic: &Traffic, crossing: &[(usize, usize)], near: &[IpAddr], ba
         let is_full = found.rate.is_some() && close.iter().any(|&(_, rtt)| rtt >= full);
         if is_full { found.dropped += 1 } else { found.lost += 1 }
     }
+    if found.rate.is_some() {
+        found.calm = sorted.partition_point(|&rtt| rtt < full) as f64 / sorted.len() as f64;
+    }
+    // What is lost behind the queue has taken its time there, too.
+    let arrived = 1.0 - found.loss();
+    found.rate = found.rate.map(|rate| rate / arrived);
     found
 }
 
+/// The quantile of round trips that is taken for that of a full queue. Longer ones are those of acknowledgements that a receiver has delayed.
+const LONGEST: f64 = 0.98;
 /// Windows without packets that are counted, one after the other.
 const IDLE: f64 = 10_000.0;
 

@@ -43,56 +43,129 @@ struct Flow {
     keys: String,
 }
 
+/// A key of the path, and what it rests on.
+struct Key {
+    name: &'static str,
+    value: String,
+    why: String,
+}
+
+/// What is said of the path in one direction: its keys, and remarks on what does not show.
+#[derive(Default)]
+struct Way {
+    keys: Vec<Key>,
+    remarks: Vec<String>,
+}
+
+impl Way {
+    fn key(&mut self, name: &'static str, value: String, why: String) {
+        self.keys.push(Key { name, value, why });
+    }
+
+    /// What is said of a direction, whose name is `to`. Where its rate does not show, it is `otherwise`.
+    fn of(way: &Direction, to: &str, otherwise: f64) -> Way {
+        let mut said = Way::default();
+        match way.rate {
+            Some(found) => said.key("rate", rate(found), "while there was a queue".to_owned()),
+            None => {
+                said.remarks.push(match way.payload {
+                    0 => format!("No data went to the {to}, so that the rate of that way does not show."),
+                    _ => format!(
+                        "No queue was seen to the {to}: the rate of that way is at least {}.",
+                        rate(way.most)
+                    ),
+                });
+                said.key("rate", rate(otherwise), String::new());
+            }
+        }
+        match way.queue() {
+            Some(packets) => said.key(
+                "queue",
+                format!("{packets:.0}p"),
+                format!("the longest wait was {}", seconds(way.queueing)),
+            ),
+            None => {
+                if way.rate.is_some() {
+                    said.remarks.push(format!(
+                        "The queue to the {to} was never full. The longest wait was {}.",
+                        seconds(way.queueing)
+                    ));
+                }
+                said.key("queue", "unlimited".to_owned(), String::new());
+            }
+        }
+        match way.loss() {
+            0.0 => said.key("loss", "none".to_owned(), String::new()),
+            loss => said.key(
+                "loss",
+                format!("{:.4}%", loss * 100.0),
+                format!("{} packets while the queue was not full", way.lost),
+            ),
+        }
+        said
+    }
+
+    fn write_remarks(&self, text: &mut String) {
+        for remark in &self.remarks {
+            let _ = writeln!(text, "# {remark}");
+        }
+    }
+}
+
 /// The scenario. `cc` is the congestion control of its flows.
 pub(super) fn scenario(name: &str, traffic: &Traffic, path: &Path, cc: &str) -> String {
     let mut text = format!(
         "# Proposed by `warpline infer {name}`: {} packets in {:.3} s.\n",
         traffic.packets, traffic.end
     );
-    let [out, back] = &path.ways;
-    let known = [out, back]
-        .into_iter()
-        .filter_map(|way| way.rate)
-        .fold(None, |most: Option<f64>, rate| Some(most.map_or(rate, |most| most.max(rate))));
-    let edge = EDGE * known.unwrap_or(0.0).max(out.most).max(back.most).max(1e6);
-    let _ = write!(
+    // A whole number of milliseconds that holds the last packet.
+    let duration = seconds(((traffic.end * 1e3).floor() + 1.0) / 1e3);
+    let _ = writeln!(
         text,
-        "name = \"inferred\"\nduration = {}\n\n# The path, seen from the capture.\n[[link]]\nbetween = [\"r1\", \"r2\"]\n",
-        seconds(traffic.end.max(0.001))
+        "name = \"inferred\"\nduration = \"{duration}\"\n\n# The path, seen from the capture.\n[[link]]"
     );
-    let one = line(&mut text, out, known.unwrap_or(edge), "");
-    text += &one;
+    let known = path.ways.iter().filter_map(|way| way.rate).fold(0.0, f64::max);
+    let most = path.ways.iter().map(|way| way.most).fold(known, f64::max);
+    let edge = EDGE * most.max(1e6);
+    let otherwise = if known > 0.0 { known } else { edge };
+    let [out, back] = [("far end", &path.ways[0]), ("near end", &path.ways[1])]
+        .map(|(to, way)| Way::of(way, to, otherwise));
+    text += "between = [\"r1\", \"r2\"]\n";
     match path.rtt {
         Some(rtt) => {
             let _ = writeln!(
                 text,
-                "delay = {:<24} # half of the shortest round trip, {}",
-                seconds(rtt / 2.0),
-                seconds(rtt)
+                "delay = {:<20} # half of the shortest round trip",
+                format!("\"{}\"", seconds(rtt / 2.0))
             );
         }
-        None => text += "# delay: no round trip was seen\n",
+        None => text += "# No round trip was seen, so that there is no delay.\n",
     }
-    let mut other = String::new();
-    let keys = line(&mut other, back, known.unwrap_or(edge), "  ");
-    text += &other;
-    let keys: Vec<&str> = keys
-        .lines()
-        .map(|line| line.split('#').next().unwrap_or("").trim())
-        .filter(|line| !line.is_empty())
-        .collect();
-    let _ = writeln!(text, "reverse = {{ {} }}", keys.join(", "));
+    out.write_remarks(&mut text);
+    for Key { name, value, why } in &out.keys {
+        let why = if why.is_empty() { String::new() } else { format!(" # {why}") };
+        let line = format!("{:<28}{why}", format!("{name} = \"{value}\""));
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    back.write_remarks(&mut text);
+    for Key { name, why, .. } in back.keys.iter().filter(|key| !key.why.is_empty()) {
+        let _ = writeln!(text, "# {name} of the way back: {why}.");
+    }
+    let keys: Vec<String> =
+        back.keys.iter().map(|Key { name, value, .. }| format!("{name} = \"{value}\"")).collect();
+    let _ = writeln!(
+        text,
+        "reverse = {{ {} }}\n\n# The hosts. Captures are where this one was made.",
+        keys.join(", ")
+    );
     let nodes = Nodes { path };
-    text += "\n# The hosts.\n";
-    let near = path.near.iter().map(|&address| (address, 0.0, "r1"));
+    let near = path.near.iter().map(|&address| (address, 0.0, "r1\"]\nrecord = [\"pcap"));
     let far = path.far.iter().map(|&(address, extra)| (address, extra, "r2"));
-    for (number, (address, extra, router)) in near.chain(far).enumerate() {
+    for (address, extra, router) in near.chain(far) {
         let node = nodes.of(address).unwrap_or_default();
-        // Where the capture was.
-        let record = if number == 0 { "\nrecord = [\"pcap\"]" } else { "" };
-        let _ = write!(
+        let _ = writeln!(
             text,
-            "[[link]]  # {address}\nbetween = [\"{node}\", \"{router}\"]\nrate = {}\ndelay = {}\nqueue = \"unlimited\"{record}\n\n",
+            "[[link]]  # {address}\nbetween = [\"{node}\", \"{router}\"]\nrate = \"{}\"\ndelay = \"{}\"\nqueue = \"unlimited\"\n",
             rate(edge),
             seconds(extra / 2.0)
         );
@@ -101,51 +174,8 @@ pub(super) fn scenario(name: &str, traffic: &Traffic, path: &Path, cc: &str) -> 
     text
 }
 
-/// The keys of the path in one direction. What is said of them goes to `text` where it is no key.
-fn line(text: &mut String, way: &Direction, otherwise: f64, place: &str) -> String {
-    let mut keys = String::new();
-    match way.rate {
-        Some(found) => {
-            let _ = writeln!(keys, "rate = {:<25} # while there was a queue", rate(found));
-        }
-        None => {
-            let which = if place.is_empty() { "from the capture's side" } else { "to the capture's side" };
-            let _ = writeln!(text, "# No queue was seen {which}: the rate is at least {}.", rate(way.most));
-            let _ = writeln!(keys, "rate = {}", rate(otherwise));
-        }
-    }
-    match way.queue() {
-        Some(packets) => {
-            let _ = writeln!(
-                keys,
-                "queue = {:<24} # the longest wait was {}",
-                format!("\"{packets:.0}p\""),
-                seconds(way.queueing)
-            );
-        }
-        None if way.rate.is_some() => {
-            let _ =
-                writeln!(text, "# The queue was never full. The longest wait was {}.", seconds(way.queueing));
-            keys += "queue = \"unlimited\"\n";
-        }
-        None => keys += "queue = \"unlimited\"\n",
-    }
-    let loss = way.loss();
-    if loss > 0.0 {
-        let _ = writeln!(
-            keys,
-            "loss = {:<25} # {} of {} packets, without a full queue",
-            format!("\"{:.4}%\"", loss * 100.0),
-            way.lost,
-            way.packets
-        );
-    } else {
-        keys += "loss = \"none\"\n";
-    }
-    keys
-}
-
 fn flows(text: &mut String, traffic: &Traffic, nodes: &Nodes<'_>, cc: &str) {
+    let rtt = nodes.path.rtt.unwrap_or(0.0);
     let mut flows: Vec<Flow> = Vec::new();
     for connection in &traffic.connections {
         for (own, half) in connection.halves.iter().enumerate() {
@@ -160,7 +190,10 @@ fn flows(text: &mut String, traffic: &Traffic, nodes: &Nodes<'_>, cc: &str) {
                 from: connection.ends[own],
                 to: connection.ends[1 - own],
                 bytes: half.payload(),
-                keys: format!("{what}\ncc = \"{cc}\"\nstart = {}", seconds(first)),
+                keys: format!(
+                    "{what}\ncc = \"{cc}\"\nstart = \"{}\"",
+                    seconds((first - rtt).max(connection.opened))
+                ),
             });
         }
     }
@@ -178,7 +211,7 @@ fn flows(text: &mut String, traffic: &Traffic, nodes: &Nodes<'_>, cc: &str) {
             to,
             bytes: datagrams.payload,
             keys: format!(
-                "app = \"cbr\"\nrate = {}\npacket_size = \"{size}B\"\nstart = {}\nstop = {}",
+                "app = \"cbr\"\nrate = \"{}\"\npacket_size = \"{size}B\"\nstart = \"{}\"\nstop = \"{}\"",
                 rate(found),
                 seconds(datagrams.first),
                 seconds(datagrams.last)
@@ -205,16 +238,16 @@ fn flows(text: &mut String, traffic: &Traffic, nodes: &Nodes<'_>, cc: &str) {
 }
 
 /// A time as scenarios have it, to the microsecond.
-pub(super) fn seconds(value: f64) -> String {
-    format!("\"{}\"", TimeDelta::from_secs_f64((value * 1e6).round() / 1e6))
+fn seconds(value: f64) -> TimeDelta {
+    TimeDelta::from_secs_f64((value * 1e6).round() / 1e6)
 }
 
 /// A rate as scenarios have it, to four digits.
-pub(super) fn rate(value: f64) -> String {
+fn rate(value: f64) -> String {
     let mut step = 1.0;
     while value / step >= 10_000.0 {
         step *= 10.0;
     }
     let value = (value / step).round().max(1.0) * step;
-    format!("\"{}\"", Rate::from_bps(value as u64))
+    Rate::from_bps(value as u64).to_string()
 }

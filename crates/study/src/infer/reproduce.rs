@@ -1,6 +1,7 @@
 //! How well a proposed scenario reproduces its capture: it is run with a capture at the same place, from which the same is inferred.
 
 use std::fs;
+use std::path::PathBuf;
 
 use serde::Serialize;
 use warpline_lab::run::{RunOptions, run};
@@ -93,13 +94,13 @@ impl Inferred {
             return Err(InferError::Stopped);
         }
         let entries = fs::read_dir(&directory).map_err(|error| fails(&error))?;
-        let capture = entries
+        let captures: Vec<PathBuf> = entries
             .filter_map(Result::ok)
             .map(|entry| entry.path())
-            .find(|path| path.extension().is_some_and(|ending| ending == "pcapng"))
-            .ok_or_else(|| InferError::Run("it made no capture".to_owned()))?;
+            .filter(|path| path.extension().is_some_and(|ending| ending == "pcapng"))
+            .collect();
         // Where nothing was sent, the run has nothing to show.
-        let again = match infer(&capture, cc) {
+        let again = match infer(&captures, cc) {
             Ok(again) => again,
             Err(InferError::NoPath { packets, .. }) => Inferred {
                 packets,

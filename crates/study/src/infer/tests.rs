@@ -1,7 +1,7 @@
 //! What is inferred from captures of paths that are known.
 
 use std::fs;
-use std::path::Path as File;
+use std::path::{Path as File, PathBuf};
 
 use warpline_lab::run::{RunOptions, run};
 use warpline_net::Control;
@@ -26,9 +26,11 @@ fn inferred(directory: &File, bottleneck: &str, at: &str, flows: &str) -> Inferr
     let out = directory.join("run");
     let options = RunOptions { out: Some(out.clone()), ..RunOptions::default() };
     run(&scenario, &options, &mut |_| Control::Continue).unwrap();
-    let capture = fs::read_dir(&out).unwrap().filter_map(Result::ok).map(|entry| entry.path());
-    let capture = capture.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "pcapng"));
-    infer(&capture.unwrap(), "cubic").unwrap()
+    let files = fs::read_dir(&out).unwrap().filter_map(Result::ok).map(|entry| entry.path());
+    let captures: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|ending| ending == "pcapng")).collect();
+    assert_eq!(captures.len(), 2, "one for each direction");
+    infer(&captures, "cubic").unwrap()
 }
 
 /// Asserts that a value is within 10 % of what is known.
@@ -100,7 +102,7 @@ fn what_is_no_capture_is_an_error_with_its_reason() {
         [(&b""[..], "has no header"), (&b"no capture at all, but a text"[..], "neither pcap nor pcapng")]
     {
         fs::write(&file, bytes).unwrap();
-        let error = infer(&file, "cubic").unwrap_err().to_string();
+        let error = infer(&[file.clone()], "cubic").unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use super::capture::{Body, Packet, Segment};
 use super::half::{Half, Sample};
@@ -14,6 +15,8 @@ const STAMPS: usize = 4096;
 pub(super) struct Connection {
     /// The end that opened it, or else that sent first; and the other one.
     pub ends: [SocketAddr; 2],
+    /// When its first packet passed.
+    pub opened: f64,
     /// What each end sends.
     pub halves: [Half; 2],
     /// Timestamps of acknowledgements that each end has sent: when they passed, and their bytes.
@@ -63,6 +66,8 @@ pub(super) struct Datagrams {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Traffic {
     pub packets: u64,
+    /// When the first packet passed, since the epoch. All other times are seconds since then.
+    begin: Option<Duration>,
     /// When the last packet passed.
     pub end: f64,
     /// Connections in the order of their first packets.
@@ -77,24 +82,27 @@ impl Traffic {
     /// A packet passes.
     pub(super) fn on_packet(&mut self, packet: &Packet) {
         self.packets += 1;
-        self.end = self.end.max(packet.at);
+        let begin = *self.begin.get_or_insert(packet.at);
+        // A capture on several interfaces may begin with a packet that is not the earliest.
+        let at = packet.at.saturating_sub(begin).as_secs_f64();
+        self.end = self.end.max(at);
         match &packet.body {
-            Body::Tcp(segment) => self.on_segment(packet, segment),
+            Body::Tcp(segment) => self.on_segment(at, packet, segment),
             Body::Udp(payload) => {
                 let found = self
                     .datagrams
                     .entry((packet.from, packet.to))
-                    .or_insert_with(|| Datagrams { first: packet.at, ..Datagrams::default() });
+                    .or_insert_with(|| Datagrams { first: at, ..Datagrams::default() });
                 found.packets += 1;
                 found.payload += u64::from(*payload);
-                found.last = packet.at;
-                found.passed.push((packet.at, packet.bytes));
+                found.last = at;
+                found.passed.push((at, packet.bytes));
             }
             Body::Other => {}
         }
     }
 
-    fn on_segment(&mut self, packet: &Packet, segment: &Segment) {
+    fn on_segment(&mut self, at: f64, packet: &Packet, segment: &Segment) {
         let ends = (packet.from.min(packet.to), packet.from.max(packet.to));
         let is_new = segment.syn && segment.ack.is_none();
         let known = self.open.get(&ends).copied().filter(|&number| {
@@ -110,6 +118,7 @@ impl Traffic {
             };
             self.connections.push(Connection {
                 ends,
+                opened: at,
                 halves: Default::default(),
                 stamps: Default::default(),
             });
@@ -118,7 +127,7 @@ impl Traffic {
         self.open.insert(ends, number);
         let connection = &mut self.connections[number];
         let own = usize::from(packet.from != connection.ends[0]);
-        connection.on_segment(packet.at, own, segment, packet.bytes);
+        connection.on_segment(at, own, segment, packet.bytes);
     }
 
     /// Which addresses are on the capture's side of the path: those whose answers come sooner than the other end's.
