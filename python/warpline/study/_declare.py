@@ -34,7 +34,7 @@ Measure: TypeAlias = "str | Callable[..., Measured]"
 Measures: TypeAlias = "Mapping[str, Measure] | Callable[..., Mapping[str, Measured]]"
 """Measures by name, or one function that returns all of them by name."""
 
-RESERVED = ("key", "ran", "scenario", "seed", "measured", LINE)
+RESERVED = ("ran", "scenario", "seed", "measured", LINE)
 """Columns of the results that belong to no axis and no measure."""
 
 
