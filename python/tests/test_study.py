@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import signal
@@ -87,6 +88,17 @@ def test_drawn_points_are_in_their_ranges_and_the_same_each_time(draw: Any) -> N
     assert 20 <= sum(point["rate"] < math.sqrt(1e15) for point in drawn) <= 44
 
 
+def test_a_sample_has_some_points_once_and_in_their_order() -> None:
+    points = study.grid(a=range(10), b=range(10))
+    drawn = study.sample(points, 30, seed=3)
+    assert drawn == study.sample(points, 30, seed=3) != study.sample(points, 30, seed=4)
+    places = [points.index(point) for point in drawn]
+    assert len(places) == 30 and places == sorted(set(places)) != list(range(30))
+    assert study.sample(points, 100) == points
+    with pytest.raises(ValueError, match="101 of 100"):
+        study.sample(points, 101)
+
+
 def test_a_range_that_is_none_says_so() -> None:
     with pytest.raises(ValueError, match="empty"):
         study.uniform(2, 1)
@@ -164,6 +176,30 @@ def test_results_are_chosen_by_values_collections_and_functions() -> None:
     assert RESULTS.values("line") == ["a", "b"]
     with pytest.raises(study.NoResultsError, match="x=3"):
         RESULTS.mean("y", x=3)
+
+
+def test_values_of_an_axis_are_compared_seed_by_seed() -> None:
+    cells = [
+        Cell({"tcp": tcp, "x": x}, {"y": [factor * x + seed for seed in range(count)]})
+        for tcp, factor, count in (("a", 3.0, 3), ("b", 1.0, 2), ("c", 0.0, 3))
+        for x in (1, 2)
+        if (tcp, x) != ("c", 2)
+    ]
+    found = study.Results(cells).paired("y", "tcp", {"a - b": ("a", "b"), "c - a": ("c", "a")}, lambda ours, theirs: ours - theirs, "more")
+    assert [(dict(cell.where), dict(cell.samples)) for cell in found.cells] == [
+        ({"x": 1, "line": "a - b"}, {"more": [2.0, 2.0]}),
+        ({"x": 2, "line": "a - b"}, {"more": [4.0, 4.0]}),
+        ({"x": 1, "line": "c - a"}, {"more": [-3.0, -3.0, -3.0]}),
+    ]
+
+
+def test_results_are_averaged_over_the_other_axes() -> None:
+    cells = [Cell({"a": a, "b": b}, {"y": [10.0 * a + b, 10.0 * a + b + 1, 99.0][: 2 + (b == 3)]}) for a in (1, 2) for b in (1, 3)]
+    found = study.Results(cells).averaged("a")
+    assert [(dict(cell.where), cell.samples["y"]) for cell in found.cells] == [({"a": 1}, [12.0, 13.0]), ({"a": 2}, [22.0, 23.0])]
+    assert found.half_width("y", a=1) == pytest.approx(12.706 / 2, rel=1e-3), "an interval over the seeds"
+    alone = study.Results([Cell({"a": 1, "b": 2}, {"y": [5.0]}, {"y": 0.5})]).averaged("a")
+    assert alone.half_width("y", a=1) == 0.5
 
 
 def claim(theirs: float, bound: study.Bound, differs: str = "") -> study.Verdict:
@@ -270,6 +306,96 @@ def test_every_picture_draws_and_one_without_results_is_left_out(tmp_path: Path)
     picture = next(path for path in done.files if path.suffix == ".svg").read_text()
     # Four axes, and a colour bar.
     assert picture.count('id="axes_') == 5
+
+
+def test_pictures_and_tables_of_what_is_made_of_the_results(tmp_path: Path) -> None:
+    pictures = (
+        "[study.lines(x='x', y='more', of=lambda results: results.paired('y', 'k', {'2 - 1': (2, 1)}, lambda a, b: a - b, 'more')), "
+        "study.lines(x='x', y='y', of=lambda results: results.where(x=99)), "
+        "study.table(x='x', y='y', of=lambda results: results.averaged('x'))]"
+    )
+    text = PURE.replace("study.lines(x=\"x\", y=\"y\")", pictures).replace("x=[1, 2, 3]", "k=[1, 2], x=[1, 2, 3]").replace('at["slope"] *', 'at["slope"] * at["k"] *')
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
+    picture = next(path for path in done.files if path.suffix == ".svg").read_text()
+    assert picture.count('id="axes_') == 1 and "more" in picture, "what has nothing to show is left out"
+    table = next(path for path in done.files if path.suffix == ".md").read_text()
+    # The mean of k = 1 and 2, and of the seeds.
+    assert "| y | 1 | 2 | 3 |" in table and "|  | 15.15 | 30.15 | 45.15 |" in table
+
+
+def test_a_surface_has_the_means_over_the_other_axes() -> None:
+    from matplotlib.figure import Figure as Drawing
+
+    results = study.Results(Cell({"a": a, "b": b, "c": c}, {"y": [100.0 * a + 10 * b + c]}) for a in (1, 2) for b in (1, 2) for c in (0, 4))
+    axes = Drawing().subplots()
+    study.surface("a", "b", "y").draw(axes, results, simple(points=study.grid(a=[1], b=[1], c=[0])))
+    assert axes.get_images()[0].get_array().tolist() == [[112.0, 212.0], [122.0, 222.0]]
+
+
+def test_a_distribution_of_very_many_values_is_drawn_in_fewer_steps() -> None:
+    from matplotlib.figure import Figure as Drawing
+
+    axes = Drawing().subplots()
+    results = study.Results([Cell({"a": 1}, {"y": [value / 1e4 for value in range(10_000)]})])
+    study.cdf("y", by="a", bounds=(0, 2)).draw(axes, results, simple(points=study.grid(a=[1])))
+    xs, ys = axes.get_lines()[0].get_data()
+    assert len(xs) < 1000 and (xs[0], ys[0]) == (0, 0) and (xs[-1], ys[-1]) == (0.9999, 1)
+    # A uniform distribution: the share of the values up to x is x.
+    assert all(y == pytest.approx(x, abs=1e-3) for x, y in zip(xs, ys, strict=True)) and axes.get_xlim() == (0, 2)
+
+
+def test_every_point_is_run_with_one_seed_before_any_with_two(tmp_path: Path) -> None:
+    study.run(str(declare(tmp_path)), jobs=1)
+    assert (tmp_path / "ran.txt").read_text().splitlines() == ["1 1", "2 1", "3 1", "1 2", "2 2", "3 2"]
+
+
+def test_few_runs_are_handed_out_ahead_and_the_figure_is_packed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpline.study._runner.AHEAD", 2)
+
+    class Watched(ThreadPoolExecutor):
+        open = most = 0
+        figures: set[int] = set()
+
+        def submit(self, fn: Any, /, *args: Any, **more: Any) -> Future[Any]:
+            Watched.open += 1
+            Watched.most = max(Watched.most, Watched.open)
+            Watched.figures.add(id(args[0]))
+            future = super().submit(fn, *args, **more)
+            future.add_done_callback(lambda _: setattr(Watched, "open", Watched.open - 1))
+            return future
+
+    with Watched(2) as executor:
+        (done,) = study.run(str(declare(tmp_path, PURE.replace("x=[1, 2, 3]", "x=list(range(1, 31))"))), executor=executor)
+    assert not done.failures and len(ran(tmp_path)) == 60
+    assert Watched.most == 2 and len(Watched.figures) == 1
+
+
+def test_results_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    file = declare(tmp_path)
+    study.run(str(file))
+    ran(tmp_path)
+    path = tmp_path / "results/line.parquet"
+    table = warpline.Table.read(path)
+    columns = {name: table[name] for name in table.column_names}
+    # They kept the hash as text, and a key.
+    declared = _registry.load(file)
+    of = declared.study(declared.figures[0])
+    hashes = {_store.number(text): text for point in declared.figures[0].points for text in [of.identity(point, 1)[0]]}
+    columns["scenario"] = [hashes[number] for number in columns["scenario"]]
+    columns["key"] = ["0123456789abcdef"] * len(table)
+    warpline.Table.from_columns(columns).write(path)
+    (done,) = study.run(str(file))
+    assert ran(tmp_path) == [] and done.good
+    assert "key" not in warpline.Table.read(path).column_names
+
+
+def test_a_run_that_is_in_the_journal_twice_counts_once(tmp_path: Path) -> None:
+    row = {"ran": "w", "scenario": 7, "measured": "m", "seed": 1, "x": 1}
+    path = tmp_path / "f.parquet"
+    path.with_suffix(".jsonl").write_text("".join(f'[{json.dumps({**row, "y": y})}]\n' for y in (1, 2)))
+    with _store.Store(path) as store:
+        assert [found["y"] for found in store.find("sha256:000000000000007f", 1, "m")] == [2]
+    assert warpline.Table.read(path)["y"] == [2]
 
 
 def test_a_run_that_fails_or_kills_its_process_does_not_end_the_study(tmp_path: Path) -> None:

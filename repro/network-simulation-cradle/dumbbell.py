@@ -70,7 +70,7 @@ def dumbbell(at: study.Point, stack: Stack) -> warpline.Scenario:
 
 def goodput(run: warpline.Run) -> float:
     """The goodput of M in Mbit/s: 0 if it never got a connection."""
-    return float(run.flows["goodput_bps"][0]) / 1e6
+    return float(run.flows["goodput_bps"][run.flows["group"].index("m")]) / 1e6
 
 
 MANY = 10.0
