@@ -198,6 +198,8 @@ def test_results_are_averaged_over_the_other_axes() -> None:
     found = study.Results(cells).averaged("a")
     assert [(dict(cell.where), cell.samples["y"]) for cell in found.cells] == [({"a": 1}, [12.0, 13.0]), ({"a": 2}, [22.0, 23.0])]
     assert found.half_width("y", a=1) == pytest.approx(12.706 / 2, rel=1e-3), "an interval over the seeds"
+    mixed = study.Results(Cell({"tcp": tcp, "x": x}, {"y": [1.0]}) for x in (5, 1, 3) for tcp in ("z", "a"))
+    assert [tuple(cell.where.values()) for cell in mixed.averaged("x", "tcp").cells] == [(x, tcp) for x in (1, 3, 5) for tcp in ("z", "a")]
     alone = study.Results([Cell({"a": 1, "b": 2}, {"y": [5.0]}, {"y": 0.5})]).averaged("a")
     assert alone.half_width("y", a=1) == 0.5
 

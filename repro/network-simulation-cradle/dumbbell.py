@@ -31,6 +31,9 @@ RATES = [round(0.512 * (10 / 0.512) ** (step / 14), 3) for step in range(15)]
 """In Mbit/s, each as much above the one before: from 512 kbit/s to 10 Mbit/s."""
 
 SPACE = {"rate_mbps": RATES, "flows": FLOWS, "reverse": REVERSE, "queue": QUEUES}
+CONDITIONS = random.Random(1).sample(study.grid(**SPACE), len(RATES) * len(FLOWS) * len(REVERSE) * len(QUEUES))
+"""All of them, in an order that is drawn: a study that was stopped has some of every kind."""
+
 BETWEEN = 2.0
 """One-way delay of the bottleneck in ms."""
 
@@ -68,9 +71,15 @@ def dumbbell(at: study.Point, stack: Stack) -> warpline.Scenario:
     )
 
 
+def each(tcps: list[str], places: list[study.Point]) -> list[study.Point]:
+    """The same conditions for each TCP."""
+    return study.points({"tcp": tcp, **place} for place in places for tcp in tcps)
+
+
 def goodput(run: warpline.Run) -> float:
-    """The goodput of M in Mbit/s: 0 if it never got a connection."""
-    return float(run.flows["goodput_bps"][run.flows["group"].index("m")]) / 1e6
+    """The goodput of M in Mbit/s: 0 if it never got a connection. Of a guest that never got one there is no row."""
+    groups = run.flows["group"]
+    return float(run.flows["goodput_bps"][groups.index("m")]) / 1e6 if "m" in groups else 0.0
 
 
 MANY = 10.0
@@ -142,7 +151,7 @@ FIG2 = Figure(
     "All flows start within 10 s. FreeBSD 5.3 is the TCP of 4.4BSD; Linux 2.4 and 2.6 are the model with Linux's options and Reno or CUBIC. A difference is a share of the smaller goodput "
     f"(the paper has 1 for twice as much), and at most {MANY:g}, which also stands for a TCP that had none.",
     scenario=lambda at: dumbbell(at, TCPS[at["tcp"]]),
-    points=study.grid(tcp=list(TCPS), **SPACE),
+    points=each(list(TCPS), CONDITIONS),
     settings={"seconds": 200},
     seeds=10,
     measures={"goodput": goodput},
@@ -199,7 +208,7 @@ FIG2 = Figure(
             text="3: the difference is greatest with many flows and a low rate: there, to the largest of all",
             ours=lambda results: sizes(results).mean("difference", rate_mbps=RATES[0], flows=FLOWS[-1]) / sizes(results).max("difference"),
             theirs=1,
-            bound=study.at_least(),
+            bound=study.at_least(0.9),
         ),
         Claim(
             text="3: it grows with the number of flows: with the most, to with none, over all rates",
@@ -224,17 +233,12 @@ FIG2 = Figure(
 )
 
 GUEST = named([LINUX_CUBIC, MODEL_CUBIC, SACK, BSD])
-SAMPLE = study.sample(study.grid(**SPACE), 1125, seed=2)
+SAMPLE = study.sample(CONDITIONS, 1125, seed=2)
 """Half of the conditions: with ten seeds, a tenth of the paper's runs."""
 
 LIKE_LINUX = (LINUX_CUBIC.name, MODEL_CUBIC.name)
 REAL_C, REAL_AS_C = (LINUX_CUBIC.name, BSD.name), (LINUX_CUBIC.name, SACK.name)
 REAL_PANELS = {"Linux cubic - model cubic": LIKE_LINUX, "(c) Linux cubic - 4.4BSD": REAL_C, "Linux cubic - Sack": REAL_AS_C}
-
-
-def each(tcps: list[str], places: list[study.Point]) -> list[study.Point]:
-    """The same conditions for each TCP."""
-    return study.points({"tcp": tcp, **place} for place in places for tcp in tcps)
 
 
 FIG2_LINUX = Figure(
@@ -247,6 +251,7 @@ FIG2_LINUX = Figure(
     settings={"seconds": 200},
     seeds=10,
     measures={"goodput": goodput},
+    allowed=["Connection timed out"],
     labels=FIG2.labels,
     picture=[
         study.cdf("difference", of=lambda results: differences(results, REAL_PANELS), bounds=(-3, 3)),

@@ -123,6 +123,7 @@ class Figure:
         alone: Whether the runs share the machine with no other, because their clock is the machine's.
         keep: Whether measures need the files of the run directory, such as what programs print. It is removed afterwards.
         cc: Congestion controls written in Python, as in `Scenario.run`.
+        allowed: Failures of a run that are a result, by a part of their text: "Connection timed out". A run with others counts as failed.
     """
 
     name: str
@@ -142,6 +143,7 @@ class Figure:
     alone: bool = False
     keep: bool = False
     cc: CcFactories | None = None
+    allowed: Sequence[str] = ()
     is_quick: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -161,10 +161,13 @@ class Results:
         return Results(cells)
 
     def averaged(self, *axes: str) -> Results:
-        """Results with these axes only: for each seed, the mean over the cells that do not differ in them. Of cells with fewer seeds than others, those seeds that all have."""
+        """Results with these axes only: for each seed, the mean over the cells that do not differ in them. Of cells with fewer seeds than others, those seeds that all have.
+        They are in the order of the axes: numbers rise, words stay as they are."""
         gathered: dict[tuple[tuple[str, Scalar], ...], list[Cell]] = {}
         for cell in self.cells:
             gathered.setdefault(tuple((axis, cell.where[axis]) for axis in axes if axis in cell.where), []).append(cell)
+        places = {axis: {value: number for number, value in enumerate(_rising(self.values(axis)))} for axis in axes}
+        gathered = dict(sorted(gathered.items(), key=lambda item: [places[axis][value] for axis, value in item[0]]))
         # A cell by itself keeps the width of its interval.
         alone = {place: cells[0].widths for place, cells in gathered.items() if len(cells) == 1}
         return Results(Cell(dict(place), _seed_means(cells), alone.get(place, {})) for place, cells in gathered.items())
@@ -185,6 +188,10 @@ class Results:
         if not found:
             raise NoResultsError(f"no results of {measure}")
         return found
+
+
+def _rising(values: list[Scalar]) -> list[Any]:
+    return sorted(values) if all(isinstance(value, (int, float)) for value in values) else values  # type: ignore[type-var]
 
 
 def _seed_means(cells: Sequence[Cell]) -> dict[str, list[float]]:

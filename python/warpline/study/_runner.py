@@ -80,9 +80,11 @@ def _measured(figure: Figure, task: Task) -> Mapping[str, Measured]:
     assert task.scenario is not None
     with _scratch(figure.keep) as out:
         run = task.scenario.run(seed=task.seed, cores=1, out=out, progress=False, cc=figure.cc)
-        if run.failures:
-            raise MeasureError("; ".join(run.failures))
-        guests: Any = run.summary.get("guests")
+        failures = [failure for failure in run.failures if not any(text in failure for text in figure.allowed)]
+        if failures:
+            raise MeasureError("; ".join(failures))
+        # With many flows, reading the summary takes longer than finding out that it has nothing to say of guests.
+        guests: Any = run.summary.get("guests") if '"guests":' in run.summary_json else None
         if guests and not guests["reproducible"]:
             raise MeasureError("a guest had to be pushed on, because the machine was too busy: the result would depend on the machine")
         return figure.measure(run, task.point)
