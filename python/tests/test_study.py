@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -18,7 +20,7 @@ import pytest
 
 import warpline
 from warpline import study
-from warpline.study import _registry, _report, _store
+from warpline.study import _registry, _report, _runner, _store
 from warpline.study.__main__ import main
 from warpline.study._results import Cell
 
@@ -463,6 +465,87 @@ NETWORK = """\
         quick=study.quick(),
     )
 """
+
+
+MANY = """\
+    from pathlib import Path
+    from warpline import study
+
+    HERE = Path(__file__).parent
+
+    def scenario(at):
+        with (HERE / "made.txt").open("a") as out:
+            out.write("x")
+        return (HERE / "two.toml").read_text().replace("20ms", f"{at['delay'] * at['factor']}ms")
+
+    FIGURE = study.Figure(
+        name="many",
+        title="Many runs",
+        scenario=scenario,
+        points=study.grid(delay=range(1, 7)),
+        settings={"factor": 1},
+        measures={"bps": "totals.goodput_bps"},
+        seeds=2,
+        quick=study.quick(),
+    )
+"""
+
+
+def test_a_judgement_of_very_many_runs_makes_some_of_their_scenarios_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpline.study._runner.MANY", 4)
+    monkeypatch.setattr("warpline.study._runner.CHECKED", 3)
+    dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
+    assert "20ms" in (tmp_path / "two.toml").read_text()
+    file = declare(tmp_path, MANY)
+    runs: list[int] = []
+
+    class Counting(ThreadPoolExecutor):
+        def submit(self, fn: Any, /, *args: Any, **more: Any) -> Future[Any]:
+            runs.append(1)
+            return super().submit(fn, *args, **more)
+
+    def made_by(act: Any) -> tuple[int, Any]:
+        (tmp_path / "made.txt").write_text("")
+        found = act()
+        return len((tmp_path / "made.txt").read_text()), found
+
+    def judged() -> _report.Judged:
+        declared = _registry.load(file)
+        return _report.judge(declared, declared.figures[0])
+
+    def run() -> study.Done:
+        with Counting(2) as executor:
+            return study.run(str(file), executor=executor)[0]
+
+    made, done = made_by(run)
+    assert (made, len(runs), done.judged.kept.missing) == (12 + 3, 12, 0)
+    made, one = made_by(judged)
+    assert made == 3 and one.good and len(one.kept.results.samples("bps")) == 12
+    # What the declaration does not know of is found by these.
+    before = (tmp_path / "two.toml").read_text()
+    (tmp_path / "two.toml").write_text(before.replace("10Mbit/s", "11Mbit/s"))
+    assert judged().kept.missing == 6
+    (tmp_path / "two.toml").write_text(before)
+    # Other words for the same scenarios: all are made, until a study has noted that.
+    declare(tmp_path, MANY.replace("at['delay'] * at['factor']", "at['factor'] * at['delay']"))
+    made, one = made_by(judged)
+    assert made >= 12 and one.kept.missing == 0
+    run()
+    assert len(runs) == 12, "nothing is run again"
+    made, one = made_by(judged)
+    assert made == 3 and one.kept.missing == 0
+    # Another scenario.
+    declare(tmp_path, MANY.replace("at['delay'] * at['factor']", "at['delay'] * at['factor'] * 2"))
+    assert judged().kept.missing > 0
+
+
+def test_a_failure_that_is_allowed_is_a_result() -> None:
+    lost = dumbbell(duration="3s", warmup="0s").set('expect=["total.goodput > 1Gbit/s"]')
+    task = pickle.dumps(_runner.Task({"x": 1}, 1, lost))
+    figure = simple(model=None, scenario="unused.toml", measures={"y": "totals.jain"})
+    refused, allowed, other = (_runner.perform(pickle.dumps(dataclasses.replace(figure, quick=study.Quick(), allowed=texts)), task) for texts in ([], ["goodput"], ["refused"]))
+    assert refused.error and "goodput" in refused.error and other.error == refused.error
+    assert allowed.error is None and allowed.lines[None]["y"] is not None
 
 
 def test_measures_with_lines(tmp_path: Path) -> None:

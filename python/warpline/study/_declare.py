@@ -34,7 +34,7 @@ Measure: TypeAlias = "str | Callable[..., Measured]"
 Measures: TypeAlias = "Mapping[str, Measure] | Callable[..., Mapping[str, Measured]]"
 """Measures by name, or one function that returns all of them by name."""
 
-RESERVED = ("ran", "scenario", "seed", "measured", LINE)
+RESERVED = ("declared", "ran", "scenario", "seed", "measured", LINE)
 """Columns of the results that belong to no axis and no measure."""
 
 
@@ -202,6 +202,11 @@ class Figure:
         assert source is not None
         made = source(whole)
         return made if isinstance(made, Scenario) else Scenario.from_toml(made, name=f"{self.name}, {dict(point)}", directory=directory)
+
+    @property
+    def declared(self) -> str:
+        """A digest of what makes the scenarios, so far as it is in the declaration: Warpline's own part and files that are read are not in it."""
+        return _code.digest(self.scenario, self.model, self.settings)
 
     @property
     def measured(self) -> str:

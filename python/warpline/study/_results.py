@@ -190,8 +190,8 @@ class Results:
         return found
 
 
-def _rising(values: list[Scalar]) -> list[Any]:
-    return sorted(values) if all(isinstance(value, (int, float)) for value in values) else values  # type: ignore[type-var]
+def _rising(values: list[Any]) -> list[Any]:
+    return sorted(values) if all(isinstance(value, (int, float)) for value in values) else values
 
 
 def _seed_means(cells: Sequence[Cell]) -> dict[str, list[float]]:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import pickle
 import queue
+import random
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +31,16 @@ Packer = Callable[[Any], bytes]
 
 AHEAD = 1000
 """So many runs at most are handed to the executor at a time: the others need no memory yet, and a study that is stopped has little to call back."""
+
+
+MANY = 1000
+"""Runs of a figure from which on a judgement does not make the scenario of each."""
+
+CHECKED = 100
+"""Runs of such a figure whose scenarios are made and compared."""
+
+Finder = Callable[[Point, int], Sequence[Row]]
+"""Finds the rows of a run by its point and seed; none if it has not run."""
 
 
 @dataclass(frozen=True)
@@ -177,18 +188,20 @@ class Study:
         imported, makers = _imported.cells(self.figure, lambda point, seed: self.identity(point, seed)[0], self.store)
         if not store and not imported:
             return Kept(Results([]), [], 0, len(self.figure.points))
-        measured, least = self.figure.measured, first(self.figure.seeds)
+        least = first(self.figure.seeds)
         most = self.figure.seeds if isinstance(self.figure.seeds, int) else self.figure.seeds.most
-        declared, rows, lacking = [], [], []
+        declared: list[tuple[int, int]] = []
+        rows: list[Row] = []
+        lacking: list[Point] = []
+        find = self._finder(store, len(self.figure.points) * most)
         for point in self.figure.points:
             for seed in range(1, most + 1):
-                scenario = self.identity(point, seed)[0]
-                found = store.find(scenario, seed, measured)
+                found = find(point, seed)
                 if not found:
                     if seed <= least:
                         lacking.append(point)
                     break
-                declared.append((scenario, seed))
+                declared.append((int(found[0]["scenario"] or 0), seed))
                 # The point as declared: a column of the file has one type, and an axis may have several.
                 rows += [{**row, **point} for row in found]
         names = dict.fromkeys(name for row in rows for name in row if name not in (*RESERVED, *self.figure.axes))
@@ -201,6 +214,25 @@ class Study:
         cells = sorted([*own, *others], key=lambda cell: order[self._place(cell.where)])
         missing = sum(self._place(point) not in covered for point in lacking)
         return Kept(Results(cells), store.builds(declared) + (makers if others else []), store.others(declared), missing)
+
+    def _finder(self, store: Store, runs: int) -> Finder:
+        """How the rows of a run are found: by the hash of its scenario. Where there are very many, it would take minutes to make all scenarios. Then they
+        are found by point and seed, if the declaration was the same when they were made, and if some of them, drawn at random, have the scenarios that are declared."""
+        measured = self.figure.measured
+
+        def exact(point: Point, seed: int) -> Sequence[Row]:
+            return store.find(self.identity(point, seed)[0], seed, measured)
+
+        if runs <= MANY:
+            return exact
+        places = store.places(self.figure.axes, self.figure.declared, measured)
+        points = {self._place(point): point for point in self.figure.points}
+        known = [at for at in places if at[0] in points]
+        for place, seed in random.Random(0).sample(known, min(CHECKED, len(known))):
+            if number(self.identity(points[place], seed)[0]) != places[place, seed][0]["scenario"]:
+                return exact
+        others = len(places) < len(store)
+        return lambda point, seed: places.get((self._place(point), seed), ()) or (exact(point, seed) if others else ())
 
     def _place(self, where: Mapping[str, Scalar]) -> tuple[Scalar, ...]:
         """The values of the axes."""
@@ -232,7 +264,7 @@ class Study:
         failures: list[Failure] = []
         done: queue.SimpleQueue[tuple[_Spot, int, Any]] = queue.SimpleQueue()
         under_way: dict[tuple[int, int], Any] = {}
-        measured, ran = self.figure.measured, build()
+        declared, measured, ran = self.figure.declared, self.figure.measured, build()
         # A worker needs to know how to run and measure, and nothing else.
         sent = dumps(replace(self.figure, points=self.figure.points[:1], claims=(), picture=(), quick=Quick()))
         seeds = range(1, first(self.figure.seeds) + 1)
@@ -246,7 +278,7 @@ class Study:
             spot.hashes[seed] = scenario_hash
             rows = [] if force else store.find(scenario_hash, seed, measured, None if keep else ran)
             if rows:
-                spot.rows[seed] = rows
+                spot.rows[seed] = rows if rows[0].get("declared") == declared else store.renew(rows, declared)
                 spot.open.discard(seed)
                 counts.kept += 1
                 widen(spot)
@@ -279,7 +311,7 @@ class Study:
                         ended.append(spot)
                         outcome = _outcome(future)
                         if outcome.error is None:
-                            spot.rows[seed] = self._rows(spot, seed, outcome, ran, measured)
+                            spot.rows[seed] = self._rows(spot, seed, outcome, {"declared": declared, "ran": ran, "measured": measured})
                             fresh.append(spot.rows[seed])
                         else:
                             spot.failed = True
@@ -297,9 +329,8 @@ class Study:
                 raise
         return failures
 
-    def _rows(self, spot: _Spot, seed: int, outcome: Outcome, ran: str, measured: str) -> list[Row]:
-        scenario = number(spot.hashes.pop(seed))
-        head: dict[str, Scalar] = {"ran": ran, "scenario": scenario, "measured": measured, "seed": seed}
+    def _rows(self, spot: _Spot, seed: int, outcome: Outcome, digests: Mapping[str, Scalar]) -> list[Row]:
+        head = {**digests, "scenario": number(spot.hashes.pop(seed)), "seed": seed}
         return [{**head, **spot.point, **({} if line is None else {LINE: line}), **values} for line, values in outcome.lines.items()]
 
 

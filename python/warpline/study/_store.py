@@ -83,6 +83,20 @@ class Store:
         rows = self._runs.get((number(scenario), seed), [])
         return rows if rows and rows[0]["measured"] == measured and ran in (None, rows[0]["ran"]) else []
 
+    def places(self, axes: Sequence[str], declared: str, measured: str) -> dict[tuple[tuple[Scalar, ...], int], list[Row]]:
+        """The rows of the runs of a declaration, by the values of the axes and the seed."""
+        return {
+            (tuple(rows[0].get(axis) for axis in axes), seed): rows
+            for (_, seed), rows in self._runs.items()
+            if rows[0].get("declared") == declared and rows[0]["measured"] == measured
+        }
+
+    def renew(self, rows: Sequence[Row], declared: str) -> list[Row]:
+        """The rows of a run that were found for a declaration, with its digest, under which they are kept from now on."""
+        renewed: list[Row] = [{**row, "declared": declared} for row in rows]
+        self._take(renewed)
+        return renewed
+
     def put(self, runs: Sequence[Sequence[Row]]) -> None:
         """Keeps the rows of some runs, in place of those of an earlier build. They are on the disk when this returns."""
         assert self._journal is not None, "the store is open for reading only"
@@ -92,14 +106,13 @@ class Store:
         for rows in runs:
             self._take(rows)
 
-    def others(self, declared: Iterable[tuple[str, int]]) -> int:
-        """How many runs are kept that are not declared any more."""
-        return len(self._runs.keys() - {(number(scenario), seed) for scenario, seed in declared})
+    def others(self, declared: Iterable[tuple[int, int]]) -> int:
+        """How many runs are kept that are not declared any more. Those that are, are named by the numbers of their scenarios and their seeds."""
+        return len(self._runs.keys() - set(declared))
 
-    def builds(self, declared: Iterable[tuple[str, int]]) -> list[str]:
+    def builds(self, declared: Iterable[tuple[int, int]]) -> list[str]:
         """What made the results of these runs."""
-        known = ((number(scenario), seed) for scenario, seed in declared)
-        return sorted({str(self._runs[run][0]["ran"]) for run in known if run in self._runs})
+        return sorted({str(self._runs[run][0]["ran"]) for run in declared if run in self._runs})
 
     def __enter__(self) -> Store:
         self.path.parent.mkdir(parents=True, exist_ok=True)
