@@ -100,11 +100,12 @@ class Store:
     def put(self, runs: Sequence[Sequence[Row]]) -> None:
         """Keeps the rows of some runs, in place of those of an earlier build. They are on the disk when this returns."""
         assert self._journal is not None, "the store is open for reading only"
+        # First here: what a Ctrl-C meets on its way to the disk is written when the store closes.
+        for rows in runs:
+            self._take(rows)
         self._journal.writelines(json.dumps(list(rows)) + "\n" for rows in runs)
         self._journal.flush()
         os.fsync(self._journal.fileno())
-        for rows in runs:
-            self._take(rows)
 
     def others(self, declared: Iterable[tuple[int, int]]) -> int:
         """How many runs are kept that are not declared any more. Those that are, are named by the numbers of their scenarios and their seeds."""
