@@ -402,6 +402,17 @@ def test_a_run_that_is_in_the_journal_twice_counts_once(tmp_path: Path) -> None:
     assert warpline.Table.read(path)["y"] == [2]
 
 
+def test_a_ctrl_c_while_a_run_is_written_does_not_lose_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: int) -> None:
+        raise KeyboardInterrupt
+
+    path = tmp_path / "f.parquet"
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), _store.Store(path) as store:
+        patch.setattr("warpline.study._store.os.fsync", interrupted)
+        store.put([[{"ran": "w", "scenario": 7, "measured": "m", "seed": 1, "y": 1}]])
+    assert warpline.Table.read(path)["y"] == [1] and not path.with_suffix(".jsonl").exists()
+
+
 def test_a_run_that_fails_or_kills_its_process_does_not_end_the_study(tmp_path: Path) -> None:
     text = PURE.replace("return {", "at['x'] == 2 and os.kill(os.getpid(), 9)\n        1 / (at['x'] - 3)\n        return {")
     (done,) = study.run(str(declare(tmp_path, text)), jobs=2)
