@@ -318,7 +318,7 @@ def test_pictures_and_tables_of_what_is_made_of_the_results(tmp_path: Path) -> N
         "study.lines(x='x', y='y', of=lambda results: results.where(x=99)), "
         "study.table(x='x', y='y', of=lambda results: results.averaged('x'))]"
     )
-    text = PURE.replace("study.lines(x=\"x\", y=\"y\")", pictures).replace("x=[1, 2, 3]", "k=[1, 2], x=[1, 2, 3]").replace('at["slope"] *', 'at["slope"] * at["k"] *')
+    text = PURE.replace("study.lines(x=\"x\", y=\"y\")", pictures).replace("x=[1, 2, 3]", "k=[1, 2], x=[2, 1, 3]").replace('at["slope"] *', 'at["slope"] * at["k"] *')
     (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
     picture = next(path for path in done.files if path.suffix == ".svg").read_text()
     assert picture.count('id="axes_') == 1 and "more" in picture, "what has nothing to show is left out"
@@ -535,7 +535,7 @@ def test_a_judgement_of_very_many_runs_makes_some_of_their_scenarios_only(tmp_pa
     # What the declaration does not know of is found by these.
     before = (tmp_path / "two.toml").read_text()
     (tmp_path / "two.toml").write_text(before.replace("10Mbit/s", "11Mbit/s"))
-    assert judged().kept.missing == 6
+    assert judged().kept.missing == 6 and judged().short.endswith("6 of 6 points lack results; there are 0 runs so far")
     (tmp_path / "two.toml").write_text(before)
     # Other words for the same scenarios: all are made, until a study has noted that.
     declare(tmp_path, MANY.replace("at['delay'] * at['factor']", "at['factor'] * at['delay']"))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpline._frames import require
-from warpline.study._results import LINE, NoResultsError, Results
+from warpline.study._results import LINE, NoResultsError, Results, rising
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -276,7 +276,7 @@ def markdown(figure: Figure, results: Results) -> str:
     others = [axis for axis in axes if axis != below] + ([LINE] if results.values(LINE) else [])
     tables = []
     for measure in measures:
-        columns = results.values(below)
+        columns = rising(results.values(below))
         head = f"| {figure.label(measure)}" + "".join(f" | {figure.label(axis)}" for axis in others[1:]) + "".join(f" | {_short(value)}" for value in columns) + " |"
         text = [head, "|---" * max(len(others), 1) + "|--:" * len(columns) + "|"]
         seen: dict[tuple[Any, ...], dict[Any, float]] = {}

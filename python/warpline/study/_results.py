@@ -166,7 +166,7 @@ class Results:
         gathered: dict[tuple[tuple[str, Scalar], ...], list[Cell]] = {}
         for cell in self.cells:
             gathered.setdefault(tuple((axis, cell.where[axis]) for axis in axes if axis in cell.where), []).append(cell)
-        places = {axis: {value: number for number, value in enumerate(_rising(self.values(axis)))} for axis in axes}
+        places = {axis: {value: number for number, value in enumerate(rising(self.values(axis)))} for axis in axes}
         gathered = dict(sorted(gathered.items(), key=lambda item: [places[axis][value] for axis, value in item[0]]))
         # A cell by itself keeps the width of its interval.
         alone = {place: cells[0].widths for place, cells in gathered.items() if len(cells) == 1}
@@ -190,7 +190,8 @@ class Results:
         return found
 
 
-def _rising(values: list[Any]) -> list[Any]:
+def rising(values: list[Any]) -> list[Any]:
+    """Numbers in their order; words, and words with numbers, as they are."""
     return sorted(values) if all(isinstance(value, (int, float)) for value in values) else values
 
 

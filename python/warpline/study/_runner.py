@@ -154,12 +154,14 @@ class Kept:
         builds: What made them.
         others: How many runs are kept that are not declared any more.
         missing: How many points have fewer seeds than every point gets.
+        runs: How many runs there are of what is declared.
     """
 
     results: Results
     builds: Sequence[str]
     others: int
     missing: int
+    runs: int = 0
 
 
 class Study:
@@ -213,7 +215,7 @@ class Study:
         order = {self._place(point): number for number, point in enumerate(self.figure.points)}
         cells = sorted([*own, *others], key=lambda cell: order[self._place(cell.where)])
         missing = sum(self._place(point) not in covered for point in lacking)
-        return Kept(Results(cells), store.builds(declared) + (makers if others else []), store.others(declared), missing)
+        return Kept(Results(cells), store.builds(declared) + (makers if others else []), store.others(declared), missing, len(declared))
 
     def _finder(self, store: Store, runs: int) -> Finder:
         """How the rows of a run are found: by the hash of its scenario. Where there are very many, it would take minutes to make all scenarios. Then they
