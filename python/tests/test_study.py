@@ -536,13 +536,20 @@ def test_a_judgement_of_very_many_runs_makes_some_of_their_scenarios_only(tmp_pa
     before = (tmp_path / "two.toml").read_text()
     (tmp_path / "two.toml").write_text(before.replace("10Mbit/s", "11Mbit/s"))
     assert judged().kept.missing == 6 and judged().short.endswith("6 of 6 points lack results; there are 0 runs so far")
+    # With results of both kinds, each judgement has its own.
+    run()
+    assert len(runs) == 24
+    faster = judged().kept
     (tmp_path / "two.toml").write_text(before)
+    slower = judged().kept
+    assert (faster.missing, slower.missing, faster.others, slower.others) == (0, 0, 12, 12)
+    assert faster.results.mean("bps") > slower.results.mean("bps") == one.kept.results.mean("bps")
     # Other words for the same scenarios: all are made, until a study has noted that.
     declare(tmp_path, MANY.replace("at['delay'] * at['factor']", "at['factor'] * at['delay']"))
     made, one = made_by(judged)
     assert made >= 12 and one.kept.missing == 0
     run()
-    assert len(runs) == 12, "nothing is run again"
+    assert len(runs) == 24, "nothing is run again"
     made, one = made_by(judged)
     assert made == 3 and one.kept.missing == 0
     # Another scenario.

@@ -84,12 +84,17 @@ class Store:
         return rows if rows and rows[0]["measured"] == measured and ran in (None, rows[0]["ran"]) else []
 
     def places(self, axes: Sequence[str], declared: str, measured: str) -> dict[tuple[tuple[Scalar, ...], int], list[Row]]:
-        """The rows of the runs of a declaration, by the values of the axes and the seed."""
-        return {
-            (tuple(rows[0].get(axis) for axis in axes), seed): rows
-            for (_, seed), rows in self._runs.items()
-            if rows[0].get("declared") == declared and rows[0]["measured"] == measured
-        }
+        """The rows of the runs of a declaration, by the values of the axes and the seed. Of two that are the same in these (of another file that the
+        scenarios read, say), neither."""
+        found: dict[tuple[tuple[Scalar, ...], int], list[Row]] = {}
+        twice = set()
+        for (_, seed), rows in self._runs.items():
+            if rows[0].get("declared") == declared and rows[0]["measured"] == measured:
+                at = (tuple(rows[0].get(axis) for axis in axes), seed)
+                if at in found:
+                    twice.add(at)
+                found[at] = rows
+        return {at: rows for at, rows in found.items() if at not in twice}
 
     def renew(self, rows: Sequence[Row], declared: str) -> list[Row]:
         """The rows of a run that were found for a declaration, with its digest, under which they are kept from now on."""
