@@ -333,7 +333,8 @@ def test_a_surface_has_the_means_over_the_other_axes() -> None:
     results = study.Results(Cell({"a": a, "b": b, "c": c}, {"y": [100.0 * a + 10 * b + c]}) for a in (1, 2) for b in (1, 2) for c in (0, 4))
     axes = Drawing().subplots()
     study.surface("a", "b", "y").draw(axes, results, simple(points=study.grid(a=[1], b=[1], c=[0])))
-    assert axes.get_images()[0].get_array().tolist() == [[112.0, 212.0], [122.0, 222.0]]
+    image: Any = axes.get_images()[0]
+    assert image.get_array().tolist() == [[112.0, 212.0], [122.0, 222.0]]
 
 
 def test_a_distribution_of_very_many_values_is_drawn_in_fewer_steps() -> None:
@@ -342,7 +343,8 @@ def test_a_distribution_of_very_many_values_is_drawn_in_fewer_steps() -> None:
     axes = Drawing().subplots()
     results = study.Results([Cell({"a": 1}, {"y": [value / 1e4 for value in range(10_000)]})])
     study.cdf("y", by="a", bounds=(0, 2)).draw(axes, results, simple(points=study.grid(a=[1])))
-    xs, ys = axes.get_lines()[0].get_data()
+    line: Any = axes.get_lines()[0]
+    xs, ys = line.get_data()
     assert len(xs) < 1000 and (xs[0], ys[0]) == (0, 0) and (xs[-1], ys[-1]) == (0.9999, 1)
     # A uniform distribution: the share of the values up to x is x.
     assert all(y == pytest.approx(x, abs=1e-3) for x, y in zip(xs, ys, strict=True)) and axes.get_xlim() == (0, 2)
