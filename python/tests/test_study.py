@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -17,7 +20,7 @@ import pytest
 
 import warpline
 from warpline import study
-from warpline.study import _registry, _report, _store
+from warpline.study import _registry, _report, _runner, _store
 from warpline.study.__main__ import main
 from warpline.study._results import Cell
 
@@ -85,6 +88,17 @@ def test_drawn_points_are_in_their_ranges_and_the_same_each_time(draw: Any) -> N
     assert {point["cc"] for point in drawn} == {"reno", "cubic"}
     # Each factor is as likely: half of the rates are below the geometric mean.
     assert 20 <= sum(point["rate"] < math.sqrt(1e15) for point in drawn) <= 44
+
+
+def test_a_sample_has_some_points_once_and_in_their_order() -> None:
+    points = study.grid(a=range(10), b=range(10))
+    drawn = study.sample(points, 30, seed=3)
+    assert drawn == study.sample(points, 30, seed=3) != study.sample(points, 30, seed=4)
+    places = [points.index(point) for point in drawn]
+    assert len(places) == 30 and places == sorted(set(places)) != list(range(30))
+    assert study.sample(points, 100) == points
+    with pytest.raises(ValueError, match="101 of 100"):
+        study.sample(points, 101)
 
 
 def test_a_range_that_is_none_says_so() -> None:
@@ -164,6 +178,32 @@ def test_results_are_chosen_by_values_collections_and_functions() -> None:
     assert RESULTS.values("line") == ["a", "b"]
     with pytest.raises(study.NoResultsError, match="x=3"):
         RESULTS.mean("y", x=3)
+
+
+def test_values_of_an_axis_are_compared_seed_by_seed() -> None:
+    cells = [
+        Cell({"tcp": tcp, "x": x}, {"y": [factor * x + seed for seed in range(count)]})
+        for tcp, factor, count in (("a", 3.0, 3), ("b", 1.0, 2), ("c", 0.0, 3))
+        for x in (1, 2)
+        if (tcp, x) != ("c", 2)
+    ]
+    found = study.Results(cells).paired("y", "tcp", {"a - b": ("a", "b"), "c - a": ("c", "a")}, lambda ours, theirs: ours - theirs, "more")
+    assert [(dict(cell.where), dict(cell.samples)) for cell in found.cells] == [
+        ({"x": 1, "line": "a - b"}, {"more": [2.0, 2.0]}),
+        ({"x": 2, "line": "a - b"}, {"more": [4.0, 4.0]}),
+        ({"x": 1, "line": "c - a"}, {"more": [-3.0, -3.0, -3.0]}),
+    ]
+
+
+def test_results_are_averaged_over_the_other_axes() -> None:
+    cells = [Cell({"a": a, "b": b}, {"y": [10.0 * a + b, 10.0 * a + b + 1, 99.0][: 2 + (b == 3)]}) for a in (1, 2) for b in (1, 3)]
+    found = study.Results(cells).averaged("a")
+    assert [(dict(cell.where), cell.samples["y"]) for cell in found.cells] == [({"a": 1}, [12.0, 13.0]), ({"a": 2}, [22.0, 23.0])]
+    assert found.half_width("y", a=1) == pytest.approx(12.706 / 2, rel=1e-3), "an interval over the seeds"
+    mixed = study.Results(Cell({"tcp": tcp, "x": x}, {"y": [1.0]}) for x in (5, 1, 3) for tcp in ("z", "a"))
+    assert [tuple(cell.where.values()) for cell in mixed.averaged("x", "tcp").cells] == [(x, tcp) for x in (1, 3, 5) for tcp in ("z", "a")]
+    alone = study.Results([Cell({"a": 1, "b": 2}, {"y": [5.0]}, {"y": 0.5})]).averaged("a")
+    assert alone.half_width("y", a=1) == 0.5
 
 
 def claim(theirs: float, bound: study.Bound, differs: str = "") -> study.Verdict:
@@ -272,6 +312,109 @@ def test_every_picture_draws_and_one_without_results_is_left_out(tmp_path: Path)
     assert picture.count('id="axes_') == 5
 
 
+def test_pictures_and_tables_of_what_is_made_of_the_results(tmp_path: Path) -> None:
+    pictures = (
+        "[study.lines(x='x', y='more', of=lambda results: results.paired('y', 'k', {'2 - 1': (2, 1)}, lambda a, b: a - b, 'more')), "
+        "study.lines(x='x', y='y', of=lambda results: results.where(x=99)), "
+        "study.table(x='x', y='y', of=lambda results: results.averaged('x'))]"
+    )
+    text = PURE.replace("study.lines(x=\"x\", y=\"y\")", pictures).replace("x=[1, 2, 3]", "k=[1, 2], x=[2, 1, 3]").replace('at["slope"] *', 'at["slope"] * at["k"] *')
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
+    picture = next(path for path in done.files if path.suffix == ".svg").read_text()
+    assert picture.count('id="axes_') == 1 and "more" in picture, "what has nothing to show is left out"
+    table = next(path for path in done.files if path.suffix == ".md").read_text()
+    # The mean of k = 1 and 2, and of the seeds.
+    assert "| y | 1 | 2 | 3 |" in table and "|  | 15.15 | 30.15 | 45.15 |" in table
+
+
+def test_a_surface_has_the_means_over_the_other_axes() -> None:
+    from matplotlib.figure import Figure as Drawing
+
+    results = study.Results(Cell({"a": a, "b": b, "c": c}, {"y": [100.0 * a + 10 * b + c]}) for a in (1, 2) for b in (1, 2) for c in (0, 4))
+    axes = Drawing().subplots()
+    study.surface("a", "b", "y").draw(axes, results, simple(points=study.grid(a=[1], b=[1], c=[0])))
+    image: Any = axes.get_images()[0]
+    assert image.get_array().tolist() == [[112.0, 212.0], [122.0, 222.0]]
+
+
+def test_a_distribution_of_very_many_values_is_drawn_in_fewer_steps() -> None:
+    from matplotlib.figure import Figure as Drawing
+
+    axes = Drawing().subplots()
+    results = study.Results([Cell({"a": 1}, {"y": [value / 1e4 for value in range(10_000)]})])
+    study.cdf("y", by="a", bounds=(0, 2)).draw(axes, results, simple(points=study.grid(a=[1])))
+    line: Any = axes.get_lines()[0]
+    xs, ys = line.get_data()
+    assert len(xs) < 1000 and (xs[0], ys[0]) == (0, 0) and (xs[-1], ys[-1]) == (0.9999, 1)
+    # A uniform distribution: the share of the values up to x is x.
+    assert all(y == pytest.approx(x, abs=1e-3) for x, y in zip(xs, ys, strict=True)) and axes.get_xlim() == (0, 2)
+
+
+def test_every_point_is_run_with_one_seed_before_any_with_two(tmp_path: Path) -> None:
+    study.run(str(declare(tmp_path)), jobs=1)
+    assert (tmp_path / "ran.txt").read_text().splitlines() == ["1 1", "2 1", "3 1", "1 2", "2 2", "3 2"]
+
+
+def test_few_runs_are_handed_out_ahead_and_the_figure_is_packed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpline.study._runner.AHEAD", 2)
+
+    class Watched(ThreadPoolExecutor):
+        open = most = 0
+        figures: set[int] = set()
+
+        def submit(self, fn: Any, /, *args: Any, **more: Any) -> Future[Any]:
+            Watched.open += 1
+            Watched.most = max(Watched.most, Watched.open)
+            Watched.figures.add(id(args[0]))
+            future = super().submit(fn, *args, **more)
+            future.add_done_callback(lambda _: setattr(Watched, "open", Watched.open - 1))
+            return future
+
+    with Watched(2) as executor:
+        (done,) = study.run(str(declare(tmp_path, PURE.replace("x=[1, 2, 3]", "x=list(range(1, 31))"))), executor=executor)
+    assert not done.failures and len(ran(tmp_path)) == 60
+    assert Watched.most == 2 and len(Watched.figures) == 1
+
+
+def test_results_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    file = declare(tmp_path)
+    study.run(str(file))
+    ran(tmp_path)
+    path = tmp_path / "results/line.parquet"
+    table = warpline.Table.read(path)
+    columns = {name: table[name] for name in table.column_names}
+    # They kept the hash as text, and a key.
+    declared = _registry.load(file)
+    of = declared.study(declared.figures[0])
+    hashes = {_store.number(text): text for point in declared.figures[0].points for text in [of.identity(point, 1)[0]]}
+    columns["scenario"] = [hashes[number] for number in columns["scenario"]]
+    columns["key"] = ["0123456789abcdef"] * len(table)
+    warpline.Table.from_columns(columns).write(path)
+    (done,) = study.run(str(file))
+    assert ran(tmp_path) == [] and done.good
+    assert "key" not in warpline.Table.read(path).column_names
+
+
+def test_a_run_that_is_in_the_journal_twice_counts_once(tmp_path: Path) -> None:
+    row = {"ran": "w", "scenario": 7, "measured": "m", "seed": 1, "x": 1}
+    path = tmp_path / "f.parquet"
+    path.with_suffix(".jsonl").write_text("".join(f'[{json.dumps({**row, "y": y})}]\n' for y in (1, 2)))
+    with _store.Store(path) as store:
+        assert [found["y"] for found in store.find("sha256:000000000000007f", 1, "m")] == [2]
+    assert warpline.Table.read(path)["y"] == [2]
+
+
+def test_a_ctrl_c_while_a_run_is_written_does_not_lose_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: int) -> None:
+        raise KeyboardInterrupt
+
+    path = tmp_path / "f.parquet"
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), _store.Store(path) as store:
+        patch.setattr("warpline.study._store.os.fsync", interrupted)
+        store.put([[{"ran": "w", "scenario": 7, "measured": "m", "seed": 1, "y": 1}]])
+    assert warpline.Table.read(path)["y"] == [1] and not path.with_suffix(".jsonl").exists()
+
+
 def test_a_run_that_fails_or_kills_its_process_does_not_end_the_study(tmp_path: Path) -> None:
     text = PURE.replace("return {", "at['x'] == 2 and os.kill(os.getpid(), 9)\n        1 / (at['x'] - 3)\n        return {")
     (done,) = study.run(str(declare(tmp_path, text)), jobs=2)
@@ -335,6 +478,94 @@ NETWORK = """\
         quick=study.quick(),
     )
 """
+
+
+MANY = """\
+    from pathlib import Path
+    from warpline import study
+
+    HERE = Path(__file__).parent
+
+    def scenario(at):
+        with (HERE / "made.txt").open("a") as out:
+            out.write("x")
+        return (HERE / "two.toml").read_text().replace("20ms", f"{at['delay'] * at['factor']}ms")
+
+    FIGURE = study.Figure(
+        name="many",
+        title="Many runs",
+        scenario=scenario,
+        points=study.grid(delay=range(1, 7)),
+        settings={"factor": 1},
+        measures={"bps": "totals.goodput_bps"},
+        seeds=2,
+        quick=study.quick(),
+    )
+"""
+
+
+def test_a_judgement_of_very_many_runs_makes_some_of_their_scenarios_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpline.study._runner.MANY", 4)
+    monkeypatch.setattr("warpline.study._runner.CHECKED", 3)
+    dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
+    assert "20ms" in (tmp_path / "two.toml").read_text()
+    file = declare(tmp_path, MANY)
+    runs: list[int] = []
+
+    class Counting(ThreadPoolExecutor):
+        def submit(self, fn: Any, /, *args: Any, **more: Any) -> Future[Any]:
+            runs.append(1)
+            return super().submit(fn, *args, **more)
+
+    def made_by(act: Any) -> tuple[int, Any]:
+        (tmp_path / "made.txt").write_text("")
+        found = act()
+        return len((tmp_path / "made.txt").read_text()), found
+
+    def judged() -> _report.Judged:
+        declared = _registry.load(file)
+        return _report.judge(declared, declared.figures[0])
+
+    def run() -> study.Done:
+        with Counting(2) as executor:
+            return study.run(str(file), executor=executor)[0]
+
+    made, done = made_by(run)
+    assert (made, len(runs), done.judged.kept.missing) == (12 + 3, 12, 0)
+    made, one = made_by(judged)
+    assert made == 3 and one.good and len(one.kept.results.samples("bps")) == 12
+    # What the declaration does not know of is found by these.
+    before = (tmp_path / "two.toml").read_text()
+    (tmp_path / "two.toml").write_text(before.replace("10Mbit/s", "11Mbit/s"))
+    assert judged().kept.missing == 6 and judged().short.endswith("6 of 6 points lack results; there are 0 runs so far")
+    # With results of both kinds, each judgement has its own.
+    run()
+    assert len(runs) == 24
+    faster = judged().kept
+    (tmp_path / "two.toml").write_text(before)
+    slower = judged().kept
+    assert (faster.missing, slower.missing, faster.others, slower.others) == (0, 0, 12, 12)
+    assert faster.results.mean("bps") > slower.results.mean("bps") == one.kept.results.mean("bps")
+    # Other words for the same scenarios: all are made, until a study has noted that.
+    declare(tmp_path, MANY.replace("at['delay'] * at['factor']", "at['factor'] * at['delay']"))
+    made, one = made_by(judged)
+    assert made >= 12 and one.kept.missing == 0
+    run()
+    assert len(runs) == 24, "nothing is run again"
+    made, one = made_by(judged)
+    assert made == 3 and one.kept.missing == 0
+    # Another scenario.
+    declare(tmp_path, MANY.replace("at['delay'] * at['factor']", "at['delay'] * at['factor'] * 2"))
+    assert judged().kept.missing > 0
+
+
+def test_a_failure_that_is_allowed_is_a_result() -> None:
+    lost = dumbbell(duration="3s", warmup="0s").set('expect=["total.goodput > 1Gbit/s"]')
+    task = pickle.dumps(_runner.Task({"x": 1}, 1, lost))
+    figure = simple(model=None, scenario="unused.toml", measures={"y": "totals.jain"})
+    refused, allowed, other = (_runner.perform(pickle.dumps(dataclasses.replace(figure, quick=study.Quick(), allowed=texts)), task) for texts in ([], ["goodput"], ["refused"]))
+    assert refused.error and "goodput" in refused.error and other.error == refused.error
+    assert allowed.error is None and allowed.lines[None]["y"] is not None
 
 
 def test_measures_with_lines(tmp_path: Path) -> None:

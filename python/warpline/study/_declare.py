@@ -34,7 +34,7 @@ Measure: TypeAlias = "str | Callable[..., Measured]"
 Measures: TypeAlias = "Mapping[str, Measure] | Callable[..., Mapping[str, Measured]]"
 """Measures by name, or one function that returns all of them by name."""
 
-RESERVED = ("key", "ran", "scenario", "seed", "measured", LINE)
+RESERVED = ("declared", "ran", "scenario", "seed", "measured", LINE)
 """Columns of the results that belong to no axis and no measure."""
 
 
@@ -123,6 +123,7 @@ class Figure:
         alone: Whether the runs share the machine with no other, because their clock is the machine's.
         keep: Whether measures need the files of the run directory, such as what programs print. It is removed afterwards.
         cc: Congestion controls written in Python, as in `Scenario.run`.
+        allowed: Failures of a run that are a result, by a part of their text: "Connection timed out". A run with others counts as failed.
     """
 
     name: str
@@ -142,6 +143,7 @@ class Figure:
     alone: bool = False
     keep: bool = False
     cc: CcFactories | None = None
+    allowed: Sequence[str] = ()
     is_quick: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -200,6 +202,11 @@ class Figure:
         assert source is not None
         made = source(whole)
         return made if isinstance(made, Scenario) else Scenario.from_toml(made, name=f"{self.name}, {dict(point)}", directory=directory)
+
+    @property
+    def declared(self) -> str:
+        """A digest of what makes the scenarios, so far as it is in the declaration: Warpline's own part and files that are read are not in it."""
+        return _code.digest(self.scenario, self.model, self.settings)
 
     @property
     def measured(self) -> str:

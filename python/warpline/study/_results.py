@@ -127,6 +127,51 @@ class Results:
         first, last = series[0][1], series[-1][1]
         return last / first if first else math.inf if last else math.nan
 
+    def paired(
+        self,
+        measure: str,
+        axis: str,
+        pairs: Mapping[str, tuple[Scalar, Scalar]],
+        how: Callable[[float, float], float],
+        name: str,
+    ) -> Results:
+        """Values of an axis against each other, seed by seed, where all other axes are the same.
+
+        Args:
+            measure: What is compared.
+            axis: The axis, which the new cells do not have.
+            pairs: Two values of it by the name of their line.
+            how: Compares their results.
+            name: What the comparison is called as a measure.
+
+        Cells that lack their counterpart are left out, and so are seeds.
+        """
+        found: dict[Scalar, dict[tuple[tuple[str, Scalar], ...], Cell]] = {}
+        for cell in self.cells:
+            if measure in cell.samples and axis in cell.where:
+                place = tuple((other, value) for other, value in cell.where.items() if other != axis)
+                found.setdefault(cell.where[axis], {})[place] = cell
+        cells = []
+        for line, (first, second) in pairs.items():
+            theirs = found.get(second, {})
+            for place, cell in found.get(first, {}).items():
+                if place in theirs:
+                    values = [how(a, b) for a, b in zip(cell.samples[measure], theirs[place].samples[measure], strict=False)]
+                    cells.append(Cell({**dict(place), LINE: line}, {name: values}))
+        return Results(cells)
+
+    def averaged(self, *axes: str) -> Results:
+        """Results with these axes only: for each seed, the mean over the cells that do not differ in them. Of cells with fewer seeds than others, those seeds that all have.
+        They are in the order of the axes: numbers rise, words stay as they are."""
+        gathered: dict[tuple[tuple[str, Scalar], ...], list[Cell]] = {}
+        for cell in self.cells:
+            gathered.setdefault(tuple((axis, cell.where[axis]) for axis in axes if axis in cell.where), []).append(cell)
+        places = {axis: {value: number for number, value in enumerate(rising(self.values(axis)))} for axis in axes}
+        gathered = dict(sorted(gathered.items(), key=lambda item: [places[axis][value] for axis, value in item[0]]))
+        # A cell by itself keeps the width of its interval.
+        alone = {place: cells[0].widths for place, cells in gathered.items() if len(cells) == 1}
+        return Results(Cell(dict(place), _seed_means(cells), alone.get(place, {})) for place, cells in gathered.items())
+
     def changed(self, change: Callable[[Cell, str, Sequence[float]], Sequence[float]]) -> Results:
         """Results with other samples, to see whether a judgement notices."""
         return Results(
@@ -143,6 +188,17 @@ class Results:
         if not found:
             raise NoResultsError(f"no results of {measure}")
         return found
+
+
+def rising(values: list[Any]) -> list[Any]:
+    """Numbers in their order; words, and words with numbers, as they are."""
+    return sorted(values) if all(isinstance(value, (int, float)) for value in values) else values
+
+
+def _seed_means(cells: Sequence[Cell]) -> dict[str, list[float]]:
+    measures = dict.fromkeys(measure for cell in cells for measure in cell.samples)
+    by_measure = {measure: [cell.samples[measure] for cell in cells if measure in cell.samples] for measure in measures}
+    return {measure: [statistics.fmean(values) for values in zip(*samples, strict=False)] for measure, samples in by_measure.items()}
 
 
 def _fits(value: Scalar, wanted: Any) -> bool:
