@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,12 @@ FAST = "1Tbit/s"
 
 class ConvertError(WarplineError, ValueError):
     """Something cannot be converted. The text says where it stands, what is wrong, what is allowed, and what to do."""
+
+
+class File(str):
+    """The path of a file that the scenario reads, relative to the directory of the source."""
+
+    __slots__ = ()
 
 
 @dataclass
@@ -138,9 +145,13 @@ class Draft:
         entries.append(entry)
         return entry
 
-    def imported(self, directory: Path) -> Imported:
-        """The scenario as it is now; paths in it are relative to `directory`."""
-        return Imported(self.toml(), tuple(self.assumed.lines()), tuple(self.left_out.lines()), directory)
+    def imported(self, directory: Path, target: Path | None = None) -> Imported:
+        """The scenario as it is now. Paths are so far relative to `directory`, and then to `target` if that is another one."""
+        target = directory if target is None else target
+        if directory.resolve() != target.resolve():
+            for entry in self.links:
+                entry.keys = _moved(entry.keys, directory, target)
+        return Imported(self.toml(), tuple(self.assumed.lines()), tuple(self.left_out.lines()), target)
 
     def toml(self) -> str:
         """The scenario as a file, with comments."""
@@ -156,6 +167,15 @@ class Draft:
                 for program in entry.programs:
                     lines += _table(f"{table}.program", program)
         return "\n".join(lines) + "\n"
+
+
+def _moved(value: Any, directory: Path, target: Path) -> Any:
+    """A value whose paths are relative to `target` rather than to `directory`."""
+    if isinstance(value, File):
+        return File(os.path.relpath(directory / value, target))
+    if isinstance(value, dict):
+        return {key: _moved(item, directory, target) for key, item in value.items()}
+    return value
 
 
 def _table(name: str, entry: Entry) -> list[str]:

@@ -9,10 +9,14 @@ from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from warpline.convert import _units
 from warpline.convert._draft import ConvertError, Draft
+
+if TYPE_CHECKING:
+    from warpline._run import Run
+    from warpline._warpline import Table
 
 LARGEST = 64 << 20
 """Files larger than this are refused: no topology is."""
@@ -47,6 +51,7 @@ class Source:
                 return cls("standard input", _text("standard input", sys.stdin.buffer.read(LARGEST + 1)))
             if path.is_file() or not re.search(r"\s", words[0]):
                 return cls.file(path)
+            return cls("the command", words[0])
         return cls("the command", " ".join(words), tuple(words))
 
     @classmethod
@@ -65,12 +70,12 @@ class Source:
 
     def at(self, line: int) -> str:
         """A place in it, for messages."""
-        return self.name if self.words is not None else f"{self.name}:{line}"
+        return self.name if self.name == "the command" else f"{self.name}:{line}"
 
     @cached_property
     def stem(self) -> str:
         """A name for the scenario: the file's, without its endings."""
-        return "imported" if self.words is not None else re.sub(r"(\.clab)?\.[A-Za-z0-9]+$", "", Path(self.name).name) or "imported"
+        return "imported" if self.name == "the command" else re.sub(r"(\.clab)?\.[A-Za-z0-9]+$", "", Path(self.name).name) or "imported"
 
 
 def _text(name: str, content: bytes) -> str:
@@ -101,6 +106,7 @@ class Options:
     rate_unit: str | None = option(None, f"unit of rates that are bare numbers: {', '.join(_units.RATES)}", "UNIT", _units.RATES.__getitem__)
     delay_unit: str | None = option(None, f"unit of delays that are bare numbers: {', '.join(_units.TIMES)}", "UNIT", _units.TIMES.__getitem__)
     loss_unit: str | None = option(None, "unit of losses that are bare numbers: % or share", "UNIT", {"%": 0, "share": 1}.__getitem__)
+    script: Path | None = option(None, "a script with `containerlab tools netem set` commands, beside a topology of containerlab", "FILE")
     guests: bool = option(False, "hosts that can be Linux guests are guests; else they are simulated")
 
     def __post_init__(self) -> None:
@@ -141,7 +147,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Reader:
-    """A format that can be read.
+    """A format of which a scenario can be made.
 
     Attributes:
         name: The word for it on the command line.
@@ -156,3 +162,37 @@ class Reader:
     claims: Callable[[Source], bool]
     read: Callable[[Source, Options], Draft]
     takes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A format that has results of another program.
+
+    Attributes:
+        name: The word for it on the command line.
+        about: What it is, in a few words.
+        claims: Whether something is in this format.
+        read: Its flows, as a table with the columns of `flows`.
+    """
+
+    name: str
+    about: str
+    claims: Callable[[Source], bool]
+    read: Callable[[Source], Table]
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A format that the results of a run can be written in.
+
+    Attributes:
+        name: The word for it on the command line.
+        about: What it is, in a few words.
+        ending: How names of its files end.
+        write: The content of the file.
+    """
+
+    name: str
+    about: str
+    ending: str
+    write: Callable[[Run], bytes]
