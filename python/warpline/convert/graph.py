@@ -228,8 +228,15 @@ def is_graphml(source: Source) -> bool:
 
 
 def is_gml(source: Source) -> bool:
-    """Whether it is GML."""
-    return source.words is None and re.search(r"^\s*graph\s*\[?\s*$|^\s*graph\s*\[", source.text[:100_000], re.MULTILINE) is not None and re.match(r"\s*[{<]", source.text) is None
+    """Whether it is GML: a `graph`, with comments and lines `Name value` before it."""
+    if source.words is not None:
+        return False
+    for line in source.text[:100_000].splitlines():
+        if re.match(r"\s*graph\s*(\[|$)", line):
+            return True
+        if not re.match(r"\s*($|#|[A-Za-z]\w*\s+\S)", line):
+            return False
+    return False
 
 
 def is_node_link(source: Source) -> bool:

@@ -205,7 +205,7 @@ def _read(source: Source, options: Options) -> Draft:
     # The innermost shell is the nearest to the program.
     shells.reverse()
     nodes = [INSIDE, *(f"shell{number}" for number in range(1, len(shells))), OUTSIDE]
-    for one, other, shell in zip(nodes, nodes[1:], shells, strict=True):
+    for one, other, shell in zip(nodes[:-1], nodes[1:], shells, strict=True):
         reverse = {key: value for key, value in shell.down.items() if shell.up.get(key) != value}
         if "loss" in shell.up and "loss" not in shell.down:
             reverse["loss"] = "none"

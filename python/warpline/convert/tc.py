@@ -298,20 +298,18 @@ def _delay(link: Link, delay: Fraction, spread: Fraction, distribution: str) -> 
     reach = {"uniform": spread, "pareto": 2 * spread}.get(distribution, 3 * spread)
     if distribution not in ("uniform", "normal", "pareto"):
         link.left_out.add(f"netem's distribution {distribution}: the normal one stands in its place")
-    if reach > delay:
-        link.left_out.add("delays below zero, which netem makes zero: the mean of the jitter is that of the delay, and none is below zero")
     base = max(delay - reach, Fraction(0))
     mean = delay - base
-    if mean == 0:
-        # Then netem adds half of the jitters only; those below zero are none.
-        mean = spread
     if base:
         link.keys["delay"] = _units.time(base)
+    if reach > delay and distribution in ("uniform", "pareto"):
+        link.left_out.add(f"netem's delays below zero, which it makes zero: here they are {distribution} from zero on")
     if distribution == "uniform":
-        jitter = {"kind": "uniform", "max": _units.time(2 * mean if reach <= delay else delay + spread), "reorder": True}
+        jitter = {"kind": "uniform", "max": _units.time(min(2 * spread, delay + spread)), "reorder": True}
     elif distribution == "pareto":
-        jitter = {"kind": "pareto", "mean": _units.time(mean), "shape": 3.0, "reorder": True}
+        jitter = {"kind": "pareto", "mean": _units.time(mean or spread), "shape": 3.0, "reorder": True}
     else:
+        # It is cut off at zero, as netem's.
         jitter = {"kind": "normal", "mean": _units.time(mean), "stddev": _units.time(spread), "reorder": True}
     link.keys["jitter"] = jitter
 

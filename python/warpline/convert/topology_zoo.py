@@ -27,6 +27,12 @@ UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 """What `LinkSpeedUnits` stand for, in bit/s."""
 
 
+CIRCUITS = {"T1": 1_544_000, "DS1": 1_544_000, "T3": 44_736_000, "DS3": 44_736_000, "E1": 2_048_000, "E3": 34_368_000}
+"""Rates of leased lines, in bit/s (ITU-T G.702)."""
+CARRIERS = {"OC": 51_840_000, "STM": 155_520_000}
+"""Rates of SONET and SDH: OC-48 is 48 times the first (ITU-T G.707)."""
+
+
 def _distance(one: dict[str, Any], other: dict[str, Any]) -> float | None:
     """Kilometres between two nodes on the great circle; None if one has no place."""
     try:
@@ -41,20 +47,36 @@ def _distance(one: dict[str, Any], other: dict[str, Any]) -> float | None:
 
 
 def _speed(data: dict[str, Any]) -> Fraction | None:
-    """Bits per second of an edge; None if it does not say."""
+    """Bits per second of an edge, as a number or by the label of its kind; None if it does not say."""
     try:
         if data.get("LinkSpeedRaw") is not None:
-            return Fraction(str(data["LinkSpeedRaw"])) or None
-        value = Fraction(str(data["LinkSpeed"]))
-    except (KeyError, ValueError, ZeroDivisionError):
+            return _units.number(str(data["LinkSpeedRaw"])) or None
+        value = _units.number(str(data["LinkSpeed"]))
+        return value * UNITS[str(data.get("LinkSpeedUnits", "")).strip().upper()[:1]] or None
+    except (KeyError, ValueError):
+        return next((speed for name in LABELS if (speed := _labelled(str(data.get(name, "")).strip())) is not None), None)
+
+
+def _labelled(label: str) -> Fraction | None:
+    """The rate that a label says by itself, such as "OC-48" or "622 Mbps"."""
+    word = label.upper().replace(" ", "").replace("-", "")
+    if word in CIRCUITS:
+        return Fraction(CIRCUITS[word])
+    if (found := re.fullmatch(r"(OC|STM)(\d{1,4})C?", word)) is not None:
+        return Fraction(CARRIERS[found[1]] * int(found[2]))
+    try:
+        return _units.read_rate(label) or None
+    except ValueError:
         return None
-    unit = UNITS.get(str(data.get("LinkSpeedUnits", "")).strip().upper()[:1])
-    return None if unit is None else value * unit or None
 
 
 def is_of_it(found: Graph) -> bool:
     """Whether a graph has the attributes of the Topology Zoo."""
     return any("LinkSpeedRaw" in data for *_, data in found.edges(data=True)) or "Topology Zoo" in str(found.graph.get("Creator"))
+
+
+LABELS = ("LinkLabel", "LinkType")
+"""Attributes that can say a rate in words."""
 
 
 def translated(zoo: Graph) -> Graph:
