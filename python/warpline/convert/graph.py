@@ -65,6 +65,9 @@ def draft(graph: Graph, source: str, name: str, options: Options) -> Draft:
     made.head["duration"] = options.run_time
     if graph.number_of_edges() > LARGEST:
         raise ConvertError(f"{source}: has {graph.number_of_edges()} edges; at most {LARGEST} are taken. Take a part of it with NetworkX, and convert.from_networkx")
+    if graph.is_directed() and graph.number_of_nodes() == require("networkx", "convert", "reading graphs").number_strongly_connected_components(graph):
+        graph = graph.to_undirected()
+        made.assumed.add("edges have a direction, and no two nodes reach each other that way, so links are in both directions")
     names = Names()
     called = {node: names.of(node, _label(node, data)) for node, data in graph.nodes(data=True)}
     by_word = {str(node): name for node, name in called.items()}

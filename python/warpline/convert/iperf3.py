@@ -15,13 +15,15 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from warpline.convert._draft import ConvertError
 from warpline.convert._source import Measured, Source
 
 if TYPE_CHECKING:
     from warpline._warpline import Table
+
+N = TypeVar("N", int, float)
 
 GROUP = "iperf3"
 """The group of its flows."""
@@ -76,6 +78,9 @@ def _flows(source: Source) -> Table:
         sender = udp if isinstance(udp, dict) else stream.get("sender") or {}
         receiver = udp if isinstance(udp, dict) else stream.get("receiver") or sender
         number = len(rows)
+        # Of UDP, older versions say only what was sent, and what of it was lost.
+        packets, lost = _number(udp, "packets") if isinstance(udp, dict) else None, _number(sender, "lost_packets")
+        arrived = 1 - lost / packets if packets and lost else 1.0
         ends = connected.get(sender.get("socket"), {})
         # `sender` says whether the end that wrote the file sends; with --reverse it receives.
         sends = sender.get("sender", not test.get("reverse"))
@@ -94,8 +99,8 @@ def _flows(source: Source) -> Table:
                 "end_s": _number(receiver, "end"),
                 "sent_packets": _whole(sender, "packets"),
                 "retransmitted_packets": _whole(sender, "retransmits"),
-                "delivered_bytes": _whole(receiver, "bytes"),
-                "goodput_bps": _number(receiver, "bits_per_second"),
+                "delivered_bytes": _part(_whole(receiver, "bytes"), arrived),
+                "goodput_bps": _part(_number(receiver, "bits_per_second"), arrived),
                 "lost_packets": _whole(sender, "lost_packets"),
                 "rtt_min_ms": _scaled(sender, "min_rtt"),
                 "rtt_mean_ms": _scaled(sender, "mean_rtt"),
@@ -169,6 +174,11 @@ def _number(data: Mapping[str, Any], key: str) -> float | None:
 def _whole(data: Mapping[str, Any], key: str) -> int | None:
     value = data.get(key)
     return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**62 else None
+
+
+def _part(value: N | None, share: float) -> N | None:
+    """A share of a value, of its own type."""
+    return value if value is None or share == 1 else type(value)(value * share)
 
 
 def _scaled(data: Mapping[str, Any], key: str) -> float | None:
