@@ -23,6 +23,9 @@ from warpline.convert._source import Measured, Options, Source
 SUCCESS, WRONG_INPUT, NOT_WRITTEN, INTERRUPTED = 0, 2, 3, 130
 """Exit codes, as those of `warpline`."""
 
+FORMATS = {**{one.name: one.about for one in READERS}, **{one.name: one.about for one in MEASURED}}
+"""What can be read, by its name."""
+
 EXAMPLES = """\
 Examples:
   warpline import Abilene.graphml --out abilene.toml
@@ -54,7 +57,7 @@ def main(words: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m warpline.convert", description="Other programs' files as scenarios, and results as other programs' files.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    formats = "\n".join(f"  {one.name:<16} {one.about}" for one in (*READERS, *MEASURED))
+    formats = "\n".join(f"  {name:<16} {about}" for name, about in FORMATS.items())
     take = commands.add_parser(
         "import",
         prog="warpline import",
@@ -76,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _import_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--from", dest="format", metavar="FORMAT", choices=[one.name for one in (*READERS, *MEASURED)], help="what it is (default: found out)")
+    parser.add_argument("--from", dest="format", metavar="FORMAT", choices=list(FORMATS), help="what it is (default: found out)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write (default: standard output)")
     parser.add_argument("--force", action="store_true", help="replace the file if it is there")
     for one in fields(Options):

@@ -93,8 +93,7 @@ class Map(dict[str, Any]):
 
 
 def _shown(value: object) -> str:
-    kinds = {dict: "a mapping", list: "a list", Map: "a mapping"}
-    shown = kinds.get(type(value)) or repr(value)
+    shown = "a mapping" if isinstance(value, dict) else "a list" if isinstance(value, list) else repr(value)
     return shown if len(shown) < 80 else shown[:77] + "..."
 
 

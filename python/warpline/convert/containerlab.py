@@ -54,7 +54,7 @@ def _read(source: Source, options: Options) -> Draft:
         for keys in (forward, backward):
             if "rate" not in keys:
                 keys["rate"] = _units.rate(_units.read_rate(options.rate) * link.count)
-        draft.link(one, other, mtu=None if link.mtu is None else _units.size(link.mtu), **forward, reverse=tc._differences(forward, backward))
+        draft.link(one, other, mtu=None if link.mtu is None else _units.size(link.mtu), **forward, reverse=tc.differences(forward, backward))
         ways.setdefault(one, {})[other] = _units.read_time(forward.get("delay", "0s"))
         ways.setdefault(other, {})[one] = _units.read_time(backward.get("delay", "0s"))
     for node, interface in impaired:
@@ -151,11 +151,11 @@ def _impairments(source: Source, nodes: dict[str, Map], topology: Map, config: M
         prefix = f"{config.text('prefix') if config.text('prefix') is not None else 'clab'}-{config.text('name') or ''}-"
         for number, line in enumerate(script.text.splitlines(), 1):
             if re.search(r"\bnetem\s+set\b", line):
-                node, device, words = _netem_set(script, number, line)
-                node = node.removeprefix(prefix)
-                if node not in nodes:
-                    raise ConvertError(f"{script.at(number)}: there is no node {node}; there are {', '.join(list(nodes)[:12])}")
-                take(node, Source(script.at(number), "", ("qdisc", "add", "dev", device, "root", "netem", *words)))
+                container, device, words = _netem_set(script, number, line)
+                name = container.removeprefix(prefix)
+                if name not in nodes:
+                    raise ConvertError(f"{script.at(number)}: there is no node {name}; there are {', '.join(list(nodes)[:12])}")
+                take(name, Source(script.at(number), "", ("qdisc", "add", "dev", device, "root", "netem", *words)))
     return found
 
 

@@ -50,7 +50,7 @@ def _data(run: Run) -> dict[str, Any]:
         raise ConvertError(f"{summary['scenario']}: has no TCP flows with a time series, and so nothing that flent's plots of TCP show")
     times = sorted(set(series["time_s"]))
     place = {time: number for number, time in enumerate(times)}
-    columns = {name: {number: [None] * len(times) for number in flows["flow"]} for name in ("goodput_bps", "srtt_ms", "cwnd_bytes", "latency_ms")}
+    columns: dict[str, dict[int, Series]] = {name: {number: [None] * len(times) for number in flows["flow"]} for name in ("goodput_bps", "srtt_ms", "cwnd_bytes", "latency_ms")}
     for name, by_flow in columns.items():
         for time, flow, value in zip(series["time_s"], series["flow"], series[name], strict=True):
             by_flow[flow][place[time]] = value

@@ -122,6 +122,7 @@ def _table(rows: Sequence[Mapping[str, Any]], table: str) -> Table:
 
 def _data(source: Source) -> dict[str, Any]:
     """The whole of a file, with `start` and `end`."""
+    data: Any
     try:
         data = json.loads(source.text)
     except RecursionError as error:
@@ -137,7 +138,7 @@ def _data(source: Source) -> dict[str, Any]:
     for part in ("start", "end"):
         if not isinstance(data.get(part), dict):
             raise ConvertError(f"{source.name}: has no {part}, as iperf3 --json writes it")
-    return data
+    return {str(key): value for key, value in data.items()}
 
 
 def _streamed(source: Source, first: json.JSONDecodeError | None) -> dict[str, Any]:

@@ -198,7 +198,7 @@ def _some(nodes: Mapping[int, Any]) -> str:
 def _links(draft: Draft, net: _Net, hosts: list[tuple[str, Map, int]], names: Names) -> None:
     places = list(dict.fromkeys(node for _, _, node in hosts))
     rates = {name: {way: _bandwidth(net, host, node, way) for way in ("up", "down")} for name, host, node in hosts}
-    records = {name: {"record": ["pcap"]} if _captured(host) else {} for name, host, _ in hosts}
+    record = {name: ["pcap"] if _captured(host) else None for name, host, _ in hosts}
     if len(places) == 1:
         # All paths are alike: half of it is on each host's link.
         node = places[0]
@@ -210,7 +210,7 @@ def _links(draft: Draft, net: _Net, hosts: list[tuple[str, Map, int]], names: Na
         for name, _, _ in hosts:
             half = 1 - math.sqrt(1 - loss)
             draft.link(
-                name, switch, rate=rates[name]["up"], delay=_units.time(latency / 2), loss=_units.percent(half) if half else None, **records[name],
+                name, switch, rate=rates[name]["up"], delay=_units.time(latency / 2), loss=_units.percent(half) if half else None, record=record[name],
                 reverse={"rate": rates[name]["down"], "queue": QUEUE},
             )  # fmt: skip
         if loss:
@@ -220,8 +220,8 @@ def _links(draft: Draft, net: _Net, hosts: list[tuple[str, Map, int]], names: Na
     into = {node: names.of(("in", node), f"node{node}.in") for node in places}
     out = {node: names.of(("out", node), f"node{node}.out") for node in places}
     for name, _, node in hosts:
-        draft.link(name, into[node], oneway=True, rate=rates[name]["up"], **records[name])
-        draft.link(out[node], name, oneway=True, rate=rates[name]["down"], queue=QUEUE, **records[name])
+        draft.link(name, into[node], oneway=True, rate=rates[name]["up"], record=record[name])
+        draft.link(out[node], name, oneway=True, rate=rates[name]["down"], queue=QUEUE, record=record[name])
     shared = {node: sum(place == node for _, _, place in hosts) > 1 for node in places}
     for one in places:
         path = net.path(one)
