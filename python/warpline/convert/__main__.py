@@ -98,7 +98,7 @@ def _import(options: argparse.Namespace) -> int:
     # Behind `--` all words are a command's; behind a file there may be further options.
     if words[:1] == ["--"]:
         words = words[1:]
-    elif len(words) > 1 and (words[0] == "-" or Path(words[0]).is_file() or words[1].startswith("--")):
+    elif len(words) > 1 and (words[0] == "-" or Path(words[0]).is_file() or not any(one.claims(Source.of(words)) for one in READERS) and words[1].startswith("--")):
         parser = argparse.ArgumentParser(prog="warpline import", usage=argparse.SUPPRESS, add_help=False)
         _import_options(parser)
         parser.parse_args(words[1:], options)
