@@ -138,6 +138,10 @@ IGNORED = {
     "fq_pie": ("memory_limit", "bytemode", "nobytemode", "dq_rate_estimator", "no_dq_rate_estimator"),
     "red": ("burst", "bandwidth", "nodrop"),
     "sfq": ("min", "max", "probability", "redflowlimit", "avpkt", "ecn", "harddrop"),
+    "cake": (
+        *("raw", "conservative", "ethernet", "ether-vlan", "docsis", "pppoa-vcmux", "pppoa-llc", "pppoe-vcmux", "pppoe-llcsnap", "bridged-vcmux"),
+        *("bridged-llcsnap", "ipoa-vcmux", "ipoa-llcsnap", "pppoe-ptm", "bridged-ptm", "via-ethernet", "linklayer"),
+    ),
     "dualpi2": ("alpha", "beta", "drop_on_overload", "overflow", "drop_enqueue", "drop_dequeue", "split_gso", "no_split_gso", "max_rtt", "typical_rtt", "memlimit"),
 }
 """Words that have no counterpart."""
@@ -172,7 +176,7 @@ def queue_of(qdisc: Qdisc, link: Link) -> dict[str, Any]:
             else:
                 link.left_out.add(f"{kind}'s word {word}")
         elif word in ignored:
-            if word not in _WITHOUT_VALUE:
+            if word not in _WITHOUT_VALUE and (kind != "cake" or word == "linklayer"):
                 words.value()
             link.left_out.add(f"{kind}'s word {word}")
         else:

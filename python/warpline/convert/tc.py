@@ -47,9 +47,13 @@ def commands(source: Source) -> Iterator[tuple[str, list[str]]]:
             if not re.search(r"\b(tc|qdisc|netem)\b", line):
                 continue
             raise ConvertError(f"{source.at(number)}: {error}") from error
-        # A line of a shell can have several commands.
+        # A line of a shell can have several commands, and say where their output goes.
         command: list[str] = []
+        redirected = False
         for word in [*words, ";"]:
+            if redirected or re.match(r"(\d|&)?>", word):
+                redirected = not redirected and word.endswith((">", ">>"))
+                continue
             if word in (";", "&&", "||", "|", "&"):
                 if command:
                     yield source.at(number), command
