@@ -19,8 +19,8 @@ import warpline
 from warpline import convert
 from warpline.convert import ConvertError, tc
 from warpline.convert.__main__ import main
-from warpline.convert._formats import READERS, WRITERS
-from warpline.convert._source import Source
+from warpline.convert._formats import MEASURED, READERS, WRITERS
+from warpline.convert._source import Options, Source
 
 from conftest import code_of_chapter, dumbbell, needs_guests
 
@@ -80,7 +80,7 @@ def test_an_edge_is_a_link(tmp_path: Path) -> None:
 
 def test_a_graph_is_the_same_as_graphml_gml_and_json(tmp_path: Path) -> None:
     graph: networkx.Graph[int] = networkx.cycle_graph(5)
-    networkx.set_edge_attributes(graph, "20Mbit/s", "rate")
+    networkx.set_edge_attributes(graph, {edge: {"rate": "20Mbit/s"} for edge in graph.edges})
     networkx.write_graphml(graph, tmp_path / "a.graphml")
     networkx.write_gml(graph, tmp_path / "a.gml")
     (tmp_path / "a.json").write_text(json.dumps(networkx.node_link_data(graph, edges="links")))
@@ -544,7 +544,7 @@ def test_no_text_breaks_a_reader(reader: Any, text: str, start: str) -> None:
     source = Source("the file", start + text)
     reader.claims(source)
     try:
-        reader.read(source, convert.Options()).toml()
+        reader.read(source, Options()).toml()
     except ConvertError as error:
         assert "the file" in str(error) or str(error)
 
@@ -584,7 +584,7 @@ def test_iperf3_has_flows_as_results_have(tmp_path: Path) -> None:
     assert flows.polars().shape == (1, len(row))
     series = convert.iperf3.series(file)
     assert (series["srtt_ms"], series["cwnd_bytes"], series["retransmits"]) == ([20.5], [14480], [2])
-    lines = [{"event": "start", "data": IPERF["start"]}, *({"event": "interval", "data": one} for one in IPERF["intervals"]), {"event": "end", "data": IPERF["end"]}]  # type: ignore[attr-defined]
+    lines = [{"event": "start", "data": IPERF["start"]}, *({"event": "interval", "data": one} for one in IPERF["intervals"]), {"event": "end", "data": IPERF["end"]}]
     file.write_text("\n".join(json.dumps(line) for line in lines))
     assert convert.iperf3.flows(file)["goodput_bps"] == [9.6e6]
     assert main(["import", str(file), "--out", str(tmp_path / "flows.csv")]) == 0
@@ -652,7 +652,7 @@ def test_a_run_without_tcp_has_nothing_for_flent(tmp_path: Path) -> None:
 
 def test_openmetrics_is_what_its_parser_reads(run: warpline.Run, tmp_path: Path) -> None:
     text = convert.write(run, "openmetrics", tmp_path / "run.om").read_text()
-    families = {family.name: family for family in text_string_to_metric_families(text)}
+    families = {family.name: family for family in text_string_to_metric_families(text)}  # type: ignore[no-untyped-call]
     goodput = families["warpline_flow_goodput_bits_per_second"]
     assert {sample.labels["flow"]: sample.value for sample in goodput.samples} == dict(zip(run.flows["name"], run.flows["goodput_bps"], strict=True))
     rtt = families["warpline_flow_rtt_min_seconds"]
@@ -703,8 +703,8 @@ def test_text_that_is_not_text(tmp_path: Path) -> None:
 
 def test_every_format_stands_in_the_chapter() -> None:
     chapter = (Path(__file__).parents[2] / "docs/src/formats.md").read_text(encoding="utf-8")
-    for one in [*READERS, *WRITERS]:
-        assert f"`{one.name}`" in chapter, one.name
+    for name in [*(one.name for one in READERS), *(one.name for one in MEASURED), *(one.name for one in WRITERS)]:
+        assert f"`{name}`" in chapter, name
 
 
 def test_the_chapters_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: warpline.Run) -> None:
