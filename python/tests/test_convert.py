@@ -115,6 +115,11 @@ def test_bare_numbers_need_a_unit() -> None:
         convert.from_networkx(graph, rate_unit="Mbit/s", delay_unit="ms")
 
 
+def test_units_are_those_that_there_are() -> None:
+    with pytest.raises(ConvertError, match="--rate-unit furlong: it is the unit of rates that are bare numbers: Gbit/s, Mbit/s, kbit/s, bit/s"):
+        convert.from_networkx(networkx.path_graph(2), rate_unit="furlong")
+
+
 def test_attributes_of_other_names() -> None:
     graph: networkx.Graph[str] = networkx.Graph()
     graph.add_edge("a", "b", weight=3, km=100)
@@ -685,7 +690,7 @@ def test_the_command_writes_a_file_that_is_checked(tmp_path: Path, capsys: pytes
         (["nowhere.gml"], "nowhere.gml: cannot be read"),
         (["some", "words"], "is in none of the formats"),
         (["tc", "qdisc", "add", "dev", "e", "root", "netem", "delay", "5"], ""),
-        (["--rate", "fast", "tc", "qdisc", "add", "root", "netem", "delay", "5ms"], "--rate fast: it is the rate of a link"),
+        (["--rate", "fast", "tc", "qdisc", "add", "root", "netem", "delay", "5ms"], "--rate fast: 'fast' does not begin with a number"),
         (["--guests", "tc", "qdisc", "add", "root", "netem", "delay", "5ms"], "--guests means nothing to tc; it takes --rate, --flow"),
         ([], "name a file"),
     ],

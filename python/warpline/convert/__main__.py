@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
@@ -43,7 +44,12 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         options = _parser().parse_args(words)
         code: int = options.do(options)
+        sys.stdout.flush()
         return code
+    except BrokenPipeError:
+        # A reader that has closed the pipe is not an error; nor is there anything to say to it at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return SUCCESS
     except (ConvertError, ScenarioError, MissingDependencyError, RunError) as error:
         print(f"error: {error}", file=sys.stderr)
         return WRONG_INPUT
@@ -60,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     formats = "\n".join(f"  {name:<16} {about}" for name, about in FORMATS.items())
     take = commands.add_parser(
         "import",
+        allow_abbrev=False,
         prog="warpline import",
         usage="warpline import [OPTION ...] FILE [OPTION ...], or warpline import [OPTION ...] [--] COMMAND WORD ...",
         help="make a scenario of another program's file or command",
@@ -99,7 +106,7 @@ def _import(options: argparse.Namespace) -> int:
     if words[:1] == ["--"]:
         words = words[1:]
     elif len(words) > 1 and (words[0] == "-" or Path(words[0]).is_file() or not any(one.claims(Source.of(words)) for one in READERS) and words[1].startswith("--")):
-        parser = argparse.ArgumentParser(prog="warpline import", usage=argparse.SUPPRESS, add_help=False)
+        parser = argparse.ArgumentParser(prog="warpline import", usage=argparse.SUPPRESS, add_help=False, allow_abbrev=False)
         _import_options(parser)
         parser.parse_args(words[1:], options)
         words = words[:1]

@@ -122,7 +122,9 @@ class Options:
             try:
                 check(value)
             except (ValueError, KeyError) as error:
-                raise ConvertError(f"--{one.name.replace('_', '-')} {value}: it is the {one.metadata['about']}") from error
+                # A dictionary's error says nothing but the word.
+                why = f"it is the {one.metadata['about']}" if isinstance(error, KeyError) else str(error)
+                raise ConvertError(f"--{one.name.replace('_', '-')} {value}: {why}") from error
 
     @property
     def link_rate(self) -> str:
