@@ -169,6 +169,16 @@ class Draft:
         return "\n".join(lines) + "\n"
 
 
+OFF = {"loss": "none", "duplicate": "none", "corrupt": "none", "jitter": {"kind": "none"}, "delay": "0s", "framing": "0B", "queue": "1000p"}
+"""What a direction of a link has if the other one's key does not hold for it."""
+
+
+def differences(forward: dict[str, Any], backward: dict[str, Any]) -> dict[str, Any]:
+    """What is different on the way back: the key `reverse` of a link with these keys in its two directions."""
+    off = {key: OFF[key] for key in forward if key in OFF and key not in backward}
+    return {**{key: value for key, value in backward.items() if forward.get(key) != value}, **off}
+
+
 def _moved(value: Any, directory: Path, target: Path) -> Any:
     """A value whose paths are relative to `target` rather than to `directory`."""
     if isinstance(value, File):

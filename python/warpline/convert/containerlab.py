@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Any
 
 from warpline.convert import _traffic, _units, tc
-from warpline.convert._draft import ConvertError, Draft, Names
+from warpline.convert._draft import ConvertError, Draft, Names, differences
 from warpline.convert._source import Options, Reader, Source
 from warpline.convert._yaml import Map, load
 
@@ -54,7 +54,7 @@ def _read(source: Source, options: Options) -> Draft:
         for keys in (forward, backward):
             if "rate" not in keys:
                 keys["rate"] = _units.rate(_units.read_rate(options.rate) * link.count)
-        draft.link(one, other, mtu=None if link.mtu is None else _units.size(link.mtu), **forward, reverse=tc.differences(forward, backward))
+        draft.link(one, other, mtu=None if link.mtu is None else _units.size(link.mtu), **forward, reverse=differences(forward, backward))
         ways.setdefault(one, {})[other] = _units.read_time(forward.get("delay", "0s"))
         ways.setdefault(other, {})[one] = _units.read_time(backward.get("delay", "0s"))
     for node, interface in impaired:

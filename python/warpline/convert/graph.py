@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpline._frames import require
 from warpline.convert import _traffic, _units
-from warpline.convert._draft import ConvertError, Draft, Imported, Names
+from warpline.convert._draft import ConvertError, Draft, Imported, Names, differences
 from warpline.convert._source import Options, Reader, Source
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def draft(graph: Graph, source: str, name: str, options: Options) -> Draft:
             made.link(one, other, oneway=True, **keys)
         elif both:
             back = _one(links[(other, one)], (other, one), made)
-            made.link(one, other, **keys, reverse={key: value for key, value in {**_off(keys, back), **back}.items() if keys.get(key) != value})
+            made.link(one, other, **keys, reverse=differences(keys, back))
             ways.setdefault(other, {})[one] = _seconds(back)
         else:
             made.link(one, other, **keys)
@@ -201,13 +201,6 @@ def _one(parallel: list[dict[str, Any]], ends: tuple[str, str], made: Draft) -> 
     made.assumed.add("parallel edges are one link, with the sum of their rates and the shortest of their delays", "-".join(ends))
     shortest = min(parallel, key=_seconds)
     return {**shortest, "rate": _units.rate(sum((_units.read_rate(keys["rate"]) for keys in parallel), Fraction(0)))}
-
-
-_OFF = {"loss": "none", "duplicate": "none", "corrupt": "none", "jitter": {"kind": "none"}, "framing": "0B", "queue": "1000p"}
-
-
-def _off(forward: dict[str, Any], backward: dict[str, Any]) -> dict[str, Any]:
-    return {key: off for key, off in _OFF.items() if key in forward and key not in backward}
 
 
 def _unused(graph: Graph, made: Draft, options: Options) -> None:

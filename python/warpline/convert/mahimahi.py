@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from warpline.convert import _units
-from warpline.convert._draft import FAST, ConvertError, Draft, Entry, File
+from warpline.convert._draft import FAST, ConvertError, Draft, Entry, File, differences
 from warpline.convert._source import Options, Reader, Source
 
 INSIDE, OUTSIDE = "inside", "outside"
@@ -206,10 +206,7 @@ def _read(source: Source, options: Options) -> Draft:
     shells.reverse()
     nodes = [INSIDE, *(f"shell{number}" for number in range(1, len(shells))), OUTSIDE]
     for one, other, shell in zip(nodes[:-1], nodes[1:], shells, strict=True):
-        reverse = {key: value for key, value in shell.down.items() if shell.up.get(key) != value}
-        if "loss" in shell.up and "loss" not in shell.down:
-            reverse["loss"] = "none"
-        draft.link(one, other, **shell.up, reverse=reverse)
+        draft.link(one, other, **shell.up, reverse=differences(shell.up, shell.down))
     _traffic(source, draft, command, options)
     return draft
 

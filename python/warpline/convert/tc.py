@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from warpline.convert._draft import ConvertError, Draft
+from warpline.convert._draft import ConvertError, Draft, differences
 from warpline.convert._source import Options, Reader, Source
 from warpline.convert._tc_device import Device, minor_of
 from warpline.convert._tc_netem import Link
@@ -208,16 +208,6 @@ def read(source: Source, options: Options) -> Draft:
     if not options.flow:
         draft.assumed.add("the words have no traffic, so there is one TCP flow that sends as much as it can (--flow b:a for the other way)")
     return draft
-
-
-_OFF = {"loss": "none", "duplicate": "none", "corrupt": "none", "jitter": {"kind": "none"}, "delay": "0s", "framing": "0B", "queue": "1000p"}
-"""What a direction has if the other one's key does not hold for it."""
-
-
-def differences(forward: dict[str, Any], backward: dict[str, Any]) -> dict[str, Any]:
-    """What is different on the way back."""
-    off = {key: _OFF[key] for key in forward if key in _OFF and key not in backward}
-    return {**{key: value for key, value in backward.items() if forward.get(key) != value}, **off}
 
 
 READER = Reader("tc", "words of Linux's tc: netem, tbf, htb, fq_codel and others; a command, a script, or the lines of tc -batch", _claims, read, ("rate", "flow"))
