@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from warpline._errors import MissingDependencyError
+from warpline._files import write_whole
 from warpline._frames import require
 from warpline._pool import ExecutorLike, Workers, cloud_dumps, cores
 from warpline._progress import wanted
 from warpline.study._declare import Figure
-from warpline.study._pictures import markdown, svg, write_whole
+from warpline.study._pictures import markdown, svg
 from warpline.study._progress import Counts, Progress
 from warpline.study._registry import Declared, StudyError, find
 from warpline.study._report import Judged, judged
