@@ -144,13 +144,17 @@ class Cdf(Picture):
 
     y: str
     by: str | None = None
+    log: str = ""
+    alike: str | None = None
     title: str = ""
 
     def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
         """Draws it."""
         for name, mine in _named(results, self.by or _default_by(results, "")):
-            values = sorted(mine.samples(self.y))
-            axes.step([values[0], *values], [number / len(values) for number in range(len(values) + 1)], where="post", label=name)
+            values, shares = zip(*mine.distribution(self.y, alike=self.alike), strict=True)
+            axes.step([values[0], *values], [0, *shares], where="post", label=name)
+        if "x" in self.log:
+            axes.set_xscale("log")
         axes.set(xlabel=figure.label(self.y), ylabel="Cumulative share", ylim=(0, 1.02), title=self.title)
         if len(axes.get_lines()) > 1:
             axes.legend()
@@ -201,9 +205,12 @@ def bars(x: str, y: str, by: str | None = None, *, title: str = "") -> Bars:
     return Bars(x, y, by, title)
 
 
-def cdf(y: str, by: str | None = None, *, title: str = "") -> Cdf:
-    """The distribution of a measure over points and seeds, a curve for each value of an axis."""
-    return Cdf(y, by, title)
+def cdf(y: str, by: str | None = None, *, log: str = "", alike: str | None = None, title: str = "") -> Cdf:
+    """The distribution of a measure over points and seeds, a curve for each value of an axis.
+
+    With `alike`, the name of an axis, each value of that axis weighs the same, however many seeds it has. `log` is "x" or nothing.
+    """
+    return Cdf(y, by, log, alike, title)
 
 
 def surface(x: str, y: str, z: str, *, title: str = "") -> Surface:

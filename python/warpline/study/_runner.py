@@ -20,7 +20,7 @@ from warpline.study._declare import RESERVED, Figure, Measured, Quick, build
 from warpline.study._points import Point
 from warpline.study._progress import Counts
 from warpline.study._results import LINE, Results
-from warpline.study._seeds import Until, first
+from warpline.study._seeds import Until, first, most
 from warpline.study._store import Row, Store, key
 
 Packer = Callable[[Any], bytes]
@@ -116,7 +116,7 @@ class Kept:
         results: The results of what is declared.
         builds: What made them.
         others: How many runs are kept that are not declared any more.
-        missing: How many points have fewer seeds than every point gets.
+        missing: How many points have fewer seeds than they get.
     """
 
     results: Results
@@ -151,11 +151,11 @@ class Study:
         imported, makers = _imported.cells(self.figure, lambda point, seed: self.identity(point, seed)[0], self.store)
         if not store and not imported:
             return Kept(Results([]), [], 0, len(self.figure.points))
-        measured, least = self.figure.measured, first(self.figure.seeds)
-        most = self.figure.seeds if isinstance(self.figure.seeds, int) else self.figure.seeds.most
+        measured = self.figure.measured
         declared, rows, lacking = [], [], []
         for point in self.figure.points:
-            for seed in range(1, most + 1):
+            least = first(self.figure.seeds, point)
+            for seed in range(1, most(self.figure.seeds, point) + 1):
                 scenario = self.identity(point, seed)[0]
                 found = store.find(scenario, seed, measured)
                 if not found:
@@ -204,7 +204,7 @@ class Study:
         futures: list[Any] = []
         measured, ran = self.figure.measured, build()
         # A worker needs to know how to run and measure, and nothing else.
-        sent = replace(self.figure, points=self.figure.points[:1], claims=(), picture=(), quick=Quick())
+        sent = replace(self.figure, points=self.figure.points[:1], seeds=1, claims=(), picture=(), quick=Quick())
         under_way = 0
 
         def start(spot: _Spot, seed: int) -> None:
@@ -237,7 +237,7 @@ class Study:
             try:
                 spots = [_Spot(point) for point in self.figure.points]
                 for spot in spots:
-                    for seed in range(1, first(self.figure.seeds) + 1):
+                    for seed in range(1, first(self.figure.seeds, spot.point) + 1):
                         start(spot, seed)
                     widen(spot)
                 counts.tell()
