@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from warpline.study import _registry, _report, _store
 from warpline.study.__main__ import main
 from warpline.study._results import Cell
 
-from conftest import child_environment, dumbbell
+from conftest import child_environment, dumbbell, needs_guests
 
 #: A figure without a network: ten times x, with chance that depends on the seed.
 PURE = """\
@@ -535,3 +536,22 @@ def test_every_declaration_of_the_papers_builds_its_scenarios() -> None:
 
 def test_the_page_of_the_book_is_up_to_date() -> None:
     assert main(["evidence", "--check", "--repro", str(REPRO)]) == 0
+
+
+PROGRAM = REPRO.parent / "target/debug/warpline"
+
+
+@needs_guests
+@pytest.mark.skipif(shutil.which("iperf3") is None, reason="program: iperf3")
+@pytest.mark.skipif(not PROGRAM.exists(), reason="program: target/debug/warpline, which `cargo build` makes")
+def test_the_study_of_the_tools_finds_cap_near_the_kernels_tcp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The quick form: Linux's TCP, cap and TReno as programs in guests."""
+    monkeypatch.setenv("WARPLINE_PROGRAM", str(PROGRAM))
+    shutil.copytree(REPRO / "btc-tools", tmp_path / "btc-tools", ignore=shutil.ignore_patterns("results", "__pycache__"))
+    (done,) = study.run("btc-tools/today", quick=True, jobs=1, repro=tmp_path)
+    assert done.good, (done.failures, _report.text(done.judged))
+    results = done.judged.kept.results
+    assert len(results.cells) == 14, "two paths with seven pairs each"
+    for pair in results.values("pair"):
+        least = 0.5 if "TReno" in str(pair) else 0.7
+        assert results.min("first_mbps", pair=pair) > 0 and results.max("size", pair=pair) < 1 - least, pair

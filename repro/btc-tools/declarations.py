@@ -49,12 +49,12 @@ def one_pair(at: study.Point) -> warpline.Scenario:
     return transfers(at, PAIRS[str(at["pair"])])
 
 
-def compared(run: warpline.Run, at: study.Point) -> dict[str, float]:
+def compared(run: warpline.Run) -> dict[str, float]:
     """The throughput of both transfers, and how far the second is from the first.
 
     The difference is a share of the larger throughput. So it is never above 1, as on the slides, which do not say how they computed theirs.
     """
-    first, second = (one["mbps"] or 0.0 for one in heard(run, PAIRS[str(at["pair"])]))
+    first, second = (one["mbps"] or 0.0 for one in heard(run))
     difference = (second - first) / max(first, second)
     return {"first_mbps": first, "second_mbps": second, "difference": difference, "size": abs(difference)}
 
@@ -278,10 +278,10 @@ def one_variant(at: study.Point) -> warpline.Scenario:
     return transfers(at, [VARIANTS[name]], FIRST_WINDOW[name.partition(",")[0]] if at["lost"] == FIRST else ())
 
 
-def alone(run: warpline.Run, at: study.Point) -> dict[str, float | None]:
+def alone(run: warpline.Run) -> Mapping[str, float | None]:
     """The throughput and the number of time-outs."""
-    (one,) = heard(run, [VARIANTS[str(at["tool"])]])
-    return dict(one)
+    (one,) = heard(run)
+    return one
 
 
 def ablation_points(by_chance: Sequence[str], first: Sequence[str], tools: Sequence[str]) -> list[study.Point]:

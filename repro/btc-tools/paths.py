@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,9 @@ HERE = Path(__file__).parent
 with (HERE / "paths.csv").open(encoding="utf-8") as file:
     PATHS = {row["name"]: row for row in csv.DictReader(file)}
 """The published profile of each path: rate, round trip, queue at the bottleneck, loss in each direction, cross traffic."""
+
+PLACES = ["first", "second"]
+"""What the transfers of a run are called."""
 
 GAP = 1.5
 """Seconds between two transfers, in which the queue drains and iperf3's server becomes ready again."""
@@ -62,7 +65,7 @@ def transfers(at: study.Point, tools: Sequence[Tool], lost: Sequence[int] = ()) 
         begin = start + draw.random() * rtt
         words = tools[place].command(at["seconds"])
         # The exit code also tells of alarms, which are no failure here. What it prints shows whether it measured.
-        programs.append(warpline.Program(name=_place(place), command=words, start=f"{begin * 1e3:.0f}ms", expect="any"))
+        programs.append(warpline.Program(name=PLACES[place], command=words, start=f"{begin * 1e3:.0f}ms", expect="any"))
         start += at["seconds"] + slack
     servers = [
         forget,
@@ -80,6 +83,7 @@ def transfers(at: study.Point, tools: Sequence[Tool], lost: Sequence[int] = ()) 
     return warpline.Scenario(
         name=f"btc-{at['path']}",
         duration=f"{math.ceil(start + 1)}s",
+        sample_interval=f"{at['seconds']}s",
         clock=warpline.Clock(mode="real") if live else None,
         link=[
             *(warpline.Link(between=ends, rate="1Gbit/s") for ends in edges),
@@ -91,8 +95,8 @@ def transfers(at: study.Point, tools: Sequence[Tool], lost: Sequence[int] = ()) 
     )
 
 
-def heard(run: warpline.Run, tools: Sequence[Tool]) -> list[dict[str, float | None]]:
-    """What each tool says: throughput in Mbit/s and the number of time-outs.
+def heard(run: warpline.Run) -> list[Mapping[str, float | None]]:
+    """What the tools say, in the order in which they were given to `transfers`.
 
     Raises:
         ValueError: If a tool failed, or a live run did not keep pace.
@@ -101,11 +105,5 @@ def heard(run: warpline.Run, tools: Sequence[Tool]) -> list[dict[str, float | No
     if live and not live["kept_pace"]:
         raise ValueError("the emulator did not keep pace: the machine is too busy")
     assert run.directory is not None
-    texts = [(run.directory / "programs" / f"a.{_place(place)}.stdout").read_text(encoding="utf-8") for place in range(len(tools))]
-    answers = [said(text, tool) for text, tool in zip(texts, tools, strict=True)]
-    return [{"mbps": (answer["bps"] or 0) / 1e6, "timeouts": answer["timeouts"]} for answer in answers]
-
-
-def _place(number: int) -> str:
-    """The name of a transfer in a run."""
-    return ("first", "second")[number]
+    files = [run.directory / "programs" / f"a.{place}.stdout" for place in PLACES]
+    return [said(file.read_text(encoding="utf-8")) for file in files if file.exists()]

@@ -18,51 +18,25 @@ class Tool:
     Attributes:
         name: What figures call it.
         command: The program and its arguments, for a transfer of some seconds.
-        read: Throughput in bit/s and the number of time-outs, of what it prints. The kernel's TCP does not tell the latter.
     """
 
     name: str
     command: Callable[[float], list[str]]
-    read: Callable[[Any], Mapping[str, float | None]]
 
 
 def tcp(name: str, cc: str, *more: str) -> Tool:
     """The kernel's TCP."""
-
-    def command(seconds: float) -> list[str]:
-        return ["iperf3", "-c", "{b}", "-C", cc, "-t", f"{seconds:g}", "-J", *more]
-
-    def read(answer: Any) -> Mapping[str, float | None]:
-        return {"bps": answer["end"]["sum_received"]["bits_per_second"], "timeouts": None}
-
-    return Tool(name, command, read)
+    return Tool(name, lambda seconds: ["iperf3", "-c", "{b}", "-C", cc, "-t", f"{seconds:g}", "-J", *more])
 
 
 def cap(name: str, *more: str) -> Tool:
     """cap, with or without `capd` at the far end."""
-
-    def command(seconds: float) -> list[str]:
-        return ["warpline", "cap", "{b}", "-t", f"{seconds:g}s", "--json", *more]
-
-    def read(answer: Any) -> Mapping[str, float | None]:
-        (test,) = answer["tests"]
-        if test["outcome"] != "complete":
-            raise ValueError(test["outcome"])
-        return {"bps": test["throughput_bps"], "timeouts": test["preservation_of_self_clock"]["timeouts"]}
-
-    return Tool(name, command, read)
+    return Tool(name, lambda seconds: ["warpline", "cap", "{b}", "-t", f"{seconds:g}s", "--json", *more])
 
 
 def treno(name: str, *more: str) -> Tool:
     """TReno. Its alarms do not matter here: nobody rations answers on these paths."""
-
-    def command(seconds: float) -> list[str]:
-        return ["warpline", "treno", "{b}", "-t", f"{seconds:g}s", "--json", "--anyway", *more]
-
-    def read(answer: Any) -> Mapping[str, float | None]:
-        return {"bps": answer["throughput_bps"], "timeouts": answer["results"]["timeouts"]}
-
-    return Tool(name, command, read)
+    return Tool(name, lambda seconds: ["warpline", "treno", "{b}", "-t", f"{seconds:g}s", "--json", "--anyway", *more])
 
 
 # As in 2000: Reno with windows of 200 KiB. The preset has that window, too.
@@ -79,16 +53,27 @@ TRENO = treno("TReno", "--delayed-ack", "40ms", "--initial-rto", "1s", "--min-rt
 UNTUNED = treno("TReno, untuned")
 
 
-def said(text: str, tool: Tool) -> Mapping[str, float | None]:
-    """What a tool says of its transfer.
+def said(text: str) -> Mapping[str, float | None]:
+    """What a tool says of its transfer: throughput in Mbit/s, and the number of time-outs, which iperf3 does not tell.
 
     Raises:
         ValueError: If it has not measured.
     """
     try:
-        found = tool.read(json.loads(text))
+        bps, timeouts = _read(json.loads(text))
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{tool.name}: {error!r}; it printed {text[-300:]!r}") from error
-    if not found["bps"]:
-        raise ValueError(f"{tool.name} has measured nothing; it printed {text[-300:]!r}")
-    return found
+        raise ValueError(f"{error!r}; it printed {text[-300:]!r}") from error
+    if not bps:
+        raise ValueError(f"it has measured nothing; it printed {text[-300:]!r}")
+    return {"mbps": bps / 1e6, "timeouts": timeouts}
+
+
+def _read(answer: Any) -> tuple[float, int | None]:
+    if "end" in answer:  # iperf3
+        return answer["end"]["sum_received"]["bits_per_second"], None
+    if "tests" in answer:  # cap
+        (test,) = answer["tests"]
+        if test["outcome"] != "complete":
+            raise ValueError(test["outcome"])
+        return test["throughput_bps"], test["preservation_of_self_clock"]["timeouts"]
+    return answer["throughput_bps"], answer["results"]["timeouts"]  # TReno
