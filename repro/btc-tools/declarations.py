@@ -83,7 +83,7 @@ def pairs(name: str, those: Mapping[str, Pair], **more: Any) -> Figure:
         "keep": True,
         "labels": LABELS,
         "picture": [
-            *(study.cdf(y, by="pair", log="x", alike="path", title=title) for y, title in (("first_mbps", "Throughput"), ("second_mbps", "and of what is compared"))),
+            *(study.cdf(y, by="pair", log="x", alike="path", title=title) for y, title in (("first_mbps", "The first of each pair"), ("second_mbps", "The second of each pair"))),
             study.cdf("size", by="pair", alike="path", title="Difference, take 1"),
             study.cdf("difference", by="pair", alike="path", title="Difference, take 2"),
         ],
