@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from warpline.study import _registry, _report, _runner, _store
 from warpline.study.__main__ import main
 from warpline.study._results import Cell
 
-from conftest import child_environment, dumbbell
+from conftest import child_environment, dumbbell, needs_guests
 
 #: A figure without a network: ten times x, with chance that depends on the seed.
 PURE = """\
@@ -304,7 +305,7 @@ def test_the_same_results_give_the_same_picture(tmp_path: Path) -> None:
 
 
 def test_every_picture_draws_and_one_without_results_is_left_out(tmp_path: Path) -> None:
-    pictures = "[study.lines(x='x', y='y', log='xy'), study.lines(x='x', y='y', only={'x': 99}), study.bars(x='x', y='y'), study.cdf(y='y'), study.surface(x='x', y='k', z='y')]"
+    pictures = "[study.lines(x='x', y='y', log='xy'), study.lines(x='x', y='y', only={'x': 99}), study.bars(x='x', y='y'), study.cdf(y='y', log='x', alike='x'), study.surface(x='x', y='k', z='y')]"
     text = PURE.replace("study.lines(x=\"x\", y=\"y\")", pictures).replace("x=[1, 2, 3]", "k=[1, 2], x=[1, 2, 3]")
     (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
     picture = next(path for path in done.files if path.suffix == ".svg").read_text()
@@ -597,6 +598,26 @@ def test_means_of_another_program_stand_in_until_the_figure_has_its_own(tmp_path
     assert "means.csv:2" in capsys.readouterr().err
 
 
+# Distributions ----------------------------------------------------------------------------------------------------------
+
+
+def test_paths_weigh_alike_however_many_seeds_they_have() -> None:
+    results = study.Results([Cell({"path": "a"}, {"y": [4.0, 1.0, 3.0, 2.0]}), Cell({"path": "b"}, {"y": [10.0]}), Cell({"path": "b", "k": 2}, {"y": [20.0]})])
+    assert results.distribution("y")[-2:] == [(10.0, 5 / 6), (20.0, 1.0)]
+    assert results.distribution("y", alike="path") == [(1.0, 1 / 8), (2.0, 1 / 4), (3.0, 3 / 8), (4.0, 1 / 2), (10.0, 3 / 4), (20.0, 1.0)]
+    assert (results.quantile("y", 0.5), results.quantile("y", 0.6, alike="path")) == (3.0, 10.0)
+    assert (results.share_up_to(4, "y", alike="path"), results.share_up_to(0, "y"), results.share_up_to(99, "y", path="a")) == (0.5, 0.0, 1.0)
+    with pytest.raises(study.NoResultsError, match="no results of z"):
+        results.distribution("z")
+
+
+def test_a_point_may_say_how_many_seeds_it_gets(tmp_path: Path) -> None:
+    (done,) = study.run(str(declare(tmp_path, PURE.replace("seeds=2", "seeds=lambda at: at['x']"))), jobs=1)
+    assert ran(tmp_path) == ["1 1", "2 1", "2 2", "3 1", "3 2", "3 3"] and done.good
+    with pytest.raises(ValueError, match="0 seeds at {'x': 1}"):
+        simple(seeds=lambda at: at["x"] - 1)
+
+
 # Kills ----------------------------------------------------------------------------------------------------------------
 
 SLOW = PURE.replace("import os", "import os, time").replace('return {"y"', 'time.sleep(0.3)\n        return {"y"').replace("x=[1, 2, 3]", "x=list(range(1, 13))").replace("seeds=2", "seeds=1")
@@ -746,3 +767,22 @@ def test_every_declaration_of_the_papers_builds_its_scenarios() -> None:
 
 def test_the_page_of_the_book_is_up_to_date() -> None:
     assert main(["evidence", "--check", "--repro", str(REPRO)]) == 0
+
+
+PROGRAM = REPRO.parent / "target/debug/warpline"
+
+
+@needs_guests
+@pytest.mark.skipif(shutil.which("iperf3") is None, reason="program: iperf3")
+@pytest.mark.skipif(not PROGRAM.exists(), reason="program: target/debug/warpline, which `cargo build` makes")
+def test_the_study_of_the_tools_finds_cap_near_the_kernels_tcp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The quick form: Linux's TCP, cap and TReno as programs in guests."""
+    monkeypatch.setenv("WARPLINE_PROGRAM", str(PROGRAM))
+    shutil.copytree(REPRO / "btc-tools", tmp_path / "btc-tools", ignore=shutil.ignore_patterns("results", "__pycache__"))
+    (done,) = study.run("btc-tools/today", quick=True, jobs=1, repro=tmp_path)
+    assert done.good, (done.failures, _report.text(done.judged))
+    results = done.judged.kept.results
+    assert len(results.cells) == 14, "two paths with seven pairs each"
+    for pair in results.values("pair"):
+        # Short transfers only show whether a tool is broken.
+        assert results.max("size", pair=pair) < (0.5 if "TReno" in str(pair) else 0.3), pair

@@ -1884,7 +1884,8 @@ class Program(Part):
     Attributes:
         name: Its name in messages, file names, `after` and `until`; unique on the host. Default: its number on the
             host, from 0.
-        command: The program and its arguments as a list of words, or one string for the shell (`sh -c`).
+        command: The program and its arguments as a list of words, or one string for the shell (`sh -c`). As the first
+            of the words, `warpline` is this program, wherever it is installed.
         start: When it starts, unless it still waits for other programs (`after`). Default 0s.
         ready: How to tell that it is ready, for programs that wait for it: a port that listens (`ready = 8080`), a text
             that it prints (`ready = "prints listening"`), a file (`ready = "file /tmp/ready"`), or a command that exits

@@ -23,7 +23,7 @@ from warpline.study._claims import Claim
 from warpline.study._pictures import Picture, Table as TablePicture
 from warpline.study._points import Point
 from warpline.study._results import LINE
-from warpline.study._seeds import Seeds
+from warpline.study._seeds import Seeds, most
 
 Measured: TypeAlias = "Scalar | Mapping[str, Scalar]"
 """A value, or one for each line of the figure."""
@@ -113,7 +113,7 @@ class Figure:
         quick: The quick form, some seconds to minutes.
         scenario: The scenario of each point. A function gets the point with the `settings` and `seed`.
         model: In place of a scenario, a function of the point that returns what is measured, by name: for computations without a network.
-        seeds: How many seeds (1, 2 and so on) each point is run with, or `study.until(...)`.
+        seeds: How many seeds (1, 2 and so on) each point is run with, or a function of the point that says so, or `study.until(...)`.
         settings: What all points have in common, and the quick form may change: durations.
         claims: What the paper says.
         picture: The pictures, side by side.
@@ -162,8 +162,8 @@ class Figure:
         taken = {*RESERVED} & {*axes, *self.settings, *(self.measures if isinstance(self.measures, Mapping) else ())}
         if taken:
             raise ValueError(f"{self.name}: {', '.join(sorted(taken))} cannot be the name of an axis, setting or measure: results have such columns already")
-        if isinstance(self.seeds, int) and self.seeds < 1:
-            raise ValueError(f"{self.name}: seeds={self.seeds}; at least one is run")
+        for point in self.points:
+            most(self.seeds, point)
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpline._frames import require
@@ -162,16 +161,22 @@ class Cdf(Picture):
 
     y: str
     by: str | None = None
+    log: str = ""
+    alike: str | None = None
     title: str = ""
     bounds: tuple[float, float] | None = None
 
     def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
         """Draws it."""
         for name, mine in _named(results, self.by or _default_by(results, "")):
-            values = sorted(mine.samples(self.y))
-            count = len(values)
-            places = range(count) if count <= _STEPS else [count * step // _STEPS for step in range(_STEPS)] + [count - 1]
-            axes.step([values[0], *(values[place] for place in places)], [0.0, *((place + 1) / count for place in places)], where="post", label=name)
+            curve = mine.distribution(self.y, alike=self.alike)
+            count = len(curve)
+            if count > _STEPS:
+                curve = [*(curve[count * step // _STEPS] for step in range(_STEPS)), curve[-1]]
+            values, shares = zip(*curve, strict=True)
+            axes.step([values[0], *values], [0, *shares], where="post", label=name)
+        if "x" in self.log:
+            axes.set_xscale("log")
         axes.set(xlabel=figure.label(self.y), ylabel="Cumulative share", ylim=(0, 1.02), xlim=self.bounds, title=self.title)
         if len(axes.get_lines()) > 1:
             axes.legend()
@@ -225,9 +230,21 @@ def bars(x: str, y: str, by: str | None = None, *, title: str = "", of: Of | Non
     return Bars(x, y, by, title, of=of)
 
 
-def cdf(y: str, by: str | None = None, *, title: str = "", bounds: tuple[float, float] | None = None, of: Of | None = None) -> Cdf:
-    """The distribution of a measure over points and seeds, a curve for each value of an axis. `bounds` are the ends of the axis of values."""
-    return Cdf(y, by, title, bounds, of=of)
+def cdf(
+    y: str,
+    by: str | None = None,
+    *,
+    log: str = "",
+    alike: str | None = None,
+    title: str = "",
+    bounds: tuple[float, float] | None = None,
+    of: Of | None = None,
+) -> Cdf:
+    """The distribution of a measure over points and seeds, a curve for each value of an axis. `bounds` are the ends of the axis of values.
+
+    With `alike`, the name of an axis, each value of that axis weighs the same, however many seeds it has. `log` is "x" or nothing.
+    """
+    return Cdf(y, by, log, alike, title, bounds, of=of)
 
 
 def surface(x: str, y: str, z: str, *, title: str = "", of: Of | None = None) -> Surface:

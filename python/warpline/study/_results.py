@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -98,6 +100,30 @@ class Results:
     def samples(self, measure: str, **where: Any) -> list[float]:
         """The value of each cell and seed."""
         return [value for cell in self.where(**where).cells for value in cell.samples.get(measure, ())]
+
+    def distribution(self, measure: str, *, alike: str | None = None, **where: Any) -> list[tuple[float, float]]:
+        """The values of all cells and seeds in rising order, each with the share of the whole that is no larger.
+
+        With `alike`, the name of an axis, each value of that axis weighs the same, however many samples it has.
+        """
+        cells = self.where(**where).cells
+        samples = [(value, cell.where[alike] if alike else None) for cell in cells for value in cell.samples.get(measure, ())]
+        if not samples:
+            raise NoResultsError(f"no results of {measure}")
+        counts = Counter(group for _, group in samples)
+        each = math.lcm(*counts.values())
+        # In whole numbers, so that the last share is 1.
+        weighed = sorted((value, each // counts[group]) for value, group in samples)
+        sums = itertools.accumulate(weight for _, weight in weighed)
+        return [(value, so_far / (each * len(counts))) for (value, _), so_far in zip(weighed, sums, strict=True)]
+
+    def quantile(self, measure: str, share: float, *, alike: str | None = None, **where: Any) -> float:
+        """The smallest value that is not below this share of all of them: 0.5 for the median. `alike` as in `distribution`."""
+        return next(value for value, so_far in self.distribution(measure, alike=alike, **where) if so_far >= share)
+
+    def share_up_to(self, most: float, measure: str, *, alike: str | None = None, **where: Any) -> float:
+        """The share of the values that are `most` or less. `alike` as in `distribution`."""
+        return max((so_far for value, so_far in self.distribution(measure, alike=alike, **where) if value <= most), default=0.0)
 
     def half_width(self, measure: str, **where: Any) -> float:
         """Half of the 95 % confidence interval of the mean over the seeds of one cell; nan of one seed."""

@@ -24,7 +24,7 @@ from warpline.study._declare import RESERVED, Figure, Measured, Quick, build
 from warpline.study._points import Point
 from warpline.study._progress import Counts
 from warpline.study._results import LINE, Results
-from warpline.study._seeds import Until, first
+from warpline.study._seeds import Until, first, most
 from warpline.study._store import Row, Store, number
 
 Packer = Callable[[Any], bytes]
@@ -153,7 +153,7 @@ class Kept:
         results: The results of what is declared.
         builds: What made them.
         others: How many runs are kept that are not declared any more.
-        missing: How many points have fewer seeds than every point gets.
+        missing: How many points have fewer seeds than they get.
         runs: How many runs there are of what is declared.
     """
 
@@ -190,14 +190,13 @@ class Study:
         imported, makers = _imported.cells(self.figure, lambda point, seed: self.identity(point, seed)[0], self.store)
         if not store and not imported:
             return Kept(Results([]), [], 0, len(self.figure.points))
-        least = first(self.figure.seeds)
-        most = self.figure.seeds if isinstance(self.figure.seeds, int) else self.figure.seeds.most
         declared: list[tuple[int, int]] = []
         rows: list[Row] = []
         lacking: list[Point] = []
-        find = self._finder(store, len(self.figure.points) * most)
+        find = self._finder(store, sum(most(self.figure.seeds, point) for point in self.figure.points))
         for point in self.figure.points:
-            for seed in range(1, most + 1):
+            least = first(self.figure.seeds, point)
+            for seed in range(1, most(self.figure.seeds, point) + 1):
                 found = find(point, seed)
                 if not found:
                     if seed <= least:
@@ -268,11 +267,10 @@ class Study:
         under_way: dict[tuple[int, int], Any] = {}
         declared, measured, ran = self.figure.declared, self.figure.measured, build()
         # A worker needs to know how to run and measure, and nothing else.
-        sent = dumps(replace(self.figure, points=self.figure.points[:1], claims=(), picture=(), quick=Quick()))
-        seeds = range(1, first(self.figure.seeds) + 1)
-        spots = [_Spot(point, set(seeds)) for point in self.figure.points]
+        sent = dumps(replace(self.figure, points=self.figure.points[:1], seeds=1, claims=(), picture=(), quick=Quick()))
+        spots = [_Spot(point, set(range(1, first(self.figure.seeds, point) + 1))) for point in self.figure.points]
         # Every point with one seed, then with two: a study that is stopped has something of everything.
-        planned = deque((spot, seed) for seed in seeds for spot in spots)
+        planned = deque(sorted(((spot, seed) for spot in spots for seed in spot.open), key=lambda one: one[1]))
         counts.total += len(planned)
 
         def start(spot: _Spot, seed: int) -> None:
