@@ -11,6 +11,8 @@ use crate::failure::{Code, Failure};
 
 /// The variable that names a Python.
 const VARIABLE: &str = "WARPLINE_PYTHON";
+/// The variable that names this program, for figures that start it on their hosts.
+const PROGRAM: &str = "WARPLINE_PROGRAM";
 /// Ends with 0 if the package is there, and imports nothing of it.
 const PROBE: &str = "import importlib.util, sys; sys.exit(importlib.util.find_spec('warpline') is None)";
 
@@ -22,6 +24,11 @@ pub(crate) fn study(words: &[OsString]) -> Result<Code, Failure> {
     let python = find()?;
     let mut command = Command::new(&python);
     command.args(["-m", "warpline.study"]).args(words);
+    if env::var_os(PROGRAM).is_none()
+        && let Ok(program) = env::current_exe()
+    {
+        command.env(PROGRAM, program);
+    }
     // Python is not beside the stacks that were built with this program.
     if let Some(directory) = stack::places().find(|directory| directory.is_dir()) {
         command.env(stack::DIRECTORY, directory);

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
 import queue
 import tempfile
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +17,7 @@ from warpline._errors import WarplineError
 from warpline._pool import ExecutorLike
 from warpline._scenario import Scenario
 from warpline._sweep import Scalar
-from warpline.study import _code, _imported
+from warpline.study import _code, _imported, _machine
 from warpline.study._declare import RESERVED, Figure, Measured, Quick, build
 from warpline.study._points import Point
 from warpline.study._progress import Counts
@@ -38,9 +40,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a worker sends back: values by line (one, without a name, if the measures have none), or an error."""
+    """What a worker sends back: values by line (one, without a name, if the measures have none), or an error. And the machine, if the run had it for itself."""
 
     lines: Mapping[str | None, Mapping[str, Scalar]] = field(default_factory=dict)
+    machine: Mapping[str, Scalar] = field(default_factory=dict)
     error: str | None = None
 
 
@@ -51,7 +54,10 @@ class MeasureError(WarplineError, ValueError):
 def perform(packed: bytes) -> Outcome:
     """Runs a task, in any process. What goes wrong is a value, so that it cannot end the study."""
     try:
-        return Outcome(_lines(_measured(pickle.loads(packed))))
+        task: Task = pickle.loads(packed)
+        with _machine.Watch() if task.figure.needs_machine(task.scenario) else contextlib.nullcontext() as watch:
+            lines = _lines(_measured(task))
+        return Outcome(lines, watch.columns if watch else {})
     except WarplineError as error:
         return Outcome(error=str(error))
     except Exception as error:
@@ -117,12 +123,14 @@ class Kept:
         builds: What made them.
         others: How many runs are kept that are not declared any more.
         missing: How many points have fewer seeds than every point gets.
+        machines: The machines of the runs that had one for themselves, in words.
     """
 
     results: Results
     builds: Sequence[str]
     others: int
     missing: int
+    machines: Sequence[str] = ()
 
 
 class Study:
@@ -174,7 +182,7 @@ class Study:
         places = list(map(dict, self.figure.points))
         cells = sorted([*own, *others], key=lambda cell: places.index({axis: cell.where[axis] for axis in self.figure.axes}))
         missing = sum(dict(point) not in covered for point in lacking)
-        return Kept(Results(cells), store.builds(declared) + (makers if others else []), store.others(declared), missing)
+        return Kept(Results(cells), store.builds(declared) + (makers if others else []), store.others(declared), missing, _machine.told(rows))
 
     def run(
         self,
@@ -206,9 +214,10 @@ class Study:
         # A worker needs to know how to run and measure, and nothing else.
         sent = replace(self.figure, points=self.figure.points[:1], claims=(), picture=(), quick=Quick())
         under_way = 0
+        # Runs that need the machine for themselves come last, one after the other.
+        alone: deque[tuple[_Spot, int, Scenario | None]] = deque()
 
         def start(spot: _Spot, seed: int) -> None:
-            nonlocal under_way
             counts.total += 1
             scenario_hash, scenario = self.identity(spot.point, seed)
             spot.hashes[seed] = scenario_hash
@@ -218,6 +227,13 @@ class Study:
                 counts.kept += 1
                 return
             spot.open.add(seed)
+            if self.figure.needs_machine(scenario):
+                alone.append((spot, seed, scenario))
+            else:
+                submit(spot, seed, scenario)
+
+        def submit(spot: _Spot, seed: int, scenario: Scenario | None) -> None:
+            nonlocal under_way
             packed = dumps(Task(sent, spot.point, seed, scenario))
             future = executor.submit(perform, packed)
             future.add_done_callback(lambda future, spot=spot, seed=seed: done.put((spot, seed, future)))
@@ -241,7 +257,9 @@ class Study:
                         start(spot, seed)
                     widen(spot)
                 counts.tell()
-                while under_way:
+                while under_way or alone:
+                    if not under_way:
+                        submit(*alone.popleft())
                     try:
                         spot, seed, future = done.get(timeout=0.5)
                     except queue.Empty:
@@ -269,7 +287,7 @@ class Study:
     def _rows(self, spot: _Spot, seed: int, outcome: Outcome, ran: str, measured: str) -> list[Row]:
         scenario = spot.hashes[seed]
         head: dict[str, Scalar] = {"key": key(scenario, ran, measured, seed), "ran": ran, "scenario": scenario, "measured": measured, "seed": seed}
-        return [{**head, **spot.point, **({} if line is None else {LINE: line}), **values} for line, values in outcome.lines.items()]
+        return [{**head, **spot.point, **({} if line is None else {LINE: line}), **outcome.machine, **values} for line, values in outcome.lines.items()]
 
 
 def _by_line(rows: Mapping[int, Sequence[Row]], measure: str) -> list[list[float]]:
