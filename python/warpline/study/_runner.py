@@ -55,7 +55,8 @@ def perform(packed: bytes) -> Outcome:
     """Runs a task, in any process. What goes wrong is a value, so that it cannot end the study."""
     try:
         task: Task = pickle.loads(packed)
-        with _machine.Watch() if task.figure.needs_machine(task.scenario) else contextlib.nullcontext() as watch:
+        watch = _machine.Watch() if task.figure.needs_machine(task.scenario) else None
+        with watch or contextlib.nullcontext():
             lines = _lines(_measured(task))
         return Outcome(lines, watch.columns if watch else {})
     except WarplineError as error:
