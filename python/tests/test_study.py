@@ -305,11 +305,11 @@ def test_runs_that_need_the_machine_are_made_one_at_a_time_and_say_which_it_was(
 
 
 def test_the_clock_of_a_scenario_says_whether_it_needs_the_machine(tmp_path: Path) -> None:
-    text = NETWORK.replace("rate=[2, 8]", "rate=[2, 8], clock=['real', 'virtual', 'dilated']").replace("Mbit/s\"}", "Mbit/s\", 'clock.mode': at['clock']}")
+    text = NETWORK.replace("rate=[2, 8]", "rate=[2, 8], clock=['real', 'virtual', 'dilated']").replace("Mbit/s\"}", "Mbit/s\", 'clock': {'mode': at['clock'], **({'tdf': 2} if at['clock'] == 'dilated' else {})}}")
     text = text.replace("lambda run, at: {", "lambda run, at: noted(at) or {").replace(
         "    FIGURE", "    from pathlib import Path\n\n    def noted(at):\n        with (Path(__file__).parent / 'ran.txt').open('a') as out:\n            out.write(at['clock'] + '\\n')\n\n    FIGURE"
     )
-    dumbbell(duration="200ms", warmup="0s").save(tmp_path / "two.toml")
+    dumbbell(duration="1200ms", warmup="0s").save(tmp_path / "two.toml")
     (done,) = study.run(str(declare(tmp_path, text)), jobs=2)
     assert not done.failures
     # Those that share the machine come first.

@@ -182,8 +182,8 @@ TABLE1 = study.Table(
 def rates(at: study.Point) -> dict[str, object]:
     """A stream that is 5 % too fast for its link, beside the load on a link of its own."""
     bits, size = 1e3 * at["kbps"], ON_WIRE[at["bytes"]]
-    # 12 ms of packets, but enough for a queue.
-    queue = max(10, round(bits * 0.012 / (8 * size)))
+    # 12 ms of packets, but enough that a source which stands still for a moment stays ahead of a slow link.
+    queue = max(20, round(bits * 0.012 / (8 * size)))
     packets = bits / (8 * size)
     # A slow link needs some hundred packets for a rate.
     seconds = max(at["seconds"], 100 / packets)
@@ -197,13 +197,14 @@ def rates(at: study.Point) -> dict[str, object]:
         # A datagram crosses the emulator once, a round trip twice: both together are the load.
         beside = trips("sink", seconds + 0.5, load - min(load, packets / 2), at["bytes"])
         seen = watch(at, sinks, [*beside, sending], 3 * seconds + 20)
-        sunk = seen.printed["stream"]["sunk"]
+        sent, sunk = seen.printed["stream"], seen.printed["stream"]["sunk"]
         under_way, full = sunk["under_way_us"][1] / 1e3, 8e3 * queue * size / bits
         return {
             "kbps_seen": 8e6 * size / sunk["spacing_ns"],
             "error": abs(100 * (8e9 * size / sunk["spacing_ns"] / bits - 1)),
             # By how much the transit time of a full queue is off, beyond one packet.
             "queue_off_ms": max(0.0, abs(under_way - full) - 8e3 * size / bits),
+            "ahead": sent["packets"] / (packets * sent["seconds"]),
             **seen.pace,
         }
 
@@ -239,12 +240,12 @@ TABLE2 = study.Table(
     source="Table 2",
     title="Bandwidth",
     note="A rate is that of IP packets. It is the slope of the line below all arrivals, by the kernel's timestamps: a packet may be late, never early. The load is round trips over another "
-    "link of the same emulator, less what the stream itself takes.",
+    "link of the same emulator, less what the stream itself takes. Where the source itself did not send as much as the link carries, the machine had no time for it.",
     model=rates,
     points=study.points([{"bytes": size, "kbps": kbps} for kbps, size in sorted([*TABLE2_THEIRS, *BEYOND], key=lambda point: point[::-1])]),
     settings={"seconds": 4, **SEARCH},
     alone=True,
-    labels={**LABELS, "kbps": "Set (kbit/s)", "kbps_seen": "Seen (kbit/s)", "error": "Error (%)", "queue_off_ms": "Transit time of a full queue off, beyond a packet (ms)"},
+    labels={**LABELS, "kbps": "Set (kbit/s)", "kbps_seen": "Seen (kbit/s)", "error": "Error (%)", "queue_off_ms": "Transit time of a full queue off, beyond a packet (ms)", "ahead": "Sent over what the link carries"},
     picture=study.table(x="kbps"),
     claims=[
         *(

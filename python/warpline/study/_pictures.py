@@ -261,7 +261,7 @@ def markdown(figure: Figure, results: Results) -> str:
 
 
 def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def write_whole(path: Path, data: bytes) -> None:
