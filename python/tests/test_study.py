@@ -21,7 +21,7 @@ from warpline.study import _machine, _registry, _report, _store
 from warpline.study.__main__ import main
 from warpline.study._results import Cell
 
-from conftest import child_environment, dumbbell
+from conftest import child_environment, dumbbell, needs_guests
 
 #: A figure without a network: ten times x, with chance that depends on the seed.
 PURE = """\
@@ -316,6 +316,36 @@ def test_the_clock_of_a_scenario_says_whether_it_needs_the_machine(tmp_path: Pat
     assert (tmp_path / "ran.txt").read_text().split() == ["virtual"] * 2 + ["real", "dilated"] * 2
     table = warpline.Table.read(tmp_path / "results/rates.parquet")
     assert {(clock, machine is not None) for clock, machine in zip(table["clock"], table["machine"])} == {("real", True), ("dilated", True), ("virtual", False)}
+
+
+DILATED = """\
+    import warpline
+    from warpline import study
+
+    def two(at):
+        hosts = [warpline.Host(name=name, endpoint="guest", machine="both") for name in "ab"]
+        link = warpline.Link(between=["a", "b"], rate="2Mbit/s", delay="5ms")
+        flow = warpline.Flow(name="flow", from_="a", to="b")
+        clock = None if at["tdf"] == 0 else warpline.Clock(mode="dilated", tdf=at["tdf"])
+        return warpline.Scenario(name="two", duration="500ms", clock=clock, link=[link], host=hosts, flow=[flow])
+
+    FIGURE = study.Figure(
+        name="factors",
+        title="Two guests",
+        scenario=two,
+        points=study.grid(tdf=[0, 2]),
+        measures={"sent": "totals.goodput_bps"},
+        quick=study.quick(),
+    )
+"""
+
+
+@needs_guests
+def test_guests_in_dilated_time_have_results_of_their_machine(tmp_path: Path) -> None:
+    (done,) = study.run(str(declare(tmp_path, DILATED)), jobs=1)
+    assert not done.failures
+    table = warpline.Table.read(tmp_path / "results/factors.parquet")
+    assert [(tdf, machine) for tdf, machine in zip(table["tdf"], table["machine"])] == [(0, None), (2, _machine.name())]
 
 
 def test_the_work_of_others_is_what_is_not_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
