@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shlex
 import statistics
 import sys
 import tempfile
@@ -32,9 +33,9 @@ ARIA2 = [
     "--check-certificate=false",
 ]
 SEEDER_START, CLIENT_START = 0.4, 0.8
-"""When programs start, in seconds."""
-GUEST_EPOCH = 100
-"""What a guest's clock shows when the run begins, in seconds."""
+"""When programs start, in seconds, or as soon as the tracker listens."""
+TELL = "read up rest < /proc/uptime; echo {} $up"
+"""Tells the guest's time."""
 
 
 def swarm(directory: Path, at: study.Point) -> warpline.Scenario:
@@ -46,12 +47,12 @@ def swarm(directory: Path, at: study.Point) -> warpline.Scenario:
         return warpline.Link(from_=start, to=end, rate=f"{rate}Mbit/s", delay=delay, queue=warpline.Droptail(limit="100ms"))
 
     def client(name: str, machine: int, where: Path, start: float, more: str, programs: list[warpline.Program]) -> warpline.Host:
-        words = [*ARIA2, more, f"--dir={where}", f"{directory}/file.torrent"]
+        words = f"{TELL.format('begun')}; exec {shlex.join([*ARIA2, more, f'--dir={where}', f'{directory}/file.torrent'])}"
         memory = 256_000_000 + (at["clients"] // machines + 2) * int(size * 2.5)
         programs = [*programs, warpline.Program(command=words, start=f"{start}s", expect="any")]
         return warpline.Host(name=name, endpoint="guest", machine=f"m{machine}", memory=f"{memory}B", program=programs)
 
-    tracker = warpline.Program(command=[sys.executable, str(Path(__file__).with_name("tracker.py"))], expect="running")
+    tracker = warpline.Program(command=[sys.executable, str(Path(__file__).with_name("tracker.py"))], expect="running", ready=PORT)
     # The seeder is the first node that links mention: 10.0.0.1.
     hosts = [client("seeder", 0, directory, SEEDER_START, "--check-integrity=true", [tracker])]
     hosts += [
@@ -77,7 +78,7 @@ def download(at: study.Point) -> dict[str, float]:
         (directory / "file").write_bytes(random.Random(1).randbytes(1000) * (size // 1000))
         (directory / "file.torrent").write_bytes(torrent(directory / "file", f"http://10.0.0.1:{PORT}/announce"))
         script = directory / "done.sh"
-        script.write_text("#!/bin/sh\nread up rest < /proc/uptime\necho done $up\n")
+        script.write_text(f"#!/bin/sh\n{TELL.format('done')}\n")
         script.chmod(0o755)
         # Guests read the files as their own users.
         directory.chmod(0o755)
@@ -86,8 +87,8 @@ def download(at: study.Point) -> dict[str, float]:
             raise RuntimeError("; ".join(run.failures))
         printed = [path.read_text() for path in (directory / "run/programs").glob("client*.0.stdout")]
     paced(run)
-    ends = [float(line.split()[1]) for text in printed for line in text.splitlines() if line.startswith("done ")]
-    times = [end - GUEST_EPOCH - CLIENT_START for end in ends]
+    told = [dict(line.split() for line in text.splitlines() if line.startswith(("begun ", "done "))) for text in printed]
+    times = [float(one["done"]) - float(one["begun"]) for one in told if "done" in one]
     mean = statistics.fmean(times) if times else at["seconds"]
     return {"finished": len(times) / at["clients"], "mean_s": mean, "total_mbps": at["clients"] * size * 8 / mean / 1e6}
 

@@ -8,6 +8,7 @@ free. That it was is not inferred from the throughput: the control group counts 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import warpline
 from warpline import study
@@ -33,8 +34,8 @@ def measure(at: study.Point, side: int, tdf: int, share: float, rate_mbps: float
     shares = (share, None) if side == SENDERS else (None, share)
     network = Network(rate_mbps=rate_mbps, groups=[(at["flows"], 80)], seconds=at["seconds"], warmup=at["warmup"], shares=shares)
     run = paced(network.scenario(tdf).run(seed=at["seed"], progress=False))
-    machines = {row["machine"]: row["cpu"] for row in run.summary["guests"]["machines"]}  # type: ignore[index]
-    own = machines[("left-0", "right-0")[side]]
+    guests: Any = run.summary["guests"]
+    own = next(row for row in guests["machines"] if row["machine"] == ("left-0", "right-0")[side]).get("cpu", {})
     if own.get("used") is None:
         raise RuntimeError("this machine's control groups do not count the time on a core (cpuacct.usage, or cpu.stat of version 2)")
     found = rates(run)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -127,24 +128,17 @@ def single_flow(at: study.Point) -> warpline.Scenario:
     return network.scenario(at["tdf"])
 
 
-def entered(run: warpline.Run, since: float = 0.0) -> list[tuple[float, int]]:
-    """When data packets entered the bottleneck, in seconds, and their first byte."""
+def entered(run: warpline.Run, since: float = 0.0) -> list[float]:
+    """When data packets entered the bottleneck, in seconds."""
     packets = paced(run).packets
-    columns = [packets[name] for name in ("time_ns", "seq", "event", "size")]
-    return [(time / 1e9, first) for time, first, event, size in zip(*columns, strict=True) if event == "enqueue" and size > 1000 and time > since * 1e9]
+    columns = [packets[name] for name in ("time_ns", "event", "size")]
+    return sorted(time / 1e9 for time, event, size in zip(*columns, strict=True) if event == "enqueue" and size > 1000 and time > since * 1e9)
 
 
 def sequence(run: warpline.Run) -> dict[str, object]:
-    """How far the flow has come at each hundredth of the first second."""
-    found: dict[str, float] = {}
-    packets, farthest = iter(entered(run)), 0
-    time, first = next(packets, (math.inf, 0))
-    for hundredth in range(101):
-        while time <= hundredth / 100:
-            farthest = max(farthest, first)
-            time, first = next(packets, (math.inf, 0))
-        found[f"{hundredth / 100:.2f} s"] = farthest / 1e6
-    return {"sent_mb": found}
+    """How many packets the flow has sent at each hundredth of the first second."""
+    times = entered(run)
+    return {"packets": {f"{hundredth / 100:.2f} s": bisect_right(times, hundredth / 100) for hundredth in range(101)}}
 
 
 @dataclass(frozen=True)
@@ -157,8 +151,8 @@ class TimeSequence(study.Picture):
         """Draws it."""
         for tdf in results.values("tdf"):
             cells = results.where(tdf=tdf).cells
-            axes.plot([float(str(cell.where["line"]).split()[0]) for cell in cells], [cell.mean("sent_mb") for cell in cells], label=f"TDF {tdf}" if tdf else "lock-step")
-        axes.set(xlabel="Time (s)", ylabel=figure.label("sent_mb"), title=self.loss)
+            axes.plot([float(str(cell.where["line"]).split()[0]) for cell in cells], [cell.mean("packets") for cell in cells], label=f"TDF {tdf}" if tdf else "lock-step")
+        axes.set(xlabel="Time (s)", ylabel=figure.label("packets"), title=self.loss)
         axes.legend()
 
 
@@ -173,12 +167,12 @@ def first_second(name: str, number: int, loss: str) -> Figure:
         points=study.grid(loss=[loss], tdf=[LOCK_STEP, *factors]),
         settings={"seconds": 1, "warmup": 0},
         measures=sequence,
-        labels={**LABELS, "sent_mb": "Sequence number (MB)"},
+        labels={**LABELS, "packets": "Data packets sent"},
         picture=TimeSequence(loss),
         claims=[
             Claim(
                 text=f"TDF {tdf} looks as lock-step: what is sent at {at}, over that of lock-step",
-                ours=over_lock_step("sent_mb", tdf, line=f"{at}"),
+                ours=over_lock_step("packets", tdf, line=at),
                 theirs=1,
                 bound=study.within(0.05),
                 quick=tdf == 10,
@@ -198,7 +192,7 @@ FIG3 = first_second("fig3", 3, "1% loss")
 
 def gaps(run: warpline.Run, at: study.Point) -> dict[str, float]:
     """Goodput, and the times between packets that enter the bottleneck: mean, coefficient of variation, and interquartile range over the median."""
-    times = [time for time, _ in entered(run, since=at["warmup"] * at["seconds"])]
+    times = entered(run, since=at["warmup"] * at["seconds"])
     between = sorted(1e3 * (after - before) for before, after in pairwise(times))
     mean, quarters = statistics.fmean(between), statistics.quantiles(between, n=4)
     return {
