@@ -53,7 +53,7 @@ class Network:
             delay=f"{self._least * 0.45}ms",
             queue=warpline.Droptail(limit=self.queue),
             reverse={"queue": UNLIMITED},
-            record=list(self.record),
+            record=list(self.record) or None,
             loss=self.loss,
         )
 
