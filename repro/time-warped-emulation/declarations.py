@@ -109,7 +109,8 @@ TABLE3 = study.Table(
                 ours=distance(tdf),
                 theirs=1,
                 bound=study.at_most(),
-                quick=tdf == 5,
+                # One run does not say how much flows depend on each other.
+                quick=False,
             ),
         )
     ],
