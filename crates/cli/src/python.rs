@@ -16,14 +16,34 @@ const PROGRAM: &str = "WARPLINE_PROGRAM";
 /// Ends with 0 if the package is there, and imports nothing of it.
 const PROBE: &str = "import importlib.util, sys; sys.exit(importlib.util.find_spec('warpline') is None)";
 
-/// Runs `python -m warpline.study WORDS`. Its exit codes are those of this program.
+/// Declares the subcommand that a file is for: what it does, its name in Python, what it takes, and the end of its help. All words after the name are
+/// passed on.
+macro_rules! command {
+    ($(#[$about:meta])* $name:literal $(#[$taken:meta])* words, $examples:literal) => {
+        $(#[$about])*
+        #[derive(Debug, clap::Args)]
+        #[command(after_long_help = $examples)]
+        pub(crate) struct Args {
+            $(#[$taken])*
+            #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+            words: Vec<std::ffi::OsString>,
+        }
+
+        pub(crate) fn execute(args: &Args) -> Result<crate::failure::Code, crate::failure::Failure> {
+            crate::python::study($name, &args.words)
+        }
+    };
+}
+pub(crate) use command;
+
+/// Runs `python -m warpline.study NAME WORDS`. Its exit codes are those of this program.
 ///
 /// # Errors
 /// If no Python has the package.
-pub(crate) fn study(words: &[OsString]) -> Result<Code, Failure> {
+pub(crate) fn study(name: &str, words: &[OsString]) -> Result<Code, Failure> {
     let python = find()?;
     let mut command = Command::new(&python);
-    command.args(["-m", "warpline.study"]).args(words);
+    command.args(["-m", "warpline.study", name]).args(words);
     if env::var_os(PROGRAM).is_none()
         && let Ok(program) = env::current_exe()
     {
