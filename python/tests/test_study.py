@@ -21,7 +21,7 @@ import pytest
 
 import warpline
 from warpline import study
-from warpline.study import _registry, _report, _runner, _store
+from warpline.study import _machine, _registry, _report, _runner, _store
 from warpline.study.__main__ import main
 from warpline.study._results import Cell
 
@@ -429,6 +429,81 @@ def test_a_run_that_fails_or_kills_its_process_does_not_end_the_study(tmp_path: 
     assert "1 1" in ran(tmp_path), "another measure runs all again"
 
 
+ALONE = PURE.replace("        return {", "        with (Path(__file__).parent / 'ran.txt').open('a') as out:\n            out.write('end\\n')\n        return {").replace(
+    "seeds=2", "seeds=2, alone=True"
+)
+
+
+def test_runs_that_need_the_machine_are_made_one_at_a_time_and_say_which_it_was(tmp_path: Path) -> None:
+    (done,) = study.run(str(declare(tmp_path, ALONE)), jobs=4)
+    assert [line == "end" for line in (tmp_path / "ran.txt").read_text().splitlines()] == [False, True] * 6
+    (machine,) = done.judged.kept.machines
+    assert machine.startswith(_machine.name()) and "other work took" in machine
+    assert f"on {machine}" in _report.text(done.judged)
+    table = warpline.Table.read(tmp_path / "results/line.parquet")
+    assert set(table["machine"]) == {_machine.name()} and all(isinstance(value, float) for column in _machine.COLUMNS[1:] for value in table[column])
+    # It is no measure.
+    assert {*done.judged.kept.results.cells[0].samples} == {"y"}
+    (plain,) = study.run(str(declare(tmp_path, name="other.py")), jobs=1)
+    assert plain.judged.kept.machines == []
+
+
+def test_the_clock_of_a_scenario_says_whether_it_needs_the_machine(tmp_path: Path) -> None:
+    text = NETWORK.replace("rate=[2, 8]", "rate=[2, 8], clock=['real', 'virtual', 'dilated']").replace("Mbit/s\"}", "Mbit/s\", 'clock': {'mode': at['clock'], **({'tdf': 2} if at['clock'] == 'dilated' else {})}}")
+    text = text.replace("lambda run, at: {", "lambda run, at: noted(at) or {").replace(
+        "    FIGURE", "    from pathlib import Path\n\n    def noted(at):\n        with (Path(__file__).parent / 'ran.txt').open('a') as out:\n            out.write(at['clock'] + '\\n')\n\n    FIGURE"
+    )
+    dumbbell(duration="1200ms", warmup="0s").save(tmp_path / "two.toml")
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=2)
+    assert not done.failures
+    # Those that share the machine come first.
+    assert (tmp_path / "ran.txt").read_text().split() == ["virtual"] * 2 + ["real", "dilated"] * 2
+    table = warpline.Table.read(tmp_path / "results/rates.parquet")
+    assert {(clock, machine is not None) for clock, machine in zip(table["clock"], table["machine"])} == {("real", True), ("dilated", True), ("virtual", False)}
+
+
+DILATED = """\
+    import warpline
+    from warpline import study
+
+    def two(at):
+        hosts = [warpline.Host(name=name, endpoint="guest", machine="both") for name in "ab"]
+        link = warpline.Link(between=["a", "b"], rate="2Mbit/s", delay="5ms")
+        flow = warpline.Flow(name="flow", from_="a", to="b")
+        clock = None if at["tdf"] == 0 else warpline.Clock(mode="dilated", tdf=at["tdf"])
+        return warpline.Scenario(name="two", duration="500ms", clock=clock, link=[link], host=hosts, flow=[flow])
+
+    FIGURE = study.Figure(
+        name="factors",
+        title="Two guests",
+        scenario=two,
+        points=study.grid(tdf=[0, 2]),
+        measures={"sent": "totals.goodput_bps"},
+        quick=study.quick(),
+    )
+"""
+
+
+@needs_guests
+def test_guests_in_dilated_time_have_results_of_their_machine(tmp_path: Path) -> None:
+    (done,) = study.run(str(declare(tmp_path, DILATED)), jobs=1)
+    assert not done.failures
+    table = warpline.Table.read(tmp_path / "results/factors.parquet")
+    assert [(tdf, machine) for tdf, machine in zip(table["tdf"], table["machine"])] == [(0, None), (2, _machine.name())]
+
+
+def test_the_work_of_others_is_what_is_not_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Of 3 s of work within 2 s, 1 s is our own.
+    for name, values in (("_busy", [100.0, 103.0]), ("_own", [10.0, 11.0]), ("time.monotonic", [50.0, 52.0])):
+        monkeypatch.setattr(f"warpline.study._machine.{name}", lambda values=iter(values): next(values))
+    with _machine.Watch() as watch:
+        pass
+    monkeypatch.undo()
+    assert watch.columns["other_work"] == 1.0
+    rows: list[dict[str, Any]] = [{"machine": "a", "other_work": 1.0}, {"machine": "a", "other_work": 2.0}, {"machine": "b", "other_work": None}, {"x": 1}]
+    assert _machine.told(rows) == ["a; other work took 1.50 of its CPUs, at most 2.00", "b"]
+
+
 def test_an_executor_of_ones_own_and_one_that_loses_work(tmp_path: Path) -> None:
     class Lossy(ThreadPoolExecutor):
         count = 0
@@ -763,6 +838,22 @@ def test_every_declaration_of_the_papers_builds_its_scenarios() -> None:
                     if figure.model is None:
                         figure.built(point, 1, paper.directory)
             assert full.claims, f"{paper.name}/{full.name} claims nothing"
+
+
+@pytest.mark.parametrize("most", [0, 1, 3, 149, 150, 151, 4000, 123_457])
+def test_the_search_for_what_is_carried_finds_the_most(most: int) -> None:
+    (accuracy,) = [paper for paper in _registry.papers(REPRO) if paper.name == "emulation-accuracy"]
+    knee = sys.modules[f"{accuracy.module.__name__}.bed"].knee
+    tried: list[int] = []
+
+    def holds(number: int) -> bool:
+        tried.append(number)
+        # Other work of the machine spoils every other try.
+        return number <= most and tried.count(number) == 2
+
+    found = knee(holds, 150, 1.05)
+    assert found <= most <= max(1.05 * found, found + 1 if found else 0)
+    assert len(set(tried)) < 25
 
 
 def test_the_page_of_the_book_is_up_to_date() -> None:

@@ -18,7 +18,7 @@ from warpline._congestion import CcFactories
 from warpline._run import Run
 from warpline._scenario import Scenario
 from warpline._sweep import Scalar, toml_value
-from warpline.study import _code
+from warpline.study import _code, _machine
 from warpline.study._claims import Claim
 from warpline.study._pictures import Picture, Table as TablePicture
 from warpline.study._points import Point
@@ -34,7 +34,7 @@ Measure: TypeAlias = "str | Callable[..., Measured]"
 Measures: TypeAlias = "Mapping[str, Measure] | Callable[..., Mapping[str, Measured]]"
 """Measures by name, or one function that returns all of them by name."""
 
-RESERVED = ("declared", "ran", "scenario", "seed", "measured", LINE)
+RESERVED = ("declared", "ran", "scenario", "seed", "measured", LINE, *_machine.COLUMNS)
 """Columns of the results that belong to no axis and no measure."""
 
 
@@ -120,7 +120,8 @@ class Figure:
         labels: What pictures and tables call an axis or measure, with its unit.
         source: Where it is in the paper: "Figure 3".
         note: What a reader must know beside the table, in a sentence or two.
-        alone: Whether the runs share the machine with no other, because their clock is the machine's.
+        alone: Whether the runs share the machine with no other, because what they measure is the machine's, and whether the results say which machine it
+            was. A scenario under the real or a dilated clock does so anyway; a `model` that runs such scenarios has to say it.
         keep: Whether measures need the files of the run directory, such as what programs print. It is removed afterwards.
         cc: Congestion controls written in Python, as in `Scenario.run`.
         allowed: Failures of a run that are a result, by a part of their text: "Connection timed out". A run with others counts as failed.
@@ -202,6 +203,10 @@ class Figure:
         assert source is not None
         made = source(whole)
         return made if isinstance(made, Scenario) else Scenario.from_toml(made, name=f"{self.name}, {dict(point)}", directory=directory)
+
+    def needs_machine(self, scenario: Scenario | None) -> bool:
+        """Whether a run needs the machine for itself."""
+        return self.alone or (scenario is not None and scenario.to_dict()["clock"]["mode"] != "virtual")
 
     @property
     def declared(self) -> str:

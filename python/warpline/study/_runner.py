@@ -19,7 +19,7 @@ from warpline._errors import WarplineError
 from warpline._pool import ExecutorLike
 from warpline._scenario import Scenario
 from warpline._sweep import Scalar
-from warpline.study import _code, _imported
+from warpline.study import _code, _imported, _machine
 from warpline.study._declare import RESERVED, Figure, Measured, Quick, build
 from warpline.study._points import Point
 from warpline.study._progress import Counts
@@ -54,9 +54,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a worker sends back: values by line (one, without a name, if the measures have none), or an error."""
+    """What a worker sends back: values by line (one, without a name, if the measures have none), or an error. And the machine, if the run had it for itself."""
 
     lines: Mapping[str | None, Mapping[str, Scalar]] = field(default_factory=dict)
+    machine: Mapping[str, Scalar] = field(default_factory=dict)
     error: str | None = None
 
 
@@ -72,7 +73,11 @@ def perform(figure: bytes, packed: bytes) -> Outcome:
         packed: The task.
     """
     try:
-        return Outcome(_lines(_measured(_unpacked(figure), pickle.loads(packed))))
+        shared, task = _unpacked(figure), pickle.loads(packed)
+        watch = _machine.Watch() if shared.needs_machine(task.scenario) else None
+        with watch or contextlib.nullcontext():
+            lines = _lines(_measured(shared, task))
+        return Outcome(lines, watch.columns if watch else {})
     except WarplineError as error:
         return Outcome(error=str(error))
     except Exception as error:
@@ -96,7 +101,8 @@ def _measured(figure: Figure, task: Task) -> Mapping[str, Measured]:
             raise MeasureError("; ".join(failures))
         # With many flows, reading the summary takes longer than finding out that it has nothing to say of guests.
         guests: Any = run.summary.get("guests") if '"guests":' in run.summary_json else None
-        if guests and not guests["reproducible"]:
+        # Under other clocks a run depends on the machine anyway.
+        if guests and not guests["reproducible"] and run.summary["clock"] == "virtual":
             raise MeasureError("a guest had to be pushed on, because the machine was too busy: the result would depend on the machine")
         return figure.measure(run, task.point)
 
@@ -155,6 +161,7 @@ class Kept:
         others: How many runs are kept that are not declared any more.
         missing: How many points have fewer seeds than they get.
         runs: How many runs there are of what is declared.
+        machines: The machines of the runs that had one for themselves, in words.
     """
 
     results: Results
@@ -162,6 +169,7 @@ class Kept:
     others: int
     missing: int
     runs: int = 0
+    machines: Sequence[str] = ()
 
 
 class Study:
@@ -214,7 +222,7 @@ class Study:
         order = {self._place(point): number for number, point in enumerate(self.figure.points)}
         cells = sorted([*own, *others], key=lambda cell: order[self._place(cell.where)])
         missing = sum(self._place(point) not in covered for point in lacking)
-        return Kept(Results(cells), store.builds(declared) + (makers if others else []), store.others(declared), missing, len(declared))
+        return Kept(Results(cells), store.builds(declared) + (makers if others else []), store.others(declared), missing, len(declared), _machine.told(rows))
 
     def _finder(self, store: Store, runs: int) -> Finder:
         """How the rows of a run are found: by the hash of its scenario. Where there are very many, it would take minutes to make all scenarios. Then they
@@ -271,6 +279,8 @@ class Study:
         spots = [_Spot(point, set(range(1, first(self.figure.seeds, point) + 1))) for point in self.figure.points]
         # Every point with one seed, then with two: a study that is stopped has something of everything.
         planned = deque(sorted(((spot, seed) for spot in spots for seed in spot.open), key=lambda one: one[1]))
+        # Runs that need the machine for themselves come last, one after the other.
+        alone: deque[tuple[_Spot, int, Scenario | None]] = deque()
         counts.total += len(planned)
 
         def start(spot: _Spot, seed: int) -> None:
@@ -283,6 +293,12 @@ class Study:
                 counts.kept += 1
                 widen(spot)
                 return
+            if self.figure.needs_machine(scenario):
+                alone.append((spot, seed, scenario))
+            else:
+                submit(spot, seed, scenario)
+
+        def submit(spot: _Spot, seed: int, scenario: Scenario | None) -> None:
             future = executor.submit(perform, sent, dumps(Task(spot.point, seed, scenario)))
             under_way[id(spot), seed] = future
             future.add_done_callback(lambda future, spot=spot, seed=seed: done.put((spot, seed, future)))
@@ -299,10 +315,12 @@ class Study:
 
         with Store(self.store) as store:
             try:
-                while planned or under_way:
+                while planned or alone or under_way:
                     while planned and len(under_way) < AHEAD and done.empty():
                         start(*planned.popleft())
                         counts.tell()
+                    if alone and not under_way and not planned:
+                        submit(*alone.popleft())
                     fresh: list[list[Row]] = []
                     ended: list[_Spot] = []
                     for spot, seed, future in _ready(done, wait=bool(under_way)):
@@ -331,7 +349,7 @@ class Study:
 
     def _rows(self, spot: _Spot, seed: int, outcome: Outcome, digests: Mapping[str, Scalar]) -> list[Row]:
         head = {**digests, "scenario": number(spot.hashes.pop(seed)), "seed": seed}
-        return [{**head, **spot.point, **({} if line is None else {LINE: line}), **values} for line, values in outcome.lines.items()]
+        return [{**head, **spot.point, **({} if line is None else {LINE: line}), **outcome.machine, **values} for line, values in outcome.lines.items()]
 
 
 def _by_line(rows: Mapping[int, Sequence[Row]], measure: str) -> list[list[float]]:
