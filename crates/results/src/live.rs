@@ -142,6 +142,8 @@ pub struct LiveHost {
     pub malformed: u64,
     /// Frames that do not concern the emulated network: ARP, link-local multicast and the like.
     pub ignored: u64,
+    /// Datagrams for machines outside that did not answer for their address, and so were not sent.
+    pub unanswered: u64,
 }
 
 /// A program and how it ended.

@@ -31,6 +31,8 @@ mod endpoints;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod guests;
 #[cfg(target_os = "linux")]
+mod interface;
+#[cfg(target_os = "linux")]
 mod live;
 #[cfg(target_os = "linux")]
 mod live_host;

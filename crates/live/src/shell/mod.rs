@@ -169,7 +169,7 @@ pub fn run(
 
     let ports = wires.ports()?.map(|port| Box::new(port) as Box<dyn LivePort>);
     let mut carrier = Carrier::new(&config.link, ports);
-    carrier.emulator.note_offloads(wires.offloads.clone());
+    carrier.emulator.note_offloads(&wires.offloads);
     let system = |what| move |source| ShellError::System { what, source };
     let signals = Signals::listen().map_err(system("listen for signals"))?;
     let base = wires.block.outside();
