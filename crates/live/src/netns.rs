@@ -57,6 +57,15 @@ impl NetNs {
         })
     }
 
+    /// The namespace of a process.
+    ///
+    /// # Errors
+    /// If there is no such process, or without permission.
+    pub fn of_process(pid: u32) -> Result<Self, NetNsError> {
+        let file = File::open(format!("/proc/{pid}/ns/net"));
+        file.map(|file| NetNs { file }).map_err(NetNsError::Enter)
+    }
+
     /// A new namespace with only a loopback interface, which is down.
     ///
     /// # Errors

@@ -226,7 +226,7 @@ pub struct Outside {
     /// What the interfaces still merge, for the audit.
     pub offloads: String,
     /// Last, so that nothing is set back before.
-    _entry: Entry,
+    entry: Entry,
 }
 
 impl Outside {
@@ -307,7 +307,12 @@ impl Outside {
                 }
             }
         }
-        Ok(Outside { ports, offloads: left.join("; "), _entry: entry })
+        Ok(Outside { ports, offloads: left.join("; "), entry })
+    }
+
+    /// The session's name, which marks its processes.
+    pub fn session(&self) -> &str {
+        &self.entry.session.id
     }
 
     /// Largest datagram that the interfaces carry, in bytes.

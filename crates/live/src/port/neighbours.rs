@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use ipnet::IpNet;
 
 use super::af_packet::Mac;
-use super::discovery::{self, Message, Question};
+use super::discovery::{self, Message};
 use super::link::{Front, VLAN, ether_type};
 use crate::ip;
 
@@ -288,19 +288,18 @@ impl Neighbours {
     }
 }
 
-/// The question that an address is asked for with; for tests of the port.
-#[cfg(test)]
-fn question(target: &str, asker: &str, mac: Mac) -> Question {
-    Question { target: target.parse().unwrap(), asker: asker.parse().unwrap(), mac }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::discovery::Question;
     use super::*;
     use crate::ip::{IpHeader, UDP};
 
     const OURS: Mac = [2, 0, 0, 0, 0, 1];
     const THEIRS: Mac = [0x52, 0x54, 0, 1, 2, 3];
+
+    fn question(target: &str, asker: &str) -> Question {
+        Question { target: target.parse().unwrap(), asker: asker.parse().unwrap(), mac: OURS }
+    }
 
     fn nets(texts: &[&str]) -> Vec<IpNet> {
         let parse = |text: &&str| {
@@ -341,9 +340,9 @@ mod tests {
     }
 
     fn say(own: &mut Neighbours, now: u64, address: &str, mac: Mac) {
-        let message = discovery::answer(mac, &question(address, "192.0.2.1", OURS));
+        let message = discovery::answer(mac, &question(address, "192.0.2.1"));
         let message = match address.contains(':') {
-            true => discovery::answer(mac, &question(address, "2001:db8::1", OURS)),
+            true => discovery::answer(mac, &question(address, "2001:db8::1")),
             false => message,
         };
         assert!(own.hear(now, message.ether_type, &message.bytes, mac));
