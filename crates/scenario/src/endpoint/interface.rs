@@ -54,7 +54,7 @@ pub struct Interface {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"192.0.2.1")]
     pub gateway: Option<Address<Ipv4Addr>>,
-    /// The same for IPv6.
+    /// As `gateway`, for IPv6.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"2001:db8::ffff")]
     pub gateway6: Option<Address<Ipv6Addr>>,
