@@ -296,7 +296,7 @@ impl Outside {
         entry.save();
         let devices: BTreeSet<&str> = ports.iter().map(|port| port.interface.as_str()).collect();
         let mut left = Vec::new();
-        for device in devices {
+        for &device in &devices {
             for merging in Merging::ALL {
                 let setting = Setting::Merging(merging, device.to_owned());
                 // An interface without the setting does not merge.
@@ -307,7 +307,11 @@ impl Outside {
                 }
             }
         }
-        Ok(Outside { ports, offloads: left.join("; "), entry })
+        let offloads = match left.is_empty() {
+            true => format!("nothing is merged on {}", devices.into_iter().collect::<Vec<_>>().join(", ")),
+            false => left.join("; "),
+        };
+        Ok(Outside { ports, offloads, entry })
     }
 
     /// The session's name, which marks its processes.

@@ -212,6 +212,12 @@ impl LiveSummary {
             self.audit.cpu_share * 100.0,
             self.audit.lost_outside,
         );
+        for host in self.hosts.iter().filter(|host| host.unanswered > 0) {
+            let LiveHost { host, unanswered, .. } = host;
+            text.push_str(&format!(
+                "  {unanswered} for machines of {host} that did not answer for their address\n"
+            ));
+        }
         if let Some(dilation) = &self.dilation {
             text.push_str(&format!("Time: {}\n", dilation.line()));
         }

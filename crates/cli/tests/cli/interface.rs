@@ -458,7 +458,14 @@ fn an_interface_that_cannot_be_used_is_refused_with_the_reason() {
     // Another run cannot use it at the same time.
     let text = world.refused(&scenario([&format!("{LEFT}\nforce = true"), RIGHT], ""));
     assert!(text.contains("in use by warpline run (outside)"), "{text}");
-    run.end();
+    // It ends when the interface goes.
+    world.machine.does("ip link set eth1 down");
+    assert_eq!(run.child.wait().unwrap().code(), Some(1));
+    let text = run.errors();
+    assert!(text.contains("interface eth1 has gone or is down"), "{text}");
+    assert_eq!(world.desk.summary("out")["complete"], false);
+    world.machine.does("ip link set eth1 up; ip route add default via 172.16.0.2");
+    world.machine.wait_for("eth1");
     assert_eq!(world.machine.look("eth1"), before);
 }
 

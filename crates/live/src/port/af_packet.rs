@@ -539,6 +539,10 @@ impl LivePort for AfPacketPort {
     }
 
     fn transmit(&mut self, pool: &mut Pool, handles: &[u32]) -> Result<(), PortError> {
+        if !matches!(self.station, Station::Segment(_)) {
+            handles.iter().for_each(|&handle| _ = self.address(pool, handle));
+            return self.send(pool, handles);
+        }
         let mut ready = std::mem::take(&mut self.ready);
         ready.clear();
         ready.extend(handles.iter().copied().filter(|&handle| self.address(pool, handle)));
