@@ -599,3 +599,39 @@ impl LivePort for AfPacketPort {
         self.counters
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Frames of the committed corpus, which reach most of the parsers.
+    const SAMPLES: [&[u8]; 4] = [
+        include_bytes!("../../../../fuzz/corpus/af_packet/segment_arp"),
+        include_bytes!("../../../../fuzz/corpus/af_packet/segment_solicitation"),
+        include_bytes!("../../../../fuzz/corpus/af_packet/segment_merged"),
+        include_bytes!("../../../../fuzz/corpus/af_packet/merged"),
+    ];
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            fuzz_frame(&bytes);
+        }
+
+        #[test]
+        fn no_damaged_frame_panics(
+            sample in 0..SAMPLES.len(), changes in prop::collection::vec((0usize..330, any::<u8>()), 0..6), cut in 0usize..400,
+        ) {
+            let mut bytes = SAMPLES[sample].to_vec();
+            for (at, byte) in changes {
+                if let Some(place) = bytes.get_mut(at) {
+                    *place = byte;
+                }
+            }
+            bytes.truncate(cut);
+            fuzz_frame(&bytes);
+        }
+    }
+}
