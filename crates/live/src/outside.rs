@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
 
@@ -15,7 +16,7 @@ use crate::netns::{NetNs, NetNsError};
 use crate::offload::Merging;
 use crate::port::af_packet::{AfPacketConfig, AfPacketPort, Far, Mac};
 use crate::port::{PortError, SegmentConfig};
-use crate::registry::{self, Entry, Setting};
+use crate::registry::{self, Entry, Session, Setting};
 
 /// A host of the emulated network that is outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,6 +220,20 @@ fn station(interface: Mac) -> Mac {
     [a & !1 | 2, b ^ b'w', c, d, e, f]
 }
 
+/// The sessions of this process that use interfaces now.
+static SESSIONS: Mutex<Vec<Session>> = Mutex::new(Vec::new());
+
+fn sessions() -> MutexGuard<'static, Vec<Session>> {
+    SESSIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sets back what was changed of interfaces, for a process that is about to end without dropping them.
+pub fn abandon() {
+    for session in sessions().drain(..) {
+        registry::set_back(&session);
+    }
+}
+
 /// Interfaces in use. Dropping this value sets back what was changed of them.
 #[derive(Debug)]
 pub struct Outside {
@@ -307,6 +322,7 @@ impl Outside {
                 }
             }
         }
+        sessions().push(entry.session.clone());
         let offloads = match left.is_empty() {
             true => format!("nothing is merged on {}", devices.into_iter().collect::<Vec<_>>().join(", ")),
             false => left.join("; "),
@@ -330,6 +346,12 @@ impl Outside {
     /// If one cannot be opened.
     pub fn ports(&self) -> Result<Vec<AfPacketPort>, PortError> {
         self.ports.iter().map(AfPacketPort::open).collect()
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        sessions().retain(|session| session.id != self.entry.session.id);
     }
 }
 

@@ -220,13 +220,18 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        let others = others(&self.session);
-        leave_shared(&mut self.session, others.iter());
-        undo(&self.session, &mut |_| {});
+        set_back(&self.session);
         if let Some(directory) = &self.directory {
             let _ = directory.remove(&self.session.file());
         }
     }
+}
+
+/// Undoes what a session of this process changed, except what another one needs.
+pub(crate) fn set_back(session: &Session) {
+    let (mut session, others) = (session.clone(), others(session));
+    leave_shared(&mut session, others.iter());
+    undo(&session, &mut |_| {});
 }
 
 /// What [`clean`] did.

@@ -406,10 +406,13 @@ fn a_kill_changes_nothing_for_good() {
     run.child.wait().unwrap();
     // What the kernel does by itself.
     assert!(world.machine.look("eth1").contains("promiscuity 0"));
-    assert!(!world.machine.merges("eth1"));
-    // From another namespace, as that of the machine that a container is on.
-    let cleaned = world.desk.warpline(&["clean"]).fine();
-    assert!(cleaned.stdout.contains("gro of eth1"), "{cleaned:?}");
+    // From another namespace, as that of the machine that a container is on. Another test's command may have been quicker.
+    world.desk.warpline(&["clean"]).fine();
+    let restored = || world.machine.merges("eth1") && world.machine.merges("eth2");
+    assert!((0..200).any(|_| {
+        pause();
+        restored()
+    }));
     assert_eq!(["eth1", "eth2"].map(|interface| world.machine.look(interface)), before);
     drop(run);
     // The next run does it, too.
