@@ -1073,7 +1073,7 @@ class Host(Part):
         routes: interface: Networks behind routers on the segment.
         gateway: interface: An address that the emulator itself has on the segment, for machines that need a gateway. It
             answers pings. Default: none; a machine can use the address of any other node, too.
-        gateway6: interface: The same for IPv6.
+        gateway6: interface: As `gateway`, for IPv6.
         force: interface: Whether the interface is used even if it carries this machine's default route, is a part of a
             bridge, or this machine would answer for the same addresses. Default false.
         send_buffer: stack:smoltcp, stack:netstack, stack:object, stack:quinn, stack:sctp: Send buffer of each of the

@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn one_interface_can_have_several_vlans_and_no_flows() {
         let second = "[[host]]\nname = \"b\"\nendpoint = \"interface\"\ndevice = \"eth1\"\nvlan = 8\n";
-        for mode in ["real", "dilated"] {
+        for mode in ["real", "dilated\", tdf = \"auto"] {
             load(mode, "device = \"eth1\"\nvlan = 7", second).unwrap_or_else(|errors| panic!("{errors}"));
         }
     }
