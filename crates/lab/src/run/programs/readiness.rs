@@ -185,7 +185,9 @@ impl Readiness {
             // Two kernels carry the flow, and we control both ends.
             let kernel = |host: &Host| host.traffic() == Traffic::Kernel;
             let carried = sender.is_some_and(kernel) && kernel(target);
-            if limit.is_zero() || carried || entry.app.is_service() {
+            // Nobody here sees what listens on a machine outside.
+            let unseen = target.traffic() == Traffic::Outside;
+            if limit.is_zero() || carried || unseen || entry.app.is_service() {
                 continue;
             }
             let check = Check::Listens { port, ipv6: entry.ipv6 };
