@@ -113,6 +113,15 @@ struct tcp_rcv_rtt_est {
 	u32 rtt_us;
 };
 
+struct minmax_sample {
+	u32 t;
+	u32 v;
+};
+
+struct minmax {
+	struct minmax_sample s[3];
+};
+
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	u32 snd_cwnd;
@@ -124,6 +133,7 @@ struct tcp_sock {
 	u32 rcv_nxt;
 	u32 copied_seq;
 	u32 srtt_us;
+	struct minmax rtt_min;
 	u32 mss_cache;
 	u32 window_clamp;
 	u32 rcv_ssthresh;

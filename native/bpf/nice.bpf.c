@@ -5,8 +5,9 @@
  * 2.3. The arithmetic is that of crates/transport/src/cc/{nice,vegas}.rs. What the kernel calls and when, and what a program may write,
  * is in net/ipv4/{bpf_tcp_ca,tcp_input,tcp_output,tcp_cong}.c of Linux 6.18.
  *
- * A packet is late if its RTT exceeds base + threshold * (max - base), or base + 10 ms. If more than `fraction` of a round trip's packets
+ * A packet is late if its RTT exceeds base + threshold * (max - base), or base + 10 ms, unless the flow's own packets explain it. If more than `fraction` of a round trip's packets
  * were late, the window shrinks (to half in the paper), down to 1/48 of a segment; otherwise it follows Vegas(1, 3), and Reno after a loss.
+ * A connection begins with two segments: `init` may write snd_cwnd, so that TCP_BPF_IW, which takes a program on a control group, is not needed.
  *
  * A window W below two segments is sent as in the paper's prototype: two segments, then a wait of 2/W smoothed round trips. The
  * kernel's window is a whole number, so the kernel's pacing does the waiting. min_tso_segs, which the kernel calls before it
@@ -108,8 +109,12 @@ void BPF_PROG(nice_init, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct nice *nice = state_of(sk);
+	const struct nice_parameters *conf = parameters();
 	u32 ssthresh = tp->snd_ssthresh;
 
+	/* A connection that has sent nothing yet begins with less than the kernel's ten segments. One that becomes nice later keeps its window. */
+	if (conf && !tp->data_segs_out)
+		tp->snd_cwnd = at_most(tp->snd_cwnd, at_least(conf->initial_window / NICE_ONE, 1));
 	start_rules(&nice->rules, at_most(tp->snd_cwnd, NICE_INFINITE / NICE_ONE) * NICE_ONE);
 	if (ssthresh < NICE_INFINITE / NICE_ONE)
 		nice->rules.ssthresh = ssthresh * NICE_ONE;
@@ -138,9 +143,9 @@ void BPF_PROG(nice_release, struct sock *sk)
 		sk->sk_pacing_status = nice->old_pacing;
 }
 
-static __always_inline void end_round(const struct tcp_sock *tp, struct nice *nice, const struct nice_parameters *conf)
+static __always_inline void end_round(const struct tcp_sock *tp, struct nice *nice, const struct nice_parameters *conf, const struct nice_sample *sample)
 {
-	judge(&nice->rules, &nice->account, conf, conf->floor, tp->tcp_mstamp, limited(tp, nice));
+	judge(&nice->rules, &nice->account, conf, conf->floor, tp->tcp_mstamp, sample, limited(tp, nice));
 }
 
 SEC("struct_ops")
@@ -153,6 +158,13 @@ void BPF_PROG(nice_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	/* The acknowledgement that ends a round belongs to the next one: the round is judged before its sample counts. */
 	bool ends = (s32)(tp->snd_una - nice->end_seq) > 0;
 	s32 rtt = sample->rtt_us;
+	/* The cap keeps the quotient within 32 bits; no more than a few packets matter. */
+	struct nice_sample now = {
+		.rtt = rtt < 0 ? 0 : rtt,
+		.shortest = tp->rtt_min.s[0].v,
+		.segments = sample->pkts_acked * NICE_ONE,
+		.flight = at_least((u64)at_most(sample->in_flight, 1 << 26) * NICE_ONE / at_least(tp->mss_cache, 88), NICE_ONE),
+	};
 
 	if (!conf)
 		return;
@@ -168,7 +180,7 @@ void BPF_PROG(nice_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 		if (tp->snd_cwnd < nice->set_cwnd && nice->rules.window >= 2 * NICE_BURST * NICE_ONE)
 			nice->rules.window = at_most(nice->rules.window, at_least(tp->snd_cwnd, 2 * NICE_BURST) * NICE_ONE);
 		if (ends)
-			end_round(tp, nice, conf);
+			end_round(tp, nice, conf, &now);
 	} else if (normal && ends) {
 		/* The round in which Nice resumes has samples from the recovery, so it is not judged. */
 		nice->enabled = 1;
@@ -177,14 +189,16 @@ void BPF_PROG(nice_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	if (ends)
 		begin_round(tp, nice);
 	/* Not in recovery: RTTs there often come from timestamps, in whole milliseconds, and may be 1 ms too short. */
-	if (rtt >= 0 && normal && nice->enabled)
-		detect(&nice->rules, conf, tp->tcp_mstamp, rtt, sample->pkts_acked * NICE_ONE);
+	if (rtt >= 0 && normal && nice->enabled) {
+		take_flight(&nice->rules, now.rtt, now.flight);
+		detect(&nice->rules, conf, tp->tcp_mstamp, &now);
+	}
 	if (normal && nice->enabled) {
-		if (judge_early(&nice->rules, &nice->account, conf, conf->floor, tp->tcp_mstamp))
+		if (judge_early(&nice->rules, &nice->account, conf, conf->floor, tp->tcp_mstamp, &now))
 			begin_round(tp, nice);
 		if (nice->rules.window < NICE_BURST * NICE_ONE && tp->snd_una == tp->snd_nxt) {
 			/* Each burst is a round. It ends now, and not with the next burst, which may be 96 round trips away. */
-			end_round(tp, nice, conf);
+			end_round(tp, nice, conf, &now);
 			begin_round(tp, nice);
 		}
 		use_window(sk, nice);
@@ -282,6 +296,10 @@ u32 BPF_PROG(nice_min_tso_segs, struct sock *sk)
 	struct nice *nice = state_of(sk);
 	u32 srtt = tp->srtt_us;
 	u64 rate;
+
+	/* If it was chosen before the socket connected, the kernel has set its own initial window since (tcp_init_transfer). */
+	if (!tp->data_segs_out)
+		tp->snd_cwnd = at_most(tp->snd_cwnd, nice->set_cwnd);
 
 	if (nice->rules.window >= NICE_BURST * NICE_ONE || !srtt) {
 		stop_pacing(sk, nice);
