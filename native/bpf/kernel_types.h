@@ -30,9 +30,10 @@ enum { false = 0, true = 1 };
 
 enum bpf_map_type {
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
 };
-enum { BPF_F_NO_PREALLOC = 1 };
+enum { BPF_ANY = 0, BPF_F_NO_PREALLOC = 1 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 
 /* include/uapi/linux/bpf.h: the events for which a sock_ops program is called, and the flags that request more of them. */

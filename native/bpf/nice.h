@@ -13,6 +13,8 @@
 #define NICE_HALF 32768u
 /* Reductions at once, at most: enough to bring any window of a slow line to the smallest. */
 #define NICE_MOST_TIMES 16
+/* Segments at the begin of a connection that the kernel does not pace (tcp_update_skb_after_send). */
+#define NICE_UNPACED 10
 
 /* The state of the rules. */
 struct nice_rules {
