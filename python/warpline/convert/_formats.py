@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpline.convert import containerlab, flent, graph, iperf3, mahimahi, openmetrics, shadow, tc, topology_zoo
+from warpline.convert import containerlab, flent, graph, iperf3, mahimahi, openmetrics, quic_interop, shadow, tc, topology_zoo
 from warpline.convert._source import Measured, Reader, Writer
 
 READERS: tuple[Reader, ...] = (
@@ -13,6 +13,7 @@ READERS: tuple[Reader, ...] = (
     mahimahi.READER,
     mahimahi.TRACE,
     tc.READER,
+    quic_interop.READER,
 )
 """What scenarios can be made of. The first one that claims a source reads it."""
 
