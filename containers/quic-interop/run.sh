@@ -12,7 +12,7 @@ for device in eth0 eth1; do
 done
 started=()
 end() {
-  kill -INT "${started[@]}" 2>/dev/null || true
+  kill -TERM "${started[@]}" 2>/dev/null || true
   wait
 }
 trap end EXIT

@@ -870,10 +870,14 @@ def test_the_study_of_the_tools_finds_cap_near_the_kernels_tcp(tmp_path: Path, m
     """The quick form: Linux's TCP, cap and TReno as programs in guests."""
     monkeypatch.setenv("WARPLINE_PROGRAM", str(PROGRAM))
     shutil.copytree(REPRO / "btc-tools", tmp_path / "btc-tools", ignore=shutil.ignore_patterns("results", "__pycache__"))
-    (done,) = study.run("btc-tools/today", quick=True, jobs=1, repro=tmp_path)
+    # On a busy machine a guest may have to be pushed on. Such a run has no result; the next study tries it again, and nothing else.
+    for _ in range(3):
+        (done,) = study.run("btc-tools/today", quick=True, jobs=1, repro=tmp_path)
+        if not done.failures:
+            break
     assert done.good, (done.failures, _report.text(done.judged))
     results = done.judged.kept.results
-    assert len(results.cells) == 14, "two paths with seven pairs each"
+    assert len(results.cells) == 7, "seven pairs on a path"
     for pair in results.values("pair"):
         # Short transfers only show whether a tool is broken.
         assert results.max("size", pair=pair) < (0.5 if "TReno" in str(pair) else 0.3), pair

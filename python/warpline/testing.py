@@ -19,14 +19,15 @@ import shutil
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
 if TYPE_CHECKING:
     from warpline._run import Run
 
-CLOCKS = {"real": "live", "virtual": "guest"}
+_Clock = Literal["real", "virtual"]
+CLOCKS: Mapping[_Clock, Literal["live", "guest"]] = {"real": "live", "virtual": "guest"}
 """The clocks, and what the hosts are under each of them."""
 CLIENT, SERVER = "client", "server"
 KEEP = "warpline-failed"
@@ -77,7 +78,7 @@ class Exchange:
 class Link:
     """A link between a client and a server. The fixture `warpline_link` makes it."""
 
-    def __init__(self, options: Mapping[str, Any], clock: str, directory: Callable[[], Path], files: Path) -> None:
+    def __init__(self, options: Mapping[str, Any], clock: _Clock, directory: Callable[[], Path], files: Path) -> None:
         """For the fixture's own use."""
         self._options = options
         self._clock = clock

@@ -171,7 +171,7 @@ def _make(source: Source, options: Options) -> Draft:
     draft = Draft(f"{source.name} (QUIC interop runner)", kind)
     draft.head.update(duration=LASTS, clock={"mode": "real"})
     rate = _read(source, "bandwidth", _need(source, given, "bandwidth", "a rate such as 10Mbps"), _units.read_rate, "a rate such as 10Mbps")
-    common = {
+    common: dict[str, Any] = {
         "rate": _units.rate(rate),
         "delay": _units.time(_time(source, "delay", _need(source, given, "delay", "a time such as 15ms"))),
         "queue": f"{_read(source, 'queue', _need(source, given, 'queue', 'a number of packets such as 25'), _whole, 'a number of packets')}p",
