@@ -1022,9 +1022,9 @@ class Host(Part):
         endpoint: What the host is. Default model.
         tcp: model: TCP options of connections that end here. (A guest's kernel is set up with `cc` and `sysctl`, a live
             host's sockets by its programs.)
-        address: live, guest: Its IPv4 address. Default 10.0.0.1 for the first node that links mention, 10.0.0.2 for the
-            second and so on.
-        address6: live, guest: Its IPv6 address. Default fd77:6172:7075::1 for the first node, and so on.
+        address: live, guest, interface: Its IPv4 address. Default 10.0.0.1 for the first node that links mention,
+            10.0.0.2 for the second and so on.
+        address6: live, guest, interface: Its IPv6 address. Default fd77:6172:7075::1 for the first node, and so on.
         program: live, guest: The programs that run there.
         machine: guest: Its machine (one kernel), shared with all guests that name the same one. Default: a machine of
             its own with the host's name. Machines run in parallel; hosts on one machine need less memory. "auto" shares
@@ -1065,6 +1065,17 @@ class Host(Part):
             arrival. Only under the virtual clock. Guests of one machine have the same. Default "125us".
         memory: guest: Memory of its machine; only what is used is taken. Files that programs write are in it, too.
             Guests of one machine share it. Default: what its hosts, its flows and the buffers in `sysctl` need.
+        device: interface: The interface of this machine behind which it is: an Ethernet interface, a VLAN or a veth
+            that is up.
+        vlan: interface: The VLAN (IEEE 802.1Q) in which it is: its frames have a tag with this number. Default: frames
+            without a tag. At least 1 and at most 4094.
+        addresses: interface: More machines on the same segment: their addresses, and networks.
+        routes: interface: Networks behind routers on the segment.
+        gateway: interface: An address that the emulator itself has on the segment, for machines that need a gateway. It
+            answers pings. Default: none; a machine can use the address of any other node, too.
+        gateway6: interface: As `gateway`, for IPv6.
+        force: interface: Whether the interface is used even if it carries this machine's default route, is a part of a
+            bridge, or this machine would answer for the same addresses. Default false.
         send_buffer: stack:smoltcp, stack:netstack, stack:object, stack:quinn, stack:sctp: Send buffer of each of the
             stack's sockets. Default: the stack's own.
         receive_buffer: stack:smoltcp, stack:netstack, stack:object, stack:quinn, stack:sctp: Receive buffer of each of
@@ -1077,7 +1088,7 @@ class Host(Part):
 
     KIND: ClassVar[str | None] = None
     name: str
-    endpoint: Literal["model", "live", "guest", "stack:smoltcp", "stack:lwip", "stack:netstack", "stack:bsd", "stack:object", "stack:quinn", "stack:sctp"] | None = None
+    endpoint: Literal["model", "live", "guest", "interface", "stack:smoltcp", "stack:lwip", "stack:netstack", "stack:bsd", "stack:object", "stack:quinn", "stack:sctp"] | None = None
     tcp: Tcp | Mapping[str, Any] | None = None
     address: Ipv4Address | None = None
     address6: Ipv6Address | None = None
@@ -1095,6 +1106,13 @@ class Host(Part):
     offloads: bool | None = None
     interrupts: Time | None = None
     memory: Size | None = None
+    device: str | None = None
+    vlan: int | None = None
+    addresses: Sequence[IpNetwork] | None = None
+    routes: Sequence[Route | Mapping[str, Any]] | None = None
+    gateway: Ipv4Address | None = None
+    gateway6: Ipv6Address | None = None
+    force: bool | None = None
     send_buffer: Size | None = None
     receive_buffer: Size | None = None
     library: str | None = None
@@ -1561,8 +1579,10 @@ class Nice(Part):
         start: maxRTT after the first sample, in minRTTs. Default 2. At least 1.
         most_delay: Delay above minRTT at which a packet is late, whatever the threshold says. Above 0s. Default 10ms;
             unlimited with `paper`.
-        own_packets: Packets of full size that may wait at the narrowest link, by what they take there, before any is
-            late. Default 4 packets; 0 with `paper`. At least 0.
+        own_packets: Packets of the flow's own that excuse a delay, at most: a packet is never late for the time that
+            those in flight with it, itself included, take at the narrowest link. 0 for none, and for the same
+            reductions and growth on slow lines as on fast ones. Default 4 packets; 0 with `paper`. At least 0.
+        initial_window: Largest initial window. Default 2 segments. Above 0.
         max_of_rounds: Whether maxRTT is the largest of the rounds' smallest RTTs, which delayed ACKs do not raise, and
             not of all. Default true; false with `paper`.
         prompt: Whether the window is reduced as soon as enough packets were late, not at the round's end. Default true;
@@ -1589,6 +1609,7 @@ class Nice(Part):
     start: float | None = None
     most_delay: Time | None = None
     own_packets: float | None = None
+    initial_window: float | None = None
     max_of_rounds: bool | None = None
     prompt: bool | None = None
     base_window: Time | None = None
@@ -1884,7 +1905,8 @@ class Program(Part):
     Attributes:
         name: Its name in messages, file names, `after` and `until`; unique on the host. Default: its number on the
             host, from 0.
-        command: The program and its arguments as a list of words, or one string for the shell (`sh -c`).
+        command: The program and its arguments as a list of words, or one string for the shell (`sh -c`). As the first
+            of the words, `warpline` is this program, wherever it is installed.
         start: When it starts, unless it still waits for other programs (`after`). Default 0s.
         ready: How to tell that it is ready, for programs that wait for it: a port that listens (`ready = 8080`), a text
             that it prints (`ready = "prints listening"`), a file (`ready = "file /tmp/ready"`), or a command that exits
@@ -2018,6 +2040,20 @@ class ReplicationPlan(Part):
     KIND: ClassVar[str | None] = None
     runs: int | None = None
     seeds: Sequence[int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Route(Part):
+    """A network that is reached through a router.
+
+    Attributes:
+        to: The network.
+        via: The router, a machine on the segment.
+    """
+
+    KIND: ClassVar[str | None] = None
+    to: IpNetwork
+    via: IpAddress
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -2633,6 +2669,8 @@ Readiness: TypeAlias = int | str | Ready | Mapping[str, Any]
 Expect: TypeAlias = int | str
 StopSignal: TypeAlias = Literal["TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL"]
 Tsc: TypeAlias = Literal["guest", "machine"]
+IpNetwork: TypeAlias = str
+IpAddress: TypeAlias = str
 Controls: TypeAlias = Literal["quinn", "warpline"]
 Pattern: TypeAlias = Literal["turns", "permutation", "all-to-all", "incast", "random"]
 Scheduler: TypeAlias = Literal["minrtt", "roundrobin", "redundant"]
@@ -2780,6 +2818,8 @@ __all__ = [
     "Hybla",
     "Hystart",
     "Illinois",
+    "IpAddress",
+    "IpNetwork",
     "Ipv4Address",
     "Ipv6Address",
     "Jitter",
@@ -2833,6 +2873,7 @@ __all__ = [
     "Reno",
     "ReplicationPlan",
     "Rledbat",
+    "Route",
     "Routing",
     "RtoVariance",
     "Scalable",

@@ -49,6 +49,11 @@ pub(crate) fn module(module: &str, name: &str, words: &[OsString]) -> Result<Cod
     if let Some(directory) = stack::places().find(|directory| directory.is_dir()) {
         command.env(stack::DIRECTORY, directory);
     }
+    // Runs that start `warpline` start this one.
+    #[cfg(target_os = "linux")]
+    if let Ok(program) = env::current_exe() {
+        command.env(warpline_lab::run::PROGRAM, program);
+    }
     start(command).map_err(|error| Failure::usage(format!("{} cannot be started: {error}", python.display())))
 }
 

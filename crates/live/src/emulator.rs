@@ -355,9 +355,12 @@ impl Emulator {
         PortId(self.ports.len() as u32 - 1)
     }
 
-    /// Records the state of offloads for the audit.
-    pub fn note_offloads(&mut self, text: impl Into<String>) {
-        self.offloads = text.into();
+    /// Adds the state of offloads of some ports for the audit.
+    pub fn note_offloads(&mut self, text: &str) {
+        if !self.offloads.is_empty() && !text.is_empty() {
+            self.offloads += "; ";
+        }
+        self.offloads += text;
     }
 
     /// The run's clock. Its time starts when the emulator is created, not when it is run.

@@ -19,6 +19,7 @@
 //! - [`router`], [`icmp`], [`reassembly`]: what routers do to datagrams, ICMP errors and echo, reassembly of fragments.
 //! - [`wire`]: simulated hosts that talk to real ones.
 //! - [`host`], [`program`]: hosts that are namespaces, and the programs that run there.
+//! - [`outside`]: machines of others, on this machine's interfaces.
 //! - [`registry`]: a record of what exists now, so that leftovers of a killed run can be removed. [`private`]: the directory for that.
 //! - [`nice`]: a command whose TCP connections yield to all others. [`bpf`]: the programs in the kernel that do it.
 //! - [`start`], [`signals`]: programs that end with this process, and the signals that it passes on to them.
@@ -56,6 +57,7 @@ pub mod netns;
 mod nftables;
 pub mod nice;
 pub mod offload;
+pub mod outside;
 pub mod pool;
 pub mod port;
 pub mod private;

@@ -62,7 +62,7 @@ pub fn masquerade(session: &mut Session, way: &Way<'_>) -> io::Result<()> {
             "chain pass {{ type filter hook forward priority filter;\n\
                oifname \"{interface}\" iifname != {{ {sessions} }} ct state != {{ established, related }} drop\n"
         );
-        if session.before(Setting::ForwardIpv4)? == "0" {
+        if session.before(&Setting::ForwardIpv4)? == "0" {
             script += &format!("iifname != {{ {sessions} }} oifname != {{ {sessions} }} drop\n");
         }
         script += "}\n";

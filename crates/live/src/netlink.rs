@@ -1,4 +1,4 @@
-//! Links, addresses and routes: the parts of rtnetlink(7) that the emulator needs.
+//! Links, addresses and routes: the parts of rtnetlink(7) that the emulator needs, to make them and to see what is there.
 //!
 //! Everything is about the network namespace of the thread that opened the socket.
 
@@ -7,13 +7,13 @@ use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
-    NetlinkPayload,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader,
+    NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{
     AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags,
-    LinkInfo, LinkMessage,
+    LinkInfo, LinkLayerType, LinkMessage,
 };
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteMessage, RouteProtocol, RouteScope, RouteType,
@@ -58,6 +58,56 @@ pub struct VethEnd<'a> {
     pub mac: Mac,
     /// The namespace to make it in; `None` for the socket's own.
     pub namespace: Option<BorrowedFd<'a>>,
+}
+
+/// An interface, as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interface {
+    /// Its number.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Largest datagram in bytes.
+    pub mtu: u32,
+    /// Its MAC address, if it is an Ethernet interface.
+    pub mac: Option<Mac>,
+    /// Whether it is up, as `ip link set up` makes it.
+    pub is_up: bool,
+    /// Whether it is the loopback interface.
+    pub is_loopback: bool,
+    /// The bridge or bond that it is a part of.
+    pub controller: Option<u32>,
+    /// The interface that its packets leave by, if it is a VLAN or the like.
+    pub below: Option<u32>,
+}
+
+impl Interface {
+    fn read(message: &LinkMessage) -> Self {
+        let flags = message.header.flags;
+        let mut own = Interface {
+            index: message.header.index,
+            is_up: flags.contains(LinkFlags::Up),
+            is_loopback: flags.contains(LinkFlags::Loopback),
+            ..Interface::default()
+        };
+        let mut veth = false;
+        for attribute in &message.attributes {
+            match attribute {
+                LinkAttribute::IfName(name) => own.name.clone_from(name),
+                LinkAttribute::Mtu(mtu) => own.mtu = *mtu,
+                LinkAttribute::Address(mac) if message.header.link_layer_type == LinkLayerType::Ether => {
+                    own.mac = mac.as_slice().try_into().ok();
+                }
+                LinkAttribute::Controller(index) => own.controller = Some(*index),
+                LinkAttribute::Link(index) if *index != own.index => own.below = Some(*index),
+                LinkAttribute::LinkInfo(info) => veth = info.contains(&LinkInfo::Kind(InfoKind::Veth)),
+                _ => {}
+            }
+        }
+        // For a veth this names its other end.
+        own.below = own.below.filter(|_| !veth);
+        own
+    }
 }
 
 /// A connection to the kernel's network configuration.
@@ -117,6 +167,116 @@ impl Netlink {
                 _ => Ok(()),
             };
         }
+    }
+
+    /// Requests all objects of a kind.
+    fn list(
+        &mut self,
+        message: RouteNetlinkMessage,
+        what: &str,
+    ) -> Result<Vec<RouteNetlinkMessage>, NetlinkError> {
+        self.sequence += 1;
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | NLM_F_DUMP;
+        header.sequence_number = self.sequence;
+        let mut request = NetlinkMessage::new(header, NetlinkPayload::from(message));
+        request.finalize();
+        let mut bytes = vec![0; request.buffer_len()];
+        request.serialize(&mut bytes);
+        self.collect(&bytes).map_err(|source| NetlinkError { what: format!("list {what}"), source })
+    }
+
+    fn collect(&mut self, request: &[u8]) -> io::Result<Vec<RouteNetlinkMessage>> {
+        self.socket.send(request, 0)?;
+        let mut all = Vec::new();
+        loop {
+            let (bytes, _) = self.socket.recv_from_full()?;
+            let mut rest = &bytes[..];
+            while !rest.is_empty() {
+                let answer =
+                    NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest).map_err(io::Error::other)?;
+                // Each begins at a multiple of four bytes.
+                let len = (answer.header.length as usize).next_multiple_of(4);
+                rest = rest.get(len.max(4)..).unwrap_or_default();
+                if answer.header.sequence_number != self.sequence {
+                    continue;
+                }
+                match answer.payload {
+                    NetlinkPayload::Done(_) => return Ok(all),
+                    NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
+                    NetlinkPayload::InnerMessage(message) => all.push(message),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// All interfaces of the namespace.
+    ///
+    /// # Errors
+    /// If the system does not list them.
+    pub fn interfaces(&mut self) -> Result<Vec<Interface>, NetlinkError> {
+        let all = self.list(RouteNetlinkMessage::GetLink(LinkMessage::default()), "interfaces")?;
+        let read = |message: &RouteNetlinkMessage| match message {
+            RouteNetlinkMessage::NewLink(link) => Some(Interface::read(link)),
+            _ => None,
+        };
+        Ok(all.iter().filter_map(read).collect())
+    }
+
+    /// All addresses of the namespace's interfaces.
+    ///
+    /// # Errors
+    /// If the system does not list them.
+    pub fn addresses(&mut self) -> Result<Vec<IpAddr>, NetlinkError> {
+        let all = self.list(RouteNetlinkMessage::GetAddress(AddressMessage::default()), "addresses")?;
+        let mut addresses = Vec::new();
+        for message in &all {
+            let RouteNetlinkMessage::NewAddress(message) = message else { continue };
+            let find = |local: bool| {
+                message.attributes.iter().find_map(|attribute| match attribute {
+                    AddressAttribute::Local(address) if local => Some(*address),
+                    AddressAttribute::Address(address) if !local => Some(*address),
+                    _ => None,
+                })
+            };
+            // At a point-to-point interface the other one is the peer's.
+            addresses.extend(find(true).or_else(|| find(false)));
+        }
+        Ok(addresses)
+    }
+
+    /// The numbers of the interfaces that default routes lead to.
+    ///
+    /// # Errors
+    /// If the system does not list routes.
+    pub fn default_routes(&mut self) -> Result<Vec<u32>, NetlinkError> {
+        let mut interfaces = Vec::new();
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let mut message = RouteMessage::default();
+            message.header.address_family = family;
+            // A kernel without IPv6 has no such routes.
+            let all = match self.list(RouteNetlinkMessage::GetRoute(message), "routes") {
+                Err(_) if family == AddressFamily::Inet6 => Vec::new(),
+                listed => listed?,
+            };
+            for message in &all {
+                let RouteNetlinkMessage::NewRoute(route) = message else { continue };
+                if route.header.destination_prefix_length > 0 || route.header.kind != RouteType::Unicast {
+                    continue;
+                }
+                for attribute in &route.attributes {
+                    match attribute {
+                        RouteAttribute::Oif(index) => interfaces.push(*index),
+                        RouteAttribute::MultiPath(hops) => {
+                            interfaces.extend(hops.iter().map(|hop| hop.interface_index));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        Ok(interfaces)
     }
 
     /// Makes a pair of interfaces wired to each other, with this MTU in bytes, down. They get no

@@ -45,6 +45,27 @@ impl NetNs {
         File::open(OWN).map(|file| NetNs { file }).map_err(NetNsError::Enter)
     }
 
+    /// The namespace with this inode number, if a process is in it, or a name of `ip netns` leads to it.
+    pub(crate) fn find(inode: u64) -> Option<Self> {
+        let list =
+            |path: &str| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+        let processes = list("/proc").map(|process| process.join("ns/net"));
+        let mut files = list("/run/netns").chain(processes);
+        files.find_map(|path| {
+            let file = File::open(path).ok()?;
+            (file.metadata().ok()?.ino() == inode).then_some(NetNs { file })
+        })
+    }
+
+    /// The namespace of a process.
+    ///
+    /// # Errors
+    /// If there is no such process, or without permission.
+    pub fn of_process(pid: u32) -> Result<Self, NetNsError> {
+        let file = File::open(format!("/proc/{pid}/ns/net"));
+        file.map(|file| NetNs { file }).map_err(NetNsError::Enter)
+    }
+
     /// A new namespace with only a loopback interface, which is down.
     ///
     /// # Errors

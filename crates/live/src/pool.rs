@@ -10,8 +10,8 @@ use warpline_core::Ecn;
 
 use crate::datagram::Header;
 
-/// Room in front of a datagram, for an Ethernet header (14 bytes) at its end.
-pub const HEADROOM: usize = 16;
+/// Room in front of a datagram, for an Ethernet header at its end: 14 bytes, and 4 for each of two VLAN tags.
+pub const HEADROOM: usize = 24;
 /// Frames that one piece of memory holds.
 const PIECE: usize = 1024;
 
@@ -20,6 +20,8 @@ const PIECE: usize = 1024;
 struct Entry {
     /// Bytes of the datagram; 0 for a frame that is free.
     len: u32,
+    /// Bytes of the link-layer header in front of it.
+    front: u8,
     header: Header,
 }
 
@@ -67,13 +69,13 @@ impl Pool {
             Some(handle) => handle,
             None => self.grow()?,
         };
-        self.entries[handle as usize] = Entry { len: datagram.len() as u32, header };
+        self.entries[handle as usize] = Entry { len: datagram.len() as u32, front: 0, header };
         let at = HEADROOM;
         self.frame_mut(handle)[at..at + datagram.len()].copy_from_slice(datagram);
         Some(handle)
     }
 
-    /// Stores a copy of a datagram, or counts that there is no room for it.
+    /// Stores a copy of a datagram with its link-layer header, or counts that there is no room for it.
     pub fn copy(&mut self, handle: u32) -> Option<u32> {
         let copy = match self.free.pop() {
             Some(free) => free,
@@ -81,7 +83,7 @@ impl Pool {
         };
         let entry = self.entries[handle as usize];
         self.entries[copy as usize] = entry;
-        let bytes = HEADROOM..HEADROOM + entry.len as usize;
+        let bytes = HEADROOM - usize::from(entry.front)..HEADROOM + entry.len as usize;
         let index = |handle: u32| (handle as usize / PIECE, handle as usize % PIECE * self.room);
         let ((from, start), (to, place)) = (index(handle), index(copy));
         if from == to {
@@ -131,11 +133,25 @@ impl Pool {
         &mut self.frame_mut(handle)[HEADROOM..HEADROOM + len]
     }
 
-    /// The datagram with the last `front` bytes of the room before it, `front` at most [`HEADROOM`].
+    /// Writes a link-layer header in front of a datagram, of [`HEADROOM`] bytes at most.
     #[inline]
-    pub fn framed_mut(&mut self, handle: u32, front: usize) -> &mut [u8] {
-        let len = self.entries[handle as usize].len as usize;
-        &mut self.frame_mut(handle)[HEADROOM - front..HEADROOM + len]
+    pub fn put_front(&mut self, handle: u32, front: &[u8]) {
+        self.entries[handle as usize].front = front.len() as u8;
+        self.frame_mut(handle)[HEADROOM - front.len()..HEADROOM].copy_from_slice(front);
+    }
+
+    /// The link-layer header in front of a datagram; empty if there is none.
+    #[inline]
+    pub fn front(&self, handle: u32) -> &[u8] {
+        let front = usize::from(self.entries[handle as usize].front);
+        &self.frame(handle)[HEADROOM - front..HEADROOM]
+    }
+
+    /// The datagram behind its link-layer header.
+    #[inline]
+    pub fn framed_mut(&mut self, handle: u32) -> &mut [u8] {
+        let Entry { len, front, .. } = self.entries[handle as usize];
+        &mut self.frame_mut(handle)[HEADROOM - usize::from(front)..HEADROOM + len as usize]
     }
 
     /// The datagram's header fields at arrival.
@@ -231,7 +247,11 @@ mod tests {
     fn there_is_room_for_a_link_header_in_front() {
         let mut pool = Pool::new(100, 1 << 20);
         let handle = keep(&mut pool, 7, 60).unwrap();
-        pool.framed_mut(handle, 14)[..14].fill(9);
-        assert_eq!((pool.framed_mut(handle, 14).len(), pool.datagram(handle)), (74, &[7; 60][..]));
+        assert_eq!((pool.framed_mut(handle).len(), pool.front(handle)), (60, &[][..]));
+        pool.put_front(handle, &[9; HEADROOM]);
+        pool.put_front(handle, &[8; 14]);
+        assert_eq!((pool.framed_mut(handle).len(), pool.datagram(handle)), (74, &[7; 60][..]));
+        let copy = pool.copy(handle).unwrap();
+        assert_eq!((pool.front(copy), pool.datagram(copy)), (&[8; 14][..], &[7; 60][..]));
     }
 }

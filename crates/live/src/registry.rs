@@ -11,6 +11,7 @@ mod setting;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::unistd::Uid;
 use rustix::process::Signal;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use setting::Setting;
 
+use crate::netns::NetNs;
 use crate::private::{DRAFT, PrivateDirectory, UnsoundError};
 use crate::process::{Process, pause, started};
 use crate::{address, cgroup, nftables};
@@ -28,12 +30,15 @@ const FILE: &str = ".json";
 /// A session: its process, and what it made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
-    /// Its unique name: process and start.
+    /// Its unique name: process, start, and if the process has had others before, which one it is.
     pub id: String,
     /// Its process.
     pub pid: i32,
     /// When the process started, in clock ticks since the machine did (proc(5)): distinguishes it from a later one with the same number.
     pub started: u64,
+    /// Its number among the sessions of its process, from 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub number: u32,
     /// Its description for users.
     pub what: String,
     /// Inodes of its network namespaces.
@@ -49,18 +54,25 @@ pub struct Session {
     /// Control groups, by their paths in the hierarchy of version 2.
     #[serde(default)]
     pub cgroups: Vec<String>,
+    /// Interfaces of others there that it uses, each with the VLAN after a full stop, if it has one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uses: Vec<String>,
 }
 
 impl Session {
-    /// The session of a process that started then and has made nothing yet.
-    fn of(pid: i32, started: u64, what: &str) -> Self {
-        Session { id: format!("{pid}-{started}"), pid, started, what: what.to_owned(), ..Session::default() }
+    /// The session of a process that started then and has made nothing yet; `number` of them.
+    fn of(pid: i32, started: u64, number: u32, what: &str) -> Self {
+        let id = match number {
+            0 => format!("{pid}-{started}"),
+            number => format!("{pid}-{started}-{number}"),
+        };
+        Session { id, pid, started, number, what: what.to_owned(), ..Session::default() }
     }
 
     /// The session in `text`, from the file `name`; `None` if no session can have written it.
     fn read(name: &str, text: &[u8]) -> Option<Self> {
         let session: Session = serde_json::from_slice(text).ok()?;
-        let own = Session::of(session.pid, session.started, "");
+        let own = Session::of(session.pid, session.started, session.number, "");
         (session.id == own.id && session.file() == name).then_some(session)
     }
 
@@ -76,6 +88,12 @@ impl Session {
         format!("{what} (process {})", self.pid)
     }
 
+    /// The session that uses this interface now, as users know it, if there is another one.
+    pub(crate) fn rival(&self, used: &str) -> Option<String> {
+        let rival = others(self).into_iter().find(|other| other.uses.iter().any(|own| own == used));
+        rival.map(|rival| rival.described())
+    }
+
     /// Whether its process runs.
     fn is_alive(&self) -> bool {
         started(self.pid) == Some(self.started)
@@ -85,9 +103,9 @@ impl Session {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn before(&self, setting: Setting) -> io::Result<String> {
+    pub fn before(&self, setting: &Setting) -> io::Result<String> {
         let noted = self.settings.iter().cloned().chain(others(self).into_iter().flat_map(|o| o.settings));
-        match noted.into_iter().find(|(known, _)| *known == setting) {
+        match noted.into_iter().find(|(known, _)| known == setting) {
             Some((_, before)) => Ok(before),
             None => setting.value(),
         }
@@ -98,7 +116,7 @@ impl Session {
     /// # Errors
     /// If it cannot be read or written.
     pub fn set(&mut self, setting: Setting, value: &str) -> io::Result<()> {
-        let before = self.before(setting)?;
+        let before = self.before(&setting)?;
         if setting.value()? != value {
             setting.write(value)?;
         }
@@ -107,6 +125,17 @@ impl Session {
         }
         Ok(())
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// Drops those settings of a session that another one needs, too: it knows their previous values, and the last of them restores them.
+fn leave_shared<'a>(session: &mut Session, others: impl Iterator<Item = &'a Session>) {
+    let used: Vec<&Setting> = others.flat_map(|other| &other.settings).map(|(setting, _)| setting).collect();
+    session.settings.retain(|(setting, _)| !used.contains(&setting));
 }
 
 /// Running sessions, apart from this one, that started from the same network namespace.
@@ -153,11 +182,31 @@ pub fn directory() -> Result<PrivateDirectory, UnsoundError> {
 impl Entry {
     /// Records this process as a session. Without a sound [`directory`], the session goes on without a file.
     pub fn create(what: &str) -> Entry {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
         let pid = std::process::id() as i32;
-        let session = Session::of(pid, started(pid).unwrap_or(0), what);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let session = Session::of(pid, started(pid).unwrap_or(0), number, what);
         let entry = Entry { directory: directory().ok(), session };
         entry.save();
         entry
+    }
+
+    /// Sets a setting as [`Session::set`] does, and saves what it was before it is changed: whoever cleans up after this process knows it.
+    ///
+    /// # Errors
+    /// If it cannot be read or written. Then nothing is recorded.
+    pub fn change(&mut self, setting: Setting, value: &str) -> io::Result<()> {
+        let before = self.session.before(&setting)?;
+        if before != value {
+            self.session.settings.push((setting.clone(), before));
+            self.save();
+        }
+        let written = if setting.value()? == value { Ok(()) } else { setting.write(value) };
+        if written.is_err() {
+            self.session.settings.retain(|(known, _)| *known != setting);
+            self.save();
+        }
+        written
     }
 
     /// Saves the session's current state.
@@ -171,15 +220,18 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        if !others(&self.session).is_empty() {
-            // They need the settings, know the previous values, and the last of them restores them.
-            self.session.settings.clear();
-        }
-        undo(&self.session, &mut |_| {});
+        set_back(&self.session);
         if let Some(directory) = &self.directory {
             let _ = directory.remove(&self.session.file());
         }
     }
+}
+
+/// Undoes what a session of this process changed, except what another one needs.
+pub(crate) fn set_back(session: &Session) {
+    let (mut session, others) = (session.clone(), others(session));
+    leave_shared(&mut session, others.iter());
+    undo(&session, &mut |_| {});
 }
 
 /// What [`clean`] did.
@@ -241,9 +293,7 @@ fn clean_in(directory: &PrivateDirectory, report: &mut dyn FnMut(&str)) -> Resul
         // What another session uses by now stays: names are reused, and settings are shared.
         let others: Vec<&Session> = alive.iter().filter(|other| other.base == session.base).collect();
         session.interfaces.retain(|name| others.iter().all(|other| !other.interfaces.contains(name)));
-        if !others.is_empty() {
-            session.settings.clear();
-        }
+        leave_shared(&mut session, others.into_iter());
         removed.extend(undo(&session, report));
         let _ = directory.remove(&session.file());
         cleaned.sessions.push((session.described(), removed));
@@ -254,7 +304,13 @@ fn clean_in(directory: &PrivateDirectory, report: &mut dyn FnMut(&str)) -> Resul
 /// Whether a file has the name of a session's file, or of a draft of one, whose process has gone.
 fn is_dead(name: &str) -> bool {
     let id = name.strip_suffix(DRAFT).unwrap_or(name).strip_suffix(FILE);
-    let numbers = id.and_then(|id| id.split_once('-'));
+    let numbers = id.and_then(|id| {
+        let (pid, rest) = id.split_once('-')?;
+        match rest.split_once('-') {
+            Some((start, number)) => number.parse::<u32>().ok().map(|_| (pid, start)),
+            None => Some((pid, rest)),
+        }
+    });
     numbers
         .and_then(|(pid, start)| Some((pid.parse::<i32>().ok()?, start.parse::<u64>().ok()?)))
         .is_some_and(|(pid, start)| started(pid) != Some(start))
@@ -272,9 +328,9 @@ fn leave_foreign(session: &mut Session, report: &mut dyn FnMut(&str)) {
     session.interfaces.retain(|name| keep("interface", name, address::is_interface(name)));
     session.tables.retain(|table| keep("nftables table", table, nftables::is_table(table, &id)));
     session.cgroups.retain(|path| keep("control group", path, cgroup::is_group(path, &id)));
-    session.settings.retain(|(setting, value)| {
-        keep("value", &format!("{value} of {}", setting.path()), setting.allows(value))
-    });
+    session
+        .settings
+        .retain(|(setting, value)| keep("value", &format!("{value} of {setting}"), setting.allows(value)));
 }
 
 /// Ends processes of a session: asks, waits a little, kills. Returns the processes.
@@ -323,7 +379,7 @@ fn end(session: &Session, report: &mut dyn FnMut(&str)) -> Vec<String> {
     ended
 }
 
-/// Undoes what a session changed in the namespace that it started from.
+/// Undoes what a session changed in the namespace that it started from, if there is still a way into it.
 fn undo(session: &Session, report: &mut dyn FnMut(&str)) -> Vec<String> {
     let mut removed = Vec::new();
     for path in &session.cgroups {
@@ -331,10 +387,21 @@ fn undo(session: &Session, report: &mut dyn FnMut(&str)) -> Vec<String> {
             removed.push(format!("control group {path}"));
         }
     }
-    let here = std::fs::metadata("/proc/thread-self/ns/net").map(|m| m.ino());
-    if !here.is_ok_and(|inode| inode == session.base) {
+    if session.interfaces.is_empty() && session.tables.is_empty() && session.settings.is_empty() {
         return removed;
     }
+    let here = std::fs::metadata("/proc/thread-self/ns/net").map(|m| m.ino());
+    if here.is_ok_and(|inode| inode == session.base) {
+        undo_here(session, &mut removed);
+    } else if let Some(namespace) = NetNs::find(session.base) {
+        // A session that ended in another namespace, as in a container's.
+        let _ = namespace.within(|| undo_here(session, &mut removed));
+    }
+    removed
+}
+
+/// Undoes what a session changed in the network namespace of this thread, and adds it to `removed`.
+fn undo_here(session: &Session, removed: &mut Vec<String>) {
     for name in &session.interfaces {
         if crate::netlink::Netlink::open().and_then(|mut netlink| netlink.delete(name)).is_ok() {
             removed.push(format!("interface {name}"));
@@ -347,10 +414,9 @@ fn undo(session: &Session, report: &mut dyn FnMut(&str)) -> Vec<String> {
     }
     for (setting, before) in &session.settings {
         if setting.write(before).is_ok() {
-            removed.push(format!("setting {}", setting.path()));
+            removed.push(format!("setting {setting}"));
         }
     }
-    removed
 }
 
 #[cfg(test)]

@@ -142,6 +142,8 @@ pub struct LiveHost {
     pub malformed: u64,
     /// Frames that do not concern the emulated network: ARP, link-local multicast and the like.
     pub ignored: u64,
+    /// Datagrams for machines outside that did not answer for their address, and so were not sent.
+    pub unanswered: u64,
 }
 
 /// A program and how it ended.
@@ -210,6 +212,12 @@ impl LiveSummary {
             self.audit.cpu_share * 100.0,
             self.audit.lost_outside,
         );
+        for host in self.hosts.iter().filter(|host| host.unanswered > 0) {
+            let LiveHost { host, unanswered, .. } = host;
+            text.push_str(&format!(
+                "  {unanswered} for machines of {host} that did not answer for their address\n"
+            ));
+        }
         if let Some(dilation) = &self.dilation {
             text.push_str(&format!("Time: {}\n", dilation.line()));
         }

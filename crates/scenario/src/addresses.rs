@@ -2,15 +2,18 @@
 //!
 //! Nodes are numbered as links first mention them. Node 0 is 10.0.0.1 and fd77:6172:7075::1, node 1 is 10.0.0.2 and
 //! fd77:6172:7075::2, and so on: private addresses (RFC 1918) and a unique local prefix (RFC 4193). A node has the same addresses
-//! on all its links. Live hosts may have others (`address`, `address6`).
+//! on all its links. Live hosts may have others (`address`, `address6`). Machines outside may have more, and whole networks
+//! (`addresses`, `routes`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ipnet::IpNet;
 use warpline_core::NodeId;
 use warpline_net::routing::Names;
 
-use crate::{Expanded, Scenario};
+use crate::endpoint::Interface;
+use crate::{Endpoint, Expanded, Scenario};
 
 /// The names in a word of a command, `{NAME}` or `{NAME:6}`, that must be meant as nodes. They look like a name, and their brace does
 /// not belong to another language (`${var}`, `%{http_code}`, `stash@{u}`, `{{key}}`, `\\{x}`).
@@ -34,6 +37,23 @@ pub struct AddressPlan {
     names: Names,
     nodes: Vec<(Ipv4Addr, Ipv6Addr)>,
     owners: BTreeMap<IpAddr, u32>,
+    /// Networks with the host behind which each is, the longest prefixes first.
+    networks: Vec<(IpNet, u32)>,
+    /// Those of them that are behind routers.
+    routed: BTreeSet<IpNet>,
+}
+
+/// Which addresses are where, as a machine outside sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// The addresses and networks of its own segment.
+    pub machines: Vec<IpNet>,
+    /// Networks behind routers on its segment, each with its router.
+    pub routes: Vec<(IpNet, IpAddr)>,
+    /// The addresses and networks of all other hosts.
+    pub elsewhere: Vec<IpNet>,
+    /// The addresses of its gateway.
+    pub gateways: Vec<IpAddr>,
 }
 
 impl AddressPlan {
@@ -42,14 +62,39 @@ impl AddressPlan {
         let mut plan = AddressPlan { names: expanded.nodes.clone(), ..AddressPlan::default() };
         for (node, name) in (0u32..).zip(expanded.nodes.iter()) {
             let host = scenario.host.iter().find(|host| host.name == name);
-            let host = host.and_then(|host| host.endpoint.real());
+            if let Some(Endpoint::Interface(outside)) = host.map(|host| &host.endpoint) {
+                let routed = outside.routes.iter().map(|route| route.to.0);
+                plan.routed.extend(routed.clone());
+                plan.networks.extend(outside.networks().chain(routed).map(|network| (network, node)));
+            }
+            let host = host.and_then(|host| host.endpoint.addresses());
             let v4 = host.and_then(|host| host.address).map_or(NodeId(node).ipv4(), |address| address.0);
             let v6 = host.and_then(|host| host.address6).map_or(NodeId(node).ipv6(), |address| address.0);
             plan.nodes.push((v4, v6));
             plan.owners.insert(v4.into(), node);
             plan.owners.insert(v6.into(), node);
         }
+        // A stable sort: of equal ones, the first.
+        plan.networks.sort_by_key(|(network, _)| std::cmp::Reverse(network.prefix_len()));
         plan
+    }
+
+    /// What is where for the machines of `outside`, which is `node`.
+    pub fn surroundings(&self, outside: &Interface, node: usize) -> Surroundings {
+        let both = |(v4, v6): (Ipv4Addr, Ipv6Addr)| [IpAddr::from(v4), v6.into()].map(IpNet::from);
+        let own = u32::try_from(node).ok();
+        let nodes = self.nodes.iter().enumerate().filter(|(number, _)| *number != node);
+        let elsewhere = nodes.flat_map(|(_, addresses)| both(*addresses));
+        let networks = self.networks.iter().filter(|(_, owner)| Some(*owner) != own);
+        // What is behind a router elsewhere is reached through the gateway: there may be machines here of that network, as of 0.0.0.0/0.
+        let networks =
+            networks.filter(|(network, _)| !self.routed.contains(network)).map(|(network, _)| *network);
+        Surroundings {
+            machines: both(self.nodes[node]).into_iter().chain(outside.networks()).collect(),
+            routes: outside.routes.iter().map(|route| (route.to.0, route.via.0)).collect(),
+            elsewhere: elsewhere.chain(networks).collect(),
+            gateways: outside.gateways().collect(),
+        }
     }
 
     /// The addresses of a node.
@@ -60,7 +105,10 @@ impl AddressPlan {
     /// The node that has this address.
     #[inline]
     pub fn owner(&self, address: IpAddr) -> Option<u32> {
-        self.owners.get(&address).copied()
+        let known = self.owners.get(&address).copied();
+        known.or_else(|| {
+            self.networks.iter().find(|(network, _)| network.contains(&address)).map(|(_, node)| *node)
+        })
     }
 
     /// The environment variables of a program on `node`.
@@ -142,6 +190,63 @@ mod tests {
         ] {
             assert!(environment.contains(&(name.to_owned(), value.to_owned())), "{name}");
         }
+    }
+
+    #[test]
+    fn a_network_belongs_to_the_host_behind_which_it_is_and_an_address_to_its_own() {
+        let text = r#"
+            duration = "1s"
+            clock = { mode = "real" }
+            link = [{ between = ["a", "r"], rate = "1Mbit/s" }, { between = ["r", "b"], rate = "1Mbit/s" }]
+            [[host]]
+            name = "a"
+            endpoint = "interface"
+            device = "eth1"
+            address = "192.0.2.7"
+            addresses = ["192.0.2.64/26"]
+            gateway = "192.0.2.1"
+            [[host]]
+            name = "b"
+            endpoint = "interface"
+            device = "eth2"
+            address = "192.0.2.70"
+            address6 = "2001:db8::7"
+            routes = [{ to = "0.0.0.0/0", via = "192.0.2.70" }]
+        "#;
+        let scenario = Scenario::from_toml("test.toml", text, &[]).unwrap_or_else(|error| panic!("{error}"));
+        let again =
+            Scenario::from_toml("test.toml", &scenario.to_toml(), &[]).map_err(|error| error.to_string());
+        assert_eq!(again, Ok(scenario.clone()));
+        let plan = AddressPlan::new(&scenario, &scenario.expand());
+        let owner = |address: &str| plan.owner(address.parse().unwrap());
+        for (address, node) in [
+            ("192.0.2.7", Some(0)),
+            ("192.0.2.64", Some(0)),
+            ("192.0.2.70", Some(2)),
+            ("203.0.113.1", Some(2)),
+            ("10.0.0.2", Some(1)),
+            ("2001:db8::7", Some(2)),
+            ("2001:db8::8", None),
+        ] {
+            assert_eq!(owner(address), node, "{address}");
+        }
+        let nets = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<IpNet>>();
+        let Endpoint::Interface(a) = &scenario.host[0].endpoint else { panic!("a is outside") };
+        assert_eq!(
+            plan.surroundings(a, 0),
+            Surroundings {
+                machines: nets(&["192.0.2.7/32", "fd77:6172:7075::1/128", "192.0.2.64/26"]),
+                routes: Vec::new(),
+                // Not all addresses, although the other side has a route for them.
+                elsewhere: nets(&[
+                    "10.0.0.2/32",
+                    "fd77:6172:7075::2/128",
+                    "192.0.2.70/32",
+                    "2001:db8::7/128"
+                ]),
+                gateways: vec!["192.0.2.1".parse().unwrap()],
+            }
+        );
     }
 
     #[test]

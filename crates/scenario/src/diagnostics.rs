@@ -231,7 +231,7 @@ impl Collector {
 }
 
 /// The name in `known` that is closest to `found`, if one is close enough.
-pub(crate) fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace(['-', '_', ' '], "");
     let wanted = plain(found);
     known

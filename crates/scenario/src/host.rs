@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::Scenario;
 use super::check::GOES_WITH;
-use super::endpoint::{Endpoint, Guest, Traffic};
+use super::endpoint::{Endpoint, Guest, Interface, Traffic};
 use super::program::Program;
 
 /// A host with options or programs of its own, written `[[host]]`. In the file, the keys of its endpoint stand beside `name`.
@@ -116,6 +116,14 @@ impl Scenario {
     pub fn guests(&self) -> impl Iterator<Item = (&Host, &Guest)> {
         self.host.iter().filter_map(|host| match &host.endpoint {
             Endpoint::Guest(guest) => Some((host, guest)),
+            _ => None,
+        })
+    }
+
+    /// The hosts that are machines outside.
+    pub fn outside(&self) -> impl Iterator<Item = (&Host, &Interface)> {
+        self.host.iter().filter_map(|host| match &host.endpoint {
+            Endpoint::Interface(outside) => Some((host, outside)),
             _ => None,
         })
     }

@@ -88,12 +88,12 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use address::Address;
+pub use address::{Address, Network};
 pub use application::{App, Application, Distribution, WebModel};
 pub use cc::Cc;
 pub use changes::changed_keys;
 pub use component::Written;
-pub use diagnostics::{Diagnostic, Diagnostics, Location};
+pub use diagnostics::{Diagnostic, Diagnostics, Location, nearest};
 pub use endpoint::{Endpoint, Protocol, Traffic};
 pub use expand::{Arrival, Expanded, FlowSpec, LinkKind, LinkSpec, Links, RouteSet, Speed, SubflowOf};
 pub use flow::{Flow, FlowRecordKind, Transport};

@@ -342,6 +342,8 @@ pub(super) fn check_format(format: &str, text: &str) -> Result<(), String> {
         "code-point" => text.parse::<CodePoint>().map(drop),
         "ipv4" => text.parse::<std::net::Ipv4Addr>().map(drop).map_err(|error| error.to_string()),
         "ipv6" => text.parse::<std::net::Ipv6Addr>().map(drop).map_err(|error| error.to_string()),
+        "ip" => text.parse::<std::net::IpAddr>().map(drop).map_err(|error| error.to_string()),
+        "ip-network" => text.parse::<crate::address::Network>().map(drop),
         _ => super::short::read(format, text).map_or(Ok(()), |read| read.map(drop)),
     }
 }
@@ -368,7 +370,7 @@ mod tests {
 
         #[test]
         fn no_text_panics(text in "\\PC*") {
-            for format in ["time", "rate", "size", "queue-limit", "start", "window", "code-point", "none"] {
+            for format in ["time", "rate", "size", "queue-limit", "start", "window", "code-point", "ip-network", "none"] {
                 let _ = check_format(format, &text);
             }
         }

@@ -7,6 +7,7 @@ use warpline_transport::tcp::TcpConfig;
 use super::application::{App, Application};
 use super::checker::Check;
 use super::document::{Node, Step, entry, key};
+use super::endpoint::Traffic;
 use super::flow::{Flow, FlowRecordKind, Transport};
 use super::tcp::TcpOptions;
 use super::{Cc, component, multipath};
@@ -19,7 +20,8 @@ pub(super) fn check(check: &mut Check<'_>) {
     let programs = hosts.iter().any(|host| {
         host.table().is_some_and(|host| host.value("program").is_some_and(|list| !list.items().is_empty()))
     });
-    if scenario.flow.is_empty() && !programs {
+    let outside = scenario.host.iter().any(|host| host.traffic() == Traffic::Outside);
+    if scenario.flow.is_empty() && !programs && !outside {
         let help = "add a [[flow]] with `from` and `to`; with mode = \"real\", a [[host.program]] will do";
         check.error(&[key("flow")], "the scenario has no traffic", help);
     }

@@ -120,15 +120,17 @@ fn addresses(check: &mut Check<'_>, expanded: &Expanded) {
     let scenario = check.scenario;
     let hosts: BTreeMap<&str, usize> =
         scenario.host.iter().enumerate().map(|(i, host)| (host.name.as_str(), i)).collect();
-    let is_given =
-        |host: &Host| host.endpoint.real().is_some_and(|own| own.address.is_some() || own.address6.is_some());
+    let is_given = |host: &Host| {
+        matches!(host.endpoint, Endpoint::Interface(_))
+            || host.endpoint.addresses().is_some_and(|own| own.address.is_some() || own.address6.is_some())
+    };
     if !scenario.host.iter().any(is_given) {
         return;
     }
     let mut owners: BTreeMap<IpAddr, usize> = BTreeMap::new();
     let own = |node: usize| {
         let host = hosts.get(&expanded.nodes[node]);
-        let host = host.and_then(|&i| Some((i, scenario.host[i].endpoint.real()?)));
+        let host = host.and_then(|&i| Some((i, scenario.host[i].endpoint.addresses()?)));
         let v4 = host.and_then(|(i, host)| Some((i, "address", host.address?.0.into())));
         let v6 = host.and_then(|(i, host)| Some((i, "address6", host.address6?.0.into())));
         [v4, v6]
@@ -155,6 +157,24 @@ fn addresses(check: &mut Check<'_>, expanded: &Expanded) {
             } else if let Some(other) = owners.insert(address, node) {
                 let message = format!("{address} is already the address of `{}`", &expanded.nodes[other]);
                 check.error(&path, message, "leave it out for a default address, or give another");
+            }
+        }
+    }
+    for (i, host) in scenario.host.iter().enumerate() {
+        let Endpoint::Interface(outside) = &host.endpoint else { continue };
+        for (number, address) in outside.singles() {
+            if let Some(other) = owners.get(&address) {
+                let mut path = entry("host", i, &["addresses"]);
+                path.push(Step::Index(number));
+                let message = format!("{address} is already the address of `{}`", &expanded.nodes[*other]);
+                check.error(&path, message, "leave it out, or give another");
+            }
+        }
+        for (name, address) in outside.gateway_keys() {
+            if let Some(other) = owners.get(&address) {
+                let message = format!("{address} is already the address of `{}`", &expanded.nodes[*other]);
+                let help = "leave it out: the machines outside can use the address of any other node as their gateway; or give another";
+                check.error(&entry("host", i, &[name]), message, help);
             }
         }
     }
@@ -250,6 +270,13 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
             }
             _ => met(flow),
         };
+        let outside = scenario.traffic(to) == Traffic::Outside;
+        let problem = problem.or_else(|| {
+            (outside && flow.wait.is_some()).then(|| {
+                let message = format!("nobody here sees what listens on `{to}`, which is outside");
+                ("wait", message, "leave `wait` out: the flow connects at its start")
+            })
+        });
         let problem = problem.or_else(|| {
             let number = flow.port.filter(|_| live(spec.from))?;
             let other = services.insert((spec.to, number), Arc::clone(&spec.group))?;

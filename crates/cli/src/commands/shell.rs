@@ -10,9 +10,10 @@ use warpline_live::clock::Waiting;
 use warpline_live::crossing::Crossing;
 use warpline_live::emulator::Turn;
 use warpline_live::nat::Reach;
-use warpline_live::shell::{Begun, ShellConfig, ShellError, run};
+use warpline_live::outside::OutsideError;
+use warpline_live::shell::{Begun, BridgeConfig, BridgeOutcome, ShellConfig, ShellError, run, run_bridge};
 use warpline_live::terminal::Title;
-use warpline_scenario::Time;
+use warpline_scenario::{Time, nearest};
 
 use crate::commands::link_args::{LinkArgs, or_shell, report, values};
 use crate::destination::Destination;
@@ -44,6 +45,8 @@ Examples:
     warpline shell --rate 50Mbit/s --up-rate 5Mbit/s --delay 15ms --queue 1BDP
   Capture what crosses the link, for Wireshark, and write a report with plots:
     warpline shell --rate 12mbit --pcap link.pcapng --report -- curl -O http://example.org/file
+  As root, a link between the machines behind two interfaces:
+    warpline shell --devices eth1,eth2 --rate 100mbit --delay 20ms
   As an ordinary user, a server and a client:
     warpline shell --delay 20ms --base 'iperf3 -s' -- sh -c 'sleep 1; iperf3 -c $WARPLINE_BASE'
 
@@ -70,6 +73,13 @@ pub(crate) struct Args {
     /// Do not translate addresses: packets get as far as this machine
     #[arg(long)]
     no_nat: bool,
+    /// Put the link between two interfaces of this machine instead, whose networks become one: up is from the first to the second. A
+    /// command runs beside it; without one it is there until Ctrl-C
+    #[arg(long, value_name = "FIRST,SECOND", value_delimiter = ',', conflicts_with_all = ["base", "no_nat", "mtu"])]
+    devices: Vec<String>,
+    /// Use these interfaces although one carries this machine's default route, or is a part of a bridge
+    #[arg(long, requires = "devices")]
+    force: bool,
     /// Stop, with exit code 1, as soon as a packet is later than this [default: go on and count]
     #[arg(long, value_name = "TIME")]
     hard_limit: Option<Time>,
@@ -102,6 +112,7 @@ const METER: TimeDelta = TimeDelta::from_millis(500);
 const PULSE: TimeDelta = TimeDelta::from_millis(100);
 
 pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
+    let devices = devices(&args.devices)?;
     let (duplex, mut link) = args.link.crossing(args.hard_limit)?;
     link.emulator.waiting = Waiting { spin: args.spin.0, linger: args.linger.0 };
     let greets = args.command.is_empty() && !args.quiet;
@@ -121,19 +132,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     let mut recording =
         recorded.then(|| Recording::open(&duplex, recording)).transpose().map_err(Failure::output)?;
     let mut title = if args.quiet { None } else { Title::of_stderr() };
-    let config = ShellConfig {
-        link,
-        command: or_shell(args.command),
-        base_command: args.base,
-        nat: !args.no_nat,
-        warn: |why| output::note(&format!("this shell reaches no further than its own namespaces: {why}")),
-        pulse: (recorded || title.is_some()).then_some(PULSE),
-    };
-    let began = |begun: &Begun| {
-        if greets {
-            output::note(&greeting(&duplex.said, begun));
-        }
-    };
+    let pulse = (recorded || title.is_some()).then_some(PULSE);
     let mut rates = PulseMeter::default();
     let observe = |turn: Turn<'_, Crossing>| {
         if let Some(recording) = &mut recording {
@@ -145,22 +144,79 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
             title.show(&meter(&pulses));
         }
     };
-    let ran = run(&config, began, observe).map_err(failure);
+    let ran = match devices {
+        Some(devices) => {
+            let config = BridgeConfig { link, devices, force: args.force, command: args.command, pulse };
+            let began = || {
+                if greets {
+                    output::note(&bridge_greeting(&config.devices, &duplex.said));
+                }
+            };
+            run_bridge(&config, began, observe).map(|outcome| {
+                let BridgeOutcome { status, account } = outcome;
+                (status.map(|status| status.map_or(Code::Success, Code::from)), account, String::new())
+            })
+        }
+        None => {
+            let config = ShellConfig {
+                link,
+                command: or_shell(args.command),
+                base_command: args.base,
+                nat: !args.no_nat,
+                warn: |why| {
+                    output::note(&format!("this shell reaches no further than its own namespaces: {why}"))
+                },
+                pulse,
+            };
+            let began = |begun: &Begun| {
+                if greets {
+                    output::note(&greeting(&duplex.said, begun));
+                }
+            };
+            run(&config, began, observe).map(|outcome| {
+                let reach = match outcome.reach_note.as_str() {
+                    "" => String::new(),
+                    why => format!("  reach      this machine only: {why}\n"),
+                };
+                (outcome.status.map(Code::from), outcome.account, reach)
+            })
+        }
+    };
     drop(title);
-    let mut outcome = ran?;
+    let (status, mut account, reach) = ran.map_err(failure)?;
     // Also if the emulator could not go on.
     if let Some(recording) = recording
-        && let Some(path) = recording.finish(&mut outcome.account).map_err(Failure::output)?
+        && let Some(path) = recording.finish(&mut account).map_err(Failure::output)?
     {
         output::note(&format!("report: {}", path.display()));
     }
-    let status = outcome.status.map_err(Failure::run)?;
-    let reach = match outcome.reach_note.as_str() {
-        "" => String::new(),
-        why => format!("  reach      this machine only: {why}\n"),
+    let status = status.map_err(Failure::run)?;
+    report(&mut account, &reach, args.verbose);
+    Ok(status)
+}
+
+/// The two interfaces between which the link is, if there are some.
+fn devices(given: &[String]) -> Result<Option<[String; 2]>, Failure> {
+    match given {
+        [] => Ok(None),
+        [first, second] if first == second => Err(Failure::usage(format!(
+            "--devices names {first} twice: the link is between two interfaces, as in --devices eth1,eth2"
+        ))),
+        [first, second] => Ok(Some([first.clone(), second.clone()])),
+        _ => Err(Failure::usage(format!(
+            "--devices takes two interfaces, as in --devices eth1,eth2, and not {}",
+            given.len()
+        ))),
+    }
+}
+
+/// The line that describes a link between interfaces.
+fn bridge_greeting([first, second]: &[String; 2], [up, down]: &[String; 2]) -> String {
+    let link = match up == down {
+        true => format!("both ways {up}"),
+        false => format!("up {up}; down {down}"),
     };
-    report(&mut outcome.account, &reach, args.verbose);
-    Ok(status.into())
+    format!("{first} and {second} are one network, with a link between: {link}; end it with Ctrl-C")
 }
 
 /// The greeting: a line or two that describe the shell before its first prompt.
@@ -193,6 +249,14 @@ fn meter([up, down]: &[Pulse; 2]) -> String {
 fn failure(error: ShellError) -> Failure {
     match error {
         ShellError::Command(error) => error.into(),
+        ShellError::Outside(OutsideError::NoDevice { device, known }) => {
+            let meant = nearest(&device, known.iter().map(String::as_str)).map(str::to_owned);
+            let text = OutsideError::NoDevice { device, known }.to_string();
+            Failure::run(match meant {
+                Some(meant) => format!("{text}; did you mean {meant}?"),
+                None => text,
+            })
+        }
         _ => Failure::run(error),
     }
 }

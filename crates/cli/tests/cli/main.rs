@@ -16,6 +16,8 @@ mod docs;
 mod evaluate;
 mod help;
 mod inputs;
+#[cfg(target_os = "linux")]
+mod interface;
 #[cfg(unix)]
 mod interrupt;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -53,7 +53,7 @@ impl Emulation {
         let mut hosts: Vec<Box<dyn Attached>> = attached.collect::<Result<_, _>>()?;
         let mut emulator = Emulator::new(EmulatorConfig {
             lag: scenario.clock.max_lag.map_or(LagPolicy::BestEffort, |limit| LagPolicy::Hard(limit.0)),
-            mtu: stage.largest,
+            mtu: hosts.iter().map(|kind| kind.largest()).fold(stage.largest, u32::max),
             ..EmulatorConfig::default()
         });
         hosts.iter_mut().try_for_each(|kind| kind.add_ports(&mut emulator))?;
@@ -244,6 +244,7 @@ impl Party for Emulation {
                     lost_outside: c.lost(),
                     malformed: c.malformed,
                     ignored: c.ignored,
+                    unanswered: c.unanswered,
                     ..live_host(name, *node, plan)
                 }
             };

@@ -1,6 +1,7 @@
 //! What a run does with endpoints of any kind. All hosts of one kind are planned together (`super::stage`), attached to the emulator, started,
 //! watched, ended and accounted for. The keys of each kind are in `warpline_scenario::endpoint`; simulated hosts are in `crate::hosts`.
 
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
@@ -36,6 +37,11 @@ pub(super) trait Planned {
 
     /// The links of each port that is an interface of a host that forwards, in the order of the ports.
     fn doors(&self) -> Vec<Option<Door>> {
+        vec![None; self.hosts().len()]
+    }
+
+    /// For each port behind which are machines outside, the addresses that the emulator has there, in the order of the ports.
+    fn gateways(&self) -> Vec<Option<Vec<IpAddr>>> {
         vec![None; self.hosts().len()]
     }
 
@@ -101,6 +107,11 @@ pub(super) trait Attached: Paced {
     /// Whether they are up; if not, the run was interrupted before it began.
     fn is_up(&self) -> bool {
         true
+    }
+
+    /// The largest datagram that may come from one of them, if that is not what the scenario says, in bytes.
+    fn largest(&self) -> u32 {
+        0
     }
 
     /// Adds their ports to the emulator, in the order of the plan.

@@ -75,7 +75,7 @@ impl Attached for LiveHosts {
         for port in self.hosts.ports().map_err(live_error)? {
             emulator.add_port(Box::new(port));
         }
-        emulator.note_offloads(self.hosts.offloads.clone());
+        emulator.note_offloads(&self.hosts.offloads);
         Ok(())
     }
 
@@ -115,7 +115,8 @@ impl Attached for LiveHosts {
 
     fn summarise(&mut self, hosts: Vec<LiveHost>, programs: Vec<ProgramRow>, account: &mut Account) {
         if let Some(live) = &mut account.live {
-            (live.hosts, live.programs) = (hosts, programs);
+            live.hosts.extend(hosts);
+            live.programs.extend(programs);
         }
     }
 }

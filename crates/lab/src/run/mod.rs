@@ -31,6 +31,8 @@ mod endpoints;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod guests;
 #[cfg(target_os = "linux")]
+mod interface;
+#[cfg(target_os = "linux")]
 mod live;
 #[cfg(target_os = "linux")]
 mod live_host;
@@ -62,6 +64,8 @@ use warpline_transport::cc::{CcConfig, CongestionControl};
 use build::{Built, build};
 use measure::LinkInfo;
 use parts::{Cores, Parts};
+#[cfg(target_os = "linux")]
+pub use programs::PROGRAM;
 use session::Session;
 use simulation::Simulation;
 use sinks::Sinks;
@@ -349,10 +353,13 @@ pub fn prepare() -> Result<(), RunError> {
     Err(refusal())
 }
 
-/// Ends the programs of a live run in this process, which is about to exit.
+/// Ends the programs of a live run in this process, which is about to exit, and sets back what it changed of interfaces.
 pub fn abandon() {
     #[cfg(target_os = "linux")]
-    warpline_live::host::abandon();
+    {
+        warpline_live::host::abandon();
+        warpline_live::outside::abandon();
+    }
 }
 
 /// MTU of a host's interface if its links set none.

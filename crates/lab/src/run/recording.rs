@@ -83,7 +83,12 @@ impl Frames for Bytes<'_> {
 
 impl Capture {
     fn record(&mut self, records: &[LinkRecord], pool: &Pool) -> Result<(), ResultError> {
-        for record in records {
+        // What is not IP, as between two interfaces, has no place in a capture of IP packets.
+        let is_ip = |record: &&LinkRecord| match record.packet.body {
+            Body::Frame(Frame { handle }) => pool.header(handle).version > 0,
+            _ => true,
+        };
+        for record in records.iter().filter(is_ip) {
             self.writer.record_live(&mut self.wire, &self.book, record, &Bytes(pool))?;
         }
         if self.held.0.borrow().len() > MOST_HELD { self.write() } else { Ok(()) }

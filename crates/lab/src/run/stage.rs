@@ -9,6 +9,7 @@ use warpline_scenario::{Expanded, Scenario};
 
 use super::course::Account;
 use super::endpoints::{Accounting, Ground, Named, Planned};
+use super::interface::InterfacePlan;
 use super::live::LivePlan;
 use super::programs::{Evidence, Readiness, explain};
 use super::routers::{Crossings, End, LiveWorld, Models, Paths, Routers};
@@ -33,14 +34,17 @@ fn plan(
     readiness: &Readiness,
     mtu: impl Fn(u32) -> u32,
 ) -> Result<Vec<Box<dyn Planned>>, RunError> {
-    let mut all: Vec<Box<dyn Planned>> = vec![Box::new(LivePlan::new(scenario, expanded))];
+    let mut all: Vec<Box<dyn Planned>> = vec![
+        Box::new(LivePlan::new(scenario, expanded)),
+        Box::new(InterfacePlan::new(scenario, expanded, addresses)),
+    ];
     #[cfg(target_arch = "x86_64")]
     if let Some(guests) = super::guests::Guests::plan(scenario, expanded, addresses, readiness, mtu)? {
         all.push(Box::new(guests));
     }
     #[cfg(not(target_arch = "x86_64"))]
     if scenario.guests().next().is_some() {
-        let _ = (addresses, readiness, mtu);
+        let _ = (readiness, mtu);
         return Err(RunError::Live("guests need Linux on x86-64; use endpoint = \"live\" here".to_owned()));
     }
     all.retain(|kind| !kind.hosts().is_empty());
@@ -93,7 +97,8 @@ impl Plan {
         let largest = ends.iter().filter(|end| end.live).map(|end| mtu[end.node as usize]);
         let largest = largest.chain(wide).chain([models.mtu()]).fold(ETHERNET_MTU, u32::max);
         let crossings = Crossings::find(&expanded, &forwarding, (&addresses, &ends), &world);
-        let mut routers = Routers::new(addresses, paths, ends, crossings, mtu.clone());
+        let gateways = planned.iter().flat_map(|kind| kind.gateways()).collect();
+        let mut routers = Routers::new(addresses, paths, (ends, gateways), crossings, mtu.clone());
         planned.iter().for_each(|kind| kind.introduce(&mut routers.traffic));
         let stage = Stage {
             network,

@@ -216,7 +216,7 @@ impl<'a> Bed<'a> {
         for port in self.hosts.ports()? {
             emulator.add_port(Box::new(port));
         }
-        emulator.note_offloads(self.hosts.offloads.clone());
+        emulator.note_offloads(&self.hosts.offloads);
         let measured = self.measure(sink, source, |ended, changes| {
             emulator.restart_clock();
             loop {

@@ -5,10 +5,17 @@
 
 pub mod af_packet;
 mod departure;
+mod discovery;
+mod filter;
+mod intake;
 mod link;
+mod neighbours;
 mod ring;
 mod run;
+mod segmentation;
 pub mod tun;
+
+pub use neighbours::SegmentConfig;
 
 use std::os::fd::BorrowedFd;
 
@@ -55,6 +62,8 @@ pub struct PortCounters {
     pub ignored: u64,
     /// Datagrams that the kernel refused to send.
     pub send_errors: u64,
+    /// Datagrams for machines outside that did not answer for their address.
+    pub unanswered: u64,
 }
 
 impl PortCounters {

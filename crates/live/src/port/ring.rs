@@ -12,6 +12,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use nix::libc;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
+use super::link::VLAN;
+use super::segmentation::{Merged, VNET};
+
 /// A ring of slots, each of which holds one frame.
 #[derive(Debug)]
 pub(super) struct RxRing {
@@ -19,6 +22,8 @@ pub(super) struct RxRing {
     slots: usize,
     slot_size: usize,
     next: usize,
+    /// Whether the kernel says of each frame how it was merged.
+    vnet: bool,
 }
 
 // SAFETY: the mapping belongs to this value alone (the kernel aside, with which the status words synchronise) and is not
@@ -36,6 +41,12 @@ pub(super) struct RxFrame<'a> {
     pub(super) realtime: u64,
     /// Whether its checksum is still to be computed (the sender left that to its card).
     pub(super) partial_checksum: bool,
+    /// The tag that the kernel has taken out of it: its EtherType and content.
+    pub(super) tag: Option<(u16, u16)>,
+    /// How it is to be cut into packets, if it was merged of several.
+    pub(super) merged: Option<Merged>,
+    /// Whether it is larger than a slot, and the whole of it is the next message of the socket.
+    pub(super) queued: bool,
 }
 
 /// The layout of the ring, to request from the kernel before the mapping.
@@ -51,8 +62,8 @@ pub(super) fn layout(slots: usize, slot_size: usize) -> libc::tpacket_req {
 }
 
 impl RxRing {
-    /// Maps the ring that `layout` has made for the socket.
-    pub(super) fn map(socket: impl AsFd, layout: &libc::tpacket_req) -> nix::Result<RxRing> {
+    /// Maps the ring that `layout` has made for the socket. `vnet` says whether the socket has the option `PACKET_VNET_HDR`.
+    pub(super) fn map(socket: impl AsFd, layout: &libc::tpacket_req, vnet: bool) -> nix::Result<RxRing> {
         let bytes = layout.tp_block_size as usize * layout.tp_block_nr as usize;
         let length = NonZeroUsize::new(bytes).ok_or(nix::errno::Errno::EINVAL)?;
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use; it is unmapped when the
@@ -65,6 +76,7 @@ impl RxRing {
             slots: layout.tp_frame_nr as usize,
             slot_size: layout.tp_frame_size as usize,
             next: 0,
+            vnet,
         })
     }
 
@@ -101,11 +113,21 @@ impl RxRing {
         let len = (head.tp_snaplen as usize).min(self.slot_size - at);
         // SAFETY: as above, and the range was cut to the slot.
         let bytes = unsafe { std::slice::from_raw_parts(self.head().cast::<u8>().add(at), len) };
+        let merged = (self.vnet && at >= VNET).then(|| {
+            // SAFETY: the ten bytes in front of the frame lie in the same slot, which the kernel has handed over.
+            let vnet = unsafe { self.head().cast::<u8>().add(at - VNET).cast::<[u8; VNET]>().read() };
+            Merged::read(&vnet)
+        });
+        let kind = if status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { head.tp_vlan_tpid } else { VLAN };
+        let tag = (status & libc::TP_STATUS_VLAN_VALID != 0).then_some((kind, head.tp_vlan_tci));
         Some(RxFrame {
             bytes,
             original_len: head.tp_len as usize,
             realtime: u64::from(head.tp_sec) * 1_000_000_000 + u64::from(head.tp_nsec),
             partial_checksum: status & libc::TP_STATUS_CSUMNOTREADY != 0,
+            tag,
+            merged: merged.flatten(),
+            queued: status & libc::TP_STATUS_COPY != 0,
         })
     }
 

@@ -5,11 +5,11 @@
 //! gets the same bytes and headers, and goes through its stack once; as behind any card with this offload it acknowledges less often.
 //! In the emulated network the packets remain packets: this is only how they leave it.
 
-use super::link::ETHERNET;
+use super::segmentation::VNET;
 use crate::checksum::{fold, sum};
 use crate::datagram::Header;
 use crate::ip::{IPV4_HEADER, IPV6_HEADER, TCP};
-use crate::pool::Pool;
+use crate::pool::{HEADROOM, Pool};
 
 /// Most segments of a run.
 pub(super) const MOST: usize = 64;
@@ -20,8 +20,6 @@ const TCP_HEADER: usize = 20;
 const PSH: u8 = 0x08;
 const ACK: u8 = 0x10;
 
-/// Bytes of `struct virtio_net_hdr` (`linux/virtio_net.h`), which says how to split a frame.
-const VNET: usize = 10;
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`
 const NEEDS_CSUM: u8 = 1;
 /// `VIRTIO_NET_HDR_GSO_TCPV4`
@@ -129,7 +127,7 @@ pub(super) fn length(pool: &Pool, handles: &[u32]) -> usize {
 /// The head of a run, before its payloads: how to split it, and its headers.
 #[derive(Debug)]
 pub(super) struct Head {
-    bytes: [u8; VNET + ETHERNET + IPV6_HEADER + 60],
+    bytes: [u8; VNET + HEADROOM + IPV6_HEADER + 60],
     len: usize,
     /// Bytes of IP and TCP headers, to be skipped in each datagram.
     pub(super) headers: usize,
@@ -140,24 +138,26 @@ impl Head {
         &self.bytes[..self.len]
     }
 
-    /// The head of the run `handles`, behind the Ethernet header `ethernet`.
-    pub(super) fn new(pool: &Pool, handles: &[u32], ethernet: &[u8; ETHERNET]) -> Option<Head> {
+    /// The head of the run `handles`, behind the Ethernet header of the first.
+    pub(super) fn new(pool: &Pool, handles: &[u32]) -> Option<Head> {
+        let ethernet = pool.front(*handles.first()?);
+        let front = ethernet.len();
         let read = |handle: &u32| Segment::read(pool.datagram(*handle), pool.header(*handle));
         let (first, last) = (read(handles.first()?)?, read(handles.last()?)?);
         let payload: usize = handles.iter().map(|&handle| pool.datagram(handle).len() - first.headers).sum();
         let (ip, headers) = (first.ip, first.headers);
         let tcp_len = headers - ip + payload;
-        let mut head = Head { bytes: [0; _], len: VNET + ETHERNET + headers, headers };
+        let mut head = Head { bytes: [0; _], len: VNET + front + headers, headers };
         let (vnet, frame) = head.bytes.split_at_mut(VNET);
         let kind = if ip == IPV4_HEADER { GSO_TCPV4 } else { GSO_TCPV6 };
         (vnet[0], vnet[1]) = (NEEDS_CSUM, kind);
-        let numbers = [ETHERNET + headers, first.payload(), ETHERNET + ip, 16];
+        let numbers = [front + headers, first.payload(), front + ip, 16];
         for (to, number) in vnet[2..].chunks_exact_mut(2).zip(numbers) {
             // In the machine's byte order.
             to.copy_from_slice(&(number as u16).to_ne_bytes());
         }
-        frame[..ETHERNET].copy_from_slice(ethernet);
-        let datagram = &mut frame[ETHERNET..ETHERNET + headers];
+        frame[..front].copy_from_slice(ethernet);
+        let datagram = &mut frame[front..front + headers];
         datagram.copy_from_slice(&first.bytes[..headers]);
         datagram[ip + 13] |= last.bytes[ip + 13] & PSH;
         let addresses = if ip == IPV4_HEADER {
@@ -181,6 +181,7 @@ impl Head {
 mod tests {
     use super::*;
     use crate::datagram;
+    use crate::port::link::ETHERNET;
 
     /// A segment over `version` whose payload is `len` bytes from `sequence` on.
     fn segment(version: u8, sequence: u32, len: usize, flags: u8) -> Vec<u8> {
@@ -297,8 +298,9 @@ mod tests {
     fn its_head_is_that_of_one_large_segment() {
         for (version, ip) in [(4, IPV4_HEADER), (6, IPV6_HEADER)] {
             let all = [segment(version, 1000, 100, ACK), segment(version, 1100, 60, ACK | PSH)];
-            let (pool, handles) = pool(&all);
-            let head = Head::new(&pool, &handles, &[7; ETHERNET]).unwrap();
+            let (mut pool, handles) = pool(&all);
+            pool.put_front(handles[0], &[7; ETHERNET]);
+            let head = Head::new(&pool, &handles).unwrap();
             let (vnet, frame) = head.bytes().split_at(VNET);
             let number = |two: &[u8]| usize::from(u16::from_ne_bytes([two[0], two[1]]));
             let numbers: Vec<usize> = vnet[2..].chunks_exact(2).map(number).collect();

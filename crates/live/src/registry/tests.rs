@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 
 use super::*;
+use crate::offload::Merging;
 use crate::start::MARK;
 
 /// A directory of sessions, and a session whose process has gone.
@@ -14,7 +15,7 @@ fn sessions() -> (tempfile::TempDir, PrivateDirectory, Session) {
     // Numbers of processes are below 2^22.
     let session = Session {
         base: fs::metadata("/proc/thread-self/ns/net").unwrap().ino(),
-        ..Session::of(4_999_999, 7, "a test")
+        ..Session::of(4_999_999, 7, 0, "a test")
     };
     (parent, directory, session)
 }
@@ -75,7 +76,7 @@ fn tables_interfaces_and_groups_that_no_session_makes_are_left_alone_and_reporte
 
 #[test]
 fn what_a_session_makes_is_accepted() {
-    let mut session = Session::of(1, 2, "a test");
+    let mut session = Session::of(1, 2, 0, "a test");
     session.interfaces = vec!["wl0".to_owned(), "wl63".to_owned()];
     session.tables = ["ip", "inet"].map(|family| format!("{family} {}", nftables::table("1-2"))).to_vec();
     session.cgroups = vec![format!("/user.slice/{}", cgroup::group_name("1-2"))];
@@ -86,13 +87,51 @@ fn what_a_session_makes_is_accepted() {
     // In the format of earlier versions.
     let text = serde_json::to_string(&session).unwrap();
     assert!(text.contains(r#""settings":[["/proc/sys/net/ipv4/ip_forward","0"]]"#), "{text}");
+    assert!(!text.contains("number"), "{text}");
     assert_eq!(Session::read("1-2.json", text.as_bytes()), Some(session));
+}
+
+#[test]
+fn each_session_of_a_process_has_a_file_of_its_own() {
+    let (_parent, directory, session) = sessions();
+    let second = Session::of(session.pid, session.started, 1, "the second");
+    assert_eq!((session.file(), second.file()), ("4999999-7.json".into(), "4999999-7-1.json".into()));
+    assert!(is_dead(&second.file()) && is_dead(&format!("{}{DRAFT}", second.file())));
+    assert!(!is_dead("4999999-7-x.json"));
+    write(&directory, &session);
+    write(&directory, &second);
+    assert_eq!(cleaned(&directory).0.sessions.len(), 2);
+}
+
+#[test]
+fn settings_of_interfaces_are_of_the_list_and_name_an_interface() {
+    for merging in Merging::ALL {
+        let setting = Setting::Merging(merging, "eth1.100".to_owned());
+        let text = String::from(setting.clone());
+        assert_eq!(Setting::try_from(text), Ok(setting));
+    }
+    for wrong in
+        ["gso of eth1", "gro of ", "gro of a/b", "gro of ..", "gro of a b", "gro of 0123456789abcdef", "gro"]
+    {
+        assert!(Setting::try_from(wrong.to_owned()).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_setting_that_another_session_needs_is_left_to_it() {
+    let setting = |name: &str| (Setting::Merging(Merging::Gro, name.to_owned()), "1".to_owned());
+    let mut session = Session::of(1, 2, 0, "a test");
+    session.settings = vec![setting("eth1"), setting("eth2")];
+    let other = Session { settings: vec![setting("eth2")], ..Session::of(3, 4, 0, "another") };
+    let third = Session::of(5, 6, 0, "one without settings");
+    leave_shared(&mut session, [&other, &third].into_iter());
+    assert_eq!(session.settings, [setting("eth1")]);
 }
 
 #[test]
 fn a_file_speaks_only_for_the_session_that_it_is_named_after() {
     let (_parent, directory, session) = sessions();
-    let other = Session::of(4_999_998, 3, "another");
+    let other = Session::of(4_999_998, 3, 0, "another");
     directory.write(&other.file(), &serde_json::to_vec(&session).unwrap()).unwrap();
     let id = Session { id: "x; y".to_owned(), ..session };
     directory.write(&id.file(), &serde_json::to_vec(&id).unwrap()).unwrap();
@@ -106,7 +145,7 @@ fn a_file_speaks_only_for_the_session_that_it_is_named_after() {
 fn a_file_that_cannot_be_understood_goes_with_its_process_and_not_before() {
     let (_parent, directory, session) = sessions();
     let own = std::process::id() as i32;
-    let alive = Session::of(own, started(own).unwrap(), "");
+    let alive = Session::of(own, started(own).unwrap(), 0, "");
     for name in [alive.file(), session.file(), format!("{}{DRAFT}", session.file())] {
         directory.write(&name, b"{\"id\": 7").unwrap();
     }

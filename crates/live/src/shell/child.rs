@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::ExitStatus;
@@ -12,7 +11,6 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::ShellError;
-use crate::address::Block;
 use crate::netns::NetNs;
 use crate::start::{self, StartError};
 
@@ -29,26 +27,34 @@ pub(super) struct Child {
     group: bool,
 }
 
+/// Where a program runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place<'a> {
+    /// In this namespace, in front of the terminal.
+    Within(&'a NetNs),
+    /// In this process's namespace, in front of the terminal.
+    Here,
+    /// In this process's namespace, in a process group of its own: Ctrl-C is not meant for a server, and processes that it forks end with it,
+    /// whatever their environment.
+    Beside,
+}
+
 impl Child {
-    /// Starts a program, in `namespace` or in this process's, from this process's first thread: it dies with that thread.
+    /// Starts a program with these environment variables, from this process's first thread: it dies with that thread.
     pub(super) fn start(
         words: &[OsString],
-        namespace: Option<&NetNs>,
-        block: &Block,
-        base: [IpAddr; 2],
+        place: Place<'_>,
+        environment: &[(&str, String)],
         session: &str,
     ) -> Result<Self, ShellError> {
         let fail = |source| StartError { command: words.first().cloned().unwrap_or_default(), source };
         let mut command = start::command(words, session).map_err(fail)?;
-        command
-            .env("WARPLINE_BASE", base[0].to_string())
-            .env("WARPLINE_BASE6", base[1].to_string())
-            .env(NETWORK, block.to_string());
-        let group = namespace.is_none();
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        let group = matches!(place, Place::Beside);
         if group {
-            // Ctrl-C is not meant for a server; and processes that it forks end with it, whatever their environment.
             command.process_group(0);
         }
+        let namespace = if let Place::Within(namespace) = place { Some(namespace) } else { None };
         // Copied, as the closure may not borrow.
         let namespace = namespace.map(|ns| ns.fd().try_clone_to_owned()).transpose().map_err(fail)?;
         let prepare = move || match &namespace {

@@ -12,6 +12,7 @@
 //! the outside: it contains what [`ShellConfig::base_command`] starts there, and, if pasta is installed, a route to
 //! the machine's network. Either way a shell inside a shell is an ordinary case: its outside is the inside of the other.
 
+mod bridge;
 mod child;
 pub(crate) mod outward;
 mod wires;
@@ -29,12 +30,14 @@ use crate::emulator::{Emulator, EmulatorError, Turn};
 use crate::nat::Reach;
 use crate::netlink::NetlinkError;
 use crate::netns::NetNsError;
+use crate::outside::OutsideError;
 use crate::port::{LivePort, PortError};
 use crate::privilege::{self, UserNsError};
 use crate::registry::{self, Entry};
 use crate::signals::Signals;
 use crate::start::StartError;
-use child::Child;
+pub use bridge::{BridgeConfig, BridgeOutcome, run_bridge};
+use child::{Child, Place};
 use outward::Outward;
 
 /// Settings of a shell.
@@ -91,6 +94,9 @@ pub enum ShellError {
     /// A port could not be opened.
     #[error(transparent)]
     Port(#[from] PortError),
+    /// An interface cannot be used.
+    #[error(transparent)]
+    Outside(#[from] OutsideError),
     /// No addresses are left.
     #[error("there are no addresses for another shell here: {0}; end one, or see warpline clean")]
     Full(&'static str),
@@ -169,21 +175,27 @@ pub fn run(
 
     let ports = wires.ports()?.map(|port| Box::new(port) as Box<dyn LivePort>);
     let mut carrier = Carrier::new(&config.link, ports);
-    carrier.emulator.note_offloads(wires.offloads.clone());
+    carrier.emulator.note_offloads(&wires.offloads);
     let system = |what| move |source| ShellError::System { what, source };
     let signals = Signals::listen().map_err(system("listen for signals"))?;
     let base = wires.block.outside();
+    let environment = [
+        ("WARPLINE_BASE", base[0].to_string()),
+        ("WARPLINE_BASE6", base[1].to_string()),
+        (child::NETWORK, wires.block.to_string()),
+    ];
     let mut server = match &config.base_command {
         Some(line) => {
             let words = ["sh".into(), "-c".into(), line.clone()];
-            Some(Child::start(&words, None, &wires.block, base, &entry.session.id)?)
+            Some(Child::start(&words, Place::Beside, &environment, &entry.session.id)?)
         }
         None => None,
     };
     let congestion = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").ok();
     let congestion = wires.inside.within(congestion)?.map(|name| name.trim().to_owned());
     began(&Begun { congestion_control: congestion, base: base[0], reach });
-    let child = Child::start(&config.command, Some(&wires.inside), &wires.block, base, &entry.session.id)?;
+    let inside = Place::Within(&wires.inside);
+    let child = Child::start(&config.command, inside, &environment, &entry.session.id)?;
     let ended = child.ended().map_err(system("watch the command"))?;
     let mut command = Behind { child, ended, signals, pulse: config.pulse };
     carrier.emulator.restart_clock();

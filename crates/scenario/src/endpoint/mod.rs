@@ -80,12 +80,14 @@ pub enum Traffic {
     Kernel,
     /// A transport stack in this process, with its own packets.
     Stack,
+    /// Programs on machines outside, of which nothing is known here.
+    Outside,
 }
 
 impl Traffic {
     /// Whether real programs run there.
     pub fn has_programs(self) -> bool {
-        matches!(self, Traffic::Programs | Traffic::Kernel)
+        matches!(self, Traffic::Programs | Traffic::Kernel | Traffic::Outside)
     }
 
     fn describe(self, protocol: Protocol) -> String {
@@ -96,7 +98,7 @@ impl Traffic {
             Traffic::Stack => {
                 format!("any `app` over TCP; they go over {}, to a host that speaks it, too", protocol.name())
             }
-            Traffic::Programs => programs.to_owned(),
+            Traffic::Programs | Traffic::Outside => programs.to_owned(),
             Traffic::Kernel => {
                 format!("by its kernel (`{}`); {programs}", Application::for_kernels().join("`, `"))
             }
@@ -104,9 +106,9 @@ impl Traffic {
     }
 }
 
-/// The keys of every host on which real programs run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Real {
+/// The keys of every host whose packets are real.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Addresses {
     /// Its IPv4 address. Default 10.0.0.1 for the first node that links mention, 10.0.0.2 for the second and so on.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"192.0.2.1")]
@@ -115,6 +117,14 @@ pub struct Real {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"2001:db8::1")]
     pub address6: Option<Address<Ipv6Addr>>,
+}
+
+/// The keys of every host on which real programs run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Real {
+    /// Its addresses.
+    #[serde(flatten)]
+    pub addresses: Addresses,
     /// The programs that run there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub program: Vec<Program>,
@@ -157,6 +167,11 @@ pub(crate) trait Kind: Default + Serialize + DeserializeOwned + JsonSchema {
     /// The keys that all hosts with real programs have; none where no real programs run.
     fn real(&self) -> Option<&Real> {
         None
+    }
+
+    /// Its addresses, if it can have some of its own.
+    fn addresses(&self) -> Option<&Addresses> {
+        self.real().map(|real| &real.addresses)
     }
 
     /// TCP options for the built-in model, if it uses the model.
@@ -207,6 +222,13 @@ macro_rules! endpoints {
             pub fn real(&self) -> Option<&Real> {
                 match self {
                     $(Endpoint::$kind(own) => own.real(),)+
+                }
+            }
+
+            /// Its addresses, if it can have some of its own.
+            pub fn addresses(&self) -> Option<&Addresses> {
+                match self {
+                    $(Endpoint::$kind(own) => own.addresses(),)+
                 }
             }
 
@@ -281,6 +303,7 @@ endpoints! {
     model::Model,
     live::Live,
     guest::Guest,
+    interface::Interface,
     smoltcp::Smoltcp,
     lwip::Lwip,
     netstack::Netstack,
@@ -313,7 +336,11 @@ impl Endpoint {
                 .to_owned();
         for About { name, what, clocks, traffic, protocol, needs, .. } in Endpoint::ALL {
             let clocks: Vec<&str> = clocks.iter().map(|clock| clock.name()).collect();
-            let programs = if traffic.has_programs() { "yes" } else { "no" };
+            let programs = match traffic {
+                Traffic::Outside => "its own",
+                traffic if traffic.has_programs() => "yes",
+                _ => "no",
+            };
             let (clocks, flows) = (clocks.join(", "), traffic.describe(*protocol));
             text.push_str(&format!(
                 "| `\"{name}\"` | {what} | {clocks} | {programs} | {flows} | {needs} |\n"

@@ -15,6 +15,7 @@ use warpline_scenario::addresses::AddressPlan;
 use warpline_scenario::{Expanded, Host, Named, PATIENCE, Ready, Scenario, Traffic, Until};
 
 use super::evidence::Evidence;
+use super::{own, words};
 use crate::hosts::ModelHosts;
 
 /// The subject of a condition.
@@ -119,9 +120,7 @@ fn check_of(ready: &Ready, plan: &AddressPlan) -> Check {
         (Some(port), ..) => Check::Port(*port),
         (_, Some(text), ..) => Check::Prints(plan.substitute(text)),
         (_, _, Some(file), _) => Check::File(plan.substitute(file)),
-        (_, _, _, Some(command)) => {
-            Check::Command(command.words().iter().map(|word| plan.substitute(word)).collect())
-        }
+        (_, _, _, Some(command)) => Check::Command(own::found(words(command, plan))),
         // The scenario has been checked, so this does not happen.
         _ => Check::Prints(String::new()),
     }
@@ -186,7 +185,9 @@ impl Readiness {
             // Two kernels carry the flow, and we control both ends.
             let kernel = |host: &Host| host.traffic() == Traffic::Kernel;
             let carried = sender.is_some_and(kernel) && kernel(target);
-            if limit.is_zero() || carried || entry.app.is_service() {
+            // Nobody here sees what listens on a machine outside.
+            let unseen = target.traffic() == Traffic::Outside;
+            if limit.is_zero() || carried || unseen || entry.app.is_service() {
                 continue;
             }
             let check = Check::Listens { port, ipv6: entry.ipv6 };

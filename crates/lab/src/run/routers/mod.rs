@@ -18,6 +18,7 @@ mod traffic;
 mod wire_host;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use warpline_core::record::LinkRecord;
 use warpline_core::{Body, Ecn, EndpointId, FlowId, Frame, Packet, TimeDelta, TimerId, Timestamp};
@@ -107,6 +108,8 @@ pub(in crate::run) struct Routers {
     paths: Paths,
     /// Where datagrams come from and go to: live hosts in the order of their ports, then simulated hosts that talk to programs.
     ends: Vec<End>,
+    /// By the number of the port: the addresses that the emulator has for the machines outside behind it.
+    gateways: Vec<Option<Vec<IpAddr>>>,
     /// Packets of simulated flows in guests that forward.
     crossings: Crossings,
     /// The index of each node among them.
@@ -125,11 +128,12 @@ pub(in crate::run) struct Routers {
 }
 
 impl Routers {
-    /// Routers between `ends`, of which those with ports come first, in order. `mtu` is the MTU of each node's interface.
+    /// Routers between `ends`, of which those with ports come first, in order. `gateways` has the addresses of the emulator at each port behind which
+    /// are machines outside. `mtu` is the MTU of each node's interface.
     pub(in crate::run) fn new(
         plan: AddressPlan,
         paths: Paths,
-        ends: Vec<End>,
+        (ends, gateways): (Vec<End>, Vec<Option<Vec<IpAddr>>>),
         crossings: Crossings,
         mtu: Vec<u32>,
     ) -> Self {
@@ -141,6 +145,7 @@ impl Routers {
             plan,
             paths,
             ends,
+            gateways,
             crossings,
             places,
             mtu,
@@ -160,6 +165,9 @@ impl Routers {
     /// Handles a datagram from a live host.
     fn arrive(&mut self, arrival: &Arrival, models: &Models, gate: &mut Gate, port: &mut Port<'_>) {
         let host = arrival.port.0 as usize;
+        if self.greet(arrival, gate) {
+            return gate.release(arrival.handle);
+        }
         let bytes = gate.pool().datagram(arrival.handle);
         let destination = ip::addresses(bytes).map(|(_, to)| self.plan.owner(to));
         let header = gate.pool().header(arrival.handle);
@@ -183,8 +191,77 @@ impl Routers {
             Some(Some(node)) => self.paths.there(host, node).or_else(|| self.paths.nowhere(host)),
         };
         match path {
+            Some(path) if header.len > self.paths.get(path).mtu(0) && self.is_outside(host) => {
+                self.shrink(arrival, path, label, gate, port);
+                gate.release(arrival.handle);
+            }
             Some(path) => self.set_out(Some(arrival.at), path, 0, (arrival.handle, label, image), gate, port),
             None => gate.release(arrival.handle),
+        }
+    }
+
+    /// Whether machines outside are behind a port.
+    fn is_outside(&self, port: usize) -> bool {
+        self.gateways.get(port).is_some_and(Option::is_some)
+    }
+
+    /// Answers a datagram for an address of the emulator's own. Returns whether it was one.
+    fn greet(&mut self, arrival: &Arrival, gate: &mut Gate) -> bool {
+        let host = arrival.port.0 as usize;
+        let Some(Some(gateways)) = self.gateways.get(host) else { return false };
+        let bytes = gate.pool().datagram(arrival.handle);
+        let Some((_, to)) = ip::addresses(bytes).filter(|(_, to)| gateways.contains(to)) else {
+            return false;
+        };
+        let node = self.ends[host].node;
+        if let Some(answer) = self.answer(arrival.at, (node, to), bytes) {
+            self.return_to(arrival, &answer, gate);
+        }
+        true
+    }
+
+    /// A machine outside has sent a datagram that does not fit the first link, over which it would know: it is told, or the datagram is
+    /// sent in fragments.
+    fn shrink(&mut self, arrival: &Arrival, path: u32, label: Label, gate: &mut Gate, port: &mut Port<'_>) {
+        let host = arrival.port.0 as usize;
+        let datagram = gate.pool().datagram(arrival.handle);
+        let own = self.paths.get(path);
+        let (mtu, next) = (own.mtu(0), own.nodes[1]);
+        if router::may_fragment(datagram) {
+            for part in router::fragments(datagram, mtu, 0).unwrap_or_default() {
+                if let Some(handle) = keep(&part, gate.pool_mut()) {
+                    self.set_out(Some(arrival.at), path, 0, (handle, label, None), gate, port);
+                }
+            }
+            return;
+        }
+        let Some((from, _)) = ip::addresses(datagram) else { return };
+        let (v4, v6) = self.plan.of(next as usize);
+        let gateways = self.gateways[host].iter().flatten().copied();
+        let own = gateways.chain([v4.into(), v6.into()]).find(|own| own.is_ipv4() == from.is_ipv4());
+        let error =
+            own.and_then(|own| self.complaint(arrival.at, (next, own), datagram, Problem::TooBig { mtu }));
+        if let Some(error) = error {
+            self.return_to(arrival, &error, gate);
+        }
+    }
+
+    /// Sends a datagram that was made here back to where another has come from, without a link between.
+    fn return_to(&mut self, arrival: &Arrival, bytes: &[u8], gate: &mut Gate) {
+        let node = self.ends[arrival.port.0 as usize].node;
+        let mtu = self.mtu[node as usize];
+        let parts = match bytes.len() <= mtu as usize {
+            true => vec![bytes.to_vec()],
+            false => {
+                let id = self.next_id();
+                router::fragments(bytes, mtu, id.into()).unwrap_or_default()
+            }
+        };
+        for part in parts {
+            if let Some(handle) = keep(&part, gate.pool_mut()) {
+                let packet = gate.packet(handle, EndpointId(node));
+                gate.transmit(arrival.at, &packet, arrival.port);
+            }
         }
     }
 
@@ -284,7 +361,9 @@ impl Routers {
         if models.has(node) {
             return Some(Left::Datagram(node));
         }
-        let answer = self.answer(now, node, gate.pool().datagram(handle));
+        let bytes = gate.pool().datagram(handle);
+        let own = ip::addresses(bytes).map_or(IpAddr::from(self.plan.of(node as usize).0), |(_, to)| to);
+        let answer = self.answer(now, (node, own), bytes);
         gate.release(handle);
         if let Some(answer) = answer {
             self.reply(node, &answer, gate, port);
@@ -379,35 +458,46 @@ impl Routers {
         gate: &mut Gate,
         port: &mut Port<'_>,
     ) {
-        if let Some(error) = self.complaint(now, node, gate.pool().datagram(handle), problem) {
+        let bytes = gate.pool().datagram(handle);
+        let (v4, v6) = self.plan.of(node as usize);
+        let own = match ip::addresses(bytes) {
+            Some((IpAddr::V6(_), _)) => v6.into(),
+            _ => v4.into(),
+        };
+        if let Some(error) = self.complaint(now, (node, own), bytes, problem) {
             self.reply(node, &error, gate, port);
         }
     }
 
-    /// The ICMP error that a router or host sends about a datagram, unless too many were sent.
-    fn complaint(&mut self, now: Timestamp, node: u32, bytes: &[u8], problem: Problem) -> Option<Vec<u8>> {
+    /// The ICMP error that a router or host sends about a datagram, from its address `own`, unless too many were sent.
+    fn complaint(
+        &mut self,
+        now: Timestamp,
+        (node, own): (u32, IpAddr),
+        bytes: &[u8],
+        problem: Problem,
+    ) -> Option<Vec<u8>> {
         let (source, _) = ip::addresses(bytes)?;
-        let (v4, v6) = self.plan.of(node as usize);
         let id = self.next_id();
-        let error = icmp::error(if source.is_ipv4() { v4.into() } else { v6.into() }, bytes, problem, id)?;
+        let error = icmp::error(own, bytes, problem, id)?;
         // Linux does not limit the errors that path MTU discovery needs.
         let counted = !matches!(problem, Problem::TooBig { .. });
         let source = self.plan.owner(source)?;
         (!counted || self.limiter.allow(now, node, source)).then_some(error)
     }
 
-    /// The answer of a router, or of a simulated host that talks to no programs, to a datagram for it.
-    fn answer(&mut self, now: Timestamp, node: u32, bytes: &[u8]) -> Option<Vec<u8>> {
+    /// The answer of a router, or of a simulated host that talks to no programs, to a datagram for its address `own`.
+    fn answer(&mut self, now: Timestamp, (node, own): (u32, IpAddr), bytes: &[u8]) -> Option<Vec<u8>> {
         let datagram = ip::parse(bytes).ok()?;
         if datagram.fragment.is_some() {
             let whole = self.fragments.entry(node).or_default().add(now, bytes)?;
-            return self.answer(now, node, &whole);
+            return self.answer(now, (node, own), &whole);
         }
         match datagram.header.protocol {
             ICMP | ICMPV6 => icmp::echo_reply(&datagram, self.next_id()),
             TCP => translate::refuse(&datagram),
-            UDP => self.complaint(now, node, bytes, Problem::PortUnreachable),
-            _ => self.complaint(now, node, bytes, Problem::ProtocolUnreachable),
+            UDP => self.complaint(now, (node, own), bytes, Problem::PortUnreachable),
+            _ => self.complaint(now, (node, own), bytes, Problem::ProtocolUnreachable),
         }
     }
 

@@ -45,6 +45,9 @@ impl Way for Model {
                 Endpoint::Live(_) => {
                     return Err(format!("`{}` is live, and a model has no programs", host.name));
                 }
+                Endpoint::Interface(_) => {
+                    return Err(format!("`{}` is outside, and not to be had in a model", host.name));
+                }
                 Endpoint::Guest(guest) => {
                     sets.extend(
                         options(host, guest)?

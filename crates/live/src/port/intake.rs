@@ -1,0 +1,148 @@
+//! What becomes of a frame that has come in: the datagrams in it, in the pool; or a count.
+
+use nix::libc;
+
+use super::af_packet::Mac;
+use super::link::{ETHERNET, Front, IPV4, IPV6};
+use super::neighbours::Neighbours;
+use super::ring::RxFrame;
+use super::segmentation::cut;
+use super::{PortCounters, take};
+use crate::datagram::{self, Header};
+use crate::pool::Pool;
+
+/// Bits of a tag's content that are the number of the VLAN.
+const VLAN_NUMBER: u16 = 0xfff;
+
+/// Where the datagrams of a port go.
+#[derive(Debug)]
+pub(super) struct Intake<'a> {
+    pub(super) pool: &'a mut Pool,
+    pub(super) counters: &'a mut PortCounters,
+    /// Room for a packet that is cut out of a frame.
+    pub(super) buffer: &'a mut Vec<u8>,
+}
+
+/// The addresses and the EtherType of a frame, and what follows.
+struct Parts<'a> {
+    to: Mac,
+    from: Mac,
+    ether_type: u16,
+    payload: &'a [u8],
+}
+
+fn parts<'a>(frame: &RxFrame<'a>) -> Option<Parts<'a>> {
+    let (header, payload) = frame.bytes.split_first_chunk::<ETHERNET>()?;
+    let [a, b, c, d, e, f, g, h, i, j, k, l, high, low] = *header;
+    Some(Parts {
+        to: [a, b, c, d, e, f],
+        from: [g, h, i, j, k, l],
+        ether_type: u16::from_be_bytes([high, low]),
+        payload,
+    })
+}
+
+impl Intake<'_> {
+    /// Takes a frame of the one host behind an interface. If there is no datagram in it, it is cut short, or there is no room, counts that.
+    #[inline]
+    pub(super) fn from_host(&mut self, frame: &RxFrame<'_>) -> Option<u32> {
+        let protocol = frame.bytes.get(12..ETHERNET)?;
+        let protocol = libc::c_int::from(u16::from_be_bytes([protocol[0], protocol[1]]));
+        if protocol != libc::ETH_P_IP && protocol != libc::ETH_P_IPV6 {
+            self.counters.ignored += 1;
+            return None;
+        }
+        if frame.original_len > frame.bytes.len() {
+            self.counters.pool_overruns += 1;
+            return None;
+        }
+        self.datagram(&frame.bytes[ETHERNET..], frame.partial_checksum)
+    }
+
+    #[inline]
+    fn datagram(&mut self, bytes: &[u8], partial_checksum: bool) -> Option<u32> {
+        let (handle, header) = take(bytes, self.pool, self.counters)?;
+        if partial_checksum {
+            datagram::complete(self.pool.datagram_mut(handle), &header);
+        }
+        Some(handle)
+    }
+
+    /// Takes a frame of a segment of which the port is a station, and hands on each datagram that is for the station.
+    pub(super) fn from_segment(
+        &mut self,
+        frame: &RxFrame<'_>,
+        neighbours: &mut Neighbours,
+        now: u64,
+        mut each: impl FnMut(u32),
+    ) {
+        let Some(Parts { to, from, ether_type, payload }) = parts(frame) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        // The number 0 means a priority and no VLAN (IEEE 802.1Q).
+        let vlan = frame.tag.map(|(_, content)| content & VLAN_NUMBER).filter(|number| *number > 0);
+        let own = vlan == neighbours.vlan();
+        if !own || neighbours.hear(now, ether_type, payload, from) {
+            self.counters.ignored += 1;
+        } else if to != neighbours.mac() || ![IPV4, IPV6].contains(&ether_type) {
+            self.counters.ignored += 1;
+        } else if frame.original_len > frame.bytes.len() {
+            self.counters.pool_overruns += 1;
+        } else if let Some(merged) = frame.merged {
+            let Intake { pool, counters, buffer } = self;
+            let whole = cut(payload, merged, buffer, |packet| {
+                if let Some((handle, _)) = take(packet, pool, counters) {
+                    each(handle);
+                }
+            });
+            self.counters.malformed += u64::from(!whole);
+        } else if let Some(handle) = self.datagram(payload, frame.partial_checksum) {
+            each(handle);
+        }
+    }
+
+    /// Takes a frame that goes to another segment as it is, unless it is to or from one of the stations `spared`. Whatever is not IP goes,
+    /// too, as a packet with the length of its payload.
+    pub(super) fn from_bridge(&mut self, frame: &RxFrame<'_>, spared: &[Mac], mut each: impl FnMut(u32)) {
+        let Some(Parts { to, from, ether_type, payload }) = parts(frame) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        if spared.contains(&to) || spared.contains(&from) {
+            self.counters.ignored += 1;
+            return;
+        }
+        if frame.original_len > frame.bytes.len() || payload.is_empty() {
+            self.counters.pool_overruns += 1;
+            return;
+        }
+        let front = Front::new(&to, &from, frame.tag, ether_type);
+        let Intake { pool, counters, buffer } = self;
+        let mut keep = |bytes: &[u8], header: Header| {
+            let Some(handle) = pool.insert(bytes, header) else {
+                counters.pool_overruns += 1;
+                return;
+            };
+            pool.put_front(handle, front.bytes());
+            counters.received_packets += 1;
+            counters.received_bytes += u64::from(header.len);
+            if frame.partial_checksum && frame.merged.is_none() && header.version > 0 {
+                datagram::complete(pool.datagram_mut(handle), &header);
+            }
+            each(handle);
+        };
+        let whole = |bytes: &[u8]| Header { len: bytes.len() as u32, ..Header::default() };
+        let read = |bytes: &[u8]| match ether_type {
+            IPV4 | IPV6 => datagram::read(bytes).unwrap_or_else(|_| whole(bytes)),
+            _ => whole(bytes),
+        };
+        if let Some(merged) = frame.merged {
+            let whole = cut(payload, merged, buffer, |packet| keep(packet, read(packet)));
+            counters.malformed += u64::from(!whole);
+        } else {
+            let header = read(payload);
+            keep(&payload[..header.len as usize], header);
+        }
+    }
+}
