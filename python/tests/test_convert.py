@@ -238,8 +238,9 @@ def test_shadows_paths_are_what_they_are_there(tmp_path: Path) -> None:
 
 
 def test_shadows_switch_halves_its_latency(tmp_path: Path) -> None:
-    text = "general: { stop_time: 1s }\nnetwork: { graph: { type: 1_gbit_switch } }\nhosts:\n  a: { network_node_id: 0, processes: [] }\n  b: { network_node_id: 0, processes: [] }\n"
+    text = "general: { stop_time: 1s }\nnetwork: { graph: { type: 1_gbit_switch } }\nhosts:\n  a: { network_node_id: 0, processes: [] }\n  b: { network_node_id: 0, processes: [{ path: late, start_time: 9s }] }\n"
     imported = convert.read(write(tmp_path, "s.yaml", text))
+    assert "when the run is over: b.late" in said(imported)
     assert {link["delay"] for link in links(imported.scenario).values()} == {"500us"}
     run = imported.scenario.run(progress=False)
     # 1 ms each way.

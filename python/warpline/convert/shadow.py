@@ -282,6 +282,9 @@ def _program(draft: Draft, host: str, number: int, process: Map) -> Entry | None
         raise process.wrong("args", str(error)) from error
     command = [str(Path(path).expanduser()) if path.startswith("~") else path, *args]
     start = _units.read_time(_written(process, "start_time"), Fraction(1))
+    if start >= _units.read_time(draft.head["duration"]):
+        draft.left_out.add("processes that start when the run is over", f"{host}.{name}")
+        return None
     expect = _expected(draft, host, process)
     if process.text("shutdown_time") is not None:
         signal = (process.text("shutdown_signal") or "SIGTERM").removeprefix("SIG")
