@@ -5,11 +5,12 @@ set -euo pipefail
 : "${SCENARIO:?it names what the network does, such as: simple-p2p --delay=15ms --bandwidth=10Mbps --queue=25}"
 logs=${LOGS:-/logs}
 echo "Using scenario: $SCENARIO"
-# The scenario's own hosts have the addresses by which the client and the server know the simulator. This machine's kernel must not answer for them, too.
-warpline import --from quic-interop --force --out "$logs/scenario.toml" "$SCENARIO"
+# The scenario's own hosts have the addresses by which the client and the server know the simulator. This machine's kernel must not answer for them, too, and
+# least of all before: they would remember its MAC address.
 for device in eth0 eth1; do
   ip address flush dev "$device"
 done
+warpline import --from quic-interop --force --out "$logs/scenario.toml" "$SCENARIO"
 started=()
 end() {
   kill -TERM "${started[@]}" 2>/dev/null || true
