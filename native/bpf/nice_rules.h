@@ -83,8 +83,11 @@ static __always_inline u32 excused(const struct nice_rules *rules, const struct 
 {
 	u32 alone = rules->base_rtt - at_most(shortest, rules->base_rtt), own;
 
-	if (!conf->own_packets || rules->segment_time == NICE_INFINITE)
+	if (!conf->own_packets)
 		return rules->delay;
+	/* Until that time is known, nothing is late. */
+	if (rules->segment_time == NICE_INFINITE)
+		return NICE_INFINITE;
 	own = own_time(rules, at_most(flight, conf->own_packets));
 	return at_least(rules->delay, own - at_most(alone, own));
 }
@@ -112,8 +115,12 @@ static __always_inline u32 reductions(const struct nice_rules *rules, const stru
 /* So many packets of the flow were in flight when one left that took this RTT: those after the first passed the narrowest link in that time. */
 static __always_inline void take_flight(struct nice_rules *rules, u32 rtt, u32 flight)
 {
-	u64 each = (u64)rtt * NICE_ONE / at_least(flight - at_most(flight, NICE_ONE), NICE_ONE);
+	u64 each;
 
+	/* A single packet may be a small one. */
+	if (flight < 2 * NICE_ONE)
+		return;
+	each = (u64)rtt * NICE_ONE / (flight - NICE_ONE);
 	if (each < rules->segment_time)
 		rules->segment_time = (u32)each;
 }

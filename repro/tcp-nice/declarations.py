@@ -207,7 +207,7 @@ FIG2 = figure(
             ours=slower("reno"),
             theirs=100,
             bound=study.at_least(),
-            differs="our web clients wait for their answers and so slow down with the network, while a replayed log sends on",
+            differs="the queue of 50 packets is a tenth of a second long at most, and a connection whose packets time out sends fewer; the paper does not say how its clients sent",
             quick=False,
         ),
         Claim(text="all others slow the foreground more than Nice does: Reno to Nice, the least over all S", ours=order("nice", "reno"), theirs=1, bound=study.at_least()),

@@ -25,7 +25,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from statistics import NormalDist
 
@@ -152,9 +151,15 @@ def text(requests: list[Request]) -> str:
                    f"http://surge.example/{r.object} - DIRECT/192.0.2.1 -\n" for r in requests)
 
 
-@cache
+# The files that this process has written, or found to be right.
+WRITTEN: set[Path] = set()
+
+
 def written(path: Path, seed: int = 1) -> None:
     """Writes the log of a seed into a file, whole or not at all, unless the file holds it already."""
+    if path in WRITTEN:
+        return
+    WRITTEN.add(path)
     wanted = text(log(seed, SECONDS, CLIENTS)).encode()
     with contextlib.suppress(FileNotFoundError):
         if path.read_bytes() == wanted:

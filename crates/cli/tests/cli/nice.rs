@@ -345,9 +345,9 @@ fn a_new_connection_begins_with_two_segments_and_an_old_one_keeps_its_window() {
         until python3 -c 'import socket, sys; socket.create_connection((sys.argv[1], 5201)).close()' $WARPLINE_BASE 2>/dev/null; do sleep 0.1; done
         python3 flight.py $WARPLINE_BASE now
         {warpline} nice --strict -- python3 flight.py $WARPLINE_BASE now
-        {warpline} nice load
+        {warpline} nice load >/dev/null
         python3 flight.py $WARPLINE_BASE later
-        {warpline} nice unload
+        {warpline} nice unload >/dev/null
         ",
         directory = desk.path().display()
     );

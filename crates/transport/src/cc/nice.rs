@@ -285,7 +285,11 @@ impl Nice {
     /// Delay above minRTT up to which a packet is not late if so many bytes of the flow, its own included, were in flight when it left.
     #[inline]
     fn excused(&self, flight: u64) -> TimeDelta {
-        let Some(each) = self.own_time() else { return self.delay };
+        if self.own_packets == 0.0 {
+            return self.delay;
+        }
+        // Until that time is known, nothing is late.
+        let Some(each) = self.own_time() else { return TimeDelta::MAX };
         let own = (flight as f64 / self.window.mss as f64).min(self.own_packets);
         let alone = self.range.get().0.saturating_sub(self.shortest());
         self.delay.max(each.mul_f64(own).saturating_sub(alone))

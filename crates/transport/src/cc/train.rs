@@ -29,7 +29,7 @@ impl Default for Train {
 }
 
 impl Train {
-    /// What a full segment takes at the narrowest link at most; none before the first acknowledgement.
+    /// What a full segment takes at the narrowest link at most; none before there is one.
     pub(super) fn segment_time(&self) -> Option<TimeDelta> {
         (self.shortest != TimeDelta::MAX).then_some(self.shortest)
     }
@@ -54,8 +54,10 @@ impl Train {
     /// time.
     #[inline]
     pub(super) fn take_flight(&mut self, rtt: TimeDelta, flight: u64, mss: u64) {
-        let behind = flight.saturating_sub(mss).max(mss);
-        self.shortest = self.shortest.min(rtt.mul_f64(mss as f64 / behind as f64));
+        // A single packet may be a small one.
+        if flight >= 2 * mss {
+            self.shortest = self.shortest.min(rtt.mul_f64(mss as f64 / (flight - mss) as f64));
+        }
     }
 
     /// The round is over.
