@@ -45,7 +45,7 @@ LIBRARIES = {
 }
 
 # Our files that stacks in libraries share.
-SHARED = ["ipv4.c", "ipv4.h"]
+SHARED = ["ipv4.c", "ipv4.h", "table.c", "table.h"]
 
 # Stacks in Go.
 MODULES = ["netstack"]

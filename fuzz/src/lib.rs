@@ -4,6 +4,7 @@
 pub mod access_log;
 pub mod af_packet;
 pub mod btc;
+pub mod capture;
 pub mod card;
 pub mod datagram;
 pub mod mahimahi;
@@ -28,6 +29,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("access_log", access_log::run),
     ("af_packet", af_packet::run),
     ("btc", btc::run),
+    ("capture", capture::run),
     ("card", card::run),
     ("datagram", datagram::run),
     ("mahimahi", mahimahi::run),

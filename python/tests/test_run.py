@@ -19,7 +19,7 @@ import pyarrow.parquet
 import pytest
 
 import warpline
-from warpline import _summary
+from warpline import _notebook, _summary
 from warpline._progress import ProgressLine
 
 from conftest import child_environment, dumbbell
@@ -305,6 +305,30 @@ def test_a_notebook_shows_a_table(finished: warpline.Run) -> None:
     assert "files" in page
     assert "Mbit/s" in page
     assert "seed 1" in repr(finished)
+
+
+def test_a_notebook_draws_the_goodput(finished: warpline.Run) -> None:
+    page = finished._repr_html_()
+    assert page.count("<svg") == page.count("</svg>") == 1
+    # A line for each group.
+    assert page.count("<polyline") == len(finished.summary["groups"])
+    assert "<script" not in page
+    assert len(page) < 20_000
+
+
+def test_long_lines_are_thinned_in_notebooks() -> None:
+    line = {float(time): 1e6 + time for time in range(100_000)}
+    page = _notebook.drawing({"<b>": line, "one point": {0.0: 1.0}}, "Goodput", str)
+    assert page.count(",") < 2 * _notebook.POINTS
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    assert _notebook.drawing({}, "Goodput", str) == ""
+
+
+def test_long_tables_are_cut_in_notebooks() -> None:
+    page = _notebook.table("t", ["a"], [[str(row)] for row in range(100)])
+    assert page.count("<tr>") == 1 + _notebook.ROWS
+    assert "and 89 more" in page
 
 
 def test_names_are_escaped_in_notebooks() -> None:

@@ -191,3 +191,16 @@ def test_parts_become_plain_data() -> None:
     assert warpline.Flow(from_="a", to="b", start=timedelta(seconds=1)).to_dict() == {"from": "a", "to": "b", "start": "1s"}
     assert warpline.Down(at="1s", for_="2s").to_dict() == {"at": "1s", "for": "2s"}
     assert warpline.EveryLoss(n=3).to_dict() == {"kind": "every", "n": 3}
+
+
+def test_a_notebook_shows_a_scenarios_parts() -> None:
+    scenario = warpline.Scenario.from_dict(
+        {"name": "n", "duration": "1s", "link": [{"between": ["a", "b"], "rate": "1Mbit/s"}], "flow": [{"from": "a", "to": "b", "cc": {"kind": "custom", "name": "<b>"}}]}
+    )
+    page = scenario._repr_html_()
+    assert "a – b" in page
+    assert "1Mbit/s" in page
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    dumbbell = scenario.replace(link=[], topology={"kind": "dumbbell", "rtt": "10ms", "bottleneck": {"rate": "7Mbit/s"}}, flow=[{"from": "left", "to": "right"}])
+    assert "7Mbit/s" in dumbbell._repr_html_()

@@ -9,7 +9,8 @@
 `Scenario` builds or reads an experiment. Its method `run` returns a `Run` with a summary and tables, or a `RunSet` for several seeds.
 `plot` draws them; `sweep` runs a grid of settings. Derive from `CongestionControl` or `IntervalControl` to write a congestion control in Python, and
 `evaluate` holds it, or a built-in one, against the questions of RFC 9743. `quic` transfers data in the background, between real machines.
-`warpline.gym` and `warpline.study` are imported by their names: environments in which agents learn to control congestion, and experiments that are declared, kept and judged.
+`warpline.gym`, `warpline.study` and `warpline.convert` are imported by their names: environments in which agents learn to control congestion, experiments that are
+declared, kept and judged, and other programs' formats.
 """
 
 from __future__ import annotations

@@ -1579,8 +1579,10 @@ class Nice(Part):
         start: maxRTT after the first sample, in minRTTs. Default 2. At least 1.
         most_delay: Delay above minRTT at which a packet is late, whatever the threshold says. Above 0s. Default 10ms;
             unlimited with `paper`.
-        own_packets: Packets of full size that may wait at the narrowest link, by what they take there, before any is
-            late. Default 4 packets; 0 with `paper`. At least 0.
+        own_packets: Packets of the flow's own that excuse a delay, at most: a packet is never late for the time that
+            those in flight with it, itself included, take at the narrowest link. 0 for none, and for the same
+            reductions and growth on slow lines as on fast ones. Default 4 packets; 0 with `paper`. At least 0.
+        initial_window: Largest initial window. Default 2 segments. Above 0.
         max_of_rounds: Whether maxRTT is the largest of the rounds' smallest RTTs, which delayed ACKs do not raise, and
             not of all. Default true; false with `paper`.
         prompt: Whether the window is reduced as soon as enough packets were late, not at the round's end. Default true;
@@ -1607,6 +1609,7 @@ class Nice(Part):
     start: float | None = None
     most_delay: Time | None = None
     own_packets: float | None = None
+    initial_window: float | None = None
     max_of_rounds: bool | None = None
     prompt: bool | None = None
     base_window: Time | None = None
@@ -1902,7 +1905,8 @@ class Program(Part):
     Attributes:
         name: Its name in messages, file names, `after` and `until`; unique on the host. Default: its number on the
             host, from 0.
-        command: The program and its arguments as a list of words, or one string for the shell (`sh -c`).
+        command: The program and its arguments as a list of words, or one string for the shell (`sh -c`). As the first
+            of the words, `warpline` is this program, wherever it is installed.
         start: When it starts, unless it still waits for other programs (`after`). Default 0s.
         ready: How to tell that it is ready, for programs that wait for it: a port that listens (`ready = 8080`), a text
             that it prints (`ready = "prints listening"`), a file (`ready = "file /tmp/ready"`), or a command that exits

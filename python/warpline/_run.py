@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html
 import json
 import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
+from warpline import _notebook
 from warpline._columns import Column, columns
 from warpline._summary import Summary
 from warpline._warpline import NativeRun, Table, show
@@ -119,22 +119,25 @@ class Run:
         )
 
     def _repr_html_(self) -> str:
-        """A small table for notebooks."""
+        """A small table for notebooks, with a drawing of the goodput over time."""
         summary = self.summary
         # The same columns as in the terminal, in the same order.
         shown = sorted((column for column in columns("groups").values() if column.place is not None), key=lambda column: column.place or 0)
-        head = [column.heading for column in shown]
         rows = [[_cell(column, dict(group)[column.name]) for column in shown] for group in summary["groups"]]
         state = "" if summary["complete"] else f", stopped at {summary['simulated_s']:g} s"
         caption = f"{summary['scenario']}: seed {summary['seed']}, {summary['duration_s']:g} s{state}"
-        cells = "".join(f"<th>{html.escape(word)}</th>" for word in head)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-        )
-        return (
-            f"<table><caption>{html.escape(caption)}</caption><thead><tr>{cells}</tr></thead>"
-            f"<tbody>{body}</tbody></table>"
-        )
+        return _notebook.table(caption, [column.heading for column in shown], rows) + self._drawing()
+
+    def _drawing(self) -> str:
+        """The goodput of each group of flows over time."""
+        series, flows = self.series_flows, self.flows
+        group = dict(zip(flows["flow"], flows["group"], strict=True))
+        lines: dict[str, dict[float, float]] = {name: {} for name in group.values()}
+        for time, flow, goodput in zip(series["time_s"], series["flow"], series["goodput_bps"], strict=True):
+            line = lines[group[flow]]
+            line[time] = line.get(time, 0.0) + goodput
+        column = columns("series_flows")["goodput_bps"]
+        return _notebook.drawing(lines, column.heading, lambda value: show(column.unit, value))
 
 
 def _cell(column: Column, value: object) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
+from warpline import _notebook
 from warpline._congestion import CcFactories
 from warpline._errors import RunInterrupted
 from warpline._model import (
@@ -323,6 +324,17 @@ class Scenario:
     def __repr__(self) -> str:
         data = self.to_dict()
         return f"<warpline.Scenario {data['name']}: {data['duration']}, {len(data['flow'])} flow entries>"
+
+    def _repr_html_(self) -> str:
+        """Small tables for notebooks: the flows, the network and the hosts."""
+        data = self.to_dict()
+        caption = f"{data['name']}: {data['duration']}, seed {data['seed']}"
+        topology = [data["topology"]] if data.get("topology") else []
+        flows = _notebook.entries(caption, data["flow"], ("name", "from", "to", "app", "cc", "count", "start"))
+        network = _notebook.entries("", topology, list(topology[0])) if topology else ""
+        links = _notebook.entries("", data.get("link") or [], ("name", "between", "from", "to", "rate", "delay", "queue", "loss"))
+        hosts = _notebook.entries("", data.get("host") or [], ("name", "endpoint", "cc", "kernel"))
+        return flows + network + links + hosts
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self._native.to_json(), str(self.directory))

@@ -1,4 +1,4 @@
-"""Figures 1 and 4 to 8 of the paper, for Linux, the stacks in the process, and the TCP model.
+"""The figures of the paper (2 and 3 are in `dumbbell.py`), for Linux, the stacks in the process, and the TCP model.
 
 They need `user-mode-linux` (Linux as guests) and `make stacks` (the stacks that are not part of the program).
 """
@@ -12,7 +12,8 @@ import warpline
 from warpline import study
 from warpline.study import Claim, Figure, Results
 
-from .stacks import FOREIGN, NEWRENO, SACK, TAHOE, Stack, both, goodputs, link, scenario
+from .dumbbell import FIG2, FIG2_LINUX
+from .stacks import FOREIGN, NEWRENO, SACK, TAHOE, Stack, both, goodputs, link, named, scenario
 
 # Figure 1 --------------------------------------------------------------------------------------------------------------
 
@@ -159,11 +160,6 @@ FIG4 = Figure(
 )
 
 # Figure 5 --------------------------------------------------------------------------------------------------------------
-
-
-def named(stacks: list[Stack]) -> dict[str, Stack]:
-    """Stacks by their names, which are values of an axis."""
-    return {stack.name: stack for stack in stacks}
 
 
 FORWARD = named([*(stack for cc in ("reno", "cubic", "vegas", "westwood") for stack in both(cc)), SACK, *FOREIGN])
@@ -446,6 +442,6 @@ PAPER = study.Paper(
     title='S. Jansen and A. McGregor, "Performance, validation and testing with the Network Simulation Cradle"',
     about="Their stacks were Linux 2.4 and 2.6.10, FreeBSD 5.3 and OpenBSD 3.5, beside ns-2's models. Here they are Linux 6.1 as guests, lwIP, smoltcp, gVisor's netstack and the "
     "TCP of 4.4BSD in the process, our model with Linux's options, and our model with the presets for ns-2's. Where the paper has a graph without numbers, the value to hold ours against is "
-    "read from its words. Figures 2 and 3 are missing.",
-    figures=[FIG1, FIG4, FIG5, FIG6, FIG7, FIG8],
+    "read from its words.",
+    figures=[FIG1, FIG2, FIG2_LINUX, FIG4, FIG5, FIG6, FIG7, FIG8],
 )

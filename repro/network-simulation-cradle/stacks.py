@@ -89,6 +89,11 @@ FOREIGN = [
 """The stacks in the process; `make stacks` builds those that are not part of the program."""
 
 
+def named(stacks: list[Stack]) -> dict[str, Stack]:
+    """Stacks by their names, which are values of an axis."""
+    return {stack.name: stack for stack in stacks}
+
+
 def link(first: str, second: str, rate: float, delay_ms: float, packets: int, **more: Any) -> warpline.Link:
     """A link of a rate in bit/s, with a queue limit in packets."""
     queue = warpline.Droptail(limit=f"{packets}p")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import warpline
 from warpline import study
 from warpline.study import Claim, Elsewhere, Figure, Results
 
+from . import surge
 from .theory import THEORY
 
 PAPERS_FORM = {"kind": "nice", "variant": "paper"}
@@ -26,19 +29,47 @@ BACKGROUNDS: Mapping[str, Mapping[str, Any]] = {
     "ledbat++": {CC: "ledbat++"},
     "lp": {CC: "lp"},
     "lp (linux)": {CC: {"kind": "lp", "variant": "linux"}},
-    **{f"reno, window {window}": {CC: "reno", "flow.background.max_window": f"{window}p"} for window in (1, 2, 4, 16)},
+    **{f"reno, window {window}": {CC: "reno", "flow.background.max_window": f"{window}p"} for window in (1, 2, 4, 8, 16)},
 }
 """Kinds of background flows: settings by their paths."""
 
 MAIN = ["priority", "nice", "nice (paper)", "vegas(1,3)", "vegas(0,0)", "reno", "ledbat", "ledbat++", "lp"]
-LIMITED = [name for name in BACKGROUNDS if name.startswith("reno, window")]
-
-DEMAND = {"web.toml": {"demand_mbps": 2.97}, "onoff.toml": {"demand_mbps": 2.97}}
-QUICK_DEMAND = {"web.toml": {"demand_mbps": 2.14}, "onoff.toml": {"demand_mbps": 2.87}}
-"""The mean rate of the foreground on the wire when nothing limits it, over the seeds. The figures "demand" measure it."""
 
 
-def barbell(file: str) -> study.File:
+def limited(*windows: int) -> list[str]:
+    """Reno with these windows at most."""
+    return [f"reno, window {window}" for window in windows]
+
+
+@dataclass(frozen=True)
+class Foreground:
+    """The flows in front: a scenario, changes of it, and their mean rate in Mbit/s on the wire if nothing limits them, over the seeds, in the full and
+    in the quick form. The figures "demand" measure it."""
+
+    name: str
+    file: str
+    demand_mbps: float
+    quick_mbps: float
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    log: str = ""
+
+    def settings(self) -> dict[str, Any]:
+        """What its scenario has in all points."""
+        if self.log:
+            surge.written(Path(__file__).parent / self.log)
+        return {**self.changes, **({"flow.demand.web": {"access_log": self.log}} if self.log else {})}
+
+
+LOG = Foreground("log", "web.toml", 3.58, 3.90, log="results/access.log")
+"""A log that is replayed, so that each transfer begins at its time: as in the paper."""
+
+WEB = Foreground("web", "web.toml", 2.97, 2.14)
+"""Sessions whose next transfer begins when the last is over."""
+
+ONOFF = Foreground("onoff", "onoff.toml", 2.97, 2.87)
+
+
+def barbell(front: Foreground) -> study.File:
     """The paper's network at a point: S is the spare capacity as a share of the mean demand."""
 
     def changes(at: study.Point) -> dict[str, Any]:
@@ -51,11 +82,12 @@ def barbell(file: str) -> study.File:
             "duration": f"{at['seconds']}s",
             "topology.bottleneck.rate": f"{rate_mbps(at):.4f}Mbit/s",
             "flow.background.count": at["flows"],
+            **front.settings(),
             **(CONDITIONS[at["condition"]](at) if "condition" in at else {}),
             **more,
         }
 
-    return study.file(file, changes)
+    return study.file(front.file, changes)
 
 
 def rate_mbps(at: study.Point) -> float:
@@ -105,47 +137,52 @@ LABELS = {
 }
 
 
-def figure(name: str, file: str, x: str, points: list[study.Point], quick: list[study.Point], settings: Mapping[str, Any], **more: Any) -> Figure:
+def figure(name: str, front: Foreground, x: str, points: list[study.Point], quick: list[study.Point], settings: Mapping[str, Any], **more: Any) -> Figure:
     """A figure of the paper's kind: latency and goodput over an axis, a line for each kind of background."""
     log = "xy" if x in ("flows", "spare") else "y"
     return Figure(
         name=name,
-        scenario=barbell(file),
+        scenario=barbell(front),
         points=points,
         measures=measured,
-        seeds=3,
-        settings={"seconds": 900, **DEMAND[file], **settings},
+        seeds=10,
+        settings={"seconds": surge.SECONDS, "demand_mbps": front.demand_mbps, **settings},
         labels=LABELS,
         picture=[study.lines(x=x, y="latency_ms", by="background", log=log), study.lines(x=x, y="background_mbps", by="background", log=log.replace("y", ""))],
-        quick=study.quick(points=quick, seeds=1, seconds=120, **QUICK_DEMAND[file]),
+        quick=study.quick(points=quick, seeds=1, seconds=120.0, demand_mbps=front.quick_mbps),
         **more,
     )
 
 
-def demand(file: str, title: str) -> Figure:
+def demand(front: Foreground, title: str) -> Figure:
     """The mean demand, on which the rates of all other figures rest."""
-    alone = {"topology.bottleneck.rate": "100Mbit/s", "flow.background.stop": "5.1s", "flow.background.count": 1}
-    declared = DEMAND[file]["demand_mbps"]
+    alone = {
+        "topology.bottleneck.rate": "100Mbit/s",
+        "topology.bottleneck.queue.limit": "1000p",
+        "flow.background.stop": "5.1s",
+        "flow.background.count": 1,
+    }
     return Figure(
-        name=f"demand-{file.removesuffix('.toml')}",
+        name=f"demand-{front.name}",
         title=title,
-        scenario=study.file(file, lambda at: {"duration": f"{at['seconds']}s", **alone}),
+        scenario=study.file(front.file, lambda at: {"duration": f"{at['seconds']}s", **alone, **front.settings()}),
         points=study.grid(rate_mbps=[100]),
-        settings={"seconds": 900},
+        settings={"seconds": surge.SECONDS, "declared_mbps": front.demand_mbps},
         seeds=3,
-        measures={"demand_mbps": lambda run: study.column(run, "group.demand.throughput_bps") / 1e6},
+        measures={
+            "demand_mbps": lambda run: study.column(run, "group.demand.throughput_bps") / 1e6,
+            "declared_mbps": lambda run, at: at["declared_mbps"],
+        },
         picture=study.table(),
         claims=[
             Claim(
-                text="the mean demand that the figures assume",
-                ours=lambda results: results.mean("demand_mbps"),
-                theirs=declared,
+                text="the mean demand that the figures assume: measured over assumed",
+                ours=lambda results: results.mean("demand_mbps") / results.mean("declared_mbps"),
+                theirs=1,
                 bound=study.within(0.01),
-                unit="Mbit/s",
-                quick=False,
             )
         ],
-        quick=study.quick(seconds=120),
+        quick=study.quick(seconds=120.0, declared_mbps=front.quick_mbps, seeds=1),
     )
 
 
@@ -156,7 +193,7 @@ THRESHOLD_LINES = ["priority", "nice", "nice (paper)"]
 
 FIG2 = figure(
     "fig2",
-    "web.toml",
+    LOG,
     "spare",
     study.grid(background=MAIN, spare=SPARES),
     study.grid(background=MAIN, spare=FEW_SPARES),
@@ -180,7 +217,7 @@ FIG2 = figure(
 
 FIG3 = figure(
     "fig3",
-    "web.toml",
+    LOG,
     "flows",
     study.grid(background=[*MAIN, "nice W>=1"], flows=COUNTS),
     study.grid(background=[*MAIN, "nice W>=1"], flows=FEW_COUNTS),
@@ -217,7 +254,7 @@ FIG3 = figure(
 
 FIG5 = figure(
     "fig5",
-    "web.toml",
+    LOG,
     "threshold",
     study.grid(background=THRESHOLD_LINES, threshold=THRESHOLDS),
     study.grid(background=THRESHOLD_LINES, threshold=FEW_THRESHOLDS),
@@ -248,7 +285,7 @@ FIG5 = figure(
 
 FRACTION = figure(
     "fraction",
-    "web.toml",
+    LOG,
     "fraction",
     study.grid(background=["priority", "nice"], fraction=[0.1, 0.3, 0.5, 0.7, 0.9]),
     study.grid(background=["priority", "nice"], fraction=[0.1, 0.9]),
@@ -267,10 +304,10 @@ FRACTION = figure(
 
 FIG11 = figure(
     "fig11",
-    "web.toml",
+    LOG,
     "spare",
-    study.grid(background=["priority", "nice", *LIMITED], spare=SPARES),
-    study.grid(background=["priority", "nice", *LIMITED], spare=FEW_SPARES),
+    study.grid(background=["priority", "nice", *limited(1, 2, 4, 16)], spare=SPARES),
+    study.grid(background=["priority", "nice", *limited(1, 2, 4, 16)], spare=FEW_SPARES),
     {"flows": 8},
     source="Figure 11",
     title="Rate-limited Reno: spare capacity and latency, 8 background flows",
@@ -292,10 +329,10 @@ FIG11 = figure(
 
 FIG12 = figure(
     "fig12",
-    "web.toml",
+    LOG,
     "flows",
-    study.grid(background=["priority", "nice", *LIMITED], flows=COUNTS),
-    study.grid(background=["priority", "nice", *LIMITED], flows=FEW_COUNTS),
+    study.grid(background=["priority", "nice", *limited(1, 2, 4, 8)], flows=COUNTS),
+    study.grid(background=["priority", "nice", *limited(1, 2, 4, 8)], flows=FEW_COUNTS),
     {"spare": 1},
     source="Figures 12 and 13",
     title="Rate-limited Reno: number of background flows, latency and background goodput, S = 1",
@@ -314,6 +351,29 @@ FIG12 = figure(
             bound=study.within(0.5),
         ),
         Claim(
+            text="and more than one with a window of 8: the ratio",
+            ours=lambda results: results.mean("background_mbps", background="nice", flows=1) / results.mean("background_mbps", background="reno, window 8", flows=1),
+            theirs=1,
+            bound=study.at_least(),
+        ),
+        Claim(
+            text="all limited flows sooner or later take more than router priority leaves them: their share with 100 over that of priority, the least",
+            ours=lambda results: min(
+                results.mean("share", background=name, flows=100) / results.mean("share", background="priority", flows=100) for name in limited(1, 2, 4, 8)
+            ),
+            theirs=1,
+            bound=study.at_least(),
+            quick=False,
+        ),
+        Claim(
+            text="and Nice never does: its share over that of priority, the largest",
+            ours=lambda results: max(
+                one / best for one, best in zip(results.means("share", background="nice"), results.means("share", background="priority"), strict=True)
+            ),
+            theirs=1,
+            bound=study.at_most(),
+        ),
+        Claim(
             text="Nice gets 60 to 80 % of the spare capacity: with 16 flows",
             ours=share("nice", flows=16),
             theirs=0.7,
@@ -325,7 +385,7 @@ FIG12 = figure(
 
 FIG14 = figure(
     "fig14",
-    "onoff.toml",
+    ONOFF,
     "spare",
     study.grid(background=MAIN, spare=SPARES),
     study.grid(background=MAIN, spare=FEW_SPARES),
@@ -341,7 +401,7 @@ FIG14 = figure(
 
 FIG15 = figure(
     "fig15",
-    "onoff.toml",
+    ONOFF,
     "flows",
     study.grid(background=[*MAIN, "nice W>=1"], flows=COUNTS),
     study.grid(background=[*MAIN, "nice W>=1"], flows=FEW_COUNTS),
@@ -383,7 +443,7 @@ CONDITION_LINES = ["priority", "nice", "nice (paper)", "ledbat", "ledbat++", "lp
 
 CONDITIONS_FIGURE = figure(
     "conditions",
-    "web.toml",
+    WEB,
     "condition",
     study.grid(background=CONDITION_LINES, condition=list(CONDITIONS)),
     study.grid(background=["priority", "nice", "reno"], condition=list(CONDITIONS)[:2]),
@@ -403,10 +463,10 @@ CONDITIONS_FIGURE = figure(
 
 PAPER = study.Paper(
     title='A. Venkataramani, R. Kokku, M. Dahlin, "TCP Nice: A Mechanism for Background Transfers", OSDI 2002',
-    about="The paper's foreground is the log of a proxy, which is not public. In its place, `web.toml` generates web sessions with about 12 open connections when nothing limits them.",
+    about="The paper's foreground is 15 minutes of a proxy's log with 12 active clients on average, which is not public. In its place, `surge.py` makes such a log by a published model of web users (SURGE), which is replayed: each transfer begins at its time, whatever became of those before. In \"conditions\", web sessions wait for their answers.",
     figures=[
         THEORY,
-        demand("web.toml", "The mean demand of the web sessions"),
+        demand(LOG, "The mean demand of the log"),
         FIG2,
         FIG3,
         FIG5,
@@ -441,9 +501,10 @@ PAPER = study.Paper(
         ),
         FIG11,
         FIG12,
-        demand("onoff.toml", "The mean demand of the on/off sources"),
+        demand(ONOFF, "The mean demand of the on/off sources"),
         FIG14,
         FIG15,
+        demand(WEB, "The mean demand of the web sessions"),
         CONDITIONS_FIGURE,
     ],
 )

@@ -2,6 +2,8 @@
 
     python3 repro/tcp-nice/surge.py --seed 1 > access.log
 
+declarations.py has it written to results/access.log, which is not committed: the same seed gives the same log.
+
 The requests are those of the SURGE model (P. Barford, M. Crovella, "Generating Representative Web Workloads for Network and Server Performance
 Evaluation", SIGMETRICS 1998), with the distributions and parameters of its table 1. A client opens a page, reads, and opens the next; a page is an
 object and those embedded in it, requested one after another with short pauses. Sizes belong to objects, whose popularity follows Zipf's law.
@@ -15,11 +17,16 @@ client is active from the request for a page to the last answer of that page. Th
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
+import os
 import random
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from statistics import NormalDist
 
 # Objects of the server, and the largest of them; one larger would be a tenth of all bytes in the log.
@@ -30,6 +37,8 @@ RTT, RATE, SEGMENT = 0.1, 62_500, 984
 CLIENTS = 12
 # Seconds before the log begins.
 BEFORE = 600.0
+# Seconds of the log: the paper's.
+SECONDS = 900.0
 
 
 @dataclass(frozen=True)
@@ -143,10 +152,23 @@ def text(requests: list[Request]) -> str:
                    f"http://surge.example/{r.object} - DIRECT/192.0.2.1 -\n" for r in requests)
 
 
+@cache
+def written(path: Path, seed: int = 1) -> None:
+    """Writes the log of a seed into a file, whole or not at all, unless the file holds it already."""
+    wanted = text(log(seed, SECONDS, CLIENTS)).encode()
+    with contextlib.suppress(FileNotFoundError):
+        if path.read_bytes() == wanted:
+            return
+    path.parent.mkdir(exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        file.write(wanted)
+    os.replace(file.name, path)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=900, help="length of the log (default 900)")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help=f"length of the log (default {SECONDS:g})")
     parser.add_argument("--clients", type=float, default=CLIENTS, help=f"active clients on average (default {CLIENTS})")
     parser.add_argument("--summary", action="store_true", help="print what is in the log, not the log")
     options = parser.parse_args()

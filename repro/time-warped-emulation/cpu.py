@@ -1,125 +1,204 @@
 """Figures 7, 8 and 11: the CPU of senders or receivers as the limit.
 
 How much of a core a bottleneck takes is measured first, with a whole core (the 100 % line of the paper). From there the share is halved until
-the largest bottleneck is no longer full, on any machine: a guest that is held back takes packets in larger batches, and needs less than
-it uses when it is free. That it was is not inferred from the
-throughput: the control group counts the periods in which the guests were held back.
+the bottleneck is no longer full, on any machine: a guest that is held back takes packets in larger batches, and needs less than it uses when it is
+free. That it was is not inferred from the throughput: the control group counts the periods in which the guests were held back.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from network import Network
+import warpline
+from warpline import study
+from warpline.study import Claim, Figure, Results
 
-if TYPE_CHECKING:
-    from study import Study
+from .network import Network, mean_and_deviation, paced, rates
 
-# A share is the limit if the guests were held back in this part of the periods at least, and is not if in this part at most.
 HELD_BACK, FREE = 0.5, 0.1
-# Where the search for the share begins, as a part of what was used of a whole core, and what part of the whole core's throughput is little enough.
+"""A share is the limit if the guests were held back in this part of the periods at least, and is not if in this part at most."""
 PART, ENOUGH = 0.5, 0.7
-# How close the throughputs of two factors with the same perceived CPU must be.
+"""Where the search for the share begins, as a part of what was used of a whole core, and what part of the whole core's throughput is little enough."""
 CLOSE = 0.15
-DILATED = 10
+"""How close the throughputs of two factors with the same perceived CPU must be."""
+DILATED, LEAST = 10, 0.001
+"""The factor of a whole core, and the least share that a control group gives."""
+SENDERS, RECEIVERS = 0, 1
+WHOLE = "whole core"
+LABELS = {"rate_mbps": "Bottleneck (Mbit/s)", "flow_mbps": "Per flow (Mbit/s)", "of_link": "Share of the link", "share": "Share of a core", "used": "Used of a core", "held_back": "Periods held back"}
 
 
-def measure(study: Study, name: str, rate: int, tdf: float, who: int, share: float, span: tuple[float, float]) -> dict:
-    """A run in which the machine of one side has this share of a core: a row of the results."""
-    flows = 10 if study.short else 50
-    shares = (share, None) if who == 0 else (None, share)
-    row = study.flows(name, Network(rate, [(flows, 80)], *span, shares=shares), tdf)
-    own = row["cpu"][("left-0", "right-0")[who]]
-    return {
-        "rate_mbit": rate, "tdf": tdf, "share": own["share"], "used": own.get("used"), "period_ms": own["period_ms"], "held_back": own["throttled"],
-        "flow_mbit": row["mean"][0], "flow_stdev_mbit": row["stdev"][0], "of_link": row["sum"] / rate, "kept_pace": row["kept_pace"],
-    }  # fmt: skip
-
-
-def show(row: dict, wrong: str = "") -> None:
-    used = f"{row['used']:.1%}" if row["used"] is not None else "an unknown part"
-    print(f"  {row['rate_mbit']:5} Mbit/s, TDF {row['tdf']:3g} with {row['share']:.2%} of a core: {row['flow_mbit']:8.3f} Mbit/s per flow, {row['of_link']:.1%} of the "
-          f"link; used {used}, held back in {row['held_back']:.0%} of the periods{'' if row['kept_pace'] else '  (did not keep pace)'}{wrong}", flush=True)  # fmt: skip
-
-
-def saturated(study: Study, name: str, rate: int, who: int, span: tuple[float, float]) -> tuple[dict, float]:
-    """The run with a whole core at a factor of 10, and the share of the core that it used."""
-    whole = measure(study, f"{name}-{rate}-whole", rate, DILATED, who, 1.0, span)
-    if whole["used"] is None:
+def measure(at: study.Point, side: int, tdf: int, share: float, rate_mbps: float) -> dict[str, float]:
+    """A run in which the machine of one side has this share of a core."""
+    shares = (share, None) if side == SENDERS else (None, share)
+    network = Network(rate_mbps=rate_mbps, groups=[(at["flows"], 80)], seconds=at["seconds"], warmup=at["warmup"], shares=shares)
+    run = paced(network.scenario(tdf).run(seed=at["seed"], progress=False))
+    guests: Any = run.summary["guests"]
+    own = next(row for row in guests["machines"] if row["machine"] == ("left-0", "right-0")[side]).get("cpu", {})
+    if own.get("used") is None:
         raise RuntimeError("this machine's control groups do not count the time on a core (cpuacct.usage, or cpu.stat of version 2)")
-    return whole, whole["used"]
+    found = rates(run)
+    return {
+        "share": own["share"],
+        "used": own["used"],
+        "held_back": own["throttled"],
+        **mean_and_deviation(found),
+        "of_link": sum(found) / rate_mbps,
+    }
 
 
-def scaled(study: Study, name: str, who: int) -> object:
-    """Lines over the bottleneck: a whole core at a factor of 10, and the same perceived CPU at each factor, by default 1 and 10."""
-    factors = study.factors or [DILATED, 1]
-    rates = study.bottlenecks([50, 400], [50, 100, 200, 400, 800])
-    span = study.span(*((3.0, 1.0) if study.short else (10.0, 3.0)))
-    whole = {rate: saturated(study, name, rate, who, span) for rate in reversed(rates)}
-    least = 0.001 * max(factors) / DILATED
-    share = max(least, PART * whole[rates[-1]][1])
-    while share > least:
-        tried = measure(study, f"{name}-{rates[-1]}-search", rates[-1], DILATED, who, round(share, 5), span)
-        if tried["of_link"] < ENOUGH * whole[rates[-1]][0]["of_link"]:
-            break
-        share = max(least, share / 2)
-    share = round(share, 5)
-    print(f"  {rates[-1]} Mbit/s take {whole[rates[-1]][1]:.2%} of a core at TDF {DILATED}; the shares are "
-          + ", ".join(f"{min(1, share * DILATED / tdf):.2%} at TDF {tdf:g}" for tdf in factors), flush=True)
-    found: list[dict] = []
-    curves: dict[str, tuple] = {}
-    for rate in rates:
-        full, used = whole[rate]
-        rows = [full] + [measure(study, f"{name}-{rate}-{tdf:g}", rate, tdf, who, min(1, share * DILATED / tdf), span) for tdf in factors]
-        for row, line in zip(rows, ["whole core", *(f"TDF {tdf:g}" for tdf in factors)]):
-            part = f"{name}, {rate} Mbit/s, {line}"
-            wrong = ""
-            if line == "whole core":
-                wrong += study.check(row["held_back"] <= FREE, f"{part}: a whole core was not enough", row["kept_pace"])
-            elif used < 0.6 * share:
-                wrong += study.check(row["of_link"] >= 0.95 * full["of_link"], f"{part}: the share was the limit where it should not be", row["kept_pace"])
-            elif rate == rates[-1]:
-                held = row["held_back"] >= HELD_BACK and row["of_link"] < 0.9 * full["of_link"]
-                wrong += study.check(held, f"{part}: the share was not the limit", row["kept_pace"])
-            found.append(row | {"line": line})
-            show(row, wrong)
-            xs, ys = curves.setdefault(line, ([], []))
-            xs.append(rate)
-            ys.append(row["flow_mbit"])
-        for other in rows[2:]:
-            off = other["of_link"] / rows[1]["of_link"] - 1
-            study.check(abs(off) <= CLOSE, f"{name}, {rate} Mbit/s: TDF {other['tdf']:g} carries {off:+.1%} of what TDF {rows[1]['tdf']:g} carries with the same perceived CPU",
-                        rows[1]["kept_pace"] and other["kept_pace"])  # fmt: skip
-    study.plot(name, "bottleneck in Mbit/s", "Mbit/s per flow", curves)
-    return found
+def by_line(rows: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """The measures of several runs, a line for each."""
+    measures = dict.fromkeys(name for row in rows.values() for name in row)
+    return {name: {line: row[name] for line, row in rows.items()} for name in measures}
 
 
-def shares(study: Study) -> object:
-    """Figure 11: several shares of the senders' CPU at each bottleneck."""
-    found: list[dict] = []
-    curves: dict[str, tuple] = {}
-    span = study.span(*((3.0, 1.0) if study.short else (8.0, 3.0)))
-    rates = study.bottlenecks([400], [500, 1000, 2000, 4000])
-    top, used = saturated(study, "figure11", rates[-1], 0, span)
-    parts = [0.25, 2] if study.short else [0.125, 0.25, 0.5, 1, 2]
-    for rate in rates:
-        rows = [measure(study, f"figure11-{rate}-{part}", rate, DILATED, 0, min(1.0, max(0.001, round(part * used, 4))), span) for part in parts]
-        rows.append(top if rate == rates[-1] else measure(study, f"figure11-{rate}-whole", rate, DILATED, 0, 1.0, span))
-        for less, more in zip([None, *rows], rows):
-            wrong = ""
-            if less is not None:
-                # More CPU carries more, until the link is full.
-                wrong = study.check(more["of_link"] >= less["of_link"] - 0.02, f"figure11, {rate} Mbit/s: {more['share']:.1%} of a core carry less than {less['share']:.1%}",
-                                    more["kept_pace"] and less["kept_pace"])  # fmt: skip
-            found.append(more)
-            show(more, wrong)
-            xs, ys = curves.setdefault(f"{more['share']:.1%}", ([], []))
-            xs.append(rate)
-            ys.append(more["flow_mbit"])
-        least, most = rows[0], rows[-1]
-        if rate == rates[-1]:
-            study.check(least["held_back"] >= HELD_BACK and least["of_link"] < 0.8 * most["of_link"], f"figure11, {rate} Mbit/s: the least share was not the limit",
-                        least["kept_pace"])  # fmt: skip
-        study.check(most["held_back"] <= FREE, f"figure11, {rate} Mbit/s: a whole core was not enough", most["kept_pace"])
-    study.plot("figure11", "bottleneck in Mbit/s", "Mbit/s per flow", curves)
-    return found
+def scaled(side: int) -> Callable[[study.Point], dict[str, dict[str, float]]]:
+    """A whole core at a factor of 10, and the same perceived CPU at factors of 10 and 1: a share of a core that is too little."""
+
+    def lines(at: study.Point) -> dict[str, dict[str, float]]:
+        rate = at["rate_mbps"]
+        whole = measure(at, side, DILATED, 1.0, rate)
+        share = max(LEAST, PART * whole["used"])
+        while share > LEAST and measure(at, side, DILATED, round(share, 5), rate)["of_link"] >= ENOUGH * whole["of_link"]:
+            share = max(LEAST, share / 2)
+        given = {f"TDF {tdf}": (tdf, min(1.0, round(share, 5) * DILATED / tdf)) for tdf in (DILATED, 1)}
+        return by_line({WHOLE: whole, **{line: measure(at, side, tdf, part, rate) for line, (tdf, part) in given.items()}})
+
+    return lines
+
+
+def ratio(measure: str, above: str, below: str, rate: int) -> Callable[[Results], float]:
+    """A value of one line over that of another."""
+    return lambda results: results.mean(measure, line=above, rate_mbps=rate) / results.mean(measure, line=below, rate_mbps=rate)
+
+
+def scaled_figure(name: str, number: int, side: int, who: str) -> Figure:
+    """Figure 7 or 8."""
+    every = [50, 100, 200, 400, 800]
+    return Figure(
+        name=name,
+        source=f"Figure {number}",
+        title=f"The CPU of the {who} as the limit",
+        note="The share that is too little is searched at each bottleneck: half of what a whole core used, and halved until the link has less than 70 % of what it has with a whole core. TDF 1 gets ten "
+        "times that of TDF 10, and perceives the same.",
+        model=scaled(side),
+        points=study.grid(rate_mbps=every),
+        settings={"flows": 50, "seconds": 10, "warmup": 3},
+        alone=True,
+        labels=LABELS,
+        picture=study.lines(x="rate_mbps", y="flow_mbps"),
+        claims=[
+            Claim(
+                text="a whole core is enough: the largest part of the periods in which it was held back",
+                ours=lambda results: results.max("held_back", line=WHOLE),
+                theirs=FREE,
+                bound=study.at_most(),
+            ),
+            *(
+                Claim(
+                    text=f"at the largest bottleneck, the share is the limit at TDF {tdf}: the part of the periods in which it was held back",
+                    ours=lambda results, tdf=tdf: results.mean("held_back", line=f"TDF {tdf}", rate_mbps=every[-1]),  # type: ignore[misc]
+                    theirs=HELD_BACK,
+                    bound=study.at_least(),
+                    quick=False,
+                )
+                for tdf in (DILATED, 1)
+            ),
+            *(
+                Claim(
+                    text=f"at the largest bottleneck, TDF {tdf} carries less than with a whole core",
+                    ours=ratio("of_link", f"TDF {tdf}", WHOLE, every[-1]),
+                    theirs=0.9,
+                    bound=study.at_most(),
+                    quick=False,
+                )
+                for tdf in (DILATED, 1)
+            ),
+            *(
+                Claim(
+                    text=f"{rate} Mbit/s: TDF 1 carries what TDF 10 carries with the same perceived CPU",
+                    ours=ratio("of_link", "TDF 1", f"TDF {DILATED}", rate),
+                    theirs=1,
+                    bound=study.within(CLOSE),
+                    quick=rate == 50,
+                )
+                for rate in every
+            ),
+        ],
+        quick=study.quick(points=study.grid(rate_mbps=[50]), flows=10, seconds=3, warmup=1),
+    )
+
+
+FIG7 = scaled_figure("fig7", 7, SENDERS, "senders")
+FIG8 = scaled_figure("fig8", 8, RECEIVERS, "receivers")
+
+# Figure 11 -------------------------------------------------------------------------------------------------------------
+
+PARTS = [0.125, 0.25, 0.5, 1, 2]
+"""Shares of a core, as parts of what the largest bottleneck used of a whole one."""
+FAST = [500, 1000, 2000, 4000]
+
+
+def several_shares(at: study.Point) -> dict[str, dict[str, float]]:
+    """Several shares of the senders' CPU at one bottleneck, and a whole core."""
+    used = measure(at, SENDERS, DILATED, 1.0, at["most_mbps"])["used"]
+    rows = {f"{part:g} of what is used": min(1.0, max(LEAST, round(part * used, 4))) for part in PARTS}
+    return by_line({line: measure(at, SENDERS, DILATED, share, at["rate_mbps"]) for line, share in {**rows, WHOLE: 1.0}.items()})
+
+
+def more_carries_more(rate: int) -> Callable[[Results], float]:
+    """By how much of the link less CPU carries more, at most."""
+
+    def ours(results: Results) -> float:
+        shares = results.means("of_link", rate_mbps=rate)
+        return max(less - more for less, more in zip(shares, shares[1:], strict=False))
+
+    return ours
+
+
+FIG11 = Figure(
+    name="fig11",
+    source="Figure 11",
+    title="Throughput for several shares of the senders' CPU, at TDF 10",
+    model=several_shares,
+    points=study.grid(rate_mbps=FAST),
+    settings={"flows": 50, "seconds": 8, "warmup": 3, "most_mbps": FAST[-1]},
+    alone=True,
+    labels=LABELS,
+    picture=study.lines(x="rate_mbps", y="flow_mbps"),
+    claims=[
+        *(
+            Claim(
+                text=f"{rate} Mbit/s: more CPU carries more, until the link is full: the largest share of the link by which less CPU carries more",
+                ours=more_carries_more(rate),
+                theirs=0.02,
+                bound=study.at_most(),
+                quick=rate == 500,
+            )
+            for rate in FAST
+        ),
+        Claim(
+            text="the least share is the limit at the largest bottleneck: the part of the periods in which it was held back",
+            ours=lambda results: results.mean("held_back", rate_mbps=FAST[-1], line=f"{PARTS[0]:g} of what is used"),
+            theirs=HELD_BACK,
+            bound=study.at_least(),
+            quick=False,
+        ),
+        Claim(
+            text="the least share at the largest bottleneck carries less than a whole core",
+            ours=ratio("of_link", f"{PARTS[0]:g} of what is used", WHOLE, FAST[-1]),
+            theirs=0.8,
+            bound=study.at_most(),
+            quick=False,
+        ),
+        Claim(
+            text="a whole core is enough: the largest part of the periods in which it was held back",
+            ours=lambda results: results.max("held_back", line=WHOLE),
+            theirs=FREE,
+            bound=study.at_most(),
+        ),
+    ],
+    quick=study.quick(points=study.grid(rate_mbps=[500]), flows=10, seconds=3, warmup=1, most_mbps=500),
+)

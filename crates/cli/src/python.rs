@@ -14,17 +14,45 @@ const VARIABLE: &str = "WARPLINE_PYTHON";
 /// Ends with 0 if the package is there, and imports nothing of it.
 const PROBE: &str = "import importlib.util, sys; sys.exit(importlib.util.find_spec('warpline') is None)";
 
-/// Runs `python -m warpline.study WORDS`. Its exit codes are those of this program.
+/// Declares the subcommand that a file is for: what it does, its name in Python, the module that has it unless that is `warpline.study`, what it takes,
+/// and the end of its help. All words after the name are passed on.
+macro_rules! command {
+    ($(#[$about:meta])* $name:literal $(#[$taken:meta])* words, $examples:literal) => {
+        crate::python::command! { $(#[$about])* $name of "warpline.study" $(#[$taken])* words, $examples }
+    };
+    ($(#[$about:meta])* $name:literal of $module:literal $(#[$taken:meta])* words, $examples:literal) => {
+        $(#[$about])*
+        #[derive(Debug, clap::Args)]
+        #[command(after_long_help = $examples)]
+        pub(crate) struct Args {
+            $(#[$taken])*
+            #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+            words: Vec<std::ffi::OsString>,
+        }
+
+        pub(crate) fn execute(args: &Args) -> Result<crate::failure::Code, crate::failure::Failure> {
+            crate::python::module($module, $name, &args.words)
+        }
+    };
+}
+pub(crate) use command;
+
+/// Runs `python -m MODULE NAME WORDS`. Its exit codes are those of this program.
 ///
 /// # Errors
 /// If no Python has the package.
-pub(crate) fn study(words: &[OsString]) -> Result<Code, Failure> {
+pub(crate) fn module(module: &str, name: &str, words: &[OsString]) -> Result<Code, Failure> {
     let python = find()?;
     let mut command = Command::new(&python);
-    command.args(["-m", "warpline.study"]).args(words);
+    command.args(["-m", module, name]).args(words);
     // Python is not beside the stacks that were built with this program.
     if let Some(directory) = stack::places().find(|directory| directory.is_dir()) {
         command.env(stack::DIRECTORY, directory);
+    }
+    // Runs that start `warpline` start this one.
+    #[cfg(target_os = "linux")]
+    if let Ok(program) = env::current_exe() {
+        command.env(warpline_lab::run::PROGRAM, program);
     }
     start(command).map_err(|error| Failure::usage(format!("{} cannot be started: {error}", python.display())))
 }
@@ -58,7 +86,7 @@ fn find() -> Result<PathBuf, Failure> {
 }
 
 /// What to do without it.
-const INSTALL: &str = "install it with `make python` in Warpline's source (into .venv), or with `pip install '.[study]'` into \
+const INSTALL: &str = "install it with `make python` in Warpline's source (into .venv), or with `pip install '.[all]'` into \
     a Python of yours, and name that with WARPLINE_PYTHON if it is not `python3`";
 
 fn has_package(python: &Path) -> bool {

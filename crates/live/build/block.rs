@@ -17,7 +17,7 @@ pub(crate) enum Unit {
 }
 
 /// The parameters that the programs know, in their order. A change here, or of a structure in `native/bpf/nice.h`, needs another [`LAYOUT`].
-pub(crate) const WORDS: [(&str, Unit); 15] = [
+pub(crate) const WORDS: [(&str, Unit); 16] = [
     ("threshold", Unit::Part),
     ("fraction", Unit::Part),
     ("decrease", Unit::Part),
@@ -30,13 +30,14 @@ pub(crate) const WORDS: [(&str, Unit); 15] = [
     ("start", Unit::Part),
     ("most_delay", Unit::Micros),
     ("own_packets", Unit::Segments),
+    ("initial_window", Unit::Segments),
     ("base_window", Unit::Spans),
     ("max_of_rounds", Unit::Flag),
     ("prompt", Unit::Flag),
 ];
 
 /// The number of the structures' present form, the block's first word: whoever reads a block, or a connection's state, checks it.
-pub(crate) const LAYOUT: u32 = 5;
+pub(crate) const LAYOUT: u32 = 6;
 /// A segment, in the units of a window.
 pub(crate) const SEGMENT: u32 = 4096;
 /// Segments that a window below as many sends together.

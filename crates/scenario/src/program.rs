@@ -23,7 +23,8 @@ pub struct Program {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"server")]
     pub name: Option<String>,
-    /// The program and its arguments as a list of words, or one string for the shell (`sh -c`).
+    /// The program and its arguments as a list of words, or one string for the shell (`sh -c`). As the first of the words, `warpline` is this program, wherever it
+    /// is installed.
     #[schemars(example = &serde_json::json!(["ping", "-c", "3", "{server}"]))]
     pub command: ProgramCommand,
     /// When it starts, unless it still waits for other programs (`after`). Default 0s.

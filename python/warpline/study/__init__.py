@@ -31,7 +31,7 @@ from warpline.study._bounds import Bound, at_least, at_most, between, within, wi
 from warpline.study._claims import Claim, Verdict, values
 from warpline.study._declare import Elsewhere, Figure, File, Paper, Quick, Table, Template, column, file, quick, template
 from warpline.study._pictures import Picture, bars, cdf, lines, surface, table
-from warpline.study._points import Point, Range, choice, grid, integers, log, points, random, sobol, uniform
+from warpline.study._points import Point, Range, choice, grid, integers, log, points, random, sample, sobol, uniform
 from warpline.study._registry import StudyError
 from warpline.study._results import Cell, NoResultsError, Results
 from warpline.study._runner import Failure, MeasureError
@@ -77,6 +77,7 @@ __all__ = [
     "quick",
     "random",
     "run",
+    "sample",
     "sobol",
     "surface",
     "table",

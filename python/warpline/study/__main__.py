@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from warpline._errors import MissingDependencyError, RunError, ScenarioError, WarplineError
+from warpline._files import write_whole
 from warpline.study import _imported, _registry, _report
 from warpline.study._declare import Elsewhere
 from warpline.study._imported import ImportFailedError
-from warpline.study._pictures import write_whole
 from warpline.study._registry import StudyError
 from warpline.study._work import Done, dask, run
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -70,16 +70,15 @@ class Claim:
             return False
 
 
-def _spoilt(results: Results) -> list[Results]:
+def _spoilt(results: Results) -> Iterator[Results]:
     """The results, spoilt in several ways: all of them too large or small, exchanged, growing from cell to cell, and all the same."""
-    factors = (0.0, -1.0, 1e-3, 1e3, 0.5, 2.0, 0.8, 1.25)
-    scaled = [results.changed(lambda _, __, values, factor=factor: [factor * value for value in values]) for factor in factors]  # type: ignore[misc]
-    grown = [
-        results.changed(lambda cell, _, values, order=order: [float(order.index(id(cell)) + 1)] * len(values))  # type: ignore[misc]
-        for order in ([id(cell) for cell in results.cells], [id(cell) for cell in results.cells[::-1]])
-    ]
-    level = [results.changed(lambda _, __, values: [1.0] * len(values))]
-    return [*scaled, results.shuffled(), *grown, *level]
+    for factor in (0.0, -1.0, 1e-3, 1e3, 0.5, 2.0, 0.8, 1.25):
+        yield results.changed(lambda _, __, values, factor=factor: [factor * value for value in values])  # type: ignore[misc]
+    yield results.shuffled()
+    for cells in (results.cells, results.cells[::-1]):
+        order = {id(cell): float(place) for place, cell in enumerate(cells, 1)}
+        yield results.changed(lambda cell, _, values, order=order: [order[id(cell)]] * len(values))  # type: ignore[misc]
+    yield results.changed(lambda _, __, values: [1.0] * len(values))
 
 
 State = Literal["met", "differs", "not met", "no results", "agrees after all", "cannot fail"]

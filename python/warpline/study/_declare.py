@@ -18,12 +18,12 @@ from warpline._congestion import CcFactories
 from warpline._run import Run
 from warpline._scenario import Scenario
 from warpline._sweep import Scalar, toml_value
-from warpline.study import _code
+from warpline.study import _code, _machine
 from warpline.study._claims import Claim
 from warpline.study._pictures import Picture, Table as TablePicture
 from warpline.study._points import Point
 from warpline.study._results import LINE
-from warpline.study._seeds import Seeds
+from warpline.study._seeds import Seeds, most
 
 Measured: TypeAlias = "Scalar | Mapping[str, Scalar]"
 """A value, or one for each line of the figure."""
@@ -34,7 +34,7 @@ Measure: TypeAlias = "str | Callable[..., Measured]"
 Measures: TypeAlias = "Mapping[str, Measure] | Callable[..., Mapping[str, Measured]]"
 """Measures by name, or one function that returns all of them by name."""
 
-RESERVED = ("key", "ran", "scenario", "seed", "measured", LINE)
+RESERVED = ("declared", "ran", "scenario", "seed", "measured", LINE, *_machine.COLUMNS)
 """Columns of the results that belong to no axis and no measure."""
 
 
@@ -113,16 +113,18 @@ class Figure:
         quick: The quick form, some seconds to minutes.
         scenario: The scenario of each point. A function gets the point with the `settings` and `seed`.
         model: In place of a scenario, a function of the point that returns what is measured, by name: for computations without a network.
-        seeds: How many seeds (1, 2 and so on) each point is run with, or `study.until(...)`.
+        seeds: How many seeds (1, 2 and so on) each point is run with, or a function of the point that says so, or `study.until(...)`.
         settings: What all points have in common, and the quick form may change: durations.
         claims: What the paper says.
         picture: The pictures, side by side.
         labels: What pictures and tables call an axis or measure, with its unit.
         source: Where it is in the paper: "Figure 3".
         note: What a reader must know beside the table, in a sentence or two.
-        alone: Whether the runs share the machine with no other, because their clock is the machine's.
+        alone: Whether the runs share the machine with no other, because what they measure is the machine's, and whether the results say which machine it
+            was. A scenario under the real or a dilated clock does so anyway; a `model` that runs such scenarios has to say it.
         keep: Whether measures need the files of the run directory, such as what programs print. It is removed afterwards.
         cc: Congestion controls written in Python, as in `Scenario.run`.
+        allowed: Failures of a run that are a result, by a part of their text: "Connection timed out". A run with others counts as failed.
     """
 
     name: str
@@ -142,6 +144,7 @@ class Figure:
     alone: bool = False
     keep: bool = False
     cc: CcFactories | None = None
+    allowed: Sequence[str] = ()
     is_quick: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -160,8 +163,8 @@ class Figure:
         taken = {*RESERVED} & {*axes, *self.settings, *(self.measures if isinstance(self.measures, Mapping) else ())}
         if taken:
             raise ValueError(f"{self.name}: {', '.join(sorted(taken))} cannot be the name of an axis, setting or measure: results have such columns already")
-        if isinstance(self.seeds, int) and self.seeds < 1:
-            raise ValueError(f"{self.name}: seeds={self.seeds}; at least one is run")
+        for point in self.points:
+            most(self.seeds, point)
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -200,6 +203,15 @@ class Figure:
         assert source is not None
         made = source(whole)
         return made if isinstance(made, Scenario) else Scenario.from_toml(made, name=f"{self.name}, {dict(point)}", directory=directory)
+
+    def needs_machine(self, scenario: Scenario | None) -> bool:
+        """Whether a run needs the machine for itself."""
+        return self.alone or (scenario is not None and scenario.to_dict()["clock"]["mode"] != "virtual")
+
+    @property
+    def declared(self) -> str:
+        """A digest of what makes the scenarios, so far as it is in the declaration: Warpline's own part and files that are read are not in it."""
+        return _code.digest(self.scenario, self.model, self.settings)
 
     @property
     def measured(self) -> str:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 import math
-import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from warpline._frames import require
-from warpline.study._results import LINE, NoResultsError, Results
+from warpline.study._results import LINE, NoResultsError, Results, rising
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,10 +22,29 @@ _TICKS = 10
 
 _MARKS = "osv^D<>ph*x+"
 
+_STEPS = 500
+"""Steps of a distribution that has more values: more than can be seen."""
+
+Of = Callable[[Results], Results]
+"""Makes what is drawn of the results."""
+
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture, or a table. `lines`, `bars`, `cdf`, `surface` and `table` make the usual ones."""
+    """A picture, or a table. `lines`, `bars`, `cdf`, `surface` and `table` make the usual ones.
+
+    Attributes:
+        of: Makes what it shows of the results: averages, differences. By default it shows the results.
+    """
+
+    of: Of | None = field(default=None, kw_only=True)
+
+    def shown(self, results: Results) -> Results:
+        """What it shows of the results; nothing where they are not enough."""
+        try:
+            return results if self.of is None else self.of(results)
+        except NoResultsError:
+            return Results([])
 
     def has_results(self, results: Results) -> bool:
         """Whether there is something to draw: the quick form may leave a part out."""
@@ -144,21 +161,30 @@ class Cdf(Picture):
 
     y: str
     by: str | None = None
+    log: str = ""
+    alike: str | None = None
     title: str = ""
+    bounds: tuple[float, float] | None = None
 
     def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
         """Draws it."""
         for name, mine in _named(results, self.by or _default_by(results, "")):
-            values = sorted(mine.samples(self.y))
-            axes.step([values[0], *values], [number / len(values) for number in range(len(values) + 1)], where="post", label=name)
-        axes.set(xlabel=figure.label(self.y), ylabel="Cumulative share", ylim=(0, 1.02), title=self.title)
+            curve = mine.distribution(self.y, alike=self.alike)
+            count = len(curve)
+            if count > _STEPS:
+                curve = [*(curve[count * step // _STEPS] for step in range(_STEPS)), curve[-1]]
+            values, shares = zip(*curve, strict=True)
+            axes.step([values[0], *values], [0, *shares], where="post", label=name)
+        if "x" in self.log:
+            axes.set_xscale("log")
+        axes.set(xlabel=figure.label(self.y), ylabel="Cumulative share", ylim=(0, 1.02), xlim=self.bounds, title=self.title)
         if len(axes.get_lines()) > 1:
             axes.legend()
 
 
 @dataclass(frozen=True)
 class Surface(Picture):
-    """A measure over two axes, as colours."""
+    """The mean of a measure over two axes, as colours."""
 
     x: str
     y: str
@@ -168,7 +194,7 @@ class Surface(Picture):
     def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
         """Draws it."""
         xs, ys = (sorted(results.values(axis), key=lambda value: (isinstance(value, str), value)) for axis in (self.x, self.y))
-        known = {(cell.where[self.x], cell.where[self.y]): cell.mean(self.z) for cell in results.cells if self.z in cell.samples}
+        known = {(cell.where[self.x], cell.where[self.y]): cell.mean(self.z) for cell in results.averaged(self.x, self.y).cells if self.z in cell.samples}
         image = axes.imshow([[known.get((x, y), math.nan) for x in xs] for y in ys], origin="lower", aspect="auto")
         axes.set_xticks(range(len(xs)), [str(x) for x in xs])
         axes.set_yticks(range(len(ys)), [str(y) for y in ys])
@@ -188,32 +214,47 @@ class Table(Picture):
         """A table is not drawn."""
 
 
-def lines(x: str, y: str, by: str | None = None, *, log: str = "", only: Mapping[str, Any] | None = None, title: str = "") -> Lines:
+def lines(
+    x: str, y: str, by: str | None = None, *, log: str = "", only: Mapping[str, Any] | None = None, title: str = "", of: Of | None = None
+) -> Lines:
     """A measure over an axis, a line for each value of another (by default the lines of the measures, or the last other axis), with 95 % intervals.
 
-    `log` is "x", "y" or "xy"; `only` chooses results, as in `Results.where`.
+    `log` is "x", "y" or "xy"; `only` chooses results, as in `Results.where`. `of`, of this and all other pictures, is a function of the results that
+    returns those that are shown: `lambda results: results.averaged("x", "cc")`.
     """
-    return Lines(x, y, by, log, only, title)
+    return Lines(x, y, by, log, only, title, of=of)
 
 
-def bars(x: str, y: str, by: str | None = None, *, title: str = "") -> Bars:
+def bars(x: str, y: str, by: str | None = None, *, title: str = "", of: Of | None = None) -> Bars:
     """A measure as bars: a group for each value of an axis, a bar for each of another."""
-    return Bars(x, y, by, title)
+    return Bars(x, y, by, title, of=of)
 
 
-def cdf(y: str, by: str | None = None, *, title: str = "") -> Cdf:
-    """The distribution of a measure over points and seeds, a curve for each value of an axis."""
-    return Cdf(y, by, title)
+def cdf(
+    y: str,
+    by: str | None = None,
+    *,
+    log: str = "",
+    alike: str | None = None,
+    title: str = "",
+    bounds: tuple[float, float] | None = None,
+    of: Of | None = None,
+) -> Cdf:
+    """The distribution of a measure over points and seeds, a curve for each value of an axis. `bounds` are the ends of the axis of values.
+
+    With `alike`, the name of an axis, each value of that axis weighs the same, however many seeds it has. `log` is "x" or nothing.
+    """
+    return Cdf(y, by, log, alike, title, bounds, of=of)
 
 
-def surface(x: str, y: str, z: str, *, title: str = "") -> Surface:
-    """A measure over two axes, as colours."""
-    return Surface(x, y, z, title)
+def surface(x: str, y: str, z: str, *, title: str = "", of: Of | None = None) -> Surface:
+    """A measure over two axes, as colours. Where there are further axes, the mean over them."""
+    return Surface(x, y, z, title, of=of)
 
 
-def table(x: str | None = None, y: str | None = None) -> Table:
+def table(x: str | None = None, y: str | None = None, *, of: Of | None = None) -> Table:
     """A table in Markdown and no drawing: the values of the axis `x` beside each other, the measure `y` in the cells."""
-    return Table(x, y)
+    return Table(x, y, of=of)
 
 
 def svg(figure: Figure, results: Results) -> bytes | None:
@@ -222,15 +263,16 @@ def svg(figure: Figure, results: Results) -> bytes | None:
     Raises:
         MissingDependencyError: If matplotlib is not installed.
     """
-    drawn = [picture for picture in figure.pictures if not isinstance(picture, Table) and picture.has_results(results)]
+    every = [(picture, picture.shown(results)) for picture in figure.pictures if not isinstance(picture, Table)]
+    drawn = [(picture, mine) for picture, mine in every if picture.has_results(mine)]
     if not drawn:
         return None
     matplotlib = require("matplotlib", "study", "a picture")
     Drawing = require("matplotlib.figure", "study", "a picture").Figure
     with matplotlib.rc_context(_STYLE):
         drawing = Drawing(figsize=(6.4 * len(drawn), 4.4), layout="constrained")
-        for axes, picture in zip(drawing.subplots(1, len(drawn), squeeze=False)[0], drawn, strict=True):
-            picture.draw(axes, results, figure)
+        for axes, (picture, mine) in zip(drawing.subplots(1, len(drawn), squeeze=False)[0], drawn, strict=True):
+            picture.draw(axes, mine, figure)
         drawing.suptitle(figure.title, fontsize="medium")
         out = io.BytesIO()
         drawing.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
@@ -240,13 +282,17 @@ def svg(figure: Figure, results: Results) -> bytes | None:
 def markdown(figure: Figure, results: Results) -> str:
     """The results as a table in Markdown: of each measure, unless a table of the figure chooses one."""
     chosen = next((picture for picture in figure.pictures if isinstance(picture, Table)), Table())
+    results = chosen.shown(results)
+    if not results.cells:
+        return ""
+    axes = [axis for axis in figure.axes if results.values(axis)]
     measures = [chosen.y] if chosen.y else list(dict.fromkeys(name for cell in results.cells for name in cell.samples))
     # By default the axis with numbers that most pictures have below, else the last.
-    below = chosen.x or next((picture.x for picture in figure.pictures if isinstance(picture, (Lines, Bars))), None) or figure.axes[-1]
-    others = [axis for axis in figure.axes if axis != below] + ([LINE] if results.values(LINE) else [])
+    below = chosen.x or next((picture.x for picture in figure.pictures if isinstance(picture, (Lines, Bars)) and picture.x in axes), None) or axes[-1]
+    others = [axis for axis in axes if axis != below] + ([LINE] if results.values(LINE) else [])
     tables = []
     for measure in measures:
-        columns = results.values(below)
+        columns = rising(results.values(below))
         head = f"| {figure.label(measure)}" + "".join(f" | {figure.label(axis)}" for axis in others[1:]) + "".join(f" | {_short(value)}" for value in columns) + " |"
         text = [head, "|---" * max(len(others), 1) + "|--:" * len(columns) + "|"]
         seen: dict[tuple[Any, ...], dict[Any, float]] = {}
@@ -261,15 +307,4 @@ def markdown(figure: Figure, results: Results) -> str:
 
 
 def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Writes a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as out:
-        out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
-    part.replace(path)
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -99,6 +99,17 @@ def sobol(count: int, *, seed: int = 1, **axes: Range) -> list[Point]:
     return _drawn([[float(share) for share in row] for row in drawn], axes)
 
 
+def sample(points: Sequence[Point], count: int, *, seed: int = 1) -> list[Point]:
+    """Some points of a list, drawn at random, none of them twice. They stay in the order of the list.
+
+    Raises:
+        ValueError: If the list has fewer points.
+    """
+    if not 0 <= count <= len(points):
+        raise ValueError(f"{count} of {len(points)} points: at least 0 are drawn, and at most all")
+    return [points[place] for place in sorted(_random.Random(seed).sample(range(len(points)), count))]
+
+
 def _drawn(shares: Sequence[Sequence[float]], axes: Mapping[str, Range]) -> list[Point]:
     for name, axis in axes.items():
         if not isinstance(axis, Range):

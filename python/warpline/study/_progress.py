@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from warpline._files import write_whole
 from warpline._progress import Line
-from warpline.study._pictures import write_whole
 
 
 @dataclass

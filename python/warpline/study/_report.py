@@ -38,8 +38,13 @@ class Judged:
         """How it stands, in a few words."""
         words = count(self.verdicts)
         if self.kept.missing:
-            words += f"; {self.kept.missing} of {len(self.figure.points)} points have no results"
+            words += f"; {self.lacking}"
         return words
+
+    @property
+    def lacking(self) -> str:
+        """What is missing."""
+        return f"{self.kept.missing} of {len(self.figure.points)} points lack results; there are {self.kept.runs} runs so far"
 
 
 def judge(declared: Declared, figure: Figure, *, quick: bool = False) -> Judged:
@@ -78,8 +83,9 @@ def text(one: Judged) -> str:
         lines.append(f"  {verdict.state:>10}  {claim.text}: ours {shown(verdict.ours, claim.unit)}, theirs {shown(claim.theirs, claim.unit)} ({claim.bound.text})")
         if verdict.why and one.kept.results.cells:
             lines.append(f"              {verdict.why}")
+    lines += [f"  on {machine}" for machine in one.kept.machines]
     if one.kept.missing:
-        lines.append(f"  {one.kept.missing} of {len(one.figure.points)} points have no results")
+        lines.append(f"  {one.lacking}")
     if one.kept.others:
         lines.append(f"  {one.kept.others} runs are kept that are not declared any more; they are not judged")
     return "\n".join(lines)
@@ -128,9 +134,11 @@ def _figure(one: Judged, directory: str) -> list[str]:
             rows.append(f"| {claim.text} | {shown(claim.theirs, claim.unit)} | {shown(verdict.ours, claim.unit)} | {claim.bound.text} | {state}{why} |")
         parts.append("\n".join(rows))
     made = f"made by {', '.join(one.kept.builds)}" if one.kept.builds else "no results yet"
-    missing = f"; {one.kept.missing} of {len(figure.points)} points have no results yet" if one.kept.missing and one.kept.builds else ""
+    missing = f"; {one.lacking}" if one.kept.missing and one.kept.builds else ""
     picture = f"; `repro/{directory}/results/{figure.name}.svg`" if any_picture(one) else ""
     parts.append(f"`warpline reproduce {one.name}` ({made}{missing}{picture})")
+    if one.kept.machines:
+        parts.append(f"Measured on {'; and on '.join(one.kept.machines)}.")
     return parts
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -99,6 +101,30 @@ class Results:
         """The value of each cell and seed."""
         return [value for cell in self.where(**where).cells for value in cell.samples.get(measure, ())]
 
+    def distribution(self, measure: str, *, alike: str | None = None, **where: Any) -> list[tuple[float, float]]:
+        """The values of all cells and seeds in rising order, each with the share of the whole that is no larger.
+
+        With `alike`, the name of an axis, each value of that axis weighs the same, however many samples it has.
+        """
+        cells = self.where(**where).cells
+        samples = [(value, cell.where[alike] if alike else None) for cell in cells for value in cell.samples.get(measure, ())]
+        if not samples:
+            raise NoResultsError(f"no results of {measure}")
+        counts = Counter(group for _, group in samples)
+        each = math.lcm(*counts.values())
+        # In whole numbers, so that the last share is 1.
+        weighed = sorted((value, each // counts[group]) for value, group in samples)
+        sums = itertools.accumulate(weight for _, weight in weighed)
+        return [(value, so_far / (each * len(counts))) for (value, _), so_far in zip(weighed, sums, strict=True)]
+
+    def quantile(self, measure: str, share: float, *, alike: str | None = None, **where: Any) -> float:
+        """The smallest value that is not below this share of all of them: 0.5 for the median. `alike` as in `distribution`."""
+        return next(value for value, so_far in self.distribution(measure, alike=alike, **where) if so_far >= share)
+
+    def share_up_to(self, most: float, measure: str, *, alike: str | None = None, **where: Any) -> float:
+        """The share of the values that are `most` or less. `alike` as in `distribution`."""
+        return max((so_far for value, so_far in self.distribution(measure, alike=alike, **where) if value <= most), default=0.0)
+
     def half_width(self, measure: str, **where: Any) -> float:
         """Half of the 95 % confidence interval of the mean over the seeds of one cell; nan of one seed."""
         cells = self.where(**where).cells
@@ -127,6 +153,51 @@ class Results:
         first, last = series[0][1], series[-1][1]
         return last / first if first else math.inf if last else math.nan
 
+    def paired(
+        self,
+        measure: str,
+        axis: str,
+        pairs: Mapping[str, tuple[Scalar, Scalar]],
+        how: Callable[[float, float], float],
+        name: str,
+    ) -> Results:
+        """Values of an axis against each other, seed by seed, where all other axes are the same.
+
+        Args:
+            measure: What is compared.
+            axis: The axis, which the new cells do not have.
+            pairs: Two values of it by the name of their line.
+            how: Compares their results.
+            name: What the comparison is called as a measure.
+
+        Cells that lack their counterpart are left out, and so are seeds.
+        """
+        found: dict[Scalar, dict[tuple[tuple[str, Scalar], ...], Cell]] = {}
+        for cell in self.cells:
+            if measure in cell.samples and axis in cell.where:
+                place = tuple((other, value) for other, value in cell.where.items() if other != axis)
+                found.setdefault(cell.where[axis], {})[place] = cell
+        cells = []
+        for line, (first, second) in pairs.items():
+            theirs = found.get(second, {})
+            for place, cell in found.get(first, {}).items():
+                if place in theirs:
+                    values = [how(a, b) for a, b in zip(cell.samples[measure], theirs[place].samples[measure], strict=False)]
+                    cells.append(Cell({**dict(place), LINE: line}, {name: values}))
+        return Results(cells)
+
+    def averaged(self, *axes: str) -> Results:
+        """Results with these axes only: for each seed, the mean over the cells that do not differ in them. Of cells with fewer seeds than others, those seeds that all have.
+        They are in the order of the axes: numbers rise, words stay as they are."""
+        gathered: dict[tuple[tuple[str, Scalar], ...], list[Cell]] = {}
+        for cell in self.cells:
+            gathered.setdefault(tuple((axis, cell.where[axis]) for axis in axes if axis in cell.where), []).append(cell)
+        places = {axis: {value: number for number, value in enumerate(rising(self.values(axis)))} for axis in axes}
+        gathered = dict(sorted(gathered.items(), key=lambda item: [places[axis][value] for axis, value in item[0]]))
+        # A cell by itself keeps the width of its interval.
+        alone = {place: cells[0].widths for place, cells in gathered.items() if len(cells) == 1}
+        return Results(Cell(dict(place), _seed_means(cells), alone.get(place, {})) for place, cells in gathered.items())
+
     def changed(self, change: Callable[[Cell, str, Sequence[float]], Sequence[float]]) -> Results:
         """Results with other samples, to see whether a judgement notices."""
         return Results(
@@ -143,6 +214,17 @@ class Results:
         if not found:
             raise NoResultsError(f"no results of {measure}")
         return found
+
+
+def rising(values: list[Any]) -> list[Any]:
+    """Numbers in their order; words, and words with numbers, as they are."""
+    return sorted(values) if all(isinstance(value, (int, float)) for value in values) else values
+
+
+def _seed_means(cells: Sequence[Cell]) -> dict[str, list[float]]:
+    measures = dict.fromkeys(measure for cell in cells for measure in cell.samples)
+    by_measure = {measure: [cell.samples[measure] for cell in cells if measure in cell.samples] for measure in measures}
+    return {measure: [statistics.fmean(values) for values in zip(*samples, strict=False)] for measure, samples in by_measure.items()}
 
 
 def _fits(value: Scalar, wanted: Any) -> bool:

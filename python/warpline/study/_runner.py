@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
 import queue
+import random
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +19,34 @@ from warpline._errors import WarplineError
 from warpline._pool import ExecutorLike
 from warpline._scenario import Scenario
 from warpline._sweep import Scalar
-from warpline.study import _code, _imported
+from warpline.study import _code, _imported, _machine
 from warpline.study._declare import RESERVED, Figure, Measured, Quick, build
 from warpline.study._points import Point
 from warpline.study._progress import Counts
 from warpline.study._results import LINE, Results
-from warpline.study._seeds import Until, first
-from warpline.study._store import Row, Store, key
+from warpline.study._seeds import Until, first, most
+from warpline.study._store import Row, Store, number
 
 Packer = Callable[[Any], bytes]
+
+AHEAD = 1000
+"""So many runs at most are handed to the executor at a time: the others need no memory yet, and a study that is stopped has little to call back."""
+
+
+MANY = 1000
+"""Runs of a figure from which on a judgement does not make the scenario of each."""
+
+CHECKED = 100
+"""Runs of such a figure whose scenarios are made and compared."""
+
+Finder = Callable[[Point, int], Sequence[Row]]
+"""Finds the rows of a run by its point and seed; none if it has not run."""
 
 
 @dataclass(frozen=True)
 class Task:
     """A run, as it is sent to a worker."""
 
-    figure: Figure
     point: Point
     seed: int
     scenario: Scenario | None
@@ -38,9 +54,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a worker sends back: values by line (one, without a name, if the measures have none), or an error."""
+    """What a worker sends back: values by line (one, without a name, if the measures have none), or an error. And the machine, if the run had it for itself."""
 
     lines: Mapping[str | None, Mapping[str, Scalar]] = field(default_factory=dict)
+    machine: Mapping[str, Scalar] = field(default_factory=dict)
     error: str | None = None
 
 
@@ -48,30 +65,56 @@ class MeasureError(WarplineError, ValueError):
     """A measure returned something that cannot be kept."""
 
 
-def perform(packed: bytes) -> Outcome:
-    """Runs a task, in any process. What goes wrong is a value, so that it cannot end the study."""
+def perform(figure: bytes, packed: bytes) -> Outcome:
+    """Runs a task, in any process. What goes wrong is a value, so that it cannot end the study.
+
+    Args:
+        figure: The figure, packed: the same bytes for all its tasks, so that a worker unpacks them once.
+        packed: The task.
+    """
     try:
-        return Outcome(_lines(_measured(pickle.loads(packed))))
+        shared, task = _unpacked(figure), pickle.loads(packed)
+        watch = _machine.Watch() if shared.needs_machine(task.scenario) else None
+        with watch or contextlib.nullcontext():
+            lines = _lines(_measured(shared, task))
+        return Outcome(lines, watch.columns if watch else {})
     except WarplineError as error:
         return Outcome(error=str(error))
     except Exception as error:
         return Outcome(error=f"{type(error).__name__}: {error}")
 
 
-def _measured(task: Task) -> Mapping[str, Measured]:
-    figure = task.figure
+@lru_cache(maxsize=1)
+def _unpacked(figure: bytes) -> Figure:
+    unpacked: Figure = pickle.loads(figure)
+    return unpacked
+
+
+def _measured(figure: Figure, task: Task) -> Mapping[str, Measured]:
     if figure.model is not None:
         return figure.model({**figure.settings, **task.point, "seed": task.seed})
     assert task.scenario is not None
-    with tempfile.TemporaryDirectory(prefix="warpline-study-") as scratch:
-        out = Path(scratch) / "run" if figure.keep else None
+    with _scratch(figure.keep) as out:
         run = task.scenario.run(seed=task.seed, cores=1, out=out, progress=False, cc=figure.cc)
-        if run.failures:
-            raise MeasureError("; ".join(run.failures))
-        guests: Any = run.summary.get("guests")
-        if guests and not guests["reproducible"]:
+        failures = [failure for failure in run.failures if not any(text in failure for text in figure.allowed)]
+        if failures:
+            raise MeasureError("; ".join(failures))
+        # With many flows, reading the summary takes longer than finding out that it has nothing to say of guests.
+        guests: Any = run.summary.get("guests") if '"guests":' in run.summary_json else None
+        # Under other clocks a run depends on the machine anyway.
+        if guests and not guests["reproducible"] and run.summary["clock"] == "virtual":
             raise MeasureError("a guest had to be pushed on, because the machine was too busy: the result would depend on the machine")
         return figure.measure(run, task.point)
+
+
+@contextlib.contextmanager
+def _scratch(wanted: bool) -> Iterator[Path | None]:
+    """A run directory that is removed afterwards, if one is wanted."""
+    if not wanted:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="warpline-study-") as scratch:
+        yield Path(scratch) / "run"
 
 
 def _lines(measured: Mapping[str, Measured]) -> dict[str | None, dict[str, Scalar]]:
@@ -90,12 +133,12 @@ def _lines(measured: Mapping[str, Measured]) -> dict[str | None, dict[str, Scala
 
 @dataclass
 class _Spot:
-    """A point while it runs."""
+    """A point while it runs. `open` are the seeds that are planned or under way."""
 
     point: Point
+    open: set[int]
     hashes: dict[int, str] = field(default_factory=dict)
     rows: dict[int, list[Row]] = field(default_factory=dict)
-    open: set[int] = field(default_factory=set)
     failed: bool = False
 
 
@@ -116,13 +159,17 @@ class Kept:
         results: The results of what is declared.
         builds: What made them.
         others: How many runs are kept that are not declared any more.
-        missing: How many points have fewer seeds than every point gets.
+        missing: How many points have fewer seeds than they get.
+        runs: How many runs there are of what is declared.
+        machines: The machines of the runs that had one for themselves, in words.
     """
 
     results: Results
     builds: Sequence[str]
     others: int
     missing: int
+    runs: int = 0
+    machines: Sequence[str] = ()
 
 
 class Study:
@@ -151,30 +198,54 @@ class Study:
         imported, makers = _imported.cells(self.figure, lambda point, seed: self.identity(point, seed)[0], self.store)
         if not store and not imported:
             return Kept(Results([]), [], 0, len(self.figure.points))
-        measured, least = self.figure.measured, first(self.figure.seeds)
-        most = self.figure.seeds if isinstance(self.figure.seeds, int) else self.figure.seeds.most
-        declared, rows, lacking = [], [], []
+        declared: list[tuple[int, int]] = []
+        rows: list[Row] = []
+        lacking: list[Point] = []
+        find = self._finder(store, sum(most(self.figure.seeds, point) for point in self.figure.points))
         for point in self.figure.points:
-            for seed in range(1, most + 1):
-                scenario = self.identity(point, seed)[0]
-                found = store.find(scenario, seed, measured)
+            least = first(self.figure.seeds, point)
+            for seed in range(1, most(self.figure.seeds, point) + 1):
+                found = find(point, seed)
                 if not found:
                     if seed <= least:
                         lacking.append(point)
                     break
-                declared.append((scenario, seed))
+                declared.append((int(found[0]["scenario"] or 0), seed))
                 # The point as declared: a column of the file has one type, and an axis may have several.
                 rows += [{**row, **point} for row in found]
         names = dict.fromkeys(name for row in rows for name in row if name not in (*RESERVED, *self.figure.axes))
         own = Results.of(rows, self.figure.axes, list(names)).cells
         # What another program has measured counts where nothing was run here.
-        measured_here = [{axis: cell.where[axis] for axis in self.figure.axes} for cell in own]
-        others = [cell for cell in imported if {axis: cell.where[axis] for axis in self.figure.axes} not in measured_here]
-        covered = [{axis: cell.where[axis] for axis in self.figure.axes} for cell in others]
-        places = list(map(dict, self.figure.points))
-        cells = sorted([*own, *others], key=lambda cell: places.index({axis: cell.where[axis] for axis in self.figure.axes}))
-        missing = sum(dict(point) not in covered for point in lacking)
-        return Kept(Results(cells), store.builds(declared) + (makers if others else []), store.others(declared), missing)
+        measured_here = {self._place(cell.where) for cell in own}
+        others = [cell for cell in imported if self._place(cell.where) not in measured_here]
+        covered = {self._place(cell.where) for cell in others}
+        order = {self._place(point): number for number, point in enumerate(self.figure.points)}
+        cells = sorted([*own, *others], key=lambda cell: order[self._place(cell.where)])
+        missing = sum(self._place(point) not in covered for point in lacking)
+        return Kept(Results(cells), store.builds(declared) + (makers if others else []), store.others(declared), missing, len(declared), _machine.told(rows))
+
+    def _finder(self, store: Store, runs: int) -> Finder:
+        """How the rows of a run are found: by the hash of its scenario. Where there are very many, it would take minutes to make all scenarios. Then they
+        are found by point and seed, if the declaration was the same when they were made, and if some of them, drawn at random, have the scenarios that are declared."""
+        measured = self.figure.measured
+
+        def exact(point: Point, seed: int) -> Sequence[Row]:
+            return store.find(self.identity(point, seed)[0], seed, measured)
+
+        if runs <= MANY:
+            return exact
+        places = store.places(self.figure.axes, self.figure.declared, measured)
+        points = {self._place(point): point for point in self.figure.points}
+        known = [at for at in places if at[0] in points]
+        for place, seed in random.Random(0).sample(known, min(CHECKED, len(known))):
+            if number(self.identity(points[place], seed)[0]) != places[place, seed][0]["scenario"]:
+                return exact
+        others = len(places) < len(store)
+        return lambda point, seed: places.get((self._place(point), seed), ()) or (exact(point, seed) if others else ())
+
+    def _place(self, where: Mapping[str, Scalar]) -> tuple[Scalar, ...]:
+        """The values of the axes."""
+        return tuple(where[axis] for axis in self.figure.axes)
 
     def run(
         self,
@@ -201,75 +272,84 @@ class Study:
         counts = counts or Counts()
         failures: list[Failure] = []
         done: queue.SimpleQueue[tuple[_Spot, int, Any]] = queue.SimpleQueue()
-        futures: list[Any] = []
-        measured, ran = self.figure.measured, build()
+        under_way: dict[tuple[int, int], Any] = {}
+        declared, measured, ran = self.figure.declared, self.figure.measured, build()
         # A worker needs to know how to run and measure, and nothing else.
-        sent = replace(self.figure, points=self.figure.points[:1], claims=(), picture=(), quick=Quick())
-        under_way = 0
+        sent = dumps(replace(self.figure, points=self.figure.points[:1], seeds=1, claims=(), picture=(), quick=Quick()))
+        spots = [_Spot(point, set(range(1, first(self.figure.seeds, point) + 1))) for point in self.figure.points]
+        # Every point with one seed, then with two: a study that is stopped has something of everything.
+        planned = deque(sorted(((spot, seed) for spot in spots for seed in spot.open), key=lambda one: one[1]))
+        # Runs that need the machine for themselves come last, one after the other.
+        alone: deque[tuple[_Spot, int, Scenario | None]] = deque()
+        counts.total += len(planned)
 
         def start(spot: _Spot, seed: int) -> None:
-            nonlocal under_way
-            counts.total += 1
             scenario_hash, scenario = self.identity(spot.point, seed)
             spot.hashes[seed] = scenario_hash
             rows = [] if force else store.find(scenario_hash, seed, measured, None if keep else ran)
             if rows:
-                spot.rows[seed] = rows
+                spot.rows[seed] = rows if rows[0].get("declared") == declared else store.renew(rows, declared)
+                spot.open.discard(seed)
                 counts.kept += 1
+                widen(spot)
                 return
-            spot.open.add(seed)
-            packed = dumps(Task(sent, spot.point, seed, scenario))
-            future = executor.submit(perform, packed)
+            if self.figure.needs_machine(scenario):
+                alone.append((spot, seed, scenario))
+            else:
+                submit(spot, seed, scenario)
+
+        def submit(spot: _Spot, seed: int, scenario: Scenario | None) -> None:
+            future = executor.submit(perform, sent, dumps(Task(spot.point, seed, scenario)))
+            under_way[id(spot), seed] = future
             future.add_done_callback(lambda future, spot=spot, seed=seed: done.put((spot, seed, future)))
-            futures.append(future)
-            under_way += 1
 
         def widen(spot: _Spot) -> None:
-            """Starts further seeds where the interval is too wide. What is decided depends on results only, not on which came first."""
-            while not spot.open and not spot.failed and isinstance(self.figure.seeds, Until):
-                wanted = self.figure.seeds.wanted(_by_line(spot.rows, self.figure.seeds.of))
-                if wanted <= len(spot.rows):
-                    return
-                for seed in range(len(spot.rows) + 1, wanted + 1):
-                    start(spot, seed)
+            """Plans further seeds where the interval is too wide. What is decided depends on results only, not on which came first."""
+            if spot.open or spot.failed or not isinstance(self.figure.seeds, Until):
+                return
+            wanted = self.figure.seeds.wanted(_by_line(spot.rows, self.figure.seeds.of))
+            further = range(len(spot.rows) + 1, wanted + 1)
+            spot.open.update(further)
+            planned.extend((spot, seed) for seed in further)
+            counts.total += len(further)
 
         with Store(self.store) as store:
             try:
-                spots = [_Spot(point) for point in self.figure.points]
-                for spot in spots:
-                    for seed in range(1, first(self.figure.seeds) + 1):
-                        start(spot, seed)
-                    widen(spot)
-                counts.tell()
-                while under_way:
-                    try:
-                        spot, seed, future = done.get(timeout=0.5)
-                    except queue.Empty:
+                while planned or alone or under_way:
+                    while planned and len(under_way) < AHEAD and done.empty():
+                        start(*planned.popleft())
                         counts.tell()
-                        continue
-                    under_way -= 1
-                    spot.open.discard(seed)
-                    outcome = _outcome(future)
-                    if outcome.error is None:
-                        spot.rows[seed] = self._rows(spot, seed, outcome, ran, measured)
-                        store.put(spot.rows[seed])
-                        counts.done += 1
-                    else:
-                        spot.failed = True
-                        failures.append(Failure(spot.point, seed, outcome.error))
-                        counts.failed += 1
-                    widen(spot)
+                    if alone and not under_way and not planned:
+                        submit(*alone.popleft())
+                    fresh: list[list[Row]] = []
+                    ended: list[_Spot] = []
+                    for spot, seed, future in _ready(done, wait=bool(under_way)):
+                        del under_way[id(spot), seed]
+                        spot.open.discard(seed)
+                        ended.append(spot)
+                        outcome = _outcome(future)
+                        if outcome.error is None:
+                            spot.rows[seed] = self._rows(spot, seed, outcome, {"declared": declared, "ran": ran, "measured": measured})
+                            fresh.append(spot.rows[seed])
+                        else:
+                            spot.failed = True
+                            failures.append(Failure(spot.point, seed, outcome.error))
+                            counts.failed += 1
+                    if fresh:
+                        store.put(fresh)
+                        counts.done += len(fresh)
+                    for spot in ended:
+                        widen(spot)
                     counts.tell()
             except BaseException:
-                for future in futures:
+                for future in under_way.values():
                     future.cancel()
                 raise
         return failures
 
-    def _rows(self, spot: _Spot, seed: int, outcome: Outcome, ran: str, measured: str) -> list[Row]:
-        scenario = spot.hashes[seed]
-        head: dict[str, Scalar] = {"key": key(scenario, ran, measured, seed), "ran": ran, "scenario": scenario, "measured": measured, "seed": seed}
-        return [{**head, **spot.point, **({} if line is None else {LINE: line}), **values} for line, values in outcome.lines.items()]
+    def _rows(self, spot: _Spot, seed: int, outcome: Outcome, digests: Mapping[str, Scalar]) -> list[Row]:
+        head = {**digests, "scenario": number(spot.hashes.pop(seed)), "seed": seed}
+        return [{**head, **spot.point, **({} if line is None else {LINE: line}), **outcome.machine, **values} for line, values in outcome.lines.items()]
 
 
 def _by_line(rows: Mapping[int, Sequence[Row]], measure: str) -> list[list[float]]:
@@ -283,6 +363,16 @@ def _by_line(rows: Mapping[int, Sequence[Row]], measure: str) -> list[list[float
     if not found:
         raise MeasureError(f"seeds are run until {measure} is known well enough, but no run has a number of that name")
     return list(found.values())
+
+
+def _ready(done: queue.SimpleQueue[tuple[_Spot, int, Any]], *, wait: bool) -> list[tuple[_Spot, int, Any]]:
+    """What has ended; waits a moment for the first, if there is anything to wait for."""
+    found = []
+    with contextlib.suppress(queue.Empty):
+        found.append(done.get(timeout=0.5) if wait else done.get_nowait())
+        while True:
+            found.append(done.get_nowait())
+    return found
 
 
 def _outcome(future: Any) -> Outcome:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from warpline._warpline import student_t_975
+from warpline.study._points import Point
 
 
 def half_width(values: Sequence[float]) -> float:
@@ -54,9 +56,20 @@ def until(width: float, *, of: str, least: int = 5, most: int = 30) -> Until:
     return Until(width, of, least, most)
 
 
-Seeds = int | Until
+Seeds: TypeAlias = "int | Until | Callable[[Point], int]"
+"""How many seeds a point gets: a number, until an interval is narrow, or a number that depends on the point."""
 
 
-def first(seeds: Seeds) -> int:
-    """How many seeds every point gets to begin with."""
-    return seeds if isinstance(seeds, int) else seeds.least
+def first(seeds: Seeds, point: Point) -> int:
+    """How many seeds a point gets to begin with."""
+    return seeds.least if isinstance(seeds, Until) else most(seeds, point)
+
+
+def most(seeds: Seeds, point: Point) -> int:
+    """How many seeds a point gets at most."""
+    if isinstance(seeds, Until):
+        return seeds.most
+    count = seeds if isinstance(seeds, int) else seeds(point)
+    if count < 1:
+        raise ValueError(f"{count} seeds at {dict(point)}; at least one is run")
+    return count

@@ -6,7 +6,6 @@ others. The next study, or the end of this one, moves them to the Parquet file, 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,9 +27,15 @@ Row = Mapping[str, Scalar]
 """A line of a run: the columns of `RESERVED`, the axes, and the measures."""
 
 
-def key(scenario: str, ran: str, measured: str, seed: int) -> str:
-    """The key of a run: a hash of its scenario, what ran it, what measured it, and its seed, as 16 hexadecimal digits."""
-    return hashlib.sha256("\n".join((scenario, ran, measured, str(seed))).encode()).hexdigest()[:16]
+def number(scenario: str) -> int:
+    """The hash of a scenario ("sha256:..."), or of a model, as a number of 60 bits, which takes a quarter of the room of its text."""
+    return int(scenario.partition(":")[2][:15], 16)
+
+
+def _current(row: Row) -> Row:
+    """A row as rows are now: earlier versions kept the hash as text, and a key made of what the row has anyway."""
+    scenario = row["scenario"]
+    return {**{name: value for name, value in row.items() if name != "key"}, "scenario": number(scenario)} if isinstance(scenario, str) else row
 
 
 class Store:
@@ -44,31 +49,30 @@ class Store:
         self.path = path
         self._journal_path = path.with_suffix(".jsonl")
         self._journal: TextIO | None = None
-        self._runs: dict[tuple[str, int], list[Row]] = {}
+        self._runs: dict[tuple[int, int], list[Row]] = {}
         if path.exists():
             table = Table.read(path)
-            columns = {name: table[name] for name in table.column_names}
-            self._take({name: values[number] for name, values in columns.items()} for number in range(len(table)))
-        self._take(self._read_journal())
+            names = table.column_names
+            self._take(dict(zip(names, values, strict=True)) for values in zip(*(table[name] for name in names), strict=True))
+        self._take_journal()
 
     def _take(self, rows: Iterable[Row]) -> None:
-        fresh: dict[tuple[str, int], list[Row]] = {}
-        for row in rows:
-            fresh.setdefault((str(row["scenario"]), int(row["seed"] or 0)), []).append(row)
+        fresh: dict[tuple[int, int], list[Row]] = {}
+        for row in map(_current, rows):
+            fresh.setdefault((int(row["scenario"] or 0), int(row["seed"] or 0)), []).append(row)
         self._runs |= fresh
 
-    def _read_journal(self) -> list[Row]:
+    def _take_journal(self) -> None:
         try:
             lines = self._journal_path.read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
-            return []
-        rows: list[Row] = []
+            return
         for line in lines:
             try:
-                rows += json.loads(line)
+                rows = json.loads(line)
             except ValueError:  # A kill cut the line off.
                 continue
-        return rows
+            self._take(rows)
 
     def __len__(self) -> int:
         """How many runs are kept."""
@@ -76,22 +80,43 @@ class Store:
 
     def find(self, scenario: str, seed: int, measured: str, ran: str | None = None) -> list[Row]:
         """The rows of a run that what is declared now has measured; of any build, or of the build `ran` only. None if it has not run."""
-        rows = self._runs.get((scenario, seed), [])
+        rows = self._runs.get((number(scenario), seed), [])
         return rows if rows and rows[0]["measured"] == measured and ran in (None, rows[0]["ran"]) else []
 
-    def put(self, rows: Sequence[Row]) -> None:
-        """Keeps the rows of one run, in place of those of an earlier build. They are on the disk when this returns."""
+    def places(self, axes: Sequence[str], declared: str, measured: str) -> dict[tuple[tuple[Scalar, ...], int], list[Row]]:
+        """The rows of the runs of a declaration, by the values of the axes and the seed. Of two that are the same in these (of another file that the
+        scenarios read, say), neither."""
+        found: dict[tuple[tuple[Scalar, ...], int], list[Row]] = {}
+        twice = set()
+        for (_, seed), rows in self._runs.items():
+            if rows[0].get("declared") == declared and rows[0]["measured"] == measured:
+                at = (tuple(rows[0].get(axis) for axis in axes), seed)
+                if at in found:
+                    twice.add(at)
+                found[at] = rows
+        return {at: rows for at, rows in found.items() if at not in twice}
+
+    def renew(self, rows: Sequence[Row], declared: str) -> list[Row]:
+        """The rows of a run that were found for a declaration, with its digest, under which they are kept from now on."""
+        renewed: list[Row] = [{**row, "declared": declared} for row in rows]
+        self._take(renewed)
+        return renewed
+
+    def put(self, runs: Sequence[Sequence[Row]]) -> None:
+        """Keeps the rows of some runs, in place of those of an earlier build. They are on the disk when this returns."""
         assert self._journal is not None, "the store is open for reading only"
-        self._journal.write(json.dumps(list(rows)) + "\n")
+        # First here: what a Ctrl-C meets on its way to the disk is written when the store closes.
+        for rows in runs:
+            self._take(rows)
+        self._journal.writelines(json.dumps(list(rows)) + "\n" for rows in runs)
         self._journal.flush()
         os.fsync(self._journal.fileno())
-        self._take(rows)
 
-    def others(self, declared: Iterable[tuple[str, int]]) -> int:
-        """How many runs are kept that are not declared any more."""
+    def others(self, declared: Iterable[tuple[int, int]]) -> int:
+        """How many runs are kept that are not declared any more. Those that are, are named by the numbers of their scenarios and their seeds."""
         return len(self._runs.keys() - set(declared))
 
-    def builds(self, declared: Iterable[tuple[str, int]]) -> list[str]:
+    def builds(self, declared: Iterable[tuple[int, int]]) -> list[str]:
         """What made the results of these runs."""
         return sorted({str(self._runs[run][0]["ran"]) for run in declared if run in self._runs})
 
@@ -108,7 +133,7 @@ class Store:
         # A line that a kill cut off must not take the next one with it.
         if self._journal.tell() > 0:
             self._journal.write("\n")
-        self._take(self._read_journal())
+        self._take_journal()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -120,13 +145,13 @@ class Store:
 
     def _write(self) -> None:
         """Writes the Parquet file, in an order that does not depend on which run ended first."""
-        rows: list[Row] = [row for run in sorted(self._runs, key=lambda run: self._place(run)) for row in self._runs[run]]
+        rows: list[Row] = [row for run in sorted(self._runs, key=self._place) for row in self._runs[run]]
         if not rows:
             return
         names = dict.fromkeys(name for row in rows for name in row)
         Table.from_columns({name: column([row.get(name) for row in rows]) for name in names}).write(self.path)
 
-    def _place(self, run: tuple[str, int]) -> tuple[Any, ...]:
+    def _place(self, run: tuple[int, int]) -> tuple[Any, ...]:
         row = self._runs[run][0]
         axes = [(isinstance(value, str), value) for name, value in row.items() if name not in RESERVED and isinstance(value, (str, int, float))]
         return (axes, run)

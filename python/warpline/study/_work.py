@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from warpline._errors import MissingDependencyError
+from warpline._files import write_whole
 from warpline._frames import require
 from warpline._pool import ExecutorLike, Workers, cloud_dumps, cores
 from warpline._progress import wanted
 from warpline.study._declare import Figure
-from warpline.study._pictures import markdown, svg, write_whole
+from warpline.study._pictures import markdown, svg
 from warpline.study._progress import Counts, Progress
 from warpline.study._registry import Declared, StudyError, find
 from warpline.study._report import Judged, judged
@@ -56,7 +57,7 @@ def run(
         quick: Whether to run the quick form, whose results are apart from those of the full one.
         force: Whether to run what is there already, too.
         keep: Whether results of other builds of Warpline count as there.
-        jobs: How many processes to use; by default one per CPU.
+        jobs: How many processes to use; by default one per CPU. Runs under the clock of the machine are made one at a time whatever it is.
         executor: Runs the runs in place of processes: of concurrent.futures, or dask's `client.get_executor()`. It is not shut down.
         page: A page to write that shows the progress and refreshes itself.
         repro: The directory with the papers, if it is not found.
@@ -75,8 +76,7 @@ def run(
     try:
         with _executor(executor, jobs) as workers:
             for (declared, figure), count in zip(chosen, counts, strict=True):
-                with _executor(None, 1) if figure.alone and executor is None else contextlib.nullcontext(workers) as mine:
-                    one = _one(declared, figure, mine, count, quick=quick, force=force, keep=keep)
+                one = _one(declared, figure, workers, count, quick=quick, force=force, keep=keep)
                 count.verdict = f"{len(one.failures)} runs failed" if one.failures else one.judged.short
                 progress.erase()
                 said(one)

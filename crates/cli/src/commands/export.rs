@@ -18,7 +18,10 @@ Examples:
   Every table of a run, as JSON, into a directory:
     warpline export runs/dumbbell-1 --table all --json --output tables/
   Into InfluxDB:
-    warpline export runs/dumbbell-1 --table series_links --influx | influx write --bucket warpline";
+    warpline export runs/dumbbell-1 --table series_links --influx | influx write --bucket warpline
+  Into flent's plots, and into Prometheus:
+    warpline export runs/dumbbell-1 --to flent --output dumbbell.flent.gz
+    warpline export runs/dumbbell-1 --to openmetrics --output dumbbell.om";
 
 /// Write tables of a run, or of several seeds, as CSV, JSON, Parquet or InfluxDB's line protocol
 ///
@@ -50,8 +53,12 @@ pub(crate) struct Args {
     #[arg(long, group = "format")]
     influx: bool,
 
+    /// The format of another program, of the whole of one run: flent, openmetrics (needs the Python package)
+    #[arg(long, value_name = "FORMAT", group = "format", conflicts_with = "tables")]
+    to: Option<String>,
+
     /// Write a row for each value (metric, unit, value) instead of a column for each metric
-    #[arg(long, conflicts_with = "influx")]
+    #[arg(long, conflicts_with_all = ["influx", "to"])]
     long: bool,
 
     /// File to write; for several tables a directory, with a file for each [default: standard output]
@@ -68,6 +75,9 @@ fn table_names() -> clap::builder::PossibleValuesParser {
 }
 
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
+    if let Some(format) = &args.to {
+        return elsewhere(args, format);
+    }
     let formats = [
         (args.csv, Format::Csv),
         (args.json, Format::Json),
@@ -104,6 +114,15 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
             Ok(Code::Success)
         }
     }
+}
+
+/// Writes a format that the Python package knows.
+fn elsewhere(args: &Args, format: &str) -> Result<Code, Failure> {
+    let mut words = vec![args.run.clone().into_os_string(), "--to".into(), format.into()];
+    if let Some(file) = &args.output {
+        words.extend(["--output".into(), file.clone().into_os_string()]);
+    }
+    crate::python::module("warpline.convert", "export", &words)
 }
 
 fn to_stdout(export: &Export<'_>) -> Result<Code, Failure> {

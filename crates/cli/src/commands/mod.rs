@@ -21,6 +21,8 @@ mod dilate;
 mod doctor;
 mod evaluate;
 mod export;
+mod import;
+mod infer;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod kernel;
 #[cfg(target_os = "linux")]
@@ -100,6 +102,8 @@ pub(crate) enum Command {
     Study(study::Args),
     Reproduce(reproduce::Args),
     Crosscheck(Box<crosscheck::Args>),
+    Import(import::Args),
+    Infer(infer::Args),
     Bench(bench::Args),
     Oracle(oracle::Args),
     #[cfg(target_os = "linux")]
@@ -158,6 +162,8 @@ impl Command {
             Command::Study(args) => study::execute(&args),
             Command::Reproduce(args) => reproduce::execute(&args),
             Command::Crosscheck(args) => crosscheck::execute(&args),
+            Command::Import(args) => import::execute(&args),
+            Command::Infer(args) => infer::execute(&args),
             Command::Bench(args) => bench::execute(&args),
             Command::Oracle(args) => oracle::execute(&args),
             #[cfg(target_os = "linux")]

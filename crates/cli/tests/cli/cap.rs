@@ -2,7 +2,6 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, UdpSocket};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -349,11 +348,11 @@ fn without_a_server_the_capacity_is_that_with_one() {
         return warpline_skip::skip("program", "linux.uml is not installed");
     }
     let desk = Desk::new();
-    let program = env!("CARGO_BIN_EXE_warpline");
+    // Words, not a line for the shell: then `warpline` is the program under test.
     let command = |options: &str, start: u32| {
-        format!(
-            "  {{ command = \"{program} cap {{b}} -t 4s --json --anyway {options}\", start = \"{start}s\", expect = \"any\" }},\n"
-        )
+        let line = format!("warpline cap {{b}} -t 4s --json --anyway {options}");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        format!("  {{ command = {words:?}, start = \"{start}s\", expect = \"any\" }},\n")
     };
     let programs =
         [command("", 1), command("--sender-only", 7), command("--sender-only --cc reno", 13)].concat();
@@ -362,7 +361,7 @@ fn without_a_server_the_capacity_is_that_with_one() {
     let scenario = format!(
         "name = \"alone\"\nduration = \"25s\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"10Mbit/s\"\ndelay = \"10ms\"\n\
          queue = {{ kind = \"droptail\", limit = \"40p\" }}\n[[host]]\nname = \"a\"\nendpoint = \"guest\"\n\
-         program = [\n{programs}{nobody}]\n[[host]]\nname = \"b\"\nendpoint = \"guest\"\nprogram = [{{ command = \"{program} capd -q\", expect = \"running\" }}]\n"
+         program = [\n{programs}{nobody}]\n[[host]]\nname = \"b\"\nendpoint = \"guest\"\nprogram = [{{ command = [\"warpline\", \"capd\", \"-q\"], expect = \"running\" }}]\n"
     );
     std::fs::write(desk.path().join("alone.toml"), scenario).unwrap();
     desk.warpline(&["run", "alone.toml", "--out", "out", "--no-report"]).fine();
@@ -384,26 +383,4 @@ fn without_a_server_the_capacity_is_that_with_one() {
     assert_eq!(alone["flow_based_path_properties"]["one_way_delay_min_ms"], Value::Null);
     assert!(never["outcome"].as_str().unwrap().contains("cannot be reached"), "{never}");
     assert_eq!(never["bulk_transfer_capacity_bps"], Value::Null);
-}
-
-#[test]
-fn the_study_of_the_tools_finds_cap_near_the_kernels_tcp() {
-    // The short form: Linux's TCP, cap and TReno as programs in guests; cap and TReno also as parts of the simulation.
-    for (program, argument) in [("python3", "--version"), ("iperf3", "--version"), ("linux.uml", "--version")]
-    {
-        if Command::new(program).arg(argument).output().is_err() {
-            return warpline_skip::skip("program", format!("{program} is not installed"));
-        }
-    }
-    let desk = Desk::new();
-    let study = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../repro/btc-tools/study.py");
-    let mut command = Command::new("python3");
-    command.arg(study).args([env!("CARGO_BIN_EXE_warpline"), "--short", "--seconds", "3", "--out", "study"]);
-    let answer = Answer::from(command.current_dir(desk.path()).output().unwrap()).fine();
-    for tool in ["tcp reno", "cap cubic", "cap-app reno", "treno-app reno"] {
-        assert!(answer.stdout.contains(tool), "{tool}: {answer:?}");
-    }
-    // Two paths with eight methods each, and a header.
-    let rows = std::fs::read_to_string(desk.path().join("study/guest.csv")).unwrap();
-    assert_eq!(rows.lines().count(), 17, "{rows}");
 }

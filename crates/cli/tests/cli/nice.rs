@@ -304,6 +304,64 @@ fn received_data_yields_too() {
     }
 }
 
+/// Sends to the address of its first argument and prints how many segments are under way before the first answer, and the kernel's window: with
+/// "now" on a new connection; with "later" on one that becomes nice after 20 segments were acknowledged.
+const FLIGHT: &str = "
+import socket, struct, sys, time
+address, when = sys.argv[1:]
+s = socket.create_connection((address, 5201))
+if when == 'later':
+    s.sendall(bytes(40 * 1448))
+    s.recv(1)
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b'nice')
+s.sendall(bytes(40 * 1448))
+info = struct.unpack_from('20I', s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), 8)
+print(info[4], info[18])
+";
+
+/// Answers each connection with a byte when 40 segments have come.
+const SINK: &str = "
+import socket
+listener = socket.create_server(('0.0.0.0', 5201))
+while True:
+    s, _ = listener.accept()
+    got = 0
+    while got < 40 * 1448:
+        got += len(s.recv(1 << 20)) or 1 << 30
+    s.sendall(b'x')
+";
+
+#[test]
+fn a_new_connection_begins_with_two_segments_and_an_old_one_keeps_its_window() {
+    let Some(_kernel) = able(&["python3"]) else { return };
+    let desk = Desk::new();
+    let warpline = env!("CARGO_BIN_EXE_warpline");
+    desk.write("flight.py", FLIGHT);
+    let sink = desk.write("sink.py", SINK).display().to_string();
+    // As long a path as leaves time to look before the first acknowledgement.
+    let script = format!(
+        "
+        cd {directory}
+        until python3 -c 'import socket, sys; socket.create_connection((sys.argv[1], 5201)).close()' $WARPLINE_BASE 2>/dev/null; do sleep 0.1; done
+        python3 flight.py $WARPLINE_BASE now
+        {warpline} nice --strict -- python3 flight.py $WARPLINE_BASE now
+        {warpline} nice load
+        python3 flight.py $WARPLINE_BASE later
+        {warpline} nice unload
+        ",
+        directory = desk.path().display()
+    );
+    let script = desk.write("flights.sh", &script).display().to_string();
+    let server = format!("python3 {sink}");
+    let words = ["shell", "--delay", "500ms", "--rate", "100mbit", "--base", &server, "--", "sh", &script];
+    let answer = desk.warpline(&words);
+    assert_eq!(answer.code, Some(0), "{}", answer.stderr);
+    let flights: Vec<&str> = answer.stdout.lines().collect();
+    assert_eq!(flights[..2], ["10 10", "2 2"], "{}", answer.stdout);
+    let later: Vec<u32> = flights[2].split(' ').map(|number| number.parse().unwrap()).collect();
+    assert!(later[1] > 10, "{}", answer.stdout);
+}
+
 #[test]
 fn a_request_to_end_is_passed_on() {
     let Some(_kernel) = able(&[]) else { return };

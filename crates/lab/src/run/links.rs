@@ -165,7 +165,7 @@ pub fn duplex(forward: &LinkWords, reverse: &LinkWords) -> Result<Duplex, LinkWo
 mod tests {
     use super::*;
     use warpline_core::{Rate, TimeDelta};
-    use warpline_net::loss::{Bernoulli, LossKind};
+    use warpline_net::loss::{BernoulliParams, LossKind};
     use warpline_net::qdisc::{Limit, QdiscConfig, QueueLimit};
 
     fn word(text: &str) -> Option<Word> {
@@ -191,7 +191,7 @@ mod tests {
         };
         let [up, down] = duplex(&up, &down).unwrap().links;
         assert!(matches!(up.rate, RateConfig::Constant(rate) if rate == Rate::from_bps(12_000_000)));
-        let loss = LossKind::Bernoulli(Bernoulli { probability: 0.01 });
+        let loss = LossKind::Bernoulli(BernoulliParams { probability: 0.01, longest: None });
         assert_eq!((up.delay, up.loss.kind), (TimeDelta::from_millis(20), loss));
         assert_eq!(up.qdisc, QdiscConfig::drop_tail(QueueLimit::Packets(100)));
         // 24 Mbit/s times 50 ms.

@@ -64,6 +64,8 @@ use warpline_transport::cc::{CcConfig, CongestionControl};
 use build::{Built, build};
 use measure::LinkInfo;
 use parts::{Cores, Parts};
+#[cfg(target_os = "linux")]
+pub use programs::PROGRAM;
 use session::Session;
 use simulation::Simulation;
 use sinks::Sinks;

@@ -157,18 +157,20 @@ mod tests {
     #[test]
     fn parameters_survive_their_way_to_the_kernel() {
         let block = Block::of(&NiceParams::default());
-        let words =
-            [13107, 26214, 45875, 86, 4096, 12288, 4096, 6144, 32768, 131_072, 10_000, 16_384, 585_938, 1, 1];
+        let words = [
+            13107, 26214, 45875, 86, 4096, 12288, 4096, 6144, 32768, 131_072, 10_000, 16_384, 8192, 585_938,
+            1, 1,
+        ];
         assert_eq!((block.0[0], &block.0[1..]), (block::LAYOUT, &words[..]));
         assert_eq!(Block::from_bytes(&block.bytes()), Some(block));
         assert_eq!(block.parameters(), NiceParams::default());
         let paper = Block::of(&NiceParams::paper());
-        assert_eq!(paper.0[8..], [4096, 0, 131_072, u32::MAX, 0, 0, 0, 0]);
+        assert_eq!(paper.0[8..], [4096, 0, 131_072, u32::MAX, 0, 8192, 0, 0, 0]);
         assert_eq!(paper.parameters(), NiceParams::paper());
         let other = Block::of(&NiceParams { threshold: 0.75, ..NiceParams::paper() });
         assert_eq!(other.parameters(), NiceParams { threshold: 0.75, ..NiceParams::paper() });
         let mut older = block.bytes();
-        older[..4].copy_from_slice(&4u32.to_ne_bytes());
+        older[..4].copy_from_slice(&5u32.to_ne_bytes());
         assert_eq!(Block::from_bytes(&older), None);
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use warpline_core::{NodeId, Rate, TimeDelta};
-use warpline_net::loss::{Bernoulli, LossKind};
+use warpline_net::loss::{BernoulliParams, LossKind};
 use warpline_net::qdisc::{QdiscConfig, QueueLimit};
 use warpline_net::{LinkConfig, RateConfig};
 
@@ -227,7 +227,7 @@ pub fn loss(
     pps: u32,
     seconds: f64,
 ) -> Result<LossRow, BedError> {
-    let loss = LossKind::Bernoulli(Bernoulli { probability }).into();
+    let loss = LossKind::Bernoulli(BernoulliParams { probability, longest: None }).into();
     // Random draws depend on the link's name: a different sample for each row.
     let link = LinkConfig { loss, name: format!("{bytes} bytes at {probability}"), ..plain() };
     let source = format!("udp {}:{PORT} {seconds} {pps} {} 0", bed.sink(), ip_bytes(bytes));

@@ -5,6 +5,7 @@
 //! udp-sink PORT [stamps]                   counts datagrams, or returns them if they request that
 //! udp ADDRESS:PORT SECONDS RATE BYTES BURST  datagrams one way, RATE per second (0: as fast as possible), after BURST at once
 //! return ADDRESS:PORT SECONDS WINDOW       datagrams there and back, WINDOW of them in flight
+//! trips ADDRESS:PORT SECONDS RATE BYTES    datagrams there and back, RATE per second whatever comes back
 //! tcp-sink PORT                            receives streams
 //! tcp ADDRESS:PORT SECONDS RATE CONTROL    one stream, at most RATE bit/s (0: no limit), with that congestion control
 //! clock COUNT GAP_US                       readings of the clock beside the processor's counter, and timers
@@ -146,6 +147,15 @@ pub fn run(words: &[String]) -> Result<(), LoadError> {
         }
         ["return", address, seconds, window] => {
             text(serde_json::to_string(&udp::there_and_back(address, span(seconds)?, number(window)?)?))?
+        }
+        ["trips", address, seconds, rate, bytes] => {
+            let what = udp::Stream {
+                span: span(seconds)?,
+                rate: number(rate)?,
+                bytes: number(bytes)? as usize,
+                burst: 0,
+            };
+            text(serde_json::to_string(&udp::paced(address, &what)?))?
         }
         ["tcp-sink", port] => tcp::sink(number(port)? as u16)?,
         ["tcp", address, seconds, rate, control] => {

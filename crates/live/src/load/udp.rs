@@ -258,3 +258,86 @@ pub(super) fn there_and_back(address: &str, span: TimeDelta, window: u64) -> Res
     }
     Ok(Returned { packets: sent, returned, seconds: (now() - start) as f64 / 1e9 })
 }
+
+/// How long the last datagrams may be under way, in nanoseconds: more than the round trip of any link that is measured.
+const STRAGGLERS: u64 = 1_500_000_000;
+
+/// Sends datagrams at a rate to a sink that returns them, whatever comes back, and waits for the last of them.
+pub(super) fn paced(address: &str, what: &Stream) -> Result<Returned, LoadError> {
+    let socket = connected(address)?;
+    ask(&socket)?;
+    crate::clock::be_punctual();
+    let payload = vec![RETURN; what.bytes.saturating_sub(HEADERS).max(1)];
+    let mut out = MultiHeaders::<SockaddrStorage>::preallocate(BATCH, None);
+    let mut into = MultiHeaders::<SockaddrStorage>::preallocate(BATCH, None);
+    let to = [None; BATCH];
+    let mut buffers = vec![[0u8; 2048]; BATCH];
+    let (mut sent, mut returned, mut seconds) = (0u64, 0u64, 0.0);
+    let start = now();
+    let mut last = start;
+    loop {
+        let passed = now() - start;
+        let ended = passed >= what.span.as_nanos();
+        let due = what.burst + (u128::from(passed) * u128::from(what.rate) / 1_000_000_000) as u64;
+        let count = if ended { 0 } else { due.saturating_sub(sent).min(BATCH as u64) as usize };
+        if count > 0 {
+            let slices = vec![[IoSlice::new(&payload)]; count];
+            match sendmmsg(socket.as_raw_fd(), &mut out, &slices, &to[..count], [], MsgFlags::empty()) {
+                Ok(messages) => sent += messages.count() as u64,
+                Err(nix::errno::Errno::ENOBUFS | nix::errno::Errno::EAGAIN) => {}
+                Err(errno) => return Err(system("send")(errno)),
+            }
+            seconds = (now() - start) as f64 / 1e9;
+            last = now();
+        }
+        let mut slices: Vec<[IoSliceMut<'_>; 1]> = buffers.iter_mut().map(|b| [IoSliceMut::new(b)]).collect();
+        match recvmmsg(socket.as_raw_fd(), &mut into, slices.iter_mut(), MsgFlags::MSG_DONTWAIT, None) {
+            Ok(messages) => {
+                returned += messages.count() as u64;
+                last = now();
+            }
+            Err(nix::errno::Errno::EAGAIN) if count == 0 => {
+                let mut fds = [PollFd::new(&socket, PollFlags::IN)];
+                let waited = poll(&mut fds, Some(&timespec(TimeDelta::from_micros(50))));
+                waited.map_err(system("wait"))?;
+            }
+            Err(nix::errno::Errno::EAGAIN) => {}
+            Err(errno) => return Err(system("receive")(errno)),
+        }
+        if ended && (returned >= sent || now() - last > STRAGGLERS) {
+            return Ok(Returned { packets: sent, returned, seconds });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paced_stream_counts_what_comes_back() {
+        let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = far.local_addr().unwrap().to_string();
+        // Every fourth datagram is lost.
+        std::thread::spawn(move || {
+            let mut buffer = [0; 2048];
+            let mut count = 0;
+            while let Ok((len, from)) = far.recv_from(&mut buffer) {
+                if buffer[0] == ASK {
+                    let none = serde_json::to_vec(&Sunk::default()).unwrap();
+                    far.send_to(&none, from).unwrap();
+                    continue;
+                }
+                assert_eq!(len + HEADERS, 100);
+                count += 1;
+                if count % 4 != 0 {
+                    far.send_to(&buffer[..len], from).unwrap();
+                }
+            }
+        });
+        let what = Stream { span: TimeDelta::from_millis(100), rate: 400, bytes: 100, burst: 4 };
+        let returned = paced(&address, &what).unwrap();
+        assert!((4..=44).contains(&returned.packets), "{returned:?}");
+        assert_eq!(returned.returned, returned.packets - returned.packets / 4);
+    }
+}

@@ -15,7 +15,7 @@ use warpline_live::privilege;
 use warpline_live::wire::payload::Pattern;
 use warpline_live::wire::{HostConfig, HostEvent, ModelHost, PayloadSource, SessionReport};
 use warpline_net::link::LinkStats;
-use warpline_net::loss::{Bernoulli, LossKind};
+use warpline_net::loss::{BernoulliParams, LossKind};
 use warpline_net::qdisc::QdiscConfig;
 use warpline_net::{Control, LinkConfig, Network, Port, RateConfig, RouteId};
 
@@ -146,7 +146,7 @@ impl Bed {
                 rate: path.rate.map_or(RateConfig::Unlimited, RateConfig::Constant),
                 delay: TimeDelta::from_millis(5),
                 qdisc: path.qdisc.clone(),
-                loss: LossKind::Bernoulli(Bernoulli { probability: path.loss }).into(),
+                loss: LossKind::Bernoulli(BernoulliParams { probability: path.loss, longest: None }).into(),
                 ..LinkConfig::new(name, NodeId(from), NodeId(1 - from))
             };
             let id = network.add_link(link, &streams);

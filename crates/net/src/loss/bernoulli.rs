@@ -8,23 +8,38 @@ use crate::model::Model;
 /// Each packet is lost with the same probability, independently.
 #[derive(Clone, Copy, Debug, PartialEq, Parameters)]
 #[component("bernoulli")]
-pub struct Bernoulli {
+pub struct BernoulliParams {
     /// Loss probability.
     #[parameter(default = 0.001, share, required)]
     pub probability: f64,
+    /// Most packets lost one after the other: the next one passes. Default: no limit.
+    #[parameter(min = Some(1))]
+    pub longest: Option<u64>,
+}
+
+/// Losses by chance.
+#[derive(Clone, Copy, Debug)]
+pub struct Bernoulli {
+    probability: f64,
+    longest: u64,
+    /// Packets lost since the last one that passed.
+    lost: u64,
 }
 
 impl Model<bool> for Bernoulli {
-    type Params = Self;
+    type Params = BernoulliParams;
 
-    fn new(params: &Self) -> Self {
-        *params
+    fn new(params: &BernoulliParams) -> Self {
+        Bernoulli { probability: params.probability, longest: params.longest.unwrap_or(u64::MAX), lost: 0 }
     }
     fn decide(&mut self, _: Timestamp, stream: &mut Stream) -> bool {
-        stream.chance(self.probability)
+        let is_lost = self.lost < self.longest && stream.chance(self.probability);
+        self.lost = if is_lost { self.lost + 1 } else { 0 };
+        is_lost
     }
-    fn words(params: &Self) -> String {
-        format!("loss {} %", (params.probability * 1e8).round() / 1e6)
+    fn words(params: &BernoulliParams) -> String {
+        let longest = params.longest.map_or_else(String::new, |longest| format!(", at most {longest} in a row"));
+        format!("loss {} %{longest}", (params.probability * 1e8).round() / 1e6)
     }
 }
 
@@ -42,5 +57,10 @@ mod tests {
         }
         assert!(lost("bernoulli:probability=0", 1000).is_empty());
         assert_eq!(lost("bernoulli:probability=1", 1000).len(), 1000);
+    }
+
+    #[test]
+    fn so_many_at_most_are_lost_in_a_row() {
+        assert_eq!(lost("bernoulli:probability=1,longest=2", 7), [1, 2, 4, 5, 7]);
     }
 }

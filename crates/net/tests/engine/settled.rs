@@ -7,7 +7,7 @@ use warpline_core::{
     Body, Dscp, Ecn, EndpointId, FlowId, Frame, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp,
 };
 use warpline_net::jitter::{Exponential, JitterKind, Order};
-use warpline_net::loss::{Bernoulli, LossKind};
+use warpline_net::loss::{BernoulliParams, LossKind};
 use warpline_net::qdisc::{QdiscConfig, QueueLimit};
 use warpline_net::{Hosts, LinkConfig, Network, Port, RateConfig};
 
@@ -30,7 +30,7 @@ fn link(name: &str, from: u32, reorders: bool, random: bool) -> LinkConfig {
         rate: RateConfig::Constant(Rate::from_bps(2_000_000)),
         delay: TimeDelta::from_millis(3),
         qdisc: QdiscConfig::drop_tail(QueueLimit::Packets(5)),
-        loss: LossKind::Bernoulli(Bernoulli { probability: 0.1 }).into(),
+        loss: LossKind::Bernoulli(BernoulliParams { probability: 0.1, longest: None }).into(),
         jitter: if random { JitterKind::Exponential(jitter) } else { JitterKind::default() },
         ..LinkConfig::new(name, NodeId(from), NodeId(from + 1))
     }

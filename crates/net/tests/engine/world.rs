@@ -9,7 +9,8 @@ use warpline_core::{Bytes, Ecn, LinkId, NodeId, Rate, Streams, TimeDelta, Timest
 use warpline_net::chance::Correlation;
 use warpline_net::jitter::{JitterKind, Order, OvertakingParams, Uniform};
 use warpline_net::loss::{
-    Bernoulli, CorrelatedParams, EveryParams, FourStateParams, GilbertElliottParams, LossConfig, LossKind,
+    BernoulliParams, CorrelatedParams, EveryParams, FourStateParams, GilbertElliottParams, LossConfig,
+    LossKind,
 };
 use warpline_net::mahimahi::Trace;
 use warpline_net::qdisc::{
@@ -286,7 +287,7 @@ fn rate() -> impl Strategy<Value = RateConfig> {
 fn loss() -> impl Strategy<Value = LossConfig> {
     let kind = prop_oneof![
         6 => Just(LossKind::default()),
-        1 => (0.0f64..0.5).prop_map(|probability| LossKind::Bernoulli(Bernoulli { probability })),
+        1 => (0.0f64..0.5).prop_map(|probability| LossKind::Bernoulli(BernoulliParams { probability, longest: None })),
         1 => (1u64..6).prop_map(|n| LossKind::Every(EveryParams { n })),
         1 => Just(LossKind::Correlated(CorrelatedParams { probability: 0.2, correlation: 0.5, form: Correlation::Netem })),
         1 => Just(LossKind::FourState(FourStateParams { begin: 0.1, end: 0.3, pass: 0.3, lose: 0.5, alone: 0.1 })),
@@ -299,7 +300,7 @@ fn loss() -> impl Strategy<Value = LossConfig> {
 fn some() -> impl Strategy<Value = LossKind> {
     prop_oneof![
         10 => Just(LossKind::default()),
-        1 => (0.0f64..0.3).prop_map(|probability| LossKind::Bernoulli(Bernoulli { probability })),
+        1 => (0.0f64..0.3).prop_map(|probability| LossKind::Bernoulli(BernoulliParams { probability, longest: None })),
         1 => (1u64..6).prop_map(|n| LossKind::Every(EveryParams { n })),
     ]
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{About, Kind, Protocol, Traffic};
+use super::{About, Addresses, Kind, Protocol, Traffic};
 use crate::ClockMode;
 use crate::tcp::TcpOptions;
 
@@ -14,6 +14,9 @@ pub struct Model {
     /// programs.)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpOptions>,
+    /// Its addresses, as programs, machines outside and captures see them.
+    #[serde(flatten)]
+    pub own: Addresses,
 }
 
 impl Kind for Model {
@@ -26,6 +29,10 @@ impl Kind for Model {
         protocol: Protocol::Tcp,
         needs: "nothing",
     };
+
+    fn addresses(&self) -> Option<&Addresses> {
+        Some(&self.own)
+    }
 
     fn tcp(&self) -> Option<&TcpOptions> {
         self.tcp.as_ref()

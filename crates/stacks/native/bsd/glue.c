@@ -93,7 +93,7 @@ static void take_packet(const unsigned char *bytes, size_t len)
         give_opening(&segment, bytes, len);
     } else {
         is_more = note_arrived(sock, &segment);
-        id = sock->id;
+        id = sock->at.id;
         if (segment.flags & TCP_SYN && sock->is_connected && sock->is_open) {
             /* Of a SYN, libslirp looks at the options before it sees that the connection is open. With a segment size, it makes the buffers anew, and
              * what was in them is gone (tcp_mss). */
@@ -213,7 +213,7 @@ int64_t warpline_stack_connect(void *host, uint64_t time, const struct warpline_
         return WARPLINE_FULL;
     local->ip = own.ip;
     local->port = ntohs(port);
-    id = (int64_t)sock->id;
+    id = (int64_t)sock->at.id;
     own.connecting = sock;
     if (library.add_hostfwd(slirp, 0, here, 0, there, remote->port) == 0) {
         settle();
@@ -298,7 +298,7 @@ void warpline_stack_close(void *host, uint64_t time, uint64_t id)
 static void reset(struct sock *sock)
 {
     unsigned char packet[40];
-    struct segment segment = {.from = sock->remote_ip, .to = own.ip, .from_port = sock->remote_port, .to_port = sock->local_port};
+    struct segment segment = {.from = sock->at.remote_ip, .to = own.ip, .from_port = sock->at.remote_port, .to_port = sock->at.local_port};
     segment.seq = sock->heard;
     segment.ack = sock->sent;
     segment.flags = TCP_RST | TCP_ACK;
@@ -330,7 +330,7 @@ void warpline_stack_abort(void *host, uint64_t time, uint64_t id)
         return;
     }
     /* libslirp does not read from it now, and so does not see that it is reset. */
-    segment = (struct segment){.from = own.ip, .to = sock->remote_ip, .from_port = sock->local_port, .to_port = sock->remote_port};
+    segment = (struct segment){.from = own.ip, .to = sock->at.remote_ip, .from_port = sock->at.local_port, .to_port = sock->at.remote_port};
     segment.seq = sock->sent;
     segment.ack = sock->heard;
     segment.flags = TCP_RST | TCP_ACK;

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Buckets of the tables of connections: a power of 2. */
-#define BUCKETS 64
 /* The largest datagram that libslirp can be told to send (IF_MTU_MAX of its slirp.h). */
 #define LARGEST 65521
 /* Periods of libslirp's timers in milliseconds (TIMEOUT_SLOW and TIMEOUT_FAST of its slirp.c), and how long it wants to sleep if it waits for
@@ -19,11 +17,9 @@
 struct warpline_callbacks callbacks;
 Slirp *slirp;
 struct sockets own;
-/* Connections by their addresses, and by their names. */
-static struct sock **by_address;
-static struct sock **by_id;
+/* Its connections. */
+static struct table table;
 struct listener *listeners;
-static uint64_t last_id;
 /* The time in nanoseconds. */
 static uint64_t now;
 uint64_t turn;
@@ -47,35 +43,20 @@ void on_failure(const char *reason)
 
 /* ---- Connections ---- */
 
-static struct sock **bucket(uint32_t remote_ip, uint16_t remote_port, uint16_t local_port)
-{
-    uint32_t mixed = (remote_ip ^ (uint32_t)remote_port << 16 ^ local_port) * 2654435761u;
-    return &by_address[mixed >> 16 & (BUCKETS - 1)];
-}
-
 struct sock *find_address(uint32_t remote_ip, uint16_t remote_port, uint16_t local_port)
 {
-    struct sock *sock = *bucket(remote_ip, remote_port, local_port);
-    while (sock != NULL && (sock->remote_ip != remote_ip || sock->remote_port != remote_port || sock->local_port != local_port))
-        sock = sock->next;
-    return sock;
+    return (struct sock *)table_find_address(&table, remote_ip, remote_port, local_port);
 }
 
 int has_port(uint16_t local_port)
 {
-    for (int i = 0; i < BUCKETS; i++)
-        for (const struct sock *sock = by_address[i]; sock != NULL; sock = sock->next)
-            if (sock->local_port == local_port)
-                return 1;
-    return 0;
+    return table_has_port(&table, local_port);
 }
 
 struct sock *find(uint64_t id)
 {
-    struct sock *sock = by_id[id & (BUCKETS - 1)];
-    while (sock != NULL && (sock->id != id || !sock->is_open))
-        sock = sock->next_by_id;
-    return sock;
+    struct sock *sock = (struct sock *)table_find(&table, id);
+    return sock != NULL && sock->is_open ? sock : NULL;
 }
 
 struct listener *find_listener(uint16_t port)
@@ -88,42 +69,38 @@ struct listener *find_listener(uint16_t port)
 
 struct sock *add(uint32_t remote_ip, uint16_t remote_port, uint16_t local_port)
 {
-    struct sock *sock = calloc(1, sizeof *sock), **place = bucket(remote_ip, remote_port, local_port);
+    struct sock *sock = calloc(1, sizeof *sock);
     if (sock == NULL)
         return NULL;
-    sock->id = ++last_id;
-    sock->remote_ip = remote_ip;
-    sock->remote_port = remote_port;
-    sock->local_port = local_port;
     sock->is_open = 1;
     sock->cwnd = sock->ssthresh = sock->srtt = UINT64_MAX;
-    sock->next = *place;
-    *place = sock;
-    place = &by_id[sock->id & (BUCKETS - 1)];
-    sock->next_by_id = *place;
-    *place = sock;
+    table_add(&table, &sock->at, remote_ip, remote_port, local_port);
     return sock;
 }
 
-void destroy(struct sock *sock)
+static void destroy_entry(struct entry *entry)
 {
-    struct sock **place = bucket(sock->remote_ip, sock->remote_port, sock->local_port);
-    while (*place != sock)
-        place = &(*place)->next;
-    *place = sock->next;
-    place = &by_id[sock->id & (BUCKETS - 1)];
-    while (*place != sock)
-        place = &(*place)->next_by_id;
-    *place = sock->next_by_id;
+    struct sock *sock = (struct sock *)entry;
+    table_remove(&table, entry);
     free(sock->incoming.bytes);
     free(sock->outgoing.bytes);
     free(sock);
 }
 
+void destroy(struct sock *sock)
+{
+    destroy_entry(&sock->at);
+}
+
+static void leave(struct entry *entry)
+{
+    ((struct sock *)entry)->is_open = 0;
+}
+
 void tell(enum warpline_event event, const struct sock *sock)
 {
     if (sock->is_open)
-        callbacks.event(callbacks.context, event, sock->id, 0, NULL);
+        callbacks.event(callbacks.context, event, sock->at.id, 0, NULL);
 }
 
 void forget(struct sock *sock, enum warpline_event event)
@@ -167,9 +144,9 @@ struct sock *on_connect(uint16_t port)
     sock->is_connected = 1;
     sock->unacked = sock->sent = arriving->ack;
     sock->heard = arriving->seq;
-    remote.ip = sock->remote_ip;
-    remote.port = ntohs(sock->remote_port);
-    callbacks.event(callbacks.context, WARPLINE_ACCEPTED, sock->id, port, &remote);
+    remote.ip = sock->at.remote_ip;
+    remote.port = ntohs(sock->at.remote_port);
+    callbacks.event(callbacks.context, WARPLINE_ACCEPTED, sock->at.id, port, &remote);
     return sock;
 }
 
@@ -469,10 +446,8 @@ int host_begin(uint64_t time, uint32_t ip, uint32_t mtu)
     now = time;
     own.ip = ip;
     sockets = &own;
-    by_address = calloc(2 * BUCKETS, sizeof *by_address);
-    if (by_address == NULL)
+    if (!table_begin(&table))
         return 0;
-    by_id = by_address + BUCKETS;
     slirp = library.new(&settings, &slirp_callbacks, NULL);
     if (slirp == NULL)
         return 0;
@@ -482,23 +457,18 @@ int host_begin(uint64_t time, uint32_t ip, uint32_t mtu)
 
 void host_end(void)
 {
-    int i;
     sockets = &own;
     /* One whose assertion has failed may not be fit for it. */
     if (slirp != NULL && !FAILS()) {
-        for (i = 0; i < BUCKETS; i++)
-            for (struct sock *sock = by_address[i]; sock != NULL; sock = sock->next)
-                sock->is_open = 0;
+        table_each(&table, leave);
         library.cleanup(slirp);
     }
-    for (i = 0; by_address != NULL && i < BUCKETS; i++)
-        while (by_address[i] != NULL)
-            destroy(by_address[i]);
+    table_each(&table, destroy_entry);
     while (listeners != NULL) {
         struct listener *listener = listeners;
         listeners = listener->next;
         free(listener);
     }
     sockets_free(&own);
-    free(by_address);
+    table_end(&table);
 }

@@ -179,7 +179,7 @@ static int own_getsockname(int descriptor, struct sockaddr *address, socklen_t *
 static int own_getpeername(int descriptor, struct sockaddr *address, socklen_t *len)
 {
     const struct sock *sock = sock_of(descriptor);
-    return sock != NULL ? tell(address, len, sock->local_port) : refuse();
+    return sock != NULL ? tell(address, len, sock->at.local_port) : refuse();
 }
 
 static int own_accept(int listener, struct sockaddr *address, socklen_t *len)
@@ -195,7 +195,7 @@ static int own_accept(int listener, struct sockaddr *address, socklen_t *len)
         return -1;
     sockets->connecting = NULL;
     hold(descriptor, sock);
-    tell(address, len, sock->local_port);
+    tell(address, len, sock->at.local_port);
     return descriptor;
 }
 

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../table.h"
+
 #pragma GCC visibility push(hidden)
 
 /* Bytes that wait between us and libslirp, in each direction of a connection: what was written and libslirp has not taken, and what has arrived
@@ -25,11 +27,7 @@ size_t queue_take(struct queue *queue, void *bytes, size_t len);
 
 /* A connection: a socket of the host's, and what libslirp has as a file descriptor. */
 struct sock {
-    /* The next in the tables of connections (glue.c). */
-    struct sock *next, *next_by_id;
-    uint64_t id;
-    uint32_t remote_ip; /* In network byte order, as all that follow. */
-    uint16_t remote_port, local_port;
+    struct entry at; /* In network byte order. */
     struct queue outgoing, incoming;
     /* Whether libslirp holds it, and whether the application does: it is freed when neither does. */
     int is_held, is_open;

@@ -61,15 +61,15 @@ static uint16_t short_number(const struct glance *glance, size_t at)
 void ask(struct sock *sock)
 {
     struct in_addr address = {.s_addr = own.ip};
-    const int port = ntohs(sock->local_port);
+    const int port = ntohs(sock->at.local_port);
     struct glance glance = {.len = 0};
     uint16_t srtt;
     if (!sock->is_held || library.state_version() != GLANCE_VERSION || library.add_guestfwd(slirp, say_nothing, NULL, &address, port) != 0)
         return;
     library.state_save(slirp, keep, &glance);
     library.remove_guestfwd(slirp, address, port);
-    if (glance.len < sizeof glance.bytes || number(&glance, AT_REMOTE_IP) != sock->remote_ip ||
-        short_number(&glance, AT_REMOTE_PORT) != sock->remote_port)
+    if (glance.len < sizeof glance.bytes || number(&glance, AT_REMOTE_IP) != sock->at.remote_ip ||
+        short_number(&glance, AT_REMOTE_PORT) != sock->at.remote_port)
         return;
     sock->cwnd = number(&glance, AT_CWND);
     sock->ssthresh = number(&glance, AT_SSTHRESH);

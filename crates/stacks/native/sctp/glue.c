@@ -315,7 +315,7 @@ int64_t warpline_stack_connect(void *host, uint64_t time, const struct warpline_
         return WARPLINE_FAILED;
     }
     settle(0);
-    return (int64_t)sock->id;
+    return (int64_t)sock->at.id;
 }
 
 size_t warpline_stack_write(void *host, uint64_t time, uint64_t id, const void *bytes, size_t len)
@@ -407,7 +407,7 @@ int warpline_stack_info(void *host, uint64_t id, struct warpline_info *info)
         return WARPLINE_FAILED;
     info->acked = sock->acked;
     info->in_flight = sock->in_flight;
-    to = at(sock->remote_ip, sock->remote_port);
+    to = at(sock->at.remote_ip, sock->at.remote_port);
     memcpy(&path.spinfo_address, &to, sizeof to);
     if (usrsctp_getsockopt(sock->socket, IPPROTO_SCTP, SCTP_GET_PEER_ADDR_INFO, &path, &len) == 0) {
         info->cwnd = path.spinfo_cwnd;

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-/* Buckets of the tables of sockets: a power of 2. */
-#define BUCKETS 64
 /* What an end sends when its application has closed: a message of one byte with this payload protocol identifier ("WEND"). SCTP closes both directions
  * at once (RFC 9260 section 9); an application may still want to receive. */
 #define END_PROTOCOL 0x57454e44u
@@ -15,47 +13,28 @@
 struct settings settings;
 struct listener *listeners;
 
-static struct sock **by_address, **by_id;
+static struct table table;
 static struct sock *awake;
-static uint64_t last_id;
 
 int host_begin(void)
 {
-    by_address = calloc(2 * BUCKETS, sizeof *by_address);
-    if (by_address == NULL)
-        return 0;
-    by_id = by_address + BUCKETS;
-    return 1;
-}
-
-static struct sock **bucket(uint32_t remote_ip, uint16_t remote_port, uint16_t local_port)
-{
-    uint32_t mixed = (remote_ip ^ (uint32_t)remote_port << 16 ^ local_port) * 2654435761u;
-    return &by_address[mixed >> 16 & (BUCKETS - 1)];
+    return table_begin(&table);
 }
 
 struct sock *find_address(uint32_t remote_ip, uint16_t remote_port, uint16_t local_port)
 {
-    struct sock *sock = *bucket(remote_ip, remote_port, local_port);
-    while (sock != NULL && (sock->remote_ip != remote_ip || sock->remote_port != remote_port || sock->local_port != local_port))
-        sock = sock->next;
-    return sock;
+    return (struct sock *)table_find_address(&table, remote_ip, remote_port, local_port);
 }
 
 struct sock *find(uint64_t id)
 {
-    struct sock *sock = by_id[id & (BUCKETS - 1)];
-    while (sock != NULL && sock->id != id)
-        sock = sock->next_by_id;
-    return sock;
+    return (struct sock *)table_find(&table, id);
 }
 
 int has_port(uint16_t local_port)
 {
-    for (int i = 0; i < BUCKETS; i++)
-        for (const struct sock *sock = by_address[i]; sock != NULL; sock = sock->next)
-            if (sock->local_port == local_port)
-                return 1;
+    if (table_has_port(&table, local_port))
+        return 1;
     for (const struct listener *listener = listeners; listener != NULL; listener = listener->next)
         if (listener->port == local_port)
             return 1;
@@ -81,35 +60,20 @@ static void on_change(struct socket *socket, void *own, int flags)
 
 struct sock *add(struct socket *socket, uint32_t remote_ip, uint16_t remote_port, uint16_t local_port)
 {
-    struct sock *sock = calloc(1, sizeof *sock), **place = bucket(remote_ip, remote_port, local_port);
+    struct sock *sock = calloc(1, sizeof *sock);
     if (sock == NULL)
         return NULL;
-    sock->id = ++last_id;
     sock->socket = socket;
-    sock->remote_ip = remote_ip;
-    sock->remote_port = remote_port;
-    sock->local_port = local_port;
-    sock->next = *place;
-    *place = sock;
-    place = &by_id[sock->id & (BUCKETS - 1)];
-    sock->next_by_id = *place;
-    *place = sock;
+    table_add(&table, &sock->at, remote_ip, remote_port, local_port);
     usrsctp_set_upcall(socket, on_change, sock);
     return sock;
 }
 
 static void destroy(struct sock *sock)
 {
-    struct sock **place = bucket(sock->remote_ip, sock->remote_port, sock->local_port);
-    while (*place != sock)
-        place = &(*place)->next;
-    *place = sock->next;
-    place = &by_id[sock->id & (BUCKETS - 1)];
-    while (*place != sock)
-        place = &(*place)->next_by_id;
-    *place = sock->next_by_id;
+    table_remove(&table, &sock->at);
     if (sock->is_awake) {
-        place = &awake;
+        struct sock **place = &awake;
         while (*place != sock)
             place = &(*place)->next_awake;
         *place = sock->next_awake;
@@ -120,7 +84,7 @@ static void destroy(struct sock *sock)
 
 void tell(enum warpline_event event, const struct sock *sock)
 {
-    callbacks.event(callbacks.context, event, sock->id, 0, NULL);
+    callbacks.event(callbacks.context, event, sock->at.id, 0, NULL);
 }
 
 void drop(struct sock *sock)
@@ -289,7 +253,7 @@ static void take_all(struct listener *listener)
         }
         usrsctp_set_non_blocking(socket, 1);
         sock->is_connected = 1;
-        callbacks.event(callbacks.context, WARPLINE_ACCEPTED, sock->id, listener->port, &remote);
+        callbacks.event(callbacks.context, WARPLINE_ACCEPTED, sock->at.id, listener->port, &remote);
         wake(sock);
         len = sizeof from;
     }

@@ -10,6 +10,7 @@
 
 #include <usrsctp.h>
 
+#include "../table.h"
 #include "packet.h"
 #include "system.h"
 
@@ -20,12 +21,10 @@
 
 /* A socket of the host's: one end of an association. */
 struct sock {
-    /* The next in the tables by addresses and by names, and of those that have something to do. */
-    struct sock *next, *next_by_id, *next_awake;
-    uint64_t id;
+    struct entry at; /* The address in network byte order. */
+    /* The next of those that have something to do. */
+    struct sock *next_awake;
     struct socket *socket;
-    uint32_t remote_ip; /* In network byte order. */
-    uint16_t remote_port, local_port;
     /* Whether it is in the list of those that have something to do. */
     int is_awake;
     /* Whether the handshake is complete; the application has closed; that was told to the other end; and is acknowledged; the other end has closed. */

@@ -1,7 +1,7 @@
 //! Figures to compare with: those of the simulator that first carried live traffic in this way (called the seed), and of current emulators.
 //!
-//! The seed ran on an 850 MHz PC with FreeBSD and a 1 kHz clock. Of its three tables only that of delays has survived. Of bandwidth and
-//! loss its text only says that the errors were large.
+//! The seed ran on an 850 MHz PC with FreeBSD and a 1 kHz clock. Its tables of bandwidth and loss have other settings than
+//! are measured here; `repro/emulation-accuracy` repeats all three.
 
 /// A row of the seed's table of delays.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -116,7 +116,7 @@ fn data(calibration: &Calibration) -> ReportData {
     let mut notes: Vec<Note> = calibration.doubts.iter().map(|text| note(NoteLevel::Warning, text)).collect();
     notes.push(note(
         NoteLevel::Info,
-        "The seed's figures are those of a simulator that carried live traffic on an 850 MHz PC; of its tables only that of delays has survived.",
+        "The seed's figures are those of a simulator that carried live traffic on an 850 MHz PC; its tables of bandwidth and loss have other settings.",
     ));
     let mut summary = Map::new();
     summary.insert("scenario".to_owned(), "Calibration".into());

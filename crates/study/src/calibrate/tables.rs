@@ -77,7 +77,7 @@ fn delays(calibration: &Calibration, text: &mut String) {
 }
 
 fn rates(calibration: &Calibration, text: &mut String) {
-    let _ = writeln!(text, "\nBandwidth (more is sent than fits; the seed's table has not survived)");
+    let _ = writeln!(text, "\nBandwidth (more is sent than fits)");
     let _ = writeln!(
         text,
         "  {:>10} {:>6} {:>13} {:>10} {:>8} {:>14} {:>14}",
@@ -100,10 +100,7 @@ fn rates(calibration: &Calibration, text: &mut String) {
 }
 
 fn losses(calibration: &Calibration, text: &mut String) {
-    let _ = writeln!(
-        text,
-        "\nLoss (in standard deviations of the binomial distribution; the seed's table has not survived)"
-    );
+    let _ = writeln!(text, "\nLoss (in standard deviations of the binomial distribution)");
     let _ = writeln!(
         text,
         "  {:>6} {:>6} {:>9} {:>8} {:>9} {:>12} {:>14}",

@@ -1,6 +1,7 @@
 //! The programs of a run: prepared before the clock starts, started at their times, watched, stopped at the end, and judged.
 
 mod evidence;
+mod own;
 mod readiness;
 mod watch;
 
@@ -17,10 +18,11 @@ use warpline_live::host::Hosts;
 use warpline_live::program::{Changes, Program, ProgramConfig, Signal, State};
 use warpline_results::ProgramRow;
 use warpline_scenario::addresses::AddressPlan;
-use warpline_scenario::{Expect, Scenario, StopSignal};
+use warpline_scenario::{Expect, ProgramCommand, Scenario, StopSignal};
 
 use crate::run::RunError;
 pub(in crate::run) use evidence::Evidence;
+pub use own::PROGRAM;
 pub(in crate::run) use readiness::{Readiness, explain, machine_names};
 use watch::Watch;
 
@@ -277,12 +279,17 @@ pub(in crate::run) fn command(
     program: &warpline_scenario::Program,
     plan: &AddressPlan,
 ) -> (Vec<String>, String) {
-    let words: Vec<String> = program.command.words().iter().map(|word| plan.substitute(word)).collect();
+    let words = words(&program.command, plan);
     let shown = match &program.command {
-        warpline_scenario::ProgramCommand::Shell(line) => plan.substitute(line),
-        warpline_scenario::ProgramCommand::Words(_) => words.join(" "),
+        ProgramCommand::Shell(line) => plan.substitute(line),
+        ProgramCommand::Words(_) => words.join(" "),
     };
-    (words, shown)
+    (own::found(words), shown)
+}
+
+/// The words of a command with addresses filled in.
+fn words(command: &ProgramCommand, plan: &AddressPlan) -> Vec<String> {
+    command.words().iter().map(|word| plan.substitute(word)).collect()
 }
 
 /// The message about a program that did not end as expected.

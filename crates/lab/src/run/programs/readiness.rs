@@ -15,6 +15,7 @@ use warpline_scenario::addresses::AddressPlan;
 use warpline_scenario::{Expanded, Host, Named, PATIENCE, Ready, Scenario, Traffic, Until};
 
 use super::evidence::Evidence;
+use super::{own, words};
 use crate::hosts::ModelHosts;
 
 /// The subject of a condition.
@@ -119,9 +120,7 @@ fn check_of(ready: &Ready, plan: &AddressPlan) -> Check {
         (Some(port), ..) => Check::Port(*port),
         (_, Some(text), ..) => Check::Prints(plan.substitute(text)),
         (_, _, Some(file), _) => Check::File(plan.substitute(file)),
-        (_, _, _, Some(command)) => {
-            Check::Command(command.words().iter().map(|word| plan.substitute(word)).collect())
-        }
+        (_, _, _, Some(command)) => Check::Command(own::found(words(command, plan))),
         // The scenario has been checked, so this does not happen.
         _ => Check::Prints(String::new()),
     }

@@ -1,0 +1,129 @@
+//! From a capture to a scenario that reproduces it: the path's rate, delay, queue and losses, and the traffic, as they show in the packets.
+//!
+//! The capture was made at one point, at either end of the path or close to it. What is far from it is measured by the time between a packet and its
+//! answer. The rate of a path shows only while there is a queue: then the packets that come out of it have the rate of its slowest link. Where users are
+//! slower than the path, only a lower bound is known, and the scenario says so.
+
+mod capture;
+mod half;
+mod path;
+mod propose;
+mod reproduce;
+mod traffic;
+
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, Read};
+use std::path::{Path as File, PathBuf};
+
+pub use path::{Direction, Path};
+pub use reproduce::{Comparison, Row};
+
+use capture::Damage;
+use traffic::Traffic;
+
+/// Why nothing can be inferred.
+#[derive(Debug, thiserror::Error)]
+pub enum InferError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is no capture, or damaged.
+    #[error("{} is no capture that can be read: {why}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// It shows no path.
+    #[error(
+        "{name}: {packets} packets of IP, but no two hosts that exchange TCP or UDP; capture at one end of the path, in both directions (tcpdump -i eth0 -w FILE)"
+    )]
+    NoPath {
+        /// The files.
+        name: String,
+        /// Their packets.
+        packets: u64,
+    },
+    /// The proposed scenario cannot be run.
+    #[error("the proposed scenario cannot be run: {0}")]
+    Run(String),
+    /// It was stopped.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// What a capture shows.
+#[derive(Clone, Debug)]
+pub struct Inferred {
+    /// Packets of IP in it.
+    pub packets: u64,
+    /// Seconds from its first packet to its last.
+    pub seconds: f64,
+    /// Connections of TCP.
+    pub connections: usize,
+    /// The path.
+    pub path: Path,
+    /// The scenario, as TOML.
+    pub scenario: String,
+}
+
+/// Reads a capture (pcap or pcapng) and proposes a scenario. Of several files, such as one for each direction, the packets are put in the order of their
+/// times. `cc` is the congestion control of its TCP, which packets do not tell.
+///
+/// # Errors
+/// If a file cannot be read, or they show no path.
+pub fn infer(files: &[PathBuf], cc: &str) -> Result<Inferred, InferError> {
+    let mut traffic = Traffic::default();
+    if let [file] = files {
+        capture::read(file, |packet| traffic.on_packet(&packet))?;
+    } else {
+        let mut packets = Vec::new();
+        for file in files {
+            capture::read(file, |packet| packets.push(packet))?;
+        }
+        packets.sort_by_key(|packet| packet.at);
+        packets.iter().for_each(|packet| traffic.on_packet(packet));
+    }
+    let path = Path::of(&traffic);
+    let names: Vec<String> = files.iter().map(|file| named(file)).collect();
+    if path.near.is_empty() || path.far.is_empty() {
+        return Err(InferError::NoPath { name: names.join(" "), packets: traffic.packets });
+    }
+    let scenario = propose::scenario(&names.join(" "), &traffic, &path, cc);
+    Ok(Inferred {
+        packets: traffic.packets,
+        seconds: traffic.end,
+        connections: traffic.connections.len(),
+        path,
+        scenario,
+    })
+}
+
+/// A file's name, as a comment can have it.
+fn named(file: &File) -> String {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    name.chars().filter(|letter| !letter.is_control()).collect()
+}
+
+/// What the bytes of a capture show, as a scenario; none if they show no path. For tests with damaged captures.
+///
+/// # Errors
+/// What is wrong with the bytes.
+pub fn infer_from(bytes: impl Read, cc: &str) -> Result<Option<String>, String> {
+    let mut traffic = Traffic::default();
+    capture::read_from(bytes, |packet| traffic.on_packet(&packet)).map_err(|damage| match damage {
+        Damage::Io(error) => error.to_string(),
+        Damage::Format(why) => why,
+    })?;
+    let path = Path::of(&traffic);
+    let shows_path = !path.near.is_empty() && !path.far.is_empty();
+    Ok(shows_path.then(|| propose::scenario("capture", &traffic, &path, cc)))
+}

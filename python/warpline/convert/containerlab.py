@@ -1,0 +1,214 @@
+"""containerlab's topologies: nodes and links, with impairments that commands of its nodes or of a script set.
+
+What runs in a container is not carried: network operating systems and images cannot run here. Nodes are simulated hosts and routers; with
+`guests`, those of kind linux are Linux guests, and forward if they have several links.
+
+https://containerlab.dev/manual/topo-def-file/
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from warpline.convert import _traffic, _units, tc
+from warpline.convert._draft import ConvertError, Draft, Names, differences
+from warpline.convert._source import Options, Reader, Source
+from warpline.convert._yaml import Map, load
+
+OUTSIDE = ("host", "mgmt-net", "macvlan", "vxlan", "vxlan-stitch", "dummy")
+"""Ends and types of links that lead out of the lab, or nowhere."""
+BRIDGES = ("bridge", "ovs-bridge")
+
+
+@dataclass
+class _Link:
+    """A link, with the interfaces at its ends."""
+
+    ends: tuple[str, str]
+    interfaces: list[tuple[str, str]]
+    mtu: int | None
+    count: int = 1
+
+
+def _read(source: Source, options: Options) -> Draft:
+    config = load(source)
+    topology = config.map("topology")
+    draft = Draft(f"{source.name} (containerlab)", config.text("name") or source.stem)
+    draft.head["duration"] = options.run_time
+    names = Names()
+    nodes = {name: node for name, node in topology.map("nodes").maps()}
+    called = {name: names.of(name) for name in nodes}
+    links = list(_links(topology, nodes, draft))
+    if not links:
+        raise ConvertError(f"{topology.at('links')}: links: has no link between two nodes, and so there is no network")
+    impaired = _impairments(source, nodes, topology, config, draft, options)
+    ways: dict[str, dict[str, Fraction]] = {}
+    for link in _merged(links, draft):
+        one, other = (called[end] for end in link.ends)
+        forward, backward = ({key: value for at in link.interfaces if at[0] == end for key, value in impaired.pop(at, {}).items()} for end in link.ends)
+        for keys in (forward, backward):
+            if "rate" not in keys:
+                keys["rate"] = _units.rate(_units.read_rate(options.rate) * link.count)
+        draft.link(one, other, mtu=None if link.mtu is None else _units.size(link.mtu), **forward, reverse=differences(forward, backward))
+        ways.setdefault(one, {})[other] = _units.read_time(forward.get("delay", "0s"))
+        ways.setdefault(other, {})[one] = _units.read_time(backward.get("delay", "0s"))
+    for node, interface in impaired:
+        draft.left_out.add("impairments of interfaces that no link has", f"{node}:{interface}")
+    draft.assumed.add(f"links have {_units.rate(_units.read_rate(options.rate))} where nothing says another rate (--rate); containerlab's have as much as the machine can")
+    for name in nodes:
+        if called[name] not in ways:
+            draft.left_out.add("nodes without a link", name)
+    _hosts(draft, topology, nodes, called, ways, options)
+    # Traffic is between hosts rather than routers and bridges.
+    edge = {name: ways[called[name]] for name in nodes if called[name] in ways and _kind(topology, nodes[name]) == "linux" and len(ways[called[name]]) == 1}
+    if len(edge) > 1 and not options.flow:
+        one, other = _traffic.far_apart(draft.source, ways)
+        ends = {called[name] for name in edge}
+        if not {one, other} <= ends:
+            one, *_, other = [called[name] for name in edge]
+        draft.assumed.add("the source has no traffic, so there is one TCP flow that sends as much as it can, between two hosts (--flow FROM:TO)")
+        draft.flow(one, other)
+    else:
+        _traffic.add(draft, options, ways, called)
+    return draft
+
+
+def _kind(topology: Map, node: Map) -> str:
+    """A node's kind: its own, its group's, or the default."""
+    group = topology.map("groups").map(node.text("group") or "") if node.text("group") else Map(node.source, node.line)
+    return node.text("kind") or group.text("kind") or topology.map("defaults").text("kind") or ""
+
+
+def _links(topology: Map, nodes: dict[str, Map], draft: Draft) -> Iterator[_Link]:
+    for entry in topology.entries("links"):
+        kind = entry.text("type") or "veth"
+        if kind in OUTSIDE:
+            draft.left_out.add(f"links of type {kind}, which lead out of the lab", entry.at())
+            continue
+        ends = [_end(entry, end) for end in entry.list("endpoints")]
+        if len(ends) != 2:
+            raise ConvertError(f"{entry.at('endpoints')}: endpoints: has {len(ends)} ends; a link has two, such as [\"a:eth1\", \"b:eth1\"]")
+        if any(node in OUTSIDE and node not in nodes for node, _ in ends):
+            draft.left_out.add("links to host, mgmt-net and macvlan, which lead out of the lab", ", ".join(":".join(end) for end in ends))
+            continue
+        for node, interface in ends:
+            if node not in nodes:
+                raise ConvertError(f"{entry.at('endpoints')}: endpoints: {node}:{interface}: there is no node {node}; there are {', '.join(list(nodes)[:12]) or 'none'}")
+        if ends[0][0] == ends[1][0]:
+            draft.left_out.add("links from a node to itself", ends[0][0])
+            continue
+        if rest := [key for key in entry if key not in ("type", "endpoints", "mtu")]:
+            draft.left_out.add(f"of links: {', '.join(rest)}")
+        yield _Link((ends[0][0], ends[1][0]), ends, entry.take("mtu", int, "a number of bytes"))
+
+
+def _end(entry: Map, end: Any) -> tuple[str, str]:
+    if isinstance(end, Map):
+        return end.text("node") or "", end.text("interface") or ""
+    node, colon, interface = str(end).partition(":")
+    if not colon:
+        raise ConvertError(f"{entry.at('endpoints')}: endpoints: {end!r} is not NODE:INTERFACE, such as \"a:eth1\"")
+    return node, interface
+
+
+def _merged(links: list[_Link], draft: Draft) -> list[_Link]:
+    """The links, with one in place of several between the same nodes."""
+    found: dict[frozenset[str], _Link] = {}
+    for link in links:
+        first = found.setdefault(frozenset(link.ends), link)
+        if first is not link:
+            first.count += 1
+            first.interfaces += link.interfaces
+            draft.assumed.add("several links between two nodes are one, with their rates together", "-".join(first.ends))
+    return list(found.values())
+
+
+def _impairments(source: Source, nodes: dict[str, Map], topology: Map, config: Map, draft: Draft, options: Options) -> dict[tuple[str, str], dict[str, Any]]:
+    """What commands of tc and netem say of interfaces: keys of what they send."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def take(node: str, lines: Source) -> None:
+        for device, queues in tc.parse(lines).items():
+            made = queues.fold(options)
+            if "rate" in made.keys and made.assumed.lines():
+                made.keys.pop("rate")
+            for line in made.left_out.lines():
+                draft.left_out.add(line, f"{node}:{device}")
+            found[(node, device)] = made.keys
+
+    for name, node in nodes.items():
+        commands = [command for command in node.list("exec") if re.search(r"\btc\b.*\bqdisc\b", str(command))]
+        if commands:
+            lines = [re.sub(r"^(ba|a)?sh -c\s+(['\"])(.*)\2$", r"\3", str(command)) for command in commands]
+            take(name, Source(f"{node.at('exec')}: exec", "\n".join(lines)))
+    if options.script is not None:
+        script = Source.file(options.script)
+        prefix = f"{config.text('prefix') if config.text('prefix') is not None else 'clab'}-{config.text('name') or ''}-"
+        for number, line in enumerate(script.text.splitlines(), 1):
+            if re.search(r"\bnetem\s+set\b", line):
+                container, device, words = _netem_set(script, number, line)
+                name = container.removeprefix(prefix)
+                if name not in nodes:
+                    raise ConvertError(f"{script.at(number)}: there is no node {name}; there are {', '.join(list(nodes)[:12])}")
+                take(name, Source(script.at(number), "", ("qdisc", "add", "dev", device, "root", "netem", *words)))
+    return found
+
+
+def _netem_set(script: Source, number: int, line: str) -> tuple[str, str, list[str]]:
+    """The node, the interface and netem's words of `containerlab tools netem set ...`."""
+    try:
+        words = shlex.split(line, comments=True)
+    except ValueError as error:
+        raise ConvertError(f"{script.at(number)}: {error}") from error
+    given: dict[str, str] = {}
+    waiting = [part for word in words[words.index("set") + 1 :] for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    names = {"-n": "node", "-i": "interface"}
+    while waiting:
+        flag = waiting.pop(0)
+        name = names.get(flag, flag.removeprefix("--"))
+        if name not in ("node", "interface", "delay", "jitter", "loss", "rate", "corruption") or not waiting:
+            raise ConvertError(f"{script.at(number)}: {flag} is not known, or has no value; there are -n NODE, -i INTERFACE, --delay, --jitter, --loss, --rate, --corruption")
+        given[name] = waiting.pop(0)
+    if not {"node", "interface"} <= given.keys():
+        raise ConvertError(f"{script.at(number)}: netem set needs -n NODE and -i INTERFACE")
+    netem: list[str] = []
+    if "delay" in given:
+        netem += ["delay", given["delay"], *([given["jitter"]] if "jitter" in given else [])]
+    for name, word, unit in (("loss", "loss", "%"), ("corruption", "corrupt", "%"), ("rate", "rate", "kbit")):
+        if name in given:
+            netem += [word, given[name] + unit]
+    return given["node"], given["interface"], netem
+
+
+def _hosts(draft: Draft, topology: Map, nodes: dict[str, Map], called: dict[str, str], ways: dict[str, dict[str, Fraction]], options: Options) -> None:
+    kinds: dict[str, list[str]] = {}
+    for name, node in nodes.items():
+        kind = _kind(topology, node)
+        kinds.setdefault(kind or "no kind", []).append(name)
+        if options.guests and kind == "linux" and called[name] in ways:
+            forwards = len(ways[called[name]]) > 1
+            draft.host(called[name], endpoint="guest", forwards=True if forwards else None)
+        if rest := [key for key in node if key not in ("kind", "group")]:
+            draft.left_out.add(f"of nodes: {', '.join(sorted(rest))}", name)
+    for kind, of_it in kinds.items():
+        if options.guests and kind == "linux":
+            text = "nodes of kind linux are Linux guests of this machine's files, not of their images; with several links they forward"
+        elif kind == "linux":
+            text = "nodes of kind linux are simulated hosts (--guests makes them Linux guests)"
+        elif kind in BRIDGES:
+            text = f"nodes of kind {kind} are simulated routers, which pass packets on as a bridge does"
+        else:
+            text = f"nodes of kind {kind} are simulated hosts and routers: their system cannot run here"
+        draft.assumed.add(text, ", ".join(of_it[:6]) + (f" and {len(of_it) - 6} more" if len(of_it) > 6 else ""))
+
+
+def _claims(source: Source) -> bool:
+    return source.words is None and re.search(r"^topology\s*:", source.text, re.MULTILINE) is not None
+
+
+READER = Reader("containerlab", "a topology of containerlab: nodes and links, with netem's impairments", _claims, _read, ("rate", "flow", "guests", "script"))

@@ -1,0 +1,86 @@
+"""The machine of a run under its clock, and what else it did meanwhile: such a result is of that machine, at that time."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import statistics
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+
+from warpline._pool import cores
+from warpline._sweep import Scalar
+
+COLUMNS = ("machine", "load_before", "other_work")
+"""Columns of the results of such runs: which machine, its load average of a minute at the start, and how many of its cores other processes kept busy
+meanwhile, on average. On a virtual machine, what its host has given to others counts, too. No number is known where the system does not tell it."""
+
+
+def name() -> str:
+    """The machine in words: its processor, how many CPUs a run may use, its memory, and its kernel."""
+    parts = [_processor(), f"{cores()} CPUs"]
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        parts.append(f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.0f} GiB")
+    return ", ".join([*parts, f"{platform.system()} {platform.release()}"])
+
+
+def _processor() -> str:
+    try:
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:
+        found = None
+    return found[1] if found else platform.processor() or platform.machine()
+
+
+def _busy() -> float | None:
+    """For how many seconds the CPUs have been busy since the machine started, or not at our service."""
+    if sys.platform != "linux":
+        return None
+    # user, nice, system, idle, iowait, irq, softirq, steal; guests' time is part of the first two.
+    user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split(maxsplit=9)[1:9])
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def _own() -> float:
+    """CPU time of this process and of its children that have ended, in seconds."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
+class Watch:
+    """Watches the machine while it is open as a context. Processes that are started meanwhile must have ended before it closes, to count as our own."""
+
+    def __enter__(self) -> Watch:
+        self._load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+        self._began = time.monotonic(), _busy(), _own()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        began, before, own = self._began
+        passed, busy = time.monotonic() - began, _busy()
+        known = busy is not None and before is not None and passed > 0
+        # The machine counts in hundredths of a second.
+        self._others = max(0.0, (busy - before - (_own() - own)) / passed) if known else None  # type: ignore[operator]
+
+    @property
+    def columns(self) -> dict[str, Scalar]:
+        """The columns."""
+        return dict(zip(COLUMNS, (name(), self._load, self._others), strict=True))
+
+
+def told(rows: Iterable[Mapping[str, Scalar]]) -> list[str]:
+    """For people: each machine that has made some of the rows, and how busy it was otherwise."""
+    others: dict[str, list[float]] = {}
+    for row in rows:
+        machine, work = row.get("machine"), row.get("other_work")
+        if machine is not None:
+            others.setdefault(str(machine), []).extend([float(work)] if isinstance(work, (int, float)) else [])
+    return [f"{machine}{_work(values)}" for machine, values in sorted(others.items())]
+
+
+def _work(values: list[float]) -> str:
+    return f"; other work took {statistics.fmean(values):.2f} of its CPUs, at most {max(values):.2f}" if values else ""
