@@ -49,6 +49,10 @@ const LARGEST: usize = VNET + ETHERNET + 4 + (1 << 16);
 /// Bytes of such frames that wait to be read, as the kernel counts them.
 const QUEUE: c_int = 16 << 20;
 
+/// Bytes of a slot, and of all slots, behind an interface of others, at most.
+const LARGEST_SLOT: usize = 1 << 14;
+const RING_MEMORY: usize = 64 << 20;
+
 /// A MAC address.
 pub type Mac = [u8; 6];
 
@@ -223,8 +227,14 @@ impl AfPacketPort {
             filter::attach(socket.as_fd(), segment.mac).map_err(fail("leave out what is for others"))?;
         }
         // Head, alignment and addresses of a slot take 66 bytes (TPACKET2_HDRLEN and what follows).
-        let slot = (config.mtu as usize + ETHERNET + 128).next_power_of_two();
-        let request = layout(config.ring.max(64), slot);
+        let mut slot = (config.mtu as usize + ETHERNET + 128).next_power_of_two();
+        let mut slots = config.ring.max(64);
+        if merged {
+            // The MTU is not ours to choose, and what does not fit a slot comes all the same.
+            slot = slot.min(LARGEST_SLOT);
+            slots = slots.min(RING_MEMORY / slot);
+        }
+        let request = layout(slots, slot);
         set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
             .map_err(fail("make the receive ring"))?;
         let ring = RxRing::map(&socket, &request, merged)
