@@ -90,10 +90,12 @@ class BernoulliLoss(Part):
 
     Attributes:
         probability: Loss probability. 0 to 1.
+        longest: Most packets lost one after the other: the next one passes. Default: no limit. At least 1.
     """
 
     KIND: ClassVar[str | None] = "bernoulli"
     probability: Probability
+    longest: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1022,9 +1024,10 @@ class Host(Part):
         endpoint: What the host is. Default model.
         tcp: model: TCP options of connections that end here. (A guest's kernel is set up with `cc` and `sysctl`, a live
             host's sockets by its programs.)
-        address: live, guest, interface: Its IPv4 address. Default 10.0.0.1 for the first node that links mention,
-            10.0.0.2 for the second and so on.
-        address6: live, guest, interface: Its IPv6 address. Default fd77:6172:7075::1 for the first node, and so on.
+        address: model, live, guest, interface: Its IPv4 address. Default 10.0.0.1 for the first node that links
+            mention, 10.0.0.2 for the second and so on.
+        address6: model, live, guest, interface: Its IPv6 address. Default fd77:6172:7075::1 for the first node, and so
+            on.
         program: live, guest: The programs that run there.
         machine: guest: Its machine (one kernel), shared with all guests that name the same one. Default: a machine of
             its own with the host's name. Machines run in parallel; hosts on one machine need less memory. "auto" shares

@@ -454,7 +454,7 @@ pub fn fuzz_frame(bytes: &[u8]) {
     };
     for _ in 0..3 {
         let mut intake = Intake { pool: &mut pool, counters: &mut counters, buffer: &mut buffer };
-        if let Some(handle) = intake.from_host(&frame) {
+        if let Some(handle) = intake.take_of_host(&frame) {
             let len = pool.header(handle).len as usize;
             assert!(len >= 20 && len <= bytes.len() - ETHERNET && pool.datagram(handle).len() == len);
         }
@@ -472,8 +472,8 @@ pub fn fuzz_frame(bytes: &[u8]) {
     for now in 0..3 {
         let mut intake = Intake { pool: &mut pool, counters: &mut counters, buffer: &mut buffer };
         let mut handles = Vec::new();
-        intake.from_segment(&frame, &mut neighbours, now, |handle| handles.push(handle));
-        intake.from_bridge(&frame, &[[0; 6]], |handle| handles.push(handle));
+        intake.take_of_segment(&frame, &mut neighbours, now, |handle| handles.push(handle));
+        intake.take_of_bridge(&frame, &[[0; 6]], |handle| handles.push(handle));
         for handle in handles {
             if let Some(front) = neighbours.front(now, pool.datagram(handle)) {
                 pool.put_front(handle, front.bytes());
@@ -539,9 +539,9 @@ impl LivePort for AfPacketPort {
             let mut intake = Intake { pool, counters, buffer };
             let each = |handle| into.push(Arrival { at, port: id, handle });
             match station {
-                Station::Host(_) => intake.from_host(&frame).into_iter().for_each(each),
-                Station::Segment(neighbours) => intake.from_segment(&frame, neighbours, self.now, each),
-                Station::Bridge(spared) => intake.from_bridge(&frame, spared, each),
+                Station::Host(_) => intake.take_of_host(&frame).into_iter().for_each(each),
+                Station::Segment(neighbours) => intake.take_of_segment(&frame, neighbours, self.now, each),
+                Station::Bridge(spared) => intake.take_of_bridge(&frame, spared, each),
             }
             ring.advance();
         }

@@ -45,7 +45,7 @@ fn parts<'a>(frame: &RxFrame<'a>) -> Option<Parts<'a>> {
 impl Intake<'_> {
     /// Takes a frame of the one host behind an interface. If there is no datagram in it, it is cut short, or there is no room, counts that.
     #[inline]
-    pub(super) fn from_host(&mut self, frame: &RxFrame<'_>) -> Option<u32> {
+    pub(super) fn take_of_host(&mut self, frame: &RxFrame<'_>) -> Option<u32> {
         let protocol = frame.bytes.get(12..ETHERNET)?;
         let protocol = libc::c_int::from(u16::from_be_bytes([protocol[0], protocol[1]]));
         if protocol != libc::ETH_P_IP && protocol != libc::ETH_P_IPV6 {
@@ -69,7 +69,7 @@ impl Intake<'_> {
     }
 
     /// Takes a frame of a segment of which the port is a station, and hands on each datagram that is for the station.
-    pub(super) fn from_segment(
+    pub(super) fn take_of_segment(
         &mut self,
         frame: &RxFrame<'_>,
         neighbours: &mut Neighbours,
@@ -83,9 +83,11 @@ impl Intake<'_> {
         // The number 0 means a priority and no VLAN (IEEE 802.1Q).
         let vlan = frame.tag.map(|(_, content)| content & VLAN_NUMBER).filter(|number| *number > 0);
         let own = vlan == neighbours.vlan();
-        if !own || neighbours.hear(now, ether_type, payload, from) {
-            self.counters.ignored += 1;
-        } else if to != neighbours.mac() || ![IPV4, IPV6].contains(&ether_type) {
+        let is_datagram = own
+            && !neighbours.hear(now, ether_type, payload, from)
+            && to == neighbours.mac()
+            && [IPV4, IPV6].contains(&ether_type);
+        if !is_datagram {
             self.counters.ignored += 1;
         } else if frame.original_len > frame.bytes.len() {
             self.counters.pool_overruns += 1;
@@ -104,7 +106,7 @@ impl Intake<'_> {
 
     /// Takes a frame that goes to another segment as it is, unless it is to or from one of the stations `spared`. Whatever is not IP goes,
     /// too, as a packet with the length of its payload.
-    pub(super) fn from_bridge(&mut self, frame: &RxFrame<'_>, spared: &[Mac], mut each: impl FnMut(u32)) {
+    pub(super) fn take_of_bridge(&mut self, frame: &RxFrame<'_>, spared: &[Mac], mut each: impl FnMut(u32)) {
         let Some(Parts { to, from, ether_type, payload }) = parts(frame) else {
             self.counters.malformed += 1;
             return;
