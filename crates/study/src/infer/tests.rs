@@ -102,7 +102,7 @@ fn what_is_no_capture_is_an_error_with_its_reason() {
         [(&b""[..], "has no header"), (&b"no capture at all, but a text"[..], "neither pcap nor pcapng")]
     {
         fs::write(&file, bytes).unwrap();
-        let error = infer(&[file.clone()], "cubic").unwrap_err().to_string();
+        let error = infer(std::slice::from_ref(&file), "cubic").unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     }
 }
