@@ -135,7 +135,7 @@ class Link:
         )
         run = scenario.run(out=out, progress=False)
         printed = {name: Output(*((out / "programs" / f"{name}.0.{stream}").read_text(errors="replace") for stream in ("stdout", "stderr"))) for name in (CLIENT, SERVER)}
-        exchange = Exchange(client=printed[CLIENT], server=printed[SERVER], run=run, seconds=run.summary["duration_s"])
+        exchange = Exchange(client=printed[CLIENT], server=printed[SERVER], run=run, seconds=run.summary["simulated_s"])
         if check and run.failures:
             said = [line for name, output in printed.items() for line in (f"{name} printed:", *output.lines()) if output.lines()]
             raise AssertionError("\n".join([*run.failures, *said]))

@@ -129,9 +129,9 @@ def _blackhole(source: Source, given: Given, draft: Draft, path: Path) -> None:
     direction = given.pop("direction", "both")
     if direction not in ("both", "toclient", "toserver"):
         raise ConvertError(f"{source.name}: --direction={direction}: it has to be both, toclient or toserver")
-    down = [{"at": _units.time(number * (on + off) + on), "until": _units.time((number + 1) * (on + off))} for number in range(times)]
+    down = [{"at": _units.time(number * (on + off) + on), "for": _units.time(off)} for number in range(times)]
     for way, keys in (("toclient", path.toclient), ("toserver", path.toserver)):
-        if direction in ("both", way):
+        if down and direction in ("both", way):
             keys["down"] = down
 
 
@@ -159,7 +159,7 @@ def _words(source: Source) -> list[str]:
 
 
 def _make(source: Source, options: Options) -> Draft:
-    kind, *words = _words(source)
+    kind, *words = _words(source) or [""]
     if kind not in SCENARIOS:
         raise ConvertError(f"{source.name}: there is no scenario {kind!r}; there are {', '.join(SCENARIOS)}")
     given: Given = {}

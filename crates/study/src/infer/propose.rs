@@ -68,8 +68,8 @@ impl Way {
         match way.rate {
             Some(found) => said.key("rate", rate(found), "while there was a queue".to_owned()),
             None => {
-                said.remarks.push(match way.payload {
-                    0 => format!("No data went to the {to}, so that the rate of that way does not show."),
+                said.remarks.push(match way.most {
+                    0.0 => format!("No data went to the {to}, so that the rate of that way does not show."),
                     _ => format!(
                         "No queue was seen to the {to}: the rate of that way is at least {}.",
                         rate(way.most)

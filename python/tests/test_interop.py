@@ -1,0 +1,121 @@
+"""The network simulator of the QUIC interop runner: its scenarios, and its container's script between two namespaces."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import needs_live
+
+from warpline import convert
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "target/debug/warpline"
+BASE = "--delay=15ms --bandwidth=10Mbps --queue=25"
+
+
+def link(words: str) -> dict[str, Any]:
+    """The bottleneck of a scenario."""
+    found: dict[str, Any] = convert.read(words).scenario.to_dict()["link"][0]
+    return found
+
+
+def test_scenarios_of_the_runner() -> None:
+    assert link(f"simple-p2p {BASE}") == link(f"blackhole {BASE} --on=1s --off=1s --repeat=0") == link(f"tcp-cross-traffic {BASE}")
+    plain = link(f"simple-p2p {BASE}")
+    assert (plain["rate"], plain["delay"]) == ("10Mbit/s", "15ms")
+    lossy = link(f"drop-rate {BASE} --rate_to_client=10 --rate_to_server=0 --burst_to_client=3")
+    assert "loss" not in lossy and lossy["reverse"]["loss"] == {"kind": "bernoulli", "probability": 0.1, "longest": 3}
+    assert link(f"droplist {BASE} --drops_to_server=1,3,4")["loss"]["packets"] == [1, 3, 4]
+    down = link(f"blackhole {BASE} --on=10s --off=3s --repeat=2 --direction=toserver")
+    assert [one["at"] for one in down["down"]] == ["10s", "23s"] and down["reverse"].get("down", []) == []
+    flows = convert.read(f"tcp-cross-traffic {BASE}").scenario.to_dict()["flow"]
+    assert ("right", "left") in [(flow["from"], flow["to"]) for flow in flows]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("simple-p2p --delay=15ms --queue=25", "--bandwidth is missing"),
+        (f"simple-p2p {BASE} --loss=3", "has no option --loss"),
+        (f"drop-rate {BASE} --rate_to_client=101 --rate_to_server=1", "above 100"),
+        (f"blackhole {BASE} --on=1s --off=1s --direction=up", "both, toclient or toserver"),
+        ("simple-p2p --delay=fast --bandwidth=10Mbps --queue=25", "--delay=fast"),
+    ],
+)
+def test_what_is_wrong_is_said(words: str, message: str) -> None:
+    with pytest.raises(convert.ConvertError, match=message):
+        convert.read(words)
+
+
+NAMES = {"sim": "wlqi-sim", "client": "wlqi-client", "server": "wlqi-server"}
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True)
+
+
+def within(name: str, *words: str) -> list[str]:
+    return ["ip", "netns", "exec", NAMES[name], *words]
+
+
+@pytest.fixture
+def network() -> Iterator[None]:
+    """The runner's three machines, as namespaces: the simulator has eth0 and eth1."""
+    for name in NAMES.values():
+        ip("netns", "add", name)
+    try:
+        for name, device, third in (("client", "eth0", "0"), ("server", "eth1", "100")):
+            ip("link", "add", f"wlqi{third}", "netns", NAMES["sim"], "type", "veth", "peer", "name", "eth0", "netns", NAMES[name])
+            ip("-n", NAMES["sim"], "link", "set", f"wlqi{third}", "name", device, "up")
+            ip("-n", NAMES["sim"], "address", "add", f"193.167.{third}.2/24", "dev", device)
+            ip("-n", NAMES[name], "link", "set", "eth0", "up")
+            ip("-n", NAMES[name], "address", "add", f"193.167.{third}.100/24", "dev", "eth0")
+            ip("-n", NAMES[name], "route", "add", "default", "via", f"193.167.{third}.2")
+        yield
+    finally:
+        for name in NAMES.values():
+            ip("netns", "delete", name)
+
+
+ECHO = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('', 443)); print('up', flush=True)\nwhile True: s.sendto(*s.recvfrom(2000))"
+ASK = """
+import socket, time
+while socket.socket().connect_ex(("193.167.0.2", 57832)): time.sleep(0.2)
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(5)
+for number in range(10):
+    began = time.monotonic()
+    s.sendto(bytes([number]) * 1200, ("193.167.100.100", 443))
+    assert s.recv(2000) == bytes([number]) * 1200
+    assert time.monotonic() - began >= 0.03, "there and back, 15 ms each"
+print("ok")
+"""
+
+
+@needs_live
+@pytest.mark.skipif(shutil.which("dumpcap") is None, reason="program: dumpcap")
+@pytest.mark.skipif(not PROGRAM.exists(), reason="program: target/debug/warpline, which `cargo build` makes")
+def test_the_containers_script_carries_datagrams_and_keeps_captures(network: None, tmp_path: Path) -> None:
+    environment = {**os.environ, "SCENARIO": f"simple-p2p {BASE}", "LOGS": str(tmp_path), "WARPLINE_PYTHON": sys.executable}
+    environment["PATH"] = f"{PROGRAM.parent}:{environment['PATH']}"
+    script = within("sim", "bash", str(ROOT / "containers/quic-interop/run.sh"))
+    with (tmp_path / "log").open("wb") as log, subprocess.Popen(script, env=environment, stdout=log, stderr=log) as simulator:
+        try:
+            with subprocess.Popen(within("server", sys.executable, "-c", ECHO), stdout=subprocess.PIPE) as server:
+                assert server.stdout is not None and server.stdout.readline() == b"up\n"
+                asked = subprocess.run(within("client", sys.executable, "-c", ASK), stdout=subprocess.PIPE, timeout=120, check=False)
+                server.kill()
+            assert asked.stdout == b"ok\n", (tmp_path / "log").read_text()
+        finally:
+            simulator.send_signal(signal.SIGTERM)
+            assert simulator.wait(60) == 128 + signal.SIGTERM
+    for name in ("trace_node_left.pcap", "trace_node_right.pcap", "run/summary.json"):
+        assert (tmp_path / name).stat().st_size > 1000, name
