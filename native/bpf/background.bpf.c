@@ -137,17 +137,13 @@ static __always_inline void take_segment(struct nice_receiver *receiver, const s
 	const struct nice_parameters *conf = parameters();
 	u64 clock = bpf_ktime_get_ns() / 1000;
 	u32 now = clock / 1000, echo = segment->echo - tp->tsoffset;
-	struct nice_sample sample = { .segments = (u64)segment->payload * NICE_ONE / receiver->mss };
+	u32 segments = (u64)segment->payload * NICE_ONE / receiver->mss;
 	/* Time since the kernel's clock of milliseconds, which has 32 bits, showed the echoed value. */
 	s64 rtt = (s64)(s32)(now - echo) * 1000 + clock % 1000;
 	bool ends = (s32)(echo - receiver->round_began) > 0;
 
 	if (rtt < 0 || rtt > 60 * 1000 * 1000)
 		return;
-	sample.rtt = rtt;
-	/* Here the handshake's RTT is not known, nor what the sender had in flight, which was not more than the window. */
-	sample.shortest = receiver->rules.base_rtt;
-	sample.flight = at_least(receiver->rules.window, NICE_ONE);
 	if (tp->rcv_ooopack != receiver->out_of_order) {
 		/* A gap: something was lost. Counted once per round trip. */
 		receiver->out_of_order = tp->rcv_ooopack;
@@ -162,22 +158,20 @@ static __always_inline void take_segment(struct nice_receiver *receiver, const s
 			/* Whether the sender used at least half of the window; during slow start it may use less. */
 			bool full = receiver->rules.seen >= receiver->rules.window / 2;
 
-			judge(&receiver->rules, &receiver->account, conf, NICE_ONE, clock, &sample, full);
+			judge(&receiver->rules, &receiver->account, conf, NICE_ONE, clock, full);
 		}
 		receiver->rules.before_halving = 0;
 		receiver->lost = 0;
 		receiver->round_began = now;
 		start_round(&receiver->rules);
 	}
-	/* All that came in this round did so within a round trip. */
-	take_flight(&receiver->rules, sample.rtt, receiver->rules.seen + sample.segments);
-	detect(&receiver->rules, conf, clock, &sample);
-	if (!receiver->lost && judge_early(&receiver->rules, &receiver->account, conf, NICE_ONE, clock, &sample)) {
+	detect(&receiver->rules, conf, clock, rtt, segments);
+	if (!receiver->lost && judge_early(&receiver->rules, &receiver->account, conf, NICE_ONE, clock)) {
 		receiver->round_began = now;
 		start_round(&receiver->rules);
 	}
 	if (receiver->rules.window < receiver->rules.ssthresh) {
-		u64 window = (u64)receiver->rules.window + sample.segments;
+		u64 window = (u64)receiver->rules.window + segments;
 
 		receiver->rules.window = window > receiver->rules.ssthresh ? receiver->rules.ssthresh : (u32)window;
 	}

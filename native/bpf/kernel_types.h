@@ -30,10 +30,9 @@ enum { false = 0, true = 1 };
 
 enum bpf_map_type {
 	BPF_MAP_TYPE_ARRAY = 2,
-	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
 };
-enum { BPF_ANY = 0, BPF_F_NO_PREALLOC = 1 };
+enum { BPF_F_NO_PREALLOC = 1 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 
 /* include/uapi/linux/bpf.h: the events for which a sock_ops program is called, and the flags that request more of them. */
@@ -114,15 +113,6 @@ struct tcp_rcv_rtt_est {
 	u32 rtt_us;
 };
 
-struct minmax_sample {
-	u32 t;
-	u32 v;
-};
-
-struct minmax {
-	struct minmax_sample s[3];
-};
-
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	u32 snd_cwnd;
@@ -134,7 +124,6 @@ struct tcp_sock {
 	u32 rcv_nxt;
 	u32 copied_seq;
 	u32 srtt_us;
-	struct minmax rtt_min;
 	u32 mss_cache;
 	u32 window_clamp;
 	u32 rcv_ssthresh;

@@ -5,7 +5,7 @@
  * 2.3. The arithmetic is that of crates/transport/src/cc/{nice,vegas}.rs. What the kernel calls and when, and what a program may write,
  * is in net/ipv4/{bpf_tcp_ca,tcp_input,tcp_output,tcp_cong}.c of Linux 6.18.
  *
- * A packet is late if its RTT exceeds base + threshold * (max - base), or base + 10 ms, unless the flow's own packets explain it. If more than `fraction` of a round trip's packets
+ * A packet is late if its RTT exceeds base + threshold * (max - base), or base + 10 ms. If more than `fraction` of a round trip's packets
  * were late, the window shrinks (to half in the paper), down to 1/48 of a segment; otherwise it follows Vegas(1, 3), and Reno after a loss.
  * A connection begins with two segments: `init` may write snd_cwnd, so that TCP_BPF_IW, which takes a program on a control group, is not needed.
  *
@@ -14,10 +14,10 @@
  * sends, sets sk_pacing_rate to W * mss / srtt and asks for two segments at once; by the pacing clock, such a burst takes exactly 2/W
  * round trips. Meanwhile snd_cwnd is 4, because the kernel sends at most half of it in one burst.
  *
- * Differences from the simulator: connections between the same two addresses share the smallest RTT and what a segment takes; rounds are counted by sequence number (as in tcp_vegas.c), not by delivered bytes; late packets
+ * Differences from the simulator: rounds are counted by sequence number (as in tcp_vegas.c), not by delivered bytes; late packets
  * are counted in segments; a window of two segments or more is used rounded down to whole segments (the fraction is kept);
  * in recovery, the kernel's proportional rate reduction sets the window, in whole segments; the first ten segments of a connection
- * are not paced, because the kernel never paces them (they leave one by one if the window is small). After idle time, the window is that of the kernel's restart.
+ * are not paced, because the kernel never paces them. After idle time, the window is that of the kernel's restart.
  */
 #include "kernel_types.h"
 
@@ -35,30 +35,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct nice_parameters);
 } nice_conf SEC(".maps");
-
-/* Between which addresses a path is. */
-struct nice_ends {
-	u32 local[4];
-	u32 remote[4];
-};
-
-/* What this host's connections have learnt of a path: its smallest RTT, that of the present span and the span's begin, as in nice_rules, and the time
- * of a segment at its narrowest link. */
-struct nice_path {
-	u32 base_rtt;
-	u32 new_base_rtt;
-	u32 span_began;
-	u32 segment_time;
-};
-
-/* The paths used last. A connection that begins while the queue is full would take that for the empty one, and send on: sixteen that began one after
- * another kept the queue of a modem full. So connections share what they know of their path (as RFC 9040 proposes). */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
-	__type(key, struct nice_ends);
-	__type(value, struct nice_path);
-} nice_paths SEC(".maps");
 
 static __always_inline struct tcp_sock *tcp_sk(const struct sock *sk)
 {
@@ -110,8 +86,7 @@ static __always_inline void stop_pacing(struct sock *sk, struct nice *nice)
 static __always_inline void use_window(struct sock *sk, struct nice *nice)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	/* One at a time while the kernel does not pace: otherwise a window of 1/48 sent its first ten segments as one of four would. */
-	u32 cwnd = tp->data_segs_out < NICE_UNPACED ? 1 : 2 * NICE_BURST;
+	u32 cwnd = 2 * NICE_BURST;
 
 	if (nice->rules.window >= NICE_BURST * NICE_ONE) {
 		stop_pacing(sk, nice);
@@ -168,55 +143,9 @@ void BPF_PROG(nice_release, struct sock *sk)
 		sk->sk_pacing_status = nice->old_pacing;
 }
 
-/* At the end of a round: tells the path what the connection has measured in it, and takes what others have. Two processors may lose what one of them
- * tells; the next round tells it again. */
-static __always_inline void share_path(const struct sock *sk, struct nice *nice, const struct nice_parameters *conf, u32 now)
+static __always_inline void end_round(const struct tcp_sock *tp, struct nice *nice, const struct nice_parameters *conf)
 {
-	const struct sock_common *common = &sk->__sk_common;
-	struct nice_rules *rules = &nice->rules;
-	struct nice_ends ends = {};
-	struct nice_path *path;
-
-	if (!conf->own_packets)
-		return;
-	if (common->skc_family == AF_INET) {
-		ends.local[3] = common->skc_rcv_saddr;
-		ends.remote[3] = common->skc_daddr;
-	} else {
-		__builtin_memcpy(ends.local, &common->skc_v6_rcv_saddr, sizeof(ends.local));
-		__builtin_memcpy(ends.remote, &common->skc_v6_daddr, sizeof(ends.remote));
-	}
-	path = bpf_map_lookup_elem(&nice_paths, &ends);
-	if (!path) {
-		struct nice_path first = {
-			.base_rtt = rules->round_rtt,
-			.new_base_rtt = rules->round_rtt,
-			.span_began = now,
-			.segment_time = rules->segment_time,
-		};
-
-		if (rules->round_rtt != NICE_INFINITE)
-			bpf_map_update_elem(&nice_paths, &ends, &first, BPF_ANY);
-		return;
-	}
-	if (conf->base_window && now - path->span_began >= conf->base_window) {
-		path->base_rtt = path->new_base_rtt;
-		path->new_base_rtt = NICE_INFINITE;
-		path->span_began = now;
-	}
-	path->new_base_rtt = at_most(path->new_base_rtt, rules->round_rtt);
-	path->base_rtt = at_most(path->base_rtt, rules->round_rtt);
-	path->segment_time = at_most(path->segment_time, rules->segment_time);
-	rules->segment_time = path->segment_time;
-	if (path->base_rtt < rules->base_rtt) {
-		rules->base_rtt = path->base_rtt;
-		set_threshold(rules, conf);
-	}
-}
-
-static __always_inline void end_round(const struct tcp_sock *tp, struct nice *nice, const struct nice_parameters *conf, const struct nice_sample *sample)
-{
-	judge(&nice->rules, &nice->account, conf, conf->floor, tp->tcp_mstamp, sample, limited(tp, nice));
+	judge(&nice->rules, &nice->account, conf, conf->floor, tp->tcp_mstamp, limited(tp, nice));
 }
 
 SEC("struct_ops")
@@ -229,13 +158,6 @@ void BPF_PROG(nice_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	/* The acknowledgement that ends a round belongs to the next one: the round is judged before its sample counts. */
 	bool ends = (s32)(tp->snd_una - nice->end_seq) > 0;
 	s32 rtt = sample->rtt_us;
-	/* The cap keeps the quotient within 32 bits; no more than a few packets matter. */
-	struct nice_sample now = {
-		.rtt = rtt < 0 ? 0 : rtt,
-		.shortest = tp->rtt_min.s[0].v,
-		.segments = sample->pkts_acked * NICE_ONE,
-		.flight = at_least((u64)at_most(sample->in_flight, 1 << 26) * NICE_ONE / at_least(tp->mss_cache, 88), NICE_ONE),
-	};
 
 	if (!conf)
 		return;
@@ -251,29 +173,23 @@ void BPF_PROG(nice_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 		if (tp->snd_cwnd < nice->set_cwnd && nice->rules.window >= 2 * NICE_BURST * NICE_ONE)
 			nice->rules.window = at_most(nice->rules.window, at_least(tp->snd_cwnd, 2 * NICE_BURST) * NICE_ONE);
 		if (ends)
-			end_round(tp, nice, conf, &now);
+			end_round(tp, nice, conf);
 	} else if (normal && ends) {
 		/* The round in which Nice resumes has samples from the recovery, so it is not judged. */
 		nice->enabled = 1;
 		nice->rules.before_halving = 0;
 	}
-	if (ends) {
-		if (normal && nice->enabled)
-			share_path(sk, nice, conf, account_clock(tp->tcp_mstamp));
+	if (ends)
 		begin_round(tp, nice);
-	}
 	/* Not in recovery: RTTs there often come from timestamps, in whole milliseconds, and may be 1 ms too short. */
-	if (rtt >= 0 && normal && nice->enabled) {
-		take_flight(&nice->rules, now.rtt, now.flight);
-		detect(&nice->rules, conf, tp->tcp_mstamp, &now);
-	}
+	if (rtt >= 0 && normal && nice->enabled)
+		detect(&nice->rules, conf, tp->tcp_mstamp, rtt, sample->pkts_acked * NICE_ONE);
 	if (normal && nice->enabled) {
-		if (judge_early(&nice->rules, &nice->account, conf, conf->floor, tp->tcp_mstamp, &now))
+		if (judge_early(&nice->rules, &nice->account, conf, conf->floor, tp->tcp_mstamp))
 			begin_round(tp, nice);
 		if (nice->rules.window < NICE_BURST * NICE_ONE && tp->snd_una == tp->snd_nxt) {
 			/* Each burst is a round. It ends now, and not with the next burst, which may be 96 round trips away. */
-			end_round(tp, nice, conf, &now);
-			share_path(sk, nice, conf, account_clock(tp->tcp_mstamp));
+			end_round(tp, nice, conf);
 			begin_round(tp, nice);
 		}
 		use_window(sk, nice);

@@ -11,19 +11,15 @@
 #define NICE_INFINITE 0xffffffffu
 /* One half, in the units of a part (1/65536). */
 #define NICE_HALF 32768u
-/* Reductions at once, at most: enough to bring any window of a slow line to the smallest. */
-#define NICE_MOST_TIMES 16
-/* Segments at the begin of a connection that the kernel does not pace (tcp_update_skb_after_send). */
-#define NICE_UNPACED 10
 
 /* The state of the rules. */
 struct nice_rules {
 	u32 window;
 	u32 ssthresh;
-	/* Smallest and largest RTT, and the delay above the smallest beyond which a packet is late, unless the flow's own packets explain it. */
+	/* Smallest and largest RTT, and the RTT above which a packet is late. */
 	u32 base_rtt;
 	u32 max_rtt;
-	u32 delay;
+	u32 late_above;
 	/* Smallest and largest RTT of the present span, and the span's start in 1024 microseconds. */
 	u32 new_base_rtt;
 	u32 new_max_rtt;
@@ -32,7 +28,8 @@ struct nice_rules {
 	u32 round_rtt;
 	u32 seen;
 	u32 late;
-	/* Time that a segment takes at the narrowest link: an upper limit, from what passed so far (crates/transport/src/cc/train.rs). */
+	/* Time that a segment takes at the narrowest link: an upper limit, from the packet trains of the rounds so far
+	 * (crates/transport/src/cc/train.rs). */
 	u32 segment_time;
 	/* This round's train: the clock at its first and last acknowledgement, and the segments that the first covered. */
 	u32 train_began;

@@ -25,15 +25,6 @@ static __always_inline u32 account_clock(u64 clock)
 	return clock >> 10;
 }
 
-/* What an acknowledgement says: its RTT, the shortest RTT of a packet of any size (the handshake's), and what it covers; `flight` is what the flow had
- * in flight when the newest of it left, itself included. */
-struct nice_sample {
-	u32 rtt;
-	u32 shortest;
-	u32 segments;
-	u32 flight;
-};
-
 static __always_inline void start_round(struct nice_rules *rules)
 {
 	rules->round_rtt = NICE_INFINITE;
@@ -47,7 +38,7 @@ static __always_inline void start_rules(struct nice_rules *rules, u32 window)
 	rules->ssthresh = NICE_INFINITE;
 	rules->base_rtt = NICE_INFINITE;
 	rules->max_rtt = 0;
-	rules->delay = NICE_INFINITE;
+	rules->late_above = NICE_INFINITE;
 	rules->new_base_rtt = NICE_INFINITE;
 	rules->new_max_rtt = 0;
 	rules->span_began = 0;
@@ -64,78 +55,32 @@ static __always_inline u32 max_rtt(const struct nice_rules *rules, const struct 
 	return at_least(rules->max_rtt, start < NICE_INFINITE ? (u32)start : NICE_INFINITE);
 }
 
-/* Computes the delay that is late, after the range of RTTs has changed. */
+/* Computes above which RTT a packet is late, after the range of RTTs has changed. */
 static __always_inline void set_threshold(struct nice_rules *rules, const struct nice_parameters *conf)
 {
-	rules->delay = at_most(((u64)(max_rtt(rules, conf) - rules->base_rtt) * conf->threshold) >> 16, conf->most_delay);
+	u32 delay = at_most(((u64)(max_rtt(rules, conf) - rules->base_rtt) * conf->threshold) >> 16, conf->most_delay);
+	u64 own = ((u64)rules->segment_time * conf->own_packets) / NICE_ONE;
+
+	if (conf->own_packets && rules->segment_time == NICE_INFINITE)
+		/* Until that time is known, nothing is late. */
+		rules->late_above = NICE_INFINITE;
+	else
+		rules->late_above = rules->base_rtt + at_least(delay, own < NICE_INFINITE / 2 ? (u32)own : NICE_INFINITE / 2);
 }
 
-/* Time that so much of the flow takes at the narrowest link. */
-static __always_inline u32 own_time(const struct nice_rules *rules, u32 flight)
-{
-	u64 own = ((u64)rules->segment_time * flight) / NICE_ONE;
-
-	return own < NICE_INFINITE / 2 ? (u32)own : NICE_INFINITE / 2;
-}
-
-/* Delay above the smallest RTT up to which a packet is not late, if so many of the flow's packets, itself included, were in flight when it left. */
-static __always_inline u32 excused(const struct nice_rules *rules, const struct nice_parameters *conf, u32 shortest, u32 flight)
-{
-	u32 alone = rules->base_rtt - at_most(shortest, rules->base_rtt), own;
-
-	if (!conf->own_packets)
-		return rules->delay;
-	/* Until that time is known, nothing is late. */
-	if (rules->segment_time == NICE_INFINITE)
-		return NICE_INFINITE;
-	own = own_time(rules, at_most(flight, conf->own_packets));
-	return at_least(rules->delay, own - at_most(alone, own));
-}
-
-/* How many times a segment at the narrowest link takes the delay that is late, if that is more than once; in 1/16. */
-static __always_inline u32 times_late(const struct nice_rules *rules, const struct nice_parameters *conf)
-{
-	if (!conf->own_packets || rules->segment_time == NICE_INFINITE)
-		return 16;
-	return at_least(at_most(((u64)rules->segment_time << 4) / at_least(rules->delay, 1), 1 << 20), 16);
-}
-
-/* How many reductions a delay is worth: one, and where a packet of others is late several times over, one for each time that others delayed this packet by
- * what is late. */
-static __always_inline u32 reductions(const struct nice_rules *rules, const struct nice_parameters *conf, const struct nice_sample *sample)
-{
-	u32 times = times_late(rules, conf) >> 4, own;
-
-	if (times < 2 || !sample->rtt)
-		return 1;
-	own = at_most(sample->shortest, rules->base_rtt) + own_time(rules, sample->flight);
-	return at_most(at_least((sample->rtt - at_most(own, sample->rtt)) / at_least(rules->delay, 1), 1), at_most(times, NICE_MOST_TIMES));
-}
-
-/* So many packets of the flow were in flight when one left that took this RTT: those after the first passed the narrowest link in that time. */
-static __always_inline void take_flight(struct nice_rules *rules, u32 rtt, u32 flight)
-{
-	u64 each;
-
-	/* A single packet may be a small one. */
-	if (flight < 2 * NICE_ONE)
-		return;
-	each = (u64)rtt * NICE_ONE / (flight - NICE_ONE);
-	if (each < rules->segment_time)
-		rules->segment_time = (u32)each;
-}
-
-/* Ends a round's train, which tells, too, how long a segment takes. */
-static __always_inline void end_train(struct nice_rules *rules)
+/* Ends a round's train. Returns whether a segment took less time in it than in any before. */
+static __always_inline bool end_train(struct nice_rules *rules)
 {
 	u32 rest = rules->seen - at_most(rules->seen, rules->train_first * NICE_ONE);
 	u64 each;
 
 	if (rest < 2 * NICE_ONE)
-		return;
+		return false;
 	each = (u64)(rules->train_last - rules->train_began) * NICE_ONE / rest;
-	if (each < rules->segment_time)
-		rules->segment_time = (u32)each;
+	if (each >= rules->segment_time)
+		return false;
+	rules->segment_time = (u32)each;
+	return true;
 }
 
 static __always_inline bool raise_max(struct nice_rules *rules, u32 rtt)
@@ -147,13 +92,14 @@ static __always_inline bool raise_max(struct nice_rules *rules, u32 rtt)
 	return true;
 }
 
-/* Gives the detector a sample. The clock is in microseconds. */
-static __always_inline void detect(struct nice_rules *rules, const struct nice_parameters *conf, u64 clock, const struct nice_sample *sample)
+/* Gives the detector an RTT sample, which holds for `segments`. The clock is in microseconds. */
+static __always_inline void detect(struct nice_rules *rules, const struct nice_parameters *conf, u64 clock, u32 rtt, u32 segments)
 {
-	/* Keeps the sum of two from overflowing. */
-	u32 now = account_clock(clock), rtt = at_most(at_least(sample->rtt, 1), NICE_INFINITE / 4), segments = sample->segments;
+	u32 now = account_clock(clock);
 	bool moved = false;
 
+	/* Keeps the sum of two from overflowing. */
+	rtt = at_most(at_least(rtt, 1), NICE_INFINITE / 4);
 	if (conf->base_window && now - rules->span_began >= conf->base_window) {
 		/* Samples older than the span are dropped. A span without samples changes nothing. */
 		if (rules->new_base_rtt != NICE_INFINITE) {
@@ -175,14 +121,13 @@ static __always_inline void detect(struct nice_rules *rules, const struct nice_p
 	if (moved)
 		set_threshold(rules, conf);
 	rules->round_rtt = at_most(rules->round_rtt, rtt);
-	/* The acknowledgement of a single segment may have been delayed, if later ones cover two: then the train would seem too short. */
-	if (!rules->seen || (rules->train_first < 2 && segments >= 2 * NICE_ONE)) {
+	if (!rules->seen) {
 		rules->train_began = (u32)clock;
-		rules->train_first = (u16)at_most((rules->seen + segments + NICE_ONE - 1) / NICE_ONE, 0xffff);
+		rules->train_first = (u16)at_most((segments + NICE_ONE - 1) / NICE_ONE, 0xffff);
 	}
 	rules->train_last = (u32)clock;
 	rules->seen += segments;
-	if (rtt - rules->base_rtt > excused(rules, conf, sample->shortest, sample->flight))
+	if (rtt > rules->late_above)
 		rules->late += segments;
 }
 
@@ -201,26 +146,25 @@ static __always_inline u32 shrunk(const struct nice_rules *rules, u32 floor, u32
 }
 
 /* Change of the window after an uncongested round in which Vegas would grow it: the longer the queue, the smaller. */
-static __always_inline s32 growth_of_round(const struct nice_rules *rules, const struct nice_parameters *conf, u32 shortest)
+static __always_inline s32 growth_of_round(const struct nice_rules *rules, const struct nice_parameters *conf)
 {
-	u64 queue = at_least(rules->round_rtt, rules->base_rtt) - rules->base_rtt, late = excused(rules, conf, shortest, rules->window), step, stays;
-	u32 times = times_late(rules, conf);
-	s32 growth;
+	u64 queue = at_least(rules->round_rtt, rules->base_rtt) - rules->base_rtt, late = rules->late_above - rules->base_rtt, step, stays;
 
 	if (!conf->target)
 		return conf->growth;
 	/* Below one segment, little of the queue is the flow's own. */
 	if (rules->window < NICE_ONE)
-		return 16 * NICE_ONE / times;
+		return NICE_ONE;
+	if (rules->late_above == NICE_INFINITE)
+		return conf->growth;
 	stays = late * conf->target >> 16;
 	/* At most twice the growth, so that it fits into 32 bits. */
 	step = queue >= 2 * stays ? 2 * (u64)conf->growth : conf->growth * queue / at_least(stays, 1);
-	growth = (s32)(conf->growth - step);
-	return growth < 0 ? -(s32)(16 * (u64)-growth / times) : (s32)(16 * (u64)growth / times);
+	return (s32)(conf->growth - step);
 }
 
 /* Vegas's rule at the end of a round that was not congested. Linear decrease stops at one segment: only the detector makes the window smaller. */
-static __always_inline void vegas(struct nice_rules *rules, const struct nice_parameters *conf, u32 shortest, bool may_grow)
+static __always_inline void vegas(struct nice_rules *rules, const struct nice_parameters *conf, bool may_grow)
 {
 	u32 floor = at_least(conf->floor, NICE_ONE);
 	u64 base = rules->base_rtt, rtt = at_least(rules->round_rtt, rules->base_rtt), window = rules->window, diff;
@@ -243,7 +187,7 @@ static __always_inline void vegas(struct nice_rules *rules, const struct nice_pa
 		rules->window = at_least(lower, at_most(floor, rules->window));
 		rules->ssthresh = at_most(rules->ssthresh, at_least(rules->window, floor));
 	} else if (diff < conf->alpha && may_grow && rules->window < NICE_INFINITE / 2) {
-		s32 growth = growth_of_round(rules, conf, shortest);
+		s32 growth = growth_of_round(rules, conf);
 		u32 least = at_most(floor, rules->window);
 
 		if (growth >= 0) {
@@ -255,12 +199,9 @@ static __always_inline void vegas(struct nice_rules *rules, const struct nice_pa
 	}
 }
 
-static __always_inline void halve(struct nice_rules *rules, const struct nice_parameters *conf, u32 floor, const struct nice_sample *sample)
+static __always_inline void halve(struct nice_rules *rules, const struct nice_parameters *conf, u32 floor)
 {
-	u32 times = reductions(rules, conf, sample);
-
-	for (u32 turn = 0; turn < NICE_MOST_TIMES && turn < times; turn++)
-		rules->window = shrunk(rules, floor, conf->decrease);
+	rules->window = shrunk(rules, floor, conf->decrease);
 	rules->ssthresh = at_most(rules->ssthresh, rules->window);
 }
 
@@ -276,38 +217,40 @@ static __always_inline void note_yielding(struct nice_account *account, u64 cloc
 		account->halvings++;
 }
 
-/* At the end of a round, with which `sample` came: reduces the window, or follows Vegas. The caller begins the next round. */
+/* At the end of a round: reduces the window, or follows Vegas. The caller begins the next round. */
 static __always_inline void judge(struct nice_rules *rules, struct nice_account *account, const struct nice_parameters *conf, u32 floor,
-				  u64 clock, const struct nice_sample *sample, bool may_grow)
+				  u64 clock, bool may_grow)
 {
-	bool skipped = rules->before_halving, yields;
+	bool skipped = rules->before_halving, yields, moved;
 
 	rules->before_halving = 0;
 	if (!rules->seen)
 		return;
-	end_train(rules);
+	moved = end_train(rules);
 	if (conf->max_of_rounds && raise_max(rules, rules->round_rtt))
+		moved = true;
+	if (moved)
 		set_threshold(rules, conf);
 	if (skipped)
 		return;
 	yields = congested(rules, conf);
 	if (yields)
-		halve(rules, conf, floor, sample);
+		halve(rules, conf, floor);
 	else
-		vegas(rules, conf, sample->shortest, may_grow);
+		vegas(rules, conf, may_grow);
 	note_yielding(account, clock, yields);
 }
 
 /* Reduces the window as soon as enough packets of the present round were late. Returns whether it did: the caller then begins a round with
  * what is under way. */
 static __always_inline bool judge_early(struct nice_rules *rules, struct nice_account *account, const struct nice_parameters *conf, u32 floor,
-					u64 clock, const struct nice_sample *sample)
+					u64 clock)
 {
 	if (!conf->prompt || rules->before_halving || rules->window < NICE_BURST * NICE_ONE)
 		return false;
 	if ((u64)rules->late << 16 <= (u64)rules->window * conf->fraction)
 		return false;
-	halve(rules, conf, floor, sample);
+	halve(rules, conf, floor);
 	note_yielding(account, clock, true);
 	rules->before_halving = 1;
 	return true;

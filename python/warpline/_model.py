@@ -1582,9 +1582,8 @@ class Nice(Part):
         start: maxRTT after the first sample, in minRTTs. Default 2. At least 1.
         most_delay: Delay above minRTT at which a packet is late, whatever the threshold says. Above 0s. Default 10ms;
             unlimited with `paper`.
-        own_packets: Packets of the flow's own that excuse a delay, at most: a packet is never late for the time that
-            those in flight with it, itself included, take at the narrowest link. 0 for none, and for the same
-            reductions and growth on slow lines as on fast ones. Default 4 packets; 0 with `paper`. At least 0.
+        own_packets: Packets of full size that may wait at the narrowest link, by what they take there, before any is
+            late. Default 4 packets; 0 with `paper`. At least 0.
         initial_window: Largest initial window. Default 2 segments. Above 0.
         max_of_rounds: Whether maxRTT is the largest of the rounds' smallest RTTs, which delayed ACKs do not raise, and
             not of all. Default true; false with `paper`.

@@ -12,12 +12,9 @@
 //!   long queue is long, and so is, at the start, a fifth of a long RTT. (With a smaller start value instead, the one
 //!   to three packets that a flow keeps in the queue when it is alone make it yield to itself where they are a tenth
 //!   of the RTT: 78 % of 10 Mbit/s at 40 ms.)
-//! * A packet is never late for the time that the flow's own packets take at the narrowest link: those in flight with it, four at most, which is one more
-//!   than Vegas's beta (`own_packets`). That time counts from the shortest RTT of any packet, the handshake's included, which no full packet of a slow
-//!   line reaches. Without it, a flow on a link of 2 Mbit/s or less yields to itself until it starves. With four packets for every flow, whatever
-//!   it has in flight, sixteen flows on a modem kept sixty packets in the queue.
-//! * Where a full packet takes longer at the narrowest link than the delay that is late, a packet of others is late as many times over. There, a reduction
-//!   is made once for each time that the delay by others is as long as the one that is late, and a window grows by as many times less.
+//! * What four packets take at the narrowest link is never late (`own_packets`): that is what a flow itself keeps in the queue, one more than Vegas's beta.
+//!   Without it, a flow on a link of 2 Mbit/s or less yields to itself until it starves; the more so as the first minRTT is that of a single packet.
+//!   Before that time is known, from a train of at least three segments, nothing is late.
 //! * A connection begins with two segments at most, whatever others may send (`initial_window`): nothing takes back what leaves before the first sample.
 //! * The window grows by 1.5 segments per round trip while the queue is empty, and by less the longer the queue is.
 //!   At half of the delay that is late it stays, and beyond that it shrinks (`growth`, `target`). Sixteen flows that
@@ -106,8 +103,7 @@ pub struct NiceParams {
     /// Delay above minRTT at which a packet is late, whatever the threshold says.
     #[parameter(default = TimeDelta::from_millis(10), above = TimeDelta::ZERO)]
     pub most_delay: TimeDelta,
-    /// Packets of the flow's own that excuse a delay, at most: a packet is never late for the time that those in flight with it, itself included, take at
-    /// the narrowest link. 0 for none, and for the same reductions and growth on slow lines as on fast ones.
+    /// Packets of full size that may wait at the narrowest link, by what they take there, before any is late.
     #[parameter(default = 4.0, min = 0.0, unit = "packets")]
     pub own_packets: f64,
     /// Largest initial window.
@@ -167,12 +163,8 @@ pub struct Nice {
     floor: u64,
     /// minRTT and maxRTT.
     range: Range,
-    /// Delay above minRTT beyond which a packet is late, unless the flow's own packets explain it; the longest span before the first sample.
-    delay: TimeDelta,
-    /// Shortest RTT up to the first sample, which may be that of a handshake, and until when it counts.
-    handshake: TimeDelta,
-    handshake_until: Timestamp,
-    base_window: TimeDelta,
+    /// Above this RTT a packet is late.
+    late_above: TimeDelta,
     most_delay: TimeDelta,
     own_packets: f64,
     /// What a segment takes at the narrowest link.
@@ -220,10 +212,7 @@ impl BuiltIn for Nice {
             floor_segments: params.floor,
             floor,
             range: Range::new(params.base_window, params.start, params.max_of_rounds),
-            delay: TimeDelta::MAX,
-            handshake: TimeDelta::MAX,
-            handshake_until: Timestamp::ZERO,
-            base_window: params.base_window,
+            late_above: TimeDelta::MAX,
             most_delay: params.most_delay,
             own_packets: within(params.own_packets, 0.0, 1e6),
             train: Train::default(),
@@ -237,14 +226,6 @@ impl BuiltIn for Nice {
     }
 }
 
-/// Reductions at once, at most: enough to bring any window of a slow line to the smallest.
-const MOST_TIMES: u64 = 16;
-
-/// Bytes of the flow that were in flight when the newest segment that `ack` acknowledges left, itself included.
-fn flight(ack: &AckSample) -> u64 {
-    ack.delivered.saturating_sub(ack.prior_delivered).max(ack.mss)
-}
-
 impl Nice {
     /// Takes an acknowledgement into the interference detector.
     #[inline]
@@ -252,68 +233,26 @@ impl Nice {
         let Some(rtt) = ack.rtt else { return };
         self.rule.take_sample(ack);
         if self.range.take_sample(ack.now, rtt) {
-            self.set_threshold(ack);
+            self.set_threshold();
         }
         self.train.take_sample(ack);
-        self.train.take_flight(rtt, flight(ack), ack.mss);
         self.seen = self.seen.saturating_add(ack.acked);
-        if rtt.saturating_sub(self.range.get().0) > self.excused(flight(ack)) {
+        if rtt > self.late_above {
             self.late = self.late.saturating_add(ack.acked);
         }
     }
 
     /// The range of the RTTs has changed.
     #[cold]
-    fn set_threshold(&mut self, ack: &AckSample) {
+    fn set_threshold(&mut self) {
         let (base, max) = self.range.get();
         self.rule.set_base_rtt(base);
-        if self.delay == TimeDelta::MAX && !ack.min_rtt.is_zero() {
-            self.handshake = ack.min_rtt;
-            let forever = self.base_window.is_zero();
-            self.handshake_until = if forever { Timestamp::NEVER } else { ack.now + self.base_window };
-        } else if ack.now > self.handshake_until {
-            self.handshake = TimeDelta::MAX;
-        }
-        self.delay = max.saturating_sub(base).mul_f64(self.threshold).min(self.most_delay);
-    }
-
-    /// The shortest RTT of a packet of any size.
-    fn shortest(&self) -> TimeDelta {
-        self.range.get().0.min(self.handshake)
-    }
-
-    /// Delay above minRTT up to which a packet is not late if so many bytes of the flow, its own included, were in flight when it left.
-    #[inline]
-    fn excused(&self, flight: u64) -> TimeDelta {
-        if self.own_packets == 0.0 {
-            return self.delay;
-        }
-        // Until that time is known, nothing is late.
-        let Some(each) = self.own_time() else { return TimeDelta::MAX };
-        let own = (flight as f64 / self.window.mss as f64).min(self.own_packets);
-        let alone = self.range.get().0.saturating_sub(self.shortest());
-        self.delay.max(each.mul_f64(own).saturating_sub(alone))
-    }
-
-    /// What a full segment takes at the narrowest link, if that excuses anything.
-    #[inline]
-    fn own_time(&self) -> Option<TimeDelta> {
-        self.train.segment_time().filter(|_| self.own_packets > 0.0)
-    }
-
-    /// How many times a full segment at the narrowest link takes the delay that is late, if that is more than once.
-    fn times_late(&self) -> f64 {
-        let each = self.own_time().map_or(0.0, |each| each.as_secs_f64());
-        (each / self.delay.as_secs_f64().max(1e-9)).max(1.0)
-    }
-
-    /// How many reductions a delay is worth: one, and where a packet of others is late several times over, one for each time that others delayed this packet by
-    /// what is late.
-    fn reductions(&self, ack: &AckSample) -> u64 {
-        let (Some(rtt), Some(each)) = (ack.rtt, self.own_time()) else { return 1 };
-        let own = self.shortest() + each.mul_f64(flight(ack) as f64 / self.window.mss as f64);
-        let others = rtt.saturating_sub(own).as_secs_f64() / self.delay.as_secs_f64().max(1e-9);
-        (others.min(self.times_late()) as u64).clamp(1, MOST_TIMES)
+        let delay = max.saturating_sub(base).mul_f64(self.threshold).min(self.most_delay);
+        self.late_above = match self.train.segment_time() {
+            _ if self.own_packets == 0.0 => base + delay,
+            Some(each) => base + delay.max(each.mul_f64(self.own_packets)),
+            None => TimeDelta::MAX,
+        };
     }
 
     /// Whether the round that ends was delayed by others' packets, or our own.
@@ -323,14 +262,14 @@ impl Nice {
 
     /// Judges the round that ends, and begins the next.
     fn end_round(&mut self, ack: &AckSample) {
-        self.train.end_round(self.window.mss);
-        if self.range.end_round(self.rule.round_rtt()) {
-            self.set_threshold(ack);
+        let shorter = self.train.end_round(self.window.mss);
+        if self.range.end_round(self.rule.round_rtt()) || shorter {
+            self.set_threshold();
         }
         if std::mem::take(&mut self.before_halving) {
             self.rule.begin_round();
         } else if self.congested() {
-            self.halve(ack);
+            self.halve();
         } else {
             // Linear decrease stops at one segment: only the detector leads below.
             let floor = self.window.mss.max(self.floor);
@@ -346,21 +285,18 @@ impl Nice {
         if self.target == 0.0 {
             return (self.growth * mss) as i64;
         }
-        let times = self.times_late();
         if self.window.cwnd < self.window.mss {
             // Little of the queue is its own.
-            return (mss / times) as i64;
+            return mss as i64;
         }
         let (base, _) = self.range.get();
-        let late = self.excused(self.window.cwnd).as_secs_f64();
+        let late = self.late_above.saturating_sub(base).as_secs_f64();
         let queue = self.rule.round_rtt().saturating_sub(base).as_secs_f64();
-        (self.growth * (1.0 - queue / (self.target * late)).max(-1.0) / times * mss) as i64
+        (self.growth * (1.0 - queue / (self.target * late)).max(-1.0) * mss) as i64
     }
 
-    fn halve(&mut self, ack: &AckSample) {
-        for _ in 0..self.reductions(ack) {
-            self.window.cwnd = self.shrunk(self.decrease);
-        }
+    fn halve(&mut self) {
+        self.window.cwnd = self.shrunk(self.decrease);
         self.window.ssthresh = self.window.ssthresh.min(self.window.cwnd);
         self.rule.begin_round();
     }
@@ -421,7 +357,7 @@ impl CongestionControl for Nice {
         }
         self.detect(ack);
         if self.prompt && !self.before_halving && !self.is_small() && self.is_lost_round() {
-            self.halve(ack);
+            self.halve();
             self.forget_round();
             // What is in flight was sent before: it is a round of its own, which is not judged.
             self.before_halving = true;
@@ -483,11 +419,6 @@ mod tests {
     use super::super::testbed::{Feeder, config, event};
     use super::*;
 
-    /// The RTT above which a packet is late that left with so many of the flow's in flight, itself included.
-    fn late_above(nice: &Nice, packets: u64) -> TimeDelta {
-        nice.range.get().0 + nice.excused(packets * 1000)
-    }
-
     fn avoiding(params: &NiceParams) -> (Nice, Feeder) {
         let mut cfg = config(16);
         cfg.initial_ssthresh = 16_000;
@@ -497,21 +428,11 @@ mod tests {
         (nice, feeder)
     }
 
-    /// A flow on a line where a packet takes 20 ms and a handshake 40.
-    fn slow_line() -> (Nice, Feeder) {
-        let mut nice = Nice::new(&NiceParams::default(), &config(16));
-        let mut feeder = Feeder::default();
-        feeder.min_rtt = TimeDelta::from_millis(40);
-        feeder.mixed_round(&mut nice, &[(3, 60)]);
-        feeder.mixed_round(&mut nice, &[(1, 60)]);
-        (nice, feeder)
-    }
-
     #[test]
     fn a_delayed_round_halves_down_to_a_48th_of_a_segment() {
         // minRTT 100 ms, so maxRTT starts at 200 ms: late is above 120 ms.
         let (mut nice, mut feeder) = avoiding(&NiceParams::paper());
-        assert_eq!(late_above(&nice, 1), TimeDelta::from_secs_f64(0.12));
+        assert_eq!(nice.late_above, TimeDelta::from_secs_f64(0.12));
         feeder.round(&mut nice, 121);
         nice.window.cwnd = 16_000;
         let mut seen = vec![];
@@ -548,7 +469,7 @@ mod tests {
         let (mut nice, mut feeder) = avoiding(&NiceParams::paper());
         feeder.round(&mut nice, 600);
         // 100 + 0.2 * 500.
-        assert_eq!(late_above(&nice, 1), TimeDelta::from_millis(200));
+        assert_eq!(nice.late_above, TimeDelta::from_millis(200));
     }
 
     #[test]
@@ -592,22 +513,22 @@ mod tests {
             ..NiceParams::default()
         };
         let (nice, _) = avoiding(&plain);
-        assert_eq!(late_above(&nice, 1), TimeDelta::from_micros(112_500));
+        assert_eq!(nice.late_above, TimeDelta::from_micros(112_500));
         let params = NiceParams { start: 1.5, ..plain };
         let (mut nice, mut feeder) = avoiding(&params);
-        assert_eq!(late_above(&nice, 1), TimeDelta::from_millis(110));
+        assert_eq!(nice.late_above, TimeDelta::from_millis(110));
         // One acknowledgement that the receiver delayed, of a round that was quick otherwise, says nothing of the queue.
         feeder.mixed_round(&mut nice, &[(15, 100), (1, 300)]);
         feeder.round(&mut nice, 100);
-        assert_eq!(late_above(&nice, 1), TimeDelta::from_millis(110));
+        assert_eq!(nice.late_above, TimeDelta::from_millis(110));
         // A round all of which took 160 ms does: 100 + 0.2 * 60. And one of 600 ms would allow 100 ms.
         nice.window.cwnd = 16_000;
         feeder.round(&mut nice, 160);
         feeder.round(&mut nice, 100);
-        assert_eq!(late_above(&nice, 1), TimeDelta::from_millis(112));
+        assert_eq!(nice.late_above, TimeDelta::from_millis(112));
         feeder.round(&mut nice, 600);
         feeder.round(&mut nice, 600);
-        assert_eq!(late_above(&nice, 1), TimeDelta::from_micros(112_500));
+        assert_eq!(nice.late_above, TimeDelta::from_micros(112_500));
     }
 
     #[test]
@@ -664,49 +585,22 @@ mod tests {
     }
 
     #[test]
-    fn the_flows_own_packets_in_flight_excuse_a_delay_four_of_them_at_most() {
-        let (mut nice, mut feeder) = slow_line();
-        let above = |nice: &Nice| [1, 2, 4, 16].map(|packets| late_above(nice, packets).as_nanos() / 1_000_000);
-        // A packet takes 20 ms, from 40 on, which the handshake took.
-        assert_eq!(above(&nice), [70, 80, 120, 120]);
-        // A longer train, in which others' packets were, says nothing; a shorter one does: 16 in 64 ms.
+    fn what_a_few_packets_take_at_the_narrowest_link_is_never_late() {
+        let mut nice = Nice::new(&NiceParams::default(), &config(16));
+        let mut feeder = Feeder::default();
+        // The acknowledgement of a SYN, which ends a round; then a train of three, 20 ms apart. Nothing is late before it is known.
+        feeder.mixed_round(&mut nice, &[(1, 40)]);
+        feeder.mixed_round(&mut nice, &[(3, 60)]);
+        assert_eq!(nice.late_above, TimeDelta::MAX);
+        // Four packets of 20 ms above the SYN's 40; and a longer train, in which others' packets were, says nothing.
         feeder.mixed_round(&mut nice, &[(3, 120)]);
-        assert_eq!(above(&nice), [70, 80, 120, 120]);
+        assert_eq!(nice.late_above, TimeDelta::from_millis(120));
+        feeder.mixed_round(&mut nice, &[(1, 60)]);
+        assert_eq!(nice.late_above, TimeDelta::from_millis(120));
+        // A shorter one does: 16 in 64 ms.
         feeder.mixed_round(&mut nice, &[(16, 64)]);
         feeder.mixed_round(&mut nice, &[(1, 64)]);
-        assert_eq!(above(&nice), [70, 70, 70, 70]);
-        // The handshake's RTT is forgotten with minRTT.
-        for _ in 0..20 {
-            feeder.pass(TimeDelta::from_secs(60));
-            feeder.mixed_round(&mut nice, &[(1, 200)]);
-        }
-        assert_eq!(nice.shortest(), TimeDelta::from_millis(200));
-    }
-
-    #[test]
-    fn on_a_slow_line_it_is_reduced_once_for_each_time_that_others_delay_a_packet_by_what_is_late() {
-        // A packet takes 20 ms, twice what is late. Alone in flight it has 60 ms, and others add to that.
-        for (rtt, then) in [(60, 1750), (72, 700), (85, 490), (300, 490)] {
-            let (mut nice, mut feeder) = slow_line();
-            feeder.mixed_round(&mut nice, &[(1, rtt)]);
-            (nice.window.cwnd, nice.window.ssthresh) = (1000, 1000);
-            // The next acknowledgement ends the round, and its delay counts.
-            feeder.mixed_round(&mut nice, &[(1, rtt)]);
-            assert!(nice.cwnd().abs_diff(then) <= 1, "{rtt} ms: {}", nice.cwnd());
-        }
-        // And it wakes by half a segment.
-        let (mut nice, mut feeder) = slow_line();
-        feeder.mixed_round(&mut nice, &[(1, 60)]);
-        (nice.window.cwnd, nice.window.ssthresh) = (100, 100);
-        feeder.mixed_round(&mut nice, &[(1, 60)]);
-        assert_eq!(nice.cwnd(), 600);
-    }
-
-    #[test]
-    fn a_connection_begins_with_two_segments_or_what_others_may_send_if_that_is_less() {
-        for (segments, begins) in [(16, 2000), (2, 2000), (1, 1000)] {
-            assert_eq!(Nice::new(&NiceParams::default(), &config(segments)).cwnd(), begins);
-        }
+        assert_eq!(nice.late_above, TimeDelta::from_millis(56));
     }
 
     #[test]

@@ -60,8 +60,6 @@ pub(super) fn event(millis: u64, in_flight: u64) -> CongestionEvent {
 pub(super) struct Feeder {
     now: TimeDelta,
     delivered: u64,
-    /// Smallest RTT of the connection, that of the handshake included; zero for none.
-    pub(super) min_rtt: TimeDelta,
 }
 
 impl Feeder {
@@ -74,11 +72,6 @@ impl Feeder {
     /// A round trip in which so many segments took so many milliseconds each.
     pub(super) fn mixed_round(&mut self, cc: &mut impl CongestionControl, parts: &[(u64, u64)]) {
         self.mixed_round_since(cc, parts, self.delivered);
-    }
-
-    /// Time goes by.
-    pub(super) fn pass(&mut self, time: TimeDelta) {
-        self.now += time;
     }
 
     /// Bytes delivered so far.
@@ -102,7 +95,6 @@ impl Feeder {
                     now: Timestamp::ZERO + self.now,
                     rtt: Some(rtt),
                     srtt: rtt,
-                    min_rtt: self.min_rtt,
                     delivered: self.delivered,
                     prior_delivered: begin,
                     ack: self.delivered,

@@ -15,21 +15,20 @@ const LEAST: u64 = 2;
 /// Measures trains.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Train {
-    /// First and last acknowledgement of this round's train; the bytes that the first covered, and those after it.
+    /// First and last acknowledgement of this round, and the bytes acknowledged after the first.
     span: Option<(Timestamp, Timestamp)>,
-    first: u64,
     bytes: u64,
     shortest: TimeDelta,
 }
 
 impl Default for Train {
     fn default() -> Self {
-        Train { span: None, first: 0, bytes: 0, shortest: TimeDelta::MAX }
+        Train { span: None, bytes: 0, shortest: TimeDelta::MAX }
     }
 }
 
 impl Train {
-    /// What a full segment takes at the narrowest link at most; none before there is one.
+    /// What a full segment takes at the narrowest link at most; none before the first train.
     pub(super) fn segment_time(&self) -> Option<TimeDelta> {
         (self.shortest != TimeDelta::MAX).then_some(self.shortest)
     }
@@ -38,35 +37,25 @@ impl Train {
     #[inline]
     pub(super) fn take_sample(&mut self, ack: &AckSample) {
         match &mut self.span {
-            // The acknowledgement of a single segment may have been delayed, if later ones cover two: then the train would seem too short.
-            Some((_, last)) if self.first >= 2 * ack.mss || ack.acked < 2 * ack.mss => {
+            None => self.span = Some((ack.now, ack.now)),
+            Some((_, last)) => {
                 *last = ack.now;
                 self.bytes += ack.acked;
             }
-            _ => {
-                self.span = Some((ack.now, ack.now));
-                (self.first, self.bytes) = (ack.acked, 0);
-            }
         }
     }
 
-    /// A segment was acknowledged after `rtt`; so many bytes, its own included, had been in flight when it left. Those after the first passed the link in that
-    /// time.
-    #[inline]
-    pub(super) fn take_flight(&mut self, rtt: TimeDelta, flight: u64, mss: u64) {
-        // A single packet may be a small one.
-        if flight >= 2 * mss {
-            self.shortest = self.shortest.min(rtt.mul_f64(mss as f64 / (flight - mss) as f64));
-        }
-    }
-
-    /// The round is over.
-    pub(super) fn end_round(&mut self, mss: u64) {
-        if let Some((first, last)) = self.span.filter(|_| self.bytes >= LEAST * mss) {
+    /// The round is over. Returns whether its train was the shortest so far.
+    pub(super) fn end_round(&mut self, mss: u64) -> bool {
+        let train = self.span.filter(|_| self.bytes >= LEAST * mss);
+        let shorter = train.is_some_and(|(first, last)| {
             let each = last.saturating_since(first).mul_f64(mss as f64 / self.bytes as f64);
+            let shorter = each < self.shortest;
             self.shortest = self.shortest.min(each);
-        }
+            shorter
+        });
         self.forget_round();
+        shorter
     }
 
     /// Forgets what was measured of this round.
