@@ -38,7 +38,8 @@ impl Model<bool> for Bernoulli {
         is_lost
     }
     fn words(params: &BernoulliParams) -> String {
-        let longest = params.longest.map_or_else(String::new, |longest| format!(", at most {longest} in a row"));
+        let longest =
+            params.longest.map_or_else(String::new, |longest| format!(", at most {longest} in a row"));
         format!("loss {} %{longest}", (params.probability * 1e8).round() / 1e6)
     }
 }

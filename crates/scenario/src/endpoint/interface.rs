@@ -93,9 +93,9 @@ impl Interface {
         let own = self.addresses.iter().enumerate();
         let own = own.map(|(number, network)| (vec![key("addresses"), Step::Index(number)], *network));
         let routed = self.routes.iter().enumerate();
-        own.chain(routed.map(|(number, route)| {
-            (vec![key("routes"), Step::Index(number), key("to")], route.to)
-        }))
+        own.chain(
+            routed.map(|(number, route)| (vec![key("routes"), Step::Index(number), key("to")], route.to)),
+        )
     }
 
     /// Whether an address is given as one of a machine on the segment.
@@ -111,12 +111,23 @@ impl Interface {
         let at = entry("host", number, &["device"]);
         if self.device.is_empty() {
             let help = "the interface behind which the machine is, for example device = \"eth1\"";
-            return check.error(&entry("host", number, &["endpoint"]), "a host with this endpoint needs `device`", help);
+            return check.error(
+                &entry("host", number, &["endpoint"]),
+                "a host with this endpoint needs `device`",
+                help,
+            );
         }
         let wrong = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
-        if self.device.len() > LONGEST_NAME || self.device.contains(wrong) || [".", ".."].contains(&self.device.as_str()) {
+        if self.device.len() > LONGEST_NAME
+            || self.device.contains(wrong)
+            || [".", ".."].contains(&self.device.as_str())
+        {
             let message = format!("{:?} cannot be the name of an interface", self.device);
-            return check.error(&at, message, "at most 15 characters without spaces, `/` and `:`; see ip link");
+            return check.error(
+                &at,
+                message,
+                "at most 15 characters without spaces, `/` and `:`; see ip link",
+            );
         }
         let earlier = &scenario.host[..number];
         let same = earlier.iter().find(|other| {
@@ -153,7 +164,11 @@ impl Kind for Interface {
             let via = route.via.0;
             let path = below(&[key("routes"), Step::Index(i), key("via")]);
             if via.is_ipv4() != route.to.0.addr().is_ipv4() {
-                check.error(&path, format!("{via} cannot lead to {}", route.to), "both are IPv4, or both IPv6");
+                check.error(
+                    &path,
+                    format!("{via} cannot lead to {}", route.to),
+                    "both are IPv4, or both IPv6",
+                );
             } else if !self.has(via) {
                 let message = format!("no machine on the segment is given the address {via}");
                 check.error(&path, message, "the router is one of `address`, `address6` and `addresses`");
@@ -171,13 +186,21 @@ impl Kind for Interface {
             let mut owners = others.filter(|(_, other)| other.placed().any(|(_, other)| other == network));
             if let Some((other, _)) = owners.next() {
                 let message = format!("{network} is already behind `{}`", other.name);
-                check.error(&below(&path), message, "a network is behind one host; of overlapping ones the smaller counts");
+                check.error(
+                    &below(&path),
+                    message,
+                    "a network is behind one host; of overlapping ones the smaller counts",
+                );
             }
         }
         for (name, gateway) in self.gateway_keys() {
             if self.singles().any(|(_, own)| own == gateway) {
                 let message = format!("{gateway} is the address of a machine on the segment");
-                check.error(&entry("host", number, &[name]), message, "the gateway is an address of the emulator's own");
+                check.error(
+                    &entry("host", number, &[name]),
+                    message,
+                    "the gateway is an address of the emulator's own",
+                );
             }
         }
     }
@@ -200,15 +223,40 @@ mod tests {
         let second = "[[host]]\nname = \"b\"\nendpoint = \"interface\"\ndevice = \"eth1\"\n";
         let flow = "[[flow]]\nfrom = \"b\"\nto = \"a\"\n";
         for (mode, keys, more, parts) in [
-            ("virtual", "device = \"eth1\"", "", ["test.toml:6:", "cannot follow this clock", "run in real time"]),
+            (
+                "virtual",
+                "device = \"eth1\"",
+                "",
+                ["test.toml:6:", "cannot follow this clock", "run in real time"],
+            ),
             ("real", "", "", ["test.toml:6:", "needs `device`", "eth1"]),
             ("real", "device = \"a b\"", "", ["test.toml:7:", "cannot be the name", "ip link"]),
             ("real", "device = \"eth1\"", second, ["test.toml:11:", "already the device of `a`", "`vlan`"]),
             ("real", "device = \"eth1\"\nvlan = 4095", "", ["test.toml:8:", "out of range", "4094"]),
-            ("real", "device = \"eth1\"\naddresses = [\"10.0.0.1/8\"]", "", ["test.toml:8:", "10.0.0.0/8", "addresses"]),
-            ("real", "device = \"eth1\"\naddresses = [\"ten\"]", "", ["test.toml:8:", "neither", "addresses"]),
-            ("real", "device = \"eth1\"\naddresses = [\"10.0.0.2\"]", "", ["test.toml:8:", "address of `b`", "another"]),
-            ("real", "device = \"eth1\"\ngateway = \"10.0.0.2\"", "", ["test.toml:8:", "address of `b`", "leave it out"]),
+            (
+                "real",
+                "device = \"eth1\"\naddresses = [\"10.0.0.1/8\"]",
+                "",
+                ["test.toml:8:", "10.0.0.0/8", "addresses"],
+            ),
+            (
+                "real",
+                "device = \"eth1\"\naddresses = [\"ten\"]",
+                "",
+                ["test.toml:8:", "neither", "addresses"],
+            ),
+            (
+                "real",
+                "device = \"eth1\"\naddresses = [\"10.0.0.2\"]",
+                "",
+                ["test.toml:8:", "address of `b`", "another"],
+            ),
+            (
+                "real",
+                "device = \"eth1\"\ngateway = \"10.0.0.2\"",
+                "",
+                ["test.toml:8:", "address of `b`", "leave it out"],
+            ),
             ("real", "device = \"eth1\"\nprogram = []", "", ["test.toml:8:", "`program` goes with", "live"]),
             (
                 "real",

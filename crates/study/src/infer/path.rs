@@ -9,11 +9,11 @@ use super::traffic::Traffic;
 const WINDOW: f64 = 0.1;
 /// Windows in which a queue must be seen before a rate is that of the path, and not of its users.
 const BUSY: usize = 5;
-/// From which share of the queueing delay on there is a queue; and from which on it is full.
-const SOME: f64 = 0.25;
-const FULL: f64 = 0.7;
-/// The least queueing delay that is taken for a queue, in seconds, and as a share of the round trip.
+/// The least delay of all packets of a window that is taken for a queue: in seconds, and as a share of the round trip. (Single packets are also late where a
+/// receiver delays acknowledgements.)
 const LEAST: (f64, f64) = (0.001, 0.02);
+/// From which share of the longest wait on the queue is full.
+const FULL: f64 = 0.7;
 /// Bytes of a full packet, and of an acknowledgement.
 const PACKET: f64 = 1500.0;
 /// Losses at random, beside those of a full queue, below which they are taken for chance.
@@ -179,9 +179,9 @@ fn direction(traffic: &Traffic, crossing: &[(usize, usize)], near: &[IpAddr], ba
     let mut begun: Vec<(f64, f64)> = trips.iter().map(|trip| (trip.sent, trip.rtt)).collect();
     ended.sort_by(|one, two| one.0.total_cmp(&two.0));
     begun.sort_by(|one, two| one.0.total_cmp(&two.0));
-    let has_queue = found.queueing > LEAST.0.max(LEAST.1 * shortest);
-    if has_queue {
-        let level = shortest + SOME * found.queueing;
+    let least = LEAST.0.max(LEAST.1 * shortest);
+    if found.queueing > least {
+        let level = shortest + least;
         let busy: Vec<f64> = rates
             .iter()
             .filter(|&&(begin, _)| {
