@@ -202,7 +202,7 @@ SENDER_ONLY = pairs(
     ONE_SIDE,
     source="Slide 15, future work",
     title="cap from one side, beside TCP, cap and TReno",
-    note="`cap --sender-only` is cap's engine with echo replies in place of acknowledgements. So it tells what TReno's algorithms do from what measuring from one side does.",
+    note="`cap --sender-only` is cap's engine with echo replies in place of acknowledgements. So it shows which differences come from TReno's algorithms, and which from measuring from one side.",
     claims=[
         Claim(
             text="a sender alone can do it where the way back loses nothing: cap from one side and TCP, the median difference",

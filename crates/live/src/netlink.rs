@@ -22,7 +22,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
-use crate::port::af_packet::Mac;
+use crate::port::link::Mac;
 
 /// Why a change of the network configuration failed.
 #[derive(Debug, thiserror::Error)]

@@ -146,7 +146,7 @@ class Draft:
         return entry
 
     def imported(self, directory: Path, target: Path | None = None) -> Imported:
-        """The scenario as it is now. Paths are so far relative to `directory`, and then to `target` if that is another one."""
+        """The scenario as it is now. Its paths, which are relative to `directory`, are made relative to `target` if that is given."""
         target = directory if target is None else target
         if directory.resolve() != target.resolve():
             for entry in self.links:

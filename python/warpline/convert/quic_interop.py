@@ -60,8 +60,6 @@ class Path:
 Given = dict[str, str]
 Builder = Callable[[Source, Given, Draft, Path], None]
 
-BASE = ("delay", "bandwidth", "queue")
-
 
 def _need(source: Source, given: Given, name: str, what: str) -> str:
     if name not in given:

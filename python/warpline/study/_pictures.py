@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ Of = Callable[[Results], Results]
 
 
 @dataclass(frozen=True)
-class Picture:
+class Picture(ABC):
     """A picture, or a table. `lines`, `bars`, `cdf`, `surface` and `table` make the usual ones.
 
     Attributes:
@@ -50,9 +51,9 @@ class Picture:
         """Whether there is something to draw: the quick form may leave a part out."""
         return bool(results.cells)
 
+    @abstractmethod
     def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
         """Draws it."""
-        raise NotImplementedError
 
 
 def _named(results: Results, by: str | None) -> list[tuple[str, Results]]:

@@ -53,7 +53,7 @@ pub(crate) struct Args {
     #[arg(long, group = "format")]
     influx: bool,
 
-    /// The format of another program, of the whole of one run: flent, openmetrics (needs the Python package)
+    /// A format of another program, such as flent, with the whole of one run (needs the Python package)
     #[arg(long, value_name = "FORMAT", group = "format", conflicts_with = "tables")]
     to: Option<String>,
 

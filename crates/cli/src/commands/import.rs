@@ -3,7 +3,7 @@
 crate::python::command! {
     /// Make a scenario of another program's file or command
     ///
-    /// GraphML, GML and the Topology Zoo, Shadow, containerlab, mahimahi and tc; results of iperf3 as a table. Comments say what was assumed and what was
+    /// Reads the topologies of NetworkX, Shadow and containerlab, commands of mahimahi and tc, and others. Comments say what was assumed, and what was
     /// left out.
     "import" of "warpline.convert"
     /// A file, or the words of a command; and options

@@ -27,6 +27,7 @@ use nix::libc;
 use warpline_core::Timestamp;
 
 use super::intake::Intake;
+pub use super::link::Mac;
 use super::link::{ETHERNET, Front, ether_type, set_option};
 use super::neighbours::{Neighbours, SegmentConfig};
 use super::ring::{RxFrame, RxRing, layout};
@@ -52,9 +53,6 @@ const QUEUE: c_int = 16 << 20;
 /// Bytes of a slot, and of all slots, behind an interface of others, at most.
 const LARGEST_SLOT: usize = 1 << 14;
 const RING_MEMORY: usize = 64 << 20;
-
-/// A MAC address.
-pub type Mac = [u8; 6];
 
 /// What is behind an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]

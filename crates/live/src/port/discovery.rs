@@ -13,7 +13,7 @@ use etherparse::{
     IpNumber, Ipv6Header, Ipv6HeaderSlice,
 };
 
-use super::af_packet::Mac;
+use super::link::Mac;
 use super::link::{ARP, IPV6};
 
 /// All stations of a segment.

@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 
 use nix::libc::{self, sock_filter};
 
-use super::af_packet::Mac;
+use super::link::Mac;
 use super::link::set_option;
 
 /// Lets all of a frame through.

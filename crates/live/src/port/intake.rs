@@ -2,7 +2,7 @@
 
 use nix::libc;
 
-use super::af_packet::Mac;
+use super::link::Mac;
 use super::link::{ETHERNET, Front, IPV4, IPV6};
 use super::neighbours::Neighbours;
 use super::ring::RxFrame;

@@ -6,6 +6,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use nix::errno::Errno;
 use nix::libc::{self, c_int};
 
+/// A MAC address.
+pub type Mac = [u8; 6];
+
 /// Bytes of an Ethernet header.
 pub(super) const ETHERNET: usize = 14;
 /// EtherTypes.

@@ -8,7 +8,7 @@ mod departure;
 mod discovery;
 mod filter;
 mod intake;
-mod link;
+pub(crate) mod link;
 mod neighbours;
 mod ring;
 mod run;

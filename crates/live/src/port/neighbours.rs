@@ -12,8 +12,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
 
-use super::af_packet::Mac;
 use super::discovery::{self, Message};
+use super::link::Mac;
 use super::link::{Front, VLAN, ether_type};
 use crate::ip;
 

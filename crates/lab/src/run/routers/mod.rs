@@ -220,8 +220,7 @@ impl Routers {
         true
     }
 
-    /// A machine outside has sent a datagram that does not fit the first link, over which it would know: it is told, or the datagram is
-    /// sent in fragments.
+    /// Handles a datagram of a machine outside that is too large for the first link: sends it in fragments, or tells the machine the link's MTU.
     fn shrink(&mut self, arrival: &Arrival, path: u32, label: Label, gate: &mut Gate, port: &mut Port<'_>) {
         let host = arrival.port.0 as usize;
         let datagram = gate.pool().datagram(arrival.handle);
