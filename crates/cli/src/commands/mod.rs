@@ -29,6 +29,7 @@ mod kernel;
 mod link_args;
 #[cfg(target_os = "linux")]
 mod load;
+mod man;
 #[cfg(target_os = "linux")]
 mod nice;
 mod oracle;
@@ -119,6 +120,7 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     Clean(clean::Args),
     Completions(completions::Args),
+    Man(man::Args),
     #[cfg(target_os = "linux")]
     Load(load::Args),
 }
@@ -179,6 +181,7 @@ impl Command {
             #[cfg(target_os = "linux")]
             Command::Clean(args) => clean::execute(&args),
             Command::Completions(args) => completions::execute(&args),
+            Command::Man(args) => man::execute(&args),
             #[cfg(target_os = "linux")]
             Command::Load(args) => load::execute(&args),
         }
