@@ -40,6 +40,14 @@ proptest! {
     }
 
     #[test]
+    fn links_that_may_be_changed_are_like_others(mut world in world()) {
+        // A queue that may have to hold packets later has its limits at once; where none ever waits, there are none.
+        world.links.retain(|link| !matches!(link.rate, RateConfig::Unlimited));
+        prop_assume!(!world.links.is_empty());
+        same(&world.run(&Manner::default()), &world.run(&Manner { changeable: true, ..Manner::default() }))?;
+    }
+
+    #[test]
     fn express_hops_change_nothing(world in world()) {
         same(&world.run(&Manner::default()), &world.run(&Manner { no_express: true, ..Manner::default() }))?;
     }
@@ -182,7 +190,12 @@ proptest! {
             let room = |from: Timestamp, to: Timestamp| -> u128 {
                 let span = u128::from((to - from).as_nanos()) + 1;
                 match &config.rate {
-                    RateConfig::Constant(rate) => u128::from(rate.as_bps()) * span / 1_000_000_000,
+                    // By the fastest rate that it ever has.
+                    RateConfig::Constant(rate) => {
+                        let changed = config.changes.iter().filter_map(|(_, change)| change.rate);
+                        let fastest = changed.fold(*rate, Ord::max);
+                        u128::from(fastest.as_bps()) * span / 1_000_000_000
+                    }
                     RateConfig::Scheduled(schedule) => scheduled_bits(schedule, from, to),
                     _ => u128::MAX,
                 }
