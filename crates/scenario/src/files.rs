@@ -118,6 +118,12 @@ impl Scenario {
         for link in &mut self.link {
             options(&mut link.options, &mut link.reverse, &mut all);
         }
+        for change in &mut self.change {
+            all.extend(named(&mut change.loss));
+            all.extend(named(&mut change.duplicate));
+            all.extend(named(&mut change.corrupt));
+            all.extend(named(&mut change.jitter));
+        }
         all.extend(self.flow.iter_mut().filter_map(|flow| flow.web.as_mut()?.access_log.as_mut()));
         all
     }
