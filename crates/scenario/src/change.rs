@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::component::has_file;
+use super::expand::{LinkKind, Speed};
 use super::link::{Jitter, Loss};
 use super::quantity::{BitRate, Time};
 use super::schema::json_schema;
@@ -58,19 +60,25 @@ impl Change {
         *self == Change { at: self.at, link: self.link.clone(), ..Change::default() }
     }
 
-    /// This change, and what an earlier one says that it does not.
+    /// Whether it goes by a file.
+    pub fn has_file(&self) -> bool {
+        let chosen = [&self.loss, &self.duplicate, &self.corrupt];
+        chosen.into_iter().flatten().any(has_file) || self.jitter.as_ref().is_some_and(has_file)
+    }
+}
+
+impl LinkKind {
+    /// What a link like this is like after a change, but for whether it is down.
     #[must_use]
-    pub fn after(&self, earlier: &Change) -> Change {
-        Change {
-            at: self.at,
-            link: self.link.clone(),
-            rate: self.rate.or(earlier.rate),
-            delay: self.delay.or(earlier.delay),
-            loss: self.loss.clone().or_else(|| earlier.loss.clone()),
-            duplicate: self.duplicate.clone().or_else(|| earlier.duplicate.clone()),
-            corrupt: self.corrupt.clone().or_else(|| earlier.corrupt.clone()),
-            jitter: self.jitter.clone().or_else(|| earlier.jitter.clone()),
-            down: self.down.or(earlier.down),
+    pub fn changed(mut self, change: &Change) -> LinkKind {
+        if let Some(rate) = change.rate {
+            self.speed = Speed::Constant(rate.0);
         }
+        self.delay = change.delay.map_or(self.delay, |delay| delay.0);
+        self.loss = change.loss.clone().unwrap_or(self.loss);
+        self.duplicate = change.duplicate.clone().unwrap_or(self.duplicate);
+        self.corrupt = change.corrupt.clone().unwrap_or(self.corrupt);
+        self.jitter = change.jitter.clone().unwrap_or(self.jitter);
+        self
     }
 }

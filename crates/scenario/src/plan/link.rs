@@ -45,20 +45,17 @@ impl Capacity {
         }
     }
 
-    /// A constant one after changes of the rate, in order of time. Others do not change.
+    /// The same with another rate from `at` until the next change of it. A trace stays as it is.
     #[must_use]
-    pub fn changed(self, rates: &[(Timestamp, Rate)]) -> Capacity {
-        let Capacity::Constant(first) = self else { return self };
-        // The last of one instant counts.
-        let mut steps: Vec<(TimeDelta, Rate)> = Vec::new();
-        for &(at, rate) in rates {
-            let at = at - Timestamp::ZERO;
-            steps.pop_if(|last| last.0 >= at);
-            steps.push((at, rate));
-        }
-        match Steps::new(first, &steps, None) {
-            Ok(steps) if !rates.is_empty() => Capacity::Scheduled(Arc::new(RateSchedule::new(steps))),
-            _ => Capacity::Constant(first),
+    pub fn changed(self, at: Timestamp, rate: Rate) -> Capacity {
+        let steps = |schedule: RateSchedule| Capacity::Scheduled(Arc::new(schedule.with(at, rate)));
+        match self {
+            Capacity::Constant(first) => match Steps::new(first, &[], None) {
+                Ok(constant) => steps(RateSchedule::new(constant)),
+                Err(_) => Capacity::Constant(first),
+            },
+            Capacity::Scheduled(schedule) => steps(Arc::unwrap_or_clone(schedule)),
+            Capacity::Trace(trace) => Capacity::Trace(trace),
         }
     }
 
@@ -137,8 +134,9 @@ pub fn link_config(
         config.check(&planned).map_err(|error| of_change(refused(error)))?;
         config.changes.push((at, planned));
     }
-    let rates: Vec<_> = config.changes.iter().filter_map(|(at, change)| Some((*at, change.rate?))).collect();
-    Ok((config, capacity.changed(&rates)))
+    let rates = config.changes.iter().filter_map(|(at, change)| Some((*at, change.rate?)));
+    let capacity = rates.fold(capacity, |capacity, (at, rate)| capacity.changed(at, rate));
+    Ok((config, capacity))
 }
 
 /// The change of a link in the network that a change of a scenario means. Files are those of `scenario`.
