@@ -128,6 +128,17 @@ impl Scenario {
         all
     }
 
+    /// The scenario with the whole path of each file that it reads, so that it can be read from another directory.
+    #[must_use]
+    pub fn with_whole_paths(&self) -> Scenario {
+        let mut scenario = self.clone();
+        let directory = self.base();
+        for path in scenario.paths_mut() {
+            *path = directory.join(&*path).to_string_lossy().into_owned();
+        }
+        scenario
+    }
+
     /// The scenario with what each file holds in place of its path, as far as it can be read: what its hash is over.
     pub(super) fn with_contents(&self) -> Scenario {
         let mut scenario = self.clone();

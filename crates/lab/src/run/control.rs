@@ -1,6 +1,6 @@
 //! Changes of links while a live run goes on, which come by a control socket (`warpline set`).
 //!
-//! A [`Desk`] reads requests on the socket's thread. It checks them as a scenario's own `[[change]]`, and posts what is to be done. The emulator's
+//! A desk reads requests on the socket's thread. It checks them as a scenario's own `[[change]]`, and posts what is to be done. The emulator's
 //! thread finds that in its [`Orders`], does it at once, and keeps it: so the scenario of what has happened can be written.
 //!
 //! A request is a line of JSON: `{}` asks what the links are like, `{"link": "r1-r2", "set": {"rate": "5Mbit/s"}}` changes one. The answer is a line, too:
@@ -20,6 +20,7 @@ use warpline_scenario::plan::link_change;
 use warpline_scenario::{BitRate, Change, Diagnostics, Expanded, LinkKind, Scenario, Speed, Time, nearest};
 
 use super::Listen;
+use super::links::{BOTH, Duplex};
 
 /// How long the emulator may take to make a change: it looks many times in a second.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -34,14 +35,14 @@ struct Order {
 
 /// How links are called besides their names.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Naming {
+pub(super) struct Naming {
     /// What all links together are called, and are meant if none is named; none if one has to be named.
-    pub all: Option<&'static str>,
+    pub(super) all: Option<&'static str>,
 }
 
 /// Takes requests, on the thread of the socket.
 #[derive(Debug)]
-pub struct Desk {
+struct Desk {
     scenario: Scenario,
     expanded: Expanded,
     naming: Naming,
@@ -88,7 +89,7 @@ impl Waiting {
 ///
 /// # Errors
 /// If there cannot be one there.
-pub fn listen(
+pub(super) fn listen(
     place: &Listen,
     scenario: &Scenario,
     naming: Naming,
@@ -105,6 +106,14 @@ pub fn listen(
     let desk = Desk { scenario: scenario.clone(), expanded, naming, unlimited, made: Vec::new(), post };
     let orders = Orders { inbox, streams: Streams::new(scenario.seed), made: Vec::new() };
     Ok((Waiting { socket, desk }, orders))
+}
+
+/// As [`listen`], for the two directions of a live link that is no run.
+///
+/// # Errors
+/// As there.
+pub fn listen_duplex(place: &Listen, duplex: &Duplex) -> Result<(Waiting, Orders), ControlError> {
+    listen(place, &duplex.scenario, Naming { all: Some(BOTH) }, duplex.unlimited())
 }
 
 impl Orders {

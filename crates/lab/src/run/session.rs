@@ -287,6 +287,11 @@ impl<'a> Session<'a> {
         let account = self.course.finish(network, world, &self.links, team)?;
         let now = self.course.skipped().now(network);
         let happened = self.happened();
+        #[cfg(target_os = "linux")]
+        {
+            // Nobody is kept waiting for what will not be done.
+            self.control = None;
+        }
         let (network, team) = (party.parts().0, &mut self.team);
         let info = run_info(&happened, network, now, stop.as_ref().map(Stop::reason), team)?;
         let critical_events = network.critical_events();

@@ -12,6 +12,7 @@ mod serve;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::private::UnsoundError;
 pub use client::ask;
 pub use inbox::{Inbox, Post, post};
 pub use place::{Place, VARIABLE, listening};
@@ -20,9 +21,9 @@ pub use serve::{Serving, Socket};
 /// Why there is no control socket, or none that answers.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// A directory for sockets is not one of the user's alone.
-    #[error("{} is not a directory of this user's alone, so no control socket can be there; give it another place: --control=PATH", .0.display())]
-    Directory(PathBuf),
+    /// There is no directory for it.
+    #[error(transparent)]
+    Directory(#[from] UnsoundError),
     /// Something else is at the path.
     #[error("{} exists and is no socket; give the control socket another place", .0.display())]
     Taken(PathBuf),

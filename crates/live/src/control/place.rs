@@ -1,12 +1,12 @@
-//! Where control sockets are: at a path of the user's choice, or in a directory of the user's under a name of the run's own.
+//! Where control sockets are: at a path of the user's choice, or in the directory of the user's sessions under a name of the run's own.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use super::{ControlError, system};
+use crate::registry::directory;
 
 /// The environment variable that names a run's socket to the programs behind its link.
 pub const VARIABLE: &str = "WARPLINE_CONTROL";
@@ -18,7 +18,7 @@ const LONGEST: usize = 30;
 /// Where a run listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In the user's directory, where [`listening`] finds it.
+    /// In the directory of the user's sessions ([`directory`]), where [`listening`] finds it.
     Own,
     /// At this path.
     At(PathBuf),
@@ -32,41 +32,20 @@ impl Place {
             Place::Own => {
                 let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
                 let name: String = name.chars().map(plain).take(LONGEST).collect();
-                Ok(directory()?.join(format!("{name}-{}.{EXTENSION}", std::process::id())))
+                Ok(directory()?.path().join(format!("{name}-{}.{EXTENSION}", std::process::id())))
             }
         }
     }
 }
 
-/// The user's directory for sockets, which is made if need be.
-fn directory() -> Result<PathBuf, ControlError> {
-    let user = rustix::process::geteuid().as_raw();
-    let owned = |path: &Path| fs::metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == user);
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| owned(path));
-    let path = match runtime {
-        Some(runtime) => runtime.join("warpline"),
-        None => Path::new("/tmp").join(format!("warpline-{user}")),
-    };
-    match DirBuilder::new().mode(0o700).create(&path) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            return Err(system("make the directory", &path)(error));
-        }
-        _ => {}
-    }
-    // Anybody can make a name in a directory for all.
-    let found = fs::symlink_metadata(&path).map_err(system("look at", &path))?;
-    let private = found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0;
-    if private { Ok(path) } else { Err(ControlError::Directory(path)) }
-}
-
-/// The sockets in the user's directory at which a run listens, in the order of their names. Those that a run has left behind that was killed are removed.
+/// The sockets in the directory of the user's sessions at which a run listens, in the order of their names. Those that a run has left behind that was killed are removed.
 ///
 /// # Errors
 /// If the directory cannot be read.
 pub fn listening() -> Result<Vec<PathBuf>, ControlError> {
     let directory = directory()?;
-    let entries = fs::read_dir(&directory).map_err(system("read the directory", &directory))?;
-    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let names = directory.names().map_err(system("read the directory", directory.path()))?;
+    let paths = names.into_iter().map(|name| directory.path().join(name));
     let mut paths: Vec<PathBuf> =
         paths.filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION)).collect();
     paths.retain(|path| !clear(path) && UnixStream::connect(path).is_ok());
