@@ -13,7 +13,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use warpline_core::{LinkId, Streams, Timestamp};
+use warpline_core::{LinkId, Streams, TimeDelta, Timestamp};
 use warpline_live::control::{ControlError, Inbox, Place, Post, Serving, Socket, post};
 use warpline_net::{ChangeError, LinkChange, Network};
 use warpline_scenario::plan::link_change;
@@ -58,6 +58,8 @@ struct Desk {
 pub struct Orders {
     inbox: Inbox<Order>,
     streams: Streams,
+    /// When the scenario plans changes.
+    planned: Vec<Timestamp>,
     /// The changes made so far, in order of time.
     made: Vec<Change>,
 }
@@ -104,7 +106,8 @@ pub(super) fn listen(
     let (post, inbox) = post().map_err(system)?;
     let expanded = scenario.expand();
     let desk = Desk { scenario: scenario.clone(), expanded, naming, unlimited, made: Vec::new(), post };
-    let orders = Orders { inbox, streams: Streams::new(scenario.seed), made: Vec::new() };
+    let planned = scenario.change.iter().map(|change| Timestamp::ZERO + change.at.0).collect();
+    let orders = Orders { inbox, streams: Streams::new(scenario.seed), planned, made: Vec::new() };
     Ok((Waiting { socket, desk }, orders))
 }
 
@@ -135,8 +138,9 @@ impl Orders {
         mut noted: impl FnMut(LinkId, Timestamp, warpline_core::Rate),
     ) {
         let now = network.now();
+        let written = self.written(now);
         for Order { changes, links, reply } in self.inbox.take(rung) {
-            let mut done = Ok(now);
+            let mut done = Ok(written);
             for (link, change) in &links {
                 match network.change(*link, change, &self.streams) {
                     Ok(()) => {
@@ -148,11 +152,19 @@ impl Orders {
                 }
             }
             if done.is_ok() {
-                self.made.extend(changes.into_iter().map(|change| at(change, now)));
+                self.made.extend(changes.into_iter().map(|change| at(change, written)));
             }
             // Who asked may have gone.
             let _ = reply.send(done);
         }
+    }
+
+    /// The time that is written down for a change: whole milliseconds, which people can read, but not before what was planned and has happened.
+    fn written(&self, now: Timestamp) -> Timestamp {
+        let millisecond = TimeDelta::from_millis(1).as_nanos();
+        let read = Timestamp::from_nanos(now.as_nanos() / millisecond * millisecond);
+        let happened = self.planned.iter().copied().filter(|at| *at <= now);
+        happened.fold(read, Timestamp::max)
     }
 
     /// The changes made so far, in order of time.

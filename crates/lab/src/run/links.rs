@@ -200,7 +200,8 @@ impl Duplex {
         let mut text = scenario.to_json();
         // A change at the very end is one of the session, too.
         let last = changes.last().map_or(TimeDelta::ZERO, |change| change.at.0 + TimeDelta::from_nanos(1));
-        text["duration"] = Time(length.max(last).max(TimeDelta::from_millis(1))).to_string().into();
+        let millis = length.max(last).as_nanos().div_ceil(TimeDelta::from_millis(1).as_nanos());
+        text["duration"] = Time(TimeDelta::from_millis(millis.max(1))).to_string().into();
         let flow = |direction: usize| {
             json!({
                 "name": DIRECTIONS[direction],
@@ -310,6 +311,35 @@ mod tests {
             // No line of the generated scenario is shown.
             assert!(!message.contains("the link:") && !message.contains("errors"), "{message}");
         }
+    }
+
+    #[test]
+    fn what_was_changed_is_a_scenario_whose_capacities_have_the_steps() {
+        let words = LinkWords { queue: word("50p"), ..words(Some("12Mbit/s")) };
+        let duplex = duplex(&words, &LinkWords::default()).unwrap();
+        let change = |at: &str, link: &str, rate: &str| Change {
+            at: at.parse().unwrap(),
+            link: link.to_owned(),
+            rate: Some(rate.parse().unwrap()),
+            ..Change::default()
+        };
+        let changes =
+            [change("1s", "up", "3Mbit/s"), change("2s", "down", "5Mbit/s"), change("2.5s", "up", "6Mbit/s")];
+        let text = duplex.to_toml(7, TimeDelta::from_micros(2_500_300), &changes).unwrap();
+        assert!(text.contains("# The direction down had no rate limit at first."), "{text}");
+        let again = Scenario::from_toml("again.toml", &text, &[]).unwrap_or_else(|errors| panic!("{errors}"));
+        assert_eq!((again.seed, again.duration, again.flow.len()), (7, "2.501s".parse().unwrap(), 2));
+        let expanded = again.expand();
+        let rates = |link: u32| {
+            let spec = expanded.links.at(LinkId(link));
+            let (_, capacity) = link_config(&spec, String::new(), &again).unwrap();
+            let at = |millis: u64| {
+                let at = warpline_core::Timestamp::from_millis(millis);
+                capacity.rate_between(at, at + TimeDelta::from_millis(1)).as_bps() / 1_000_000
+            };
+            [at(0), at(999), at(1000), at(2000), at(2500)]
+        };
+        assert_eq!((rates(0), rates(1)), ([12, 12, 3, 3, 6], [1000, 1000, 1000, 5, 5]));
     }
 
     #[test]
