@@ -138,8 +138,8 @@ impl Orders {
         mut noted: impl FnMut(LinkId, Timestamp, warpline_core::Rate),
     ) {
         let now = network.now();
-        let written = self.written(now);
         for Order { changes, links, reply } in self.inbox.take(rung) {
+            let written = self.written(now);
             let mut done = Ok(written);
             for (link, change) in &links {
                 match network.change(*link, change, &self.streams) {

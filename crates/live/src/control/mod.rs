@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use crate::private::UnsoundError;
 pub use client::ask;
 pub use inbox::{Inbox, Post, post};
+pub(crate) use place::{EXTENSION, clear};
 pub use place::{Place, VARIABLE, listening};
 pub use serve::{Serving, Socket};
 

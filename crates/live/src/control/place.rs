@@ -11,7 +11,7 @@ use crate::registry::directory;
 /// The environment variable that names a run's socket to the programs behind its link.
 pub const VARIABLE: &str = "WARPLINE_CONTROL";
 /// How the names of sockets end.
-const EXTENSION: &str = "sock";
+pub(crate) const EXTENSION: &str = "sock";
 /// Characters of a run's name in its socket's, at most: the path of a socket has no more than 107 bytes.
 const LONGEST: usize = 30;
 
@@ -54,7 +54,7 @@ pub fn listening() -> Result<Vec<PathBuf>, ControlError> {
 }
 
 /// Removes a socket at which nobody listens any more. Returns whether it was one.
-pub(super) fn clear(path: &Path) -> bool {
+pub(crate) fn clear(path: &Path) -> bool {
     match UnixStream::connect(path) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path).is_ok(),
         _ => false,
