@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 
 pub use setting::Setting;
 
-use crate::netns::NetNs;
 use crate::control;
+use crate::netns::NetNs;
 use crate::private::{DRAFT, PrivateDirectory, UnsoundError};
 use crate::process::{Process, pause, started};
 use crate::{address, cgroup, nftables};
