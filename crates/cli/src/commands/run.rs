@@ -116,7 +116,7 @@ pub(crate) struct Args {
     cores: Option<NonZero<u16>>,
 
     /// Let `warpline set` change links while the run goes on (real and dilated clock): listen at this path, or where it finds it by itself. The run's scenario.toml keeps the changes
-    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, value_hint = ValueHint::FilePath)]
+    #[arg(long, hide_short_help = true, value_name = "PATH", num_args = 0..=1, require_equals = true, value_hint = ValueHint::FilePath)]
     control: Option<Option<PathBuf>>,
 
     /// Say into which parts a simulated run is cut, and why

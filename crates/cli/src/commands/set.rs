@@ -42,7 +42,7 @@ fn examples() -> String {
 /// Changes take effect at once, and the run keeps them with their times. Prints what the link is like now. Without a change it
 /// lists the links.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = examples())]
+#[command(after_long_help = examples(), override_usage = "warpline set [OPTIONS] [LINK] [KEY=VALUE]...")]
 pub(crate) struct Args {
     /// The socket of the run, as its own --control has it [default: that of the shell this is typed in, or of the only run that listens]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
@@ -50,8 +50,8 @@ pub(crate) struct Args {
     /// Print the answer as JSON, for programs
     #[arg(long)]
     json: bool,
-    /// The link, and what to change of it
-    #[arg(value_name = "[LINK] [KEY=VALUE]")]
+    /// The link's name, and what to change of it
+    #[arg(value_name = "LINK KEY=VALUE")]
     words: Vec<String>,
 }
 
