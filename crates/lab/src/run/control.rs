@@ -25,11 +25,14 @@ use super::links::{BOTH, Duplex};
 /// How long the emulator may take to make a change: it looks many times in a second.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The changes of single directions, as the network makes them.
+type OnLinks = Vec<(LinkId, LinkChange)>;
+
 /// What the emulator is to do.
 #[derive(Debug)]
 struct Order {
     changes: Vec<Change>,
-    links: Vec<(LinkId, LinkChange)>,
+    links: OnLinks,
     reply: Sender<Result<Timestamp, ChangeError>>,
 }
 
@@ -272,11 +275,7 @@ impl Desk {
     }
 
     /// The changes that are asked for, as a scenario's and as the network's.
-    fn checked(
-        &self,
-        names: &[String],
-        set: &Map<String, Value>,
-    ) -> Result<(Vec<Change>, Vec<(LinkId, LinkChange)>), String> {
+    fn checked(&self, names: &[String], set: &Map<String, Value>) -> Result<(Vec<Change>, OnLinks), String> {
         let keys = Change::keys();
         if let Some(unknown) = set.keys().find(|key| !keys.contains(&key.as_str())) {
             return Err(format!("a link has no `{unknown}` that can be set; {}", allowed(unknown, &keys)));
@@ -327,8 +326,7 @@ impl Desk {
         changes.sort_by_key(|change| change.at);
         let down = changes.iter().rev().find_map(|change| change.down).unwrap_or(false);
         let limited = !self.unlimited.contains(&link) || changes.iter().any(|change| change.rate.is_some());
-        let kind =
-            changes.into_iter().fold(spec.kind.clone(), |kind, change| LinkKind::changed(kind, change));
+        let kind = changes.into_iter().fold(spec.kind.clone(), LinkKind::changed);
         let rate = match kind.speed {
             Speed::Constant(rate) if limited => Some(BitRate(rate)),
             _ => None,
