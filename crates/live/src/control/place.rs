@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -55,6 +56,10 @@ pub fn listening() -> Result<Vec<PathBuf>, ControlError> {
 
 /// Removes a socket at which nobody listens any more. Returns whether it was one.
 pub(crate) fn clear(path: &Path) -> bool {
+    // The system says the same of a file that is no socket.
+    if !fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+        return false;
+    }
     match UnixStream::connect(path) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path).is_ok(),
         _ => false,
