@@ -51,7 +51,7 @@ fn run(link: &LinkConfig, bursts: &[Burst], changes: &[(u64, LinkChange)]) -> (V
             // Just before, so that what happens at that instant finds it changed.
             network.run_until(Timestamp::from_nanos(at - 1), &mut hosts, u64::MAX);
             network.port(Timestamp::from_nanos(*at));
-            network.change(LinkId(0), change, &Streams::new(7)).unwrap();
+            network.change(LinkId(0), change, &Streams::new(7)).expect("a change that the link allows");
         }
         network.run_until(end, &mut hosts, u64::MAX);
         let times = hosts.deliveries.iter().map(|delivery| delivery.time.as_nanos() / 1000);
@@ -202,7 +202,7 @@ impl Qdisc for Listener {
         (0, 0)
     }
     fn set_rate(&mut self, rate: Rate) {
-        self.0.send(rate.as_bps()).unwrap();
+        self.0.send(rate.as_bps()).expect("the test listens");
     }
 }
 
