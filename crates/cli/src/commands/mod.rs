@@ -45,6 +45,8 @@ mod search;
 #[cfg(target_os = "linux")]
 mod service;
 #[cfg(target_os = "linux")]
+mod set;
+#[cfg(target_os = "linux")]
 mod shell;
 mod study;
 #[cfg(target_os = "linux")]
@@ -79,6 +81,8 @@ pub(crate) enum Command {
     Run(run::Args),
     #[cfg(target_os = "linux")]
     Shell(Box<shell::Args>),
+    #[cfg(target_os = "linux")]
+    Set(set::Args),
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     Dilate(Box<dilate::Args>),
     #[cfg(target_os = "linux")]
@@ -140,6 +144,8 @@ impl Command {
             Command::Run(args) => run::execute(args, together),
             #[cfg(target_os = "linux")]
             Command::Shell(args) => shell::execute(*args),
+            #[cfg(target_os = "linux")]
+            Command::Set(args) => set::execute(&args),
             #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
             Command::Dilate(args) => dilate::execute(*args),
             #[cfg(target_os = "linux")]
