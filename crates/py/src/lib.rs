@@ -1,4 +1,4 @@
-//! The extension module `warpline._warpline`: scenarios, runs, tables, congestion controls, their evaluation, runs in steps, and QUIC for Python.
+//! The extension module `warpline._warpline`: scenarios, runs, tables, congestion controls, their evaluation, runs in steps, QUIC, and words of `tc` for Python.
 //!
 //! It is the thin lower half of the package `warpline` (`python/warpline`), which is what people import.
 
@@ -10,6 +10,7 @@ mod run;
 mod scenario;
 mod steps;
 mod table;
+mod tc;
 
 use pyo3::prelude::*;
 
@@ -32,6 +33,8 @@ mod _warpline {
     use crate::steps::NativeSteps;
     #[pymodule_export]
     use crate::table::Table;
+    #[pymodule_export]
+    use crate::tc::{tc_netem, tc_percent, tc_value};
     use pyo3::prelude::*;
 
     #[pymodule_init]

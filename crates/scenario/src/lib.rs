@@ -80,6 +80,7 @@ mod semantics_program;
 mod set;
 pub mod short;
 mod source;
+pub mod tc;
 pub mod tcp;
 pub mod topology;
 
