@@ -26,6 +26,7 @@ __all__ = [
     "__version__",
     "evaluate",
     "json_schema",
+    "openmetrics_names",
     "quic_keygen",
     "report_seeds",
     "result_tables",
@@ -44,6 +45,9 @@ _Trigger: TypeAlias = Literal["dup_acks", "rack", "rto", "ecn"]
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of a scenario."""
+
+def openmetrics_names(table: str) -> list[tuple[str, str, str | None, float, str]]:
+    """The columns of a table that are metrics: each with its name in OpenMetrics, its unit there, what its values are divided by, and what it is."""
 
 def run_scenario(
     scenario: NativeScenario,

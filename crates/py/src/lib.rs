@@ -5,6 +5,7 @@
 mod cc;
 mod evaluate;
 mod interval;
+mod metrics;
 mod quic;
 mod run;
 mod scenario;
@@ -23,6 +24,8 @@ mod _warpline {
     use crate::evaluate::{Evaluation, evaluate};
     #[pymodule_export]
     use crate::interval::Interval;
+    #[pymodule_export]
+    use crate::metrics::openmetrics_names;
     #[pymodule_export]
     use crate::quic::{QuicCongestion, QuicConnection, QuicMessage, QuicServer, quic_keygen};
     #[pymodule_export]
