@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
+use warpline_core::spelling::nearest;
 
 use crate::netlink::{Interface, Netlink, NetlinkError};
 use crate::netns::{NetNs, NetNsError};
@@ -43,11 +44,17 @@ impl OutsideConfig {
     }
 }
 
+/// The interface that may be meant, as the end of a sentence.
+fn meant(device: &str, known: &[String]) -> String {
+    let near = nearest(device, known.iter().map(String::as_str));
+    near.map_or_else(String::new, |name| format!("; did you mean {name}?"))
+}
+
 /// Why an interface cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OutsideError {
     /// There is none of this name.
-    #[error("there is no interface {device} in this network namespace; there are: {}", known.join(", "))]
+    #[error("there is no interface {device} in this network namespace; there are: {}{}", known.join(", "), meant(device, known))]
     NoDevice {
         /// The name.
         device: String,
@@ -403,7 +410,10 @@ mod tests {
         let mut ground = ground();
         ground.interfaces[3].is_up = false;
         let refused = |device: &str| ground.find(device).unwrap_err().to_string();
-        assert!(refused("eth9").ends_with("there are: lo, eth0, eth1, eth1.7, br0, eth2, br1"));
+        assert!(
+            refused("eth9").contains("there are: lo, eth0, eth1, eth1.7, br0, eth2, br1; did you mean eth")
+        );
+        assert!(refused("wlan7").ends_with("there are: lo, eth0, eth1, eth1.7, br0, eth2, br1"));
         assert!(refused("lo").contains("no Ethernet interface"));
         assert!(refused("eth1.7").contains("ip link set eth1.7 up"));
         let risk = |name: &str| ground.risk(ground.find(name).unwrap().0).unwrap_or_default();

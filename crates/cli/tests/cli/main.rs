@@ -17,6 +17,8 @@ mod dilate;
 mod docs;
 mod evaluate;
 mod help;
+#[cfg(target_os = "linux")]
+mod infer;
 mod inputs;
 #[cfg(target_os = "linux")]
 mod interface;
@@ -46,6 +48,7 @@ mod sets;
 mod shell;
 #[cfg(target_os = "linux")]
 mod stacks;
+mod stream;
 mod study;
 mod support;
 #[cfg(target_os = "linux")]

@@ -13,11 +13,12 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use warpline_core::spelling::nearest;
 use warpline_core::{LinkId, Streams, TimeDelta, Timestamp};
 use warpline_live::control::{ControlError, Inbox, Place, Post, Serving, Socket, post};
 use warpline_net::{ChangeError, LinkChange, Network};
 use warpline_scenario::plan::link_change;
-use warpline_scenario::{BitRate, Change, Diagnostics, Expanded, LinkKind, Scenario, Speed, Time, nearest};
+use warpline_scenario::{BitRate, Change, Diagnostics, Expanded, LinkKind, Scenario, Speed, Time};
 
 use super::Listen;
 use super::links::{BOTH, Duplex};

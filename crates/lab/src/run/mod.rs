@@ -18,6 +18,7 @@ mod skipped;
 mod stalls;
 mod team;
 mod used;
+pub mod watch;
 mod ways;
 
 #[cfg(target_os = "linux")]
@@ -72,6 +73,7 @@ use session::Session;
 use simulation::Simulation;
 use sinks::Sinks;
 use team::Team;
+use watch::Watchers;
 
 /// Makes a congestion control of the caller for one end of a connection.
 pub type CcFactory = Arc<dyn Fn(&CcConfig) -> Box<dyn CongestionControl> + Send + Sync>;
@@ -103,6 +105,8 @@ pub struct RunOptions {
     pub cores: Cores,
     /// Where it listens for changes of its links, if it does. Only under the real or a dilated clock.
     pub control: Option<Listen>,
+    /// Who watches it while it goes on.
+    pub watchers: Watchers,
 }
 
 /// Where a run in progress listens for changes of its links.
