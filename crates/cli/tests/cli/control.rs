@@ -5,7 +5,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use crate::live::{alone, pause, shortest};
 use crate::shell::able;
@@ -26,11 +26,34 @@ fn wait_until(what: &str, is: impl Fn() -> bool) {
     panic!("{what} has not happened in two minutes");
 }
 
+/// A shell or a run in progress. One that a test gives up is ended.
+struct Running(Option<Child>);
+
+impl Running {
+    fn of(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running(Some(command.spawn().unwrap()))
+    }
+
+    /// Waits for its end.
+    fn answer(mut self) -> Answer {
+        Answer::from(self.0.take().unwrap().wait_with_output().unwrap())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
 /// A shell that can be changed by `sock` in the desk's directory, whose command is this shell code.
-fn start(desk: &Desk, options: &[&str], line: &str) -> Child {
+fn start(desk: &Desk, options: &[&str], line: &str) -> Running {
     let words = [&["shell", "--control=sock"], options, &["--", "sh", "-c", line]].concat();
-    let mut command = desk.program(&words);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    Running::of(desk.program(&words))
 }
 
 fn set(desk: &Desk, words: &[&str]) -> Answer {
@@ -62,7 +85,7 @@ fn a_ping_takes_the_delay_that_is_set_and_the_saved_scenario_has_it() {
     assert_eq!(listed.lines().next().unwrap(), "up    20 Mbit/s, 40 ms, queue 1000 packets");
     assert_eq!(listed.lines().count(), 2);
     desk.write("go", "");
-    let ended = Answer::from(shell.wait_with_output().unwrap()).fine();
+    let ended = shell.answer().fine();
     let (first, second) = ended.stdout.split_at(ended.stdout.rfind("PING").unwrap());
     let (first, second) = (shortest(first), shortest(second));
     assert!(first >= 10.0 && second >= 80.0, "{first} {second}");
@@ -112,7 +135,7 @@ fn two_clients_at_a_time_are_served_and_every_change_is_kept() {
     );
     assert_eq!(link(&answer, "down")["rate"], "20Mbit/s");
     desk.write("go", "");
-    Answer::from(shell.wait_with_output().unwrap()).fine();
+    shell.answer().fine();
     let saved = std::fs::read_to_string(desk.path().join("saved.toml")).unwrap();
     assert_eq!(saved.matches("[[change]]").count(), 2 * TIMES);
     desk.warpline(&["check", "saved.toml"]).fine();
@@ -165,7 +188,7 @@ fn bad_requests_are_refused_with_what_is_allowed_and_change_nothing() {
         assert!(answer.contains(part), "{line}: {answer}");
     }
     desk.write("go", "");
-    Answer::from(shell.wait_with_output().unwrap()).fine();
+    shell.answer().fine();
     let saved = std::fs::read_to_string(desk.path().join("saved.toml")).unwrap();
     assert_eq!(saved.matches("[[change]]").count(), 1, "{saved}");
 }
@@ -178,10 +201,9 @@ fn after_kill_9_nobody_listens_and_the_next_shell_takes_the_place() {
     let _turn = alone();
     let desk = Desk::new();
     let sock = desk.path().join("sock");
-    let mut killed = start(&desk, &[], &format!("touch first; {}", wait_for("never")));
+    let killed = start(&desk, &[], &format!("touch first; {}", wait_for("never")));
     wait_until("the shell", || desk.path().join("first").exists());
-    killed.kill().unwrap();
-    killed.wait().unwrap();
+    drop(killed);
     assert!(sock.exists());
     let answer = set(&desk, &[]);
     assert!(answer.code == Some(1) && answer.stderr.contains("no run listens at"), "{answer:?}");
@@ -196,7 +218,7 @@ fn after_kill_9_nobody_listens_and_the_next_shell_takes_the_place() {
     let other = desk.warpline(&["shell", "--control=sock", "--", "true"]);
     assert!(other.code == Some(1) && other.stderr.contains("another run listens at"), "{other:?}");
     desk.write("go", "");
-    Answer::from(next.wait_with_output().unwrap()).fine();
+    next.answer().fine();
     assert!(!sock.exists());
 }
 
@@ -252,8 +274,7 @@ endpoint = "live"
         wait_for("go")
     );
     desk.write("live.toml", &text);
-    let mut command = desk.program(&["run", "live.toml", "--control=sock", "--out", "out"]);
-    let run = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let run = Running::of(desk.program(&["run", "live.toml", "--control=sock", "--out", "out"]));
     wait_until("the program", || desk.path().join("first").exists());
     let answer = set(&desk, &["rate=5mbit"]);
     assert!(
@@ -269,7 +290,7 @@ endpoint = "live"
     assert!(answer.stdout.starts_with("r>b  5 Mbit/s, 30 ms"), "{}", answer.stdout);
     assert_eq!(set(&desk, &[]).fine().stdout.lines().count(), 4);
     desk.write("go", "");
-    Answer::from(run.wait_with_output().unwrap()).fine();
+    run.answer().fine();
     let printed = std::fs::read_to_string(desk.path().join("out/programs/a.0.stdout")).unwrap();
     assert!(shortest(&printed) >= 64.0, "{printed}");
 
