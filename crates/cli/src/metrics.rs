@@ -78,7 +78,7 @@ impl Metrics {
     fn accept(self: &Arc<Self>, listener: &TcpListener) {
         let clients = Arc::new(AtomicUsize::new(0));
         for client in listener.incoming() {
-            let Ok(client) = client else {
+            let Ok(mut client) = client else {
                 // No descriptors are left, for now.
                 std::thread::park_timeout(Duration::from_millis(100));
                 continue;
@@ -89,16 +89,18 @@ impl Metrics {
             }
             let (own, count) = (Arc::clone(self), Arc::clone(&clients));
             std::thread::spawn(move || {
-                let _ = own.answer(client);
+                let _ = own.answer(&mut client);
+                // Before the connection is closed: a client that has its answer may come back at once.
                 count.fetch_sub(1, Ordering::Relaxed);
+                drop(client);
             });
         }
     }
 
-    fn answer(&self, mut client: TcpStream) -> io::Result<()> {
+    fn answer(&self, client: &mut TcpStream) -> io::Result<()> {
         client.set_read_timeout(Some(PATIENCE))?;
         client.set_write_timeout(Some(PATIENCE))?;
-        let request = request(&mut client)?;
+        let request = request(client)?;
         let mut words = request.split(|byte| *byte == b' ');
         let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let target = target.split(|byte| *byte == b'?').next().unwrap_or_default();
