@@ -86,7 +86,6 @@ pub(crate) fn listen_together(unfinished: Option<PathBuf>) -> Result<(), Failure
 ///
 /// # Errors
 /// If the system does not allow a handler.
-#[cfg(target_os = "linux")]
 pub(crate) fn listen_plainly() -> Result<(), Failure> {
     let asked = || {
         if STOP.swap(true, Ordering::Relaxed) {
