@@ -9,6 +9,7 @@ pub mod card;
 pub mod datagram;
 pub mod mahimahi;
 pub mod model_host;
+pub mod netem;
 pub mod network;
 pub mod oracle;
 pub mod page_ring;
@@ -34,6 +35,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("datagram", datagram::run),
     ("mahimahi", mahimahi::run),
     ("model_host", model_host::run),
+    ("netem", netem::run),
     ("network", network::run),
     ("oracle", oracle::run),
     ("page_ring", page_ring::run),

@@ -38,6 +38,9 @@ def test_scenarios_of_the_runner() -> None:
     assert [one["at"] for one in down["down"]] == ["10s", "23s"] and down["reverse"].get("down", []) == []
     flows = convert.read(f"tcp-cross-traffic {BASE}").scenario.to_dict()["flow"]
     assert ("right", "left") in [(flow["from"], flow["to"]) for flow in flows]
+    flows = convert.read(f"udp-cross-traffic {BASE} --crossdatarate=5.12Mbps").scenario.to_dict()["flow"]
+    (cross,) = [flow for flow in flows if (flow["from"], flow["to"]) == ("left", "right")]
+    assert (cross["transport"], cross["rate"], cross["packet_size"], cross["start"]) == ("udp", "5.4Mbit/s", "540B", "20s")
 
 
 @pytest.mark.parametrize(
@@ -45,6 +48,8 @@ def test_scenarios_of_the_runner() -> None:
     [
         ("simple-p2p --delay=15ms --queue=25", "--bandwidth is missing"),
         (f"simple-p2p {BASE} --loss=3", "has no option --loss"),
+        (f"udp-cross-traffic {BASE}", "--crossdatarate is missing"),
+        (f"rebind {BASE} --first-rebind=1s", "there is no scenario 'rebind'; there are simple-p2p"),
         (f"drop-rate {BASE} --rate_to_client=101 --rate_to_server=1", "above 100"),
         (f"blackhole {BASE} --on=1s --off=1s --direction=up", "both, toclient or toserver"),
         ("simple-p2p --delay=fast --bandwidth=10Mbps --queue=25", "--delay=fast"),

@@ -26,12 +26,16 @@ __all__ = [
     "__version__",
     "evaluate",
     "json_schema",
+    "openmetrics_names",
     "quic_keygen",
     "report_seeds",
     "result_tables",
     "run_scenario",
     "show",
     "student_t_975",
+    "tc_netem",
+    "tc_percent",
+    "tc_value",
 ]
 
 __version__: str
@@ -41,6 +45,9 @@ _Trigger: TypeAlias = Literal["dup_acks", "rack", "rto", "ecn"]
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of a scenario."""
+
+def openmetrics_names(table: str) -> list[tuple[str, str, str | None, float, str]]:
+    """The columns of a table that are metrics: each with its name in OpenMetrics, its unit there, what its values are divided by, and what it is."""
 
 def run_scenario(
     scenario: NativeScenario,
@@ -78,6 +85,27 @@ def show(unit: str, value: float) -> str:
 
 def student_t_975(degrees_of_freedom: int) -> float:
     """The 97.5 % quantile of Student's t distribution: half of a 95 % interval's width in standard errors."""
+
+def tc_netem(words: Sequence[str], rated: bool) -> tuple[str, list[str]]:
+    """netem's words (tc-netem(8)) as keys of a link, a JSON object, and what these do not have, in sentences. `rated`: the link has a rate from elsewhere.
+
+    Raises:
+        ValueError: If a word is not known, or its value is wrong.
+    """
+
+def tc_percent(word: str) -> float:
+    """A percentage of `tc`, 0 to 100.
+
+    Raises:
+        ValueError: If the word is none.
+    """
+
+def tc_value(kind: Literal["rate", "size", "time", "count"], word: str) -> int:
+    """A number of `tc`: a rate in bit/s, a size in bytes, a time in nanoseconds, or a whole number.
+
+    Raises:
+        ValueError: If the word is none.
+    """
 
 @final
 class NativeScenario:

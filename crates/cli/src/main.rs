@@ -8,14 +8,17 @@ mod destination;
 mod failure;
 mod interrupt;
 mod junit;
+mod metrics;
 mod mishaps;
 mod output;
 mod python;
 mod reference;
 mod seeds;
 mod stopwatch;
+mod stream;
 mod suggestion;
 mod together;
+mod watched;
 
 use std::process::ExitCode;
 

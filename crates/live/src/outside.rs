@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
+use warpline_core::spelling::nearest;
 
 use crate::netlink::{Interface, Netlink, NetlinkError};
 use crate::netns::{NetNs, NetNsError};
@@ -43,11 +44,17 @@ impl OutsideConfig {
     }
 }
 
+/// The interface that may be meant, as the end of a sentence.
+fn meant(device: &str, known: &[String]) -> String {
+    let near = nearest(device, known.iter().map(String::as_str));
+    near.map_or_else(String::new, |name| format!("; did you mean {name}?"))
+}
+
 /// Why an interface cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OutsideError {
     /// There is none of this name.
-    #[error("there is no interface {device} in this network namespace; there are: {}", known.join(", "))]
+    #[error("there is no interface {device} in this network namespace; there are: {}{}", known.join(", "), meant(device, known))]
     NoDevice {
         /// The name.
         device: String,

@@ -1,15 +1,17 @@
-//! The extension module `warpline._warpline`: scenarios, runs, tables, congestion controls, their evaluation, runs in steps, and QUIC for Python.
+//! The extension module `warpline._warpline`: scenarios, runs, tables, congestion controls, their evaluation, runs in steps, QUIC, and words of `tc` for Python.
 //!
 //! It is the thin lower half of the package `warpline` (`python/warpline`), which is what people import.
 
 mod cc;
 mod evaluate;
 mod interval;
+mod metrics;
 mod quic;
 mod run;
 mod scenario;
 mod steps;
 mod table;
+mod tc;
 
 use pyo3::prelude::*;
 
@@ -23,6 +25,8 @@ mod _warpline {
     #[pymodule_export]
     use crate::interval::Interval;
     #[pymodule_export]
+    use crate::metrics::openmetrics_names;
+    #[pymodule_export]
     use crate::quic::{QuicCongestion, QuicConnection, QuicMessage, QuicServer, quic_keygen};
     #[pymodule_export]
     use crate::run::{Progress, Run, report_seeds, result_tables, run_scenario, show, student_t_975};
@@ -32,6 +36,8 @@ mod _warpline {
     use crate::steps::NativeSteps;
     #[pymodule_export]
     use crate::table::Table;
+    #[pymodule_export]
+    use crate::tc::{tc_netem, tc_percent, tc_value};
     use pyo3::prelude::*;
 
     #[pymodule_init]

@@ -286,6 +286,7 @@ pub(crate) fn run_scenario<'py>(
         report,
         custom_cc: custom(cc, &failure),
         cores: Cores::asked(cores),
+        ..RunOptions::default()
     };
     let outcome = py.detach(|| {
         let outcome =

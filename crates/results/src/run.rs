@@ -10,6 +10,7 @@ use warpline_disk::{Directory, Open};
 
 use crate::column::Row;
 use crate::error::ResultError;
+use crate::qlog;
 use crate::summary::{FORMAT, SUMMARY_FILE, Summary};
 use crate::tables::Table;
 
@@ -157,7 +158,7 @@ impl Run {
         let entries = fs::read_dir(&self.path).map_err(|error| ResultError::io("read", &self.path, error))?;
         let mut paths: Vec<PathBuf> = entries
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-            .filter(|path| path.extension().is_some_and(|end| end == "pcapng" || end == "sqlog"))
+            .filter(|path| path.extension().is_some_and(|end| end == "pcapng" || end == qlog::ENDING))
             .collect();
         paths.sort();
         Ok(paths)

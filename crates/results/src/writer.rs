@@ -14,7 +14,7 @@ use crate::error::ResultError;
 use crate::events::{PacketRow, TcpRow};
 use crate::kinds::{TableKind, Tables};
 use crate::pcapng::{CaptureOptions, CaptureWriter};
-use crate::qlog::QlogWriter;
+use crate::qlog::{ENDING, QlogWriter};
 use crate::rows::{FlowSample, LinkSample, TransferRow};
 use crate::summary::{SUMMARY_FILE, Summary};
 use crate::tables::{Table, TableSink, finish_file, write_table};
@@ -199,7 +199,7 @@ pub fn capture_file(link: &str) -> String {
 
 /// The file of a flow's qlog, as its opener (0) or the other end (1) saw it.
 pub fn qlog_file(flow: &str, side: usize) -> String {
-    format!("{}{}.sqlog", file_stem(flow), ["", ".server"][side])
+    format!("{}{}.{ENDING}", file_stem(flow), ["", ".server"][side])
 }
 
 impl RunWriter {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use warpline_core::spelling::nearest;
 
 use super::document::{Node, Place, Step, path_text};
 
@@ -228,22 +229,6 @@ impl Collector {
             .collect();
         Diagnostics { errors, omitted }
     }
-}
-
-/// The name in `known` that is closest to `found`, if one is close enough.
-pub fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let plain = |text: &str| text.to_lowercase().replace(['-', '_', ' '], "");
-    let wanted = plain(found);
-    known
-        .into_iter()
-        .map(|name| {
-            let candidate = plain(name);
-            let likeness = if candidate == wanted { 2.0 } else { strsim::jaro_winkler(&wanted, &candidate) };
-            (name, likeness)
-        })
-        .filter(|(_, likeness)| *likeness > 0.8)
-        .max_by(|a, b| a.1.total_cmp(&b.1))
-        .map(|(name, _)| name)
 }
 
 /// Help for an unknown name: the nearest one, and all that are allowed.

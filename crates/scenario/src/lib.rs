@@ -80,6 +80,7 @@ mod semantics_program;
 mod set;
 pub mod short;
 mod source;
+pub mod tc;
 pub mod tcp;
 pub mod topology;
 
@@ -93,7 +94,7 @@ pub use application::{App, Application, Distribution, WebModel};
 pub use cc::Cc;
 pub use changes::changed_keys;
 pub use component::Written;
-pub use diagnostics::{Diagnostic, Diagnostics, Location, nearest};
+pub use diagnostics::{Diagnostic, Diagnostics, Location};
 pub use endpoint::{Endpoint, Protocol, Traffic};
 pub use expand::{Arrival, Expanded, FlowSpec, LinkKind, LinkSpec, Links, RouteSet, Speed, SubflowOf};
 pub use flow::{Flow, FlowRecordKind, Transport};

@@ -3,8 +3,9 @@
 //! A path is a list of keys separated by dots. An entry of a list is given by its index from 0 (`link.1.rate`) or by its name
 //! (`link[r1-r2].rate`, `flow.bulk.cc`). The value is read as TOML, or as a plain string if it is not TOML.
 
-use super::diagnostics::{Collector, nearest};
+use super::diagnostics::Collector;
 use super::document::{Data, Entry, Node, Place, Table};
+use warpline_core::spelling::nearest;
 
 /// Applies `sets` to `root`; one that cannot be applied becomes an error. `tidy` is called before each change and after the last. It
 /// writes short forms out in full, so that a path can lead into them.

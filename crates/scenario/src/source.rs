@@ -2,9 +2,10 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use warpline_core::spelling::nearest;
 
 use super::Scenario;
-use super::diagnostics::{Diagnostics, nearest};
+use super::diagnostics::Diagnostics;
 
 /// Stands for standard input on the command line.
 pub const STANDARD_INPUT: &str = "-";

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from warpline import _command
+from warpline._command import NOT_WRITTEN, SUCCESS, WRONG_INPUT
 from warpline._errors import MissingDependencyError, RunError, ScenarioError
 from warpline._files import write_whole
 from warpline._run import Run
@@ -21,8 +22,8 @@ from warpline.convert._draft import ConvertError, Imported
 from warpline.convert._formats import MEASURED, READERS, WRITERS
 from warpline.convert._source import Measured, Options, Source
 
-SUCCESS, WRONG_INPUT, NOT_WRITTEN, INTERRUPTED = 0, 2, 3, 130
-"""Exit codes, as those of `warpline`."""
+CODES = (((ConvertError, ScenarioError, MissingDependencyError, RunError), WRONG_INPUT), ((OSError,), NOT_WRITTEN))
+"""Exit codes of errors."""
 
 FORMATS = {**{one.name: one.about for one in READERS}, **{one.name: one.about for one in MEASURED}}
 """What can be read, by its name."""
@@ -40,24 +41,7 @@ Examples:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code."""
-    words = sys.argv[1:] if words is None else list(words)
-    try:
-        options = _parser().parse_args(words)
-        code: int = options.do(options)
-        sys.stdout.flush()
-        return code
-    except BrokenPipeError:
-        # A reader that has closed the pipe is not an error; nor is there anything to say to it at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return SUCCESS
-    except (ConvertError, ScenarioError, MissingDependencyError, RunError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return WRONG_INPUT
-    except OSError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return NOT_WRITTEN
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    return _command.run(_parser(), words, CODES)
 
 
 def _parser() -> argparse.ArgumentParser:

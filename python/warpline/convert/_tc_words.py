@@ -1,75 +1,38 @@
-"""Words of `tc` one by one, and its numbers: rates, sizes, times and percentages (tc(8))."""
+"""Words of `tc` one by one, and its numbers: rates, sizes, times and percentages (tc(8)). The engine knows their units."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-from warpline.convert import _units
+from warpline._warpline import tc_percent, tc_value
 from warpline.convert._draft import ConvertError
-
-_RATES = {
-    prefix.lower() + unit: factor * bits
-    for prefix, factor in (
-        ("", 1), ("k", 10**3), ("m", 10**6), ("g", 10**9), ("t", 10**12),
-        ("ki", 2**10), ("mi", 2**20), ("gi", 2**30), ("ti", 2**40),
-    )
-    for unit, bits in (("bit", 1), ("bps", 8))
-}  # fmt: skip
-_SIZES = {
-    "": Fraction(1), "b": Fraction(1), "k": Fraction(2**10), "kb": Fraction(2**10), "m": Fraction(2**20), "mb": Fraction(2**20),
-    "g": Fraction(2**30), "gb": Fraction(2**30), "kbit": Fraction(2**7), "mbit": Fraction(2**17), "gbit": Fraction(2**27),
-}  # fmt: skip
-_TIMES = {
-    "": Fraction(1, 10**6), "s": Fraction(1), "sec": Fraction(1), "secs": Fraction(1),
-    **{unit: Fraction(1, 10**3) for unit in ("ms", "msec", "msecs")},
-    **{unit: Fraction(1, 10**6) for unit in ("us", "usec", "usecs")},
-    **{unit: Fraction(1, 10**9) for unit in ("ns", "nsec", "nsecs")},
-}  # fmt: skip
-
-
-def _read(kind: str, units: dict[str, Any], word: str, most: int, example: str) -> Fraction:
-    value, unit = _units.split(word)
-    if unit.lower() not in units:
-        raise ValueError(f"{word!r} is not a {kind} of tc, such as {example}")
-    value *= Fraction(units[unit.lower()])
-    if not 0 <= value <= most:
-        raise ValueError(f"{word!r} is {'negative' if value < 0 else 'too large'} for a {kind}")
-    return value
 
 
 def rate(word: str) -> Fraction:
     """A rate in bit/s."""
-    if word.endswith("%"):
-        raise ValueError(f"{word!r} is a share of the device's speed, which the words do not say; write the rate, such as 10mbit")
-    return _read("rate", {"": 1, **_RATES}, word, _units.MOST_RATE, "10mbit")
+    return Fraction(tc_value("rate", word))
 
 
 def size(word: str) -> Fraction:
     """A number of bytes."""
-    return _read("size", _SIZES, word, 2**40, "32kb")
+    return Fraction(tc_value("size", word))
 
 
 def time(word: str) -> Fraction:
     """A time in seconds."""
-    return _read("time", _TIMES, word, _units.MOST_TIME, "20ms")
+    return Fraction(tc_value("time", word), 10**9)
 
 
 def share(word: str) -> Fraction:
     """A percentage, as a share."""
-    value = _units.number(word[:-1] if word.endswith("%") else word) / 100
-    if not 0 <= value <= 1:
-        raise ValueError(f"{word!r} is not a percentage from 0 to 100")
-    return value
+    return Fraction(repr(tc_percent(word))) / 100
 
 
 def count(word: str) -> int:
     """A whole number."""
-    if not re.fullmatch(r"\d{1,12}", word, re.ASCII):
-        raise ValueError(f"{word!r} is not a whole number")
-    return int(word)
+    return tc_value("count", word)
 
 
 def is_a(read: Callable[[str], Any], word: str) -> bool:

@@ -22,6 +22,10 @@ LEFT, RIGHT = "left", "right"
 """The simulator's nodes beside the client and the server."""
 READY = 57832
 """The port that is open when the simulator is ready."""
+CROSS_PAYLOAD, UDP_HEADERS = 512, 28
+"""Bytes of payload of a datagram of ns-3's OnOffApplication, and of its headers."""
+CROSS_START = "20s"
+"""When the simulator's datagrams begin."""
 LASTS = "10h"
 """Ends the run, if the runner does not."""
 
@@ -138,6 +142,13 @@ def _crossed(source: Source, given: Given, draft: Draft, path: Path) -> None:
     draft.flow(RIGHT, LEFT, cc="reno")
 
 
+def _datagrams(source: Source, given: Given, draft: Draft, path: Path) -> None:
+    """Datagrams of the simulator's own, at a constant rate, from the client's side to the server's."""
+    rate = _read(source, "crossdatarate", _need(source, given, "crossdatarate", "a rate such as 5Mbps"), _units.read_rate, "a rate such as 5Mbps")
+    # The rate is that of the payload there, and of whole packets here.
+    draft.flow(LEFT, RIGHT, app="cbr", transport="udp", rate=_units.rate(rate * (CROSS_PAYLOAD + UDP_HEADERS) / CROSS_PAYLOAD), packet_size=_units.size(CROSS_PAYLOAD + UDP_HEADERS), start=CROSS_START)
+
+
 SCENARIOS: Mapping[str, Builder] = {
     "simple-p2p": _simple,
     "drop-rate": _chance("loss"),
@@ -145,8 +156,10 @@ SCENARIOS: Mapping[str, Builder] = {
     "droplist": _listed,
     "blackhole": _blackhole,
     "tcp-cross-traffic": _crossed,
+    "udp-cross-traffic": _datagrams,
 }
-"""The simulator's scenarios. `rebind`, which changes the client's address on the way, and `udp-cross-traffic` have no counterpart."""
+"""The simulator's scenarios. `rebind`, which changes the client's port or address on the way, has no counterpart: the emulated routers pass on the packets of machines outside
+as they are, past this machine's own address translation."""
 
 
 def _words(source: Source) -> list[str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from warpline import _command
+from warpline._command import DIFFERS, NOT_WRITTEN, SUCCESS, WRONG_INPUT
 from warpline._errors import MissingDependencyError, RunError, ScenarioError, WarplineError
 from warpline._files import write_whole
 from warpline.study import _imported, _registry, _report
@@ -18,33 +19,19 @@ from warpline.study._imported import ImportFailedError
 from warpline.study._registry import StudyError
 from warpline.study._work import Done, dask, run
 
-SUCCESS, DIFFERS, WRONG_INPUT, NOT_WRITTEN, INTERRUPTED = 0, 1, 2, 3, 130
-"""Exit codes, as those of `warpline`."""
+CODES = (
+    ((StudyError, ScenarioError, MissingDependencyError, ImportFailedError), WRONG_INPUT),
+    ((RunError,), NOT_WRITTEN),
+    ((WarplineError,), DIFFERS),
+)
+"""Exit codes of errors."""
 
 NAMES = "PAPER/FIGURE (tcp-nice/fig3), PAPER for all its figures, FILE.py for declarations of your own, or FILE.py:FIGURE"
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code."""
-    # So that what belongs to runs under way is removed, as with Ctrl-C.
-    with contextlib.suppress(ValueError):  # Not in the main thread.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-    options = _parser().parse_args(words)
-    try:
-        code: int = options.do(options)
-        return code
-    except (StudyError, ScenarioError, MissingDependencyError, ImportFailedError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return WRONG_INPUT
-    except RunError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return NOT_WRITTEN
-    except WarplineError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return DIFFERS
-    except KeyboardInterrupt:
-        print("interrupted; what has run is kept, and the same command goes on", file=sys.stderr)
-        return INTERRUPTED
+    return _command.run(_parser(), words, CODES, "interrupted; what has run is kept, and the same command goes on")
 
 
 def _parser() -> argparse.ArgumentParser:

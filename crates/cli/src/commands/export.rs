@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use warpline_results::export::Format;
-use warpline_results::{Export, ResultError, RunSet, TableKind};
+use warpline_results::qlog::{self, Form};
+use warpline_results::{Export, ResultError, Run, RunSet, TableKind};
 
 use crate::failure::{Code, Failure};
 
@@ -19,6 +20,8 @@ Examples:
     warpline export runs/dumbbell-1 --table all --json --output tables/
   Into InfluxDB:
     warpline export runs/dumbbell-1 --table series_links --influx | influx write --bucket warpline
+  The qlog of its flows, in the form that qvis reads:
+    warpline export runs/first --qlog 0.3 --output traces/
   Into flent's plots, and into Prometheus:
     warpline export runs/dumbbell-1 --to flent --output dumbbell.flent.gz
     warpline export runs/dumbbell-1 --to openmetrics --output dumbbell.om";
@@ -57,11 +60,18 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FORMAT", group = "format", conflicts_with = "tables")]
     to: Option<String>,
 
+    /// The qlog of flows with record = ["qlog"]: in the form of the present drafts, as the run has it, or in that of qlog 0.3 for qvis
+    #[arg(
+        long, value_name = "FORM", group = "format", conflicts_with = "tables", num_args = 0..=1,
+        default_missing_value = Form::Draft.name(), value_parser = Form::ALL.map(Form::name)
+    )]
+    qlog: Option<String>,
+
     /// Write a row for each value (metric, unit, value) instead of a column for each metric
-    #[arg(long, conflicts_with_all = ["influx", "to"])]
+    #[arg(long, conflicts_with_all = ["influx", "to", "qlog"])]
     long: bool,
 
-    /// File to write; for several tables a directory, with a file for each [default: standard output]
+    /// File to write; for several tables or traces a directory, with a file for each [default: standard output]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::AnyPath)]
     output: Option<PathBuf>,
 }
@@ -78,6 +88,9 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     if let Some(format) = &args.to {
         return elsewhere(args, format);
     }
+    if let Some(form) = Form::ALL.into_iter().find(|form| args.qlog.as_deref() == Some(form.name())) {
+        return traces(args, form);
+    }
     let formats = [
         (args.csv, Format::Csv),
         (args.json, Format::Json),
@@ -90,10 +103,10 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     let set = RunSet::open(&args.run).map_err(Failure::usage)?;
     let export = |table: &TableKind| Export { set: &set, table: table.clone(), long: args.long, format };
     match (&args.output, tables.as_slice()) {
-        (None, [table]) => to_stdout(&export(table)),
+        (None, [table]) => table_to_stdout(&export(table)),
         // Each line says which table it is from.
         (None, tables) if format == Format::Influx => {
-            tables.iter().try_for_each(|table| to_stdout(&export(table)).map(|_| ()))?;
+            tables.iter().try_for_each(|table| table_to_stdout(&export(table)).map(|_| ()))?;
             Ok(Code::Success)
         }
         (None, _) => Err(Failure::usage(
@@ -104,9 +117,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
             Ok(Code::Success)
         }
         (Some(directory), tables) => {
-            std::fs::create_dir_all(directory).map_err(|error| {
-                Failure::output(format!("cannot create the directory {}: {error}", directory.display()))
-            })?;
+            create(directory)?;
             for table in tables {
                 let file = directory.join(format!("{}.{}", table.name, format.ending()));
                 export(table).write_file(&file).map_err(failure)?;
@@ -125,13 +136,56 @@ fn elsewhere(args: &Args, format: &str) -> Result<Code, Failure> {
     crate::python::module("warpline.convert", "export", &words)
 }
 
-fn to_stdout(export: &Export<'_>) -> Result<Code, Failure> {
+fn create(directory: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(directory).map_err(|error| {
+        Failure::output(format!("cannot create the directory {}: {error}", directory.display()))
+    })
+}
+
+/// Writes the qlog of a run.
+fn traces(args: &Args, form: Form) -> Result<Code, Failure> {
+    let run = Run::open(&args.run).map_err(Failure::usage)?;
+    let mut traces = run.recordings().map_err(failure)?;
+    traces.retain(|path| path.extension().is_some_and(|ending| ending == qlog::ENDING));
+    match (&args.output, traces.as_slice()) {
+        (_, []) => Err(Failure::usage(format!(
+            "{} has no qlog: run the scenario again with record = [\"qlog\"] in a flow",
+            args.run.display()
+        ))),
+        (None, [trace]) => to_stdout(|out, name| qlog::export(trace, form, out, name)),
+        (None, traces) => Err(Failure::usage(format!(
+            "{} traces do not fit on standard output: name a directory for them with --output",
+            traces.len()
+        ))),
+        (Some(file), [trace]) if !file.is_dir() => {
+            qlog::export_file(trace, form, file).map_err(failure)?;
+            Ok(Code::Success)
+        }
+        (Some(directory), traces) => {
+            create(directory)?;
+            for trace in traces {
+                let name = trace.file_name().unwrap_or_default();
+                qlog::export_file(trace, form, &directory.join(name)).map_err(failure)?;
+            }
+            Ok(Code::Success)
+        }
+    }
+}
+
+fn table_to_stdout(export: &Export<'_>) -> Result<Code, Failure> {
     if export.format == Format::Parquet && io::stdout().is_terminal() {
         return Err(Failure::usage("Parquet cannot go to a terminal: name a file with --output"));
     }
+    to_stdout(|out, name| export.write(out, name))
+}
+
+/// Writes to standard output, whose reader may close it.
+fn to_stdout(
+    write: impl FnOnce(&mut BufWriter<io::Stdout>, &Path) -> Result<(), ResultError>,
+) -> Result<Code, Failure> {
     let mut out = BufWriter::new(io::stdout());
     let name = Path::new("standard output");
-    let written = export.write(&mut out, name);
+    let written = write(&mut out, name);
     let flushed = written.and_then(|()| {
         out.flush().map_err(|source| ResultError::Io {
             action: "write",

@@ -10,6 +10,7 @@ use warpline_net::RateConfig;
 use warpline_net::jitter::JitterKind;
 use warpline_net::loss::LossKind;
 use warpline_net::qdisc::{QdiscConfig, QueueLimit};
+use warpline_scenario::tc::netem;
 use warpline_scenario::{BitRate, Time};
 
 use crate::failure::Failure;
@@ -35,6 +36,7 @@ Values:
           with parameters: every,n=100; gilbert-elliott,good_to_bad=1%,...
   jitter  a model ({jitters}), with parameters:
           uniform,max=5ms; normal,mean=5ms,stddev=1ms; pareto,mean=2ms
+  netem   Linux's words (tc-netem(8)): \"delay 20ms 5ms loss 1% rate 5mbit limit 100\"
 "
     )
 }
@@ -93,6 +95,15 @@ pub(crate) struct LinkArgs {
     /// Random extra delay in both directions [default: none]
     #[arg(long, value_name = "JITTER")]
     pub(crate) jitter: Option<String>,
+    /// What netem's words (tc-netem(8)) say of both directions
+    #[arg(long, value_name = "WORDS")]
+    pub(crate) netem: Option<String>,
+    /// netem's words for the direction from the command to the world
+    #[arg(long, value_name = "WORDS")]
+    pub(crate) up_netem: Option<String>,
+    /// netem's words for the direction from the world to the command
+    #[arg(long, value_name = "WORDS")]
+    pub(crate) down_netem: Option<String>,
     /// Largest packet in bytes, from the IP header on
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(1280..=9000))]
     pub(crate) mtu: u32,
@@ -107,7 +118,7 @@ impl LinkArgs {
     /// # Errors
     /// If a word cannot be read, or does not go with the others.
     pub(crate) fn crossing(&self, hard_limit: Option<Time>) -> Result<(Duplex, CrossingConfig), Failure> {
-        let [up, down] = self.links();
+        let [up, down] = self.links()?;
         let duplex = duplex(&up, &down).map_err(Failure::usage)?;
         for link in &duplex.links {
             if matches!(link.rate, RateConfig::Unlimited) && matches!(link.qdisc.limit(), QueueLimit::Bdp(_))
@@ -128,7 +139,32 @@ impl LinkArgs {
     }
 
     /// The options of the two directions, up and down.
-    fn links(&self) -> [LinkWords; 2] {
+    fn links(&self) -> Result<[LinkWords; 2], Failure> {
+        let [mut up, mut down] = self.plain();
+        let both = self.netem.as_deref().map(|words| ("--netem", words));
+        let own = |option: &'static str, words: &'_ Option<String>| {
+            words.as_ref().map(|words| (option, words.clone()))
+        };
+        let both = || both.map(|(option, words)| (option, words.to_owned()));
+        if let Some((option, words)) = own("--up-netem", &self.up_netem).or_else(both) {
+            let rate = if self.up_rate.is_some() { "--up-rate" } else { "--rate" };
+            add_netem(
+                &mut up,
+                option,
+                &words,
+                [rate, if self.up_delay.is_some() { "--up-delay" } else { "--delay" }],
+            )?;
+        }
+        if let Some((option, words)) = own("--down-netem", &self.down_netem).or_else(both) {
+            let rate = if self.down_rate.is_some() { "--down-rate" } else { "--rate" };
+            let delay = if self.down_delay.is_some() { "--down-delay" } else { "--delay" };
+            add_netem(&mut down, option, &words, [rate, delay])?;
+        }
+        Ok([up, down])
+    }
+
+    /// The options of the two directions without netem's words.
+    fn plain(&self) -> [LinkWords; 2] {
         let word =
             |option: &'static str, given: &Option<String>| given.clone().map(|text| Word { option, text });
         let both = (word("--queue", &self.queue), word("--loss", &self.loss), word("--jitter", &self.jitter));
@@ -143,6 +179,7 @@ impl LinkArgs {
                 duplicate: duplicate.clone(),
                 corrupt: corrupt.clone(),
                 jitter: both.2.clone(),
+                more: None,
             },
             LinkWords {
                 rate: self.down_rate.or(self.rate).filter(|_| self.down_trace.is_none()),
@@ -153,9 +190,57 @@ impl LinkArgs {
                 duplicate,
                 corrupt,
                 jitter: both.2,
+                more: None,
             },
         ]
     }
+}
+
+/// Adds what netem's words of an option say to one direction. `names` are the options of the rate and the delay, which have no words.
+fn add_netem(
+    link: &mut LinkWords,
+    option: &'static str,
+    words: &str,
+    names: [&str; 2],
+) -> Result<(), Failure> {
+    let refused = |why: String| Failure::usage(format!("{option} \"{words}\": {why}"));
+    let mut split: Vec<&str> = words.split_whitespace().collect();
+    if split.first() == Some(&"netem") {
+        split.remove(0);
+    }
+    let rated = link.rate.is_some() || link.trace.is_some();
+    let read = netem::read(&split, rated).map_err(|error| refused(error.to_string()))?;
+    if !read.left_out.is_empty() {
+        let what = read.left_out.join("; ");
+        return Err(refused(format!("a link here cannot have {what}. netem's words are {}", netem::KNOWN)));
+    }
+    let mut keys = read.keys;
+    if keys.is_empty() {
+        return Err(refused(format!("says nothing of the link; netem's words are {}", netem::KNOWN)));
+    }
+    // What the words say must not be said by another option. netem's delay is the delay and the jitter.
+    let options = [
+        ("rate", link.rate.map(|_| names[0])),
+        ("rate", link.trace.as_ref().map(|word| word.option)),
+        ("delay", link.delay.map(|_| names[1])),
+        ("delay", link.jitter.as_ref().map(|word| word.option)),
+        ("loss", link.loss.as_ref().map(|word| word.option)),
+        ("duplicate", link.duplicate.as_ref().map(|word| word.option)),
+        ("corrupt", link.corrupt.as_ref().map(|word| word.option)),
+        ("queue", link.queue.as_ref().map(|word| word.option)),
+    ];
+    for (key, other) in options {
+        let said = keys.contains_key(key) || key == "delay" && keys.contains_key("jitter");
+        if let Some(other) = other.filter(|_| said) {
+            let word = if key == "queue" { "limit" } else { key };
+            return Err(refused(format!("its {word} and {other} say the same thing; give one of them")));
+        }
+    }
+    if let Some(rate) = keys.shift_remove("rate") {
+        link.rate = Some(rate.as_str().unwrap_or_default().parse().map_err(refused)?);
+    }
+    link.more = Some((option, keys));
+    Ok(())
 }
 
 /// The command, or the user's shell if none was given.

@@ -1,29 +1,34 @@
 //! `warpline run`: runs a scenario and writes its results and report.
 
 use std::fmt::Write as _;
+use std::net::{SocketAddr, TcpListener};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::ValueHint;
 use serde_json::json;
 use warpline_lab::run::parts::Cores;
+use warpline_lab::run::watch::Watch;
 use warpline_lab::run::{
     ApartError, Broken, CustomCc, Progress, RunError, RunOptions, RunOutcome, check, prepare, run, run_apart,
 };
 use warpline_net::Control;
 use warpline_results::render;
-use warpline_scenario::{ClockMode, Scenario};
+use warpline_scenario::{ClockMode, Scenario, Time};
 use warpline_study::replicate::{Replicated, replicate, seed_directory};
 
 use crate::bar::Bar;
 use crate::commands::report::REPORT_FILE;
 use crate::destination::Destination;
 use crate::failure::{Code, Failure};
+use crate::metrics::Metrics;
 use crate::mishaps::Mishaps;
 use crate::seeds::Seeds;
 use crate::stopwatch::Stopwatch;
+use crate::stream::{Stream, Writing};
 use crate::together::Together;
-use crate::{interrupt, junit, output, suggestion};
+use crate::{interrupt, junit, metrics, output, suggestion};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,6 +45,7 @@ Examples:
     warpline run scenarios/dumbbell.toml --verbose
   For programs:
     warpline run scenarios/dumbbell.toml --json | jq .summary.totals.goodput_bps
+    warpline run scenarios/dumbbell.toml --json-stream | jq 'select(.event == \"progress\").share'
 
 Results (a run directory is written completely or not at all):
   summary.json  metrics in total, per group, flow and link
@@ -130,6 +136,18 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
 
+    /// Print lines of JSON on standard output while the run goes on: its begin, its progress, flows and links in each period, its end
+    #[arg(long, conflicts_with_all = ["json", "quiet", "replications", "seeds"])]
+    json_stream: bool,
+
+    /// The run's time between two lines of --json-stream about flows and links; whole intervals of sample_interval
+    #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "1s", requires = "json_stream")]
+    period: Time,
+
+    /// Serve OpenMetrics text of flows, links and lateness at this address while the run goes on, for Prometheus; a port alone is one of 127.0.0.1
+    #[arg(long, hide_short_help = true, value_name = "ADDRESS", value_parser = metrics::address, conflicts_with_all = ["replications", "seeds"])]
+    metrics: Option<SocketAddr>,
+
     /// Print only the path of the report, or of the run directory with --no-report
     #[arg(short, long)]
     quiet: bool,
@@ -156,6 +174,8 @@ struct Plan {
     scenario: Scenario,
     seeds: Vec<u64>,
     options: RunOptions,
+    /// Where metrics are served.
+    metrics: Option<TcpListener>,
     /// The directory of the results, until they are in place.
     _claimed: Option<Destination>,
 }
@@ -164,9 +184,21 @@ pub(crate) fn execute(args: Args, together: &mut Together) -> Result<Code, Failu
     let name = if args.file == Path::new("-") { None } else { args.file.file_stem() };
     let name = name.map_or("standard input".into(), |stem| stem.to_string_lossy());
     let plan = plan(&args, together);
-    let plan = together.agree(plan).map_err(|failure| refused(&args, &name, failure, together))?;
+    let mut plan = together.agree(plan).map_err(|failure| refused(&args, &name, failure, together))?;
     if let [_] = plan.seeds[..] {
-        one(&args, &plan.scenario, &plan.options, together)
+        if let Some(listener) = plan.metrics.take() {
+            plan.options.watchers.0.push(Metrics::serve(listener, &plan.scenario));
+        }
+        let streamed =
+            (args.json_stream && together.speaks()).then(|| Stream::begin(&plan.scenario, args.period.0));
+        let (stream, writing) = streamed.unzip();
+        plan.options.watchers.0.extend(stream.clone().map(|stream| stream as Arc<dyn Watch>));
+        let ended = one(&args, &plan.scenario, &plan.options, together, stream.as_deref());
+        if let (Err(failure), Some(stream)) = (&ended, &stream) {
+            stream.fail(failure);
+        }
+        writing.map_or(Ok(()), Writing::wait)?;
+        ended
     } else {
         several(&args, &plan.scenario, &plan.seeds, &plan.options, together)
     }
@@ -217,6 +249,15 @@ fn plan(args: &Args, together: &Together) -> Result<Plan, Failure> {
     if !several {
         check(&scenario, &CustomCc::default()).map_err(failure)?;
     }
+    let seeds = args.seeds(&scenario);
+    if seeds.len() > 1 && (args.json_stream || args.metrics.is_some()) {
+        let option = if args.json_stream { "--json-stream" } else { "--metrics" };
+        return Err(Failure::usage(format!(
+            "{option} is of one run, and the scenario has {} seeds; leave out its `replications`",
+            seeds.len()
+        )));
+    }
+    let metrics = args.metrics.filter(|_| together.speaks()).map(metrics::listen).transpose()?;
     if scenario.needs_namespaces() && !several {
         #[cfg(target_os = "linux")]
         super::clean::before();
@@ -266,7 +307,7 @@ fn plan(args: &Args, together: &Together) -> Result<Plan, Failure> {
         cores,
         ..RunOptions::default()
     };
-    Ok(Plan { scenario, seeds, options, _claimed: claimed })
+    Ok(Plan { scenario, seeds, options, metrics, _claimed: claimed })
 }
 
 /// Continues unless the user asked to stop.
@@ -279,10 +320,11 @@ fn one(
     scenario: &Scenario,
     options: &RunOptions,
     together: &mut Together,
+    stream: Option<&Stream>,
 ) -> Result<Code, Failure> {
     let stopwatch = Stopwatch::start();
     let machines = together.machines()?;
-    let hidden = args.quiet || args.json || !together.speaks();
+    let hidden = args.quiet || args.json || args.json_stream || !together.speaks();
     let bar = Bar::new(&scenario.name, 1, scenario.duration.0.as_nanos(), hidden);
     let mut observe = |progress: &Progress| {
         bar.update(0, progress);
@@ -318,7 +360,10 @@ fn one(
     let seconds = stopwatch.seconds();
     let directory = outcome.directory.as_deref();
     let report = report_path(directory, options);
-    let text = if args.json {
+    let text = if let Some(stream) = stream {
+        stream.end(&outcome, directory, report.as_deref());
+        String::new()
+    } else if args.json {
         document(json!({
             "directory": directory,
             "report": report,

@@ -10,10 +10,9 @@ use warpline_live::clock::Waiting;
 use warpline_live::crossing::Crossing;
 use warpline_live::emulator::Turn;
 use warpline_live::nat::Reach;
-use warpline_live::outside::OutsideError;
 use warpline_live::shell::{Begun, BridgeConfig, BridgeOutcome, ShellConfig, ShellError, run, run_bridge};
 use warpline_live::terminal::Title;
-use warpline_scenario::{Time, nearest};
+use warpline_scenario::Time;
 
 use crate::commands::link_args::{LinkArgs, or_shell, report, values};
 use crate::destination::Destination;
@@ -249,14 +248,6 @@ fn meter([up, down]: &[Pulse; 2]) -> String {
 fn failure(error: ShellError) -> Failure {
     match error {
         ShellError::Command(error) => error.into(),
-        ShellError::Outside(OutsideError::NoDevice { device, known }) => {
-            let meant = nearest(&device, known.iter().map(String::as_str)).map(str::to_owned);
-            let text = OutsideError::NoDevice { device, known }.to_string();
-            Failure::run(match meant {
-                Some(meant) => format!("{text}; did you mean {meant}?"),
-                None => text,
-            })
-        }
         _ => Failure::run(error),
     }
 }

@@ -15,6 +15,8 @@ mod dilate;
 mod docs;
 mod evaluate;
 mod help;
+#[cfg(target_os = "linux")]
+mod infer;
 mod inputs;
 #[cfg(target_os = "linux")]
 mod interface;
@@ -44,6 +46,7 @@ mod sets;
 mod shell;
 #[cfg(target_os = "linux")]
 mod stacks;
+mod stream;
 mod study;
 mod support;
 #[cfg(target_os = "linux")]

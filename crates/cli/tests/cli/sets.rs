@@ -119,6 +119,40 @@ fn tables_are_exported() {
 }
 
 #[test]
+fn qlog_is_exported_in_both_forms() {
+    let desk = Desk::new();
+    desk.warpline(&["run", "small.toml", "--quiet", "--out", "none"]).fine();
+    let recorded = ["run", "small.toml", "--quiet", "--set", "flow[0].record=[\"qlog\"]", "--out", "run"];
+    desk.warpline(&recorded).fine();
+    let traces = |directory: &str| -> Vec<String> {
+        desk.names(directory).into_iter().filter(|name| name.ends_with(".sqlog")).collect()
+    };
+    let own = traces("run");
+    assert!(!own.is_empty());
+    let text = |name: &str| fs::read_to_string(desk.path().join(name)).unwrap();
+    for (form, shows) in [(&["--qlog"][..], "file_schema"), (&["--qlog", "0.3"], "qlog_version")] {
+        let arguments = [&["export", "run", "--output", "traces"], form].concat();
+        fs::create_dir(desk.path().join("traces")).unwrap();
+        desk.warpline(&arguments).fine();
+        assert_eq!(traces("traces"), own);
+        let (before, after) = (text(&format!("run/{}", own[0])), text(&format!("traces/{}", own[0])));
+        assert!(after[..100].contains(shows), "{}", &after[..100]);
+        assert_eq!(before.lines().count(), after.lines().count());
+        assert_eq!(before == after, form.len() == 1);
+        fs::remove_dir_all(desk.path().join("traces")).unwrap();
+    }
+    for (arguments, part) in [
+        (&["export", "none", "--qlog"][..], "record = [\"qlog\"]"),
+        (&["export", "run", "--qlog", "1.0"], "possible values: draft, 0.3"),
+        (&["export", "run", "--qlog", "--csv"], "cannot be used with"),
+    ] {
+        let refused = desk.warpline(arguments);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.stderr.contains(part), "{part}: {refused:?}");
+    }
+}
+
+#[test]
 fn the_reader_of_an_export_may_close_the_pipe() {
     let desk = desk();
     let mut child = desk

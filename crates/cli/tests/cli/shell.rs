@@ -82,6 +82,28 @@ fn mistakes_in_the_link_are_reported_before_anything_starts() {
         (&["--delay", "-5ms"], "`-5ms` is out of range: time lies between 0 and"),
         (&["--rate", "-1Mbit/s"], "`-1Mbit/s` is out of range: rate lies between 0 and"),
         (&["--down-loss", "0.5"], "--down-loss cannot be \"0.5\""),
+        (
+            &["--netem", "dalay 3ms"],
+            "--netem \"dalay 3ms\": the word 'dalay' is not known here; there are limit, delay",
+        ),
+        (&["--up-netem", "loss 300%"], "--up-netem \"loss 300%\": loss 300%: '300%' is not a percentage"),
+        (&["--netem", "delay 3ms seed 5"], "a link here cannot have netem's seed"),
+        (&["--netem", "limit 100"], "netem's limit without a rate"),
+        (&["--netem", " "], "says nothing of the link; netem's words are limit"),
+        (&["--netem", "delay 3ms", "--delay", "5ms"], "its delay and --delay say the same thing"),
+        (
+            &["--netem", "delay 3ms", "--jitter", "uniform,max=1ms"],
+            "its delay and --jitter say the same thing",
+        ),
+        (
+            &["--netem", "rate 1mbit limit 9", "--down-queue", "5p"],
+            "its limit and --down-queue say the same thing",
+        ),
+        (
+            &["--down-netem", "rate 1mbit", "--down-trace", "x"],
+            "its rate and --down-trace say the same thing",
+        ),
+        (&["--netem", "loss 1%", "--loss", "1%"], "its loss and --loss say the same thing"),
     ] {
         let answer = desk.warpline(&[&["shell"], words, &["--", "true"]].concat());
         assert!(answer.code == Some(2) && answer.stderr.contains(error), "{}", answer.stderr);
@@ -117,6 +139,25 @@ fn ping_takes_the_delays_of_all_shells_around_it() {
         desk.warpline(&["shell", "--delay", "5ms", "--", "sh", "-c", "ping -c 3 -i 0.2 $WARPLINE_BASE6"]);
     let rtt = shortest(&v6.fine().stdout);
     assert!(rtt >= 10.0, "{rtt}");
+}
+
+#[test]
+fn netem_s_words_are_those_of_the_options() {
+    let Some(_turn) = able_alone(true, &["ping"]) else { return };
+    let desk = Desk::new();
+    let ping = ["--", "sh", "-c", "ping -c 4 -i 0.2 $WARPLINE_BASE"];
+    let link = [
+        "shell",
+        "--netem",
+        "netem delay 10ms rate 5mbit limit 100",
+        "--down-netem",
+        "delay 15ms",
+        "--up-loss",
+        "none",
+    ];
+    let answer = desk.warpline(&[&link[..], &ping].concat());
+    let rtt = shortest(&answer.fine().stdout);
+    assert!(rtt >= 25.0, "{rtt}");
 }
 
 /// How often a test is tried again while old connections of other shells send packets over its link: TCP tries for minutes.

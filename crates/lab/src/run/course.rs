@@ -167,10 +167,7 @@ impl Course {
                 }
                 let (mut flows, links) = self.meter.sample(present, links);
                 flows.extend(measured.samples(until, span));
-                sinks.each(|sink| {
-                    sink.flow_samples(&flows)?;
-                    sink.link_samples(&links)
-                })?;
+                sinks.samples((until - Timestamp::ZERO, self.duration), &flows, &links)?;
             }
         }
         Ok(until == self.end)

@@ -14,6 +14,7 @@ use super::pacer::Pacer;
 use super::routers::{LiveWorld, TurnFrames};
 use super::session::{Advance, Party, Session, Stop};
 use super::stage::Stage;
+use super::watch::Lateness;
 use super::{Broken, RunError};
 
 /// The emulator returns at least this often, in nanoseconds of real time, so that Ctrl-C works at once.
@@ -173,6 +174,8 @@ impl Party for Emulation {
             let starts = self.hosts.iter().filter_map(|kind| kind.next_start(now, self.span(READY)));
             let until = starts.fold(stop.min(now + self.span(LOOK)), Timestamp::min);
             let turn = self.turn(until, session);
+            let load = self.emulator.load();
+            session.sinks.lateness = Some(Lateness { packets: load.packets, late: load.late });
             if session.has_failed() {
                 return Ok(Advance::Stopped(Stop::Interrupted));
             }

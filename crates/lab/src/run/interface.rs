@@ -9,7 +9,7 @@ use warpline_live::privilege;
 use warpline_results::{LiveHost, ProgramRow};
 use warpline_scenario::addresses::{AddressPlan, Surroundings};
 use warpline_scenario::endpoint::Interface;
-use warpline_scenario::{Expanded, Scenario, nearest};
+use warpline_scenario::{Expanded, Scenario};
 
 use super::course::Account;
 use super::endpoints::{Accounting, Attached, Ending, Ground, Named, Paced, Planned};
@@ -85,12 +85,9 @@ impl Planned for InterfacePlan {
 /// Why an interface cannot be used, with the host that wants it.
 fn refused(error: &OutsideError, configs: &[OutsideConfig]) -> RunError {
     let mut text = error.to_string();
-    if let OutsideError::NoDevice { device, known } = error {
+    if let OutsideError::NoDevice { device, .. } = error {
         let host = configs.iter().find(|config| config.device == *device).map(|config| config.host.as_str());
         text = format!("host {}: {text}", host.unwrap_or_default());
-        if let Some(meant) = nearest(device, known.iter().map(String::as_str)) {
-            text += &format!("; did you mean {meant}?");
-        }
     }
     live_error(text)
 }

@@ -44,6 +44,8 @@ pub struct LinkWords {
     pub corrupt: Option<Word>,
     /// A kind with parameters ("uniform,max=5ms"), or a table of TOML.
     pub jitter: Option<Word>,
+    /// Further keys of the link, and the option whose words they come from.
+    pub more: Option<(&'static str, Map<String, Value>)>,
 }
 
 /// Why a link cannot be made.
@@ -83,6 +85,13 @@ impl LinkWords {
         ]
     }
 
+    /// The option that says this key.
+    fn option(&self, key: &str) -> Option<&'static str> {
+        let own = self.words().into_iter().find(|(own, _)| *own == key).and_then(|(_, word)| word.as_ref());
+        let more = self.more.as_ref().filter(|(_, more)| more.contains_key(key));
+        own.map(|word| word.option).or(more.map(|(option, _)| *option))
+    }
+
     /// A `[[link]]` of a scenario.
     fn link(&self, from: &str, to: &str) -> Value {
         let mut link = Map::new();
@@ -101,6 +110,9 @@ impl LinkWords {
                 link.insert(key.to_owned(), word.text.clone().into());
             }
         }
+        if let Some((_, more)) = &self.more {
+            link.extend(more.clone());
+        }
         Value::Object(link)
     }
 }
@@ -109,10 +121,8 @@ impl LinkWords {
 fn by_option(errors: Diagnostics, words: [&LinkWords; 2]) -> Diagnostics {
     let mut found: Vec<Diagnostic> = Vec::new();
     for error in errors.errors {
-        let option = link_key(&error.path).and_then(|(number, key)| {
-            let (_, word) = words.get(number)?.words().into_iter().find(|(own, _)| *own == key)?;
-            Some((format!("`{key}` "), word.as_ref()?.option))
-        });
+        let option = link_key(&error.path)
+            .and_then(|(number, key)| Some((format!("`{key}` "), words.get(number)?.option(key)?)));
         let message = match option {
             None => error.message,
             Some((key, option)) => match error.message.strip_prefix(&key) {

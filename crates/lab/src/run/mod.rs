@@ -18,6 +18,7 @@ mod skipped;
 mod stalls;
 mod team;
 mod used;
+pub mod watch;
 mod ways;
 
 #[cfg(target_os = "linux")]
@@ -70,6 +71,7 @@ use session::Session;
 use simulation::Simulation;
 use sinks::Sinks;
 use team::Team;
+use watch::Watchers;
 
 /// Makes a congestion control of the caller for one end of a connection.
 pub type CcFactory = Arc<dyn Fn(&CcConfig) -> Box<dyn CongestionControl> + Send + Sync>;
@@ -99,6 +101,8 @@ pub struct RunOptions {
     pub custom_cc: CustomCc,
     /// How many cores it may use, if it is a simulation.
     pub cores: Cores,
+    /// Who watches it while it goes on.
+    pub watchers: Watchers,
 }
 
 /// The progress of a run.

@@ -3,18 +3,20 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use warpline_core::TimeDelta;
 use warpline_core::record::{LinkRecord, TcpRecord};
 use warpline_net::Network;
 use warpline_results::set::SCENARIO_FILE;
 use warpline_results::{
-    AddressBook, CaptureOptions, Frames, InputFile, MemoryRecorder, Recorder, ResultError, RunWriter,
-    Summary, Tables, TransferRow,
+    AddressBook, CaptureOptions, FlowSample, Frames, InputFile, LinkSample, MemoryRecorder, Recorder,
+    ResultError, RunWriter, Summary, Tables, TransferRow,
 };
 use warpline_scenario::files::{Copy, Inputs};
 use warpline_scenario::{FlowRecordKind, LinkRecordKind, Scenario};
 
 use super::build::Records;
 use super::team::Team;
+use super::watch::{Lateness, Sample, Watch, Watchers};
 use super::{RunError, RunOptions};
 use crate::hosts::ModelHosts;
 use crate::hosts::flow::Opened;
@@ -65,6 +67,9 @@ pub(super) struct Sinks {
     wanted: bool,
     writer: Option<RunWriter>,
     memory: Option<MemoryRecorder>,
+    watchers: Watchers,
+    /// How the emulator keeps pace, if there is one.
+    pub(super) lateness: Option<Lateness>,
     /// The files that the scenario reads, as they were at the start of the run.
     inputs: Inputs,
 }
@@ -77,9 +82,17 @@ impl Sinks {
         records: &Records,
         team: &Team<'_>,
     ) -> Result<Sinks, ResultError> {
-        let wanted = options.out.is_some() || options.tables;
+        let watched = !options.watchers.0.is_empty();
+        let wanted = options.out.is_some() || options.tables || watched;
         if !team.is_first() {
-            return Ok(Sinks { wanted, writer: None, memory: None, inputs: Inputs::default() });
+            return Ok(Sinks {
+                wanted,
+                writer: None,
+                memory: None,
+                watchers: Watchers::default(),
+                lateness: None,
+                inputs: Inputs::default(),
+            });
         }
         let unreadable = |(path, error): (PathBuf, _)| ResultError::io("read", &path, error);
         let mut sinks = Sinks {
@@ -90,6 +103,8 @@ impl Sinks {
                 None => None,
             },
             memory: options.tables.then(|| MemoryRecorder::new(AddressBook::new())),
+            watchers: options.watchers.clone(),
+            lateness: None,
         };
         for (flow, name, kinds) in &records.flows {
             for kind in kinds {
@@ -135,6 +150,21 @@ impl Sinks {
         if let Some(memory) = &mut self.memory {
             f(memory)?;
         }
+        Ok(())
+    }
+
+    /// Passes on the samples of the interval that ends at `time`, in a run of this duration.
+    pub(super) fn samples(
+        &mut self,
+        (time, duration): (TimeDelta, TimeDelta),
+        flows: &[FlowSample],
+        links: &[LinkSample],
+    ) -> Result<(), ResultError> {
+        self.each(|sink| {
+            sink.flow_samples(flows)?;
+            sink.link_samples(links)
+        })?;
+        self.watchers.sample(&Sample { time, duration, flows, links, lateness: self.lateness });
         Ok(())
     }
 

@@ -74,6 +74,13 @@ impl Half {
         self.next
     }
 
+    /// The longest time in seconds for which it was silent while it sent, or waited for an answer.
+    pub(super) fn patience(&self) -> f64 {
+        let pauses = self.passed.windows(2).map(|two| two[1].0 - two[0].0);
+        let waits = self.samples.iter().map(|sample| sample.rtt);
+        pauses.chain(waits).fold(0.0, f64::max)
+    }
+
     /// The largest segment that the other end takes.
     pub(super) fn limit(&mut self, mss: u16) {
         self.mss = Some(u32::from(mss).max(1));

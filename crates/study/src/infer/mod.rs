@@ -97,14 +97,19 @@ pub fn infer(files: &[PathBuf], cc: &str) -> Result<Inferred, InferError> {
     if path.near.is_empty() || path.far.is_empty() {
         return Err(InferError::NoPath { name: names.join(" "), packets: traffic.packets });
     }
-    let scenario = propose::scenario(&names.join(" "), &traffic, &path, cc);
-    Ok(Inferred {
-        packets: traffic.packets,
-        seconds: traffic.end,
-        connections: traffic.connections.len(),
-        path,
-        scenario,
-    })
+    Ok(Inferred::of(&names.join(" "), &traffic, path, cc))
+}
+
+impl Inferred {
+    fn of(name: &str, traffic: &Traffic, path: Path, cc: &str) -> Inferred {
+        Inferred {
+            packets: traffic.packets,
+            seconds: traffic.end,
+            connections: traffic.connections.len(),
+            scenario: propose::scenario(name, traffic, &path, cc),
+            path,
+        }
+    }
 }
 
 /// A file's name, as a comment can have it.
@@ -113,11 +118,11 @@ fn named(file: &File) -> String {
     name.chars().filter(|letter| !letter.is_control()).collect()
 }
 
-/// What the bytes of a capture show, as a scenario; none if they show no path. For tests with damaged captures.
+/// What the bytes of a capture show; none if they show no path. For tests with damaged captures.
 ///
 /// # Errors
 /// What is wrong with the bytes.
-pub fn infer_from(bytes: impl Read, cc: &str) -> Result<Option<String>, String> {
+pub fn infer_from(bytes: impl Read, cc: &str) -> Result<Option<Inferred>, String> {
     let mut traffic = Traffic::default();
     capture::read_from(bytes, |packet| traffic.on_packet(&packet)).map_err(|damage| match damage {
         Damage::Io(error) => error.to_string(),
@@ -125,5 +130,5 @@ pub fn infer_from(bytes: impl Read, cc: &str) -> Result<Option<String>, String> 
     })?;
     let path = Path::of(&traffic);
     let shows_path = !path.near.is_empty() && !path.far.is_empty();
-    Ok(shows_path.then(|| propose::scenario("capture", &traffic, &path, cc)))
+    Ok(shows_path.then(|| Inferred::of("capture", &traffic, path, cc)))
 }

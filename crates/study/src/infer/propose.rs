@@ -12,8 +12,6 @@ use super::traffic::Traffic;
 const FLOWS: usize = 200;
 /// The rate of what is not the bottleneck, as a multiple of it.
 const EDGE: f64 = 100.0;
-/// A connection whose last data passed that shortly before the end of the capture goes on, unless it has ended.
-const GOES_ON: f64 = 1.0;
 /// Bytes of headers of a datagram of UDP over IPv4, which the size of a packet counts.
 const UDP_HEADERS: u64 = 28;
 
@@ -180,7 +178,8 @@ fn flows(text: &mut String, traffic: &Traffic, nodes: &Nodes<'_>, cc: &str) {
     for connection in &traffic.connections {
         for (own, half) in connection.halves.iter().enumerate() {
             let Some((first, last)) = half.times else { continue };
-            let goes_on = !half.is_over && traffic.end - last < GOES_ON;
+            // It has ended by a FIN or a RST, or has been silent for longer than ever before at the end of the capture.
+            let goes_on = !half.is_over && traffic.end - last <= half.patience();
             let what = if goes_on {
                 "app = \"bulk\"".to_owned()
             } else {

@@ -1,13 +1,18 @@
 //! What is inferred from captures of paths that are known.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path as File, PathBuf};
+use std::time::Duration;
 
 use warpline_lab::run::{RunOptions, run};
 use warpline_net::Control;
 use warpline_scenario::Source;
 
-use super::{Inferred, infer};
+use super::capture::{Body, Packet, Segment};
+use super::path::Path as ShownPath;
+use super::traffic::Traffic;
+use super::{Inferred, infer, propose};
 
 /// Runs a scenario of two hosts, "a" and "b", with a capture at `at`, and infers from it. `bottleneck` has the keys of the path between the routers.
 fn inferred(directory: &File, bottleneck: &str, at: &str, flows: &str) -> Inferred {
@@ -92,6 +97,61 @@ fn what_is_proposed_reproduces_the_capture() {
         let difference = row(name).difference().unwrap();
         assert!(difference.abs() < 0.1, "{:?}", compared.rows);
     }
+}
+
+/// Data every 10 ms from one end, and every 500 ms from another, which the other ends acknowledge 20 ms later.
+fn two_senders(ending: impl Fn(&mut Segment)) -> String {
+    let [a, b]: [SocketAddr; 2] = ["10.0.0.1:1000".parse().unwrap(), "10.0.0.2:2000".parse().unwrap()];
+    let mut packets = Vec::new();
+    let mut send = |at: u64, (from, to): (SocketAddr, SocketAddr), segment: Segment| {
+        let bytes = segment.payload + 40;
+        packets.push(Packet { at: Duration::from_millis(at), from, to, bytes, body: Body::Tcp(segment) });
+    };
+    // The first ends at 1.7 s, the second is seen until 2 s.
+    for (port, every, until) in [(0_u16, 10, 1700), (1, 500, 2000)] {
+        let (own, other) = (SocketAddr::new(a.ip(), a.port() + port), b);
+        for number in 0..=until / every {
+            let (at, seq) = (number * every, 1 + number as u32 * 1000);
+            let mut segment = Segment { seq, ack: Some(1), payload: 1000, ..Segment::default() };
+            if number == until / every && port == 0 {
+                ending(&mut segment);
+            }
+            send(at, (own, other), segment);
+            send(at + 20, (other, own), Segment { seq: 1, ack: Some(seq + 1000), ..Segment::default() });
+        }
+    }
+    packets.sort_by_key(|packet| packet.at);
+    let mut traffic = Traffic::default();
+    packets.iter().for_each(|packet| traffic.on_packet(packet));
+    propose::scenario("test", &traffic, &ShownPath::of(&traffic), "cubic")
+}
+
+#[test]
+fn a_connection_that_falls_silent_has_ended_and_one_with_pauses_goes_on() {
+    let applications = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| line.starts_with("app = ")).map(str::to_owned).collect()
+    };
+    // 0.3 s of silence are long for the first, and usual for the second.
+    assert_eq!(applications(&two_senders(|_| {})), ["app = \"transfer\"", "app = \"bulk\""]);
+    assert_eq!(applications(&two_senders(|last| last.fin = true)), ["app = \"transfer\"", "app = \"bulk\""]);
+}
+
+#[test]
+fn a_reset_ends_both_directions() {
+    let [a, b]: [SocketAddr; 2] = ["10.0.0.1:1000".parse().unwrap(), "10.0.0.2:2000".parse().unwrap()];
+    let mut traffic = Traffic::default();
+    for (at, rst) in [(0, false), (10, false), (20, true)] {
+        let segment = Segment { seq: 1 + at as u32, payload: 10, rst, ..Segment::default() };
+        let (from, to) = if rst { (b, a) } else { (a, b) };
+        traffic.on_packet(&Packet {
+            at: Duration::from_millis(at),
+            from,
+            to,
+            bytes: 50,
+            body: Body::Tcp(segment),
+        });
+    }
+    assert!(traffic.connections[0].halves.iter().all(|half| half.is_over));
 }
 
 #[test]

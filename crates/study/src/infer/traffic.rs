@@ -41,6 +41,8 @@ impl Connection {
             self.halves[other].limit(mss);
         }
         self.halves[own].on_segment(at, segment, bytes);
+        // After a reset neither end sends (RFC 9293 section 3.5.2).
+        self.halves[other].is_over |= segment.rst;
         self.halves[other].on_ack(at, segment, bytes);
     }
 
