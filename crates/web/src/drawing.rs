@@ -31,6 +31,8 @@ pub(crate) struct Checked {
     notes: Vec<String>,
     about: Option<About>,
     drawing: Option<Drawing>,
+    /// The values as they are written; none where the text is not TOML.
+    written: Option<serde_json::Value>,
 }
 
 /// Something that is wrong.
@@ -116,6 +118,8 @@ pub(crate) struct Flow {
     pub(crate) from: Vec<usize>,
     pub(crate) to: Vec<usize>,
     pub(crate) count: usize,
+    /// The number of the first of them in results; the others follow it.
+    pub(crate) first: usize,
     pub(crate) words: String,
     /// The drawn links that their data cross.
     pub(crate) links: Vec<usize>,
@@ -135,6 +139,11 @@ fn problem(error: Diagnostic) -> Problem {
 
 /// Checks a text. `name` stands for its file; paths in it are relative to `directory`.
 pub(crate) fn check(name: &str, text: &str, directory: &Path) -> Checked {
+    let checked = check_meaning(name, text, directory);
+    Checked { written: toml_edit::de::from_str(text).ok(), ..checked }
+}
+
+fn check_meaning(name: &str, text: &str, directory: &Path) -> Checked {
     match Scenario::from_toml_in(name, text, &[], directory) {
         Ok(scenario) => {
             let built = warpline_lab::run::check(&scenario, &CustomCc::default());
@@ -155,6 +164,7 @@ pub(crate) fn check(name: &str, text: &str, directory: &Path) -> Checked {
                 notes: scenario.notes.clone(),
                 about: Some(about(&scenario, &expanded)),
                 drawing: Some(draw(&scenario, &expanded)),
+                written: None,
             }
         }
         Err(Diagnostics { errors, omitted }) => Checked {
@@ -250,7 +260,9 @@ fn draw(scenario: &Scenario, expanded: &Expanded) -> Drawing {
     let names = scenario.group_names();
     let mut flows: BTreeMap<usize, (BTreeSet<usize>, BTreeSet<usize>, BTreeSet<usize>, usize)> =
         BTreeMap::new();
-    for flow in &expanded.flows {
+    let mut firsts: BTreeMap<usize, usize> = BTreeMap::new();
+    for (number, flow) in expanded.flows.iter().enumerate() {
+        firsts.entry(flow.entry).or_insert(number);
         let (from, to, links, count) = flows.entry(flow.entry).or_default();
         from.insert(flow.from);
         to.insert(flow.to);
@@ -270,6 +282,7 @@ fn draw(scenario: &Scenario, expanded: &Expanded) -> Drawing {
             from: from.into_iter().collect(),
             to: to.into_iter().collect(),
             count,
+            first: firsts.get(&entry).copied().unwrap_or_default(),
             words: format!("{}{control}", own.app.name()),
             links: links.into_iter().collect(),
         });

@@ -18,8 +18,8 @@ pub(crate) enum Step {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Change {
-    /// Gives a key a value; none takes the key away.
-    Set { path: Vec<Step>, value: Option<Json> },
+    /// Gives a key a value; none takes the key away. A value can be written as in TOML, too.
+    Set { path: Vec<Step>, value: Option<Json>, toml: Option<String> },
     /// Adds an entry to a list, "link" or "flow" or "host".
     Add { list: String, entry: serde_json::Map<String, Json> },
     /// Removes an entry of a list.
@@ -40,7 +40,10 @@ pub(crate) fn change(text: &str, changes: &[Change]) -> Answer<String> {
     })?;
     for change in changes {
         match change {
-            Change::Set { path, value } => set(&mut document, path, value.as_ref())?,
+            Change::Set { path, value, toml } => {
+                let written = toml.as_deref().map(written).transpose()?;
+                set(&mut document, path, written.or_else(|| value.as_ref().and_then(value_of)))?;
+            }
             Change::Add { list, entry } => add(&mut document, list, entry)?,
             Change::Remove { list, number } => remove(&mut document, list, |at, _| at == *number),
             Change::Rename { from, to } => rename(&mut document, from, to)?,
@@ -97,6 +100,13 @@ fn value_of(json: &Json) -> Option<Value> {
     })
 }
 
+/// A value as TOML has it.
+fn written(text: &str) -> Answer<Value> {
+    text.trim().parse().map(|value: Value| value.decorated("", "")).map_err(|_| {
+        Refusal::bad(format!("{text:?} is not written as in TOML: texts stand in quotation marks, lists in brackets, tables in braces"))
+    })
+}
+
 fn nowhere(path: &[Step]) -> Refusal {
     let words: Vec<String> = path
         .iter()
@@ -127,7 +137,7 @@ fn down<'a>(item: &'a mut Item, step: &Step) -> Option<&'a mut Item> {
 }
 
 /// Goes down to a value of an array, which is no item.
-fn set(document: &mut DocumentMut, path: &[Step], value: Option<&Json>) -> Answer<()> {
+fn set(document: &mut DocumentMut, path: &[Step], value: Option<Value>) -> Answer<()> {
     let Some((Step::Key(last), above)) = path.split_last() else { return Err(nowhere(path)) };
     // An array's entries are values, which `Item` does not lead to: the entry is taken out, changed, and put back.
     let split = above.iter().position(|step| matches!(step, Step::Number(_)));
@@ -136,7 +146,7 @@ fn set(document: &mut DocumentMut, path: &[Step], value: Option<&Json>) -> Answe
         for step in rest {
             at = down(at, step).ok_or_else(|| nowhere(path))?;
         }
-        put(at, last, value).ok_or_else(|| nowhere(path))
+        put(at, last, value.clone()).ok_or_else(|| nowhere(path))
     };
     if let Some(split) = split
         && let Step::Number(number) = above[split]
@@ -157,7 +167,7 @@ fn set(document: &mut DocumentMut, path: &[Step], value: Option<&Json>) -> Answe
 }
 
 /// Sets or removes a key of a table. What stands around the value (a comment at the line's end) stays.
-fn put(item: &mut Item, key: &str, value: Option<&Json>) -> Option<()> {
+fn put(item: &mut Item, key: &str, value: Option<Value>) -> Option<()> {
     if let Item::Value(Value::String(kind)) = item
         && key != "kind"
     {
@@ -166,7 +176,7 @@ fn put(item: &mut Item, key: &str, value: Option<&Json>) -> Option<()> {
     }
     let inline = item.is_inline_table();
     let table = item.as_table_like_mut()?;
-    match value.and_then(value_of) {
+    match value {
         None => {
             table.remove(key);
         }
