@@ -95,6 +95,25 @@ pub(crate) fn listen_plainly() -> Result<(), Failure> {
     handle(asked).map_err(|error| Failure::run(format!("cannot listen for Ctrl-C: {error}")))
 }
 
+/// Asks the run to stop when the process that has started this one is gone, however it ended.
+#[cfg(unix)]
+pub(crate) fn stop_with_parent() {
+    let parent = std::os::unix::process::parent_id();
+    std::thread::spawn(move || {
+        while std::os::unix::process::parent_id() == parent {
+            pause();
+        }
+        STOP.store(true, Ordering::Relaxed);
+    });
+}
+
+/// How often to look whether the parent is there.
+#[cfg(unix)]
+#[expect(clippy::disallowed_methods, reason = "another process is watched, by the machine's time")]
+fn pause() {
+    std::thread::sleep(std::time::Duration::from_millis(200));
+}
+
 /// Calls `asked`, on a thread of its own, whenever a signal asks the process to end.
 #[cfg(unix)]
 fn handle(mut asked: impl FnMut() + Send + 'static) -> io::Result<()> {

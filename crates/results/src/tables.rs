@@ -9,6 +9,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::UInt64Type;
 use arrow_schema::SchemaRef;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::arrow::{ArrowWriter, ProjectionMask};
@@ -160,6 +162,12 @@ impl BatchReader {
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
+}
+
+/// The last value of a column of whole numbers; none where it is no such column, or there is no row.
+pub fn last_of(batch: &RecordBatch, column: &str) -> Option<u64> {
+    let values = batch.column_by_name(column)?.as_primitive_opt::<UInt64Type>()?;
+    values.values().last().copied()
 }
 
 impl Iterator for BatchReader {

@@ -49,10 +49,14 @@ pub(crate) fn all() -> Vec<Beginning> {
     TEMPLATES.into_iter().map(of(true)).chain(EXAMPLES.into_iter().map(of(false))).collect()
 }
 
-/// The description that a scenario gives of itself.
+/// The description that a scenario gives of itself; otherwise the first sentence of its head.
 fn about(text: &str) -> String {
     let document: DocumentMut = text.parse().unwrap_or_default();
-    document.get("description").and_then(|item| item.as_str()).unwrap_or_default().to_owned()
+    let own = document.get("description").and_then(|item| item.as_str());
+    let lines = text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
+    let head = lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+    let sentence = head.split_inclusive(['.', '?']).next().unwrap_or_default().trim_end_matches('.');
+    own.unwrap_or(sentence).to_owned()
 }
 
 #[cfg(test)]

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use warpline_results::tables::BatchReader;
+use warpline_results::tables::{BatchReader, last_of};
 use warpline_results::{PacketRow, Row as _};
 
 use crate::answer::{Answer, Refusal};
 
 /// The table.
 pub(crate) const PACKETS_FILE: &str = "packets.parquet";
+/// Its column of time, in whose order it is.
+const TIME: &str = "time_ns";
 /// Events of a window, at most.
 const MOST_ROWS: usize = 20_000;
 /// Rows that are looked through for the story of one packet, at most.
@@ -63,10 +65,14 @@ fn through(run: &Path, (from, to): (u64, u64), mut take: impl FnMut(PacketRow) -
     if from >= to {
         return Ok(());
     }
-    let reader = BatchReader::open_between(&run.join(PACKETS_FILE), BATCH, "time_ns", (from, to - 1))
+    let reader = BatchReader::open_between(&run.join(PACKETS_FILE), BATCH, TIME, (from, to - 1))
         .map_err(unreadable)?;
     let reader = reader.ok_or_else(|| Refusal::missing("no packets were recorded in this run"))?;
     for batch in reader {
+        // What is before the window is passed over without a look at its rows.
+        if batch.as_ref().is_ok_and(|batch| last_of(batch, TIME).is_some_and(|last| last < from)) {
+            continue;
+        }
         for row in PacketRow::read(&batch.map_err(unreadable)?).map_err(unreadable)? {
             if row.time_ns >= to {
                 return Ok(());

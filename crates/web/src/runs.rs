@@ -43,6 +43,8 @@ pub(crate) struct Wish {
     text: String,
     /// Its file, if it has one: paths in it lead from there.
     file: Option<String>,
+    /// What a scenario without a file is called, if it does not say so itself.
+    called: Option<String>,
     /// What to call the runs; the scenario's name if nothing is said.
     name: Option<String>,
     /// Seeds; those of the scenario if there are none.
@@ -180,10 +182,9 @@ impl Runs {
     /// Starts what is wished. Returns the names of the runs.
     pub(crate) fn start(self: &Arc<Self>, wish: &Wish, scenarios: &Folder) -> Answer<Value> {
         let file = wish.file.as_deref().map(|file| scenarios.at(file)).transpose()?;
-        let stem = file
-            .as_deref()
-            .and_then(Path::file_stem)
-            .map_or("scenario".into(), |stem| stem.to_string_lossy());
+        let named = wish.called.as_deref().map(Path::new);
+        let stem = file.as_deref().or(named).and_then(Path::file_stem);
+        let stem = stem.map_or("scenario".into(), |stem| stem.to_string_lossy());
         let folder = file.as_deref().and_then(Path::parent).unwrap_or(scenarios.path()).to_owned();
         let text = prepared(&wish.text, wish.record)?;
         let load = |sets: &[String]| {
@@ -471,7 +472,7 @@ impl Runs {
             if let Some(state) = found.get(&name) {
                 entry["job"] = state.clone();
             }
-            if let Some(cells) = entry["cells"].as_array_mut() {
+            if let Some(cells) = entry.get_mut("cells").and_then(Value::as_array_mut) {
                 let below = format!("{name}/");
                 for cell in cells.iter_mut() {
                     if let Some(state) = cell["run"].as_str().and_then(|run| found.get(run)) {
@@ -574,7 +575,8 @@ fn end(jobs: &mut Jobs, run: &str, state: State) {
 
 /// The arguments of the program for one run.
 fn arguments(scenario: &str, point: &Point, period: f64, out: &Path, several: bool) -> Vec<String> {
-    let mut arguments: Vec<String> = ["run", "-", "--json-stream"].map(str::to_owned).to_vec();
+    let mut arguments: Vec<String> =
+        ["run", "-", "--json-stream", "--with-parent"].map(str::to_owned).to_vec();
     arguments.extend([format!("--period={period:.9}s"), format!("--out={}", out.display())]);
     let sets = [format!("name={scenario}"), format!("seed={}", point.seed)];
     arguments.extend(sets.iter().chain(&point.sets).map(|set| format!("--set={set}")));

@@ -63,7 +63,8 @@ impl Lab {
     fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, String, String) {
         let host = format!("127.0.0.1:{}", self.port);
         let own = [("host", host.as_str()), ("connection", "close")];
-        let given = own.iter().filter(|(name, _)| !headers.iter().any(|(other, _)| other == name)).chain(headers);
+        let given =
+            own.iter().filter(|(name, _)| !headers.iter().any(|(other, _)| other == name)).chain(headers);
         let lines: String = given.map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         self.raw(&format!("{method} {path} HTTP/1.1\r\n{lines}content-length: {}\r\n\r\n{body}", body.len()))
     }
@@ -95,7 +96,13 @@ fn the_page_and_its_parts_are_given_with_a_policy() {
     let (status, head, body) = lab.send("GET", "/", &[], "");
     assert_eq!(status, 200);
     assert!(head.contains("content-security-policy: default-src 'none'; script-src 'self'"), "{head}");
-    for header in ["frame-ancestors 'none'", "x-content-type-options: nosniff", "referrer-policy: no-referrer", "cache-control: no-store", "cross-origin-resource-policy: same-origin"] {
+    for header in [
+        "frame-ancestors 'none'",
+        "x-content-type-options: nosniff",
+        "referrer-policy: no-referrer",
+        "cache-control: no-store",
+        "cross-origin-resource-policy: same-origin",
+    ] {
         assert!(head.contains(header), "{header}: {head}");
     }
     assert!(!head.contains("access-control") && !head.contains("set-cookie"), "{head}");
@@ -126,7 +133,9 @@ fn other_pages_of_the_same_browser_get_nothing() {
     let body = json!({ "name": "one.toml", "text": "taken", "version": null }).to_string();
     let own = format!("http://127.0.0.1:{}", lab.port);
     // Without the key: what a form, an image, a script or a frame of another page can send.
-    for path in ["/api/hello", "/api/runs", "/api/file?name=one.toml", "/api/runs/events?run=x", "/api/schema"] {
+    for path in
+        ["/api/hello", "/api/runs", "/api/file?name=one.toml", "/api/runs/events?run=x", "/api/schema"]
+    {
         assert_eq!(lab.send("GET", path, &[], "").0, 401, "{path}");
     }
     for kind in ["application/x-www-form-urlencoded", "text/plain", "multipart/form-data; boundary=x"] {
@@ -143,7 +152,11 @@ fn other_pages_of_the_same_browser_get_nothing() {
     }
     assert_eq!(lab.send("PUT", "/api/file", &[key, json, ("sec-fetch-site", "cross-site")], &body).0, 403);
     // The question that a browser asks first is not answered with a permission.
-    let asking = [("origin", "http://evil.example"), ("access-control-request-method", "PUT"), ("access-control-request-headers", "authorization")];
+    let asking = [
+        ("origin", "http://evil.example"),
+        ("access-control-request-method", "PUT"),
+        ("access-control-request-headers", "authorization"),
+    ];
     let (status, head, _) = lab.send("OPTIONS", "/api/file", &asking, "");
     assert!(status >= 400 && !head.contains("access-control-allow"), "{head}");
     // A name that was bound to this machine later.
@@ -154,17 +167,31 @@ fn other_pages_of_the_same_browser_get_nothing() {
     let (status, ..) = lab.raw(&format!("GET http://evil.example/api/hello HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nconnection: close\r\nauthorization: {}\r\n\r\n", lab.port, key.1));
     assert_eq!(status, 421);
     // There is no WebSocket to be opened.
-    let upgrade = [("connection", "upgrade"), ("upgrade", "websocket"), ("sec-websocket-version", "13"), ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="), ("origin", "http://evil.example")];
+    let upgrade = [
+        ("connection", "upgrade, close"),
+        ("upgrade", "websocket"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+        ("origin", "http://evil.example"),
+    ];
     assert_eq!(lab.send("GET", "/api/runs/events?run=x", &upgrade, "").0, 403);
     // The page itself may.
-    assert_eq!(lab.send("GET", "/api/hello", &[key, ("origin", &own), ("sec-fetch-site", "same-origin")], "").0, 200);
+    assert_eq!(
+        lab.send("GET", "/api/hello", &[key, ("origin", &own), ("sec-fetch-site", "same-origin")], "").0,
+        200
+    );
     assert_eq!(lab.stored("scenarios/one.toml"), SCENARIO);
 }
 
 #[test]
 fn a_key_for_once_opens_once() {
     let root = tempfile::tempdir().unwrap();
-    let options = Options { program: "/bin/false".into(), place: root.path().into(), runs: root.path().join("runs"), port: 0 };
+    let options = Options {
+        program: "/bin/false".into(),
+        place: root.path().into(),
+        runs: root.path().join("runs"),
+        port: 0,
+    };
     let server = Server::bind(&options).unwrap();
     let address = server.address_for_once().unwrap();
     let again = server.address_for_once().unwrap();
@@ -175,7 +202,15 @@ fn a_key_for_once_opens_once() {
 #[test]
 fn nothing_outside_the_folders_is_read_or_written() {
     let lab = Lab::start();
-    for name in ["../secret.toml", "..%2Fsecret.toml", "/etc/passwd", "a/../../secret.toml", ".", "%00", "one.toml/../../secret.toml"] {
+    for name in [
+        "../secret.toml",
+        "..%2Fsecret.toml",
+        "/etc/passwd",
+        "a/../../secret.toml",
+        ".",
+        "%00",
+        "one.toml/../../secret.toml",
+    ] {
         let (status, said) = lab.ask("GET", &format!("/api/file?name={name}"), &Value::Null);
         assert!(matches!(status, 400 | 403), "{name}: {status} {said}");
         assert!(!said.to_string().contains("# secret"), "{name}");
@@ -191,7 +226,10 @@ fn nothing_outside_the_folders_is_read_or_written() {
             assert!(matches!(status, 403 | 404), "{path} {run}: {status}");
         }
         assert!(matches!(lab.ask("POST", "/api/report", &json!({ "runs": [run] })).0, 403 | 404), "{run}");
-        assert!(matches!(lab.ask("POST", "/api/runs/rename", &json!({ "run": run, "name": "x" })).0, 403 | 404), "{run}");
+        assert!(
+            matches!(lab.ask("POST", "/api/runs/rename", &json!({ "run": run, "name": "x" })).0, 403 | 404),
+            "{run}"
+        );
     }
     assert!(!lab.root.path().join("new.toml").exists());
     // A report has an address that cannot be guessed.
@@ -208,9 +246,12 @@ fn a_scenario_is_read_checked_changed_and_written() {
     let (_, checked) = lab.ask("POST", "/api/check", &json!({ "name": "one.toml", "text": SCENARIO }));
     assert_eq!(checked["valid"], true, "{checked}");
     let changes = json!([{ "do": "set", "path": ["link", 0, "rate"], "value": "2Mbit/s" }]);
-    let (_, edited) = lab.ask("POST", "/api/edit", &json!({ "name": "one.toml", "text": SCENARIO, "changes": changes }));
+    let (_, edited) =
+        lab.ask("POST", "/api/edit", &json!({ "name": "one.toml", "text": SCENARIO, "changes": changes }));
     assert_eq!(edited["text"], SCENARIO.replace("1Mbit/s", "2Mbit/s"));
-    let written = |text: &Value, version: &Value| lab.ask("PUT", "/api/file", &json!({ "name": "one.toml", "text": text, "version": version }));
+    let written = |text: &Value, version: &Value| {
+        lab.ask("PUT", "/api/file", &json!({ "name": "one.toml", "text": text, "version": version }))
+    };
     let (status, first) = written(&edited["text"], &file["version"]);
     assert_eq!(status, 200, "{first}");
     assert_eq!(lab.stored("scenarios/one.toml"), edited["text"].as_str().unwrap());
@@ -220,10 +261,14 @@ fn a_scenario_is_read_checked_changed_and_written() {
     assert_eq!(status, 409, "{said}");
     assert_eq!(lab.stored("scenarios/one.toml"), "by an editor");
     // Where nodes were put is kept.
-    assert_eq!(lab.ask("PUT", "/api/places", &json!({ "name": "one.toml", "places": { "a": [1.5, 2.0] } })).0, 200);
+    assert_eq!(
+        lab.ask("PUT", "/api/places", &json!({ "name": "one.toml", "places": { "a": [1.5, 2.0] } })).0,
+        200
+    );
     assert_eq!(lab.ask("GET", "/api/places?name=one.toml", &Value::Null).1, json!({ "a": [1.5, 2.0] }));
     // What is not understood is told.
-    let (status, said) = lab.ask("POST", "/api/edit", &json!({ "text": SCENARIO, "changes": [{ "do": "magic" }] }));
+    let (status, said) =
+        lab.ask("POST", "/api/edit", &json!({ "text": SCENARIO, "changes": [{ "do": "magic" }] }));
     assert_eq!(status, 422, "{said}");
     assert!(said["error"].as_str().unwrap().contains("magic"), "{said}");
 }
@@ -234,10 +279,16 @@ fn a_run_that_cannot_begin_says_why() {
     let (status, said) = lab.ask("POST", "/api/runs", &json!({ "text": "duration = 1\n" }));
     assert_eq!(status, 400, "{said}");
     assert!(said["error"].as_str().unwrap().contains("duration"), "{said}");
-    let (status, started) = lab.ask("POST", "/api/runs", &json!({ "text": SCENARIO, "file": "one.toml", "seeds": [1, 2] }));
+    let (status, started) =
+        lab.ask("POST", "/api/runs", &json!({ "text": SCENARIO, "file": "one.toml", "seeds": [1, 2] }));
     assert_eq!((status, &started["runs"]), (200, &json!(["one/seed-1", "one/seed-2"])), "{started}");
     // The stream of a run ends with what became of it.
-    let (status, _, body) = lab.send("GET", "/api/runs/events?run=one/seed-1", &[("authorization", &format!("Bearer {}", lab.key))], "");
+    let (status, _, body) = lab.send(
+        "GET",
+        "/api/runs/events?run=one/seed-1",
+        &[("authorization", &format!("Bearer {}", lab.key))],
+        "",
+    );
     assert_eq!(status, 200);
     assert!(body.contains("\"event\":\"over\"") && body.contains("failed"), "{body}");
     let (_, list) = lab.ask("GET", "/api/runs", &Value::Null);

@@ -151,6 +151,10 @@ pub(crate) struct Args {
     /// Print only the path of the report, or of the run directory with --no-report
     #[arg(short, long)]
     quiet: bool,
+
+    /// Stop, as by Ctrl-C, when the process that has started this one is gone: for `warpline lab`
+    #[arg(long, hide = true)]
+    with_parent: bool,
 }
 
 /// Reads a number of cores.
@@ -296,6 +300,10 @@ fn plan(args: &Args, together: &Together) -> Result<Plan, Failure> {
     match several {
         true => interrupt::listen_together(together.speaks().then(|| target.clone()))?,
         false => interrupt::listen(unfinished)?,
+    }
+    #[cfg(unix)]
+    if args.with_parent {
+        interrupt::stop_with_parent();
     }
     // Several runs at the same time use all cores already.
     let asked = args.cores.is_some() || seeds.len() == 1;

@@ -51,7 +51,7 @@ export class List {
       return W.el("details", { open: true }, W.el("summary", null, `${title} (${W.human("count", found.length)})`),
         W.el("ul", null, ...shown.map((item) => {
           const button = W.el("button", { type: "button", class: item.wrong ? "wrong" : null, "aria-pressed": String(this.same(item.thing)), onclick: () => this.choose(item.thing) },
-            item.colour ? this.swatch(item.colour) : null, W.el("span", { class: "name" }, item.text), W.el("span", { class: "more" }, item.more),
+            item.colour ? this.swatch(item.colour) : null, W.el("span", { class: "name" }, item.text), W.el("span", { class: "extra" }, item.more),
             item.wrong ? W.el("span", { class: "hidden-text" }, " has an error") : null);
           button.thing = item.thing;
           return W.el("li", null, button);

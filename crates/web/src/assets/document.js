@@ -39,7 +39,7 @@ const check = async () => {
   const own = (asking = new AbortController());
   const text = doc.text;
   try {
-    const checked = await call("POST", "/api/check", { name: doc.name, text }, own.signal);
+    const checked = await call("POST", "/api/check", { name: doc.name ?? doc.suggestion, text }, own.signal);
     if (text === doc.text) take(checked);
   } catch (error) {
     fail(error);
@@ -71,7 +71,7 @@ export const change = (...changes) => {
   const work = async () => {
     for (;;) {
       const before = doc.text;
-      const answer = await call("POST", "/api/edit", { name: doc.name, text: before, changes });
+      const answer = await call("POST", "/api/edit", { name: doc.name ?? doc.suggestion, text: before, changes });
       // Typed in the meantime: once more, with the newer text.
       if (doc.text !== before) continue;
       if (answer.text === before) return;
@@ -104,7 +104,7 @@ const begin = async (name, text, version, suggestion) => {
   Object.assign(doc, { name, text, version, suggestion, saved: version === null ? "" : text, past: [], future: [], places: {} });
   doc.drawing = { nodes: [], links: [], flows: [] };
   if (name) doc.places = await call("GET", asked("/api/places", { name })).catch(() => ({}));
-  tell("file");
+  tell("file", true);
   tell("text", false);
   await check();
 };
@@ -122,7 +122,7 @@ export const save = async (name = doc.name) => {
   const text = doc.text;
   const written = await call("PUT", "/api/file", { name, text, version });
   Object.assign(doc, { name, version: written.version, saved: text });
-  tell("file");
+  tell("file", false);
   keepPlaces();
   return written.files;
 };

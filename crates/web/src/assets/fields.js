@@ -154,6 +154,7 @@ const component = (name, own, kinds, at) => {
     if (value === "?") {
       const input = line(own, { ...at, value: undefined }, (text) => ({ value: text }));
       input.setAttribute("aria-label", `${name}, in short`);
+      input.classList.add("short");
       control.after(input);
       input.focus();
     } else if (value === "") at.set(at.path, { value: null });
@@ -163,6 +164,7 @@ const component = (name, own, kinds, at) => {
   if (asText) {
     const input = line(own, at, (text) => (/^[[{]/.test(text) ? { toml: text } : { value: text }));
     input.setAttribute("aria-label", `${name}, in short`);
+    input.classList.add("short");
     rows.push(input);
   }
   const parameters = kind ? Object.entries(kind.properties).filter(([key]) => key !== "kind") : [];

@@ -19,7 +19,11 @@ const toWatch = async (run) => {
   await watch.open(run, { playing: true });
 };
 const runs = new Runs((run) => toWatch(run).catch(fail));
-watch.places = (drawing) => (drawing.nodes.every((node) => doc.drawing.nodes.some((own) => own.name === node.name)) ? doc.places : {});
+// A run of the scenario that is open is drawn as it is.
+watch.places = (drawing) => {
+  const own = new Map(network.nodes.map((node, i) => [node.name, [network.x[i], network.y[i]]]));
+  return drawing.nodes.every((node) => own.has(node.name)) ? Object.fromEntries(own) : {};
+};
 
 // The network, edited by hand.
 const choose = (thing) => {
@@ -51,8 +55,7 @@ const tools = () => {
   }, { "aria-pressed": "true", title: "Nodes keep to a grid" });
   return W.el("div", { class: "tools", role: "group", "aria-label": "Drawing" },
     button("Add a link", () => inspector.addLink()), button("Add a flow", () => inspector.addFlow()), join, snap,
-    button("Arrange", () => { doc.places = {}; keepPlaces(); network.rearrange(); }, { title: "Lay the nodes out anew" }),
-    icon("−", "Zoom out", () => network.zoom(0.8)), icon("+", "Zoom in", () => network.zoom(1.25)), icon("⤢", "Show all", () => { network.fit(); network.redraw(); }));
+    button("Arrange", () => { doc.places = {}; keepPlaces(); network.rearrange(); }, { title: "Lay the nodes out anew" }));
 };
 
 const networkPart = W.el("section", { class: "edit" },
@@ -77,7 +80,11 @@ on("checked", () => {
   list.set(network, network.wrong);
   head();
 });
-on("file", () => {
+on("file", (fresh) => {
+  if (!fresh) {
+    head();
+    return;
+  }
   network.nodes = [];
   network.shape = null;
   choose(null);
@@ -185,10 +192,12 @@ const start = async () => {
   addPart("network", "Network", networkPart);
   addPart("runs", "Runs", runs.element);
   addPart("watch", "Watch", watch.element);
+  const themes = W.themeButton();
+  themes.classList.add("themes");
   document.getElementById("top").append(
     W.el("div", { class: "bar" }, W.el("h1", { class: "brand" }, "Warpline lab"), partButtons(), title, state,
       W.el("div", { class: "actions" }, undoButton, redoButton, saveButton),
-      W.el("div", { class: "actions go" }, runButton, manyButton, watchButton), W.themeButton()));
+      W.el("div", { class: "actions go" }, runButton, manyButton, watchButton), themes));
   show("network");
   await runs.refresh();
   if (hello.first) await open(hello.first);

@@ -23,7 +23,9 @@ export class Network {
     this.canvas = W.el("canvas", { tabindex: "0", role: "img", "aria-label": label });
     this.label = label;
     this.tip = W.el("div", { class: "tip", hidden: true });
-    this.element = W.el("div", { class: "drawing" }, this.canvas, this.tip);
+    const zoomer = (text, label, work) => W.el("button", { type: "button", class: "icon", "aria-label": label, title: label, onclick: work }, text);
+    this.element = W.el("div", { class: "drawing" }, this.canvas, this.tip, W.el("div", { class: "zoomers", role: "group", "aria-label": "Zoom" },
+      zoomer("−", "Zoom out", () => this.zoom(0.8)), zoomer("+", "Zoom in", () => this.zoom(1.25)), zoomer("⤢", "Show all", () => { this.fit(); this.redraw(); })));
     this.listen();
     this.resizer = new ResizeObserver(() => this.resize());
     this.resizer.observe(this.element);

@@ -7,6 +7,8 @@ let fade = 0;
 export const say = (text, level = "info") => {
   said.textContent = "";
   said.textContent = text;
+  // What is seen anyway is only told to who does not see it.
+  if (level === "quiet") return;
   document.querySelector(".toast")?.remove();
   const toast = W.el("div", { class: `toast ${level}` }, W.el("span", null, text),
     W.el("button", { type: "button", class: "icon", "aria-label": "Close this message", onclick: () => toast.remove() }, "✕"));

@@ -61,12 +61,12 @@ export class Runs {
   }
 
   async start({ seeds = [], axes = [], record = this.recording().usual, name, then } = {}) {
-    const answer = await call("POST", "/api/runs", { text: doc.text, file: doc.name, name: name || null, seeds, axes, record });
+    const answer = await call("POST", "/api/runs", { text: doc.text, file: doc.name, called: doc.suggestion, name: name || null, seeds, axes, record });
     await this.refresh();
     show("runs");
     if (answer.runs.length > 1) this.open(answer.name);
     else this.open(answer.runs[0], then);
-    say(answer.runs.length > 1 ? `${answer.runs.length} runs have begun.` : `The run ${answer.name} has begun.`);
+    say(answer.runs.length > 1 ? `${answer.runs.length} runs have begun.` : `The run ${answer.name} has begun.`, "quiet");
   }
 
   // More than one run: seeds and values of keys.
@@ -167,7 +167,7 @@ export class Runs {
       check.checked = this.chosen.has(entry.run);
       check.disabled = !entry.totals && !entry.cells?.some((cell) => cell.totals);
       return W.el("li", null, check, W.el("button", { type: "button", class: "run-open", "data-run": entry.run, "aria-pressed": String(this.opened === entry.run), onclick: () => this.open(entry.run) },
-        W.el("b", null, entry.run), W.el("span", { class: `state ${active ? "" : entry.job?.state === "failed" ? "bad" : "good"}` }, state), W.el("span", { class: "more" }, more)));
+        W.el("b", null, entry.run), W.el("span", { class: `state ${active ? "" : entry.job?.state === "failed" ? "bad" : "good"}` }, state), W.el("span", { class: "extra" }, more)));
     }));
     if (focus) this.list.querySelector(`[data-run="${CSS.escape(focus)}"]`)?.focus();
   }

@@ -37,7 +37,7 @@ export const story = async (watch, row, element) => {
   const begun = told.steps[0].time;
   const lost = told.steps.find((step) => step.event === "drop");
   const facts = [
-    `${told.protocol.toUpperCase()}, ${W.human("bytes", told.size)}${told.flags ? `, flags ${told.flags}` : ""}`,
+    `${told.protocol.toUpperCase()}, ${W.human("bytes", told.size)}${told.flags && told.flags !== "." ? `, flags ${told.flags}` : ""}`,
     lost ? `Dropped: ${REASONS[lost.reason] ?? lost.reason}.` : `On its way for ${span(last.time - begun)}, of which it waited ${waited ? span(waited) : "not at all"}.`,
   ];
   const links = [];

@@ -32,8 +32,8 @@ export class Watch {
     this.which = W.el("select", { "aria-label": "Which events to step through" }, ...[["all", "every event"], ["bad", "drops and marks"], ["followed", "the followed packet"]].map(([v, t]) => W.el("option", { value: v }, t)));
     this.choice = W.el("select", { "aria-label": "Run", onchange: () => this.open(this.choice.value).catch(fail) });
     const bar = W.el("div", { class: "player", role: "group", "aria-label": "Player" },
-      icon("⏮", "Back to the begin", () => this.seek(0)), icon("◂", "Step back", () => this.step(-1)), this.play, icon("▸", "Step on", () => this.step(1)),
-      icon("⇤", "Play backwards", () => this.toggle(-1)), this.slider, this.clock,
+      icon("⇤", "Back to the begin", () => this.seek(0)), icon("◂", "Step back", () => this.step(-1)), this.play, icon("▸", "Step on", () => this.step(1)),
+      icon("◀", "Play backwards", () => this.toggle(-1)), this.slider, this.clock,
       W.el("label", { class: "field" }, "Steps", this.which), W.el("label", { class: "field speed-field" }, "Speed", this.speedRange), this.speedWords,
       icon("?", "Keys", () => this.help()));
     this.list = W.el("ol", { class: "moments", "aria-label": "What happens now" });
@@ -257,7 +257,7 @@ export class Watch {
   // The last events, the newest first.
   moments() {
     const { windows } = this;
-    if (!windows?.events.length) { this.list.replaceChildren(); return; }
+    if (!windows?.events.length || !windows.has(this.t)) { this.list.replaceChildren(); this.listed = ""; return; }
     const at = windows.next(this.t);
     const found = [];
     for (let i = at - 1; i >= 0 && found.length < LISTED && i > at - 4000; i--) if (this.fits(windows.events[i])) found.push(windows.events[i]);
@@ -269,7 +269,7 @@ export class Watch {
       const item = button("", () => this.follow(event), { class: event.event });
       const swatch = W.el("span", { class: "swatch", "aria-hidden": "true" });
       swatch.style.background = this.colour(event.flow);
-      item.append(W.el("time", null, seconds(event.time)), swatch, W.el("span", null, `${packetWords(event, this)} ${eventWords(event, this)}`));
+      item.append(W.el("time", null, seconds(event.time)), swatch, W.el("span", null, W.el("b", null, eventWords(event, this).replace(/^is /, "")), W.el("small", null, packetWords(event, this))));
       return W.el("li", null, item);
     }));
     if (focus >= 0) this.list.children[Math.min(focus, this.list.children.length - 1)]?.querySelector("button")?.focus();
@@ -285,7 +285,7 @@ export class Watch {
       ctx.textAlign = "left";
       ctx.textBaseline = "top";
       ctx.fillText("reading …", 12, 12);
-      if (!windows.parts.length) return;
+      return;
     }
     const thick = Math.min(Math.max(6.5 * network.view.scale, 2), 9);
     this.paintQueues(ctx, thick);
@@ -373,6 +373,9 @@ export class Watch {
       if (network.nodes.length < 150) {
         ctx.fillStyle = W.colour("ink");
         ctx.textAlign = px > 0.5 ? "left" : px < -0.5 ? "right" : "center";
+        ctx.lineWidth = 3;
+        ctx.strokeStyle = W.colour("card");
+        ctx.strokeText(String(waiting), x + ux * room / 2 + px * (depth + 9), y + uy * room / 2 + py * (depth + 9));
         ctx.fillText(String(waiting), x + ux * room / 2 + px * (depth + 9), y + uy * room / 2 + py * (depth + 9));
       }
     }
