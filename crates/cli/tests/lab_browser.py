@@ -531,7 +531,6 @@ def main():
                 print(f"{check.__name__}: fine")
             except (AssertionError, RuntimeError) as error:
                 failures += 1
-                shot("failed")
                 print(f"{check.__name__}: {error}", file=sys.stderr)
                 browser.session = None
     finally:

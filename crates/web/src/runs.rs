@@ -1,6 +1,6 @@
 //! Runs: those under way, each a process of its own, and those that lie in the folder of runs.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -33,6 +33,10 @@ const INTERVALS: f64 = 400.0;
 const LARGEST_RECORDING: u64 = 1 << 30;
 /// Of what a run says when it fails, the last part is kept.
 const LAST_WORDS: usize = 4000;
+/// A line of a run that is longer is shown in part.
+const LONG_LINE: usize = 8 << 10;
+/// Flows, and links, whose curves are shown while a run goes on, where there are many.
+const MOST_SHOWN: usize = 24;
 /// Finished runs whose course is kept in memory.
 const KEPT: usize = 50;
 
@@ -87,6 +91,48 @@ impl Course {
         let mut lines = lock(&self.lines);
         lines.push(line.into());
         self.count.send_replace((lines.len(), last));
+    }
+}
+
+/// What is shown of a run while it goes on: of a large network a part, always the same.
+#[derive(Debug, Default)]
+struct Shown {
+    /// The flows and the links whose values are shown.
+    names: [BTreeSet<String>; 2],
+}
+
+impl Shown {
+    /// A line without what is not shown.
+    fn part_of(&mut self, line: String) -> String {
+        if line.len() < LONG_LINE {
+            return line;
+        }
+        let Ok(mut value) = serde_json::from_str::<Value>(&line) else { return line };
+        if value["event"] == "interval" {
+            for (key, names) in ["flows", "links"].into_iter().zip(&mut self.names) {
+                let Some(rows) = value.get_mut(key).and_then(Value::as_array_mut) else { continue };
+                // Those that do most when there is something for the first time.
+                let mut busy: Vec<(f64, &str)> = rows
+                    .iter()
+                    .filter_map(|row| Some((row["throughput_bps"].as_f64()?, row["name"].as_str()?)))
+                    .filter(|(rate, _)| *rate > 0.0)
+                    .collect();
+                busy.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+                let more = MOST_SHOWN.saturating_sub(names.len());
+                let new: Vec<String> = busy
+                    .into_iter()
+                    .map(|(_, name)| name.to_owned())
+                    .filter(|name| !names.contains(name))
+                    .take(more)
+                    .collect();
+                names.extend(new);
+                rows.retain(|row| row["name"].as_str().is_some_and(|name| names.contains(name)));
+            }
+        } else if let Some(object) = value.as_object_mut() {
+            // The whole summary is in the run's directory.
+            object.remove("summary");
+        }
+        value.to_string()
     }
 }
 
@@ -317,9 +363,10 @@ impl Runs {
             .take()
             .into_iter()
             .flat_map(|stdout| BufReader::new(stdout).lines().map_while(Result::ok));
+        let mut shown = Shown::default();
         for line in lines {
             if let Some(course) = &course {
-                course.add(&line, false);
+                course.add(&shown.part_of(line), false);
             }
             if fs::metadata(&recording).is_ok_and(|data| data.len() > LARGEST_RECORDING) {
                 let _ = self.stop(
@@ -611,4 +658,37 @@ fn interrupt(process: u32) {
 #[cfg(not(unix))]
 fn interrupt(process: u32) {
     let _ = Command::new("taskkill").args(["/F", "/PID", &process.to_string()]).status();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_flows_the_busiest_are_shown_and_always_the_same() {
+        let interval = |rates: &dyn Fn(usize) -> f64| {
+            let rows: Vec<Value> = (0..500)
+                .map(|i| json!({ "name": format!("flow.{i}"), "throughput_bps": rates(i), "cwnd_bytes": 1 }))
+                .collect();
+            json!({ "event": "interval", "time_s": 1.0, "flows": rows, "links": [] }).to_string()
+        };
+        let mut shown = Shown::default();
+        let names = |line: &str| -> Vec<String> {
+            let value: Value = serde_json::from_str(line).unwrap();
+            value["flows"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|row| row["name"].as_str().unwrap().to_owned())
+                .collect()
+        };
+        // Nothing is sent yet: nobody has a place.
+        assert!(names(&shown.part_of(interval(&|_| 0.0))).is_empty());
+        let first = names(&shown.part_of(interval(&|i| i as f64)));
+        assert_eq!((first.len(), first[0].as_str()), (MOST_SHOWN, "flow.476"));
+        assert_eq!(names(&shown.part_of(interval(&|i| 500.0 - i as f64))), first);
+        let end = json!({ "event": "end", "complete": true, "summary": "x".repeat(LONG_LINE) }).to_string();
+        assert_eq!(shown.part_of(end), "{\"event\":\"end\",\"complete\":true}");
+        assert_eq!(shown.part_of("{}".to_owned()), "{}");
+    }
 }

@@ -38,9 +38,11 @@ const words = (own) => {
   return list;
 };
 
+const plainText = (text) => (text ?? "").replaceAll("`", "").replaceAll("\n", " ");
+
 const UNITS = {
-  time: "a time: ms, s, min", rate: "a rate: kbit/s, Mbit/s, Gbit/s", size: "a size: B, kB, MB", "queue-limit": "20p, 150kB, 1BDP or 50ms",
-  start: "a time, or a range such as 0s..1s", window: "segments (10p) or bytes (64kB)", probability: "0 to 1, or 1%", cc: "a name, perhaps with parameters",
+  time: "a time: ms, s, min", rate: "a rate: kbit/s, Mbit/s, Gbit/s", size: "a size: B, kB, MB", "queue-limit": "packets (20p), bytes (150kB), a multiple of the BDP (1BDP) or a time (50ms)",
+  start: "a time, or a range such as 0s..1s", window: "segments (10p) or bytes (64kB)", probability: "a number from 0 to 1, or 1%", cc: "a name, perhaps with parameters",
 };
 
 const unitOf = (own) => {
@@ -49,7 +51,7 @@ const unitOf = (own) => {
 };
 
 const defaultOf = (own) => {
-  const said = /Default:? ([^.]*(?:\.\d[^.]*)*)\.?/.exec(own.description ?? "");
+  const said = /Default:? ([^.]*(?:\.\d[^.]*)*)\.?/.exec(plainText(own.description));
   if (said) return said[1].replaceAll("`", "").replaceAll('"', "").split(";")[0].split(",")[0].trim();
   return typeof own.default === "string" || typeof own.default === "number" || typeof own.default === "boolean" ? String(own.default) : "";
 };
@@ -66,7 +68,8 @@ let count = 0;
 // `at`: { path, value, set(path, { value } or { toml }), problem(path) }.
 const row = (name, own, at, control, more = []) => {
   const id = `f${++count}`;
-  const help = (own.description ?? "").replaceAll("`", "");
+  const unit = unitOf(own);
+  const help = plainText(own.description) + (unit ? ` Written as ${unit}.` : "");
   const wrong = at.problem(at.path);
   control.id = id;
   control.setAttribute("aria-describedby", `${id}h${wrong ? ` ${id}e` : ""}`);
@@ -173,7 +176,7 @@ const component = (name, own, kinds, at) => {
     const needed = new Set([...(kind.required ?? []), ...Object.keys(values)]);
     const make = ([key, property]) => field(key, property, { ...at, path: [...at.path, key], value: values[key] });
     const first = parameters.filter(([key]) => needed.has(key) || key === "limit"), rest = parameters.filter((entry) => !first.includes(entry));
-    rows.push(W.el("div", { class: "parameters" }, kind.description ? W.el("p", { class: "about" }, kind.description) : null, ...first.map(make),
+    rows.push(W.el("div", { class: "parameters" }, kind.description ? W.el("p", { class: "about" }, plainText(kind.description)) : null, ...first.map(make),
       rest.length ? more(`${at.path.join(".")}/parameters`, `${rest.length} more parameters`, () => rest.map(make)) : null));
   }
   const made = row(name, own, at, control, rows);
@@ -200,7 +203,7 @@ export const more = (key, title, rows) => {
 const group = (name, own, at) => {
   const values = at.value && typeof at.value === "object" ? at.value : {};
   const box = more(at.path.join("."), name.replaceAll("_", " ") + (at.value === undefined ? "" : " ●"), () => [
-    W.el("p", { class: "about" }, own.description ?? ""),
+    W.el("p", { class: "about" }, plainText(own.description)),
     ...Object.entries(own.properties).map(([key, property]) => field(key, property, { ...at, path: [...at.path, key], value: values[key] })),
   ]);
   return box;

@@ -3,6 +3,8 @@ import { layout } from "./layout.js";
 
 const GRID = 20;
 const NODE = 17;
+// With more links than these, they are drawn as a picture that moves as a whole.
+const MANY = 1500;
 // A direction of a link is drawn beside its middle, to the right of its sender.
 export const LANE = 4;
 
@@ -46,6 +48,7 @@ export class Network {
     const shape = JSON.stringify([this.nodes.map((node) => node.name), edges]);
     if (shape === this.shape) {
       known.forEach((place, i) => { if (place) [this.x[i], this.y[i]] = place; });
+      this.moves = (this.moves ?? 0) + 1;
       this.redraw();
       return;
     }
@@ -83,6 +86,7 @@ export class Network {
       const more = work.step(first ? 60 : 12);
       first = false;
       if (fit) this.fit();
+      this.moves = (this.moves ?? 0) + 1;
       this.redraw();
       if (more) requestAnimationFrame(on);
     };
@@ -122,7 +126,7 @@ export class Network {
       top = Math.min(top, this.y[i]); bottom = Math.max(bottom, this.y[i]);
     }
     const room = this.nodes.length > 60 ? 24 : 62;
-    const scale = Math.min((this.width - 2 * room) / Math.max(right - left, 1), (this.height - 2 * room) / Math.max(bottom - top, 1), 1.7);
+    const scale = Math.min((this.width - 2 * room) / Math.max(right - left, 1), (this.height - 2 * room) / Math.max(bottom - top, 1), 1.7 * Math.max(1, this.width / 1100));
     this.view.scale = Math.max(scale, 0.01);
     this.view.x = this.width / 2 - ((left + right) / 2) * this.view.scale;
     this.view.y = this.height / 2 - ((top + bottom) / 2) * this.view.scale;
@@ -135,6 +139,7 @@ export class Network {
     view.y = y - (y - view.y) * (scale / view.scale);
     view.scale = scale;
     this.touched = true;
+    this.unsettle();
     this.redraw();
   }
 
@@ -142,7 +147,7 @@ export class Network {
   sy(i) { return this.y[i] * this.view.scale + this.view.y; }
 
   // Size of nodes on the screen.
-  get size() { return Math.min(Math.max(NODE * this.view.scale, 2.5), 20); }
+  get size() { return Math.min(Math.max(NODE * this.view.scale, 2.5), Math.max(20, (this.width ?? 0) / 55)); }
 
   // The way of a direction of a link on the screen: a function from 0 (sender) to 1 (receiver) to a point, for links as they are drawn.
   lane(number, back) {
@@ -220,7 +225,41 @@ export class Network {
     ctx.quadraticCurveTo((ax + bx) / 2 - ((by - ay) / length) * bend * 2, (ay + by) / 2 + ((bx - ax) / length) * bend * 2, bx, by);
   }
 
+  // The links of a large network, as a picture: it is moved and stretched with the view, and drawn anew when the view rests.
+  drawPicture(ctx, tone) {
+    const { view } = this, ratio = devicePixelRatio || 1;
+    const key = [this.layouts, this.moves, this.width, this.height, tone.warm, ratio].join();
+    const rests = this.picture && this.picture.x === view.x && this.picture.y === view.y && this.picture.scale === view.scale;
+    const arranged = this.picture?.key === key;
+    if (!arranged || (!rests && !this.unrest)) {
+      const canvas = this.picture?.canvas ?? document.createElement("canvas");
+      canvas.width = this.canvas.width;
+      canvas.height = this.canvas.height;
+      const own = canvas.getContext("2d");
+      own.setTransform(ratio, 0, 0, ratio, 0, 0);
+      own.clearRect(0, 0, this.width, this.height);
+      this.strokeLinks(own, tone);
+      this.picture = { canvas, key, ...view };
+    }
+    const { canvas, x, y, scale } = this.picture;
+    const by = view.scale / scale;
+    ctx.drawImage(canvas, view.x - x * by, view.y - y * by, this.width * by, this.height * by);
+  }
+
+  // The view moves: what is costly waits until it rests.
+  unsettle() {
+    this.unrest = true;
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => { this.unrest = false; this.redraw(); }, 160);
+  }
+
   drawLinks(ctx, tone) {
+    if (this.links.length > MANY) this.drawPicture(ctx, tone);
+    else this.strokeLinks(ctx, tone);
+    this.drawChosen(ctx, tone);
+  }
+
+  strokeLinks(ctx, tone) {
     // By thickness: one stroke for all that are alike.
     const groups = new Map();
     this.links.forEach((link, i) => {
@@ -228,7 +267,7 @@ export class Network {
       if (!groups.has(width)) groups.set(width, []);
       groups.get(width).push(i);
     });
-    const many = this.links.length > 1500;
+    const many = this.links.length > MANY;
     ctx.lineCap = "round";
     ctx.strokeStyle = tone.warm;
     ctx.globalAlpha = many ? 0.25 : 0.45;
@@ -239,6 +278,9 @@ export class Network {
       ctx.stroke();
     }
     ctx.globalAlpha = 1;
+  }
+
+  drawChosen(ctx, tone) {
     const flow = this.selected?.kind === "flow" ? this.flows.find((own) => own.entry === this.selected.entry) : null;
     if (flow) {
       ctx.strokeStyle = this.colourOfFlow(flow.entry);
@@ -422,6 +464,7 @@ export class Network {
     let drag = null;
     canvas.addEventListener("pointerdown", (event) => {
       const [x, y] = this.place(event);
+      this.tip.hidden = true;
       pointers.set(event.pointerId, [x, y]);
       canvas.setPointerCapture(event.pointerId);
       if (pointers.size === 2) { drag = { kind: "pinch", gap: this.gap(pointers) }; return; }
@@ -451,10 +494,12 @@ export class Network {
         const put = (v) => (this.snap ? Math.round(v / GRID) * GRID : v);
         this.x[drag.number] = put((x - this.view.x) / this.view.scale);
         this.y[drag.number] = put((y - this.view.y) / this.view.scale);
+        this.moves = (this.moves ?? 0) + 1;
         this.redraw();
       } else if (drag.kind === "view" && (drag.moved || far)) {
         drag.moved = true;
         this.touched = true;
+        this.unsettle();
         this.view.x += x - (drag.lastX ?? drag.x);
         this.view.y += y - (drag.lastY ?? drag.y);
         drag.lastX = x;

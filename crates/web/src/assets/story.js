@@ -47,6 +47,6 @@ export const story = async (watch, row, element) => {
   element.replaceChildren(
     W.el("div", { class: "card-head" }, W.el("h3", null, `Packet ${told.packet}`), button("Stop following", () => watch.follow(null), { class: "quiet" })),
     W.el("p", null, `${packetWords(told, watch).replace(/^./, (c) => c.toUpperCase())}.`), ...facts.map((fact) => W.el("p", { class: "about" }, fact)),
-    W.el("ol", { class: "steps" }, ...told.steps.map((step) => W.el("li", { class: step.event }, button(seconds(step.time), () => watch.seek(step.time), { class: "quiet" }), ` ${eventWords(step, watch)}`))),
+    W.el("ol", { class: "steps" }, ...told.steps.map((step) => W.el("li", { class: step.event }, button(seconds(step.time), () => watch.seek(step.time), { class: "quiet" }), W.el("span", null, eventWords(step, watch))))),
     ...links);
 };
