@@ -622,11 +622,13 @@ fn end(jobs: &mut Jobs, run: &str, state: State) {
 
 /// The arguments of the program for one run.
 fn arguments(scenario: &str, point: &Point, period: f64, out: &Path, several: bool) -> Vec<String> {
-    let mut arguments: Vec<String> =
-        ["run", "-", "--json-stream", "--with-parent"].map(str::to_owned).to_vec();
+    let mut arguments: Vec<String> = ["run", "-", "--json-stream"].map(str::to_owned).to_vec();
     arguments.extend([format!("--period={period:.9}s"), format!("--out={}", out.display())]);
     let sets = [format!("name={scenario}"), format!("seed={}", point.seed)];
     arguments.extend(sets.iter().chain(&point.sets).map(|set| format!("--set={set}")));
+    if cfg!(unix) {
+        arguments.push("--with-parent".to_owned());
+    }
     if several {
         arguments.push("--cores=1".to_owned());
     }

@@ -153,6 +153,7 @@ pub(crate) struct Args {
     quiet: bool,
 
     /// Stop, as by Ctrl-C, when the process that has started this one is gone: for `warpline lab`
+    #[cfg(unix)]
     #[arg(long, hide = true)]
     with_parent: bool,
 }

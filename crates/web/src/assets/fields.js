@@ -94,6 +94,8 @@ const line = (own, at, read) => {
   const input = W.el("input", { type: "text", value: shown, autocomplete: "off", spellcheck: "false", placeholder: standard || (own.examples?.[0] !== undefined && typeof own.examples[0] !== "object" ? `such as ${own.examples[0]}` : unit), title: unit || null });
   const give = () => {
     if (input.value === shown) return;
+    // Given, and no longer being typed: the fields may be made anew.
+    input.defaultValue = input.value;
     if (input.value.trim() === "") at.set(at.path, { value: null });
     else at.set(at.path, read(input.value.trim()));
   };

@@ -20,6 +20,7 @@ export class Inspector {
     this.body = W.el("div", { class: "inspector-body" });
     this.element = W.el("section", { class: "card inspector", "aria-label": "Values" }, this.body);
     on("checked", () => this.fill());
+    this.body.addEventListener("focusout", () => setTimeout(() => { if (this.stale) this.fill(); }));
   }
 
   select(thing) {
@@ -40,6 +41,10 @@ export class Inspector {
   }
 
   fill() {
+    // What is being typed is not taken away.
+    const typing = document.activeElement;
+    this.stale = this.body.contains(typing) && typing.matches("input[type=text]") && typing.value !== typing.defaultValue;
+    if (this.stale) return;
     const focus = document.activeElement?.closest?.(".inspector") ? document.activeElement.dataset.path : null;
     const top = this.body.scrollTop;
     const written = doc.checked.written;
@@ -66,7 +71,7 @@ export class Inspector {
     return [
       W.el("h2", null, "Scenario"),
       W.el("p", { class: "about" }, "Choose a node, a link or a flow to see its values. Here are those of the whole."),
-      W.el("div", { class: "actions" }, button("Add a link", () => this.addLink()), button("Add a flow", () => this.addFlow())),
+      W.el("div", { class: "actions" }, button("Add a node", () => this.addNode()), button("Add a link", () => this.addLink()), button("Add a flow", () => this.addFlow())),
       ...rows(rootProperties(), FIRST.scenario, this.at([], written), skip),
     ];
   }
@@ -119,6 +124,7 @@ export class Inspector {
       const input = W.el("input", { type: "text", value: node.name, id: "node-name", autocomplete: "off", spellcheck: "false" });
       input.addEventListener("change", async () => {
         const to = input.value.trim();
+        input.defaultValue = input.value;
         try {
           const place = doc.places[node.name];
           await change({ do: "rename", from: node.name, to });
@@ -177,6 +183,7 @@ export class Inspector {
       W.el("datalist", { id: "names" }, ...this.names().slice(0, 1000).map((name) => W.el("option", { value: name }))),
       W.el("form", { onsubmit: async (event) => {
         event.preventDefault();
+        for (const [, input] of inputs) input.defaultValue = input.value;
         try {
           await done(inputs.map(([, input]) => input.value.trim()));
           this.adding = null;
@@ -195,6 +202,17 @@ export class Inspector {
   names() {
     const groups = new Set(doc.drawing.nodes.map((node) => node.name.split(".")).filter((parts) => parts.length === 2 && /^\d+$/.test(parts[1])).map(([group]) => group));
     return [...doc.drawing.nodes.map((node) => node.name), ...(doc.checked.written?.topology ? groups : [])];
+  }
+
+  addNode(beside) {
+    const near = beside ?? (doc.drawing.nodes.find((node) => node.role === "router") ?? doc.drawing.nodes[0])?.name ?? "server";
+    this.form("Add a node", "A node exists by being named in a link: say which node it is joined to. It is a host when a flow begins or ends there.",
+      [["Name", doc.drawing.nodes.length ? this.freeName() : "client"], ["Joined to", near, "names"], ["Rate", LINK.rate], ["Delay", LINK.delay]], "Add the node",
+      async ([name, other, rate, delay]) => {
+        if (doc.drawing.nodes.some((node) => node.name === name)) throw new Error(`There is a node ${name} already.`);
+        await change({ do: "add", list: "link", entry: { between: [name, other], rate, delay } });
+        this.choose({ kind: "node", name });
+      });
   }
 
   addLink(from) {

@@ -54,6 +54,7 @@ const tools = () => {
     snap.setAttribute("aria-pressed", String(network.snap));
   }, { "aria-pressed": "true", title: "Nodes keep to a grid" });
   return W.el("div", { class: "tools", role: "group", "aria-label": "Drawing" },
+    button("Add a node", () => inspector.addNode(network.selected?.kind === "node" ? network.selected.name : undefined)),
     button("Add a link", () => inspector.addLink()), button("Add a flow", () => inspector.addFlow()), join, snap,
     button("Arrange", () => { doc.places = {}; keepPlaces(); network.rearrange(); }, { title: "Lay the nodes out anew" }));
 };

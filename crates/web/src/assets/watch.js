@@ -67,9 +67,11 @@ export class Watch {
   async open(run, { playing = false } = {}) {
     if (!run) return;
     this.pause();
-    const about = await call("GET", asked("/api/runs/watch", { run }));
-    this.windows?.destroy();
     this.run = run;
+    const about = await call("GET", asked("/api/runs/watch", { run }));
+    // Another one was opened in the meantime.
+    if (this.run !== run) return;
+    this.windows?.destroy();
     this.choice.value = run;
     const drawing = about.checked.drawing ?? { nodes: [], links: [], flows: [] };
     this.network.set(drawing, this.places?.(drawing) ?? {});
