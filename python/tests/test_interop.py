@@ -49,7 +49,6 @@ def test_scenarios_of_the_runner() -> None:
         ("simple-p2p --delay=15ms --queue=25", "--bandwidth is missing"),
         (f"simple-p2p {BASE} --loss=3", "has no option --loss"),
         (f"udp-cross-traffic {BASE}", "--crossdatarate is missing"),
-        (f"rebind {BASE} --first-rebind=1s", "there is no scenario 'rebind'; there are simple-p2p"),
         (f"drop-rate {BASE} --rate_to_client=101 --rate_to_server=1", "above 100"),
         (f"blackhole {BASE} --on=1s --off=1s --direction=up", "both, toclient or toserver"),
         ("simple-p2p --delay=fast --bandwidth=10Mbps --queue=25", "--delay=fast"),
@@ -58,6 +57,11 @@ def test_scenarios_of_the_runner() -> None:
 def test_what_is_wrong_is_said(words: str, message: str) -> None:
     with pytest.raises(convert.ConvertError, match=message):
         convert.read(words)
+
+
+def test_a_scenario_that_is_not_there_is_named() -> None:
+    with pytest.raises(convert.ConvertError, match="there is no scenario 'rebind'; there are simple-p2p"):
+        convert.read(f"rebind {BASE} --first-rebind=1s", "quic-interop")
 
 
 NAMES = {"sim": "wlqi-sim", "client": "wlqi-client", "server": "wlqi-server"}

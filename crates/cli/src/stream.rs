@@ -1,12 +1,13 @@
 //! `warpline run --json-stream`: what happens in a run, as lines of JSON on standard output while it goes on.
 //!
-//! Nothing in them depends on the machine's time, but for the last line, which says where the results are. A thread of its own writes them: a
-//! reader that waits does not hold up a run on the real clock.
+//! Nothing in them depends on the machine's time, but for the last line, which says where the results are. A thread of its own makes and writes
+//! them. A simulation waits for a slow reader, as any program does that writes to a pipe. A run on the real clock does not.
 
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use serde_json::{Map, Value, json};
@@ -15,119 +16,166 @@ use warpline_lab::run::RunOutcome;
 use warpline_lab::run::watch::{Sample, Watch};
 use warpline_results::period::Period;
 use warpline_results::{FlowSample, LinkSample};
-use warpline_scenario::Scenario;
+use warpline_scenario::{ClockMode, Scenario};
 
 use crate::failure::Failure;
+use crate::output;
 use crate::watched::Watched;
 
-/// Sends lines to the thread that writes them.
+/// So many messages wait for the thread that writes.
+const WAITING: usize = 1024;
+
+/// What the thread gets.
 #[derive(Debug)]
-pub(crate) struct Stream {
-    /// A line, or nothing at the end.
-    lines: Sender<Option<String>>,
-    watched: Watched,
-    period: TimeDelta,
-    open: Mutex<Open>,
+enum Message {
+    /// The samples of an interval, its end by the run's time, and the run's duration.
+    Samples { time: TimeDelta, duration: TimeDelta, flows: Vec<FlowSample>, links: Vec<LinkSample> },
+    /// The last lines.
+    End(Vec<Value>),
 }
 
-/// The period that has not ended.
+/// Hands what happens to the thread that writes.
 #[derive(Debug)]
-struct Open {
-    flows: Period,
-    links: Period,
-    /// The last sample's time, and the run's duration.
-    last: (TimeDelta, TimeDelta),
-    /// Whether there is something in it.
-    begun: bool,
-    end: TimeDelta,
+pub(crate) struct Stream {
+    messages: SyncSender<Message>,
+    /// Whether the run waits for its reader.
+    waits: bool,
+    /// Whether the reader was given up.
+    lost: AtomicBool,
 }
 
 /// The thread that writes.
 #[derive(Debug)]
 pub(crate) struct Writing(JoinHandle<io::Result<()>>);
 
-/// Writes lines as they come. A reader that has closed the pipe is not an error: the run goes on, and nobody hears of it.
-fn write(lines: &Receiver<Option<String>>) -> io::Result<()> {
-    while let Ok(Some(line)) = lines.recv() {
-        let mut stdout = io::stdout().lock();
-        match stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush()) {
-            Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
+/// What the thread knows: the period that has not ended.
+#[derive(Debug)]
+struct Lines {
+    watched: Watched,
+    period: TimeDelta,
+    /// When it ends.
+    end: TimeDelta,
+    flows: Period,
+    links: Period,
+    /// The last sample in it: its time, and the run's duration.
+    last: Option<(TimeDelta, TimeDelta)>,
 }
 
-impl Stream {
-    /// Begins the stream of a run, with a line for each `period` of the run's time.
-    pub(crate) fn begin(scenario: &Scenario, period: TimeDelta) -> (Arc<Stream>, Writing) {
-        let (lines, received) = channel();
-        let writing = Writing(std::thread::spawn(move || write(&received)));
-        let open = Open {
-            flows: Period::default(),
-            links: Period::default(),
-            last: (TimeDelta::ZERO, scenario.duration.0),
-            begun: false,
-            end: period,
-        };
-        let stream = Stream { lines, watched: Watched::new(scenario), period, open: Mutex::new(open) };
-        stream.line(&json!({
-            "event": "begin",
-            "scenario": stream.watched.scenario,
-            "scenario_hash": scenario.scenario_hash(),
-            "seed": stream.watched.seed,
-            "clock": stream.watched.clock,
-            "duration_s": scenario.duration.0.as_secs_f64(),
-            "warmup_s": scenario.warmup.0.as_secs_f64(),
-            "period_s": period.as_secs_f64(),
-        }));
-        (Arc::new(stream), writing)
+impl Lines {
+    /// Writes until the end. A reader that has closed the pipe is not an error: the run goes on, and nobody hears of it.
+    fn write(mut self, begin: &Value, messages: &Receiver<Message>) -> io::Result<()> {
+        match self.write_all(begin, messages) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            written => written,
+        }
     }
 
-    fn line(&self, value: &Value) {
-        // If nobody writes any more, nobody reads.
-        let _ = self.lines.send(Some(format!("{value}\n")));
+    fn write_all(&mut self, begin: &Value, messages: &Receiver<Message>) -> io::Result<()> {
+        line(begin)?;
+        for message in messages {
+            let is_end = matches!(message, Message::End(_));
+            self.on_message(message)?;
+            if is_end {
+                break;
+            }
+        }
+        Ok(())
     }
 
-    /// Writes what has been collected, and begins the next period.
-    fn close_period(&self, open: &mut Open) {
-        open.begun = false;
-        let (time, duration) = open.last;
-        let share = time.as_secs_f64() / duration.as_secs_f64().max(f64::MIN_POSITIVE);
-        self.line(&json!({ "event": "progress", "time_s": time.as_secs_f64(), "share": share.min(1.0) }));
+    fn on_message(&mut self, message: Message) -> io::Result<()> {
+        match message {
+            Message::Samples { time, duration, flows, links } => {
+                self.flows.add(&flows);
+                self.links.add(&links);
+                self.last = Some((time, duration));
+                if time < self.end {
+                    return Ok(());
+                }
+                let period = self.period.as_nanos().max(1);
+                self.end = TimeDelta::from_nanos((time.as_nanos() / period + 1).saturating_mul(period));
+                self.close_period()
+            }
+            Message::End(last) => {
+                self.close_period()?;
+                last.iter().try_for_each(line)
+            }
+        }
+    }
+
+    /// Writes what has been collected, if there is something, and begins the next period.
+    fn close_period(&mut self) -> io::Result<()> {
+        let Some((time, duration)) = self.last.take() else { return Ok(()) };
+        let time_s = time.as_secs_f64();
+        let share = time_s / duration.as_secs_f64().max(f64::MIN_POSITIVE);
+        line(&json!({ "event": "progress", "time_s": time_s, "share": share.min(1.0) }))?;
         let row = |name: String, row: Map<String, Value>| {
             let mut named = Map::new();
             named.insert("name".to_owned(), name.into());
             named.extend(row);
             Value::Object(named)
         };
-        let flows = open.flows.take::<FlowSample>().into_iter();
-        let flows: Vec<Value> =
-            flows.map(|(flow, object)| row(self.watched.flow_name(flow), object)).collect();
-        let links = open.links.take::<LinkSample>().into_iter();
-        let links: Vec<Value> =
-            links.map(|(link, object)| row(self.watched.link_name(link), object)).collect();
-        self.line(
-            &json!({ "event": "interval", "time_s": time.as_secs_f64(), "flows": flows, "links": links }),
-        );
+        let watched = &self.watched;
+        let flows = self.flows.take::<FlowSample>().into_iter();
+        let flows: Vec<Value> = flows.map(|(flow, object)| row(watched.flow_name(flow), object)).collect();
+        let links = self.links.take::<LinkSample>().into_iter();
+        let links: Vec<Value> = links.map(|(link, object)| row(watched.link_name(link), object)).collect();
+        line(&json!({ "event": "interval", "time_s": time_s, "flows": flows, "links": links }))
+    }
+}
+
+/// Writes a line at once.
+fn line(value: &Value) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(format!("{value}\n").as_bytes())?;
+    stdout.flush()
+}
+
+impl Stream {
+    /// Begins the stream of a run, with a line for each `period` of the run's time.
+    pub(crate) fn begin(scenario: &Scenario, period: TimeDelta) -> (Arc<Stream>, Writing) {
+        let (messages, received) = sync_channel(WAITING);
+        let watched = Watched::new(scenario);
+        let begin = json!({
+            "event": "begin",
+            "scenario": watched.scenario,
+            "scenario_hash": scenario.scenario_hash(),
+            "seed": watched.seed,
+            "clock": watched.clock,
+            "duration_s": scenario.duration.0.as_secs_f64(),
+            "warmup_s": scenario.warmup.0.as_secs_f64(),
+            "period_s": period.as_secs_f64(),
+        });
+        let lines = Lines {
+            watched,
+            period,
+            end: period,
+            flows: Period::default(),
+            links: Period::default(),
+            last: None,
+        };
+        let writing = Writing(std::thread::spawn(move || lines.write(&begin, &received)));
+        let waits = scenario.clock.mode == ClockMode::Virtual;
+        (Arc::new(Stream { messages, waits, lost: AtomicBool::new(false) }), writing)
     }
 
     /// Ends the stream with the run's results, and where they are.
     pub(crate) fn end(&self, outcome: &RunOutcome, directory: Option<&Path>, report: Option<&Path>) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.begun {
-            self.close_period(&mut open);
-        }
-        self.line(&json!({ "event": "end", "complete": outcome.complete, "summary": outcome.summary }));
-        self.line(&json!({ "event": "written", "directory": directory, "report": report }));
-        let _ = self.lines.send(None);
+        self.last(vec![
+            json!({ "event": "end", "complete": outcome.complete, "summary": outcome.summary }),
+            json!({ "event": "written", "directory": directory, "report": report }),
+        ]);
     }
 
     /// Ends the stream of a run that has no results.
     pub(crate) fn fail(&self, failure: &Failure) {
-        self.line(&json!({ "event": "error", "message": failure.message() }));
-        let _ = self.lines.send(None);
+        self.last(vec![json!({ "event": "error", "message": failure.message() })]);
+    }
+
+    fn last(&self, lines: Vec<Value>) {
+        if !self.lost.load(Ordering::Relaxed) {
+            // If nobody writes any more, nobody reads.
+            let _ = self.messages.send(Message::End(lines));
+        }
     }
 }
 
@@ -136,7 +184,10 @@ impl Writing {
     ///
     /// # Errors
     /// If it could not be, other than because the reader has gone.
-    pub(crate) fn wait(self) -> Result<(), Failure> {
+    pub(crate) fn wait(self, stream: &Stream) -> Result<(), Failure> {
+        if stream.lost.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         match self.0.join() {
             Ok(Err(error)) => Err(Failure::output(format!("cannot write to standard output: {error}"))),
             _ => Ok(()),
@@ -146,14 +197,16 @@ impl Writing {
 
 impl Watch for Stream {
     fn sample(&self, sample: &Sample<'_>) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.flows.add(sample.flows);
-        open.links.add(sample.links);
-        (open.last, open.begun) = ((sample.time, sample.duration), true);
-        if sample.time >= open.end {
-            let period = self.period.as_nanos().max(1);
-            open.end = TimeDelta::from_nanos((sample.time.as_nanos() / period + 1).saturating_mul(period));
-            self.close_period(&mut open);
+        if self.lost.load(Ordering::Relaxed) {
+            return;
+        }
+        let (flows, links) = (sample.flows.to_vec(), sample.links.to_vec());
+        let message = Message::Samples { time: sample.time, duration: sample.duration, flows, links };
+        if self.waits {
+            let _ = self.messages.send(message);
+        } else if let Err(TrySendError::Full(_)) = self.messages.try_send(message) {
+            self.lost.store(true, Ordering::Relaxed);
+            output::note("nobody reads the lines of --json-stream: they end here, and the run goes on");
         }
     }
 }

@@ -410,7 +410,10 @@ mod tests {
         let mut ground = ground();
         ground.interfaces[3].is_up = false;
         let refused = |device: &str| ground.find(device).unwrap_err().to_string();
-        assert!(refused("eth9").ends_with("there are: lo, eth0, eth1, eth1.7, br0, eth2, br1"));
+        assert!(
+            refused("eth9").contains("there are: lo, eth0, eth1, eth1.7, br0, eth2, br1; did you mean eth")
+        );
+        assert!(refused("wlan7").ends_with("there are: lo, eth0, eth1, eth1.7, br0, eth2, br1"));
         assert!(refused("lo").contains("no Ethernet interface"));
         assert!(refused("eth1.7").contains("ip link set eth1.7 up"));
         let risk = |name: &str| ground.risk(ground.find(name).unwrap().0).unwrap_or_default();

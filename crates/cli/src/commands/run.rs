@@ -26,7 +26,7 @@ use crate::metrics::Metrics;
 use crate::mishaps::Mishaps;
 use crate::seeds::Seeds;
 use crate::stopwatch::Stopwatch;
-use crate::stream::{Stream, Writing};
+use crate::stream::Stream;
 use crate::together::Together;
 use crate::{interrupt, junit, metrics, output, suggestion};
 
@@ -137,7 +137,7 @@ pub(crate) struct Args {
     json: bool,
 
     /// Print lines of JSON on standard output while the run goes on: its begin, its progress, flows and links in each period, its end
-    #[arg(long, conflicts_with_all = ["json", "quiet", "replications", "seeds"])]
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "quiet", "replications", "seeds"])]
     json_stream: bool,
 
     /// The run's time between two lines of --json-stream about flows and links; whole intervals of sample_interval
@@ -196,13 +196,15 @@ pub(crate) fn execute(args: Args, together: &mut Together) -> Result<Code, Failu
         }
         let streamed =
             (args.json_stream && together.speaks()).then(|| Stream::begin(&plan.scenario, args.period.0));
-        let (stream, writing) = streamed.unzip();
+        let stream = streamed.as_ref().map(|(stream, _)| Arc::clone(stream));
         plan.options.watchers.0.extend(stream.clone().map(|stream| stream as Arc<dyn Watch>));
         let ended = one(&args, &plan.scenario, &plan.options, together, stream.as_deref());
-        if let (Err(failure), Some(stream)) = (&ended, &stream) {
-            stream.fail(failure);
+        if let Some((stream, writing)) = streamed {
+            if let Err(failure) = &ended {
+                stream.fail(failure);
+            }
+            writing.wait(&stream)?;
         }
-        writing.map_or(Ok(()), Writing::wait)?;
         ended
     } else {
         several(&args, &plan.scenario, &plan.seeds, &plan.options, together)

@@ -85,6 +85,7 @@ fn a_reader_that_goes_away_ends_nothing() {
 fn a_run_that_cannot_begin_says_so() {
     let desk = Desk::new();
     fs::create_dir(desk.path().join("taken")).unwrap();
+    desk.write("taken/mine.txt", "not a run");
     let answer = desk.warpline(&["run", "small.toml", "--json-stream", "--out", "taken"]);
     assert_eq!(answer.code, Some(3), "{answer:?}");
     let lines = lines(&answer.stdout);

@@ -211,7 +211,9 @@ fn direction(traffic: &Traffic, crossing: &[(usize, usize)], near: &[IpAddr], ba
     }
     // What is lost behind the queue has taken its time there, too.
     let arrived = 1.0 - found.loss();
-    found.rate = found.rate.map(|rate| rate / arrived);
+    if arrived > 0.0 {
+        found.rate = found.rate.map(|rate| rate / arrived);
+    }
     found
 }
 
