@@ -95,10 +95,9 @@ pub(crate) fn listen_plainly() -> Result<(), Failure> {
     handle(asked).map_err(|error| Failure::run(format!("cannot listen for Ctrl-C: {error}")))
 }
 
-/// Asks the run to stop when the process that has started this one is gone, however it ended.
+/// Asks the run to stop when `parent`, the process that has started this one, is gone, however it ended. It may be gone already.
 #[cfg(unix)]
-pub(crate) fn stop_with_parent() {
-    let parent = std::os::unix::process::parent_id();
+pub(crate) fn stop_with(parent: u32) {
     std::thread::spawn(move || {
         while std::os::unix::process::parent_id() == parent {
             pause();

@@ -56,9 +56,15 @@ pub fn asset(name: &str) -> Option<&'static str> {
     all.copied().find(|(own, _)| *own == name).map(|(_, text)| text)
 }
 
-/// The texts of some files.
-fn texts(files: &[(&str, &'static str)]) -> Vec<&'static str> {
-    files.iter().map(|(_, text)| *text).collect()
+/// The texts of some files, one after the other.
+fn texts<'a>(files: impl IntoIterator<Item = &'a (&'a str, &'static str)>, between: &str) -> String {
+    files.into_iter().map(|(_, text)| *text).collect::<Vec<_>>().join(between)
+}
+
+/// All scripts of the page.
+fn script() -> String {
+    let [_, library] = &LIBRARY;
+    texts(std::iter::once(library).chain(&SCRIPTS), "\n;\n")
 }
 
 /// The report as one HTML document that needs nothing else.
@@ -75,9 +81,9 @@ pub fn render(data: &ReportData) -> String {
         })
         .to_string(),
     );
-    let [(_, library_style), (_, library)] = LIBRARY;
-    let style = [&[library_style][..], &texts(&STYLES)].concat().concat();
-    let script = [&[library][..], &texts(&SCRIPTS)].concat().join("\n;\n");
+    let [library_style, _] = &LIBRARY;
+    let style = texts(std::iter::once(library_style).chain(&STYLES), "");
+    let script = script();
     let title = match data.runs.as_slice() {
         [run] => run.label.clone(),
         _ if data.sets.len() == 1 => format!("{}, {} seeds", data.sets[0].label, data.sets[0].count),
@@ -113,7 +119,7 @@ pub fn render(data: &ReportData) -> String {
 
 /// A page without scripts, in the report's colours and type: `body` is HTML, `style` goes behind the report's own styles.
 pub fn static_page(title: &str, style: &str, body: &str) -> String {
-    let style = [&texts(&STYLES)[..], &[style]].concat().concat();
+    let style = texts(&STYLES, "") + style;
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{}'; base-uri 'none'; form-action 'none'\">\n\
@@ -320,19 +326,20 @@ mod tests {
         for request in ["src=\"", "<link", "@import", "url(", "fetch(", "XMLHttpRequest"] {
             assert!(!page.contains(request), "{request}");
         }
-        assert!(page.contains(&format!("script-src '{}'", hash(&SCRIPTS.join("\n;\n")))));
+        assert!(page.contains(&format!("script-src '{}'", hash(&script()))));
     }
 
     #[test]
     fn no_asset_ends_its_element_early() {
-        assert!(SCRIPTS.iter().all(|script| !script.contains("</script") && !script.contains("<!--")));
-        assert!(STYLES.iter().all(|style| !style.contains("</style")));
+        let script = script();
+        assert!(!script.contains("</script") && !script.contains("<!--"));
+        assert!(LIBRARY.iter().chain(&STYLES).all(|(_, style)| !style.contains("</style")));
     }
 
     #[test]
     fn the_plot_library_is_the_one_that_was_named() {
         let readme = include_str!("../../../third_party/uplot/README.md");
-        for file in [STYLES[0], SCRIPTS[0]] {
+        for (_, file) in LIBRARY {
             let hex: String = Sha256::digest(file.as_bytes()).iter().map(|b| format!("{b:02x}")).collect();
             assert!(readme.contains(&hex), "{hex}");
         }

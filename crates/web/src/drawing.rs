@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 use warpline_core::LinkId;
 use warpline_lab::run::CustomCc;
-use warpline_scenario::expand::{Expanded, LinkSpec, Speed};
+use warpline_scenario::expand::{Expanded, LinkSpec, RouteSet, Speed};
 use warpline_scenario::{Diagnostic, Diagnostics, Scenario};
 
 use crate::sketch;
@@ -198,25 +198,32 @@ fn about(scenario: &Scenario, expanded: &Expanded) -> About {
     }
 }
 
-/// About how many events of packets there are, at most: each flow has its share of the slowest link on its way, and each packet an acknowledgement.
+/// About how many events of packets there are, at most: each flow has its share of the slowest link on its way or sends what it is asked for, and
+/// each packet has an acknowledgement.
 fn events(expanded: &Expanded, seconds: f64) -> f64 {
+    let links_of = |set: &RouteSet| match set.count {
+        0 => &[],
+        _ => expanded.routes.links(set.first),
+    };
+    let flows = || expanded.flows.iter().filter(|flow| flow.arrivals.is_empty());
     let mut users = vec![0u32; expanded.links.len()];
-    let way = |number: usize| {
-        let flow = &expanded.flows[number];
-        if flow.forward.count > 0 { expanded.routes.links(flow.forward.first) } else { &[] }
-    };
-    for number in 0..expanded.flows.len() {
-        way(number).iter().for_each(|link| users[link.index()] += 1);
+    for flow in flows() {
+        links_of(&flow.forward).iter().for_each(|link| users[link.index()] += 1);
     }
-    let of = |number: usize| {
-        let share = |link: &LinkId| {
-            rate(&expanded.links.at(*link)).unwrap_or(1e9) / f64::from(users[link.index()].max(1))
-        };
-        let least = way(number).iter().map(share).fold(f64::INFINITY, f64::min);
-        let packets = if least.is_finite() { least * seconds / PACKET_BITS } else { 0.0 };
-        packets * EVENTS * 2.0 * way(number).len() as f64
+    let share = |link: &LinkId| {
+        rate(&expanded.links.at(*link)).unwrap_or(1e9) / f64::from(users[link.index()].max(1))
     };
-    (0..expanded.flows.len()).map(of).sum()
+    let steady = flows().map(|flow| {
+        let links = links_of(&flow.forward);
+        let least = links.iter().map(share).fold(f64::INFINITY, f64::min);
+        let packets = if least.is_finite() { least * seconds / PACKET_BITS } else { 0.0 };
+        packets * links.len() as f64
+    });
+    let asked = expanded.flows.iter().flat_map(|flow| &flow.arrivals).map(|arrival| {
+        let packets = (arrival.size.0 as f64 * 8.0 / PACKET_BITS).ceil();
+        packets * links_of(&arrival.forward).len() as f64
+    });
+    steady.chain(asked).sum::<f64>() * EVENTS * 2.0
 }
 
 fn draw(scenario: &Scenario, expanded: &Expanded) -> Drawing {

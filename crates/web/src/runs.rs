@@ -627,7 +627,7 @@ fn arguments(scenario: &str, point: &Point, period: f64, out: &Path, several: bo
     let sets = [format!("name={scenario}"), format!("seed={}", point.seed)];
     arguments.extend(sets.iter().chain(&point.sets).map(|set| format!("--set={set}")));
     if cfg!(unix) {
-        arguments.push("--with-parent".to_owned());
+        arguments.push(format!("--with-parent={}", std::process::id()));
     }
     if several {
         arguments.push("--cores=1".to_owned());

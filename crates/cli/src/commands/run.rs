@@ -152,10 +152,10 @@ pub(crate) struct Args {
     #[arg(short, long)]
     quiet: bool,
 
-    /// Stop, as by Ctrl-C, when the process that has started this one is gone: for `warpline lab`
+    /// Stop, as by Ctrl-C, when the process with this number, which has started this one, is gone: for `warpline lab`
     #[cfg(unix)]
-    #[arg(long, hide = true)]
-    with_parent: bool,
+    #[arg(long, hide = true, value_name = "PROCESS")]
+    with_parent: Option<u32>,
 }
 
 /// Reads a number of cores.
@@ -305,8 +305,8 @@ fn plan(args: &Args, together: &Together) -> Result<Plan, Failure> {
         false => interrupt::listen(unfinished)?,
     }
     #[cfg(unix)]
-    if args.with_parent {
-        interrupt::stop_with_parent();
+    if let Some(parent) = args.with_parent {
+        interrupt::stop_with(parent);
     }
     // Several runs at the same time use all cores already.
     let asked = args.cores.is_some() || seeds.len() == 1;

@@ -234,13 +234,14 @@ export class Runs {
   async openReport(runs, title, entry) {
     const { address } = await call("POST", "/api/report", { runs });
     this.clear();
-    const frame = W.el("iframe", { src: address, title: `Report of ${title}`, sandbox: "allow-scripts allow-downloads" });
+    const wait = W.el("p", { class: "about", role: "status" }, "The report is being made …");
+    const frame = W.el("iframe", { src: address, title: `Report of ${title}`, sandbox: "allow-scripts allow-downloads", onload: () => wait.remove() });
     this.detail.replaceChildren(this.head(title,
       entry ? this.cellOf(entry.run) : null,
       entry?.packets ? button("Watch its packets", () => this.watch(entry.run), { class: "primary" }) : null,
       button("Report in a tab of its own", () => { window.open(address, "_blank", "noopener"); }),
       entry && !entry.run.includes("/") ? button("Rename", () => this.rename(entry.run)) : null,
-      entry?.path ? button("Share", () => this.share(entry)) : null), frame);
+      entry?.path ? button("Share", () => this.share(entry)) : null), wait, frame);
   }
 
   share(entry) {
