@@ -187,7 +187,11 @@ export class Runs {
     if (!entry) { this.hint(); return; }
     if (entry.cells) this.openGrid(entry);
     else if (this.isActive(entry)) this.openLive(run, then);
-    else if (entry.totals) await this.openReport([run], run, entry);
+    else if (entry.totals) {
+      await this.openReport([run], run, entry);
+      // A short run may have ended before it was looked at.
+      if (then && shown() === "runs" && entry.job?.state === "done") then(run, entry);
+    }
     else this.openFailed(run, entry.job?.why ?? "There are no results.");
   }
 
@@ -213,8 +217,7 @@ export class Runs {
         if (line.job.state === "stopped") say(`The run ${run} has stopped: ${line.job.why}.`);
         const entry = this.entry(run);
         if (!entry?.totals) { this.openFailed(run, line.job.why ?? "There are no results."); return; }
-        await this.open(run);
-        if (then && shown() === "runs" && line.job.state === "done") then(run, entry);
+        await this.open(run, then);
       }).catch(fail);
     });
     this.detail.replaceChildren(this.head(run, this.cellOf(run), button("Stop", () => this.stop(run))), this.live.element);

@@ -167,7 +167,7 @@ export class Watch {
     this.windows.now = next;
     if (this.windows.need(next, this.direction > 0, this.speed)) {
       this.t = next;
-      if (next === 0 || next === this.end) this.pause();
+      if (this.direction > 0 ? next === this.end : next === 0) this.pause();
     } else if (this.windows.failed) {
       fail(this.windows.failed);
       this.windows.failed = null;
