@@ -27,8 +27,19 @@ const tell = (what, ...more) => listeners[what].forEach((listener) => listener(.
 export const isChanged = () => doc.text !== doc.saved;
 export const placesName = () => doc.name ?? "scenario.toml";
 
+// While a text is wrong, the links that it names keep the values that they had.
+const keepValues = (drawing, before) => {
+  const key = (own, link) => `${link.origin} ${own.nodes[link.from].name} ${own.nodes[link.to].name}`;
+  const known = new Map(before.links.map((link) => [key(before, link), link]));
+  for (const link of drawing.links) {
+    const old = link.there ? null : known.get(key(drawing, link));
+    if (old) Object.assign(link, { there: old.there, back: old.back });
+  }
+};
+
 const take = (checked) => {
   doc.checked = checked;
+  if (checked.drawing && !checked.about) keepValues(checked.drawing, doc.drawing);
   if (checked.drawing) doc.drawing = checked.drawing;
   tell("checked");
 };

@@ -154,7 +154,7 @@ const component = (name, own, kinds, at) => {
   const kind = kinds.find((form) => form.properties.kind.const === (at.value?.kind ?? short));
   const standard = defaultOf(own);
   const asText = at.value !== undefined && !kind;
-  const items = [["", standard ? `${standard} (default)` : "default"], ...kinds.map((form) => [form.properties.kind.const, form.properties.kind.const, form.description]), ["?", "written in short …"]];
+  const items = [["", standard ? `${standard} (default)` : "not said"], ...kinds.map((form) => [form.properties.kind.const, form.properties.kind.const, form.description]), ["?", "written in short …"]];
   const control = select(items, kind ? kind.properties.kind.const : asText ? "?" : "", (value) => {
     if (value === "?") {
       const input = line(own, { ...at, value: undefined }, (text) => ({ value: text }));
@@ -214,13 +214,19 @@ const group = (name, own, at) => {
 // Rows for the keys of a table: the first ones at once, the others when asked for.
 export const rows = (properties, first, at, skip = []) => {
   const values = at.value ?? {};
-  const applies = (property) => Object.entries(property["x-goes-with"] ?? {}).every(([key, list]) => {
+  // What a key is for stands before its text: "cbr: The rate ... onoff: The rate while on".
+  const apps = properties.app ? words(resolved(properties.app)).map(([word]) => word) : [];
+  const forApps = (property) => [...plainText(property.description).matchAll(/(?:^|\. )([a-z][a-z, ]*): /g)].flatMap(([, list]) => list.split(", ")).filter((word) => apps.includes(word));
+  const ownApp = values.app ?? apps[0];
+  const special = (property) => forApps(property).length > 0;
+  const fits = (property) => !special(property) || forApps(property).includes(ownApp);
+  const applies = (property) => fits(property) && Object.entries(property["x-goes-with"] ?? {}).every(([key, list]) => {
     const other = resolved(properties[key] ?? {});
     const own = values[key] ?? (defaultOf(other) || words(other)[0]?.[0]);
     return list.includes(own);
   });
   const keys = Object.keys(properties).filter((key) => !skip.includes(key) && (applies(properties[key]) || values[key] !== undefined) && !properties[key].deprecated);
-  const needed = keys.filter((key) => first.includes(key) || (properties[key]["x-goes-with"] && (properties[key]["x-goes-with"].app ?? []).length));
+  const needed = keys.filter((key) => first.includes(key) || special(properties[key]));
   const shown = [...first.filter((key) => keys.includes(key)), ...needed.filter((key) => !first.includes(key)), ...keys.filter((key) => !needed.includes(key) && values[key] !== undefined)];
   const rest = keys.filter((key) => !shown.includes(key));
   const make = (key) => field(key, properties[key], { ...at, path: [...at.path, key], value: values[key] });

@@ -33,7 +33,7 @@ export class Inspector {
   problem(path) {
     const own = path.join(".");
     const found = doc.checked.problems.find((problem) => problem.path === own);
-    return found ? [found.message, ...found.help].join(". ") : "";
+    return found ? [found.message, ...found.help].join("; ") : "";
   }
 
   at(path, value) {

@@ -43,6 +43,7 @@ const network = new Network("The network of the scenario. All that is in it is i
   remove: (thing) => inspector.remove(thing).catch(fail),
 });
 
+const named = (label) => ({ "aria-label": label, title: label });
 const tools = () => {
   const join = button("Draw links", () => {
     network.joins = !network.joins;
@@ -54,8 +55,8 @@ const tools = () => {
     snap.setAttribute("aria-pressed", String(network.snap));
   }, { "aria-pressed": "true", title: "Nodes keep to a grid" });
   return W.el("div", { class: "tools", role: "group", "aria-label": "Drawing" },
-    button("Add a node", () => inspector.addNode(network.selected?.kind === "node" ? network.selected.name : undefined)),
-    button("Add a link", () => inspector.addLink()), button("Add a flow", () => inspector.addFlow()), join, snap,
+    button("+ Node", () => inspector.addNode(network.selected?.kind === "node" ? network.selected.name : undefined), named("Add a node")),
+    button("+ Link", () => inspector.addLink(), named("Add a link")), button("+ Flow", () => inspector.addFlow(), named("Add a flow")), join, snap,
     button("Arrange", () => { doc.places = {}; keepPlaces(); network.rearrange(); }, { title: "Lay the nodes out anew" }));
 };
 

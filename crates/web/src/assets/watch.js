@@ -337,6 +337,34 @@ export class Watch {
     }
     ctx.globalAlpha = 1;
     this.paintDrops(ctx);
+    if (this.followed) this.paintWaiting(ctx, thick);
+  }
+
+  // A ring where the followed packet waits.
+  paintWaiting(ctx, thick) {
+    const { windows, network } = this;
+    if (this.drawn.some(({ flight }) => flight.packet === this.followed.packet)) return;
+    for (let i = windows.next(this.t) - 1, tries = 0; i >= 0 && tries < 50000; i--, tries++) {
+      const event = windows.events[i];
+      if (event.packet !== this.followed.packet) continue;
+      const way = this.ways[event.link];
+      if (!way || (event.event !== "enqueue" && event.event !== "mark")) return;
+      const lane = network.lane(way.drawn, way.back);
+      const from = lane(0), to = lane(1);
+      const whole = Math.hypot(to[0] - from[0], to[1] - from[1]) || 1;
+      const px = -(to[1] - from[1]) / whole, py = (to[0] - from[0]) / whole;
+      const x = from[0] + px * (LANE + thick + 8) + py * 8, y = from[1] + py * (LANE + thick + 8) - px * 8;
+      ctx.fillStyle = this.colour(event.flow);
+      ctx.strokeStyle = W.colour("ink");
+      ctx.lineWidth = 2;
+      ctx.beginPath();
+      ctx.arc(x, y, thick * 0.6 + 1, 0, 2 * Math.PI);
+      ctx.fill();
+      ctx.beginPath();
+      ctx.arc(x, y, thick + 5, 0, 2 * Math.PI);
+      ctx.stroke();
+      return;
+    }
   }
 
   // In front of each link: a bar for what waits, as long as the longest queue so far.
