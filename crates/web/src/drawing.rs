@@ -226,6 +226,16 @@ fn events(expanded: &Expanded, seconds: f64) -> f64 {
     steady.chain(asked).sum::<f64>() * EVENTS * 2.0
 }
 
+/// The flows of an entry, collected.
+#[derive(Default)]
+struct Group {
+    from: BTreeSet<usize>,
+    to: BTreeSet<usize>,
+    links: BTreeSet<usize>,
+    count: usize,
+    first: usize,
+}
+
 fn draw(scenario: &Scenario, expanded: &Expanded) -> Drawing {
     let (nodes, links) = (expanded.nodes.len(), expanded.links.len());
     if nodes > MOST_NODES || links > MOST_LINKS {
@@ -265,21 +275,19 @@ fn draw(scenario: &Scenario, expanded: &Expanded) -> Drawing {
         drawn.push(drawing.links.len() - 1);
     }
     let names = scenario.group_names();
-    let mut flows: BTreeMap<usize, (BTreeSet<usize>, BTreeSet<usize>, BTreeSet<usize>, usize)> =
-        BTreeMap::new();
-    let mut firsts: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut groups: BTreeMap<usize, Group> = BTreeMap::new();
     for (number, flow) in expanded.flows.iter().enumerate() {
-        firsts.entry(flow.entry).or_insert(number);
-        let (from, to, links, count) = flows.entry(flow.entry).or_default();
-        from.insert(flow.from);
-        to.insert(flow.to);
+        let group = groups.entry(flow.entry).or_insert_with(|| Group { first: number, ..Group::default() });
+        group.from.insert(flow.from);
+        group.to.insert(flow.to);
         if flow.forward.count > 0 {
-            links.extend(expanded.routes.links(flow.forward.first).iter().map(|link| drawn[link.index()]));
+            let links = expanded.routes.links(flow.forward.first);
+            group.links.extend(links.iter().map(|link| drawn[link.index()]));
         }
-        *count += 1;
+        group.count += 1;
     }
     let mut ends: BTreeSet<usize> = BTreeSet::new();
-    for (entry, (from, to, links, count)) in flows {
+    for (entry, Group { from, to, links, count, first }) in groups {
         ends.extend(from.iter().chain(&to));
         let own = &scenario.flow[entry];
         let control = own.cc.as_ref().map(|cc| format!(", {}", cc.name())).unwrap_or_default();
@@ -289,7 +297,7 @@ fn draw(scenario: &Scenario, expanded: &Expanded) -> Drawing {
             from: from.into_iter().collect(),
             to: to.into_iter().collect(),
             count,
-            first: firsts.get(&entry).copied().unwrap_or_default(),
+            first,
             words: format!("{}{control}", own.app.name()),
             links: links.into_iter().collect(),
         });
