@@ -283,14 +283,13 @@ fn a_run_that_cannot_begin_says_why() {
         lab.ask("POST", "/api/runs", &json!({ "text": SCENARIO, "file": "one.toml", "seeds": [1, 2] }));
     assert_eq!((status, &started["runs"]), (200, &json!(["one/seed-1", "one/seed-2"])), "{started}");
     // The stream of a run ends with what became of it.
-    let (status, _, body) = lab.send(
-        "GET",
-        "/api/runs/events?run=one/seed-1",
-        &[("authorization", &format!("Bearer {}", lab.key))],
-        "",
-    );
-    assert_eq!(status, 200);
-    assert!(body.contains("\"event\":\"over\"") && body.contains("failed"), "{body}");
+    for run in ["one/seed-1", "one/seed-2"] {
+        let key = format!("Bearer {}", lab.key);
+        let path = format!("/api/runs/events?run={run}");
+        let (status, _, body) = lab.send("GET", &path, &[("authorization", &key)], "");
+        assert_eq!(status, 200);
+        assert!(body.contains("\"event\":\"over\"") && body.contains("failed"), "{body}");
+    }
     let (_, list) = lab.ask("GET", "/api/runs", &Value::Null);
     let grid = list.as_array().unwrap().iter().find(|entry| entry["run"] == "one").unwrap();
     assert_eq!(grid["grid"]["seeds"], json!([1, 2]), "{list}");
