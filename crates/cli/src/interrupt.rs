@@ -86,7 +86,6 @@ pub(crate) fn listen_together(unfinished: Option<PathBuf>) -> Result<(), Failure
 ///
 /// # Errors
 /// If the system does not allow a handler.
-#[cfg(target_os = "linux")]
 pub(crate) fn listen_plainly() -> Result<(), Failure> {
     let asked = || {
         if STOP.swap(true, Ordering::Relaxed) {
@@ -94,6 +93,24 @@ pub(crate) fn listen_plainly() -> Result<(), Failure> {
         }
     };
     handle(asked).map_err(|error| Failure::run(format!("cannot listen for Ctrl-C: {error}")))
+}
+
+/// Asks the run to stop when `parent`, the process that has started this one, is gone, however it ended. It may be gone already.
+#[cfg(unix)]
+pub(crate) fn stop_with(parent: u32) {
+    std::thread::spawn(move || {
+        while std::os::unix::process::parent_id() == parent {
+            pause();
+        }
+        STOP.store(true, Ordering::Relaxed);
+    });
+}
+
+/// How often to look whether the parent is there.
+#[cfg(unix)]
+#[expect(clippy::disallowed_methods, reason = "another process is watched, by the machine's time")]
+fn pause() {
+    std::thread::sleep(std::time::Duration::from_millis(200));
 }
 
 /// Calls `asked`, on a thread of its own, whenever a signal asks the process to end.

@@ -38,7 +38,7 @@ pub use data::{
     RunData, SetData, Shares, Table, TcpTrace,
 };
 pub use names::distinct_names;
-pub use page::{escape, render, static_page};
+pub use page::{asset, escape, render, static_page};
 pub use quantity::Quantity;
 pub use run::{CapacityTest, ReadCapacity};
 

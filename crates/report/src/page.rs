@@ -15,37 +15,57 @@ use super::heads;
 /// The skeleton; `{{...}}` is replaced.
 const TEMPLATE: &str = include_str!("assets/page.html");
 
-const STYLES: [&str; 6] = [
-    include_str!("../../../third_party/uplot/uPlot.min.css"),
-    include_str!("assets/tokens.css"),
-    include_str!("assets/layout.css"),
-    include_str!("assets/plot.css"),
-    include_str!("assets/table.css"),
-    include_str!("assets/print.css"),
+/// Files of this crate, with their names.
+macro_rules! files {
+    ($($name:literal),+ $(,)?) => { [$(($name, include_str!(concat!("assets/", $name)))),+] };
+}
+
+/// The plot library, which is not ours.
+const LIBRARY: [(&str, &str); 2] = [
+    ("uPlot.min.css", include_str!("../../../third_party/uplot/uPlot.min.css")),
+    ("uPlot.iife.min.js", include_str!("../../../third_party/uplot/uPlot.iife.min.js")),
 ];
 
+const STYLES: [(&str, &str); 5] = files!["tokens.css", "layout.css", "plot.css", "table.css", "print.css"];
+
 /// In order: each may use those before it.
-const SCRIPTS: [&str; 19] = [
-    include_str!("../../../third_party/uplot/uPlot.iife.min.js"),
-    include_str!("assets/base.js"),
-    include_str!("assets/format.js"),
-    include_str!("assets/columns.js"),
-    include_str!("assets/theme.js"),
-    include_str!("assets/timeline.js"),
-    include_str!("assets/paint.js"),
-    include_str!("assets/plot.js"),
-    include_str!("assets/picker.js"),
-    include_str!("assets/flows.js"),
-    include_str!("assets/links.js"),
-    include_str!("assets/sequence.js"),
-    include_str!("assets/distribution.js"),
-    include_str!("assets/dilation.js"),
-    include_str!("assets/table.js"),
-    include_str!("assets/summary.js"),
-    include_str!("assets/compare.js"),
-    include_str!("assets/sets.js"),
-    include_str!("assets/main.js"),
+const SCRIPTS: [(&str, &str); 18] = files![
+    "base.js",
+    "format.js",
+    "columns.js",
+    "theme.js",
+    "timeline.js",
+    "paint.js",
+    "plot.js",
+    "picker.js",
+    "flows.js",
+    "links.js",
+    "sequence.js",
+    "distribution.js",
+    "dilation.js",
+    "table.js",
+    "summary.js",
+    "compare.js",
+    "sets.js",
+    "main.js",
 ];
+
+/// A style or script of the report by its name ("tokens.css", "plot.js", "uPlot.iife.min.js"), for another page that looks and draws like it.
+pub fn asset(name: &str) -> Option<&'static str> {
+    let all = LIBRARY.iter().chain(&STYLES).chain(&SCRIPTS);
+    all.copied().find(|(own, _)| *own == name).map(|(_, text)| text)
+}
+
+/// The texts of some files, one after the other.
+fn texts<'a>(files: impl IntoIterator<Item = &'a (&'a str, &'static str)>, between: &str) -> String {
+    files.into_iter().map(|(_, text)| *text).collect::<Vec<_>>().join(between)
+}
+
+/// All scripts of the page.
+fn script() -> String {
+    let [_, library] = &LIBRARY;
+    texts(std::iter::once(library).chain(&SCRIPTS), "\n;\n")
+}
 
 /// The report as one HTML document that needs nothing else.
 pub fn render(data: &ReportData) -> String {
@@ -61,8 +81,9 @@ pub fn render(data: &ReportData) -> String {
         })
         .to_string(),
     );
-    let style = STYLES.concat();
-    let script = SCRIPTS.join("\n;\n");
+    let [library_style, _] = &LIBRARY;
+    let style = texts(std::iter::once(library_style).chain(&STYLES), "");
+    let script = script();
     let title = match data.runs.as_slice() {
         [run] => run.label.clone(),
         _ if data.sets.len() == 1 => format!("{}, {} seeds", data.sets[0].label, data.sets[0].count),
@@ -98,7 +119,7 @@ pub fn render(data: &ReportData) -> String {
 
 /// A page without scripts, in the report's colours and type: `body` is HTML, `style` goes behind the report's own styles.
 pub fn static_page(title: &str, style: &str, body: &str) -> String {
-    let style = [&STYLES[1..], &[style]].concat().concat();
+    let style = texts(&STYLES, "") + style;
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{}'; base-uri 'none'; form-action 'none'\">\n\
@@ -305,19 +326,20 @@ mod tests {
         for request in ["src=\"", "<link", "@import", "url(", "fetch(", "XMLHttpRequest"] {
             assert!(!page.contains(request), "{request}");
         }
-        assert!(page.contains(&format!("script-src '{}'", hash(&SCRIPTS.join("\n;\n")))));
+        assert!(page.contains(&format!("script-src '{}'", hash(&script()))));
     }
 
     #[test]
     fn no_asset_ends_its_element_early() {
-        assert!(SCRIPTS.iter().all(|script| !script.contains("</script") && !script.contains("<!--")));
-        assert!(STYLES.iter().all(|style| !style.contains("</style")));
+        let script = script();
+        assert!(!script.contains("</script") && !script.contains("<!--"));
+        assert!(LIBRARY.iter().chain(&STYLES).all(|(_, style)| !style.contains("</style")));
     }
 
     #[test]
     fn the_plot_library_is_the_one_that_was_named() {
         let readme = include_str!("../../../third_party/uplot/README.md");
-        for file in [STYLES[0], SCRIPTS[0]] {
+        for (_, file) in LIBRARY {
             let hex: String = Sha256::digest(file.as_bytes()).iter().map(|b| format!("{b:02x}")).collect();
             assert!(readme.contains(&hex), "{hex}");
         }

@@ -9,12 +9,16 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::UInt64Type;
 use arrow_schema::SchemaRef;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::properties::WriterProperties;
+use parquet::file::statistics::Statistics;
 use warpline_disk::{Directory, DiskFile, Open};
 
 use crate::column::Row;
@@ -97,12 +101,7 @@ impl BatchReader {
     /// # Errors
     /// If it cannot be read, or is not Parquet.
     pub fn open(path: &Path, wanted: &[&str], rows: usize) -> Result<Option<Self>, ResultError> {
-        let file = match File::open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(ResultError::io("read", path, error)),
-        };
-        let builder = guarded(path, || ParquetRecordBatchReaderBuilder::try_new(file))?;
+        let Some(builder) = Self::builder(path)? else { return Ok(None) };
         let mask = if wanted.is_empty() {
             ProjectionMask::all()
         } else {
@@ -113,10 +112,62 @@ impl BatchReader {
         Ok(Some(BatchReader { path: path.to_owned(), schema, batches }))
     }
 
+    /// Opens the file; none when there is no such file.
+    fn builder(path: &Path) -> Result<Option<ParquetRecordBatchReaderBuilder<File>>, ResultError> {
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(ResultError::io("read", path, error)),
+        };
+        guarded(path, || ParquetRecordBatchReaderBuilder::try_new(file)).map(Some)
+    }
+
+    /// As [`open`](Self::open), for a part of the rows: only row groups in which the whole number `column` may be from `from` to `to` are read. They have
+    /// other rows, too.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_between(
+        path: &Path,
+        rows: usize,
+        column: &str,
+        (from, to): (u64, u64),
+    ) -> Result<Option<Self>, ResultError> {
+        let Some(builder) = Self::builder(path)? else { return Ok(None) };
+        let groups = builder.metadata().row_groups();
+        let may_be_in = |group: &RowGroupMetaData| {
+            let own = group.columns().iter().find(|own| own.column_path().string() == column);
+            let Some(Statistics::Int64(range)) = own.and_then(|own| own.statistics()) else { return true };
+            // Parquet keeps unsigned numbers in signed ones.
+            let bound = |value: Option<&i64>| value.map(|value| value.cast_unsigned());
+            bound(range.min_opt()).is_none_or(|least| least <= to)
+                && bound(range.max_opt()).is_none_or(|most| most >= from)
+        };
+        let wanted = (0..groups.len()).filter(|&number| may_be_in(&groups[number])).collect();
+        let schema = Arc::clone(builder.schema());
+        let batches = guarded(path, || builder.with_row_groups(wanted).with_batch_size(rows).build())?;
+        Ok(Some(BatchReader { path: path.to_owned(), schema, batches }))
+    }
+
+    /// How many rows a file has; none when there is no such file.
+    ///
+    /// # Errors
+    /// As those of [`open`](Self::open).
+    pub fn rows_of(path: &Path) -> Result<Option<u64>, ResultError> {
+        let Some(builder) = Self::builder(path)? else { return Ok(None) };
+        Ok(Some(builder.metadata().file_metadata().num_rows().cast_unsigned()))
+    }
+
     /// All columns of the file, whichever are read.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
+}
+
+/// The last value of a column of whole numbers; none where it is no such column, or there is no row.
+pub fn last_of(batch: &RecordBatch, column: &str) -> Option<u64> {
+    let values = batch.column_by_name(column)?.as_primitive_opt::<UInt64Type>()?;
+    values.values().last().copied()
 }
 
 impl Iterator for BatchReader {

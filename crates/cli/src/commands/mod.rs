@@ -25,6 +25,7 @@ mod import;
 mod infer;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod kernel;
+mod lab;
 #[cfg(target_os = "linux")]
 mod link_args;
 #[cfg(target_os = "linux")]
@@ -79,6 +80,7 @@ Start with:
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(run::Args),
+    Lab(lab::Args),
     #[cfg(target_os = "linux")]
     Shell(Box<shell::Args>),
     #[cfg(target_os = "linux")]
@@ -160,6 +162,7 @@ impl Command {
             Command::Replicate(args) => replicate::execute(args),
             #[cfg(target_os = "linux")]
             Command::Prefetch(args) => prefetch::execute(&args),
+            Command::Lab(args) => lab::execute(args),
             Command::Check(args) => check::execute(&args),
             Command::Report(args) => report::execute(args),
             Command::Compare(args) => compare::execute(&args),

@@ -156,6 +156,11 @@ pub(crate) struct Args {
     /// Print only the path of the report, or of the run directory with --no-report
     #[arg(short, long)]
     quiet: bool,
+
+    /// Stop, as by Ctrl-C, when the process with this number, which has started this one, is gone: for `warpline lab`
+    #[cfg(unix)]
+    #[arg(long, hide = true, value_name = "PROCESS")]
+    with_parent: Option<u32>,
 }
 
 /// Reads a number of cores.
@@ -303,6 +308,10 @@ fn plan(args: &Args, together: &Together) -> Result<Plan, Failure> {
     match several {
         true => interrupt::listen_together(together.speaks().then(|| target.clone()))?,
         false => interrupt::listen(unfinished)?,
+    }
+    #[cfg(unix)]
+    if let Some(parent) = args.with_parent {
+        interrupt::stop_with(parent);
     }
     // Several runs at the same time use all cores already.
     let asked = args.cores.is_some() || seeds.len() == 1;

@@ -97,6 +97,21 @@
       this.draw();
     }
 
+    // New values of the same lines, as while a run goes on: what is zoomed, focused or hidden stays so.
+    refresh() {
+      if (!this.drawn) return;
+      const built = this.u ? this.spec.build() : null;
+      const same = built && typeof built !== "string" && built.lines.length === this.built.lines.length
+        && built.lines.every((item, i) => item.name === this.built.lines[i].name);
+      if (!same) {
+        this.rebuild();
+        return;
+      }
+      built.lines.forEach((item, i) => Object.assign(this.built.lines[i], item, { condensed: undefined }));
+      this.built.x = built.x;
+      this.u.setData([built.x, ...built.lines.map((item) => item.values)]);
+    }
+
     destroy() {
       this.u?.destroy();
       this.stop();

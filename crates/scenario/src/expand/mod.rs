@@ -22,7 +22,7 @@ use warpline_transport::multipath::Scheduler;
 use warpline_transport::tcp::TcpConfig;
 
 use super::application::Application;
-use super::document::{Step, entry};
+use super::document::{Step, entry, path_text};
 use super::flow::{FlowRecordKind, Transport};
 use super::link::{DelayStep, Down, Jitter, LinkRecordKind, Loss, Pfc, Queue, Radio};
 use super::quantity::StartTime;
@@ -104,6 +104,11 @@ pub enum Speed {
 }
 
 impl LinkKind {
+    /// The key of the scenario that the link comes from: "link.2", "topology.bottleneck".
+    pub fn origin(&self) -> String {
+        path_text(&self.origin)
+    }
+
     /// What the link is like, in words for people: "10 Mbit/s, 20 ms, queue 100 packets, loss 1 %". Paths are relative to `directory`;
     /// the rate is left out where `limited` is false.
     pub fn describe(&self, directory: &Path, limited: bool) -> String {

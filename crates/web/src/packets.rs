@@ -1,0 +1,351 @@
+//! The packets of a run, a window of time at a time: what is read and sent at once is bounded, however long the run was.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use warpline_results::tables::{BatchReader, last_of};
+use warpline_results::{PacketRow, Row as _};
+
+use crate::answer::{Answer, Refusal};
+
+/// The table.
+pub(crate) const PACKETS_FILE: &str = "packets.parquet";
+/// Its column of time, in whose order it is.
+const TIME: &str = "time_ns";
+/// Events of a window, at most.
+const MOST_ROWS: usize = 20_000;
+/// Rows that are looked through for the story of one packet, at most.
+const MOST_SEARCHED: usize = 3_000_000;
+/// How long before and after a known event the others of a packet are looked for.
+const REACH: u64 = 20_000_000_000;
+/// Rows that are decoded at once.
+const BATCH: usize = 4096;
+
+/// Which part of a run is wanted.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Span {
+    pub(crate) run: String,
+    /// Begin, in nanoseconds of the run.
+    from: u64,
+    /// End, not included.
+    to: u64,
+    limit: usize,
+}
+
+/// The events of a window, column by column, in order.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Window {
+    from: u64,
+    /// The events before this time are here.
+    until: u64,
+    /// The words that `event` and `reason` are numbers of.
+    words: Vec<String>,
+    time: Vec<u64>,
+    link: Vec<u32>,
+    event: Vec<usize>,
+    reason: Vec<Option<usize>>,
+    packet: Vec<u64>,
+    flow: Vec<u32>,
+    to: Vec<u32>,
+    size: Vec<u32>,
+    ecn: Vec<u8>,
+    seq: Vec<u64>,
+    ack: Vec<Option<u64>>,
+    len: Vec<u32>,
+    waiting: Vec<u32>,
+}
+
+fn unreadable(error: impl std::fmt::Display) -> Refusal {
+    Refusal::failed(error)
+}
+
+/// Goes through the events between two times until `take` says that it has enough.
+fn through(run: &Path, (from, to): (u64, u64), mut take: impl FnMut(PacketRow) -> bool) -> Answer<()> {
+    if from >= to {
+        return Ok(());
+    }
+    let reader = BatchReader::open_between(&run.join(PACKETS_FILE), BATCH, TIME, (from, to - 1))
+        .map_err(unreadable)?;
+    let reader = reader.ok_or_else(|| Refusal::missing("no packets were recorded in this run"))?;
+    for batch in reader {
+        // What is before the window is passed over without a look at its rows.
+        if batch.as_ref().is_ok_and(|batch| last_of(batch, TIME).is_some_and(|last| last < from)) {
+            continue;
+        }
+        for row in PacketRow::read(&batch.map_err(unreadable)?).map_err(unreadable)? {
+            if row.time_ns >= to {
+                return Ok(());
+            }
+            if row.time_ns >= from && !take(row) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The events of a window of a run.
+///
+/// # Errors
+/// If no packets were recorded, or the table cannot be read.
+pub(crate) fn window(run: &Path, span: &Span) -> Answer<Window> {
+    let limit = span.limit.clamp(1, MOST_ROWS);
+    let mut rows: Vec<PacketRow> = Vec::new();
+    let mut until = span.to;
+    through(run, (span.from, span.to), |row| {
+        if rows.len() < limit {
+            rows.push(row);
+            return true;
+        }
+        // Events of one time stay together, unless there are more of them than a window holds.
+        until = row.time_ns;
+        let whole = rows.partition_point(|other| other.time_ns < until);
+        if whole > 0 {
+            rows.truncate(whole);
+        } else {
+            until += 1;
+        }
+        false
+    })?;
+    let mut words: BTreeMap<String, usize> = BTreeMap::new();
+    let mut list = Vec::new();
+    let mut word = |text: &str| {
+        *words.entry(text.to_owned()).or_insert_with(|| {
+            list.push(text.to_owned());
+            list.len() - 1
+        })
+    };
+    let mut window = Window { from: span.from, until, ..Window::default() };
+    for row in rows {
+        window.time.push(row.time_ns);
+        window.link.push(row.link);
+        window.event.push(word(&row.event));
+        window.reason.push(row.reason.as_deref().map(&mut word));
+        window.packet.push(row.packet);
+        window.flow.push(row.flow);
+        window.to.push(row.to);
+        window.size.push(row.size);
+        window.ecn.push(row.ecn);
+        window.seq.push(row.seq);
+        window.ack.push(row.ack);
+        window.len.push(row.len);
+        window.waiting.push(row.backlog_packets);
+    }
+    window.words = list;
+    Ok(window)
+}
+
+/// Whose story is wanted: a packet, and a time at which something happened to it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Whose {
+    pub(crate) run: String,
+    packet: u64,
+    time: u64,
+}
+
+/// An event of a packet's story.
+#[derive(Debug, Serialize)]
+struct Step {
+    time: u64,
+    link: u32,
+    event: String,
+    reason: Option<String>,
+    queued_ns: Option<u64>,
+    waiting: u32,
+}
+
+/// What happened to a packet.
+#[derive(Debug, Serialize)]
+pub(crate) struct Story {
+    packet: u64,
+    flow: u32,
+    to: u32,
+    protocol: String,
+    size: u32,
+    seq: u64,
+    len: u32,
+    ack: Option<u64>,
+    flags: Option<String>,
+    steps: Vec<Step>,
+    /// The first acknowledgement that covers it, of the data that it brought.
+    acknowledged: Option<Reply>,
+    /// The packet that brought the same bytes again.
+    again: Option<Reply>,
+}
+
+/// A packet that another one led to.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Reply {
+    time: u64,
+    packet: u64,
+    ack: Option<u64>,
+}
+
+/// The story of a packet.
+///
+/// # Errors
+/// As those of [`window`]; or if nothing is known of the packet at that time.
+pub(crate) fn story(run: &Path, whose: &Whose) -> Answer<Story> {
+    let mut rows: Vec<PacketRow> = Vec::new();
+    let mut searched = 0;
+    let span = (whose.time.saturating_sub(REACH), whose.time.saturating_add(REACH));
+    through(run, span, |row| {
+        searched += 1;
+        let last = rows.last().map_or(whose.time, |row| row.time_ns);
+        let over = row.time_ns > last.saturating_add(REACH / 4);
+        if row.packet == whose.packet {
+            rows.push(row);
+        }
+        searched < MOST_SEARCHED && !over
+    })?;
+    let first = rows
+        .first()
+        .ok_or_else(|| Refusal::missing("nothing is recorded of this packet around that time"))?
+        .clone();
+    let last = rows.last().map_or(0, |row| row.time_ns);
+    let (mut acknowledged, mut again) = (None, None);
+    let end = first.seq + u64::from(first.len);
+    let lost = rows.iter().any(|row| row.event == "drop");
+    searched = 0;
+    if first.len > 0 && first.protocol == "tcp" {
+        let arrived = rows.iter().rev().find(|row| row.event == "deliver").map(|row| row.time_ns);
+        through(run, (last, last.saturating_add(REACH)), |row| {
+            searched += 1;
+            let reply = Reply { time: row.time_ns, packet: row.packet, ack: row.ack };
+            let same = row.flow == first.flow && row.packet != first.packet && row.event != "deliver";
+            if same
+                && row.to == first.to ^ 1
+                && row.ack.is_some_and(|ack| ack >= end)
+                && acknowledged.is_none()
+                && !lost
+                && arrived.is_some()
+            {
+                acknowledged = Some(reply);
+            } else if same
+                && row.to == first.to
+                && row.seq <= first.seq
+                && row.seq + u64::from(row.len) > first.seq
+                && again.is_none()
+            {
+                again = Some(reply);
+            }
+            let settled = if lost { again.is_some() } else { acknowledged.is_some() };
+            searched < MOST_SEARCHED && !settled
+        })?;
+    }
+    let step = |row: &PacketRow| Step {
+        time: row.time_ns,
+        link: row.link,
+        event: row.event.to_string(),
+        reason: row.reason.as_deref().map(str::to_owned),
+        queued_ns: row.queued_ns,
+        waiting: row.backlog_packets,
+    };
+    Ok(Story {
+        packet: first.packet,
+        flow: first.flow,
+        to: first.to,
+        protocol: first.protocol.to_string(),
+        size: first.size,
+        seq: first.seq,
+        len: first.len,
+        ack: first.ack,
+        flags: first.flags.clone(),
+        steps: rows.iter().map(step).collect(),
+        acknowledged,
+        again,
+    })
+}
+
+/// How many events are recorded; none where packets were not.
+///
+/// # Errors
+/// If the table cannot be read.
+pub(crate) fn count(run: &Path) -> Answer<Option<u64>> {
+    BatchReader::rows_of(&run.join(PACKETS_FILE)).map_err(unreadable)
+}
+
+#[cfg(test)]
+mod tests {
+    use warpline_lab::run::{RunOptions, run};
+    use warpline_scenario::Scenario;
+
+    use super::*;
+
+    const TEXT: &str = "duration = \"8s\"\n[[link]]\nbetween = [\"a\", \"r\"]\nrate = \"20Mbit/s\"\ndelay = \"5ms\"\nrecord = [\"packets\"]\n\
+        [[link]]\nbetween = [\"r\", \"b\"]\nrate = \"2Mbit/s\"\ndelay = \"5ms\"\nqueue = \"10p\"\nrecord = [\"packets\"]\n\
+        [[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = \"reno\"\n";
+
+    fn recorded() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let scenario = Scenario::from_toml("test", TEXT, &[]).unwrap();
+        let options = RunOptions { out: Some(root.path().join("run")), ..RunOptions::default() };
+        run(&scenario, &options, &mut |_| warpline_net::Control::Continue).unwrap();
+        root
+    }
+
+    fn span(from: u64, to: u64, limit: usize) -> Span {
+        Span { run: String::new(), from, to, limit }
+    }
+
+    #[test]
+    fn windows_follow_each_other_without_gap_or_overlap() {
+        let root = recorded();
+        let run = root.path().join("run");
+        let all = count(&run).unwrap().unwrap();
+        let (mut at, mut found, mut before) = (0, 0, 0);
+        while at < 9_000_000_000 {
+            let window = window(&run, &span(at, 9_000_000_000, 700)).unwrap();
+            assert!(window.until > at && window.time.len() <= 700);
+            assert!(window.time.iter().all(|time| (at..window.until).contains(time)));
+            assert!(window.time.is_sorted() && window.time.first().is_none_or(|first| *first >= before));
+            before = window.time.last().copied().unwrap_or(before);
+            found += window.time.len() as u64;
+            at = window.until;
+        }
+        assert_eq!(found, all);
+        assert!(all > 5000, "{all}");
+        // From the middle, as after a jump.
+        let late = window(&run, &span(5_000_000_000, 5_100_000_000, 20_000)).unwrap();
+        assert!(!late.time.is_empty() && late.until == 5_100_000_000);
+    }
+
+    #[test]
+    fn a_packet_is_followed_to_its_acknowledgement_or_to_its_loss() {
+        let root = recorded();
+        let run = root.path().join("run");
+        let window = window(&run, &span(0, 8_000_000_000, 20_000)).unwrap();
+        let event = |word: &str| window.words.iter().position(|own| own == word).unwrap();
+        let drop = window.event.iter().position(|own| *own == event("drop")).unwrap();
+        let story_of = |row: usize| {
+            story(&run, &Whose { run: String::new(), packet: window.packet[row], time: window.time[row] })
+                .unwrap()
+        };
+        let lost = story_of(drop);
+        assert_eq!(lost.steps.last().unwrap().reason.as_deref(), Some("overflow"));
+        assert_eq!(lost.acknowledged, None);
+        assert!(lost.again.unwrap().time > window.time[drop]);
+        let data = (0..window.time.len())
+            .find(|&row| {
+                window.len[row] > 0 && window.link[row] == 2 && window.event[row] == event("deliver")
+            })
+            .unwrap();
+        let whole = story_of(data);
+        let events: Vec<&str> = whole.steps.iter().map(|step| step.event.as_str()).collect();
+        assert_eq!(events, ["enqueue", "transmit", "deliver", "enqueue", "transmit", "deliver"]);
+        let reply = whole.acknowledged.unwrap();
+        assert!(reply.time >= whole.steps[5].time && reply.ack.unwrap() >= whole.seq + u64::from(whole.len));
+        assert_eq!(
+            story(&run, &Whose { run: String::new(), packet: u64::MAX, time: 0 }).unwrap_err().status,
+            404
+        );
+    }
+
+    #[test]
+    fn a_run_without_packets_says_so() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(window(root.path(), &span(0, 1, 1)).unwrap_err().status, 404);
+        assert_eq!(count(root.path()).unwrap(), None);
+    }
+}

@@ -1,0 +1,696 @@
+//! Runs: those under way, each a process of its own, and those that lie in the folder of runs.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use warpline_disk::OsDirectory;
+use warpline_results::summary::SUMMARY_FILE;
+use warpline_results::tables::FILE_MODE;
+use warpline_scenario::Scenario;
+
+use crate::answer::{Answer, Refusal};
+use crate::files::Folder;
+use crate::packets::PACKETS_FILE;
+use crate::sweep::{Axis, Point, plain, points, prepared};
+
+/// In the directory of several runs: which keys took which values.
+const GRID_FILE: &str = "grid.json";
+/// Folders of runs within folders of runs: a grid, its points, their seeds.
+const DEPTH: usize = 3;
+/// Entries of the list, at most.
+const MOST: usize = 2000;
+/// Intervals of a run that are shown while it goes on, about.
+const INTERVALS: f64 = 400.0;
+/// A recording of packets ends the run when it is as large as this.
+const LARGEST_RECORDING: u64 = 1 << 30;
+/// Of what a run says when it fails, the last part is kept.
+const LAST_WORDS: usize = 4000;
+/// A line of a run that is longer is shown in part.
+const LONG_LINE: usize = 8 << 10;
+/// Flows, and links, whose curves are shown while a run goes on, where there are many.
+const MOST_SHOWN: usize = 24;
+/// Finished runs whose course is kept in memory.
+const KEPT: usize = 50;
+
+/// A wish for runs.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Wish {
+    /// The scenario's text.
+    text: String,
+    /// Its file, if it has one: paths in it lead from there.
+    file: Option<String>,
+    /// What a scenario without a file is called, if it does not say so itself.
+    called: Option<String>,
+    /// What to call the runs; the scenario's name if nothing is said.
+    name: Option<String>,
+    /// Seeds; those of the scenario if there are none.
+    #[serde(default)]
+    seeds: Vec<u64>,
+    #[serde(default)]
+    axes: Vec<Axis>,
+    /// Whether to record all packets.
+    #[serde(default)]
+    record: bool,
+}
+
+/// How it goes with a run that the lab has started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub(crate) enum State {
+    Waiting,
+    Running,
+    Done,
+    Stopped { why: String },
+    Failed { why: String },
+}
+
+impl State {
+    fn is_over(&self) -> bool {
+        !matches!(self, State::Waiting | State::Running)
+    }
+}
+
+/// What a run says of itself while it goes on, line by line, as JSON; each line says what it is about in `event`.
+#[derive(Debug)]
+struct Course {
+    lines: Mutex<Vec<Arc<str>>>,
+    /// How many there are, for those that wait for more; and whether that is all.
+    count: watch::Sender<(usize, bool)>,
+}
+
+impl Course {
+    fn add(&self, line: &str, last: bool) {
+        let mut lines = lock(&self.lines);
+        lines.push(line.into());
+        self.count.send_replace((lines.len(), last));
+    }
+}
+
+/// What is shown of a run while it goes on: of a large network a part, always the same.
+#[derive(Debug, Default)]
+struct Shown {
+    /// The flows and the links whose values are shown.
+    names: [BTreeSet<String>; 2],
+}
+
+impl Shown {
+    /// A line without what is not shown.
+    fn part_of(&mut self, line: String) -> String {
+        if line.len() < LONG_LINE {
+            return line;
+        }
+        let Ok(mut value) = serde_json::from_str::<Value>(&line) else { return line };
+        if value["event"] == "interval" {
+            for (key, names) in ["flows", "links"].into_iter().zip(&mut self.names) {
+                let Some(rows) = value.get_mut(key).and_then(Value::as_array_mut) else { continue };
+                // Those that do most when there is something for the first time.
+                let mut busy: Vec<(f64, &str)> = rows
+                    .iter()
+                    .filter_map(|row| Some((row["throughput_bps"].as_f64()?, row["name"].as_str()?)))
+                    .filter(|(rate, _)| *rate > 0.0)
+                    .collect();
+                busy.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+                let more = MOST_SHOWN.saturating_sub(names.len());
+                let new: Vec<String> = busy
+                    .into_iter()
+                    .map(|(_, name)| name.to_owned())
+                    .filter(|name| !names.contains(name))
+                    .take(more)
+                    .collect();
+                names.extend(new);
+                rows.retain(|row| row["name"].as_str().is_some_and(|name| names.contains(name)));
+            }
+        } else if let Some(object) = value.as_object_mut() {
+            // The whole summary is in the run's directory.
+            object.remove("summary");
+        }
+        value.to_string()
+    }
+}
+
+/// Reads the course of a run from where one was.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    course: Arc<Course>,
+    count: watch::Receiver<(usize, bool)>,
+    at: usize,
+}
+
+impl Follower {
+    /// The next line, as soon as there is one; none after the last.
+    pub(crate) async fn next(&mut self) -> Option<Arc<str>> {
+        loop {
+            if let Some(line) = lock(&self.course.lines).get(self.at) {
+                self.at += 1;
+                return Some(Arc::clone(line));
+            }
+            let (count, last) = *self.count.borrow_and_update();
+            if count <= self.at && (last || self.count.changed().await.is_err()) {
+                return None;
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Job {
+    state: State,
+    course: Arc<Course>,
+    /// What the process is to be given; taken when it starts.
+    order: Option<Order>,
+    /// The process, while it runs.
+    process: Option<u32>,
+    /// Why it was asked to stop.
+    stopping: Option<String>,
+}
+
+/// What a process is started with.
+#[derive(Debug)]
+struct Order {
+    text: String,
+    arguments: Vec<String>,
+    folder: PathBuf,
+    out: PathBuf,
+}
+
+#[derive(Debug, Default)]
+struct Jobs {
+    all: BTreeMap<String, Job>,
+    waiting: VecDeque<String>,
+    running: usize,
+    /// In the order in which they ended.
+    over: VecDeque<String>,
+    /// No more are started.
+    closed: bool,
+}
+
+/// The runs of a lab.
+#[derive(Debug)]
+pub(crate) struct Runs {
+    folder: Folder,
+    program: PathBuf,
+    jobs: Mutex<Jobs>,
+    /// What is known of directories that have not changed since.
+    known: Mutex<BTreeMap<PathBuf, (std::time::SystemTime, Value)>>,
+    slots: usize,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Runs {
+    /// Runs in this folder, by this program.
+    pub(crate) fn new(folder: Folder, program: PathBuf) -> Runs {
+        let slots = thread::available_parallelism().map_or(1, usize::from);
+        Runs { folder, program, jobs: Mutex::default(), known: Mutex::default(), slots }
+    }
+
+    /// Where they are.
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// The directory of a run.
+    pub(crate) fn directory(&self, run: &str) -> Answer<PathBuf> {
+        let path = self.folder.at(run)?;
+        if path.is_dir() { Ok(path) } else { Err(Refusal::missing(format!("there is no run {run}"))) }
+    }
+
+    /// Starts what is wished. Returns the names of the runs.
+    pub(crate) fn start(self: &Arc<Self>, wish: &Wish, scenarios: &Folder) -> Answer<Value> {
+        let file = wish.file.as_deref().map(|file| scenarios.at(file)).transpose()?;
+        let named = wish.called.as_deref().map(Path::new);
+        let stem = file.as_deref().or(named).and_then(Path::file_stem);
+        let stem = stem.map_or("scenario".into(), |stem| stem.to_string_lossy());
+        let folder = file.as_deref().and_then(Path::parent).unwrap_or(scenarios.path()).to_owned();
+        let text = prepared(&wish.text, wish.record)?;
+        let load = |sets: &[String]| {
+            let loaded = Scenario::from_toml_in(&stem, &text, sets, &folder);
+            loaded.map_err(|errors| Refusal::bad(errors.to_string()))
+        };
+        let scenario = load(&[])?;
+        let own = Scenario::from_toml_in(&stem, &wish.text, &[], &folder)
+            .map(|own| own.seeds())
+            .unwrap_or_default();
+        let seeds = if wish.seeds.is_empty() { own } else { wish.seeds.clone() };
+        let points = points(&wish.axes, &seeds)?;
+        for point in &points {
+            load(&point.sets)?;
+        }
+        let wanted = wish
+            .name
+            .as_deref()
+            .map(plain)
+            .filter(|name| !name.is_empty())
+            .unwrap_or_else(|| plain(&scenario.name));
+        let mut jobs = lock(&self.jobs);
+        if jobs.closed {
+            return Err(Refusal::failed("the lab is about to end"));
+        }
+        let name = self.free_name(&wanted, &jobs);
+        if points.len() > 1 {
+            self.write_grid(&name, &wish.axes, &seeds)?;
+        }
+        let period =
+            (scenario.duration.0.as_secs_f64() / INTERVALS).max(scenario.sample_interval.0.as_secs_f64());
+        let mut names = Vec::new();
+        for point in &points {
+            let run = if point.name.is_empty() { name.clone() } else { format!("{name}/{}", point.name) };
+            let out = self.folder.path().join(&run);
+            let order = Order {
+                arguments: arguments(&scenario.name, point, period, &out, points.len() > 1),
+                text: text.clone(),
+                folder: folder.clone(),
+                out,
+            };
+            let course = Course { lines: Mutex::default(), count: watch::channel((0, false)).0 };
+            let job = Job {
+                state: State::Waiting,
+                course: Arc::new(course),
+                order: Some(order),
+                process: None,
+                stopping: None,
+            };
+            jobs.all.insert(run.clone(), job);
+            jobs.waiting.push_back(run.clone());
+            names.push(run);
+        }
+        drop(jobs);
+        self.pump();
+        Ok(json!({ "name": name, "runs": names }))
+    }
+
+    /// A name that no run has.
+    fn free_name(&self, wanted: &str, jobs: &Jobs) -> String {
+        let taken = |name: &str| {
+            let ours = jobs.all.keys().any(|run| run.split('/').next() == Some(name));
+            ours || self.folder.path().join(name).exists()
+        };
+        let numbered = (2..).map(|number| format!("{wanted}-{number}"));
+        std::iter::once(wanted.to_owned()).chain(numbered).find(|name| !taken(name)).unwrap_or_default()
+    }
+
+    fn write_grid(&self, name: &str, axes: &[Axis], seeds: &[u64]) -> Answer<()> {
+        let directory = self.folder.path().join(name);
+        let text = json!({ "axes": axes, "seeds": seeds }).to_string();
+        let written = fs::create_dir_all(&directory).and_then(|()| {
+            warpline_disk::write_whole(
+                &OsDirectory::here(),
+                &directory.join(GRID_FILE),
+                FILE_MODE,
+                text.as_bytes(),
+            )
+        });
+        written
+            .map_err(|error| Refusal::failed(format!("cannot write into {}: {error}", directory.display())))
+    }
+
+    /// Starts those that wait, as many as the machine has cores.
+    fn pump(self: &Arc<Self>) {
+        let mut jobs = lock(&self.jobs);
+        while jobs.running < self.slots && !jobs.closed {
+            let Some(run) = jobs.waiting.pop_front() else { break };
+            let Some(job) = jobs.all.get_mut(&run) else { continue };
+            let Some(order) = job.order.take() else { continue };
+            match self.spawn(&order) {
+                Ok(child) => {
+                    (job.state, job.process) = (State::Running, Some(child.id()));
+                    jobs.running += 1;
+                    let own = Arc::clone(self);
+                    thread::spawn(move || own.attend(&run, child, order));
+                }
+                Err(error) => {
+                    let why = format!("cannot start {}: {error}", self.program.display());
+                    end(&mut jobs, &run, State::Failed { why });
+                }
+            }
+        }
+    }
+
+    fn spawn(&self, order: &Order) -> std::io::Result<Child> {
+        Command::new(&self.program)
+            .args(&order.arguments)
+            .current_dir(&order.folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+    }
+
+    /// Gives a process its scenario, takes what it says, and waits for its end.
+    fn attend(self: &Arc<Self>, run: &str, mut child: Child, order: Order) {
+        let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
+        let errors = thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = stderr.map(|mut stderr| stderr.read_to_end(&mut text));
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        // A process that does not read says why when it ends.
+        let _ = stdin.map(|mut stdin| stdin.write_all(order.text.as_bytes()));
+        let recording = recording_of(&order.out, child.id());
+        let course = lock(&self.jobs).all.get(run).map(|job| Arc::clone(&job.course));
+        let lines = child
+            .stdout
+            .take()
+            .into_iter()
+            .flat_map(|stdout| BufReader::new(stdout).lines().map_while(Result::ok));
+        let mut shown = Shown::default();
+        for line in lines {
+            if let Some(course) = &course {
+                course.add(&shown.part_of(line), false);
+            }
+            if fs::metadata(&recording).is_ok_and(|data| data.len() > LARGEST_RECORDING) {
+                let _ = self.stop(
+                    run,
+                    "the recording of its packets had become too large; what was recorded until then is kept",
+                );
+            }
+        }
+        let status = child.wait();
+        let said = errors.join().unwrap_or_default();
+        let mut jobs = lock(&self.jobs);
+        jobs.running -= 1;
+        let stopping = jobs.all.get(run).and_then(|job| job.stopping.clone());
+        let state = match (status, stopping) {
+            (_, Some(why)) => State::Stopped { why },
+            (Ok(status), None) if status.success() => State::Done,
+            (Ok(_), None) => State::Failed { why: last_words(&said) },
+            (Err(error), None) => State::Failed { why: error.to_string() },
+        };
+        end(&mut jobs, run, state);
+        drop(jobs);
+        self.pump();
+    }
+
+    /// Asks a run to stop, or all runs below a name. What was measured is kept.
+    pub(crate) fn stop(&self, name: &str, why: &str) -> Answer<usize> {
+        let mut jobs = lock(&self.jobs);
+        let below = format!("{name}/");
+        let runs: Vec<String> = jobs
+            .all
+            .iter()
+            .filter(|(run, job)| (**run == name || run.starts_with(&below)) && !job.state.is_over())
+            .map(|(run, _)| run.clone())
+            .collect();
+        for run in &runs {
+            let Some(job) = jobs.all.get_mut(run) else { continue };
+            job.stopping = Some(why.to_owned());
+            match job.process {
+                Some(process) => interrupt(process),
+                None => {
+                    job.order = None;
+                    end(&mut jobs, run, State::Stopped { why: why.to_owned() });
+                }
+            }
+        }
+        jobs.waiting.retain(|run| !runs.contains(run));
+        if runs.is_empty() {
+            Err(Refusal::missing(format!("no run {name} is under way")))
+        } else {
+            Ok(runs.len())
+        }
+    }
+
+    /// Ends all runs, as the lab ends.
+    pub(crate) async fn close(&self) {
+        let processes: Vec<u32> = {
+            let mut jobs = lock(&self.jobs);
+            jobs.closed = true;
+            jobs.waiting.clear();
+            jobs.all.values().filter_map(|job| job.process).collect()
+        };
+        // Once to stop and keep what there is; a third time ends at once and leaves nothing behind.
+        for patience in [40u32, 40, 20] {
+            for &process in &processes {
+                if self.is_running(process) {
+                    interrupt(process);
+                }
+            }
+            for _ in 0..patience {
+                if lock(&self.jobs).running == 0 {
+                    return;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        }
+    }
+
+    fn is_running(&self, process: u32) -> bool {
+        lock(&self.jobs).all.values().any(|job| job.process == Some(process))
+    }
+
+    /// Follows the course of a run that this lab has started.
+    pub(crate) fn follow(&self, run: &str) -> Answer<Follower> {
+        let jobs = lock(&self.jobs);
+        let job = jobs.all.get(run).ok_or_else(|| Refusal::missing(format!("{run} was not started here")))?;
+        Ok(Follower { course: Arc::clone(&job.course), count: job.course.count.subscribe(), at: 0 })
+    }
+
+    /// Gives a run, or a grid, another name.
+    pub(crate) fn rename(&self, run: &str, name: &str) -> Answer<()> {
+        let from = self.directory(run)?;
+        if run.contains('/') || name.contains('/') {
+            return Err(Refusal::bad("a run of a grid has the name of its values"));
+        }
+        let to = self.folder.at(name)?;
+        let mut jobs = lock(&self.jobs);
+        let of_run = |own: &str| own.split('/').next() == Some(run);
+        if jobs.all.iter().any(|(own, job)| of_run(own) && !job.state.is_over()) {
+            return Err(Refusal::conflict("it is under way; stop it first, or wait for its end"));
+        }
+        if plain(name) != name
+            || to.exists()
+            || jobs.all.keys().any(|own| own.split('/').next() == Some(name))
+        {
+            return Err(Refusal::conflict(format!(
+                "{name:?} is taken, or has signs other than letters, digits, \"-\", \"_\" and \".\""
+            )));
+        }
+        fs::rename(from, to).map_err(|error| Refusal::failed(format!("cannot rename {run}: {error}")))?;
+        jobs.all.retain(|own, _| !of_run(own));
+        Ok(())
+    }
+
+    /// All runs: those under way, and those in the folder. The newest first.
+    pub(crate) fn list(&self) -> Value {
+        let mut found: BTreeMap<String, Value> = BTreeMap::new();
+        let mut entries: Vec<(std::time::SystemTime, Value)> = Vec::new();
+        for (changed, name) in directories(self.folder.path()) {
+            if entries.len() >= MOST {
+                break;
+            }
+            let path = self.folder.path().join(&name);
+            if let Some(brief) = self.brief(&path) {
+                entries.push((changed, with(brief, &[("run", name.clone().into())])));
+            } else {
+                let mut cells = Vec::new();
+                self.cells(&path, &name, DEPTH, &mut cells);
+                let grid = fs::read_to_string(path.join(GRID_FILE))
+                    .ok()
+                    .and_then(|text| serde_json::from_str::<Value>(&text).ok());
+                if !cells.is_empty() || grid.is_some() {
+                    entries.push((
+                        changed,
+                        json!({ "run": name, "grid": grid.unwrap_or(Value::Null), "cells": cells }),
+                    ));
+                }
+            }
+        }
+        let jobs = lock(&self.jobs);
+        for (run, job) in &jobs.all {
+            let state = serde_json::to_value(&job.state).unwrap_or_default();
+            found.insert(run.clone(), state);
+        }
+        // Those under way come first, and are not in the folder yet.
+        let mut list: Vec<Value> = Vec::new();
+        let mut seen: Vec<String> = Vec::new();
+        entries.sort_by(|(a, _), (b, _)| b.cmp(a));
+        for (_, mut entry) in entries {
+            let name = entry["run"].as_str().unwrap_or_default().to_owned();
+            if let Some(state) = found.get(&name) {
+                entry["job"] = state.clone();
+            }
+            if let Some(cells) = entry.get_mut("cells").and_then(Value::as_array_mut) {
+                let below = format!("{name}/");
+                for cell in cells.iter_mut() {
+                    if let Some(state) = cell["run"].as_str().and_then(|run| found.get(run)) {
+                        cell["job"] = state.clone();
+                    }
+                }
+                let there: Vec<String> =
+                    cells.iter().filter_map(|cell| cell["run"].as_str().map(str::to_owned)).collect();
+                let more = found.iter().filter(|(run, _)| run.starts_with(&below) && !there.contains(run));
+                cells.extend(more.map(|(run, state)| json!({ "run": run, "job": state })));
+            }
+            seen.push(name);
+            list.push(entry);
+        }
+        let fresh =
+            found.iter().filter(|(run, _)| !seen.iter().any(|name| run.split('/').next() == Some(name)));
+        let mut fresh: Vec<Value> = fresh.map(|(run, state)| json!({ "run": run, "job": state })).collect();
+        fresh.append(&mut list);
+        Value::Array(fresh)
+    }
+
+    fn cells(&self, path: &Path, name: &str, depth: usize, cells: &mut Vec<Value>) {
+        if depth == 0 || cells.len() >= MOST {
+            return;
+        }
+        for (_, own) in directories(path) {
+            let (path, name) = (path.join(&own), format!("{name}/{own}"));
+            match self.brief(&path) {
+                Some(brief) => cells.push(with(brief, &[("run", name.into())])),
+                None => self.cells(&path, &name, depth - 1, cells),
+            }
+        }
+    }
+
+    /// The head of a run's summary; none where there is no run.
+    fn brief(&self, path: &Path) -> Option<Value> {
+        #[derive(Deserialize, Serialize)]
+        struct Brief {
+            scenario: String,
+            seed: u64,
+            duration_s: f64,
+            simulated_s: f64,
+            complete: bool,
+            totals: Value,
+        }
+        let file = path.join(SUMMARY_FILE);
+        let changed = fs::metadata(&file).and_then(|data| data.modified()).ok()?;
+        if let Some((at, value)) = lock(&self.known).get(path)
+            && *at == changed
+        {
+            return Some(value.clone());
+        }
+        let brief: Brief = serde_json::from_reader(BufReader::new(fs::File::open(&file).ok()?)).ok()?;
+        let packets = path.join(PACKETS_FILE).is_file();
+        let value = with(
+            serde_json::to_value(brief).ok()?,
+            &[("packets", packets.into()), ("path", path.display().to_string().into())],
+        );
+        lock(&self.known).insert(path.to_owned(), (changed, value.clone()));
+        Some(value)
+    }
+}
+
+fn with(mut value: Value, more: &[(&str, Value)]) -> Value {
+    for (key, own) in more {
+        value[*key] = own.clone();
+    }
+    value
+}
+
+/// Directories in a folder that are not hidden, with the time of their last change, in order.
+fn directories(path: &Path) -> Vec<(std::time::SystemTime, String)> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let mut found: Vec<_> = entries
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let data = entry.metadata().ok()?;
+            (data.is_dir() && !name.starts_with('.')).then_some((data.modified().ok()?, name))
+        })
+        .collect();
+    found.sort_by(|(_, a), (_, b)| a.cmp(b));
+    found
+}
+
+/// Notes that a run is over, and tells those that follow it.
+fn end(jobs: &mut Jobs, run: &str, state: State) {
+    let Some(job) = jobs.all.get_mut(run) else { return };
+    let said = serde_json::to_value(&state).unwrap_or_default();
+    (job.state, job.process) = (state, None);
+    job.course.add(&with(json!({ "event": "over" }), &[("job", said)]).to_string(), true);
+    jobs.over.push_back(run.to_owned());
+    while jobs.over.len() > KEPT {
+        if let Some(old) = jobs.over.pop_front()
+            && let Some(job) = jobs.all.get(&old)
+        {
+            lock(&job.course.lines).drain(..).for_each(drop);
+        }
+    }
+}
+
+/// The arguments of the program for one run.
+fn arguments(scenario: &str, point: &Point, period: f64, out: &Path, several: bool) -> Vec<String> {
+    let mut arguments: Vec<String> = ["run", "-", "--json-stream"].map(str::to_owned).to_vec();
+    arguments.extend([format!("--period={period:.9}s"), format!("--out={}", out.display())]);
+    let sets = [format!("name={scenario}"), format!("seed={}", point.seed)];
+    arguments.extend(sets.iter().chain(&point.sets).map(|set| format!("--set={set}")));
+    if cfg!(unix) {
+        arguments.push(format!("--with-parent={}", std::process::id()));
+    }
+    if several {
+        arguments.push("--cores=1".to_owned());
+    }
+    arguments
+}
+
+/// Where a run that is under way records packets.
+fn recording_of(out: &Path, process: u32) -> PathBuf {
+    let name = out.file_name().unwrap_or_default().to_string_lossy();
+    out.with_file_name(format!(".{name}.partial-{process}")).join(PACKETS_FILE)
+}
+
+fn last_words(said: &str) -> String {
+    let said = said.trim();
+    let begin = said.char_indices().rev().map(|(at, _)| at).take(LAST_WORDS).last().unwrap_or(0);
+    if said.is_empty() { "it ended without a word".to_owned() } else { said[begin..].to_owned() }
+}
+
+/// Asks a process to stop, as Ctrl-C does.
+#[cfg(unix)]
+fn interrupt(process: u32) {
+    let process = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
+    if let Some(process) = process {
+        let _ = rustix::process::kill_process(process, rustix::process::Signal::INT);
+    }
+}
+
+/// Ends a process: there is no Ctrl-C for one process here.
+#[cfg(not(unix))]
+fn interrupt(process: u32) {
+    let _ = Command::new("taskkill").args(["/F", "/PID", &process.to_string()]).status();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_flows_the_busiest_are_shown_and_always_the_same() {
+        let interval = |rates: &dyn Fn(usize) -> f64| {
+            let rows: Vec<Value> = (0..500)
+                .map(|i| json!({ "name": format!("flow.{i}"), "throughput_bps": rates(i), "cwnd_bytes": 1 }))
+                .collect();
+            json!({ "event": "interval", "time_s": 1.0, "flows": rows, "links": [] }).to_string()
+        };
+        let mut shown = Shown::default();
+        let names = |line: &str| -> Vec<String> {
+            let value: Value = serde_json::from_str(line).unwrap();
+            value["flows"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|row| row["name"].as_str().unwrap().to_owned())
+                .collect()
+        };
+        // Nothing is sent yet: nobody has a place.
+        assert!(names(&shown.part_of(interval(&|_| 0.0))).is_empty());
+        let first = names(&shown.part_of(interval(&|i| i as f64)));
+        assert_eq!((first.len(), first[0].as_str()), (MOST_SHOWN, "flow.476"));
+        assert_eq!(names(&shown.part_of(interval(&|i| 500.0 - i as f64))), first);
+        let end = json!({ "event": "end", "complete": true, "summary": "x".repeat(LONG_LINE) }).to_string();
+        assert_eq!(shown.part_of(end), "{\"event\":\"end\",\"complete\":true}");
+        assert_eq!(shown.part_of("{}".to_owned()), "{}");
+    }
+}
