@@ -16,6 +16,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # All checks use the same profile, so that large dependencies are compiled once.
 DEBUG := $(TARGET)/debug/warpline
 RELEASE := $(TARGET)/release/warpline
+# For a first look: built sooner, and slower.
+QUICK := $(TARGET)/quick/warpline
 VENV := .venv
 # Prints which check begins.
 say = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
@@ -25,15 +27,15 @@ endif
 
 FUZZ_SECONDS ?= 30
 
-.PHONY: help run test bench bench-live fuzz docs schema python stacks clean setup-run setup-test setup-mpi setup-bench \
+.PHONY: help run test bench bench-live fuzz release docs schema python stacks clean setup-run setup-test setup-mpi setup-bench \
 	format lint deny test-rust test-examples test-template test-release test-docs test-scenarios test-python test-mpi golden miri memory model threads
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: setup-run ## Build Warpline, run a scenario (SCENARIO=scenarios/dumbbell.toml), print its summary and the path of its report
-	$(CARGO) build --release --locked --package warpline-cli
-	$(RELEASE) run $(SCENARIO)
+	$(CARGO) build --profile quick --locked --package warpline-cli
+	$(QUICK) run $(SCENARIO)
 
 test: setup-test format lint deny test-rust test-examples test-template test-release test-docs test-scenarios test-python ## Run every check
 	@printf '\nAll checks passed.\n'
@@ -68,6 +70,9 @@ memory: ## The tests of the crates with unsafe code under the address sanitiser
 
 stacks: ## Build the transport stacks that are not part of the program (lwIP; bsd if libslirp is installed, sctp if libusrsctp is, netstack if Go is), as shared objects beside it
 	@$(PYTHON) scripts/build_stacks.py $(TARGET)/stacks
+
+release: ## What a release holds for this kind of machine, in dist: the program, its symbols, the wheel
+	@scripts/release.sh dist
 
 docs: ## Make the API documentation, and the book (if mdBook is installed)
 	$(CARGO) doc --locked --no-deps --workspace

@@ -21,7 +21,7 @@ import pytest
 
 import warpline
 from warpline import study
-from warpline.study import _machine, _registry, _report, _runner, _store
+from warpline.study import _machine, _registry, _report, _runner, _scratch, _store
 from warpline.study.__main__ import main
 from warpline.study._results import Cell
 
@@ -881,3 +881,16 @@ def test_the_study_of_the_tools_finds_cap_near_the_kernels_tcp(tmp_path: Path, m
     for pair in results.values("pair"):
         # Short transfers only show whether a tool is broken.
         assert results.max("size", pair=pair) < (0.5 if "TReno" in str(pair) else 0.3), pair
+
+
+def test_the_directory_of_a_killed_run_is_removed_and_that_of_a_running_one_stays(tmp_path: Path) -> None:
+    text = "from warpline.study._scratch import scratch\nwith scratch() as directory:\n    print(directory, flush=True)\n    input()\n"
+    environment = {**child_environment(), "TMPDIR": str(tmp_path)}
+    children = [subprocess.Popen([sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(2)]
+    killed, running = (Path((child.stdout or pytest.fail()).readline().strip()) for child in children)
+    children[0].kill()
+    children[0].communicate()
+    _scratch.remove_left_over(tmp_path)
+    assert (killed.exists(), running.exists()) == (False, True)
+    children[1].communicate("\n")
+    assert list(tmp_path.iterdir()) == []

@@ -235,6 +235,39 @@ class Chain(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Change(Part):
+    """A change of a link during the run, written `[[change]]`: what is given is in force from then on, the rest stays.
+    The same words as in a `[[link]]`. A packet in transmission finishes at the rate it began with. A packet takes the
+    delay in force when it leaves, and none overtakes another by that. BDPs and routes go by what the link is like at
+    first.
+
+    Attributes:
+        at: When, from the run's start. The changes stand in order of time.
+        link: Which link: the name of a `[[link]]`, or its two nodes with a dash, for both directions; or "r1>r2", the
+            direction from r1 to r2.
+        rate: The rate from then on, in place of a constant one; 0 stops the link, packets wait.
+        delay: The propagation delay from then on, one way, where no `delays` or `radio` say what it is.
+        loss: What is lost from then on.
+        duplicate: What arrives twice from then on.
+        corrupt: What arrives with a bit changed from then on.
+        jitter: The random delay from then on.
+        down: Whether the link is down from then on: what waits or comes is lost, what is under way arrives. Besides the
+            link's own times in `down`.
+    """
+
+    KIND: ClassVar[str | None] = None
+    at: Time
+    link: str
+    rate: Rate | None = None
+    delay: Time | None = None
+    loss: Loss | None = None
+    duplicate: Loss | None = None
+    corrupt: Loss | None = None
+    jitter: Jitter | None = None
+    down: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Clock(Part):
     """How time passes, written `[clock]`.
 
@@ -2755,6 +2788,7 @@ SCENARIO_KEYS: tuple[str, ...] = (
     "topology",
     "routing",
     "link",
+    "change",
     "host",
     "flow",
 )
@@ -2776,6 +2810,7 @@ __all__ = [
     "Cdg",
     "CellularRadio",
     "Chain",
+    "Change",
     "Clock",
     "ClockMode",
     "Clos",

@@ -13,6 +13,7 @@ from warpline import _notebook
 from warpline._congestion import CcFactories
 from warpline._errors import RunInterrupted
 from warpline._model import (
+    Change,
     Clock,
     Flow,
     Host,
@@ -72,6 +73,7 @@ class Scenario:
         topology: Topology | None = None,
         routing: Routing | None = None,
         link: Sequence[Link | Mapping[str, Any]] = (),
+        change: Sequence[Change | Mapping[str, Any]] = (),
         host: Sequence[Host | Mapping[str, Any]] = (),
         flow: Sequence[Flow | Mapping[str, Any]] = (),
         directory: str | os.PathLike[str] = "",
@@ -95,6 +97,7 @@ class Scenario:
             topology: A network built from a few parameters.
             routing: Which of several shortest paths packets take; by default the first.
             link: Links, one by one.
+            change: Changes of links during the run, in order of time.
             host: Settings of single hosts; other hosts need no entry.
             flow: The traffic.
             directory: Directory that paths of traces and logs are relative to; the current one by default.
@@ -119,6 +122,7 @@ class Scenario:
             "topology": topology,
             "routing": routing,
             "link": link,
+            "change": change,
             "host": host,
             "flow": flow,
         }

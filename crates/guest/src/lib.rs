@@ -29,6 +29,7 @@ mod page;
 mod ring;
 mod share;
 pub mod simulator;
+mod stillness;
 pub mod time;
 
 #[doc(hidden)]

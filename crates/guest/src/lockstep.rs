@@ -25,6 +25,7 @@ use crate::kernel::Kernel;
 use crate::machine::{COST, Machine, MachineConfig, SPIN};
 use crate::page::{NEVER, REASON_IDLE, TURN_ASLEEP, TURN_DRIVER, TURN_GUEST};
 use crate::simulator::{HostId, Simulator};
+use crate::stillness::Stillness;
 use crate::time::{START, host_now};
 
 /// A frame on its way to a guest: its arrival time, a number that orders frames of one instant, and its bytes; or a datagram for the host with a
@@ -70,7 +71,7 @@ impl Coming {
 /// How patient the driver is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// Seconds of the machine's time that a guest may take for one turn without visible activity.
+    /// Seconds that a guest may take for one turn without visible activity. Time in which it waits for a processor does not count.
     pub silence: u64,
     /// Seconds of a processor that a program may use without a system call before it is pushed on.
     pub computing: u64,
@@ -554,6 +555,7 @@ impl LockStep {
         // Only a check shows that it has ended. The longer it takes, the less often it is checked.
         let mut look = 2_000_000;
         let mut still = Stillness::new(host_now());
+        let kernel = self.guests[index].machine.pid() as i32;
         let mut pushed = u64::MAX;
         loop {
             let guest = &mut self.guests[index];
@@ -577,7 +579,7 @@ impl LockStep {
             }
             let page = &guest.machine.page;
             let (entries, user) = (page.entries.load(Ordering::Relaxed), page.user.load(Ordering::Relaxed));
-            let computed = still.look(host_now(), entries, user);
+            let computed = still.look(host_now(), entries, user, kernel);
             // A push interrupts a program, which is then entered again. If it is not, the kernel itself hangs.
             if user > 0 && computed >= self.patience.computing * SECOND && pushed != entries {
                 pushed = entries;
@@ -618,60 +620,6 @@ impl LockStep {
         let at = last.unwrap_or(0).saturating_sub(START).min(until.as_nanos()) as f64 / 1e9;
         GuestError::Deadlock { at, console: all.join("\n").trim_matches('\n').to_owned() }
     }
-}
-
-/// How long a guest has made no entry into user mode, and what the process that it runs has done meanwhile.
-struct Stillness {
-    entries: u64,
-    user: i32,
-    /// When the last entry was seen, and what the process had used of a processor then.
-    since: u64,
-    used: u64,
-    computed: u64,
-    /// When the process was last seen to compute.
-    moved: u64,
-    /// For how long there was neither an entry nor any computing, in nanoseconds of the machine's time.
-    silence: u64,
-}
-
-impl Stillness {
-    fn new(now: u64) -> Self {
-        Stillness { entries: u64::MAX, user: 0, since: now, used: 0, computed: 0, moved: now, silence: 0 }
-    }
-
-    /// Looks at the guest: how many entries it has made, and the process that it runs. Returns for how long that process has computed since the last
-    /// entry, in nanoseconds. What counts is the time that it has had a processor: beside other work, the machine's clock goes further
-    /// meanwhile, and the run must not depend on that.
-    fn look(&mut self, now: u64, entries: u64, user: i32) -> u64 {
-        let used = cpu_time(user);
-        if (entries, user) != (self.entries, self.user) {
-            let silence = 0;
-            *self = Stillness {
-                entries,
-                user,
-                since: now,
-                used: used.unwrap_or_default(),
-                computed: 0,
-                moved: now,
-                silence,
-            };
-            return 0;
-        }
-        // Without statistics of the scheduler there is only the machine's clock.
-        let computed = used.map_or(now - self.since, |used| used.saturating_sub(self.used));
-        if used.is_some() && computed > self.computed {
-            self.moved = now;
-        }
-        self.computed = computed;
-        self.silence = now - self.moved;
-        computed
-    }
-}
-
-/// The time in nanoseconds for which a process has had a processor.
-fn cpu_time(process: i32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/schedstat")).ok()?;
-    text.split(' ').next()?.parse().ok()
 }
 
 fn has_handed_over(machine: &Machine) -> bool {

@@ -42,6 +42,7 @@ pub mod calibrate;
 pub mod cgroup;
 pub mod checksum;
 pub mod clock;
+pub mod control;
 pub mod crossing;
 pub mod datagram;
 pub mod doctor;

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use setting::Setting;
 
+use crate::control;
 use crate::netns::NetNs;
 use crate::private::{DRAFT, PrivateDirectory, UnsoundError};
 use crate::process::{Process, pause, started};
@@ -275,6 +276,11 @@ fn clean_in(directory: &PrivateDirectory, report: &mut dyn FnMut(&str)) -> Resul
     let mut gone = Vec::new();
     let mut alive = Vec::new();
     for name in names {
+        let path = directory.path().join(&name);
+        if path.extension().is_some_and(|extension| extension == control::EXTENSION) {
+            control::clear(&path);
+            continue;
+        }
         let Ok(text) = directory.read(&name) else { continue };
         match Session::read(&name, &text) {
             Some(session) if session.is_alive() => {

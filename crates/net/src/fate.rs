@@ -59,6 +59,14 @@ pub(crate) struct Fates {
     corrupt: Option<LossModel>,
 }
 
+/// Models that take the place of others; `None` for those that stay, and within it for none at all.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Models {
+    pub(crate) loss: Option<Option<LossModel>>,
+    pub(crate) duplicate: Option<Option<LossModel>>,
+    pub(crate) corrupt: Option<Option<LossModel>>,
+}
+
 impl Fates {
     /// The models, each drawing from the stream of its name; none where every packet arrives as it is.
     pub(crate) fn new(
@@ -73,8 +81,25 @@ impl Fates {
             duplicate: chosen(duplicate, "duplicate"),
             corrupt: chosen(corrupt, "corrupt"),
         };
-        let any = fates.loss.is_some() || fates.duplicate.is_some() || fates.corrupt.is_some();
-        any.then_some(fates)
+        fates.any()
+    }
+
+    /// The models after some of them have been replaced.
+    pub(crate) fn changed(fates: Option<Fates>, new: Models) -> Option<Self> {
+        let Fates { loss, duplicate, corrupt } =
+            fates.unwrap_or(Fates { loss: None, duplicate: None, corrupt: None });
+        let fates = Fates {
+            loss: new.loss.unwrap_or(loss),
+            duplicate: new.duplicate.unwrap_or(duplicate),
+            corrupt: new.corrupt.unwrap_or(corrupt),
+        };
+        fates.any()
+    }
+
+    /// These, if any packet may not arrive as it is.
+    fn any(self) -> Option<Self> {
+        let any = self.loss.is_some() || self.duplicate.is_some() || self.corrupt.is_some();
+        any.then_some(self)
     }
 
     /// What becomes of `packet`, the next one on the wire, whose last bit leaves at `at`.

@@ -6,15 +6,16 @@ use warpline_core::record::{DropReason, LinkEvent, LinkRecord};
 use warpline_core::{Ecn, LinkId, Rate, TimeDelta, Timestamp};
 
 use crate::arena::{Arena, OnWire, SlotId};
+use crate::change::{ChangeError, Changing, LinkChange, Prepared};
 use crate::far::{Far, Noted};
 use crate::fate::{Fate, Fates};
 use crate::hops::{HopId, Hops};
 use crate::jitter::JitterModel;
-use crate::pfc::{Obeyed, Pfc};
+use crate::pfc::{self, Obeyed, Pfc};
 use crate::qdisc::{AnyQdisc, Dropped, Headers, Qdisc, Queued, Verdict};
 use crate::radio::Aggregator;
 use crate::schedule::Steps;
-use crate::serialise::Serialiser;
+use crate::serialise::{ConstantRate, Serialiser};
 use crate::stats::LinkStats;
 use crate::wire::{Unordered, Wire};
 
@@ -32,6 +33,8 @@ pub(crate) struct Parts {
     pub(crate) framing: u32,
     pub(crate) fates: Option<Fates>,
     pub(crate) outages: Vec<(Timestamp, Timestamp)>,
+    /// If it may be changed, what that needs.
+    pub(crate) changing: Option<Changing>,
     pub(crate) pfc: Option<Pfc>,
     pub(crate) counts_sources: bool,
     pub(crate) record: bool,
@@ -66,7 +69,7 @@ pub(crate) struct General {
     retry: Timestamp,
     /// When the last transmission ended: the transmitter could have begun another one then.
     idle_since: Timestamp,
-    /// Propagation delay.
+    /// Propagation delay; of a link that may be changed the least that is planned.
     delay: TimeDelta,
     framing: u32,
     fates: Option<Fates>,
@@ -77,9 +80,14 @@ pub(crate) struct General {
     last_arrival: Timestamp,
     /// Packets on a wire that reorders.
     reordered: Unordered,
+    /// Whether it is down, because of an outage or a change.
     down: bool,
+    /// Whether the earliest outage has begun.
+    in_outage: bool,
     /// Future and current outages, as (from, until), earliest last.
     outages: Vec<(Timestamp, Timestamp)>,
+    /// If it may be changed, what that needs.
+    changing: Option<Box<Changing>>,
     /// When the rate that was passed to the qdisc ends.
     rate_until: Timestamp,
     /// With priority flow control at the far end: whether the link pauses.
@@ -144,10 +152,11 @@ impl General {
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts { qdisc, serialiser, aggregator, delay, jitter, detour, framing, fates, outages, .. } =
             parts;
-        let Parts { pfc, counts_sources, record, .. } = parts;
+        let Parts { changing, pfc, counts_sources, record, .. } = parts;
         let mut outages = normalised(outages);
         outages.reverse();
-        General {
+        let in_outage = outages.last().is_some_and(|&(from, _)| from == Timestamp::ZERO);
+        let mut general = General {
             reads_headers: qdisc.reads_headers(),
             qdisc,
             serialiser,
@@ -164,16 +173,23 @@ impl General {
             wire: Wire::default(),
             last_arrival: Timestamp::ZERO,
             reordered: Unordered::default(),
-            // A packet sent at the run's start, before the first event, must find the link down.
-            down: outages.last().is_some_and(|&(from, _)| from == Timestamp::ZERO),
+            down: in_outage,
+            in_outage,
             outages,
+            changing: changing.map(Box::new),
             rate_until: Timestamp::ZERO,
             pfc: pfc.map(Box::new),
             counts_sources,
             record,
             dropped: Dropped::default(),
             stats: LinkStats::default(),
+        };
+        // A packet sent at the run's start, before the first event, must find the link as it is from then on: changed, or down.
+        while let Some(change) = general.take_change(Timestamp::ZERO) {
+            general.adopt(change);
         }
+        general.down = general.is_to_be_down();
+        general
     }
 
     /// Its rate, if constant.
@@ -183,7 +199,7 @@ impl General {
             _ => None,
         }
     }
-    /// Propagation delay, without jitter.
+    /// Propagation delay, without jitter: the least that is planned.
     pub(crate) fn delay(&self) -> TimeDelta {
         self.delay
     }
@@ -228,10 +244,16 @@ impl General {
         self.record
     }
 
-    /// When the link goes down or comes up next, if ever.
-    pub(crate) fn next_switch(&self) -> Option<Timestamp> {
+    /// When the next outage begins or the present one ends, if ever.
+    fn next_outage(&self) -> Option<Timestamp> {
         let &(from, until) = self.outages.last()?;
-        Some(if self.down { until } else { from }).filter(|at| at.is_set())
+        Some(if self.in_outage { until } else { from }).filter(|at| at.is_set())
+    }
+
+    /// When the link goes down, comes up or is changed next as planned, if ever.
+    pub(crate) fn next_switch(&self) -> Option<Timestamp> {
+        let change = self.changing.as_ref().and_then(|changing| changing.next());
+        self.next_outage().into_iter().chain(change).min()
     }
 
     /// When it changes next as planned: its rate, its delay, or whether it is up.
@@ -247,6 +269,9 @@ impl General {
         let earlier = |at: Timestamp| if at.is_set() { at.saturating_sub(span) } else { at };
         for (from, until) in &mut self.outages {
             (*from, *until) = (earlier(*from), earlier(*until));
+        }
+        if let Some(changing) = &mut self.changing {
+            changing.skip(span);
         }
         self.rate_until = earlier(self.rate_until);
         if let Some(serialiser) = &mut self.serialiser {
@@ -294,8 +319,16 @@ impl General {
         }
     }
 
-    /// Whether its wire reorders.
+    /// Whether its wire is of the kind on which packets may overtake each other.
     pub(crate) fn reorders(&self) -> bool {
+        match &self.changing {
+            Some(changing) => changing.reorders,
+            None => self.may_overtake(),
+        }
+    }
+
+    /// Whether the next packet may overtake the one before.
+    fn may_overtake(&self) -> bool {
         self.jitter.as_ref().is_some_and(JitterModel::reorders)
     }
 
@@ -559,11 +592,12 @@ impl General {
             return None;
         }
         let (hop, size) = (step.arena.hop(slot), size - self.framing);
-        let mut arrival = step.now + (self.delay + extra).saturating_sub(late);
-        if !self.reorders() {
+        let longer = self.changing.as_ref().map_or(TimeDelta::ZERO, |changing| changing.longer);
+        let mut arrival = step.now + (self.delay + longer + extra).saturating_sub(late);
+        if !self.may_overtake() {
             arrival = arrival.max(self.last_arrival);
-            self.last_arrival = arrival;
         }
+        self.last_arrival = arrival.max(self.last_arrival);
         let packet = OnWire { arrival, slot, hop, size };
         let copy = if fate.is_whole() { None } else { self.befall(step, slot, fate) };
         let announce = self.put_on_wire(step, packet);
@@ -627,9 +661,9 @@ impl General {
         }
     }
 
-    /// The link goes down or comes up again, or begins or ends a pause. A packet in transmission is finished.
+    /// The link goes down or comes up again, is changed as planned, or begins or ends a pause. A packet in transmission is finished.
     pub(crate) fn switch(&mut self, mut step: Step<'_>) -> Announce {
-        let control = self.switch_outage(&mut step);
+        let (control, departure) = self.follow_plan(&mut step);
         let now = step.now;
         let mut obeyed = Obeyed::default();
         if let Some(pfc) = &mut self.pfc {
@@ -639,38 +673,119 @@ impl General {
         self.stats.pauses += obeyed.begun;
         self.stats.paused_time += obeyed.ended;
         if !obeyed.resumed {
-            return Announce { control, ..Announce::default() };
+            return Announce { control, departure, ..Announce::default() };
         }
-        Announce { control, ..self.transmit(step, now, None) }
+        let announce = self.transmit(step, now, None);
+        Announce { control, departure: departure.or(announce.departure), ..announce }
     }
 
-    /// The link goes down, which empties its queue, or comes up again, if it is time for that; what is on the wire arrives. Returns when it
-    /// does so next.
-    fn switch_outage(&mut self, step: &mut Step<'_>) -> Option<Timestamp> {
+    /// Does what is planned for now, if anything is. Returns when the next thing is planned, and when the packet in transmission will have left, if
+    /// that is known only now.
+    fn follow_plan(&mut self, step: &mut Step<'_>) -> (Option<Timestamp>, Option<Timestamp>) {
         // An announcement that a skip has superseded, or one of another kind.
         if self.next_switch() != Some(step.now) {
-            return None;
+            return (None, None);
         }
-        if !self.down {
-            self.down = true;
-            while let Some(packet) = self.qdisc.discard(step.now, &mut self.dropped) {
-                self.lose(step, SlotId(packet.slot), DropReason::Down);
+        let mut departure = None;
+        while let Some(change) = self.take_change(step.now) {
+            self.adopt(change);
+            departure = self.resume(step.now).or(departure);
+        }
+        if self.next_outage() == Some(step.now) {
+            if self.in_outage {
+                self.outages.pop();
             }
-            if self.in_service.is_none() {
-                self.give_up(step);
-            }
-            // Packets that the qdisc would have dropped on the way out count as lost to the outage.
-            for (_, reason) in &mut self.dropped.0 {
-                *reason = DropReason::Down;
-            }
-            self.lose_dropped(step);
-        } else {
+            self.in_outage = !self.in_outage;
+        }
+        self.go_down_or_up(step);
+        (self.next_switch(), departure)
+    }
+
+    /// The next planned change, if it is that of `now`.
+    fn take_change(&mut self, now: Timestamp) -> Option<Prepared> {
+        self.changing.as_mut().and_then(|changing| changing.take(now))
+    }
+
+    /// Whether it can be changed like that.
+    pub(crate) fn check(&self, change: &LinkChange) -> Result<(), ChangeError> {
+        if self.changing.is_none() {
+            return Err(ChangeError::Fixed);
+        }
+        let constant = matches!(self.serialiser, None | Some(Serialiser::Constant(_)));
+        change.check(!constant || self.aggregator.is_some(), self.detour.is_some())
+    }
+
+    /// Changes the link now.
+    pub(crate) fn change(&mut self, mut step: Step<'_>, change: Prepared) -> Announce {
+        self.adopt(change);
+        let departure = self.resume(step.now);
+        self.go_down_or_up(&mut step);
+        Announce { departure, ..Announce::default() }
+    }
+
+    /// Takes over what a change says. What that means for the packets here is for the caller.
+    fn adopt(&mut self, change: Prepared) {
+        let Prepared { rate, delay, models, jitter, down } = change;
+        if let Some(rate) = rate {
+            self.serialiser = Some(Serialiser::Constant(ConstantRate::new(rate)));
+            // The qdisc has to hear of it.
+            self.rate_until = Timestamp::ZERO;
+        }
+        if let Some(jitter) = jitter {
+            self.jitter = jitter;
+        }
+        self.fates = Fates::changed(self.fates.take(), models);
+        let Some(changing) = &mut self.changing else { return };
+        if let Some(delay) = delay {
+            // Only one that was not planned is shorter than the least.
+            self.delay = self.delay.min(delay);
+            changing.longer = delay - self.delay;
+        }
+        changing.down = down.unwrap_or(changing.down);
+        let whole = self.delay + changing.longer;
+        let message = self.rate().map_or(TimeDelta::ZERO, |rate| rate.time_for(pfc::MESSAGE));
+        if let Some(pfc) = &mut self.pfc {
+            pfc.set_message_time(whole + message);
+        }
+    }
+
+    /// Begins again with a packet in transmission that would never have left. Returns when it will.
+    fn resume(&mut self, now: Timestamp) -> Option<Timestamp> {
+        self.follow_rate(now);
+        let packet = self.in_service.as_mut().filter(|packet| !packet.end.is_set())?;
+        packet.end = self.serialiser.as_mut()?.finish_of(now, packet.size);
+        packet.late = TimeDelta::ZERO;
+        packet.end.is_set().then_some(packet.end)
+    }
+
+    /// Whether there is a reason to be down.
+    fn is_to_be_down(&self) -> bool {
+        self.in_outage || self.changing.as_ref().is_some_and(|changing| changing.down)
+    }
+
+    /// The link goes down, which empties its queue, or comes up again, if there is a reason for that; what is on the wire arrives.
+    fn go_down_or_up(&mut self, step: &mut Step<'_>) {
+        let down = self.is_to_be_down();
+        if down == self.down {
+            return;
+        }
+        self.down = down;
+        if !down {
             // Nothing can wait, as nothing was accepted: there is no transmission to start.
-            self.down = false;
             self.idle_since = step.now;
-            self.outages.pop();
+            return;
         }
-        self.next_switch()
+        while let Some(packet) = self.qdisc.discard(step.now, &mut self.dropped) {
+            self.lose(step, SlotId(packet.slot), DropReason::Down);
+        }
+        if self.in_service.is_none() {
+            self.give_up(step);
+        }
+        // Packets that the qdisc would have dropped on the way out count as lost to the outage.
+        for (_, reason) in &mut self.dropped.0 {
+            *reason = DropReason::Down;
+        }
+        self.lose_dropped(step);
     }
 }
 
@@ -717,6 +832,7 @@ mod tests {
             framing: 0,
             fates: None,
             outages: vec![],
+            changing: None,
             pfc: None,
             counts_sources: false,
             record: false,

@@ -52,6 +52,7 @@ pub mod model;
 pub mod apart;
 mod arena;
 pub mod chance;
+pub mod change;
 mod crossing;
 pub mod cut;
 pub mod driver;
@@ -90,6 +91,7 @@ mod threads;
 mod wire;
 
 pub use apart::{MeetError, Processes};
+pub use change::{ChangeError, LinkChange};
 pub use cut::Cut;
 pub use driver::{Control, Driver};
 pub use hosts::{Hosts, Pause, RouteId, Settled};

@@ -3,12 +3,13 @@
 //! There are two kinds, with the same outcome to the nanosecond. A constant-rate link with constant delay, and a queue that drops or marks by
 //! what waits (drop-tail, a step in packets, or RED at one threshold, as for DCTCP), is the most common kind. It knows when a packet will have left at the moment
 //! it arrives (`Fifo`): no event for the departure, and no queue but a `Ledger`. Everything else (other active queue management, priorities,
-//! rate schedules, traces, jitter, outages, priority flow control, or recording) is a `General` link, with an event per departure.
+//! rate schedules, traces, jitter, outages, changes, priority flow control, or recording) is a `General` link, with an event per departure.
 
 use std::sync::Arc;
 
 use warpline_core::{LinkId, NodeId, Rate, TimeDelta, Timestamp};
 
+use crate::change::{ChangeError, LinkChange};
 use crate::far::Far;
 use crate::fifo::Fifo;
 use crate::general::General;
@@ -84,6 +85,10 @@ pub struct LinkConfig {
     /// Outages as (from, until): the queue is emptied, a packet in transmission is finished, and packets on the wire arrive.
     /// Outages that meet or overlap become one.
     pub outages: Vec<(Timestamp, Timestamp)>,
+    /// Changes that are planned: when, and what. Those of one instant are made in their order.
+    pub changes: Vec<(Timestamp, LinkChange)>,
+    /// Whether it may be changed in other ways while it is in use ([`Network::change`](crate::Network::change)). That makes it slower.
+    pub changeable: bool,
     /// Bytes that each packet takes on this link beyond its IP datagram (14 to 38 for Ethernet).
     pub framing: u32,
     /// Priority flow control of the node at which the link ends, over this link. The links that begin there have to count sources.
@@ -112,11 +117,24 @@ impl LinkConfig {
             corrupt: LossKind::default(),
             jitter: JitterKind::default(),
             outages: Vec::new(),
+            changes: Vec::new(),
+            changeable: false,
             framing: 0,
             pfc: None,
             counts_sources: false,
             record: false,
         }
+    }
+}
+
+impl LinkConfig {
+    /// Whether a link like this can be changed like that, if it is made for it.
+    ///
+    /// # Errors
+    /// If what is to be changed follows something else.
+    pub fn check(&self, change: &LinkChange) -> Result<(), ChangeError> {
+        let constant = matches!(self.rate, RateConfig::Unlimited | RateConfig::Constant(_));
+        change.check(!constant, self.detour.is_some())
     }
 }
 
@@ -188,7 +206,7 @@ impl Link {
             Kind::Incoming(_) => None,
         }
     }
-    /// Propagation delay, without jitter.
+    /// Propagation delay, without jitter; of a link with planned changes the least of all.
     pub fn delay(&self) -> TimeDelta {
         match &self.kind {
             Kind::Fifo(fifo) => fifo.delay(),
@@ -196,7 +214,7 @@ impl Link {
             Kind::Incoming(_) => TimeDelta::ZERO,
         }
     }
-    /// Whether its departures are events: it has active queue management, a rate that changes, jitter, outages or records.
+    /// Whether its departures are events: it has active queue management, a rate that changes, jitter, outages, changes or records.
     pub fn has_departures(&self) -> bool {
         matches!(self.kind, Kind::General(_))
     }

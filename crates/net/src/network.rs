@@ -10,12 +10,14 @@ use thiserror::Error;
 use warpline_core::record::LinkRecord;
 use warpline_core::{LinkId, NodeId, Stream, Streams, TimeDelta, Timestamp};
 
+use crate::change::{ChangeError, Changing, LinkChange};
 use crate::events::MAX_INDEX;
 use crate::far::Far;
 use crate::fate::Fates;
 use crate::fifo::Fifo;
 use crate::general::{self, General};
 use crate::hosts::{Hosts, Pause, RouteId, Settled};
+use crate::jitter::JitterKind;
 use crate::link::{Kind, Link, LinkConfig, LinkStats, RateConfig};
 use crate::part::Part;
 pub use crate::part::Port;
@@ -158,13 +160,14 @@ impl Network {
             Some(_) => None,
             None => config.qdisc.admission(&config.sizing),
         };
+        let changing = Network::changing(&config, streams);
         // Without serialisation nothing ever waits.
-        let unlimited = matches!(config.rate, RateConfig::Unlimited);
+        let unlimited = matches!(config.rate, RateConfig::Unlimited) && changing.is_none();
         let admission = admission.map(|given| if unlimited { Admission::ALL } else { given });
         let jitter = config.jitter.at_work(|| stream("jitter"));
         let simple =
             jitter.is_none() && config.detour.is_none() && config.outages.is_empty() && !config.record;
-        let simple = simple && config.pfc.is_none() && !config.counts_sources;
+        let simple = simple && config.pfc.is_none() && !config.counts_sources && changing.is_none();
         let fates = Fates::new(&config.loss, &config.duplicate, &config.corrupt, stream);
         let kind = match admission {
             Some(admission) if simple && simple_rate => {
@@ -193,12 +196,15 @@ impl Network {
                     qdisc,
                     serialiser: config.rate.serialiser(),
                     aggregator,
-                    delay: config.delay,
+                    delay: config.delay.saturating_sub(
+                        changing.as_ref().map_or(TimeDelta::ZERO, |changing| changing.longer),
+                    ),
                     jitter,
                     detour: config.detour,
                     framing: config.framing,
                     fates,
                     outages: config.outages,
+                    changing,
                     pfc,
                     counts_sources: config.counts_sources,
                     record: config.record,
@@ -208,6 +214,35 @@ impl Network {
         };
         part.add_link(Link::new(id, config.name, (config.from, config.to), kind));
         id
+    }
+
+    /// What a link needs to be changed, if it may be.
+    fn changing(config: &LinkConfig, streams: &Streams) -> Option<Changing> {
+        if config.changes.is_empty() && !config.changeable {
+            return None;
+        }
+        debug_assert!(config.changes.iter().all(|(_, change)| config.check(change).is_ok()));
+        let least =
+            config.changes.iter().filter_map(|(_, change)| change.delay).fold(config.delay, TimeDelta::min);
+        let jitters = config.changes.iter().filter_map(|(_, change)| change.jitter.as_ref());
+        let mut jitters = jitters.chain([&config.jitter]);
+        let reorders = config.changeable || jitters.any(JitterKind::reorders);
+        let planned = config.changes.iter();
+        let planned = planned.map(|(at, change)| (*at, change.prepare(&config.name, *at, streams)));
+        Some(Changing::new(planned.collect(), config.delay.saturating_sub(least), reorders))
+    }
+
+    /// Changes a link now. Its new models draw from streams of `streams`, named after the link and the present. Only for a network that is not cut.
+    ///
+    /// # Errors
+    /// If the link was not made for it ([`LinkConfig::changeable`]), or what is to be changed follows something else.
+    pub fn change(&mut self, id: LinkId, change: &LinkChange, streams: &Streams) -> Result<(), ChangeError> {
+        if self.parts.len() != 1 {
+            return Err(ChangeError::Cut);
+        }
+        self.prepare();
+        let (part, index) = self.place(id).expect(NO_LINK);
+        self.parts[part].change(index as u32, change, streams)
     }
 
     /// Adds a route over `links`, at least one, each of which starts where the one before ends. All routes must exist

@@ -4,9 +4,10 @@
 //! part as a [`Crossing`], and waits there on an [`Incoming`](crate::incoming::Incoming) wire.
 
 use warpline_core::record::LinkRecord;
-use warpline_core::{Body, LinkId, Packet, TimeDelta, TimerId, Timestamp};
+use warpline_core::{Body, LinkId, Packet, Streams, TimeDelta, TimerId, Timestamp};
 
 use crate::arena::{Arena, OnWire, Rare, SlotId};
+use crate::change::{ChangeError, LinkChange};
 use crate::crossing::Crossing;
 use crate::events::{Class, EventQueue, Key, MAX_INDEX};
 use crate::far::{Far, Noted};
@@ -512,6 +513,23 @@ impl Part {
         });
         self.announce(announce.unwrap_or_default(), index);
         self.count_left(now);
+    }
+
+    /// Changes a link now.
+    pub(crate) fn change(
+        &mut self,
+        index: u32,
+        change: &LinkChange,
+        streams: &Streams,
+    ) -> Result<(), ChangeError> {
+        let (link, now) = (&self.links[index as usize], self.now);
+        let Kind::General(general) = &link.kind else { return Err(ChangeError::Fixed) };
+        general.check(change)?;
+        let prepared = change.prepare(link.name(), now, streams);
+        let announce = self.step_general(now, index, |general, step| general.change(step, prepared));
+        self.announce(announce.unwrap_or_default(), index);
+        self.count_left(now);
+        Ok(())
     }
 
     /// Handles events in order until the next one is later than `limit`, or `budget` of them have been handled; never stops between two

@@ -80,6 +80,11 @@ impl Pfc {
         }
     }
 
+    /// Changes how long a message to the sender takes from now on.
+    pub(crate) fn set_message_time(&mut self, time: TimeDelta) {
+        self.message_time = time;
+    }
+
     /// The priorities that pause.
     pub(crate) fn paused(&self) -> u8 {
         self.paused

@@ -105,6 +105,22 @@ impl<T: Copy + PartialEq> Steps<T> {
     }
 }
 
+impl<T: Copy + PartialEq> Steps<T> {
+    /// With another value from `at` until the next step after it. Only where the pattern does not repeat.
+    #[must_use]
+    pub fn with(mut self, at: Timestamp, value: T) -> Self {
+        debug_assert!(self.period == u64::MAX, "a change is no part of a pattern that repeats");
+        let at = at.as_nanos();
+        let place = self.steps.partition_point(|&(time, _)| time < at);
+        match self.steps.get_mut(place) {
+            Some(step) if step.0 == at => step.1 = value,
+            _ => self.steps.insert(place, (at, value)),
+        }
+        self.steps.dedup_by(|later, earlier| later.1 == earlier.1);
+        self
+    }
+}
+
 /// Whether a link is up, over time.
 pub type UpSchedule = Steps<bool>;
 
@@ -130,6 +146,11 @@ impl RateSchedule {
             link.work_per_period = link.work(0, link.steps.period);
         }
         link
+    }
+    /// A link that follows the same steps, with another rate from `at` until the next step after it. Only where the pattern does not repeat.
+    #[must_use]
+    pub fn with(&self, at: Timestamp, rate: Rate) -> Self {
+        RateSchedule::new(self.steps.clone().with(at, rate))
     }
     /// The rate at `at`.
     pub fn rate_at(&self, at: Timestamp) -> Rate {
@@ -340,6 +361,16 @@ mod tests {
         assert_eq!(link.mean_rate(Timestamp::ZERO, at(1_000)), Rate::from_bps(100_000));
         assert_eq!(link.mean_rate(at(9), at(10)), mbit(1));
         assert_eq!(link.mean_rate(at(8), at(20)), Rate::from_bps(2000 * 1000 / 12));
+    }
+
+    #[test]
+    fn a_step_can_be_put_between_others() {
+        let steps = Steps::new(1, &[(ms(10), 2), (ms(20), 3)], None).unwrap();
+        let with = |at_ms, value| steps.clone().with(at(at_ms), value);
+        assert_eq!(with(15, 9), Steps::new(1, &[(ms(10), 2), (ms(15), 9), (ms(20), 3)], None).unwrap());
+        assert_eq!(with(20, 9), Steps::new(1, &[(ms(10), 2), (ms(20), 9)], None).unwrap());
+        assert_eq!(with(0, 9), Steps::new(9, &[(ms(10), 2), (ms(20), 3)], None).unwrap());
+        assert_eq!(with(10, 1), Steps::new(1, &[(ms(20), 3)], None).unwrap());
     }
 
     #[test]

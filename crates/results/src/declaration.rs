@@ -1,6 +1,7 @@
 //! What the declaration of a column says, once, for everything that shows, compares, describes or exports it.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
@@ -73,6 +74,18 @@ impl Scalar<'_> {
             Scalar::Whole(number) => Scalar::Whole(number),
             Scalar::Float(number) => Scalar::Float(number),
             Scalar::Truth(truth) => Scalar::Truth(truth),
+        }
+    }
+}
+
+impl fmt::Display for Scalar<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scalar::Absent => Ok(()),
+            Scalar::Text(text) => text.fmt(f),
+            Scalar::Whole(number) => number.fmt(f),
+            Scalar::Float(number) => number.fmt(f),
+            Scalar::Truth(truth) => truth.fmt(f),
         }
     }
 }

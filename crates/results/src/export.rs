@@ -4,23 +4,23 @@
 //! and the names of flows and links where the run's own tables have only their numbers.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, StringArray, UInt64Array, new_null_array};
-use arrow_cast::cast;
-use arrow_csv::WriterBuilder as CsvBuilder;
-use arrow_json::WriterBuilder as JsonBuilder;
-use arrow_json::writer::JsonArray;
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt64Array, new_null_array,
+};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use arrow_select::filter::filter;
 use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
 use warpline_disk::{OsDirectory, write_whole_with};
 
+use crate::cells::{CsvRows, JsonRows, cell};
 use crate::error::ResultError;
 use crate::influx;
 use crate::kinds::{NAME, SEED, TableKind};
@@ -81,26 +81,24 @@ impl Export<'_> {
         }
     }
 
-    fn write_to(&self, mut out: &mut Noted<'_>, name: &Path) -> Result<(), ResultError> {
+    fn write_to(&self, out: &mut Noted<'_>, name: &Path) -> Result<(), ResultError> {
         let schema = if self.long { self.long_schema() } else { self.wide_schema() };
-        let failed =
-            |error: ArrowError| ResultError::Encode { path: name.to_owned(), why: error.to_string() };
+        let failed = |why: &dyn Display| ResultError::Encode { path: name.to_owned(), why: why.to_string() };
         let system = |error| ResultError::io("write", name, error);
         match self.format {
             Format::Csv => {
-                let mut writer = CsvBuilder::new().with_header(true).build(out);
-                // The head, also of a table without rows.
-                writer.write(&RecordBatch::new_empty(schema)).map_err(failed)?;
-                self.batches(|batch| writer.write(&batch).map_err(failed))
+                let encode = |error: csv::Error| failed(&error);
+                let mut rows = CsvRows::new(out, &schema).map_err(encode)?;
+                self.batches(|batch| rows.write(&batch).map_err(encode))?;
+                rows.finish().map_err(system)
             }
             Format::Json => {
-                let mut writer = JsonBuilder::new().with_explicit_nulls(true).build::<_, JsonArray>(&mut out);
-                self.batches(|batch| writer.write(&batch).map_err(failed))?;
-                writer.finish().map_err(failed)?;
-                out.write_all(b"\n").map_err(system)
+                let mut rows = JsonRows::new(out).map_err(system)?;
+                self.batches(|batch| rows.write(&batch).map_err(system))?;
+                rows.finish().map_err(system)
             }
             Format::Parquet => {
-                let encode = |error: ParquetError| failed(ArrowError::from(error));
+                let encode = |error: ParquetError| failed(&error);
                 let mut writer = ArrowWriter::try_new(out, schema, None).map_err(encode)?;
                 self.batches(|batch| writer.write(&batch).map_err(encode))?;
                 writer.close().map(|_| ()).map_err(encode)
@@ -234,7 +232,7 @@ impl Export<'_> {
                 continue;
             }
             let present: BooleanArray = (0..array.len()).map(|row| Some(array.is_valid(row))).collect();
-            let values = cast(&filter(array, &present)?, &DataType::Float64)?;
+            let values: Float64Array = (0..array.len()).filter_map(|row| cell(array, row).number()).collect();
             let rows = values.len();
             let unit = field.metadata().get("unit").map_or("", String::as_str);
             let mut columns = Vec::new();
@@ -245,7 +243,7 @@ impl Export<'_> {
             }
             columns.push(Arc::new(StringArray::from(vec![field.name().as_str(); rows])) as ArrayRef);
             columns.push(Arc::new(StringArray::from(vec![unit; rows])));
-            columns.push(values);
+            columns.push(Arc::new(values));
             parts.push(RecordBatch::try_new(Arc::clone(&schema), columns)?);
         }
         arrow_select::concat::concat_batches(&schema, &parts)

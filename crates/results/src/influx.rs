@@ -3,40 +3,11 @@
 
 use std::fmt::Write as _;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int32Type, UInt8Type, UInt32Type, UInt64Type};
-use arrow_array::{Array, RecordBatch};
-use arrow_schema::DataType;
+use arrow_array::RecordBatch;
 
+use crate::cells::cell;
+use crate::declaration::Scalar;
 use crate::kinds::TableKind;
-
-/// A value that a line can hold.
-enum Value<'a> {
-    Text(&'a str),
-    Whole(u64),
-    Float(f64),
-    Truth(bool),
-}
-
-/// A cell; none where it is null.
-fn value(array: &dyn Array, row: usize) -> Option<Value<'_>> {
-    if array.is_null(row) {
-        return None;
-    }
-    Some(match array.data_type() {
-        DataType::UInt8 => Value::Whole(array.as_primitive::<UInt8Type>().value(row).into()),
-        DataType::UInt32 => Value::Whole(array.as_primitive::<UInt32Type>().value(row).into()),
-        DataType::UInt64 => Value::Whole(array.as_primitive::<UInt64Type>().value(row)),
-        DataType::Float64 => Value::Float(array.as_primitive::<Float64Type>().value(row)),
-        DataType::Boolean => Value::Truth(array.as_boolean().value(row)),
-        DataType::Utf8 => Value::Text(array.as_string::<i32>().value(row)),
-        DataType::Dictionary(..) => {
-            let words = array.as_dictionary_opt::<Int32Type>()?;
-            Value::Text(words.values().as_string_opt::<i32>()?.value(words.key(row)?))
-        }
-        _ => return None,
-    })
-}
 
 /// A measurement, or the key or value of a tag: commas, spaces and equal signs are escaped. A line cannot hold a line's end: it is written
 /// as the two characters `\n`. After a backslash at the end, which would escape what follows, stands an escaped space.
@@ -66,13 +37,14 @@ pub(super) fn lines(table: &TableKind, batch: &RecordBatch, end_s: f64) -> Strin
         let (mut tags, mut fields) = (String::new(), String::new());
         let mut time = (end_s * 1e9).round() as u64;
         for (field, array) in &columns {
-            let Some(value) = value(array, row) else { continue };
+            let value = cell(array, row);
             match (field.name().as_str(), &value) {
-                ("time_s", Value::Float(seconds)) => {
+                (_, Scalar::Absent) => continue,
+                ("time_s", Scalar::Float(seconds)) => {
                     time = (seconds * 1e9).round() as u64;
                     continue;
                 }
-                ("time_ns", Value::Whole(nanoseconds)) => {
+                ("time_ns", Scalar::Whole(nanoseconds)) => {
                     time = *nanoseconds;
                     continue;
                 }
@@ -80,11 +52,9 @@ pub(super) fn lines(table: &TableKind, batch: &RecordBatch, end_s: f64) -> Strin
             }
             let name = escaped(field.name(), true);
             if table.is_label(field) {
-                let word = match value {
-                    Value::Text(word) => escaped(word, true),
-                    Value::Whole(number) => number.to_string(),
-                    Value::Float(number) => number.to_string(),
-                    Value::Truth(truth) => truth.to_string(),
+                let word = match &value {
+                    Scalar::Text(word) => escaped(word, true),
+                    value => value.to_string(),
                 };
                 // A tag cannot be empty.
                 if !word.is_empty() {
@@ -92,14 +62,13 @@ pub(super) fn lines(table: &TableKind, batch: &RecordBatch, end_s: f64) -> Strin
                 }
             } else {
                 let comma = if fields.is_empty() { "" } else { "," };
-                let _ = match value {
-                    Value::Whole(number) => write!(fields, "{comma}{name}={number}i"),
-                    Value::Float(number) => write!(fields, "{comma}{name}={number}"),
-                    Value::Truth(truth) => write!(fields, "{comma}{name}={truth}"),
-                    Value::Text(word) => {
+                let _ = match &value {
+                    Scalar::Whole(number) => write!(fields, "{comma}{name}={number}i"),
+                    Scalar::Text(word) => {
                         let word = word.replace('\\', "\\\\").replace('"', "\\\"");
                         write!(fields, "{comma}{name}=\"{word}\"")
                     }
+                    value => write!(fields, "{comma}{name}={value}"),
                 };
             }
         }

@@ -7,6 +7,7 @@
 //! Nothing here knows a network or a scenario: rows come in, files go out. `warpline-lab` makes the runs, `warpline-report` draws them.
 
 pub mod address;
+mod cells;
 mod column;
 pub mod compare;
 mod compare_text;

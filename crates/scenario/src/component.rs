@@ -228,6 +228,11 @@ fn capitalised(text: &str) -> String {
     rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
 }
 
+/// Whether a component goes by a file.
+pub(super) fn has_file<C: Choice>(component: &Written<C>) -> bool {
+    !component.0.clone().files().is_empty()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Scenario;

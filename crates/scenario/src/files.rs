@@ -118,8 +118,25 @@ impl Scenario {
         for link in &mut self.link {
             options(&mut link.options, &mut link.reverse, &mut all);
         }
+        for change in &mut self.change {
+            all.extend(named(&mut change.loss));
+            all.extend(named(&mut change.duplicate));
+            all.extend(named(&mut change.corrupt));
+            all.extend(named(&mut change.jitter));
+        }
         all.extend(self.flow.iter_mut().filter_map(|flow| flow.web.as_mut()?.access_log.as_mut()));
         all
+    }
+
+    /// The scenario with the whole path of each file that it reads, so that it can be read from another directory.
+    #[must_use]
+    pub fn with_whole_paths(&self) -> Scenario {
+        let mut scenario = self.clone();
+        let directory = self.base();
+        for path in scenario.paths_mut() {
+            *path = directory.join(&*path).to_string_lossy().into_owned();
+        }
+        scenario
     }
 
     /// The scenario with what each file holds in place of its path, as far as it can be read: what its hash is over.

@@ -46,6 +46,7 @@ pub mod application;
 mod base_rtt;
 pub mod cc;
 mod cc_names;
+pub mod change;
 pub mod changes;
 mod check;
 mod checker;
@@ -73,6 +74,7 @@ pub mod routing;
 pub mod schema;
 pub mod search;
 mod semantics;
+mod semantics_change;
 mod semantics_fast_forward;
 mod semantics_flow;
 mod semantics_host;
@@ -92,6 +94,7 @@ use serde::{Deserialize, Serialize};
 pub use address::{Address, Network};
 pub use application::{App, Application, Distribution, WebModel};
 pub use cc::Cc;
+pub use change::Change;
 pub use changes::changed_keys;
 pub use component::Written;
 pub use diagnostics::{Diagnostic, Diagnostics, Location};
@@ -175,6 +178,9 @@ pub struct Scenario {
     /// Links, one by one.
     #[serde(default)]
     pub link: Vec<Link>,
+    /// Changes of links during the run, in order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub change: Vec<Change>,
     /// Hosts with options or programs of their own. The others need no entry.
     #[serde(default)]
     pub host: Vec<Host>,

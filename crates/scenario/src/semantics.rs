@@ -15,7 +15,9 @@ use super::expand::Problem;
 use super::link::{DuplexOptions, LinkOptions};
 use super::topology::{self, Part};
 use super::{ClockMode, Scenario, Tdf, files};
-use super::{forwarding, semantics_fast_forward, semantics_flow, semantics_host, semantics_program};
+use super::{
+    forwarding, semantics_change, semantics_fast_forward, semantics_flow, semantics_host, semantics_program,
+};
 
 /// Checks `scenario`, which was read from `root`.
 pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) {
@@ -32,6 +34,7 @@ pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) {
     forwarding::check(&mut check, &expanded);
     semantics_program::check(&mut check);
     semantics_fast_forward::check(&mut check);
+    semantics_change::check(&mut check);
     if check.errors.paths().is_empty() && problems.is_empty() {
         for (path, message) in crate::plan::faults(scenario, &expanded) {
             check.error(&path, message, "");

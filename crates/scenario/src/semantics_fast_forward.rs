@@ -2,14 +2,13 @@
 
 use super::application::Skipping;
 use super::checker::Check;
-use super::component::Written;
+use super::component::has_file;
 use super::document::{Step, entry, key};
 use super::endpoint::Traffic;
 use super::flow::FlowRecordKind;
 use super::link::LinkOptions;
 use super::topology::{self, Part};
 use super::{ClockMode, Flow};
-use warpline_core::parameter::Choice;
 
 /// What to do about anything that is refused.
 const HELP: &str = "leave it out, or leave out `fast_forward`";
@@ -66,11 +65,6 @@ fn duplex(check: &mut Check<'_>, at: &[Step], options: &LinkOptions, reverse: Op
         path.push(key("reverse"));
         direction(check, &path, reverse);
     }
-}
-
-/// Whether a component goes by a file.
-fn has_file<C: Choice>(component: &Written<C>) -> bool {
-    !component.0.clone().files().is_empty()
 }
 
 fn direction(check: &mut Check<'_>, at: &[Step], options: &LinkOptions) {

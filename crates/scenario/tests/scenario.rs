@@ -356,3 +356,50 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn changes_are_of_the_links_that_their_names_mean() {
+    let text = r#"
+        duration = "10s"
+        topology = { kind = "dumbbell", pairs = 2, bottleneck = { rate = "10Mbit/s", delay = "20ms" } }
+        link = [
+            { between = ["r1", "a-1"], rate = "1Mbit/s", name = "side" },
+            { from = "a-1", to = "b", rate = "1Mbit/s" },
+            { from = "b", to = "r1", rate = "1Mbit/s" },
+        ]
+        flow = [{ from = "left", to = "right" }]
+        change = [
+            { at = "1s", link = "r1>r2", rate = "5Mbit/s" },
+            { at = "1s", link = "r2-r1", delay = "5ms" },
+            { at = "2s", link = "side", down = true },
+            { at = "3s", link = "a-1-b", loss = "2%", jitter = "uniform,max=5ms" },
+            { at = "3s", link = "left.1-r1", loss = "none" },
+        ]
+    "#;
+    let scenario = Scenario::from_toml("test.toml", text, &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    let expanded = scenario.expand();
+    let of: Vec<(String, &[usize])> = expanded
+        .links
+        .iter()
+        .filter(|link| !link.changes.is_empty())
+        .map(|link| (expanded.link_name(&link), link.changes))
+        .collect();
+    let mut of: Vec<(&str, &[usize])> = of.iter().map(|(name, changes)| (name.as_str(), *changes)).collect();
+    of.sort_unstable();
+    let expected: [(&str, &[usize]); 7] = [
+        ("a-1>b", &[3]),
+        ("a-1>r1", &[2]),
+        ("left.1>r1", &[4]),
+        ("r1>a-1", &[2]),
+        ("r1>left.1", &[4]),
+        ("r1>r2", &[0, 1]),
+        ("r2>r1", &[1]),
+    ];
+    assert_eq!(of, expected);
+    // Without changes nothing of a scenario is different, its hash neither.
+    let without = Scenario { change: Vec::new(), ..scenario.clone() };
+    assert!(!without.to_toml().contains("change"));
+    assert_ne!(without.scenario_hash(), scenario.scenario_hash());
+    let again = Scenario::from_toml("test.toml", &scenario.to_toml(), &[]).unwrap();
+    assert_eq!(again, scenario);
+}

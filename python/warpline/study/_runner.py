@@ -7,7 +7,6 @@ import json
 import pickle
 import queue
 import random
-import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ from warpline._errors import WarplineError
 from warpline._pool import ExecutorLike
 from warpline._scenario import Scenario
 from warpline._sweep import Scalar
-from warpline.study import _code, _imported, _machine
+from warpline.study import _code, _imported, _machine, _scratch
 from warpline.study._declare import RESERVED, Figure, Measured, Quick, build
 from warpline.study._points import Point
 from warpline.study._progress import Counts
@@ -94,7 +93,7 @@ def _measured(figure: Figure, task: Task) -> Mapping[str, Measured]:
     if figure.model is not None:
         return figure.model({**figure.settings, **task.point, "seed": task.seed})
     assert task.scenario is not None
-    with _scratch(figure.keep) as out:
+    with _run_directory(figure.keep) as out:
         run = task.scenario.run(seed=task.seed, cores=1, out=out, progress=False, cc=figure.cc)
         failures = [failure for failure in run.failures if not any(text in failure for text in figure.allowed)]
         if failures:
@@ -108,13 +107,13 @@ def _measured(figure: Figure, task: Task) -> Mapping[str, Measured]:
 
 
 @contextlib.contextmanager
-def _scratch(wanted: bool) -> Iterator[Path | None]:
+def _run_directory(wanted: bool) -> Iterator[Path | None]:
     """A run directory that is removed afterwards, if one is wanted."""
     if not wanted:
         yield None
         return
-    with tempfile.TemporaryDirectory(prefix="warpline-study-") as scratch:
-        yield Path(scratch) / "run"
+    with _scratch.scratch() as directory:
+        yield directory / "run"
 
 
 def _lines(measured: Mapping[str, Measured]) -> dict[str | None, dict[str, Scalar]]:
@@ -269,6 +268,7 @@ class Study:
             ScenarioError: If a scenario has errors.
             RunError: If another study writes the same results.
         """
+        _scratch.remove_left_over()
         counts = counts or Counts()
         failures: list[Failure] = []
         done: queue.SimpleQueue[tuple[_Spot, int, Any]] = queue.SimpleQueue()

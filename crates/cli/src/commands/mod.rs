@@ -30,6 +30,7 @@ mod lab;
 mod link_args;
 #[cfg(target_os = "linux")]
 mod load;
+mod man;
 #[cfg(target_os = "linux")]
 mod nice;
 mod oracle;
@@ -44,6 +45,8 @@ mod schema;
 mod search;
 #[cfg(target_os = "linux")]
 mod service;
+#[cfg(target_os = "linux")]
+mod set;
 #[cfg(target_os = "linux")]
 mod shell;
 mod study;
@@ -80,6 +83,8 @@ pub(crate) enum Command {
     Lab(lab::Args),
     #[cfg(target_os = "linux")]
     Shell(Box<shell::Args>),
+    #[cfg(target_os = "linux")]
+    Set(set::Args),
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     Dilate(Box<dilate::Args>),
     #[cfg(target_os = "linux")]
@@ -121,6 +126,7 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     Clean(clean::Args),
     Completions(completions::Args),
+    Man(man::Args),
     #[cfg(target_os = "linux")]
     Load(load::Args),
 }
@@ -140,6 +146,8 @@ impl Command {
             Command::Run(args) => run::execute(args, together),
             #[cfg(target_os = "linux")]
             Command::Shell(args) => shell::execute(*args),
+            #[cfg(target_os = "linux")]
+            Command::Set(args) => set::execute(&args),
             #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
             Command::Dilate(args) => dilate::execute(*args),
             #[cfg(target_os = "linux")]
@@ -182,6 +190,7 @@ impl Command {
             #[cfg(target_os = "linux")]
             Command::Clean(args) => clean::execute(&args),
             Command::Completions(args) => completions::execute(&args),
+            Command::Man(args) => man::execute(&args),
             #[cfg(target_os = "linux")]
             Command::Load(args) => load::execute(&args),
         }

@@ -11,7 +11,8 @@ use serde_json::json;
 use warpline_lab::run::parts::Cores;
 use warpline_lab::run::watch::Watch;
 use warpline_lab::run::{
-    ApartError, Broken, CustomCc, Progress, RunError, RunOptions, RunOutcome, check, prepare, run, run_apart,
+    ApartError, Broken, CustomCc, Listen, Progress, RunError, RunOptions, RunOutcome, check, prepare, run,
+    run_apart,
 };
 use warpline_net::Control;
 use warpline_results::render;
@@ -119,6 +120,10 @@ pub(crate) struct Args {
     /// The results are the same bytes for any number.
     #[arg(short, long, value_name = "N", value_parser = cores)]
     cores: Option<NonZero<u16>>,
+
+    /// Let `warpline set` change links while the run goes on (real and dilated clock): listen at this path, or where it finds it by itself. The run's scenario.toml keeps the changes
+    #[arg(long, hide_short_help = true, value_name = "PATH", num_args = 0..=1, require_equals = true, value_hint = ValueHint::FilePath)]
+    control: Option<Option<PathBuf>>,
 
     /// Say into which parts a simulated run is cut, and why
     #[arg(short, long, conflicts_with = "quiet", hide_short_help = true)]
@@ -316,9 +321,15 @@ fn plan(args: &Args, together: &Together) -> Result<Plan, Failure> {
         force: args.force,
         report: !args.no_report,
         cores,
+        control: args.control.clone().map(listen),
         ..RunOptions::default()
     };
     Ok(Plan { scenario, seeds, options, metrics, _claimed: claimed })
+}
+
+/// Where to listen for changes: at a path, if one is given.
+pub(super) fn listen(path: Option<PathBuf>) -> Listen {
+    path.map_or(Listen::Own, Listen::At)
 }
 
 /// Continues unless the user asked to stop.

@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use warpline_core::TimeDelta;
+use warpline_core::{TimeDelta, Timestamp};
+use warpline_lab::run::control::{self, Orders};
 use warpline_lab::run::recording::{Pulse, PulseMeter, Recording, RecordingOptions, create_capture};
 use warpline_live::clock::Waiting;
+use warpline_live::control::{Serving, VARIABLE};
 use warpline_live::crossing::Crossing;
 use warpline_live::emulator::Turn;
 use warpline_live::nat::Reach;
@@ -15,6 +17,7 @@ use warpline_live::terminal::Title;
 use warpline_scenario::Time;
 
 use crate::commands::link_args::{LinkArgs, or_shell, report, values};
+use crate::commands::run::listen;
 use crate::destination::Destination;
 use crate::failure::{Code, Failure};
 use crate::output;
@@ -94,6 +97,13 @@ pub(crate) struct Args {
     /// Write a report with plots of rates, queues and losses to runs/shell, and print its path at the end
     #[arg(long)]
     report: bool,
+    /// Let `warpline set` change the link while it is there: listen at this path, or where `warpline set` finds it by itself. Only
+    /// this user can use it
+    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, value_hint = ValueHint::FilePath)]
+    control: Option<Option<PathBuf>>,
+    /// Write the link as a scenario at the end, with what was changed of it and when; replaces an existing file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    save: Option<PathBuf>,
     /// Print no greeting, and show nothing in the terminal's title
     #[arg(short, long)]
     quiet: bool,
@@ -130,10 +140,45 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     };
     let mut recording =
         recorded.then(|| Recording::open(&duplex, recording)).transpose().map_err(Failure::output)?;
+    // Where the user's directories are is known before the namespaces are entered, and there is one thread.
+    let (mut waiting, mut orders) = match &args.control {
+        Some(place) => {
+            let (waiting, orders) =
+                control::listen_duplex(&listen(place.clone()), &duplex).map_err(Failure::run)?;
+            (Some(waiting), Some(orders))
+        }
+        None => (None, None),
+    };
+    (link.up.changeable, link.down.changeable) = (orders.is_some(), orders.is_some());
+    let environment =
+        waiting.iter().map(|waiting| (VARIABLE, waiting.path().display().to_string())).collect();
+    let bell = orders.as_ref().map(Orders::shared_bell);
+    let mut serving = None;
+    let mut began_serving = |serving: &mut Option<Serving>| {
+        if let Some(waiting) = waiting.take() {
+            if greets {
+                output::note(&format!(
+                    "change the link from elsewhere, or from here: warpline set rate=5mbit ({})",
+                    waiting.path().display()
+                ));
+            }
+            match waiting.begin() {
+                Ok(began) => *serving = Some(began),
+                Err(error) => output::error(&error.to_string()),
+            }
+        }
+    };
     let mut title = if args.quiet { None } else { Title::of_stderr() };
     let pulse = (recorded || title.is_some()).then_some(PULSE);
     let mut rates = PulseMeter::default();
     let observe = |turn: Turn<'_, Crossing>| {
+        if let Some(orders) = &mut orders {
+            orders.attend(turn.woken, turn.network, |link, at, rate| {
+                if let Some(recording) = &mut recording {
+                    recording.changed(link, at, rate);
+                }
+            });
+        }
         if let Some(recording) = &mut recording {
             recording.turn(turn.network, turn.pool);
         }
@@ -145,11 +190,13 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     };
     let ran = match devices {
         Some(devices) => {
-            let config = BridgeConfig { link, devices, force: args.force, command: args.command, pulse };
+            let config =
+                BridgeConfig { link, devices, force: args.force, command: args.command, pulse, bell };
             let began = || {
                 if greets {
                     output::note(&bridge_greeting(&config.devices, &duplex.said));
                 }
+                began_serving(&mut serving);
             };
             run_bridge(&config, began, observe).map(|outcome| {
                 let BridgeOutcome { status, account } = outcome;
@@ -166,11 +213,14 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
                     output::note(&format!("this shell reaches no further than its own namespaces: {why}"))
                 },
                 pulse,
+                bell,
+                environment,
             };
             let began = |begun: &Begun| {
                 if greets {
                     output::note(&greeting(&duplex.said, begun));
                 }
+                began_serving(&mut serving);
             };
             run(&config, began, observe).map(|outcome| {
                 let reach = match outcome.reach_note.as_str() {
@@ -182,12 +232,21 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         }
     };
     drop(title);
+    // Nobody is kept waiting for what will not be done.
+    let changes = orders.map(|orders| orders.made().to_vec()).unwrap_or_default();
+    drop(serving);
     let (status, mut account, reach) = ran.map_err(failure)?;
+    let length = account.network.now() - Timestamp::ZERO;
+    let scenario = duplex.to_toml(args.link.seed, length, &changes).map_err(Failure::output)?;
     // Also if the emulator could not go on.
     if let Some(recording) = recording
-        && let Some(path) = recording.finish(&mut account).map_err(Failure::output)?
+        && let Some(path) = recording.finish(&mut account, &scenario).map_err(Failure::output)?
     {
         output::note(&format!("report: {}", path.display()));
+    }
+    if let Some(path) = &args.save {
+        std::fs::write(path, &scenario)
+            .map_err(|error| Failure::output(format!("cannot write {}: {error}", path.display())))?;
     }
     let status = status.map_err(Failure::run)?;
     report(&mut account, &reach, args.verbose);

@@ -9,6 +9,8 @@ mod cap;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod ci;
 mod completions;
+#[cfg(target_os = "linux")]
+mod control;
 mod crosscheck;
 #[cfg(target_os = "linux")]
 mod dilate;

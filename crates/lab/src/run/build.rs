@@ -15,10 +15,10 @@ use warpline_scenario::{
 use warpline_transport::cc::{CcConfig, Controller};
 
 use super::measure::LinkInfo;
-use super::parts::{self, Cores, Parts};
+use super::parts::{self, Parts};
 use super::used::Used;
 use super::ways::Ways;
-use super::{CustomCc, RunError};
+use super::{CustomCc, RunError, RunOptions};
 use crate::hosts::app::{App, Bursts, Carrier};
 use crate::hosts::media::MediaPlan;
 use crate::hosts::routes::IdlePath;
@@ -48,7 +48,8 @@ pub(super) struct Records {
 }
 
 /// Builds the network and hosts of a scenario.
-pub(super) fn build(scenario: &Scenario, custom: &CustomCc, cores: Cores) -> Result<Built, RunError> {
+pub(super) fn build(scenario: &Scenario, options: &RunOptions) -> Result<Built, RunError> {
+    let (custom, cores) = (&options.custom_cc, options.cores);
     let expanded = scenario.expand();
     let streams = Streams::new(scenario.seed);
     let mut network = Network::new();
@@ -69,6 +70,7 @@ pub(super) fn build(scenario: &Scenario, custom: &CustomCc, cores: Cores) -> Res
         let (mut config, capacity) = link_config(&spec, name.clone(), scenario)
             .map_err(|fault| fault_of("link", &name, &fault.message))?;
         config.counts_sources = counting.contains(&spec.from);
+        config.changeable = options.control.is_some();
         let [from, to] = [spec.from, spec.to].map(|node| names.of(&expanded, node));
         links.push(LinkInfo { link, from, to, name: name.clone(), delay: config.delay, capacity });
         let id = network.add_link(config, &streams);

@@ -1,5 +1,7 @@
 //! A run under the real clock or a dilated one: an emulator with namespaces, guests and programs at its ports.
 
+use std::os::fd::AsFd;
+
 use warpline_core::{TimeDelta, Timestamp};
 use warpline_live::audit::{Audit, PortAudit};
 use warpline_live::clock::LagPolicy;
@@ -12,7 +14,7 @@ use super::endpoints::{Attached, Ending, Named, Planned};
 use super::live_host::live_host;
 use super::pacer::Pacer;
 use super::routers::{LiveWorld, TurnFrames};
-use super::session::{Advance, Party, Session, Stop};
+use super::session::{Advance, LiveControl, Party, Session, Stop};
 use super::stage::Stage;
 use super::watch::Lateness;
 use super::{Broken, RunError};
@@ -78,8 +80,11 @@ impl Emulation {
         let mut interrupted = false;
         let mut changed = false;
         let Stage { network, world, .. } = &mut self.stage;
-        let wake: Vec<_> = kinds.iter().filter_map(|kind| kind.fd()).collect();
+        let bell = session.control.as_ref().map(LiveControl::bell);
+        let mut wake: Vec<_> = kinds.iter().filter_map(|kind| kind.fd()).collect();
+        wake.extend(bell.iter().map(AsFd::as_fd));
         let ran = self.emulator.run(network, world, until, &wake, |turn| {
+            session.attend(turn.woken, turn.network);
             changed |= turn.woken || kinds.iter().any(|kind| kind.has_notices());
             let now = turn.network.now();
             let report = now.saturating_since(*reported) >= interval || now >= until;

@@ -6,15 +6,26 @@
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
-use warpline_core::LinkId;
+use warpline_core::{LinkId, TimeDelta};
 use warpline_net::{LinkConfig, RateConfig};
 use warpline_scenario::diagnostics::Diagnostic;
 use warpline_scenario::plan::{Capacity, link_config};
 use warpline_scenario::short::link_key;
-use warpline_scenario::{BitRate, Diagnostics, LinkSpec, Scenario, Time};
+use warpline_scenario::{BitRate, Change, Diagnostics, LinkSpec, Scenario, Time};
 
 use super::RunError;
 use super::build::fault_of;
+
+/// What the two directions of a live link are called: from the command to the world, and back.
+pub const DIRECTIONS: [&str; 2] = ["up", "down"];
+/// The rate that a link without a limit has in a scenario that is written of it: one that a simulation can carry.
+const FREE: &str = "1Gbit/s";
+/// What both together are called.
+pub const BOTH: &str = "both";
+/// Where the two directions begin; each ends where the other begins.
+pub(super) const ENDS: [&str; 2] = ["inside", "outside"];
+/// The name of the scenario that the words are put into.
+const NAME: &str = "shell";
 
 /// A word of the command line, with its option.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +77,8 @@ pub struct Duplex {
     pub links: [LinkConfig; 2],
     /// Descriptions of both, for people.
     pub said: [String; 2],
+    /// The scenario that they are read from, whose links have the names of [`DIRECTIONS`].
+    pub(super) scenario: Scenario,
     /// The capacity of each.
     pub(super) capacities: [Capacity; 2],
     /// Which of them have no rate limit.
@@ -93,10 +106,11 @@ impl LinkWords {
     }
 
     /// A `[[link]]` of a scenario.
-    fn link(&self, from: &str, to: &str) -> Value {
+    fn link(&self, direction: usize) -> Value {
         let mut link = Map::new();
-        link.insert("from".to_owned(), from.into());
-        link.insert("to".to_owned(), to.into());
+        link.insert("name".to_owned(), DIRECTIONS[direction].into());
+        link.insert("from".to_owned(), ENDS[direction].into());
+        link.insert("to".to_owned(), ENDS[1 - direction].into());
         if self.trace.is_none() {
             // A link without a rate limit gets any rate; it is replaced later.
             let rate = self.rate.map_or_else(|| "100Gbit/s".to_owned(), |rate| rate.to_string());
@@ -144,10 +158,10 @@ fn by_option(errors: Diagnostics, words: [&LinkWords; 2]) -> Diagnostics {
 /// If a word cannot be read, or a trace file is missing.
 pub fn duplex(forward: &LinkWords, reverse: &LinkWords) -> Result<Duplex, LinkWordsError> {
     let text = json!({
-        "name": "live",
+        "name": NAME,
         "duration": "1h",
-        "link": [forward.link("inside", "outside"), reverse.link("outside", "inside")],
-        "flow": [{ "from": "inside", "to": "outside", "app": "bulk" }],
+        "link": [forward.link(0), reverse.link(1)],
+        "flow": [{ "from": ENDS[0], "to": ENDS[1], "app": "bulk" }],
     });
     let scenario = Scenario::from_json(text, &[], Path::new(""))
         .map_err(|errors| by_option(errors, [forward, reverse]))?;
@@ -168,7 +182,59 @@ pub fn duplex(forward: &LinkWords, reverse: &LinkWords) -> Result<Duplex, LinkWo
         said: [there.1, back.1],
         capacities: [there.2, back.2],
         unlimited: [there.3, back.3],
+        scenario,
     })
+}
+
+impl Duplex {
+    /// The directions without a rate limit.
+    #[cfg(target_os = "linux")]
+    pub(super) fn unlimited(&self) -> Vec<LinkId> {
+        (0..)
+            .map(LinkId)
+            .zip(self.unlimited)
+            .filter(|(_, unlimited)| *unlimited)
+            .map(|(link, _)| link)
+            .collect()
+    }
+
+    /// The link as a scenario that can be run, as TOML: with what was changed of it in a session of this length, and a bulk transfer each way in place
+    /// of what was sent.
+    ///
+    /// # Errors
+    /// If it is none after all.
+    pub fn to_toml(&self, seed: u64, length: TimeDelta, changes: &[Change]) -> Result<String, Diagnostics> {
+        let mut scenario = self.scenario.with_whole_paths();
+        scenario.seed = seed;
+        scenario.change = changes.to_vec();
+        let mut text = scenario.to_json();
+        // A change at the very end is one of the session, too.
+        let last = changes.last().map_or(TimeDelta::ZERO, |change| change.at.0 + TimeDelta::from_nanos(1));
+        let millis = length.max(last).as_nanos().div_ceil(TimeDelta::from_millis(1).as_nanos());
+        text["duration"] = Time(TimeDelta::from_millis(millis.max(1))).to_string().into();
+        let flow = |direction: usize| {
+            json!({
+                "name": DIRECTIONS[direction],
+                "from": ENDS[direction],
+                "to": ENDS[1 - direction],
+                "app": "bulk",
+            })
+        };
+        text["flow"] = json!([flow(0), flow(1)]);
+        let mut head = String::from(
+            "# The link of a `warpline shell`, with what was changed of it. What was sent over it is not known: a bulk transfer\n\
+             # each way stands for it. Put your own flows in their place.\n",
+        );
+        for (direction, _) in self.unlimited.iter().enumerate().filter(|(_, unlimited)| **unlimited) {
+            text["link"][direction]["rate"] = FREE.into();
+            head += &format!(
+                "# The direction {} had no rate limit at first. A scenario needs one: it has {FREE} here.\n",
+                DIRECTIONS[direction]
+            );
+        }
+        let written = Scenario::from_json(text, &[], Path::new(""))?;
+        Ok(format!("{head}\n{}", written.to_toml()))
+    }
 }
 
 #[cfg(test)]
@@ -255,6 +321,35 @@ mod tests {
             // No line of the generated scenario is shown.
             assert!(!message.contains("the link:") && !message.contains("errors"), "{message}");
         }
+    }
+
+    #[test]
+    fn what_was_changed_is_a_scenario_whose_capacities_have_the_steps() {
+        let words = LinkWords { queue: word("50p"), ..words(Some("12Mbit/s")) };
+        let duplex = duplex(&words, &LinkWords::default()).unwrap();
+        let change = |at: &str, link: &str, rate: &str| Change {
+            at: at.parse().unwrap(),
+            link: link.to_owned(),
+            rate: Some(rate.parse().unwrap()),
+            ..Change::default()
+        };
+        let changes =
+            [change("1s", "up", "3Mbit/s"), change("2s", "down", "5Mbit/s"), change("2.5s", "up", "6Mbit/s")];
+        let text = duplex.to_toml(7, TimeDelta::from_micros(2_500_300), &changes).unwrap();
+        assert!(text.contains("# The direction down had no rate limit at first."), "{text}");
+        let again = Scenario::from_toml("again.toml", &text, &[]).unwrap_or_else(|errors| panic!("{errors}"));
+        assert_eq!((again.seed, again.duration, again.flow.len()), (7, "2.501s".parse().unwrap(), 2));
+        let expanded = again.expand();
+        let rates = |link: u32| {
+            let spec = expanded.links.at(LinkId(link));
+            let (_, capacity) = link_config(&spec, String::new(), &again).unwrap();
+            let at = |millis: u64| {
+                let at = warpline_core::Timestamp::from_millis(millis);
+                capacity.rate_between(at, at + TimeDelta::from_millis(1)).as_bps() / 1_000_000
+            };
+            [at(0), at(999), at(1000), at(2000), at(2500)]
+        };
+        assert_eq!((rates(0), rates(1)), ([12, 12, 3, 3, 6], [1000, 1000, 1000, 5, 5]));
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub mod watch;
 mod ways;
 
 #[cfg(target_os = "linux")]
+pub mod control;
+#[cfg(target_os = "linux")]
 mod cradle;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod dilate;
@@ -101,8 +103,19 @@ pub struct RunOptions {
     pub custom_cc: CustomCc,
     /// How many cores it may use, if it is a simulation.
     pub cores: Cores,
+    /// Where it listens for changes of its links, if it does. Only under the real or a dilated clock.
+    pub control: Option<Listen>,
     /// Who watches it while it goes on.
     pub watchers: Watchers,
+}
+
+/// Where a run in progress listens for changes of its links.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// In the user's directory, where `warpline set` finds it.
+    Own,
+    /// At this path.
+    At(PathBuf),
 }
 
 /// The progress of a run.
@@ -191,7 +204,8 @@ pub enum RunError {
 /// The same as those of `run`.
 pub fn check(scenario: &Scenario, custom: &CustomCc) -> Result<(), RunError> {
     expected::conditions(scenario)?;
-    let built = build(scenario, custom, Cores::One)?;
+    let options = RunOptions { custom_cc: custom.clone(), cores: Cores::One, ..RunOptions::default() };
+    let built = build(scenario, &options)?;
     if scenario.is_simulated() { Ok(()) } else { check_real(scenario, built) }
 }
 
@@ -206,7 +220,12 @@ pub fn run(
     options: &RunOptions,
     observe: &mut dyn FnMut(&Progress) -> Control,
 ) -> Result<RunOutcome, RunError> {
-    let built = build(scenario, &options.custom_cc, options.cores)?;
+    if options.control.is_some() && scenario.clock.mode == ClockMode::Virtual {
+        return Err(RunError::Build(
+            "a run under the virtual clock cannot be changed while it goes on; plan it as a [[change]] of the scenario, or choose another clock".to_owned(),
+        ));
+    }
+    let built = build(scenario, options)?;
     if !scenario.is_simulated() {
         return run_real(scenario, options, observe, built);
     }
@@ -272,7 +291,7 @@ fn begin_apart(
     }
     let (own, count) = team.places();
     let Built { network, world, links, records, parts, nodes } =
-        build(scenario, &options.custom_cc, Cores::Exactly(count))?;
+        build(scenario, &RunOptions { cores: Cores::Exactly(count), ..options.clone() })?;
     let sinks = Sinks::open(scenario, options, &records, team)?;
     let simulation = Simulation::apart(network, world, &parts, nodes, own)?;
     Ok((links, sinks, simulation, parts))
@@ -299,6 +318,11 @@ fn run_real(
     let team = Team::alone();
     let sinks = Sinks::open(scenario, options, &records, &team)?;
     let mut session = Session::new(scenario, options, observe, links, sinks, team);
+    if let Some(place) = &options.control {
+        let naming = control::Naming::default();
+        let (waiting, orders) = control::listen(place, scenario, naming, Vec::new()).map_err(live_error)?;
+        session.control = Some(session::LiveControl::new(waiting, orders));
+    }
     #[cfg(target_arch = "x86_64")]
     if scenario.clock.mode == ClockMode::Virtual && !hosts.is_empty() {
         let guests = hosts.into_iter().find_map(|kind| kind.into_guests());

@@ -7,15 +7,17 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use warpline_core::record::LinkRecord;
-use warpline_core::{Body, Frame, TimeDelta, Timestamp};
+use warpline_core::{Body, Frame, LinkId, Rate, TimeDelta, Timestamp};
 use warpline_live::crossing::Account;
 use warpline_live::pool::Pool;
 use warpline_live::router;
 use warpline_net::{LinkStats, Network};
 
+use warpline_results::set::SCENARIO_FILE;
+
 use super::RunError;
 use super::counters::Counters;
-use super::links::Duplex;
+use super::links::{DIRECTIONS, Duplex, ENDS};
 use super::measure::{LinkInfo, Meter};
 use crate::hosts::reading::Ending;
 use crate::report::write_report;
@@ -108,7 +110,9 @@ pub struct Recording {
     writer: Option<RunWriter>,
     meter: Meter,
     links: [LinkInfo; 2],
+    /// Which have no rate limit, at first and now.
     unlimited: [bool; 2],
+    unlimited_now: [bool; 2],
     next: Timestamp,
     name: String,
     seed: u64,
@@ -128,7 +132,7 @@ impl Recording {
                 let held = Held::default();
                 let what =
                     CaptureOptions { snap_length: None, begin: options.begin, ..CaptureOptions::default() };
-                let writer = CaptureWriter::of_links(held.clone(), &path, &["up", "down"], what)?;
+                let writer = CaptureWriter::of_links(held.clone(), &path, &DIRECTIONS, what)?;
                 let (wire, book) = (WireFormat::new(), AddressBook::new());
                 let mut capture = Capture { writer, wire, book, held, file, path };
                 capture.write()?;
@@ -140,11 +144,10 @@ impl Recording {
             Some(out) => Some(RunWriter::create(&out, false, AddressBook::new())?),
             None => None,
         };
-        let ends = [("inside", "outside"), ("outside", "inside")];
         let links = [0, 1].map(|index| LinkInfo {
             link: warpline_core::LinkId(index as u32),
-            from: ends[index].0.into(),
-            to: ends[index].1.into(),
+            from: ENDS[index].into(),
+            to: ENDS[1 - index].into(),
             name: duplex.links[index].name.clone(),
             delay: duplex.links[index].delay,
             capacity: duplex.capacities[index].clone(),
@@ -155,6 +158,7 @@ impl Recording {
             meter: Meter::default(),
             links,
             unlimited: duplex.unlimited,
+            unlimited_now: duplex.unlimited,
             next: Timestamp::ZERO + INTERVAL,
             name: options.name,
             seed: options.seed,
@@ -177,7 +181,8 @@ impl Recording {
             taken = taken.and_then(|()| self.capture.as_mut().map_or(Ok(()), Capture::write));
             if let Some(writer) = &mut self.writer {
                 let (_, mut samples) = self.meter.sample(Counters::take(network, &[]), &self.links);
-                for (sample, _) in samples.iter_mut().zip(self.unlimited).filter(|(_, unlimited)| *unlimited)
+                for (sample, _) in
+                    samples.iter_mut().zip(self.unlimited_now).filter(|(_, unlimited)| *unlimited)
                 {
                     sample.capacity_bps = None;
                 }
@@ -187,18 +192,31 @@ impl Recording {
         self.failure = taken.err();
     }
 
-    /// Writes what is left. Returns the path of the report, if one was asked for.
+    /// A direction has another rate from `at` on.
+    pub fn changed(&mut self, link: LinkId, at: Timestamp, rate: Rate) {
+        if let Some(info) = self.links.get_mut(link.index()) {
+            info.capacity = info.capacity.clone().changed(at, rate);
+            self.unlimited_now[link.index()] = false;
+        }
+    }
+
+    /// Writes what is left, with the scenario of the link. Returns the path of the report, if one was asked for.
     ///
     /// # Errors
     /// If something could not be written, now or while the session went on.
-    pub fn finish(mut self, Account { audit, network }: &mut Account) -> Result<Option<PathBuf>, RunError> {
+    pub fn finish(
+        mut self,
+        Account { audit, network }: &mut Account,
+        scenario: &str,
+    ) -> Result<Option<PathBuf>, RunError> {
         if let Some(failure) = self.failure {
             return Err(failure.into());
         }
         if let Some(capture) = &mut self.capture {
             capture.write()?;
         }
-        let Some(writer) = self.writer else { return Ok(None) };
+        let Some(mut writer) = self.writer else { return Ok(None) };
+        writer.add_file(SCENARIO_FILE, scenario.as_bytes())?;
         let end = Counters::take(network, &[]);
         let (_, _, mut rows) = self.meter.finish(end, &Ending::default(), &[], &self.links);
         for (row, _) in rows.iter_mut().zip(self.unlimited).filter(|(_, unlimited)| *unlimited) {

@@ -3,9 +3,19 @@
 //! A [`Party`] advances everything from one stop to the next by its own clock. Measuring, recording and summing up are the same for
 //! all of them.
 
+use std::borrow::Cow;
+#[cfg(target_os = "linux")]
+use std::os::fd::OwnedFd;
+#[cfg(target_os = "linux")]
+use std::sync::Arc;
+
 use warpline_core::{TimeDelta, Timestamp};
+#[cfg(target_os = "linux")]
+use warpline_live::control::Serving;
 use warpline_net::{Control, Network};
 
+#[cfg(target_os = "linux")]
+use super::control::{Orders, Waiting};
 use super::course::{Account, Course, Measured, run_info};
 use super::expected;
 use super::fast_forward::FastForward;
@@ -101,6 +111,37 @@ impl Stop {
     }
 }
 
+/// How the links of a run are changed while it goes on.
+#[cfg(target_os = "linux")]
+// In the order in which they go: who waits for an order to be done hears that it will not be.
+pub(super) struct LiveControl {
+    orders: Orders,
+    /// The socket, until the run begins.
+    waiting: Option<Waiting>,
+    /// The socket, from then on.
+    serving: Option<Serving>,
+}
+
+#[cfg(target_os = "linux")]
+impl LiveControl {
+    pub(super) fn new(waiting: Waiting, orders: Orders) -> Self {
+        LiveControl { orders, waiting: Some(waiting), serving: None }
+    }
+
+    /// The run begins.
+    pub(super) fn begin(&mut self) -> Result<(), RunError> {
+        if let Some(waiting) = self.waiting.take() {
+            self.serving = Some(waiting.begin().map_err(super::live_error)?);
+        }
+        Ok(())
+    }
+
+    /// Becomes readable when a change is asked for.
+    pub(super) fn bell(&self) -> Arc<OwnedFd> {
+        self.orders.shared_bell()
+    }
+}
+
 /// A run in progress.
 pub(super) struct Session<'a> {
     pub(super) scenario: &'a Scenario,
@@ -112,6 +153,9 @@ pub(super) struct Session<'a> {
     course: Course,
     /// What skips time, if the scenario asks for it.
     fast_forward: Option<FastForward>,
+    /// How its links are changed while it goes on, if they can be.
+    #[cfg(target_os = "linux")]
+    pub(super) control: Option<LiveControl>,
     /// An error in writing, or in meeting the other processes, with which the run ends.
     failure: Option<RunError>,
 }
@@ -128,7 +172,19 @@ impl<'a> Session<'a> {
     ) -> Self {
         let course = Course::new(scenario);
         let fast_forward = scenario.fast_forward.then(|| FastForward::new(scenario, &links));
-        Session { scenario, options, sinks, team, observe, links, course, fast_forward, failure: None }
+        Session {
+            scenario,
+            options,
+            sinks,
+            team,
+            observe,
+            links,
+            course,
+            fast_forward,
+            #[cfg(target_os = "linux")]
+            control: None,
+            failure: None,
+        }
     }
 
     /// The duration of the whole run.
@@ -174,6 +230,27 @@ impl<'a> Session<'a> {
         self.note(drained.map_err(RunError::from))
     }
 
+    /// Makes the changes of links that have been asked for. `rung` says whether their bell was heard.
+    #[cfg(target_os = "linux")]
+    pub(super) fn attend(&mut self, rung: bool, network: &mut Network) {
+        let Session { control, links, .. } = self;
+        let Some(control) = control else { return };
+        control.orders.attend(rung, network, |link, at, rate| {
+            for info in links.iter_mut().filter(|info| info.link == link) {
+                info.capacity = info.capacity.clone().changed(at, rate);
+            }
+        });
+    }
+
+    /// The scenario of what has happened: with the changes that were made while it went on.
+    fn happened(&self) -> Cow<'a, Scenario> {
+        #[cfg(target_os = "linux")]
+        if let Some(control) = self.control.as_ref().filter(|control| !control.orders.made().is_empty()) {
+            return Cow::Owned(control.orders.happened(self.scenario));
+        }
+        Cow::Borrowed(self.scenario)
+    }
+
     /// Whether a record could not be written.
     pub(super) fn has_failed(&self) -> bool {
         self.failure.is_some()
@@ -209,7 +286,14 @@ impl<'a> Session<'a> {
         self.sinks.reports(network, world.hosts(), team)?;
         let account = self.course.finish(network, world, &self.links, team)?;
         let now = self.course.skipped().now(network);
-        let info = run_info(self.scenario, network, now, stop.as_ref().map(Stop::reason), team)?;
+        let happened = self.happened();
+        #[cfg(target_os = "linux")]
+        {
+            // Nobody is kept waiting for what will not be done.
+            self.control = None;
+        }
+        let (network, team) = (party.parts().0, &mut self.team);
+        let info = run_info(&happened, network, now, stop.as_ref().map(Stop::reason), team)?;
         let critical_events = network.critical_events();
         let Some(mut account) = account else { return Ok(None) };
         party.account(stop.as_ref(), &mut self, &mut account)?;
@@ -227,7 +311,7 @@ impl<'a> Session<'a> {
             account.failures.extend(expected::unmet(&conditions, &summary));
         }
         let (directory, tables) =
-            self.sinks.publish(self.scenario, self.options, &mut summary, &account.transfers)?;
+            self.sinks.publish(&happened, self.options, &mut summary, &account.transfers)?;
         Ok(Some(RunOutcome {
             summary,
             directory,
@@ -255,6 +339,8 @@ impl<'a> Session<'a> {
         if let Some(stop) = party.begin()? {
             return Ok(Some(stop));
         }
+        #[cfg(target_os = "linux")]
+        self.control.as_mut().map_or(Ok(()), LiveControl::begin)?;
         loop {
             let now = self.course.skipped().now(party.parts().0);
             let mut until = self.course.next_stop(now, &self.sinks);

@@ -47,8 +47,7 @@ mod tests {
     use warpline_scenario::Scenario;
 
     use super::super::build::build;
-    use super::super::parts::Cores;
-    use super::super::{Control, CustomCc, RunOptions, run};
+    use super::super::{Control, RunOptions, run};
     use super::*;
 
     /// Hosts at a switch, between two of which there is a flow; `more` are further keys.
@@ -71,7 +70,7 @@ mod tests {
         assert_eq!((all().count(), in_use.len()), (200, 4));
         assert!(in_use.iter().enumerate().all(|(place, &link)| used.place(link) == place));
 
-        let built = build(&scenario, &CustomCc::default(), Cores::One).unwrap();
+        let built = build(&scenario, &RunOptions::default()).unwrap();
         assert_eq!(
             (built.network.link_count(), built.network.links().collect::<Vec<_>>()),
             (200, in_use.clone())
@@ -99,7 +98,7 @@ mod tests {
              link = [{ between = [\"a\", \"b\"], rate = \"1Mbit/s\" }, { between = [\"b\", \"c\"], rate = \"1Mbit/s\", record = [\"packets\"] }]\n\
              flow = [{ from = \"a\", to = \"b\" }]";
         let scenario = Scenario::from_toml("test.toml", text, &[]).unwrap();
-        let built = build(&scenario, &CustomCc::default(), Cores::One).unwrap();
+        let built = build(&scenario, &RunOptions::default()).unwrap();
         assert_eq!((built.network.links().count(), built.records.links.len()), (4, 2));
     }
 }

@@ -54,6 +54,18 @@ fn no_file_is_written_but_settings_of_the_list() {
 }
 
 #[test]
+fn sockets_of_runs_that_have_gone_are_removed_and_others_are_not() {
+    use std::os::unix::net::UnixListener;
+    let (_parent, directory, _) = sessions();
+    let path = |name: &str| directory.path().join(name);
+    drop(UnixListener::bind(path("gone-1.sock")).unwrap());
+    let _listens = UnixListener::bind(path("here-2.sock")).unwrap();
+    fs::write(path("file.sock"), "mine").unwrap();
+    cleaned(&directory);
+    assert_eq!(directory.names().unwrap(), ["file.sock", "here-2.sock"]);
+}
+
+#[test]
 fn tables_interfaces_and_groups_that_no_session_makes_are_left_alone_and_reported() {
     let (_parent, directory, session) = sessions();
     let own = nftables::table(&session.id);

@@ -10,6 +10,7 @@
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitStatus;
+use std::sync::Arc;
 
 use warpline_core::TimeDelta;
 
@@ -34,6 +35,8 @@ pub struct BridgeConfig {
     pub command: Vec<OsString>,
     /// The longest time between two turns of the observer; `None` if it needs no turn without packets.
     pub pulse: Option<TimeDelta>,
+    /// What calls for a turn of the observer when it becomes readable, if anything does.
+    pub bell: Option<Arc<OwnedFd>>,
 }
 
 /// The result of a link between interfaces.
@@ -50,13 +53,15 @@ struct Span {
     child: Option<(Child, OwnedFd)>,
     signals: Signals,
     pulse: Option<TimeDelta>,
+    bell: Option<Arc<OwnedFd>>,
 }
 
 impl Command for Span {
     type Ending = Option<ExitStatus>;
     fn wake(&self) -> Vec<BorrowedFd<'_>> {
         let ended = self.child.iter().map(|(_, ended)| ended.as_fd());
-        ended.chain([self.signals.bell()]).collect()
+        let bell = self.bell.iter().map(AsFd::as_fd);
+        ended.chain([self.signals.bell()]).chain(bell).collect()
     }
     fn pace(&mut self, _: &mut Emulator) -> Option<TimeDelta> {
         self.pulse
@@ -102,7 +107,7 @@ pub fn run_bridge(
             Some((child, ended))
         }
     };
-    let mut span = Span { child, signals, pulse: config.pulse };
+    let mut span = Span { child, signals, pulse: config.pulse, bell: config.bell.clone() };
     carrier.emulator.restart_clock();
     let status = carrier.carry(&mut span, observe);
     let account = carrier.account();

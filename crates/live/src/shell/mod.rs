@@ -21,6 +21,7 @@ use std::ffi::OsString;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitStatus;
+use std::sync::Arc;
 
 use warpline_core::TimeDelta;
 
@@ -55,6 +56,10 @@ pub struct ShellConfig {
     pub warn: fn(&str),
     /// The longest time between two turns of the observer; `None` if it needs no turn without packets.
     pub pulse: Option<TimeDelta>,
+    /// What calls for a turn of the observer when it becomes readable, if anything does.
+    pub bell: Option<Arc<OwnedFd>>,
+    /// More variables for the command's environment.
+    pub environment: Vec<(&'static str, String)>,
 }
 
 /// The state of a shell when its command is about to start.
@@ -120,12 +125,14 @@ struct Behind {
     ended: OwnedFd,
     signals: Signals,
     pulse: Option<TimeDelta>,
+    bell: Option<Arc<OwnedFd>>,
 }
 
 impl Command for Behind {
     type Ending = ExitStatus;
     fn wake(&self) -> Vec<BorrowedFd<'_>> {
-        vec![self.ended.as_fd(), self.signals.bell()]
+        let bell = self.bell.iter().map(AsFd::as_fd);
+        [self.ended.as_fd(), self.signals.bell()].into_iter().chain(bell).collect()
     }
     fn pace(&mut self, _: &mut Emulator) -> Option<TimeDelta> {
         self.pulse
@@ -179,11 +186,12 @@ pub fn run(
     let system = |what| move |source| ShellError::System { what, source };
     let signals = Signals::listen().map_err(system("listen for signals"))?;
     let base = wires.block.outside();
-    let environment = [
+    let mut environment = vec![
         ("WARPLINE_BASE", base[0].to_string()),
         ("WARPLINE_BASE6", base[1].to_string()),
         (child::NETWORK, wires.block.to_string()),
     ];
+    environment.extend(config.environment.iter().cloned());
     let mut server = match &config.base_command {
         Some(line) => {
             let words = ["sh".into(), "-c".into(), line.clone()];
@@ -197,7 +205,7 @@ pub fn run(
     let inside = Place::Within(&wires.inside);
     let child = Child::start(&config.command, inside, &environment, &entry.session.id)?;
     let ended = child.ended().map_err(system("watch the command"))?;
-    let mut command = Behind { child, ended, signals, pulse: config.pulse };
+    let mut command = Behind { child, ended, signals, pulse: config.pulse, bell: config.bell.clone() };
     carrier.emulator.restart_clock();
     let status = carrier.carry(&mut command, observe);
     let account = carrier.account();

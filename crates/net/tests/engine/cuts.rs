@@ -11,7 +11,7 @@ use warpline_net::{
 };
 
 use crate::hosts::{Burst, Delivery, Scripted, packet};
-use crate::world::{Manner, World, counters, reset_some, sampled, world};
+use crate::world::{Manner, World, counters, least_delay, reset_some, sampled, world};
 
 /// Scripted hosts of one part. They have nothing to tell each other.
 struct Part(Scripted);
@@ -54,7 +54,7 @@ fn parts(world: &World, wanted: &[u32]) -> Vec<u32> {
     let nodes = world.links.iter().map(|link| link.from.0.max(link.to.0)).max().unwrap_or(0) as usize + 1;
     let mut parts: Vec<u32> = (0..nodes).map(|node| wanted[node % wanted.len()]).collect();
     loop {
-        let joined = world.links.iter().filter(|link| link.delay.is_zero()).find_map(|link| {
+        let joined = world.links.iter().filter(|link| least_delay(link).is_zero()).find_map(|link| {
             let (a, b) = (parts[link.from.index()], parts[link.to.index()]);
             (a != b).then_some((a.max(b), a.min(b)))
         });

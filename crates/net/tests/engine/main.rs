@@ -1,5 +1,6 @@
 //! The engine as its users see it: properties over random networks, and the trace of a small one.
 
+mod changes;
 mod cuts;
 mod golden;
 mod hosts;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use warpline_core::record::{DropReason, LinkEvent};
-use warpline_core::{Ecn, LinkId, Timestamp};
+use warpline_core::{Ecn, LinkId, Rate, Timestamp};
 use warpline_net::RateConfig;
 use warpline_net::schedule::RateSchedule;
 
@@ -37,6 +37,17 @@ proptest! {
         let fast = world.run(&Manner::default());
         same(&fast, &world.run(&Manner { record, ..Manner::default() }))?;
         same(&fast, &world.run(&record_all(&world)))?;
+    }
+
+    #[test]
+    fn links_that_may_be_changed_are_like_others(mut world in world()) {
+        // A queue that may have to hold packets later has its limits at once; where none ever waits, there are none.
+        for link in &mut world.links {
+            if matches!(link.rate, RateConfig::Unlimited) {
+                link.rate = RateConfig::Constant(Rate::from_bps(1_000_000_000_000_000));
+            }
+        }
+        same(&world.run(&Manner::default()), &world.run(&Manner { changeable: true, ..Manner::default() }))?;
     }
 
     #[test]
@@ -180,9 +191,15 @@ proptest! {
                 .collect();
             // Bits that fit between two instants, with a nanosecond for rounding.
             let room = |from: Timestamp, to: Timestamp| -> u128 {
-                let span = u128::from((to - from).as_nanos()) + 1;
+                // And one for each change of the rate, with which the rounding begins anew.
+                let span = u128::from((to - from).as_nanos()) + 1 + config.changes.len() as u128;
                 match &config.rate {
-                    RateConfig::Constant(rate) => u128::from(rate.as_bps()) * span / 1_000_000_000,
+                    // By the fastest rate that it ever has.
+                    RateConfig::Constant(rate) => {
+                        let changed = config.changes.iter().filter_map(|(_, change)| change.rate);
+                        let fastest = changed.fold(*rate, Ord::max);
+                        u128::from(fastest.as_bps()) * span / 1_000_000_000
+                    }
                     RateConfig::Scheduled(schedule) => scheduled_bits(schedule, from, to),
                     _ => u128::MAX,
                 }

@@ -19,7 +19,7 @@ use warpline_net::qdisc::{
 };
 use warpline_net::radio::Wifi;
 use warpline_net::schedule::{RateSchedule, Steps};
-use warpline_net::{LinkConfig, LinkStats, Network, Pause, RateConfig};
+use warpline_net::{LinkChange, LinkConfig, LinkStats, Network, Pause, RateConfig};
 
 use crate::hosts::{Burst, Delivery, Scripted};
 
@@ -36,6 +36,8 @@ pub(crate) struct World {
 pub(crate) struct Manner {
     /// Links that are recorded, which selects the general implementation.
     pub(crate) record: Vec<bool>,
+    /// Every link is made to be changed, which also selects the general implementation.
+    pub(crate) changeable: bool,
     /// Every link gets a second feeder that is never used, so that no hop is express.
     pub(crate) no_express: bool,
     /// Links that no route crosses are added as idle ones.
@@ -88,9 +90,12 @@ impl World {
         let mut network = Network::new();
         for (index, link) in self.links.iter().enumerate() {
             let record = manner.record.get(index).copied().unwrap_or(false);
+            let changeable = manner.changeable || link.changeable;
             let id = match manner.idle && !self.routes.iter().flatten().any(|used| used.index() == index) {
                 true => network.add_idle_link(),
-                false => network.add_link(LinkConfig { record, ..link.clone() }, &Streams::new(7)),
+                false => {
+                    network.add_link(LinkConfig { record, changeable, ..link.clone() }, &Streams::new(7))
+                }
             };
             assert_eq!(id.index(), index);
         }
@@ -331,13 +336,41 @@ fn outages() -> impl Strategy<Value = Vec<(Timestamp, Timestamp)>> {
     prop_oneof![14 => Just(vec![]), 1 => prop::collection::vec(outage, 1..4)]
 }
 
+/// Changes in any order, several at one instant among them.
+fn changes() -> impl Strategy<Value = Vec<(Timestamp, LinkChange)>> {
+    let at = prop_oneof![1 => Just(0), 4 => (0u64..60).prop_map(|ms| ms * 1_000_000), 1 => 0u64..60_000_000];
+    let rate = prop_oneof![1 => Just(0), 6 => constant()].prop_map(Rate::from_bps);
+    let delay = prop_oneof![1 => Just(0), 6 => 1u64..5_000_000].prop_map(TimeDelta::from_nanos);
+    let max = (0u64..3_000_000).prop_map(TimeDelta::from_nanos);
+    let jitter = max.prop_map(|max| JitterKind::Uniform(Uniform { max, ..Uniform::default() }));
+    let models = (prop::option::of(loss()), prop::option::of(some()), prop::option::of(some()));
+    let change = (at, prop::option::of(rate), prop::option::of(delay), models, prop::option::of(jitter));
+    let change = (change, prop::option::of(any::<bool>())).prop_map(
+        |((at, rate, delay, (loss, duplicate, corrupt), jitter), down)| {
+            let change = LinkChange { rate, delay, loss, duplicate, corrupt, jitter, down };
+            (Timestamp::from_nanos(at), change)
+        },
+    );
+    prop_oneof![10 => Just(vec![]), 1 => prop::collection::vec(change, 1..5)]
+}
+
 fn link(nodes: u32) -> impl Strategy<Value = LinkConfig> {
     let delay = prop_oneof![1 => Just(0u64), 2 => Just(1_000_000), 2 => 1u64..5_000_000];
     let framing = prop_oneof![3 => Just(0u32), 1 => Just(38)];
     let ends = (0..nodes, 1..nodes);
-    (ends, rate(), delay, qdisc(), (loss(), some(), some()), jitter(), outages(), framing).prop_map(
-        move |((from, step), rate, delay, qdisc, (loss, duplicate, corrupt), jitter, outages, framing)| {
-            LinkConfig {
+    let planned = (outages(), changes());
+    (ends, rate(), delay, qdisc(), (loss(), some(), some()), jitter(), planned, framing).prop_map(
+        move |(
+            (from, step),
+            rate,
+            delay,
+            qdisc,
+            (loss, duplicate, corrupt),
+            jitter,
+            (outages, changes),
+            framing,
+        )| {
+            let mut config = LinkConfig {
                 rate,
                 delay: TimeDelta::from_nanos(delay),
                 qdisc,
@@ -348,9 +381,20 @@ fn link(nodes: u32) -> impl Strategy<Value = LinkConfig> {
                 outages,
                 framing,
                 ..LinkConfig::new("", NodeId(from), NodeId((from + step) % nodes))
+            };
+            config.changes = changes;
+            let refused = |change: &LinkChange| config.check(change).is_err();
+            if config.changes.iter().any(|(_, change)| refused(change)) {
+                config.changes.clear();
             }
+            config
         },
     )
+}
+
+/// The shortest delay that a link has at any time.
+pub(crate) fn least_delay(link: &LinkConfig) -> TimeDelta {
+    link.changes.iter().filter_map(|(_, change)| change.delay).fold(link.delay, TimeDelta::min)
 }
 
 fn burst() -> impl Strategy<Value = Burst> {

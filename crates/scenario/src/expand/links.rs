@@ -1,5 +1,7 @@
 //! The links of an expanded scenario. A network may have millions of them, and use few: what they have in common stands once.
 
+use std::collections::BTreeMap;
+
 use warpline_core::{LinkId, TimeDelta};
 use warpline_net::routing::Edge;
 
@@ -17,6 +19,8 @@ pub struct LinkSpec<'a> {
     pub base_rtt: TimeDelta,
     /// What it is like; the links of a topology share it.
     pub kind: &'a LinkKind,
+    /// The indices of the scenario's changes that are of it, in order of time.
+    pub changes: &'a [usize],
 }
 
 /// One-way links, in the order of their numbers.
@@ -29,6 +33,8 @@ pub struct Links {
     rtts: Vec<(LinkId, TimeDelta)>,
     /// That of all flows.
     largest_rtt: TimeDelta,
+    /// The indices of the changes of those links that are changed.
+    pub(super) changes: BTreeMap<LinkId, Vec<usize>>,
 }
 
 impl Links {
@@ -66,6 +72,7 @@ impl Links {
             to: edge.to.index(),
             base_rtt: rtt.unwrap_or(self.largest_rtt),
             kind: &self.kinds[edge.kind as usize],
+            changes: self.changes.get(&link).map(Vec::as_slice).unwrap_or_default(),
         }
     }
 

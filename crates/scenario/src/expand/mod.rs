@@ -2,6 +2,7 @@
 //!
 //! The runner builds from this; the checks look for unknown nodes and missing routes in it.
 
+mod changes;
 mod flows;
 mod links;
 mod network;
@@ -323,7 +324,9 @@ impl Scenario {
                 network.graph.link_of(to, from, kind);
             }
         }
-        flows::expand(network, problems)
+        let mut expanded = flows::expand(network, problems);
+        changes::assign(self, &mut expanded, problems);
+        expanded
     }
 
     /// The group names of the flows, in order: the name given, else the app's, with the flow's number where that is taken.

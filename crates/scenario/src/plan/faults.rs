@@ -27,7 +27,8 @@ pub(crate) fn faults(scenario: &Scenario, expanded: &Expanded) -> Vec<(Vec<Step>
         if let Err(fault) = link_config(&link, String::new(), scenario)
             && fault.key != [TRACE]
         {
-            note(link.kind.origin.clone(), fault);
+            let origin = || link.kind.origin.clone();
+            note(fault.change.map_or_else(origin, |number| entry("change", number, &[])), fault);
         }
     }
     // The links of a node with a shared buffer have to say the same of it.

@@ -4,18 +4,19 @@ use std::sync::Arc;
 
 use warpline_core::parameter::Choice;
 use warpline_core::{Bytes, NodeId, Rate, Streams, TimeDelta, Timestamp};
+use warpline_net::loss::LossConfig;
 use warpline_net::mahimahi::Trace;
 use warpline_net::qdisc::Sizing;
 use warpline_net::radio::{Drawn, Radio as _};
 use warpline_net::schedule::{RateSchedule, Steps};
-use warpline_net::{LinkConfig, PfcConfig, RateConfig};
+use warpline_net::{ChangeError, LinkChange, LinkConfig, PfcConfig, RateConfig};
 
 use super::Fault;
 use crate::component::Written;
 use crate::expand::{LinkKind, LinkSpec, Speed};
-use crate::link::Pfc;
+use crate::link::{Loss, Pfc};
 use crate::quantity::Size;
-use crate::{Scenario, files};
+use crate::{Change, Scenario, files};
 
 /// Bytes of a full packet.
 const FULL_PACKET: u64 = 1500;
@@ -41,6 +42,20 @@ impl Capacity {
             Capacity::Constant(rate) => *rate,
             Capacity::Scheduled(schedule) => schedule.mean_rate(from, to),
             Capacity::Trace(trace) => trace.rate_between(from, to),
+        }
+    }
+
+    /// The same with another rate from `at` until the next change of it. A trace stays as it is.
+    #[must_use]
+    pub fn changed(self, at: Timestamp, rate: Rate) -> Capacity {
+        let steps = |schedule: RateSchedule| Capacity::Scheduled(Arc::new(schedule.with(at, rate)));
+        match self {
+            Capacity::Constant(first) => match Steps::new(first, &[], None) {
+                Ok(constant) => steps(RateSchedule::new(constant)),
+                Err(_) => Capacity::Constant(first),
+            },
+            Capacity::Scheduled(schedule) => steps(Arc::unwrap_or_clone(schedule)),
+            Capacity::Trace(trace) => Capacity::Trace(trace),
         }
     }
 
@@ -76,7 +91,7 @@ pub fn link_config(
     let detour = detour.map_err(|error| Fault::new(&["delays"], format!("delays: {error}")))?;
     // `delays` and a radio with delays exclude each other.
     let (least, over_time) = radio.map_or((TimeDelta::ZERO, None), |radio| (radio.delay, radio.detour));
-    let config = LinkConfig {
+    let mut config = LinkConfig {
         name,
         from: NodeId(link.from as u32),
         to: NodeId(link.to as u32),
@@ -91,6 +106,8 @@ pub fn link_config(
         corrupt,
         jitter,
         outages: outages(spec),
+        changes: Vec::new(),
+        changeable: false,
         framing: spec.framing as u32,
         pfc: spec.pfc.map(|pfc| pfc_config(pfc, &capacity, spec)),
         // Who plans the network knows.
@@ -109,7 +126,49 @@ pub fn link_config(
             return Err(Fault::new(&[key, fault.parameter], format!("{key}: {fault}")));
         }
     }
+    for &number in link.changes {
+        let of_change = |fault: Fault| Fault { change: Some(number), ..fault };
+        let change = &scenario.change[number];
+        let (at, planned) =
+            (Timestamp::ZERO + change.at.0, link_change(change, scenario).map_err(of_change)?);
+        config.check(&planned).map_err(|error| of_change(refused(error)))?;
+        config.changes.push((at, planned));
+    }
+    let rates = config.changes.iter().filter_map(|(at, change)| Some((*at, change.rate?)));
+    let capacity = rates.fold(capacity, |capacity, (at, rate)| capacity.changed(at, rate));
     Ok((config, capacity))
+}
+
+/// The change of a link in the network that a change of a scenario means. Files are those of `scenario`.
+///
+/// # Errors
+/// If a file cannot be read.
+pub fn link_change(change: &Change, scenario: &Scenario) -> Result<LinkChange, Fault> {
+    let chosen = |key, chosen: &Option<Loss>| {
+        let mut chosen = chosen.as_ref().map(|Written(kind)| kind.clone());
+        chosen.iter_mut().try_for_each(|kind| load(key, kind, scenario)).map(|()| chosen)
+    };
+    let mut jitter = change.jitter.as_ref().map(|Written(kind)| kind.clone());
+    jitter.iter_mut().try_for_each(|kind| load("jitter", kind, scenario))?;
+    Ok(LinkChange {
+        rate: change.rate.map(|rate| rate.0),
+        delay: change.delay.map(|delay| delay.0),
+        loss: chosen("loss", &change.loss)?.map(LossConfig::from),
+        duplicate: chosen("duplicate", &change.duplicate)?,
+        corrupt: chosen("corrupt", &change.corrupt)?,
+        jitter,
+        down: change.down,
+    })
+}
+
+/// The fault of a change that the link does not allow.
+fn refused(error: ChangeError) -> Fault {
+    let key = match error {
+        ChangeError::Rate => "rate",
+        ChangeError::Delay => "delay",
+        _ => "link",
+    };
+    Fault::new(&[key], error)
 }
 
 /// Reads the files of a component under a link's key.

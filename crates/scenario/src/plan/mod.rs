@@ -7,7 +7,7 @@ mod tcp;
 mod tool;
 
 pub(crate) use faults::faults;
-pub use link::{Capacity, link_config};
+pub use link::{Capacity, link_change, link_config};
 pub use tcp::endpoints;
 pub use tool::{Tool, tool};
 
@@ -16,12 +16,14 @@ pub use tool::{Tool, tool};
 pub struct Fault {
     /// The key at fault, below the link or the flow.
     pub(crate) key: Vec<&'static str>,
+    /// The index of the change that it is about, in place of the link.
+    pub(crate) change: Option<usize>,
     /// What is wrong, and what is allowed.
     pub message: String,
 }
 
 impl Fault {
     fn new(key: &[&'static str], message: impl ToString) -> Self {
-        Fault { key: key.to_vec(), message: message.to_string() }
+        Fault { key: key.to_vec(), change: None, message: message.to_string() }
     }
 }

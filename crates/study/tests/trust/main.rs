@@ -7,6 +7,7 @@
 mod agreement;
 mod apps;
 mod capture;
+mod changes;
 mod data_centre;
 mod determinism;
 mod examples;

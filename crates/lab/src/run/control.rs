@@ -1,0 +1,363 @@
+//! Changes of links while a live run goes on, which come by a control socket (`warpline set`).
+//!
+//! A desk reads requests on the socket's thread. It checks them as a scenario's own `[[change]]`, and posts what is to be done. The emulator's
+//! thread finds that in its [`Orders`], does it at once, and keeps it: so the scenario of what has happened can be written.
+//!
+//! A request is a line of JSON: `{}` asks what the links are like, `{"link": "r1-r2", "set": {"rate": "5Mbit/s"}}` changes one. The answer is a line, too:
+//! the time of the run and what each of these links is like now, or `{"error": "..."}`.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use warpline_core::spelling::nearest;
+use warpline_core::{LinkId, Streams, TimeDelta, Timestamp};
+use warpline_live::control::{ControlError, Inbox, Place, Post, Serving, Socket, post};
+use warpline_net::{ChangeError, LinkChange, Network};
+use warpline_scenario::plan::link_change;
+use warpline_scenario::{BitRate, Change, Diagnostics, Expanded, LinkKind, Scenario, Speed, Time};
+
+use super::Listen;
+use super::links::{BOTH, Duplex};
+
+/// How long the emulator may take to make a change: it looks many times in a second.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The changes of single directions, as the network makes them.
+type OnLinks = Vec<(LinkId, LinkChange)>;
+
+/// What the emulator is to do.
+#[derive(Debug)]
+struct Order {
+    changes: Vec<Change>,
+    links: OnLinks,
+    reply: Sender<Result<Timestamp, ChangeError>>,
+}
+
+/// How links are called besides their names.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Naming {
+    /// What all links together are called, and are meant if none is named; none if one has to be named.
+    pub(super) all: Option<&'static str>,
+}
+
+/// Takes requests, on the thread of the socket.
+#[derive(Debug)]
+struct Desk {
+    scenario: Scenario,
+    expanded: Expanded,
+    naming: Naming,
+    /// Which links have no rate limit at first, though their scenario needs a rate.
+    unlimited: Vec<LinkId>,
+    /// The changes made so far.
+    made: Vec<Change>,
+    post: Post<Order>,
+}
+
+/// What comes to the emulator's thread.
+#[derive(Debug)]
+pub struct Orders {
+    inbox: Inbox<Order>,
+    streams: Streams,
+    /// When the scenario plans changes.
+    planned: Vec<Timestamp>,
+    /// The changes made so far, in order of time.
+    made: Vec<Change>,
+}
+
+/// A control socket before the run begins.
+#[derive(Debug)]
+pub struct Waiting {
+    socket: Socket,
+    desk: Desk,
+}
+
+impl Waiting {
+    /// Where the socket is.
+    pub fn path(&self) -> &Path {
+        self.socket.path()
+    }
+
+    /// The run begins: serves what has come, and what will. To be called once the process is in its namespaces.
+    ///
+    /// # Errors
+    /// If there can be no thread.
+    pub fn begin(self) -> Result<Serving, ControlError> {
+        let Waiting { socket, mut desk } = self;
+        socket.serve(move |line| desk.answer(line))
+    }
+}
+
+/// Makes the control socket of a run. `unlimited` are the links without a rate limit. To be called from a process with one thread.
+///
+/// # Errors
+/// If there cannot be one there.
+pub(super) fn listen(
+    place: &Listen,
+    scenario: &Scenario,
+    naming: Naming,
+    unlimited: Vec<LinkId>,
+) -> Result<(Waiting, Orders), ControlError> {
+    let place = match place {
+        Listen::Own => Place::Own,
+        Listen::At(path) => Place::At(path.clone()),
+    };
+    let socket = Socket::bind(&place, &scenario.name)?;
+    let system = |source| ControlError::System { what: "serve", path: socket.path().to_owned(), source };
+    let (post, inbox) = post().map_err(system)?;
+    let expanded = scenario.expand();
+    let desk = Desk { scenario: scenario.clone(), expanded, naming, unlimited, made: Vec::new(), post };
+    let planned = scenario.change.iter().map(|change| Timestamp::ZERO + change.at.0).collect();
+    let orders = Orders { inbox, streams: Streams::new(scenario.seed), planned, made: Vec::new() };
+    Ok((Waiting { socket, desk }, orders))
+}
+
+/// As [`listen`], for the two directions of a live link that is no run.
+///
+/// # Errors
+/// As there.
+pub fn listen_duplex(place: &Listen, duplex: &Duplex) -> Result<(Waiting, Orders), ControlError> {
+    listen(place, &duplex.scenario, Naming { all: Some(BOTH) }, duplex.unlimited())
+}
+
+impl Orders {
+    /// Becomes readable when an order comes.
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.inbox.bell()
+    }
+
+    /// The same for somebody who keeps it.
+    pub fn shared_bell(&self) -> Arc<OwnedFd> {
+        self.inbox.shared_bell()
+    }
+
+    /// Does what has come, and tells `noted` of each rate that a link has from now on. `rung` says whether the bell was heard.
+    pub fn attend(
+        &mut self,
+        rung: bool,
+        network: &mut Network,
+        mut noted: impl FnMut(LinkId, Timestamp, warpline_core::Rate),
+    ) {
+        let now = network.now();
+        for Order { changes, links, reply } in self.inbox.take(rung) {
+            let written = self.written(now);
+            let mut done = Ok(written);
+            for (link, change) in &links {
+                match network.change(*link, change, &self.streams) {
+                    Ok(()) => {
+                        if let Some(rate) = change.rate {
+                            noted(*link, now, rate);
+                        }
+                    }
+                    Err(error) => done = Err(error),
+                }
+            }
+            if done.is_ok() {
+                self.made.extend(changes.into_iter().map(|change| at(change, written)));
+            }
+            // Who asked may have gone.
+            let _ = reply.send(done);
+        }
+    }
+
+    /// The time that is written down for a change: whole milliseconds, which people can read, but not before what was planned and has happened.
+    fn written(&self, now: Timestamp) -> Timestamp {
+        let millisecond = TimeDelta::from_millis(1).as_nanos();
+        let read = Timestamp::from_nanos(now.as_nanos() / millisecond * millisecond);
+        let happened = self.planned.iter().copied().filter(|at| *at <= now);
+        happened.fold(read, Timestamp::max)
+    }
+
+    /// The changes made so far, in order of time.
+    pub fn made(&self) -> &[Change] {
+        &self.made
+    }
+
+    /// The scenario of what has happened: `scenario` with these changes among its own.
+    pub fn happened(&self, scenario: &Scenario) -> Scenario {
+        let mut scenario = scenario.clone();
+        scenario.change.extend(self.made.iter().cloned());
+        scenario.change.sort_by_key(|change| change.at);
+        scenario
+    }
+}
+
+fn at(change: Change, now: Timestamp) -> Change {
+    Change { at: Time(now - Timestamp::ZERO), ..change }
+}
+
+/// The text of a request's errors.
+fn told(errors: &Diagnostics) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    for error in &errors.errors {
+        let text = [&[error.message.clone()][..], &error.help].concat().join("; ");
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    texts.join(". ")
+}
+
+/// A list of words that may stand in place of one that is not known.
+fn allowed(found: &str, known: &[&str]) -> String {
+    let meant = nearest(found, known.iter().copied()).map(|name| format!("did you mean `{name}`? "));
+    format!("{}allowed: {}", meant.unwrap_or_default(), known.join(", "))
+}
+
+impl Desk {
+    /// The answer to a line.
+    fn answer(&mut self, line: &str) -> String {
+        self.request(line).unwrap_or_else(|error| json!({ "error": error })).to_string()
+    }
+
+    fn request(&mut self, line: &str) -> Result<Value, String> {
+        const HOW: &str = r#"write {} or {"link": "NAME", "set": {"rate": "5Mbit/s"}} in one line"#;
+        let request =
+            serde_json::from_str(line).map_err(|error| format!("this is no JSON: {error}; {HOW}"))?;
+        let Value::Object(mut request) = request else {
+            return Err(format!("this is no JSON object; {HOW}"));
+        };
+        let link = match request.remove("link") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(name)) => Some(name),
+            Some(other) => return Err(format!("`link` must be a string, not {other}")),
+        };
+        let set = match request.remove("set") {
+            None | Some(Value::Null) => None,
+            Some(Value::Object(set)) => Some(set),
+            Some(other) => return Err(format!("`set` must be an object, not {other}")),
+        };
+        if let Some(unknown) = request.keys().next() {
+            return Err(format!("unknown key `{unknown}`; {}", allowed(unknown, &["link", "set"])));
+        }
+        let names = self.meant(link.as_deref(), set.is_some())?;
+        let (changes, links) = match set {
+            Some(set) => self.checked(&names, &set)?,
+            None => (Vec::new(), Vec::new()),
+        };
+        let (reply, replied) = channel();
+        let gone = || "the run is over".to_owned();
+        if !self.post.send(Order { changes: changes.clone(), links, reply }) {
+            return Err(gone());
+        }
+        let now = match replied.recv_timeout(PATIENCE) {
+            Ok(done) => done.map_err(|error| error.to_string())?,
+            Err(_) => return Err(gone()),
+        };
+        self.made.extend(changes.into_iter().map(|change| at(change, now)));
+        Ok(self.state(&names, now))
+    }
+
+    /// The names of the links that are meant, each of which the scenario knows.
+    fn meant(&self, link: Option<&str>, changes: bool) -> Result<Vec<String>, String> {
+        let labels = || self.scenario.link.iter().map(|link| link.label()).collect::<Vec<_>>();
+        let directions = || {
+            let all = self.expanded.links.iter();
+            all.map(|link| self.expanded.link_name(&link)).collect::<Vec<_>>()
+        };
+        match link {
+            Some(name) if self.naming.all == Some(name) => Ok(labels()),
+            Some(name) if !self.expanded.links_called(&self.scenario, name).is_empty() => {
+                Ok(vec![name.to_owned()])
+            }
+            Some(name) => {
+                let known =
+                    if self.naming.all.is_some() { labels() } else { [labels(), directions()].concat() };
+                let known: Vec<&str> = known.iter().map(String::as_str).chain(self.naming.all).collect();
+                Err(format!("there is no link `{name}`; {}", allowed(name, &known)))
+            }
+            None if self.naming.all.is_some() => Ok(labels()),
+            None if changes => Err(format!("say which link; allowed: {}", labels_or(labels(), directions))),
+            None => Ok(directions()),
+        }
+    }
+
+    /// The changes that are asked for, as a scenario's and as the network's.
+    fn checked(&self, names: &[String], set: &Map<String, Value>) -> Result<(Vec<Change>, OnLinks), String> {
+        let keys = Change::keys();
+        if let Some(unknown) = set.keys().find(|key| !keys.contains(&key.as_str())) {
+            return Err(format!("a link has no `{unknown}` that can be set; {}", allowed(unknown, &keys)));
+        }
+        // Read and checked as the scenario's own.
+        let mut text = self.scenario.to_json();
+        let entry = |name: &String| {
+            let mut entry = set.clone();
+            entry.insert("at".to_owned(), "0s".into());
+            entry.insert("link".to_owned(), name.clone().into());
+            Value::Object(entry)
+        };
+        text["change"] = names.iter().map(entry).collect();
+        let read = Scenario::from_json(text, &[], &self.scenario.directory);
+        let changes = read.map_err(|errors| told(&errors))?.change;
+        if changes.iter().any(Change::has_file) {
+            return Err(
+                "what goes by a file cannot be set; plan it as a [[change]] of the scenario".to_owned()
+            );
+        }
+        let mut links = Vec::new();
+        for change in &changes {
+            let planned = link_change(change, &self.scenario).map_err(|fault| fault.message)?;
+            let called = self.expanded.links_called(&self.scenario, &change.link);
+            links.extend(called.into_iter().map(|link| (link, planned.clone())));
+        }
+        Ok((changes, links))
+    }
+
+    /// What the links of these names are like at `now`.
+    fn state(&self, names: &[String], now: Timestamp) -> Value {
+        let mut links: Vec<LinkId> =
+            names.iter().flat_map(|name| self.expanded.links_called(&self.scenario, name)).collect();
+        links.sort_unstable();
+        links.dedup();
+        let links: Vec<Value> = links.into_iter().map(|link| self.link_state(link, now)).collect();
+        json!({ "run": self.scenario.name, "at": Time(now - Timestamp::ZERO), "links": links })
+    }
+
+    fn link_state(&self, link: LinkId, now: Timestamp) -> Value {
+        let spec = self.expanded.links.at(link);
+        let mut changes: Vec<&Change> =
+            spec.changes.iter().map(|&number| &self.scenario.change[number]).collect();
+        let of_this =
+            |change: &&Change| self.expanded.links_called(&self.scenario, &change.link).contains(&link);
+        changes.extend(self.made.iter().filter(of_this));
+        changes.retain(|change| Timestamp::ZERO + change.at.0 <= now);
+        changes.sort_by_key(|change| change.at);
+        let down = changes.iter().rev().find_map(|change| change.down).unwrap_or(false);
+        let limited = !self.unlimited.contains(&link) || changes.iter().any(|change| change.rate.is_some());
+        let kind = changes.into_iter().fold(spec.kind.clone(), LinkKind::changed);
+        let rate = match kind.speed {
+            Speed::Constant(rate) if limited => Some(BitRate(rate)),
+            _ => None,
+        };
+        let words = kind.describe(&self.scenario.directory, limited);
+        json!({
+            "link": self.shown(link),
+            "rate": rate,
+            "delay": Time(kind.delay),
+            "loss": kind.loss,
+            "duplicate": kind.duplicate,
+            "corrupt": kind.corrupt,
+            "jitter": kind.jitter,
+            "down": down,
+            "words": if down { format!("down; {words}") } else { words },
+        })
+    }
+
+    /// How a direction is called.
+    fn shown(&self, link: LinkId) -> String {
+        let name = self.expanded.link_name(&self.expanded.links.at(link));
+        if self.naming.all.is_none() {
+            return name;
+        }
+        let own = |label: &String| self.expanded.links_called(&self.scenario, label) == [link];
+        self.scenario.link.iter().map(|link| link.label()).find(own).unwrap_or(name)
+    }
+}
+
+/// The names to choose from: those of `[[link]]`s if there are some.
+fn labels_or(labels: Vec<String>, directions: impl FnOnce() -> Vec<String>) -> String {
+    if labels.is_empty() { directions().join(", ") } else { labels.join(", ") }
+}
