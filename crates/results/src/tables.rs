@@ -122,8 +122,8 @@ impl BatchReader {
         guarded(path, || ParquetRecordBatchReaderBuilder::try_new(file)).map(Some)
     }
 
-    /// As [`open`](Self::open), for a part of the rows: only row groups in which the whole number `column` may be from `from` to `to` are read. They have
-    /// other rows, too.
+    /// As [`open`](Self::open), for rows in which `column`, a whole number in whose order they are, is at least `from`. Parts of the file in which it is
+    /// above `to` are left out, but rows with more can come at the end.
     ///
     /// # Errors
     /// As there.
@@ -143,10 +143,35 @@ impl BatchReader {
             bound(range.min_opt()).is_none_or(|least| least <= to)
                 && bound(range.max_opt()).is_none_or(|most| most >= from)
         };
-        let wanted = (0..groups.len()).filter(|&number| may_be_in(&groups[number])).collect();
+        let wanted: Vec<usize> = (0..groups.len()).filter(|&number| may_be_in(&groups[number])).collect();
+        let before = wanted.first().map(|&first| Self::rows_before(path, first, column, from)).transpose()?;
         let schema = Arc::clone(builder.schema());
-        let batches = guarded(path, || builder.with_row_groups(wanted).with_batch_size(rows).build())?;
+        let part = builder.with_row_groups(wanted).with_offset(before.unwrap_or_default());
+        let batches = guarded(path, || part.with_batch_size(rows).build())?;
         Ok(Some(BatchReader { path: path.to_owned(), schema, batches }))
+    }
+
+    /// How many rows of a row group come before the first in which `column` is at least `from`. Only that column is decoded.
+    fn rows_before(path: &Path, group: usize, column: &str, from: u64) -> Result<usize, ResultError> {
+        let Some(builder) = Self::builder(path)? else { return Ok(0) };
+        let mask = ProjectionMask::columns(builder.parquet_schema(), [column]);
+        let schema = Arc::clone(builder.schema());
+        let part = builder.with_row_groups(vec![group]).with_projection(mask);
+        let batches = guarded(path, || part.with_batch_size(BATCH_ROWS).build())?;
+        let mut before = 0;
+        for batch in (BatchReader { path: path.to_owned(), schema, batches }) {
+            let batch = batch?;
+            let Some(values) = batch.columns().first().and_then(|own| own.as_primitive_opt::<UInt64Type>())
+            else {
+                return Ok(0);
+            };
+            let own = values.values().partition_point(|value| *value < from);
+            before += own;
+            if own < values.len() {
+                break;
+            }
+        }
+        Ok(before)
     }
 
     /// How many rows a file has; none when there is no such file.
@@ -162,12 +187,6 @@ impl BatchReader {
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
-}
-
-/// The last value of a column of whole numbers; none where it is no such column, or there is no row.
-pub fn last_of(batch: &RecordBatch, column: &str) -> Option<u64> {
-    let values = batch.column_by_name(column)?.as_primitive_opt::<UInt64Type>()?;
-    values.values().last().copied()
 }
 
 impl Iterator for BatchReader {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use warpline_results::tables::{BatchReader, last_of};
+use warpline_results::tables::BatchReader;
 use warpline_results::{PacketRow, Row as _};
 
 use crate::answer::{Answer, Refusal};
@@ -69,10 +69,6 @@ fn through(run: &Path, (from, to): (u64, u64), mut take: impl FnMut(PacketRow) -
         .map_err(unreadable)?;
     let reader = reader.ok_or_else(|| Refusal::missing("no packets were recorded in this run"))?;
     for batch in reader {
-        // What is before the window is passed over without a look at its rows.
-        if batch.as_ref().is_ok_and(|batch| last_of(batch, TIME).is_some_and(|last| last < from)) {
-            continue;
-        }
         for row in PacketRow::read(&batch.map_err(unreadable)?).map_err(unreadable)? {
             if row.time_ns >= to {
                 return Ok(());

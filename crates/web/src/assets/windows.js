@@ -15,7 +15,6 @@ export class Windows {
     this.flights = [];
     this.queues = new Map();
     this.events = [];
-    this.stop = new AbortController();
   }
 
   // The windows that follow each other without a gap around a time.
@@ -38,8 +37,11 @@ export class Windows {
   need(t, forward = true, span = 0) {
     const own = this.around(t);
     const known = this.has(t);
-    if (!own) this.ask(Math.max(0, Math.floor(t - this.lead)));
-    else if (!known) this.before(own);
+    if (!own) {
+      // After a jump: what was asked for ahead of the old place is of no use.
+      if (this.asking !== null && !this.urgent) this.request.abort();
+      this.ask(Math.max(0, Math.floor(t - this.lead)), this.end, true);
+    } else if (!known) this.before(own);
     else if (forward && own.until < this.end && own.until - t < Math.max(span, (this.parts[own.last].until - this.parts[own.last].from) * 0.6)) this.ask(own.until);
     else if (!forward && own.from > 0 && t - this.lead - own.from < Math.max(span, (this.parts[own.first].until - this.parts[own.first].from) * 0.4)) this.before(own);
     if (known && this.built !== this.parts[own.first].from + own.until) this.build(own);
@@ -53,7 +55,7 @@ export class Windows {
     this.ask(Math.max(0, Math.floor(part.from - Math.min(length, this.end / 4))), part.from);
   }
 
-  async ask(from, to = this.end) {
+  async ask(from, to = this.end, urgent = false) {
     if (this.asking !== null) return;
     // A window that has begun to be known is asked for to its end.
     const inside = this.parts.find((part) => part.from <= from && from < part.until);
@@ -62,8 +64,10 @@ export class Windows {
     if (next) to = Math.min(to, next.from);
     if (from >= to) return;
     this.asking = from;
+    this.urgent = urgent;
+    this.request = new AbortController();
     try {
-      const part = await call("GET", asked("/api/runs/packets", { run: this.run, from, to, limit: EVENTS }), undefined, this.stop.signal);
+      const part = await call("GET", asked("/api/runs/packets", { run: this.run, from, to, limit: EVENTS }), undefined, this.request.signal);
       this.parts.push(part);
       this.parts.sort((a, b) => a.from - b.from);
       this.last = part;
@@ -165,6 +169,6 @@ export class Windows {
   }
 
   destroy() {
-    this.stop.abort();
+    this.request?.abort();
   }
 }
