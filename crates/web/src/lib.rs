@@ -1,7 +1,7 @@
 //! The lab: a page in the browser in which networks are drawn, run and watched (`warpline lab`).
 //!
 //! A server on the loopback interface gives the page and an interface of JSON. It reads and writes only below the folder of scenarios and below
-//! the folder of runs ([`files`], [`runs`]), and answers only a page that it gave itself ([`guard`]). A run is a process of its own.
+//! the folder of runs (`files`, `runs`), and answers only a page that it gave itself (`guard`). A run is a process of its own.
 
 mod answer;
 mod assets;

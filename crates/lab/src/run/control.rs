@@ -115,10 +115,10 @@ pub(super) fn listen(
     Ok((Waiting { socket, desk }, orders))
 }
 
-/// As [`listen`], for the two directions of a live link that is no run.
+/// Makes the control socket of a live link that is no run, for both of its directions. To be called from a process with one thread.
 ///
 /// # Errors
-/// As there.
+/// If there cannot be one there.
 pub fn listen_duplex(place: &Listen, duplex: &Duplex) -> Result<(Waiting, Orders), ControlError> {
     listen(place, &duplex.scenario, Naming { all: Some(BOTH) }, duplex.unlimited())
 }

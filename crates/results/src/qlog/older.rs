@@ -36,7 +36,7 @@ pub fn write(trace: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<()> {
 /// Writes a file in the present form, which it has to have.
 ///
 /// # Errors
-/// As [`write`]; and if it is in the form of 0.3, which says less.
+/// If it cannot be read or written, or is not a file in the present form; that of 0.3 says less.
 pub fn copy(trace: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<()> {
     each(trace, &mut |record| {
         if record.get("qlog_version").is_some() {
