@@ -25,7 +25,9 @@ fi
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 work=$(mktemp -d)
-trap 'rm -rf "$work" warpline.data' EXIT
+# The place where maturin looks for what goes beside the module.
+beside=warpline._warpline.data
+trap 'rm -rf "$work" "$beside"' EXIT
 
 have() {
     command -v "$1" >/dev/null 2>&1
@@ -62,8 +64,8 @@ tar -czf "$out/$name.tar.gz" -C "$work" "$name"
 checksum "$name.tar.gz"
 
 if have maturin; then
-    mkdir -p warpline.data/scripts
-    cp "$program" warpline.data/scripts/warpline
+    mkdir -p "$beside/scripts"
+    cp "$program" "$beside/scripts/warpline"
     maturin build "${options[@]}" --strip --out "$work/wheel"
     for wheel in "$work"/wheel/*.whl; do
         cp "$wheel" "$out/"

@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 SOURCE = Path(__file__).parents[2]
 
@@ -59,3 +65,9 @@ def test_the_containers_copy_what_is_there() -> None:
     build = json.loads(container)["build"]
     dockerfile = (SOURCE / ".devcontainer" / build["dockerfile"]).resolve()
     assert f"AS {build['target']}" in dockerfile.read_text()
+
+
+def test_the_wheel_gets_the_program_where_maturin_looks_for_it() -> None:
+    settings = tomllib.loads((SOURCE / "pyproject.toml").read_text())["tool"]["maturin"]
+    assert f"beside={settings['module-name']}.data\n" in (SOURCE / "scripts/release.sh").read_text()
+    assert f"/{settings['module-name']}.data/\n" in (SOURCE / ".gitignore").read_text()
