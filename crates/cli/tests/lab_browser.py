@@ -6,7 +6,7 @@
 Starts `WARPLINE lab` in a directory of its own for each check: a network from a template, changed by hand and as text, both ways; runs, with
 their curves and reports; packets that move, event by event, and one that is followed; a grid of runs; keyboard and names for screen
 readers; sizes and colours; a large network; and pages of other origins, which must get nothing. No request may leave for
-elsewhere, and nothing may be told on the console. Without Chromium it exits with 77. Standard library only.
+elsewhere, and nothing may be logged to the console. Without Chromium it exits with 77. Standard library only.
 """
 
 import argparse
@@ -150,7 +150,7 @@ def edits(browser, program, shot):
         lab.wait("document.querySelector('[data-path=\"link.1.queue.limit\"]')", "the parameters of a queue are not shown")
         lab.give('[data-path="link.1.queue.limit"]', "15p")
         lab.wait("W.lab.doc.drawing.links[1].there.words.includes('red of 15 packets')", "a parameter is not taken")
-        # What is wrong is told at the field, at the line, and in the drawing; undo takes it back.
+        # An error shows at the field, at the line and in the drawing. Undo takes the change back.
         lab.give('[data-path="link.1.delay"]', "soon")
         lab.wait("W.lab.doc.checked.problems.length === 1", "no problem is found")
         line = lab.text().split("\n").index('delay = "soon"') + 1
@@ -208,9 +208,9 @@ def edits(browser, program, shot):
         lab.run("W.lab.change({ do: 'set', path: ['duration'], value: '7s' })")
         lab.wait("W.lab.doc.text.includes('7s')", "a change is lost")
         lab.press("Save")
-        lab.wait("document.querySelector('dialog')?.textContent.includes('changed by another program')", "a conflict is not told")
+        lab.wait("document.querySelector('dialog')?.textContent.includes('changed by another program')", "the conflict does not show")
         assert "# by an editor" in file.read_text()
-        # The refusal (409) is told on the console by the browser itself.
+        # The browser itself logs the refusal (409) to the console.
         lab.browser.events.clear()
         lab.press("Read the file again, and lose my changes")
         lab.wait("W.lab.doc.text.includes('# by an editor')", "the file is not read again")
@@ -291,7 +291,7 @@ def watches(browser, program, shot):
         lab.wait("W.lab.watch.spoken.textContent.includes('dropped at r1')", "no drop is found")
         lab.wait("document.querySelector('.moments .drop')", "the drop is not listed")
         lab.run("document.querySelector('.moments .drop').click()")
-        lab.wait("document.querySelector('.story')?.textContent.includes('the queue was full')", "it is not told why a packet was dropped")
+        lab.wait("document.querySelector('.story')?.textContent.includes('the queue was full')", "the reason of the drop does not show")
         shot("story")
         lab.run("document.querySelector('.story p button').click()")
         lab.wait("document.querySelector('.story').textContent.includes('caused the acknowledgement')", "the packet that was sent again has no acknowledgement")
@@ -446,7 +446,7 @@ class Elsewhere(http.server.BaseHTTPRequestHandler):
         pass
 
 
-# All that a page can try, with the key and without. It tells what it could read.
+# All that a page can try, with the key and without it. It reports what it could read.
 ATTACK = """(async () => {
   const lab = %s, key = %s, got = [];
   const wait = (ms) => new Promise(done => setTimeout(done, ms));
@@ -504,7 +504,7 @@ def once(browser, program, shot):
         lab.run("sessionStorage.clear()")
         browser.events.clear()
         browser.open(lab.origin + "/")
-        lab.wait("document.body.innerText.includes('open the address that')", "it is not told what to do")
+        lab.wait("document.body.innerText.includes('open the address that')", "the page does not say what to do")
         browser.events.clear()
 
 

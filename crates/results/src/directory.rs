@@ -72,7 +72,7 @@ impl<D: Directory> PartialDirectory<D> {
         create_directories(&at, &parent, DIRECTORY_MODE).map_err(failed("create", &parent))?;
         clear_leftovers(&at, &parent, &name, target)?;
         check_target(&at, target, force)?;
-        let path = parent.join(format!(".{name}.partial-{}", std::process::id()));
+        let path = parent.join(partial_name(&name, std::process::id()));
         let lock_path = lock_path(&path);
         // Another process may clear away the lock file in the moment before it is locked; then it is made again.
         for _ in 0..16 {
@@ -189,8 +189,7 @@ impl<D: Directory> Drop for PartialDirectory<D> {
 /// Removes what this process has written so far for the run directory `target`, and leaves `target` as it is: for a process that ends
 /// at once, such as on a second Ctrl-C.
 pub fn discard_unfinished(target: &Path) {
-    let Ok((parent, name)) = split(target) else { return };
-    let path = parent.join(format!(".{name}.partial-{}", std::process::id()));
+    let Ok(path) = unfinished(target, std::process::id()) else { return };
     // A run that is still being written may add a file between the listing and the removal.
     for _ in 0..100 {
         match fs::remove_dir_all(&path) {
@@ -199,6 +198,23 @@ pub fn discard_unfinished(target: &Path) {
         }
     }
     let _ = fs::remove_file(lock_path(&path));
+}
+
+/// Where a process writes the run directory `target` until it is complete.
+///
+/// # Errors
+/// If `target` has no name.
+pub fn unfinished(target: &Path, process: u32) -> Result<PathBuf, ResultError> {
+    let (parent, name) = split(target)?;
+    Ok(parent.join(partial_name(&name, process)))
+}
+
+fn partial_name(name: &str, process: u32) -> String {
+    format!("{}{process}", partial_prefix(name))
+}
+
+fn partial_prefix(name: &str) -> String {
+    format!(".{name}.partial-")
 }
 
 /// The lock file of a partial directory.
@@ -217,9 +233,9 @@ fn clear_leftovers(at: &impl Directory, parent: &Path, name: &str, target: &Path
         let Some(file_name) = path.file_name().and_then(|name| name.to_str()) else { continue };
         let number = |prefix: &str| file_name.strip_prefix(prefix).is_some_and(is_number);
         let lock_name = file_name.strip_suffix(".lock").unwrap_or_default();
-        if number(&format!(".{name}.partial-")) && is_abandoned(at, &lock_path(&path)) {
+        if number(&partial_prefix(name)) && is_abandoned(at, &lock_path(&path)) {
             remove_all(at, &path).map_err(failed("remove", &path))?;
-        } else if lock_name.strip_prefix(&format!(".{name}.partial-")).is_some_and(is_number) {
+        } else if lock_name.strip_prefix(&partial_prefix(name)).is_some_and(is_number) {
             // After its directory, which sorts before it.
             if is_abandoned(at, &path) {
                 at.remove_file(&path).map_err(failed("remove", &path))?;

@@ -49,7 +49,7 @@ pub use compare::{Change, ChangedKeys, Comparison, KeyChange, Method, Side, welc
 pub use compare_text::SCREEN;
 pub use condition::{Condition, Relation};
 pub use declaration::{Column, ColumnInfo, Fold, Kind, Scalar, heading_of};
-pub use directory::discard_unfinished;
+pub use directory::{discard_unfinished, unfinished};
 pub use error::ResultError;
 pub use events::{PacketRow, TcpRow};
 pub use export::Export;

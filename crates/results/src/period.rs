@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::column::Row;
 use crate::declaration::{Column, ColumnInfo, Kind, Scalar};
@@ -66,13 +66,7 @@ fn object<R: Row>(tally: &Tally) -> Map<String, Value> {
         } else if info.ticks {
             Value::from(sum as u64)
         } else {
-            match last {
-                Scalar::Whole(number) => Value::from(*number),
-                Scalar::Float(number) => Value::from(*number),
-                Scalar::Truth(truth) => Value::from(*truth),
-                Scalar::Text(text) => Value::from(text.as_ref()),
-                Scalar::Absent => continue,
-            }
+            json!(last)
         };
         object.insert(info.name.to_owned(), value);
     }

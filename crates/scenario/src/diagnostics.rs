@@ -232,7 +232,7 @@ impl Collector {
 }
 
 /// Help for an unknown name: the nearest one, and all that are allowed.
-pub(crate) fn spelling_help<'a>(found: &str, known: &[&'a str]) -> Vec<String> {
+pub fn spelling_help<'a>(found: &str, known: &[&'a str]) -> Vec<String> {
     let mut help: Vec<String> = nearest(found, known.iter().copied())
         .map(|name| format!("did you mean `{name}`?"))
         .into_iter()

@@ -97,7 +97,7 @@ pub use cc::Cc;
 pub use change::Change;
 pub use changes::changed_keys;
 pub use component::Written;
-pub use diagnostics::{Diagnostic, Diagnostics, Location};
+pub use diagnostics::{Diagnostic, Diagnostics, Location, spelling_help};
 pub use endpoint::{Endpoint, Protocol, Traffic};
 pub use expand::{Arrival, Expanded, FlowSpec, LinkKind, LinkSpec, Links, RouteSet, Speed, SubflowOf};
 pub use flow::{Flow, FlowRecordKind, Transport};

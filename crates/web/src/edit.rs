@@ -283,6 +283,22 @@ fn remove(document: &mut DocumentMut, list: &str, gone: impl Fn(usize, &dyn Tabl
 const NAMED: [(&str, &[&str]); 3] =
     [("link", &["between", "from", "to"]), ("host", &["name"]), ("flow", &["from", "to", "via"])];
 
+/// The key of a `[[change]]` that names a link by its ends: "a-b" or "a>b".
+const CHANGED: (&str, &str) = ("change", "link");
+
+/// How a link that is called by its two ends, one of which is `node`, is called if that node has another name; none for other links.
+fn with_end(link: &str, node: &str, name: &str) -> Option<String> {
+    let first = link.strip_prefix(node).filter(|rest| rest.starts_with(['-', '>']));
+    let second = link.strip_suffix(node).filter(|rest| rest.ends_with(['-', '>']));
+    first.map(|rest| format!("{name}{rest}")).or(second.map(|rest| format!("{rest}{name}")))
+}
+
+/// Whether a text is the name that a `[[link]]` gives itself.
+fn is_own_name(document: &DocumentMut, text: &str) -> bool {
+    let links = document.get("link").map(entries).unwrap_or_default();
+    links.iter().any(|link| link.get("name").and_then(Item::as_str) == Some(text))
+}
+
 fn names(table: &dyn TableLike, keys: &[&str], name: &str) -> bool {
     keys.iter().filter_map(|key| table.get(key)).any(|item| match item {
         Item::Value(Value::String(text)) => text.value() == name,
@@ -291,12 +307,17 @@ fn names(table: &dyn TableLike, keys: &[&str], name: &str) -> bool {
     })
 }
 
+/// Replaces a text. What stands around it stays.
+fn put_text(value: &mut Value, text: &str) {
+    let decor = value.decor().clone();
+    *value = Value::from(text);
+    *value.decor_mut() = decor;
+}
+
 fn rename(document: &mut DocumentMut, from: &str, to: &str) -> Answer<()> {
     let renamed = |value: &mut Value| {
         if value.as_str() == Some(from) {
-            let decor = value.decor().clone();
-            *value = Value::from(to);
-            *value.decor_mut() = decor;
+            put_text(value, to);
         }
     };
     if to.is_empty() {
@@ -320,10 +341,41 @@ fn rename(document: &mut DocumentMut, from: &str, to: &str) -> Answer<()> {
             }
         }
     }
+    let own: Vec<String> = changed_links(document).filter(|link| is_own_name(document, link)).collect();
+    let (list, key) = CHANGED;
+    for table in document.get_mut(list).map(entries_mut).unwrap_or_default() {
+        if let Some(Item::Value(value)) = table.get_mut(key)
+            && let Some(link) = value.as_str().filter(|link| !own.iter().any(|own| own == link))
+            && let Some(called) = with_end(link, from, to)
+        {
+            put_text(value, &called);
+        }
+    }
     Ok(())
 }
 
+/// The links that changes name.
+fn changed_links(document: &DocumentMut) -> impl Iterator<Item = String> {
+    let (list, key) = CHANGED;
+    let changes = document.get(list).map(entries).unwrap_or_default();
+    changes.into_iter().filter_map(move |change| Some(change.get(key)?.as_str()?.to_owned()))
+}
+
 fn remove_node(document: &mut DocumentMut, name: &str) {
+    // Before its links go: they may have names of their own, by which changes call them.
+    let links = document.get("link").map(entries).unwrap_or_default();
+    let (_, ends) = NAMED[0];
+    let going = links.iter().filter(|link| names(**link, ends, name));
+    let gone: Vec<String> = going.filter_map(|link| Some(link.get("name")?.as_str()?.to_owned())).collect();
+    let kept: Vec<String> =
+        changed_links(document).filter(|link| is_own_name(document, link) && !gone.contains(link)).collect();
+    let (list, key) = CHANGED;
+    remove(document, list, |_, change| {
+        change.get(key).and_then(Item::as_str).is_some_and(|link| {
+            gone.iter().any(|own| own == link)
+                || (!kept.iter().any(|own| own == link) && with_end(link, name, "").is_some())
+        })
+    });
     for (list, keys) in NAMED {
         remove(document, list, |_, table| names(table, keys, name));
     }
@@ -431,6 +483,20 @@ mod tests {
         let changes: Vec<Change> =
             serde_json::from_value(serde_json::json!([{"do": "rename", "from": "a", "to": "b"}])).unwrap();
         assert!(change(TEXT, &changes).unwrap_err().message.contains("already"));
+    }
+
+    #[test]
+    fn changes_follow_the_nodes_of_their_links() {
+        let changes = "\n[[link]]\nname = \"a-fast\"\nbetween = [\"b\", \"c\"]\n\n[[change]]\nlink = \"a-b\" # both\n\n[[change]]\nlink = \"b>a\"\n\n[[change]]\nlink = \"a-fast\"\n";
+        let text = format!("{TEXT}{changes}");
+        let renamed = done(&text, serde_json::json!([{"do": "rename", "from": "a", "to": "x"}]));
+        assert!(renamed.contains("link = \"x-b\" # both") && renamed.contains("link = \"b>x\""), "{renamed}");
+        assert!(renamed.contains("link = \"a-fast\""), "{renamed}");
+        let left = |node: &str| {
+            let text = done(&text, serde_json::json!([{"do": "remove-node", "name": node}]));
+            text.matches("[[change]]").count()
+        };
+        assert_eq!([left("a"), left("b"), left("c")], [1, 0, 2]);
     }
 
     #[test]

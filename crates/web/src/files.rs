@@ -26,7 +26,7 @@ pub(crate) struct Folder(PathBuf);
 pub(crate) struct Text {
     pub(crate) name: String,
     pub(crate) text: String,
-    /// What tells whether the file has changed since.
+    /// A digest of the text: another one if the file has changed since.
     pub(crate) version: String,
 }
 

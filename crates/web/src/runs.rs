@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use warpline_disk::OsDirectory;
 use warpline_results::summary::SUMMARY_FILE;
 use warpline_results::tables::FILE_MODE;
+use warpline_results::unfinished;
 use warpline_scenario::Scenario;
 
 use crate::answer::{Answer, Refusal};
@@ -356,7 +357,7 @@ impl Runs {
         });
         // A process that does not read says why when it ends.
         let _ = stdin.map(|mut stdin| stdin.write_all(order.text.as_bytes()));
-        let recording = recording_of(&order.out, child.id());
+        let recording = unfinished(&order.out, child.id()).map(|path| path.join(PACKETS_FILE)).ok();
         let course = lock(&self.jobs).all.get(run).map(|job| Arc::clone(&job.course));
         let lines = child
             .stdout
@@ -368,7 +369,9 @@ impl Runs {
             if let Some(course) = &course {
                 course.add(&shown.part_of(line), false);
             }
-            if fs::metadata(&recording).is_ok_and(|data| data.len() > LARGEST_RECORDING) {
+            let size =
+                recording.as_ref().and_then(|path| fs::metadata(path).ok()).map_or(0, |data| data.len());
+            if size > LARGEST_RECORDING {
                 let _ = self.stop(
                     run,
                     "the recording of its packets had become too large; what was recorded until then is kept",
@@ -391,7 +394,7 @@ impl Runs {
         self.pump();
     }
 
-    /// Asks a run to stop, or all runs below a name. What was measured is kept.
+    /// Asks a run to stop, or all runs below a name. What was measured is kept. A run is asked once: another Ctrl-C would end it without results.
     pub(crate) fn stop(&self, name: &str, why: &str) -> Answer<usize> {
         let mut jobs = lock(&self.jobs);
         let below = format!("{name}/");
@@ -402,7 +405,7 @@ impl Runs {
             .map(|(run, _)| run.clone())
             .collect();
         for run in &runs {
-            let Some(job) = jobs.all.get_mut(run) else { continue };
+            let Some(job) = jobs.all.get_mut(run).filter(|job| job.stopping.is_none()) else { continue };
             job.stopping = Some(why.to_owned());
             match job.process {
                 Some(process) => interrupt(process),
@@ -635,12 +638,6 @@ fn arguments(scenario: &str, point: &Point, period: f64, out: &Path, several: bo
     arguments
 }
 
-/// Where a run that is under way records packets.
-fn recording_of(out: &Path, process: u32) -> PathBuf {
-    let name = out.file_name().unwrap_or_default().to_string_lossy();
-    out.with_file_name(format!(".{name}.partial-{process}")).join(PACKETS_FILE)
-}
-
 fn last_words(said: &str) -> String {
     let said = said.trim();
     let begin = said.char_indices().rev().map(|(at, _)| at).take(LAST_WORDS).last().unwrap_or(0);
@@ -665,6 +662,32 @@ fn interrupt(process: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_run_is_asked_to_stop_once() {
+        use std::os::unix::process::ExitStatusExt as _;
+        let root = tempfile::tempdir().unwrap();
+        let runs = Runs::new(Folder::open(root.path()).unwrap(), PathBuf::from("none"));
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let process = Some(child.id());
+        let course = || Arc::new(Course { lines: Mutex::default(), count: watch::channel((0, false)).0 });
+        let job = |process, stopping| Job {
+            state: State::Running,
+            course: course(),
+            order: None,
+            process,
+            stopping,
+        };
+        lock(&runs.jobs).all.insert("grid/asked".to_owned(), job(process, Some("before".to_owned())));
+        assert_eq!(runs.stop("grid/asked", "again").unwrap(), 1);
+        assert_eq!(lock(&runs.jobs).all["grid/asked"].stopping.as_deref(), Some("before"));
+        assert!(child.try_wait().unwrap().is_none(), "no second signal");
+        lock(&runs.jobs).all.insert("grid/new".to_owned(), job(process, None));
+        assert_eq!(runs.stop("grid", "now").unwrap(), 2);
+        assert_eq!(child.wait().unwrap().signal(), Some(2));
+        assert_eq!(runs.stop("other", "now").unwrap_err().status, 404);
+    }
 
     #[test]
     fn of_many_flows_the_busiest_are_shown_and_always_the_same() {

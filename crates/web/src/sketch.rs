@@ -7,7 +7,7 @@ use toml_edit::{DocumentMut, Item, TableLike};
 use crate::drawing::{Drawing, Flow, Link, Node};
 use crate::edit::entries;
 
-/// Draws what can be told; nothing where the text is not TOML.
+/// Draws what can be recognised of a scenario with errors; nothing where the text is not TOML.
 pub(crate) fn draw(text: &str) -> Option<Drawing> {
     let document: DocumentMut = text.parse().ok()?;
     let mut drawing = Drawing::default();

@@ -266,7 +266,7 @@ fn a_scenario_is_read_checked_changed_and_written() {
         200
     );
     assert_eq!(lab.ask("GET", "/api/places?name=one.toml", &Value::Null).1, json!({ "a": [1.5, 2.0] }));
-    // What is not understood is told.
+    // A request that is not understood gets an error that says why.
     let (status, said) =
         lab.ask("POST", "/api/edit", &json!({ "text": SCENARIO, "changes": [{ "do": "magic" }] }));
     assert_eq!(status, 422, "{said}");

@@ -14,6 +14,7 @@ use warpline_live::emulator::Turn;
 use warpline_live::nat::Reach;
 use warpline_live::shell::{Begun, BridgeConfig, BridgeOutcome, ShellConfig, ShellError, run, run_bridge};
 use warpline_live::terminal::Title;
+use warpline_report::write_whole;
 use warpline_scenario::Time;
 
 use crate::commands::link_args::{LinkArgs, or_shell, report, values};
@@ -245,8 +246,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         output::note(&format!("report: {}", path.display()));
     }
     if let Some(path) = &args.save {
-        std::fs::write(path, &scenario)
-            .map_err(|error| Failure::output(format!("cannot write {}: {error}", path.display())))?;
+        write_whole(scenario.as_bytes(), path).map_err(Failure::output)?;
     }
     let status = status.map_err(Failure::run)?;
     report(&mut account, &reach, args.verbose);

@@ -13,12 +13,13 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use warpline_core::spelling::nearest;
 use warpline_core::{LinkId, Streams, TimeDelta, Timestamp};
 use warpline_live::control::{ControlError, Inbox, Place, Post, Serving, Socket, post};
 use warpline_net::{ChangeError, LinkChange, Network};
 use warpline_scenario::plan::link_change;
-use warpline_scenario::{BitRate, Change, Diagnostics, Expanded, LinkKind, Scenario, Speed, Time};
+use warpline_scenario::{
+    BitRate, Change, Diagnostics, Expanded, LinkKind, Scenario, Speed, Time, spelling_help,
+};
 
 use super::Listen;
 use super::links::{BOTH, Duplex};
@@ -201,10 +202,9 @@ fn told(errors: &Diagnostics) -> String {
     texts.join(". ")
 }
 
-/// A list of words that may stand in place of one that is not known.
+/// What may stand in place of a word that is not known.
 fn allowed(found: &str, known: &[&str]) -> String {
-    let meant = nearest(found, known.iter().copied()).map(|name| format!("did you mean `{name}`? "));
-    format!("{}allowed: {}", meant.unwrap_or_default(), known.join(", "))
+    spelling_help(found, known).join(" ")
 }
 
 impl Desk {
@@ -270,7 +270,12 @@ impl Desk {
                 Err(format!("there is no link `{name}`; {}", allowed(name, &known)))
             }
             None if self.naming.all.is_some() => Ok(labels()),
-            None if changes => Err(format!("say which link; allowed: {}", labels_or(labels(), directions))),
+            None if changes => {
+                let labels = labels();
+                let known = if labels.is_empty() { directions() } else { labels };
+                let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                Err(format!("say which link; {}", allowed("", &known)))
+            }
             None => Ok(directions()),
         }
     }
@@ -355,9 +360,4 @@ impl Desk {
         let own = |label: &String| self.expanded.links_called(&self.scenario, label) == [link];
         self.scenario.link.iter().map(|link| link.label()).find(own).unwrap_or(name)
     }
-}
-
-/// The names to choose from: those of `[[link]]`s if there are some.
-fn labels_or(labels: Vec<String>, directions: impl FnOnce() -> Vec<String>) -> String {
-    if labels.is_empty() { directions().join(", ") } else { labels.join(", ") }
 }

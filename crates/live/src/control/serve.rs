@@ -53,7 +53,7 @@ impl Socket {
         umask(mask);
         let listener = bound.map_err(system("listen at", &path))?;
         listener.set_nonblocking(true).map_err(system("listen at", &path))?;
-        // Whoever is told of it may be in another directory.
+        // A client may be in another directory.
         let path = path.canonicalize().unwrap_or(path);
         Ok(Socket { listener, path })
     }

@@ -340,6 +340,13 @@ mod tests {
         }
     }
 
+    #[test]
+    fn every_word_of_the_list_is_known() {
+        for word in KNOWN.split(", ").map(|word| word.split(' ').next().unwrap_or_default()) {
+            assert!(!matches!(read(&[word], false), Err(WordsError::Unknown { .. })), "{word}");
+        }
+    }
+
     /// Words that netem knows, and values of all kinds.
     fn word() -> impl Strategy<Value = String> {
         let known = KNOWN.split(", ").map(|word| word.split(' ').next().unwrap_or_default().to_owned());

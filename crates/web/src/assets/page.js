@@ -7,7 +7,7 @@ let fade = 0;
 export const say = (text, level = "info") => {
   said.textContent = "";
   said.textContent = text;
-  // What is seen anyway is only told to who does not see it.
+  // What can be seen anyway is announced to screen readers only.
   if (level === "quiet") return;
   document.querySelector(".toast")?.remove();
   const toast = W.el("div", { class: `toast ${level}` }, W.el("span", null, text),
@@ -21,7 +21,7 @@ export const fail = (error) => {
   if (error.name !== "AbortError") say(error.message ?? String(error), "wrong");
 };
 
-// A button. What goes wrong in its work is told.
+// A button. An error in what it does is shown.
 export const button = (text, work, attributes = {}) => {
   const element = W.el("button", { type: "button", ...attributes, onclick: async (event) => {
     try {

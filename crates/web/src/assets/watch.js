@@ -462,7 +462,7 @@ export class Watch {
   }
 
   help() {
-    const keys = [["Space", "play or pause"], ["b", "play backwards"], ["→ and ←", "to the next event, to the one before"], [". and ,", "faster, slower"], ["Home", "to the begin"], ["+ and −", "zoom, where the drawing has the focus; 0 shows all of it"]];
+    const keys = [["Space", "play or pause"], ["b", "play backwards"], ["→ and ←", "to the next event, to the one before"], [". and ,", "faster, slower"], ["Home", "to the beginning"], ["+ and −", "zoom, where the drawing has the focus; 0 shows all of it"]];
     dialog("Keys", W.el("dl", { class: "keys" }, ...keys.flatMap(([key, words]) => [W.el("dt", null, key), W.el("dd", null, words)])),
       W.el("p", { class: "about" }, "Thick bars are data, thin ones acknowledgements. The stack beside a link is its queue. A cross is a drop, a ring a mark. Choose a packet in the drawing or an event in the list to follow a packet."));
   }
