@@ -25,6 +25,8 @@ class Picture:
     plots: Sequence[tuple[str, dict[str, Any]]]
     """Functions of `warpline.plot`, each with its arguments, from above."""
     changed: dict[str, Any] = field(default_factory=dict)
+    log: str = ""
+    """Axes with a logarithmic scale: "x", "y" or "xy"."""
 
     @property
     def name(self) -> str:
@@ -36,7 +38,17 @@ def plot(name: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
 
 
 PICTURES = [
-    Picture("dumbbell.toml", [plot("cwnd"), plot("queue", unit="delay")]),
+    Picture("dumbbell.toml", [plot("cwnd"), plot("queue", links=["r1>r2"], unit="delay")]),
+    Picture("tutorial/home.toml", [plot("rtt"), plot("queue", links=["home>isp"])]),
+    Picture("codel-vs-droptail.toml", [plot("cwnd"), plot("queue", links=["r1>r2"], unit="delay")]),
+    Picture("old-tcp.toml", [plot("cwnd")]),
+    Picture("parking-lot.toml", [plot("throughput")]),
+    Picture("multipath.toml", [plot("throughput")]),
+    Picture("video-call.toml", [plot("throughput"), plot("queue", links=["home>isp"], unit="delay")]),
+    Picture("rrul.toml", [plot("throughput")]),
+    Picture("cellular.toml", [plot("throughput"), plot("queue", links=["tower>phone"], unit="delay")]),
+    Picture("careful-resume.toml", [plot("cwnd")]),
+    Picture("data-centre.toml", [plot("cdf", column="slowdown")], log="x"),
 ]
 
 
@@ -81,6 +93,10 @@ def draw(picture: Picture) -> None:
             getattr(warpline.plot, name)(run, ax=ax, **arguments)
         for ax in axes[:-1, 0]:
             ax.set_xlabel("")
+        for ax in axes[:, 0]:
+            ax.set_title("")
+            for axis in picture.log:
+                ax.set(**{f"{axis}scale": "log"})
         PAGE.with_suffix("").mkdir(exist_ok=True)
         figure.savefig(PAGE.with_suffix("") / f"{picture.name}.svg", metadata={"Date": None})
         pyplot.close(figure)

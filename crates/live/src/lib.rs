@@ -47,6 +47,7 @@ pub mod crossing;
 pub mod datagram;
 pub mod doctor;
 pub mod emulator;
+pub mod enter;
 pub mod host;
 pub mod icmp;
 pub mod ip;

@@ -10,7 +10,7 @@ use super::document::{Node, Step, entry, key};
 use super::endpoint::Traffic;
 use super::flow::{Flow, FlowRecordKind, Transport};
 use super::tcp::TcpOptions;
-use super::{Cc, component, multipath};
+use super::{Cc, ClockMode, component, multipath};
 
 /// Checks all flows and all TCP options of the scenario.
 pub(super) fn check(check: &mut Check<'_>) {
@@ -21,8 +21,11 @@ pub(super) fn check(check: &mut Check<'_>) {
         host.table().is_some_and(|host| host.value("program").is_some_and(|list| !list.items().is_empty()))
     });
     let outside = scenario.host.iter().any(|host| host.traffic() == Traffic::Outside);
-    if scenario.flow.is_empty() && !programs && !outside {
-        let help = "add a [[flow]] with `from` and `to`; with mode = \"real\", a [[host.program]] will do";
+    // On their own clock, hosts can be given commands while the run goes on.
+    let open = scenario.clock.mode != ClockMode::Virtual
+        && scenario.host.iter().any(|host| host.endpoint.real().is_some());
+    if scenario.flow.is_empty() && !programs && !outside && !open {
+        let help = "add a [[flow]] with `from` and `to`; with mode = \"real\", a [[host.program]] or a host with endpoint = \"live\" will do";
         check.error(&[key("flow")], "the scenario has no traffic", help);
     }
     tcp(check, &[key("tcp")], &scenario.tcp);

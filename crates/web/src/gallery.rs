@@ -1,5 +1,6 @@
-//! What a new scenario can begin with: small templates, and the gallery of examples.
+//! What a new scenario can begin with: small templates, the scenarios of the book's lessons, and the gallery of examples.
 
+use include_dir::{Dir, include_dir};
 use serde::Serialize;
 use toml_edit::DocumentMut;
 
@@ -10,9 +11,18 @@ pub(crate) struct Beginning {
     name: &'static str,
     /// What it is, in a sentence.
     about: String,
-    /// Whether it is one of the small ones.
-    template: bool,
+    shelf: Shelf,
     text: &'static str,
+}
+
+/// Where the page shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Shelf {
+    /// Small networks.
+    Template,
+    Lesson,
+    Example,
 }
 
 /// The texts of some scenarios, with their names.
@@ -21,6 +31,8 @@ macro_rules! scenarios {
 }
 
 const TEMPLATES: [(&str, &str); 6] = scenarios!["templates/": "two-hosts", "shared-bottleneck", "two-routes", "star", "data-centre-small", "empty"];
+
+static LESSONS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../scenarios/lessons");
 
 /// Those of the examples that are simulated and read no file.
 const EXAMPLES: [(&str, &str); 10] = scenarios![
@@ -38,15 +50,19 @@ const EXAMPLES: [(&str, &str); 10] = scenarios![
 
 /// All of them, templates first.
 pub(crate) fn all() -> Vec<Beginning> {
-    let of = |template: bool| {
-        move |(name, text): (&'static str, &'static str)| Beginning {
-            name,
-            about: about(text),
-            template,
-            text,
-        }
+    let of = |shelf: Shelf| {
+        move |(name, text): (&'static str, &'static str)| Beginning { name, about: about(text), shelf, text }
     };
-    TEMPLATES.into_iter().map(of(true)).chain(EXAMPLES.into_iter().map(of(false))).collect()
+    let lessons = LESSONS.files().filter_map(|file| {
+        let name = file.path().to_str()?.strip_suffix(".toml")?;
+        Some((name, file.contents_utf8()?))
+    });
+    TEMPLATES
+        .into_iter()
+        .map(of(Shelf::Template))
+        .chain(lessons.map(of(Shelf::Lesson)))
+        .chain(EXAMPLES.into_iter().map(of(Shelf::Example)))
+        .collect()
 }
 
 /// The description that a scenario gives of itself; otherwise the first sentence of its head.
@@ -65,7 +81,11 @@ mod tests {
 
     #[test]
     fn each_of_them_says_what_it_is_and_all_but_the_empty_one_can_be_run() {
-        for beginning in all() {
+        let all = all();
+        for shelf in [Shelf::Template, Shelf::Lesson, Shelf::Example] {
+            assert!(all.iter().any(|beginning| beginning.shelf == shelf), "{shelf:?}");
+        }
+        for beginning in all {
             assert!(!beginning.about.is_empty(), "{}", beginning.name);
             let checked = crate::drawing::check(beginning.name, beginning.text, std::path::Path::new(""));
             assert_eq!(checked.valid, beginning.name != "empty", "{}: {checked:?}", beginning.name);

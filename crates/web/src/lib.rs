@@ -5,15 +5,19 @@
 
 mod answer;
 mod assets;
+mod course;
 mod drawing;
 mod edit;
 mod files;
 mod gallery;
 mod guard;
+mod live;
 mod packets;
 mod runs;
 mod server;
 mod sketch;
 mod sweep;
+#[cfg(unix)]
+mod terminal;
 
 pub use server::{LabError, Options, Server};

@@ -10,14 +10,14 @@ use std::thread;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use warpline_disk::OsDirectory;
 use warpline_results::summary::SUMMARY_FILE;
 use warpline_results::tables::FILE_MODE;
 use warpline_results::unfinished;
-use warpline_scenario::Scenario;
+use warpline_scenario::{ClockMode, Scenario};
 
 use crate::answer::{Answer, Refusal};
+use crate::course::{Course, Follower};
 use crate::files::Folder;
 use crate::packets::PACKETS_FILE;
 use crate::sweep::{Axis, Point, plain, points, prepared};
@@ -79,22 +79,6 @@ impl State {
     }
 }
 
-/// What a run says of itself while it goes on, line by line, as JSON; each line says what it is about in `event`.
-#[derive(Debug)]
-struct Course {
-    lines: Mutex<Vec<Arc<str>>>,
-    /// How many there are, for those that wait for more; and whether that is all.
-    count: watch::Sender<(usize, bool)>,
-}
-
-impl Course {
-    fn add(&self, line: &str, last: bool) {
-        let mut lines = lock(&self.lines);
-        lines.push(line.into());
-        self.count.send_replace((lines.len(), last));
-    }
-}
-
 /// What is shown of a run while it goes on: of a large network a part, always the same.
 #[derive(Debug, Default)]
 struct Shown {
@@ -134,30 +118,6 @@ impl Shown {
             object.remove("summary");
         }
         value.to_string()
-    }
-}
-
-/// Reads the course of a run from where one was.
-#[derive(Debug)]
-pub(crate) struct Follower {
-    course: Arc<Course>,
-    count: watch::Receiver<(usize, bool)>,
-    at: usize,
-}
-
-impl Follower {
-    /// The next line, as soon as there is one; none after the last.
-    pub(crate) async fn next(&mut self) -> Option<Arc<str>> {
-        loop {
-            if let Some(line) = lock(&self.course.lines).get(self.at) {
-                self.at += 1;
-                return Some(Arc::clone(line));
-            }
-            let (count, last) = *self.count.borrow_and_update();
-            if count <= self.at && (last || self.count.changed().await.is_err()) {
-                return None;
-            }
-        }
     }
 }
 
@@ -244,9 +204,8 @@ impl Runs {
             .unwrap_or_default();
         let seeds = if wish.seeds.is_empty() { own } else { wish.seeds.clone() };
         let points = points(&wish.axes, &seeds)?;
-        for point in &points {
-            load(&point.sets)?;
-        }
+        let clocks = points.iter().map(|point| load(&point.sets).map(|scenario| scenario.clock.mode));
+        let clocks = clocks.collect::<Answer<Vec<ClockMode>>>()?;
         let wanted = wish
             .name
             .as_deref()
@@ -264,19 +223,18 @@ impl Runs {
         let period =
             (scenario.duration.0.as_secs_f64() / INTERVALS).max(scenario.sample_interval.0.as_secs_f64());
         let mut names = Vec::new();
-        for point in &points {
+        for (point, clock) in points.iter().zip(clocks) {
             let run = if point.name.is_empty() { name.clone() } else { format!("{name}/{}", point.name) };
             let out = self.folder.path().join(&run);
             let order = Order {
-                arguments: arguments(&scenario.name, point, period, &out, points.len() > 1),
+                arguments: arguments(&scenario.name, point, clock, period, &out, points.len() > 1),
                 text: text.clone(),
                 folder: folder.clone(),
                 out,
             };
-            let course = Course { lines: Mutex::default(), count: watch::channel((0, false)).0 };
             let job = Job {
                 state: State::Waiting,
-                course: Arc::new(course),
+                course: Course::new(),
                 order: Some(order),
                 process: None,
                 stopping: None,
@@ -451,11 +409,18 @@ impl Runs {
         lock(&self.jobs).all.values().any(|job| job.process == Some(process))
     }
 
+    /// The run that this process is, if this lab has started it.
+    pub(crate) fn of_process(&self, process: u64) -> Option<String> {
+        let jobs = lock(&self.jobs);
+        let found = jobs.all.iter().find(|(_, job)| job.process.map(u64::from) == Some(process));
+        found.map(|(run, _)| run.clone())
+    }
+
     /// Follows the course of a run that this lab has started.
     pub(crate) fn follow(&self, run: &str) -> Answer<Follower> {
         let jobs = lock(&self.jobs);
         let job = jobs.all.get(run).ok_or_else(|| Refusal::missing(format!("{run} was not started here")))?;
-        Ok(Follower { course: Arc::clone(&job.course), count: job.course.count.subscribe(), at: 0 })
+        Ok(job.course.follow())
     }
 
     /// Gives a run, or a grid, another name.
@@ -618,13 +583,20 @@ fn end(jobs: &mut Jobs, run: &str, state: State) {
         if let Some(old) = jobs.over.pop_front()
             && let Some(job) = jobs.all.get(&old)
         {
-            lock(&job.course.lines).drain(..).for_each(drop);
+            job.course.forget();
         }
     }
 }
 
 /// The arguments of the program for one run.
-fn arguments(scenario: &str, point: &Point, period: f64, out: &Path, several: bool) -> Vec<String> {
+fn arguments(
+    scenario: &str,
+    point: &Point,
+    clock: ClockMode,
+    period: f64,
+    out: &Path,
+    several: bool,
+) -> Vec<String> {
     let mut arguments: Vec<String> = ["run", "-", "--json-stream"].map(str::to_owned).to_vec();
     arguments.extend([format!("--period={period:.9}s"), format!("--out={}", out.display())]);
     let sets = [format!("name={scenario}"), format!("seed={}", point.seed)];
@@ -634,6 +606,10 @@ fn arguments(scenario: &str, point: &Point, period: f64, out: &Path, several: bo
     }
     if several {
         arguments.push("--cores=1".to_owned());
+    }
+    // A simulation is over sooner than anybody can change it.
+    if clock != ClockMode::Virtual {
+        arguments.push("--control".to_owned());
     }
     arguments
 }
@@ -671,10 +647,9 @@ mod tests {
         let runs = Runs::new(Folder::open(root.path()).unwrap(), PathBuf::from("none"));
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let process = Some(child.id());
-        let course = || Arc::new(Course { lines: Mutex::default(), count: watch::channel((0, false)).0 });
         let job = |process, stopping| Job {
             state: State::Running,
-            course: course(),
+            course: Course::new(),
             order: None,
             process,
             stopping,

@@ -26,12 +26,15 @@ use warpline_results::tables::FILE_MODE;
 use warpline_scenario::json_schema;
 
 use crate::answer::{Answer, Refusal, work};
+use crate::course::Follower;
 use crate::edit::{Change, change};
 use crate::files::{Folder, parts};
 use crate::guard::{Guard, REPORTS, guard, secret};
 use crate::packets::{self, Span, Whose};
 use crate::runs::{Runs, Wish};
-use crate::{assets, drawing, gallery};
+#[cfg(unix)]
+use crate::terminal::{self, Terminals};
+use crate::{assets, drawing, gallery, live};
 
 /// Bytes of a request, at most.
 const LARGEST: usize = 8 << 20;
@@ -86,6 +89,8 @@ pub(crate) struct Lab {
     /// The scenario to open first.
     first: Option<String>,
     runs: Arc<Runs>,
+    #[cfg(unix)]
+    terminals: Arc<Terminals>,
     /// Which runs are behind the address of a report.
     reports: Mutex<BTreeMap<String, Vec<PathBuf>>>,
 }
@@ -128,6 +133,8 @@ impl Server {
             scenarios,
             first,
             runs: Arc::new(Runs::new(runs, options.program.clone())),
+            #[cfg(unix)]
+            terminals: Arc::new(Terminals::new(options.program.clone())),
             reports: Mutex::default(),
         };
         Ok(Server { listener, lab: Arc::new(lab), port })
@@ -173,6 +180,8 @@ impl Server {
                 failed = answering => failed?,
                 () = stopped => {}
             }
+            #[cfg(unix)]
+            self.lab.terminals.close_all();
             self.lab.runs.close().await;
             Ok(())
         });
@@ -198,6 +207,15 @@ fn router(lab: Arc<Lab>) -> Router {
         .route("/runs/watch", get(watched))
         .route("/runs/packets", get(window))
         .route("/runs/packet", get(story))
+        .route("/live", get(in_progress))
+        .route("/live/change", post(change_link));
+    #[cfg(unix)]
+    let interface = interface
+        .route("/terminals", post(open_terminal))
+        .route("/terminals/output", get(printed))
+        .route("/terminals/type", post(typed))
+        .route("/terminals/close", post(close_terminal));
+    let interface = interface
         .route("/report", post(report));
     Router::new()
         .route("/", get(assets::page))
@@ -368,14 +386,69 @@ async fn rename(State(lab): Own, body: Body<OfRun>) -> Answer<Json<Value>> {
     work(move || lab.runs.rename(&run, &name).map(|()| Json(json!({ "run": name })))).await
 }
 
-async fn events(State(lab): Own, asked: Asked<OfRun>) -> Answer<Response> {
-    let Query(OfRun { run, .. }) = asked?;
-    let follower = lab.runs.follow(&run)?;
+/// The lines of a course as events, as they come.
+fn stream(follower: Follower) -> Response {
     let lines = futures_util::stream::unfold(follower, async |mut follower| {
         let line = follower.next().await?;
         Some((Ok::<_, Infallible>(Event::default().data(&*line)), follower))
     });
-    Ok(Sse::new(lines).keep_alive(KeepAlive::default()).into_response())
+    Sse::new(lines).keep_alive(KeepAlive::default()).into_response()
+}
+
+async fn events(State(lab): Own, asked: Asked<OfRun>) -> Answer<Response> {
+    let Query(OfRun { run, .. }) = asked?;
+    Ok(stream(lab.runs.follow(&run)?))
+}
+
+/// What can be changed now. Those that this lab has started have the name of their run.
+async fn in_progress(State(lab): Own) -> Answer<Json<Value>> {
+    work(move || {
+        let mut found = json!(live::all());
+        for one in found.as_array_mut().into_iter().flatten() {
+            let own = one["process"].as_u64().and_then(|process| lab.runs.of_process(process));
+            one["own"] = own.map_or(Value::Null, Value::from);
+        }
+        Ok(Json(json!({ "all": found, "keys": warpline_scenario::Change::keys() })))
+    })
+    .await
+}
+
+async fn change_link(body: Body<live::Wish>) -> Answer<Json<Value>> {
+    let Json(wish) = body?;
+    work(move || live::change(&wish).map(Json)).await
+}
+
+#[cfg(unix)]
+async fn open_terminal(State(lab): Own, body: Body<terminal::Wish>) -> Answer<Json<Value>> {
+    let Json(wish) = body?;
+    work(move || Ok(Json(json!({ "terminal": lab.terminals.open(&wish)? })))).await
+}
+
+#[cfg(unix)]
+#[derive(Deserialize)]
+struct OfTerminal {
+    terminal: u64,
+    #[serde(default)]
+    text: String,
+}
+
+#[cfg(unix)]
+async fn printed(State(lab): Own, asked: Asked<OfTerminal>) -> Answer<Response> {
+    let Query(OfTerminal { terminal, .. }) = asked?;
+    Ok(stream(lab.terminals.follow(terminal)?))
+}
+
+#[cfg(unix)]
+async fn typed(State(lab): Own, body: Body<OfTerminal>) -> Answer<Json<Value>> {
+    let Json(OfTerminal { terminal, text }) = body?;
+    work(move || lab.terminals.type_in(terminal, &text).map(|()| Json(json!({})))).await
+}
+
+#[cfg(unix)]
+async fn close_terminal(State(lab): Own, body: Body<OfTerminal>) -> Answer<Json<Value>> {
+    let Json(OfTerminal { terminal, .. }) = body?;
+    lab.terminals.close(terminal);
+    Ok(Json(json!({})))
 }
 
 async fn watched(State(lab): Own, asked: Asked<OfRun>) -> Answer<Json<Value>> {

@@ -14,11 +14,15 @@ mod check;
 mod clean;
 mod compare;
 mod completions;
+#[cfg(target_os = "linux")]
+mod control_args;
 mod crosscheck;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod dilate;
 #[cfg(target_os = "linux")]
 mod doctor;
+#[cfg(target_os = "linux")]
+mod enter;
 mod evaluate;
 mod export;
 mod import;
@@ -85,6 +89,8 @@ pub(crate) enum Command {
     Shell(Box<shell::Args>),
     #[cfg(target_os = "linux")]
     Set(set::Args),
+    #[cfg(target_os = "linux")]
+    Enter(enter::Args),
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     Dilate(Box<dilate::Args>),
     #[cfg(target_os = "linux")]
@@ -148,6 +154,8 @@ impl Command {
             Command::Shell(args) => shell::execute(*args),
             #[cfg(target_os = "linux")]
             Command::Set(args) => set::execute(&args),
+            #[cfg(target_os = "linux")]
+            Command::Enter(args) => enter::execute(args),
             #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
             Command::Dilate(args) => dilate::execute(*args),
             #[cfg(target_os = "linux")]

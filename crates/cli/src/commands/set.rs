@@ -1,13 +1,11 @@
 //! `warpline set`: changes a link of a shell or a run in progress.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
-use clap::ValueHint;
 use serde_json::{Map, Value, json};
-use warpline_live::control::{VARIABLE, ask, listening};
 use warpline_scenario::Change;
 
+use super::control_args::{ControlArgs, accepted};
 use crate::failure::{Code, Failure};
 use crate::output;
 
@@ -44,9 +42,8 @@ fn examples() -> String {
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = examples(), override_usage = "warpline set [OPTIONS] [LINK] [KEY=VALUE]...")]
 pub(crate) struct Args {
-    /// The socket of the run, as its own --control has it [default: that of the shell this is typed in, or of the only run that listens]
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
-    control: Option<PathBuf>,
+    #[command(flatten)]
+    control: ControlArgs,
     /// Print the answer as JSON, for programs
     #[arg(long)]
     json: bool,
@@ -87,42 +84,14 @@ fn request(words: &[String]) -> Result<Value, Failure> {
     Ok(Value::Object(request))
 }
 
-/// The socket that is meant.
-fn socket(given: Option<&PathBuf>) -> Result<PathBuf, Failure> {
-    if let Some(path) = given {
-        return Ok(path.clone());
-    }
-    if let Some(path) = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
-        return Ok(path.into());
-    }
-    let mut paths = listening().map_err(Failure::run)?;
-    match paths.len() {
-        1 => Ok(paths.remove(0)),
-        0 => Err(Failure::run(
-            "no shell or run of this user can be changed: start one with --control; or name its socket with --control PATH",
-        )),
-        _ => {
-            let listed: String =
-                paths.iter().map(|path| format!("\n  --control {}", path.display())).collect();
-            Err(Failure::usage(format!("several can be changed; say which:{listed}")))
-        }
-    }
-}
-
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     let request = request(&args.words)?;
-    let path = socket(args.control.as_ref())?;
-    let answer = ask(&path, &request.to_string()).map_err(Failure::run)?;
-    let read: Value = serde_json::from_str(&answer).map_err(|error| {
-        Failure::run(format!("{} answers, but not as a run does: {error}", path.display()))
-    })?;
-    if let Some(error) = read["error"].as_str() {
-        if args.json {
-            output::print(&format!("{}\n", json!({ "error": error })))?;
-        }
-        return Err(Failure::usage(error));
+    let read = args.control.ask(&request)?;
+    if let (Some(error), true) = (read["error"].as_str(), args.json) {
+        output::print(&format!("{}\n", json!({ "error": error })))?;
     }
-    output::print(&if args.json { format!("{answer}\n") } else { table(&read) })?;
+    let read = accepted(read)?;
+    output::print(&if args.json { format!("{read}\n") } else { table(&read) })?;
     Ok(Code::Success)
 }
 

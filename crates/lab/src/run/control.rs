@@ -4,8 +4,10 @@
 //! thread finds that in its [`Orders`], does it at once, and keeps it: so the scenario of what has happened can be written.
 //!
 //! A request is a line of JSON: `{}` asks what the links are like, `{"link": "r1-r2", "set": {"rate": "5Mbit/s"}}` changes one. The answer is a line, too:
-//! the time of the run and what each of these links is like now, or `{"error": "..."}`.
+//! the time of the run and what each of these links is like now, or `{"error": "..."}`. `{"host": "client", "command": ["ping", "{server}"]}` asks for the way to
+//! a live host (`warpline enter`), and for the words of a command there, with the addresses of hosts in place of their names.
 
+use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +17,9 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use warpline_core::{LinkId, Streams, TimeDelta, Timestamp};
 use warpline_live::control::{ControlError, Inbox, Place, Post, Serving, Socket, post};
+use warpline_live::enter::Door;
 use warpline_net::{ChangeError, LinkChange, Network};
+use warpline_scenario::addresses::AddressPlan;
 use warpline_scenario::plan::link_change;
 use warpline_scenario::{
     BitRate, Change, Diagnostics, Expanded, LinkKind, Scenario, Speed, Time, spelling_help,
@@ -53,6 +57,8 @@ struct Desk {
     naming: Naming,
     /// Which links have no rate limit at first, though their scenario needs a rate.
     unlimited: Vec<LinkId>,
+    /// The live hosts, by their names.
+    doors: BTreeMap<String, Door>,
     /// The changes made so far.
     made: Vec<Change>,
     post: Post<Order>,
@@ -80,6 +86,11 @@ impl Waiting {
     /// Where the socket is.
     pub fn path(&self) -> &Path {
         self.socket.path()
+    }
+
+    /// Lets commands in at live hosts, by their names.
+    pub(super) fn let_in(&mut self, doors: BTreeMap<String, Door>) {
+        self.desk.doors = doors;
     }
 
     /// The run begins: serves what has come, and what will. To be called once the process is in its namespaces.
@@ -110,7 +121,7 @@ pub(super) fn listen(
     let system = |source| ControlError::System { what: "serve", path: socket.path().to_owned(), source };
     let (post, inbox) = post().map_err(system)?;
     let expanded = scenario.expand();
-    let desk = Desk { scenario: scenario.clone(), expanded, naming, unlimited, made: Vec::new(), post };
+    let desk = Desk { scenario: scenario.clone(), expanded, naming, unlimited, doors: BTreeMap::new(), made: Vec::new(), post };
     let planned = scenario.change.iter().map(|change| Timestamp::ZERO + change.at.0).collect();
     let orders = Orders { inbox, streams: Streams::new(scenario.seed), planned, made: Vec::new() };
     Ok((Waiting { socket, desk }, orders))
@@ -214,12 +225,15 @@ impl Desk {
     }
 
     fn request(&mut self, line: &str) -> Result<Value, String> {
-        const HOW: &str = r#"write {} or {"link": "NAME", "set": {"rate": "5Mbit/s"}} in one line"#;
+        const HOW: &str = r#"write {}, {"link": "NAME", "set": {"rate": "5Mbit/s"}} or {"host": "NAME"} in one line"#;
         let request =
             serde_json::from_str(line).map_err(|error| format!("this is no JSON: {error}; {HOW}"))?;
         let Value::Object(mut request) = request else {
             return Err(format!("this is no JSON object; {HOW}"));
         };
+        if let Some(host) = request.remove("host") {
+            return self.door(&host, request);
+        }
         let link = match request.remove("link") {
             None | Some(Value::Null) => None,
             Some(Value::String(name)) => Some(name),
@@ -231,7 +245,7 @@ impl Desk {
             Some(other) => return Err(format!("`set` must be an object, not {other}")),
         };
         if let Some(unknown) = request.keys().next() {
-            return Err(format!("unknown key `{unknown}`; {}", allowed(unknown, &["link", "set"])));
+            return Err(format!("unknown key `{unknown}`; {}", allowed(unknown, &["link", "set", "host"])));
         }
         let names = self.meant(link.as_deref(), set.is_some())?;
         let (changes, links) = match set {
@@ -249,6 +263,28 @@ impl Desk {
         };
         self.made.extend(changes.into_iter().map(|change| at(change, now)));
         Ok(self.state(&names, now))
+    }
+
+    /// The way to a live host, and the words of a command there.
+    fn door(&self, host: &Value, mut request: Map<String, Value>) -> Result<Value, String> {
+        let Value::String(host) = host else { return Err(format!("`host` must be a string, not {host}")) };
+        let words: Vec<String> = match request.remove("command") {
+            None => Vec::new(),
+            Some(words) => serde_json::from_value(words).map_err(|_| "`command` must be a list of strings")?,
+        };
+        if let Some(unknown) = request.keys().next() {
+            return Err(format!("unknown key `{unknown}`; {}", allowed(unknown, &["host", "command"])));
+        }
+        let Some(door) = self.doors.get(host) else {
+            let known: Vec<&str> = self.doors.keys().map(String::as_str).collect();
+            return Err(match known.is_empty() {
+                true => "this run has no live host in which a command could run".to_owned(),
+                false => format!("there is no live host `{host}`; {}", allowed(host, &known)),
+            });
+        };
+        let plan = AddressPlan::new(&self.scenario, &self.expanded);
+        let words: Vec<String> = words.iter().map(|word| plan.substitute(word)).collect();
+        Ok(json!({ "host": host, "door": door, "command": words }))
     }
 
     /// The names of the links that are meant, each of which the scenario knows.
@@ -318,7 +354,13 @@ impl Desk {
         links.sort_unstable();
         links.dedup();
         let links: Vec<Value> = links.into_iter().map(|link| self.link_state(link, now)).collect();
-        json!({ "run": self.scenario.name, "at": Time(now - Timestamp::ZERO), "links": links })
+        json!({
+            "run": self.scenario.name,
+            "process": std::process::id(),
+            "at": Time(now - Timestamp::ZERO),
+            "links": links,
+            "hosts": self.doors.keys().collect::<Vec<_>>(),
+        })
     }
 
     fn link_state(&self, link: LinkId, now: Timestamp) -> Value {

@@ -4,6 +4,7 @@ use std::os::fd::BorrowedFd;
 
 use warpline_core::{TimeDelta, Timestamp};
 use warpline_live::emulator::Emulator;
+use warpline_live::enter::Door;
 use warpline_live::host::{HostConfig, Hosts};
 use warpline_results::{LiveHost, ProgramRow};
 use warpline_scenario::{Endpoint, Expanded, Scenario};
@@ -48,6 +49,13 @@ impl Planned for LivePlan {
         let configs: Vec<HostConfig> = self.hosts.iter().map(config).collect();
         let hosts =
             Hosts::create(&format!("warpline run ({})", scenario.name), &configs).map_err(live_error)?;
+        if let Some(control) = &mut session.control {
+            let doors = self.hosts.iter().enumerate().map(|(at, (name, node))| {
+                let environment = addresses.environment(*node as usize).into_iter().collect();
+                (name.clone(), Door::to(&hosts, at, environment))
+            });
+            control.let_in(doors.collect())?;
+        }
         let programs = Programs::prepare(
             scenario,
             &self.hosts,

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 #[cfg(target_os = "linux")]
+use std::collections::BTreeMap;
+#[cfg(target_os = "linux")]
 use std::os::fd::OwnedFd;
 #[cfg(target_os = "linux")]
 use std::sync::Arc;
@@ -12,6 +14,8 @@ use std::sync::Arc;
 use warpline_core::{TimeDelta, Timestamp};
 #[cfg(target_os = "linux")]
 use warpline_live::control::Serving;
+#[cfg(target_os = "linux")]
+use warpline_live::enter::Door;
 use warpline_net::{Control, Network};
 
 #[cfg(target_os = "linux")]
@@ -132,6 +136,18 @@ impl LiveControl {
     pub(super) fn begin(&mut self) -> Result<(), RunError> {
         if let Some(waiting) = self.waiting.take() {
             self.serving = Some(waiting.begin().map_err(super::live_error)?);
+        }
+        Ok(())
+    }
+
+    /// Lets commands in at live hosts, by their names.
+    ///
+    /// # Errors
+    /// If the system forbids it.
+    pub(super) fn let_in(&mut self, doors: BTreeMap<String, Door>) -> Result<(), RunError> {
+        warpline_live::enter::let_others_look().map_err(super::live_error)?;
+        if let Some(waiting) = &mut self.waiting {
+            waiting.let_in(doors);
         }
         Ok(())
     }

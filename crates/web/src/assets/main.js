@@ -160,7 +160,7 @@ const openDialog = async () => {
     await beginWith(own.text, name);
     show("network");
   }, { class: "pick" });
-  const picks = (list) => W.el("ul", { class: "picks" }, ...list.map((own) => W.el("li", null, begin(own), W.el("p", { class: "about" }, own.about))));
+  const picks = (shelf) => W.el("ul", { class: "picks" }, ...gallery.filter((own) => own.shelf === shelf).map((own) => W.el("li", null, begin(own), W.el("p", { class: "about" }, own.about))));
   const files = hello.files.length
     ? W.el("ul", { class: "picks" }, ...hello.files.map((name) => W.el("li", null, button(name, async () => {
       if (!mayLeave()) return;
@@ -170,8 +170,9 @@ const openDialog = async () => {
     }, { class: "pick" }))))
     : W.el("p", { class: "about" }, "There is none yet.");
   const box = dialog("Open or begin",
-    W.el("h3", null, "New, from a template"), picks(gallery.filter((own) => own.template)),
-    W.el("h3", null, "New, from the gallery"), picks(gallery.filter((own) => !own.template)),
+    W.el("h3", null, "New, from a template"), picks("template"),
+    W.el("h3", null, "New, from a lesson of the book"), picks("lesson"),
+    W.el("h3", null, "New, from the gallery"), picks("example"),
     W.el("h3", null, `Scenarios in ${hello.folder}`), files);
   return box;
 };

@@ -1,0 +1,76 @@
+//! Runs and shells in progress, whichever terminal or lab started them: what their links are like, and changes of these.
+//!
+//! They listen at sockets of this user ([`warpline_live::control`]). A page names one of them by the socket's file name.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::answer::{Answer, Refusal};
+
+/// A run or a shell in progress.
+#[derive(Debug, Serialize)]
+pub(crate) struct InProgress {
+    /// The file name of its socket.
+    pub(crate) socket: String,
+    /// What it says of itself: its name and process, the time, its links and its live hosts.
+    #[serde(flatten)]
+    state: Value,
+}
+
+/// A wish for the change of a link.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Wish {
+    socket: String,
+    link: String,
+    set: Map<String, Value>,
+}
+
+/// All that can be changed and have begun, in the order of their sockets.
+pub(crate) fn all() -> Vec<InProgress> {
+    let of = |path: PathBuf| {
+        let socket = path.file_name()?.to_str()?.to_owned();
+        // One that ends just now, or has not begun, is left out.
+        let state = ask(&path, &json!({})).ok()?;
+        Some(InProgress { socket, state })
+    };
+    sockets().into_iter().filter_map(of).collect()
+}
+
+/// Changes a link. Returns what it is like now.
+pub(crate) fn change(wish: &Wish) -> Answer<Value> {
+    ask(&socket(&wish.socket)?, &json!({ "link": wish.link, "set": wish.set }))
+}
+
+/// The path of a socket with this file name, at which a run listens.
+pub(crate) fn socket(name: &str) -> Answer<PathBuf> {
+    let found = sockets().into_iter().find(|path| path.file_name().is_some_and(|own| own == name));
+    found.ok_or_else(|| Refusal::missing("this run is over, or cannot be changed any more"))
+}
+
+#[cfg(target_os = "linux")]
+fn sockets() -> Vec<PathBuf> {
+    warpline_live::control::listening().unwrap_or_default()
+}
+
+#[cfg(target_os = "linux")]
+fn ask(path: &std::path::Path, request: &Value) -> Answer<Value> {
+    let answer = warpline_live::control::ask(path, &request.to_string()).map_err(Refusal::failed)?;
+    let read: Value = serde_json::from_str(&answer).map_err(Refusal::failed)?;
+    match read["error"].as_str() {
+        Some(error) => Err(Refusal::bad(error)),
+        None => Ok(read),
+    }
+}
+
+/// Live runs need Linux.
+#[cfg(not(target_os = "linux"))]
+fn sockets() -> Vec<PathBuf> {
+    Vec::new()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ask(_: &std::path::Path, _: &Value) -> Answer<Value> {
+    Err(Refusal::missing("live runs need Linux"))
+}

@@ -1,0 +1,165 @@
+//! Terminals of the page: shells on live hosts of runs in progress.
+//!
+//! Each is `warpline enter` at a terminal device of its own (pty(7)). The page shows what it prints as plain text, and sends what is typed.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::Child;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use pty_process::Size;
+use pty_process::blocking::{Command, open};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::answer::{Answer, Refusal};
+use crate::course::{Course, Follower};
+use crate::live;
+
+/// Terminals at a time.
+const MOST: usize = 32;
+/// Bytes that a terminal prints, at most: a page shows all of them.
+const LARGEST: usize = 16 << 20;
+/// Rows and columns.
+const SIZE: (u16, u16) = (30, 100);
+/// Bytes that are read at a time.
+const PIECE: usize = 8192;
+
+/// A wish for a terminal.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Wish {
+    socket: String,
+    host: String,
+}
+
+#[derive(Debug)]
+struct Terminal {
+    /// Our end of the device.
+    pty: Arc<File>,
+    child: Arc<Mutex<Child>>,
+    course: Arc<Course>,
+}
+
+/// The terminals of a lab.
+#[derive(Debug)]
+pub(crate) struct Terminals {
+    program: PathBuf,
+    open: Mutex<(u64, BTreeMap<u64, Terminal>)>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Terminals {
+    /// Terminals in which this program, `warpline`, enters hosts.
+    pub(crate) fn new(program: PathBuf) -> Self {
+        Terminals { program, open: Mutex::default() }
+    }
+
+    /// Opens a terminal on a live host. Returns its number.
+    pub(crate) fn open(self: &Arc<Self>, wish: &Wish) -> Answer<u64> {
+        let socket = live::socket(&wish.socket)?;
+        let failed = |error: pty_process::Error| Refusal::failed(format!("cannot open a terminal: {error}"));
+        let (pty, end) = open().map_err(failed)?;
+        pty.resize(Size::new(SIZE.0, SIZE.1)).map_err(failed)?;
+        // Whatever runs there hears that the page understands plain text only.
+        let command = Command::new(&self.program).env("TERM", "dumb").env("NO_COLOR", "1").env("PAGER", "cat");
+        let command = command.arg("enter").arg("--control").arg(socket).arg("--").arg(&wish.host);
+        let mut open = lock(&self.open);
+        if open.1.len() >= MOST {
+            return Err(Refusal::conflict(format!("there are {MOST} terminals; close one first")));
+        }
+        let child = command.spawn(end).map_err(failed)?;
+        let terminal = Terminal { pty: Arc::new(File::from(OwnedFd::from(pty))), child: Arc::new(Mutex::new(child)), course: Course::new() };
+        let number = open.0;
+        open.0 += 1;
+        let (pty, child, course) = (&terminal.pty, &terminal.child, &terminal.course);
+        let (pty, child, course) = (Arc::clone(pty), Arc::clone(child), Arc::clone(course));
+        thread::spawn(move || attend(&pty, &child, &course));
+        open.1.insert(number, terminal);
+        Ok(number)
+    }
+
+    /// Follows what a terminal prints.
+    pub(crate) fn follow(&self, number: u64) -> Answer<Follower> {
+        lock(&self.open).1.get(&number).map(|terminal| terminal.course.follow()).ok_or_else(gone)
+    }
+
+    /// Types this text.
+    pub(crate) fn type_in(&self, number: u64, text: &str) -> Answer<()> {
+        let pty = lock(&self.open).1.get(&number).map(|terminal| Arc::clone(&terminal.pty)).ok_or_else(gone)?;
+        (&*pty).write_all(text.as_bytes()).map_err(|_| gone())
+    }
+
+    /// Closes a terminal. What runs there hears that, as when a window is closed.
+    pub(crate) fn close(&self, number: u64) {
+        // The first process ends, and with it the session of the device: the kernel sends the others SIGHUP.
+        if let Some(terminal) = lock(&self.open).1.remove(&number) {
+            let _ = lock(&terminal.child).kill();
+        }
+    }
+
+    /// Closes all of them, as the lab ends.
+    pub(crate) fn close_all(&self) {
+        let numbers: Vec<u64> = lock(&self.open).1.keys().copied().collect();
+        numbers.into_iter().for_each(|number| self.close(number));
+    }
+}
+
+fn gone() -> Refusal {
+    Refusal::missing("this terminal has ended")
+}
+
+/// Reads what a terminal prints until its end.
+fn attend(mut pty: &File, child: &Mutex<Child>, course: &Course) {
+    let mut rest: Vec<u8> = Vec::new();
+    let mut piece = [0; PIECE];
+    let mut printed = 0;
+    // The end of the last process there is an error of the device (EIO).
+    while let Ok(count @ 1..) = pty.read(&mut piece) {
+        rest.extend_from_slice(&piece[..count]);
+        printed += count;
+        let text = complete(&mut rest);
+        course.add(&json!({ "text": text }).to_string(), false);
+        if printed > LARGEST {
+            let _ = lock(child).kill();
+            course.add(&json!({ "text": "\n[more than this page can show; the terminal was closed]\n" }).to_string(), false);
+            break;
+        }
+    }
+    let code = lock(child).wait().ok().and_then(|status| status.code());
+    course.add(&json!({ "ended": true, "code": code }).to_string(), true);
+}
+
+/// Takes the characters that are complete out of `bytes`; what is no UTF-8 is replaced.
+fn complete(bytes: &mut Vec<u8>) -> String {
+    let whole = match std::str::from_utf8(bytes) {
+        // The last character is not complete yet.
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        _ => bytes.len(),
+    };
+    let text = String::from_utf8_lossy(&bytes[..whole]).into_owned();
+    bytes.drain(..whole);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_character_that_comes_in_two_pieces_stays_one() {
+        let mut bytes = vec![b'a', 0xc3];
+        assert_eq!(complete(&mut bytes), "a");
+        bytes.push(0xa9);
+        assert_eq!(complete(&mut bytes), "é");
+        assert!(bytes.is_empty());
+        bytes.extend([0xff, b'b']);
+        assert_eq!(complete(&mut bytes), "\u{fffd}b");
+    }
+}
