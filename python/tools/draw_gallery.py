@@ -1,0 +1,99 @@
+"""Draws the pictures of the book's gallery, and writes its page, docs/src/gallery.md.
+
+Run it after a change of the list below or of a scenario in it: `python python/tools/draw_gallery.py`, or with the names of the pictures to draw again. A test compares
+the page with what this file says. A new picture is a line in the list.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent.parent
+SCENARIOS = ROOT / "scenarios"
+PAGE = ROOT / "docs" / "src" / "gallery.md"
+
+
+@dataclass
+class Picture:
+    """What is drawn of a run, and of which: a scenario's file below scenarios/, and its changed keys."""
+
+    scenario: str
+    plots: Sequence[tuple[str, dict[str, Any]]]
+    """Functions of `warpline.plot`, each with its arguments, from above."""
+    changed: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return Path(self.scenario).stem
+
+
+def plot(name: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
+    return name, arguments
+
+
+PICTURES = [
+    Picture("dumbbell.toml", [plot("cwnd"), plot("queue", unit="delay")]),
+]
+
+
+def about(picture: Picture) -> str:
+    """What the scenario says of itself: its description, or the first sentence of its head."""
+    import tomllib
+
+    text = (SCENARIOS / picture.scenario).read_text(encoding="utf-8")
+    described = tomllib.loads(text).get("description")
+    head = " ".join(line.lstrip("# ") for line in text.split("\n\n")[0].splitlines() if line.startswith("#"))
+    return str(described) if described else head.split(". ")[0].split("? ")[0].rstrip(".")
+
+
+def page() -> str:
+    """The gallery's page."""
+    parts = [
+        "# Gallery",
+        "Pictures to begin with. Below each is the command that opens its scenario in the [lab](lab.md), where it moves; `warpline run` with the same file makes its report. "
+        "The lab offers all of them under **New**, too.",
+    ]
+    for picture in PICTURES:
+        changes = "".join(f" --set {key}={value}" for key, value in picture.changed.items())
+        command = f"warpline run scenarios/{picture.scenario}{changes}" if changes else f"warpline lab scenarios/{picture.scenario}"
+        parts += [f"## {about(picture)}", f"![{about(picture)}](gallery/{picture.name}.svg)", f"```sh\n{command}\n```"]
+    return "\n\n".join(parts) + "\n"
+
+
+def draw(picture: Picture) -> None:
+    """Runs the scenario and draws it."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    import warpline
+
+    run = warpline.Scenario.load(SCENARIOS / picture.scenario).replace(**picture.changed).run()
+    # Text stays text, and the same run gives the same file.
+    with pyplot.rc_context({"svg.fonttype": "none", "svg.hashsalt": picture.name, "path.simplify_threshold": 0.5, "lines.linewidth": 1.2, "font.size": 9}):
+        figure, axes = pyplot.subplots(len(picture.plots), 1, figsize=(8, 2.4 * len(picture.plots)), sharex=True, squeeze=False, layout="constrained")
+        for (name, arguments), ax in zip(picture.plots, axes[:, 0], strict=True):
+            getattr(warpline.plot, name)(run, ax=ax, **arguments)
+        for ax in axes[:-1, 0]:
+            ax.set_xlabel("")
+        PAGE.with_suffix("").mkdir(exist_ok=True)
+        figure.savefig(PAGE.with_suffix("") / f"{picture.name}.svg", metadata={"Date": None})
+        pyplot.close(figure)
+
+
+def main(names: Callable[[str], bool]) -> None:
+    for picture in PICTURES:
+        if names(picture.name):
+            print(picture.name)
+            draw(picture)
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    chosen = sys.argv[1:]
+    main(lambda name: not chosen or name in chosen)
