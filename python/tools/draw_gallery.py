@@ -27,6 +27,10 @@ class Picture:
     changed: dict[str, Any] = field(default_factory=dict)
     log: str = ""
     """Axes with a logarithmic scale: "x", "y" or "xy"."""
+    every: str | None = None
+    """The interval of samples, if the scenario's own is too coarse for a picture."""
+    until: float | None = None
+    """The end of the picture, in seconds, if it is before that of the run."""
 
     @property
     def name(self) -> str:
@@ -39,6 +43,17 @@ def plot(name: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
 
 PICTURES = [
     Picture("dumbbell.toml", [plot("cwnd"), plot("queue", links=["r1>r2"], unit="delay")]),
+    Picture("lessons/slow-start.toml", [plot("cwnd")], every="10ms"),
+    Picture("lessons/lost-packets.toml", [plot("time_sequence")]),
+    Picture("lessons/aimd.toml", [plot("cwnd")], every="50ms"),
+    Picture("lessons/long-fat-paths.toml", [plot("cwnd")]),
+    Picture("lessons/bufferbloat.toml", [plot("queue", links=["home>server"], unit="delay")], every="100ms"),
+    Picture("lessons/aqm.toml", [plot("queue", links=["r1>r2"], unit="delay")], every="50ms"),
+    Picture("lessons/bbr.toml", [plot("throughput")]),
+    Picture("lessons/background.toml", [plot("throughput")]),
+    Picture("lessons/incast.toml", [plot("queue")], every="20us", until=0.004),
+    Picture("lessons/dilation.toml", [plot("cwnd")], every="10ms"),
+    Picture("lessons/capacity.toml", [plot("throughput"), plot("queue")]),
     Picture("tutorial/home.toml", [plot("rtt"), plot("queue", links=["home>isp"])]),
     Picture("codel-vs-droptail.toml", [plot("cwnd"), plot("queue", links=["r1>r2"], unit="delay")]),
     Picture("old-tcp.toml", [plot("cwnd")]),
@@ -59,7 +74,7 @@ def about(picture: Picture) -> str:
     text = (SCENARIOS / picture.scenario).read_text(encoding="utf-8")
     described = tomllib.loads(text).get("description")
     head = " ".join(line.lstrip("# ") for line in text.split("\n\n")[0].splitlines() if line.startswith("#"))
-    return str(described) if described else head.split(". ")[0].split("? ")[0].rstrip(".")
+    return str(described).rstrip(".") if described else head.split(". ")[0].split("? ")[0].rstrip(".")
 
 
 def page() -> str:
@@ -67,7 +82,7 @@ def page() -> str:
     parts = [
         "# Gallery",
         "Pictures to begin with. Below each is the command that opens its scenario in the [lab](lab.md), where it moves; `warpline run` with the same file makes its report. "
-        "The lab offers all of them under **New**, too.",
+        "The lab has most of them under **Open or begin**, too.",
     ]
     for picture in PICTURES:
         changes = "".join(f" --set {key}={value}" for key, value in picture.changed.items())
@@ -85,7 +100,8 @@ def draw(picture: Picture) -> None:
 
     import warpline
 
-    run = warpline.Scenario.load(SCENARIOS / picture.scenario).replace(**picture.changed).run()
+    finer = {"sample_interval": picture.every} if picture.every else {}
+    run = warpline.Scenario.load(SCENARIOS / picture.scenario).replace(**picture.changed, **finer).run()
     # Text stays text, and the same run gives the same file.
     with pyplot.rc_context({"svg.fonttype": "none", "svg.hashsalt": picture.name, "path.simplify_threshold": 0.5, "lines.linewidth": 1.2, "font.size": 9}):
         figure, axes = pyplot.subplots(len(picture.plots), 1, figsize=(8, 2.4 * len(picture.plots)), sharex=True, squeeze=False, layout="constrained")
@@ -97,6 +113,8 @@ def draw(picture: Picture) -> None:
             ax.set_title("")
             for axis in picture.log:
                 ax.set(**{f"{axis}scale": "log"})
+            if picture.until:
+                ax.set_xlim(0, picture.until)
         PAGE.with_suffix("").mkdir(exist_ok=True)
         figure.savefig(PAGE.with_suffix("") / f"{picture.name}.svg", metadata={"Date": None})
         pyplot.close(figure)

@@ -4,7 +4,7 @@
     lab_browser.py [--shots DIR] WARPLINE
 
 Starts `WARPLINE lab` in a directory of its own for each check: a network from a template, changed by hand and as text, both ways; runs, with
-their curves and reports; packets that move, event by event, and one that is followed; a grid of runs; keyboard and names for screen
+their curves and reports; packets that move, event by event, and one that is followed; live hosts with terminals, and a link that changes; a grid of runs; keyboard and names for screen
 readers; sizes and colours; a large network; and pages of other origins, which must get nothing. No request may leave for
 elsewhere, and nothing may be logged to the console. Without Chromium it exits with 77. Standard library only.
 """
@@ -498,6 +498,61 @@ def hostile(browser, program, shot):
         server.shutdown()
 
 
+def live(browser, program, shot):
+    """A live run: its curves, a terminal on each host, ping and iperf3 by a click, a link that changes, and the scenario of what has happened."""
+    with Lab(browser, program) as lab:
+        lab.template("live hosts")
+        lab.valid()
+        lab.press("Run")
+        lab.wait("document.querySelector('.run-detail progress')", "the run does not begin")
+        lab.press("Live", "document.querySelector('.parts')")
+        lab.wait("document.querySelectorAll('.hosts button').length === 2", "the run's hosts are not shown")
+        shot("begun")
+        lab.press("Terminal on client")
+        screen = "(document.querySelector('.terminal[aria-label=\"Terminal on client\"] .screen')?.textContent ?? '')"
+        lab.wait(f"{screen}.length > 0", "no shell asks for a command")
+
+        def type_line(line, host="client"):
+            lab.run(f"""(() => {{ const i = document.querySelector('.terminal[aria-label="Terminal on {host}"] .typed'); i.value = {json.dumps(line)}; i.form.requestSubmit(); }})()""")
+
+        type_line("echo on $WARPLINE_HOST")
+        lab.wait(f"/^on client$/m.test({screen})", "a command does not run on the host")
+        # The round trip before and after a change of the link; by words, since a busy machine is late.
+        type_line("ping -c 2 -i 0.2 $WARPLINE_ADDR_SERVER | tail -1")
+        lab.wait(f"/^rtt [^=]*= 4\\d\\./m.test({screen})", "a ping does not take the 40 ms of the line")
+        lab.press("Change …", "document.querySelector('table.links')")
+        lab.give(".change-form [aria-label^=delay]", "soon")
+        lab.press("Change", "document.querySelector('.change-form')")
+        lab.wait("document.querySelector('.toast.wrong')?.textContent.includes('soon')", "a wrong value is not refused")
+        lab.browser.events.clear()
+        lab.give(".change-form [aria-label^=delay]", "120ms")
+        lab.press("Change", "document.querySelector('.change-form')")
+        lab.wait("document.querySelector('table.links .words').textContent.includes('120 ms')", "the link does not change")
+        type_line("ping -c 2 -i 0.2 $WARPLINE_ADDR_SERVER | tail -1")
+        lab.wait(f"/^rtt [^=]*= 1[4-9]\\d\\./m.test({screen})", "a ping does not feel the change")
+        # Ctrl-C ends what runs, and the shell goes on.
+        type_line("sleep 1000; echo never")
+        lab.press("Ctrl-C", "document.querySelector('.terminal')")
+        type_line("echo still here")
+        lab.wait(f"/^still here$/m.test({screen})", "Ctrl-C does not interrupt")
+        if shutil.which("iperf3"):
+            lab.press("iperf3", "document.querySelector('.terminal')")
+            lab.wait(f"{screen}.includes('iperf Done')", "iperf3 is not a click away")
+        lab.press("ping", "document.querySelector('.terminal')")
+        lab.wait(f"{screen}.includes('bytes from')", "ping is not a click away")
+        shot("terminals")
+        lab.run("document.querySelector('.terminal .icon').click()")
+        lab.wait("document.querySelectorAll('.terminal').length <= 1", "a terminal cannot be closed")
+        lab.press("Show its curves")
+        lab.wait("document.querySelector('.run-detail progress')", "the curves are not shown")
+        lab.press("Stop", "document.querySelector('.run-detail')")
+        lab.wait("document.querySelector('.run-detail iframe')", "there is no report after the stop")
+        scenario = (lab.directory / "runs/live-hosts/scenario.toml").read_text()
+        assert "[[change]]" in scenario and "120ms" in scenario, scenario
+        lab.press("Live", "document.querySelector('.parts')")
+        lab.wait("document.querySelector('.in-progress').textContent.includes('Nothing is in progress')", "a run that is over is still shown")
+
+
 def once(browser, program, shot):
     """A page that has lost its key says what to do."""
     with Lab(browser, program) as lab:
@@ -512,6 +567,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shots", type=pathlib.Path, help="directory for screenshots")
     parser.add_argument("--only", help="names of checks, with commas between them")
+    parser.add_argument("--without", default="", help="names of checks to leave out, with commas between them")
     parser.add_argument("program", type=lambda text: str(pathlib.Path(text).resolve()))
     arguments = parser.parse_args()
     binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -520,8 +576,9 @@ def main():
         return 77  # The exit code of a skipped test, as in automake.
     if arguments.shots:
         arguments.shots.mkdir(parents=True, exist_ok=True)
-    checks = [edits, runs, watches, accessible, keyboard, large, hostile, once]
+    checks = [edits, runs, watches, live, accessible, keyboard, large, hostile, once]
     wanted = arguments.only.split(",") if arguments.only else [check.__name__ for check in checks]
+    wanted = [name for name in wanted if name not in arguments.without.split(",")]
     failures = 0
     browser = Browser(binary)
     try:

@@ -9,13 +9,14 @@ macro_rules! files {
     ($($name:literal),+ $(,)?) => { [$(($name, include_str!(concat!("assets/", $name)))),+] };
 }
 
-const OWN: [(&str, &str); 22] = files![
+const OWN: [(&str, &str); 24] = files![
     "index.html",
     "lab.css",
     "drawing.css",
     "editor.css",
     "runs.css",
     "watch.css",
+    "progress.css",
     "accessible.js",
     "api.js",
     "document.js",
@@ -28,6 +29,7 @@ const OWN: [(&str, &str); 22] = files![
     "main.js",
     "network.js",
     "page.js",
+    "progress.js",
     "runs.js",
     "story.js",
     "watch.js",

@@ -30,7 +30,7 @@ macro_rules! scenarios {
     ($folder:literal: $($name:literal),+ $(,)?) => { [$(($name, include_str!(concat!($folder, $name, ".toml")))),+] };
 }
 
-const TEMPLATES: [(&str, &str); 6] = scenarios!["templates/": "two-hosts", "shared-bottleneck", "two-routes", "star", "data-centre-small", "empty"];
+const TEMPLATES: [(&str, &str); 7] = scenarios!["templates/": "two-hosts", "shared-bottleneck", "two-routes", "star", "data-centre-small", "live-hosts", "empty"];
 
 static LESSONS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../scenarios/lessons");
 

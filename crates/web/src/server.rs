@@ -215,8 +215,7 @@ fn router(lab: Arc<Lab>) -> Router {
         .route("/terminals/output", get(printed))
         .route("/terminals/type", post(typed))
         .route("/terminals/close", post(close_terminal));
-    let interface = interface
-        .route("/report", post(report));
+    let interface = interface.route("/report", post(report));
     Router::new()
         .route("/", get(assets::page))
         .route("/assets/{name}", get(assets::asset))

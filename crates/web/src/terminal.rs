@@ -68,14 +68,19 @@ impl Terminals {
         let (pty, end) = open().map_err(failed)?;
         pty.resize(Size::new(SIZE.0, SIZE.1)).map_err(failed)?;
         // Whatever runs there hears that the page understands plain text only.
-        let command = Command::new(&self.program).env("TERM", "dumb").env("NO_COLOR", "1").env("PAGER", "cat");
-        let command = command.arg("enter").arg("--control").arg(socket).arg("--").arg(&wish.host);
+        let command =
+            Command::new(&self.program).env("TERM", "dumb").env("NO_COLOR", "1").env("PAGER", "cat");
+        let command = command.arg("enter").arg("--control").arg(socket).arg(&wish.host);
         let mut open = lock(&self.open);
         if open.1.len() >= MOST {
             return Err(Refusal::conflict(format!("there are {MOST} terminals; close one first")));
         }
         let child = command.spawn(end).map_err(failed)?;
-        let terminal = Terminal { pty: Arc::new(File::from(OwnedFd::from(pty))), child: Arc::new(Mutex::new(child)), course: Course::new() };
+        let terminal = Terminal {
+            pty: Arc::new(File::from(OwnedFd::from(pty))),
+            child: Arc::new(Mutex::new(child)),
+            course: Course::new(),
+        };
         let number = open.0;
         open.0 += 1;
         let (pty, child, course) = (&terminal.pty, &terminal.child, &terminal.course);
@@ -92,7 +97,8 @@ impl Terminals {
 
     /// Types this text.
     pub(crate) fn type_in(&self, number: u64, text: &str) -> Answer<()> {
-        let pty = lock(&self.open).1.get(&number).map(|terminal| Arc::clone(&terminal.pty)).ok_or_else(gone)?;
+        let pty =
+            lock(&self.open).1.get(&number).map(|terminal| Arc::clone(&terminal.pty)).ok_or_else(gone)?;
         (&*pty).write_all(text.as_bytes()).map_err(|_| gone())
     }
 
@@ -128,7 +134,10 @@ fn attend(mut pty: &File, child: &Mutex<Child>, course: &Course) {
         course.add(&json!({ "text": text }).to_string(), false);
         if printed > LARGEST {
             let _ = lock(child).kill();
-            course.add(&json!({ "text": "\n[more than this page can show; the terminal was closed]\n" }).to_string(), false);
+            course.add(
+                &json!({ "text": "\n[more than this page can show; the terminal was closed]\n" }).to_string(),
+                false,
+            );
             break;
         }
     }

@@ -1,4 +1,4 @@
-//! Links that are changed while a shell or a run goes on: `--control` and `warpline set`.
+//! Shells and runs while they go on: links are changed (`warpline set`), and commands run on hosts (`warpline enter`).
 //!
 //! Bounds are on what cannot be undercut, and on counts: the machine may be busy. The tests are skipped where there are no namespaces.
 
@@ -33,6 +33,12 @@ impl Running {
     fn of(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Running(Some(command.spawn().unwrap()))
+    }
+
+    /// Stops it, as Ctrl-C does.
+    fn interrupt(&self) {
+        let id = self.0.as_ref().unwrap().id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     }
 
     /// Waits for its end.
@@ -305,6 +311,60 @@ endpoint = "live"
     assert_ne!(desk.summary("out")["scenario_hash"], desk.summary("again")["scenario_hash"]);
     let plain = std::fs::read_to_string(desk.path().join("again/scenario.toml")).unwrap();
     assert_eq!(plain.matches("[[change]]").count(), 1, "{plain}");
+}
+
+/// Two live hosts and nothing else, so that the run is what is typed.
+const OPEN: &str = r#"name = "open"
+duration = "600s"
+clock = { mode = "real" }
+link = [{ between = ["a", "b-2"], rate = "20Mbit/s", delay = "5ms" }]
+[[host]]
+name = "a"
+endpoint = "live"
+[[host]]
+name = "b-2"
+endpoint = "live"
+"#;
+
+#[test]
+fn commands_run_on_the_hosts_of_a_run_and_end_with_it() {
+    if !able(false, &["ping"]) {
+        return;
+    }
+    let _turn = alone();
+    let desk = Desk::new();
+    desk.write("open.toml", OPEN);
+    let run = Running::of(desk.program(&["run", "open.toml", "--control=sock", "--out", "out"]));
+    let enter = |words: &[&str]| desk.warpline(&[&["enter", "--control", "sock"], words].concat());
+    wait_until("the run", || enter(&[]).code == Some(0));
+    assert_eq!(enter(&[]).fine().stdout, "a\nb-2\n");
+    // Names stand for addresses, in the words and in the environment; the exit code is the command's.
+    let answer = enter(&["a", "--", "ping", "-c", "2", "-i", "0.2", "{b-2}"]).fine();
+    assert!(shortest(&answer.stdout) >= 10.0, "{}", answer.stdout);
+    let line = "echo $WARPLINE_HOST $WARPLINE_ADDR_B_2; exit 7";
+    let answer = enter(&["a", "--", "sh", "-c", line]);
+    assert_eq!((answer.code, answer.stdout.as_str()), (Some(7), "a 10.0.0.2\n"));
+    let answer = enter(&["b", "--", "true"]);
+    assert!(answer.code == Some(2) && answer.stderr.contains("did you mean `b-2`?"), "{answer:?}");
+    assert_eq!(enter(&["a", "--", "no-such-program"]).code, Some(127));
+    // What still runs there when the run is stopped ends with it.
+    let left = Running::of(desk.program(&[
+        "enter",
+        "--control",
+        "sock",
+        "a",
+        "--",
+        "sh",
+        "-c",
+        "touch left; sleep 600",
+    ]));
+    wait_until("the command", || desk.path().join("left").exists());
+    run.interrupt();
+    let ended = run.answer();
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    assert_ne!(left.answer().code, Some(0));
+    let answer = enter(&["a"]);
+    assert!(answer.code == Some(1) && answer.stderr.contains("no run listens"), "{answer:?}");
 }
 
 #[test]

@@ -121,7 +121,15 @@ pub(super) fn listen(
     let system = |source| ControlError::System { what: "serve", path: socket.path().to_owned(), source };
     let (post, inbox) = post().map_err(system)?;
     let expanded = scenario.expand();
-    let desk = Desk { scenario: scenario.clone(), expanded, naming, unlimited, doors: BTreeMap::new(), made: Vec::new(), post };
+    let desk = Desk {
+        scenario: scenario.clone(),
+        expanded,
+        naming,
+        unlimited,
+        doors: BTreeMap::new(),
+        made: Vec::new(),
+        post,
+    };
     let planned = scenario.change.iter().map(|change| Timestamp::ZERO + change.at.0).collect();
     let orders = Orders { inbox, streams: Streams::new(scenario.seed), planned, made: Vec::new() };
     Ok((Waiting { socket, desk }, orders))
@@ -225,7 +233,8 @@ impl Desk {
     }
 
     fn request(&mut self, line: &str) -> Result<Value, String> {
-        const HOW: &str = r#"write {}, {"link": "NAME", "set": {"rate": "5Mbit/s"}} or {"host": "NAME"} in one line"#;
+        const HOW: &str =
+            r#"write {}, {"link": "NAME", "set": {"rate": "5Mbit/s"}} or {"host": "NAME"} in one line"#;
         let request =
             serde_json::from_str(line).map_err(|error| format!("this is no JSON: {error}; {HOW}"))?;
         let Value::Object(mut request) = request else {
@@ -270,7 +279,9 @@ impl Desk {
         let Value::String(host) = host else { return Err(format!("`host` must be a string, not {host}")) };
         let words: Vec<String> = match request.remove("command") {
             None => Vec::new(),
-            Some(words) => serde_json::from_value(words).map_err(|_| "`command` must be a list of strings")?,
+            Some(words) => {
+                serde_json::from_value(words).map_err(|_| "`command` must be a list of strings")?
+            }
         };
         if let Some(unknown) = request.keys().next() {
             return Err(format!("unknown key `{unknown}`; {}", allowed(unknown, &["host", "command"])));

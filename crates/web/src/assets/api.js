@@ -38,8 +38,11 @@ export const call = async (method, path, body, signal) => (await request(method,
 export const asked = (path, what) => `${path}?${new URLSearchParams(what)}`;
 
 // The events of a run, one after the other, as they come.
-export async function* follow(run, signal) {
-  const response = await request("GET", asked("/api/runs/events", { run }), undefined, signal);
+export const follow = (run, signal) => events(asked("/api/runs/events", { run }), signal);
+
+// The events at this path, one after the other, as they come.
+export async function* events(path, signal) {
+  const response = await request("GET", path, undefined, signal);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   for (;;) {

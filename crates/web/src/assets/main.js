@@ -7,6 +7,7 @@ import { loadSchema } from "./fields.js";
 import { Inspector } from "./inspector.js";
 import { Network } from "./network.js";
 import { addPart, ask, button, dialog, fail, icon, partButtons, say, show } from "./page.js";
+import { InProgress } from "./progress.js";
 import { Runs } from "./runs.js";
 import { Watch } from "./watch.js";
 
@@ -19,6 +20,10 @@ const toWatch = async (run) => {
   await watch.open(run, { playing: true });
 };
 const runs = new Runs((run) => toWatch(run).catch(fail));
+const inProgress = new InProgress((run) => {
+  show("runs");
+  runs.open(run);
+});
 // A run of the scenario that is open is drawn as it is.
 watch.places = (drawing) => {
   const own = new Map(network.nodes.map((node, i) => [node.name, [network.x[i], network.y[i]]]));
@@ -195,6 +200,7 @@ const start = async () => {
   addPart("network", "Network", networkPart);
   addPart("runs", "Runs", runs.element);
   addPart("watch", "Watch", watch.element);
+  addPart("live", "Live", inProgress.element);
   const themes = W.themeButton();
   themes.classList.add("themes");
   document.getElementById("top").append(
