@@ -352,12 +352,19 @@ ACCESSIBLE = """(() => {
 })()"""
 
 
-def accessible(browser, program, shot):
-    """Names, references, headings and contrast in each part, light and dark; no part is wider than the screen."""
+# axe-core's own checks: what is against a rule, and where.
+AXE = """axe.run().then(found => found.violations.map(rule => `${rule.id}: ${rule.help}: ` + rule.nodes.map(node => node.target.join(' ')).join(', ')))"""
+
+
+def accessible(browser, program, shot, axe=None):
+    """Names, references, headings and contrast in each part, light and dark; no part is wider than the screen. `axe` is the text of axe-core."""
     for width, height, scheme in ((1280, 820, "light"), (1280, 820, "dark"), (400, 860, "light"), (400, 860, "dark"), (2500, 1300, "light"), (2500, 1300, "dark")):
         with Lab(browser, program, width, height, scheme) as lab:
             def check(what):
                 wrong = lab.run(ACCESSIBLE)
+                if axe:
+                    lab.run("typeof axe") == "object" or lab.run(axe + "; 0")
+                    wrong += lab.run(AXE)
                 assert not wrong, f"{what}, {width} px, {scheme}: " + "\n".join(wrong)
                 wide = lab.run("document.documentElement.scrollWidth")
                 assert wide <= width, f"{what}: at {width} px the page is {wide} px wide"
@@ -378,6 +385,9 @@ def accessible(browser, program, shot):
             check("runs")
             lab.press("Several …")
             check("several")
+            lab.run("document.querySelector('dialog').close(); W.lab.show('live')")
+            lab.wait("document.querySelector('#part-live .hint')", "the live part is empty")
+            check("live")
 
 
 def keyboard(browser, program, shot):
@@ -567,6 +577,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shots", type=pathlib.Path, help="directory for screenshots")
     parser.add_argument("--only", help="names of checks, with commas between them")
+    parser.add_argument("--axe", type=pathlib.Path, help="axe.min.js of axe-core, whose rules the page must keep, too")
     parser.add_argument("--without", default="", help="names of checks to leave out, with commas between them")
     parser.add_argument("program", type=lambda text: str(pathlib.Path(text).resolve()))
     arguments = parser.parse_args()
@@ -576,7 +587,12 @@ def main():
         return 77  # The exit code of a skipped test, as in automake.
     if arguments.shots:
         arguments.shots.mkdir(parents=True, exist_ok=True)
-    checks = [edits, runs, watches, live, accessible, keyboard, large, hostile, once]
+    axe = arguments.axe.read_text() if arguments.axe else None
+
+    def keeps_the_rules(browser, program, shot):
+        accessible(browser, program, shot, axe)
+    keeps_the_rules.__name__ = accessible.__name__
+    checks = [edits, runs, watches, live, keeps_the_rules, keyboard, large, hostile, once]
     wanted = arguments.only.split(",") if arguments.only else [check.__name__ for check in checks]
     wanted = [name for name in wanted if name not in arguments.without.split(",")]
     failures = 0

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -119,6 +119,21 @@ fn what_cannot_be_opened_is_told() {
     lab.signal("-INT");
 }
 
+/// axe-core, which checks pages for accessibility: npm brings the version that `tests/axe` names. None without npm, or without its registry.
+fn axe() -> Option<PathBuf> {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("axe");
+    fs::create_dir_all(&place).unwrap();
+    for name in ["package.json", "package-lock.json"] {
+        fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/axe").join(name), place.join(name))
+            .unwrap();
+    }
+    let words = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"];
+    let brought =
+        Command::new("npm").args(words).arg(&place).output().is_ok_and(|output| output.status.success());
+    let file = place.join("node_modules/axe-core/axe.min.js");
+    (brought && file.is_file()).then_some(file)
+}
+
 #[test]
 fn the_lab_works_in_a_browser() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lab_browser.py");
@@ -129,6 +144,13 @@ fn the_lab_works_in_a_browser() {
     let turn = able(false, &["ping"]).then(alone);
     if turn.is_none() {
         command.args(["--without", "live"]);
+    }
+    match axe() {
+        Some(file) => drop(command.arg("--axe").arg(file)),
+        None => warpline_skip::skip(
+            "axe",
+            "npm cannot bring axe-core; our own checks of names and contrast are made",
+        ),
     }
     let output = match command.output() {
         Ok(output) => output,

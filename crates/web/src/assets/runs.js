@@ -42,7 +42,7 @@ export class Runs {
     this.compareButton = button("Compare the chosen runs", () => this.compare(), { disabled: true });
     this.count = W.el("p", { class: "about" });
     this.element = W.el("section", { class: "runs" },
-      W.el("section", { class: "card run-side", "aria-label": "Runs" }, W.el("div", { class: "card-head" }, W.el("h2", null, "Runs"), this.compareButton), this.count, this.list),
+      W.el("section", { class: "card run-side", "aria-label": "List of runs" }, W.el("div", { class: "card-head" }, W.el("h2", null, "Runs"), this.compareButton), this.count, this.list),
       this.detail);
     this.entries = [];
     this.hint();
