@@ -154,7 +154,7 @@ test-scenarios: ## Every scenario loads, and the schema and references in docs a
 	$(call say,test-scenarios)
 	@# The same packages and targets as test-rust. With fewer, cargo turns on other features of dependencies, and compiles most of them again.
 	$(CARGO) build --locked --workspace --exclude warpline-py --bins --examples
-	$(DEBUG) check scenarios/*.toml
+	$(DEBUG) check scenarios/*.toml scenarios/coming-from/*.toml scenarios/lessons/*.toml scenarios/tutorial/*.toml
 	@$(DEBUG) schema | diff --unified docs/scenario.schema.json - && $(DEBUG) schema --markdown | diff --unified docs/src/reference.md - \
 	&& $(DEBUG) schema --results | diff --unified docs/results.json - && $(DEBUG) schema --results --markdown | diff --unified docs/src/columns.md - \
 	|| { echo "The schema in docs is out of date: make schema"; exit 1; }

@@ -2100,8 +2100,8 @@ class Scalable(Part):
         limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
             for no limit, as in Linux. After a time-out a limit is 1. Default 0.
         hystart: What ends slow start before a loss does. Default no.
-        increase: Segments of growth per segment acknowledged (the paper's a). Default 0.01 segments. Above 0 and at
-            most 1.
+        increase: Segments of growth per segment acknowledged (the paper's a), where that is more than Reno's growth:
+            above 100 segments with the default. Default 0.01 segments. Above 0 and at most 1.
         decrease: What part of the window a loss takes (the paper's b). Default 0.125. Above 0 and below 1.
         legacy_window: Window up to which a loss takes half of it: 16 segments in the paper, none in Linux. Default 0
             segments. At least 0.
@@ -2340,7 +2340,8 @@ class Tcp(Part):
             true; false with `ns2-sack1`.
         dupack_threshold: Duplicate ACKs that start fast retransmit (RFC 5681 section 3.2). Default 3. At least 1 and at
             most 1000.
-        max_window: Upper bound of the congestion window, in segments or bytes. Without it there is none. Above 0p.
+        max_window: Upper bound of what the congestion window allows to be on its way, in segments or bytes. The window
+            itself may grow beyond it. Without it there is none. Above 0p.
         max_rate: Upper bound of the sending rate in bytes on the wire, enforced by pacing. Without it there is none.
             Above 0bit/s.
     """

@@ -5,6 +5,8 @@ mod build_id;
 mod commands;
 mod date;
 mod destination;
+#[cfg(test)]
+mod documented;
 mod failure;
 mod interrupt;
 mod junit;

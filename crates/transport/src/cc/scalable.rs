@@ -22,7 +22,7 @@ pub struct ScalableParams {
     /// Slow start and byte counting.
     #[parameter(flatten)]
     pub slow_start: SlowStartParams,
-    /// Segments of growth per segment acknowledged (the paper's a).
+    /// Segments of growth per segment acknowledged (the paper's a), where that is more than Reno's growth: above 100 segments with the default.
     #[parameter(default = 0.01, above = 0.0, max = 1.0, unit = "segments")]
     pub increase: f64,
     /// What part of the window a loss takes (the paper's b).
