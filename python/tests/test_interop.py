@@ -60,7 +60,7 @@ def test_what_is_wrong_is_said(words: str, message: str) -> None:
 
 
 def test_a_scenario_that_is_not_there_is_named() -> None:
-    with pytest.raises(convert.ConvertError, match="there is no scenario 'rebind'; there are simple-p2p"):
+    with pytest.raises(convert.ConvertError, match="rebind has no counterpart: it changes the client's port or address.*; there are simple-p2p"):
         convert.read(f"rebind {BASE} --first-rebind=1s", "quic-interop")
 
 

@@ -580,6 +580,18 @@ MANY = """\
 """
 
 
+def test_a_judgement_draws_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = declare(tmp_path)
+    study.run(str(file))
+    for ending in ("md", "svg"):
+        (tmp_path / f"results/line.{ending}").unlink()
+    assert main(["judge", str(file)]) == 0
+    assert not (tmp_path / "results/line.svg").exists()
+    assert main(["judge", str(file), "--draw"]) == 0
+    assert "line.svg" in capsys.readouterr().out
+    assert "| 10.15 |" in (tmp_path / "results/line.md").read_text() and b"</svg>" in (tmp_path / "results/line.svg").read_bytes()
+
+
 def test_a_judgement_of_very_many_runs_makes_some_of_their_scenarios_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("warpline.study._runner.MANY", 4)
     monkeypatch.setattr("warpline.study._runner.CHECKED", 3)

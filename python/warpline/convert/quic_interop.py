@@ -158,8 +158,10 @@ SCENARIOS: Mapping[str, Builder] = {
     "tcp-cross-traffic": _crossed,
     "udp-cross-traffic": _datagrams,
 }
-"""The simulator's scenarios. `rebind`, which changes the client's port or address on the way, has no counterpart: the emulated routers pass on the packets of machines outside
-as they are, past this machine's own address translation."""
+"""The simulator's scenarios."""
+
+MISSING = {"rebind": "it changes the client's port or address on the way, and the emulated routers pass on the packets of machines outside as they are"}
+"""Those without a counterpart, and why."""
 
 
 def _words(source: Source) -> list[str]:
@@ -171,6 +173,8 @@ def _words(source: Source) -> list[str]:
 
 def _make(source: Source, options: Options) -> Draft:
     kind, *words = _words(source) or [""]
+    if kind in MISSING:
+        raise ConvertError(f"{source.name}: {kind} has no counterpart: {MISSING[kind]}; there are {', '.join(SCENARIOS)}")
     if kind not in SCENARIOS:
         raise ConvertError(f"{source.name}: there is no scenario {kind!r}; there are {', '.join(SCENARIOS)}")
     given: Given = {}
@@ -204,7 +208,8 @@ def _make(source: Source, options: Options) -> Draft:
 
 
 def _claims(source: Source) -> bool:
-    return source.words is not None and source.words[0] in SCENARIOS or source.name == "the command" and source.text.split(" ")[0] in SCENARIOS
+    known = (*SCENARIOS, *MISSING)
+    return source.words is not None and source.words[0] in known or source.name == "the command" and source.text.split(" ")[0] in known
 
 
 READER = Reader("quic-interop", "a scenario of the QUIC interop runner's simulator: simple-p2p --delay=15ms --bandwidth=10Mbps --queue=25", _claims, _make)

@@ -17,7 +17,7 @@ from warpline.study import _imported, _registry, _report
 from warpline.study._declare import Elsewhere
 from warpline.study._imported import ImportFailedError
 from warpline.study._registry import StudyError
-from warpline.study._work import Done, dask, run
+from warpline.study._work import Done, dask, draw, run
 
 CODES = (
     ((StudyError, ScenarioError, MissingDependencyError, ImportFailedError), WRONG_INPUT),
@@ -63,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     look = command("judge", "Judge the results that are there, without running anything", _judge)
     look.add_argument("names", nargs="*", metavar="NAME", help=f"{NAMES}; all papers by default")
     look.add_argument("--quick", action="store_true", help="the results of the quick form")
+    look.add_argument("--draw", action="store_true", help="write the table and the picture of the results that are there, too")
     take = command("import", "Take over means that another program has measured of the same scenarios", _import)
     take.add_argument("name", metavar="NAME", help="PAPER/FIGURE, or FILE.py:FIGURE")
     take.add_argument("table", type=Path, metavar="FILE.csv", help="a row for each point and line; columns half_width_95 and seeds")
@@ -150,8 +151,11 @@ def _judge(options: argparse.Namespace) -> int:
     all_good = True
     for declared, figures in _registry.find(names, options.repro):
         for figure in figures:
-            one = _report.judge(declared, figure, quick=options.quick)
+            study = declared.study(figure, quick=options.quick)
+            one = _report.judged(f"{declared.name}/{figure.name}", study)
             print(_report.text(one))
+            if options.draw and (files := draw(study, one)):
+                print(f"  {', '.join(_near(path) for path in files)}")
             all_good &= one.good
     return SUCCESS if all_good else DIFFERS
 

@@ -19,7 +19,7 @@ from warpline.study._pictures import markdown, svg
 from warpline.study._progress import Counts, Progress
 from warpline.study._registry import Declared, StudyError, find
 from warpline.study._report import Judged, judged
-from warpline.study._runner import Failure
+from warpline.study._runner import Failure, Study
 
 PATIENCE_S = 10
 """How long a scheduler has to answer, in seconds."""
@@ -95,17 +95,21 @@ def _one(declared: Declared, figure: Figure, executor: ExecutorLike, counts: Cou
     study = declared.study(figure, quick=quick)
     failures = study.run(executor, dumps, force=force, keep=keep, counts=counts)
     one = judged(counts.name, study)
+    return Done(one, failures, [study.store, *draw(study, one)])
+
+
+def draw(study: Study, one: Judged) -> list[Path]:
+    """Writes the table and the picture of the results that are kept beside them, and returns their paths."""
     files = []
     if one.kept.results.cells:
-        drawn = study.store.with_suffix(".md"), f"# {study.figure.title}\n\n{markdown(study.figure, one.kept.results)}".encode()
-        files.append(drawn)
+        files.append((study.store.with_suffix(".md"), f"# {study.figure.title}\n\n{markdown(study.figure, one.kept.results)}".encode()))
         with contextlib.suppress(MissingDependencyError):
             picture = svg(study.figure, one.kept.results)
             if picture is not None:
                 files.append((study.store.with_suffix(".svg"), picture))
     for path, data in files:
         write_whole(path, data)
-    return Done(one, failures, [study.store, *(path for path, _ in files)])
+    return [path for path, _ in files]
 
 
 @contextlib.contextmanager
