@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use pty_process::Size;
 use pty_process::blocking::{Command, open};
@@ -28,6 +29,8 @@ const LARGEST: usize = 16 << 20;
 const SIZE: (u16, u16) = (30, 100);
 /// Bytes that are read at a time.
 const PIECE: usize = 8192;
+/// How often to look whether a process has ended that has closed its device.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A wish for a terminal.
 #[derive(Debug, Deserialize)]
@@ -72,6 +75,8 @@ impl Terminals {
             Command::new(&self.program).env("TERM", "dumb").env("NO_COLOR", "1").env("PAGER", "cat");
         let command = command.arg("enter").arg("--control").arg(socket).arg(&wish.host);
         let mut open = lock(&self.open);
+        // Those that have ended make room.
+        open.1.retain(|_, terminal| lock(&terminal.child).try_wait().is_ok_and(|ended| ended.is_none()));
         if open.1.len() >= MOST {
             return Err(Refusal::conflict(format!("there are {MOST} terminals; close one first")));
         }
@@ -141,8 +146,21 @@ fn attend(mut pty: &File, child: &Mutex<Child>, course: &Course) {
             break;
         }
     }
-    let code = lock(child).wait().ok().and_then(|status| status.code());
+    // A process may close the device and go on: it can still be killed meanwhile.
+    let code = loop {
+        match lock(child).try_wait() {
+            Ok(None) => {}
+            Ok(Some(status)) => break status.code(),
+            Err(_) => break None,
+        }
+        pause();
+    };
     course.add(&json!({ "ended": true, "code": code }).to_string(), true);
+}
+
+#[expect(clippy::disallowed_methods, reason = "a process is waited for, not the clock of a run")]
+fn pause() {
+    thread::sleep(PAUSE);
 }
 
 /// Takes the characters that are complete out of `bytes`; what is no UTF-8 is replaced.

@@ -20,7 +20,7 @@ const request = async (method, path, body, signal) => {
   if (body !== undefined) headers["content-type"] = "application/json";
   let response;
   try {
-    response = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal, credentials: "omit" });
+    response = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal, credentials: "omit", keepalive: path === "/api/terminals/close" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Error("The lab does not answer: it may have ended. Start `warpline lab` again.");

@@ -120,6 +120,8 @@ export class InProgress {
     this.element = W.el("section", { class: "progress-part" }, this.list, this.screens);
     this.shape = "";
     onShow((name) => { if (name === "live") this.look(); });
+    // The page goes, and with it what its terminals show.
+    addEventListener("pagehide", () => this.terminals.forEach((terminal) => terminal.close().catch(() => {})));
   }
 
   async look() {
