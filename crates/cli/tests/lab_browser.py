@@ -10,6 +10,7 @@ elsewhere, and nothing may be logged to the console. Without Chromium it exits w
 """
 
 import argparse
+import functools
 import http.server
 import json
 import pathlib
@@ -49,7 +50,9 @@ class Lab:
         for name, text in files.items():
             (self.directory / f"{name}.toml").write_text(text)
         place = f"{next(iter(files))}.toml" if files else "."
-        self.process = subprocess.Popen([program, "lab", place], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=self.directory)
+        # A job in the background of a shell ignores Ctrl-C, and so would the lab.
+        heeds = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        self.process = subprocess.Popen([program, "lab", place], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=self.directory, preexec_fn=heeds)
         self.address = self.process.stdout.readline().split()[-1]
         self.origin = self.address.split("#")[0].rstrip("/")
         self.target = browser.page()
