@@ -69,10 +69,10 @@ PICTURES = [
 
 def about(picture: Picture) -> str:
     """What the scenario says of itself: its description, or the first sentence of its head."""
-    import tomllib
+    import warpline
 
     text = (SCENARIOS / picture.scenario).read_text(encoding="utf-8")
-    described = tomllib.loads(text).get("description")
+    described = warpline.Scenario.load(SCENARIOS / picture.scenario).to_dict().get("description")
     head = " ".join(line.lstrip("# ") for line in text.split("\n\n")[0].splitlines() if line.startswith("#"))
     return str(described).rstrip(".") if described else head.split(". ")[0].split("? ")[0].rstrip(".")
 
