@@ -70,7 +70,11 @@ class Lab:
             self.browser.end_page(self.target)
         finally:
             self.process.send_signal(signal.SIGINT)
-            code = self.process.wait(30)
+            try:
+                code = self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                code = "nothing, and was killed"
             shutil.rmtree(self.directory, ignore_errors=True)
         if kind is None:
             assert code == 0, f"the lab ended with {code}"
