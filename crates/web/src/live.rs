@@ -3,11 +3,15 @@
 //! They listen at sockets of this user ([`warpline_live::control`]). A page names one of them by the socket's file name.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::answer::{Answer, Refusal};
+
+/// How long one of them may take to say what it is like: one that has not begun says nothing, and must not keep the list waiting.
+const BRIEF: Duration = Duration::from_millis(500);
 
 /// A run or a shell in progress.
 #[derive(Debug, Serialize)]
@@ -32,7 +36,7 @@ pub(crate) fn all() -> Vec<InProgress> {
     let of = |path: PathBuf| {
         let socket = path.file_name()?.to_str()?.to_owned();
         // One that ends just now, or has not begun, is left out.
-        let state = ask(&path, &json!({})).ok()?;
+        let state = ask(&path, &json!({}), Some(BRIEF)).ok()?;
         Some(InProgress { socket, state })
     };
     sockets().into_iter().filter_map(of).collect()
@@ -40,7 +44,7 @@ pub(crate) fn all() -> Vec<InProgress> {
 
 /// Changes a link. Returns what it is like now.
 pub(crate) fn change(wish: &Wish) -> Answer<Value> {
-    ask(&socket(&wish.socket)?, &json!({ "link": wish.link, "set": wish.set }))
+    ask(&socket(&wish.socket)?, &json!({ "link": wish.link, "set": wish.set }), None)
 }
 
 /// The path of a socket with this file name, at which a run listens.
@@ -54,9 +58,12 @@ fn sockets() -> Vec<PathBuf> {
     warpline_live::control::listening().unwrap_or_default()
 }
 
+/// What one of them answers, within the usual time if nothing else is said.
 #[cfg(target_os = "linux")]
-fn ask(path: &std::path::Path, request: &Value) -> Answer<Value> {
-    let answer = warpline_live::control::ask(path, &request.to_string()).map_err(Refusal::failed)?;
+fn ask(path: &std::path::Path, request: &Value, patience: Option<Duration>) -> Answer<Value> {
+    let patience = patience.unwrap_or(warpline_live::control::PATIENCE);
+    let answer =
+        warpline_live::control::ask(path, &request.to_string(), patience).map_err(Refusal::failed)?;
     let read: Value = serde_json::from_str(&answer).map_err(Refusal::failed)?;
     match read["error"].as_str() {
         Some(error) => Err(Refusal::bad(error)),
@@ -71,6 +78,6 @@ fn sockets() -> Vec<PathBuf> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn ask(_: &std::path::Path, _: &Value) -> Answer<Value> {
+fn ask(_: &std::path::Path, _: &Value, _: Option<Duration>) -> Answer<Value> {
     Err(Refusal::missing("live runs need Linux"))
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueHint;
 use serde_json::Value;
-use warpline_live::control::{VARIABLE, ask, listening};
+use warpline_live::control::{PATIENCE, VARIABLE, ask, listening};
 
 use crate::failure::Failure;
 
@@ -20,7 +20,7 @@ impl ControlArgs {
     /// The answer of the run to a request, which may be a refusal.
     pub(crate) fn ask(&self, request: &Value) -> Result<Value, Failure> {
         let path = socket(self.control.as_ref())?;
-        let answer = ask(&path, &request.to_string()).map_err(Failure::run)?;
+        let answer = ask(&path, &request.to_string(), PATIENCE).map_err(Failure::run)?;
         serde_json::from_str(&answer).map_err(|error| {
             Failure::run(format!("{} answers, but not as a run does: {error}", path.display()))
         })
@@ -47,12 +47,12 @@ fn socket(given: Option<&PathBuf>) -> Result<PathBuf, Failure> {
     match paths.len() {
         1 => Ok(paths.remove(0)),
         0 => Err(Failure::run(
-            "no shell or run of this user can be changed: start one with --control; or name its socket with --control PATH",
+            "no shell or run of this user listens: start one with --control; or name its socket with --control PATH",
         )),
         _ => {
             let listed: String =
                 paths.iter().map(|path| format!("\n  --control {}", path.display())).collect();
-            Err(Failure::usage(format!("several can be changed; say which:{listed}")))
+            Err(Failure::usage(format!("several listen; say which:{listed}")))
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::ValueHint;
-use serde_json::{Value, json};
+use serde_json::json;
 use warpline_live::enter::{Door, EnterError};
 
 use super::control_args::{ControlArgs, accepted};
@@ -45,7 +45,8 @@ pub(crate) struct Args {
 pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     let Some(host) = args.host else {
         let answer = accepted(args.control.ask(&json!({}))?)?;
-        let names = answer["hosts"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let hosts = answer["hosts"].as_array().into_iter().flatten();
+        let names = hosts.filter_map(|own| own["host"].as_str());
         let names: String = names.map(|name| format!("{name}\n")).collect();
         if names.is_empty() {
             output::note("this run has no live host in which a command could run");

@@ -121,7 +121,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "N", value_parser = cores)]
     cores: Option<NonZero<u16>>,
 
-    /// Let `warpline set` change links while the run goes on (real and dilated clock): listen at this path, or where it finds it by itself. The run's scenario.toml keeps the changes
+    /// Let `warpline set` change links, and `warpline enter` start commands on live hosts, while the run goes on (real and dilated clock): listen at this path, or where they find it by themselves. The run's scenario.toml keeps the changes
     #[arg(long, hide_short_help = true, value_name = "PATH", num_args = 0..=1, require_equals = true, value_hint = ValueHint::FilePath)]
     control: Option<Option<PathBuf>>,
 

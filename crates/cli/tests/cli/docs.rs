@@ -1,70 +1,14 @@
-//! The documentation: every scenario in it loads, every command that it names exists, every page is in its contents, and every link leads somewhere.
+//! The documentation: every scenario in it loads, every page is in its contents, every link leads somewhere, and each lesson is whole.
 //!
-//! `tests/book.rs` runs the commands whose output the pages show.
+//! `tests/book.rs` runs the commands whose output the pages show; `src/documented.rs` reads the others.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
+use crate::pages::{blocks, chapters, pages, root};
 use crate::support::Desk;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
-
-/// The book's chapters, in this directory and those below it.
-fn chapters(directory: &Path) -> Vec<PathBuf> {
-    let mut chapters = Vec::new();
-    for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
-        let path = entry.path();
-        if path.is_dir() {
-            chapters.extend(self::chapters(&path));
-        } else if path.extension().is_some_and(|ending| ending == "md") {
-            chapters.push(path);
-        }
-    }
-    chapters.sort();
-    chapters
-}
-
-/// README, CONTRIBUTING and the book's chapters, with their texts.
-fn pages() -> Vec<(PathBuf, String)> {
-    let own = ["README.md", "CONTRIBUTING.md"].map(|name| root().join(name));
-    let all = own.into_iter().chain(chapters(&root().join("docs/src")));
-    all.map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
-}
-
-/// The fenced blocks of a page in this language, with what mdBook includes in them.
-fn blocks(page: &Path, text: &str, language: &str) -> Vec<String> {
-    let mut blocks = Vec::new();
-    let mut open = None;
-    for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
-        match event {
-            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(name))) if *name == *language => {
-                open = Some(String::new());
-            }
-            Event::Text(part) => {
-                if let Some(block) = &mut open {
-                    *block += &part;
-                }
-            }
-            Event::End(TagEnd::CodeBlock) => blocks.extend(open.take()),
-            _ => {}
-        }
-    }
-    let directory = page.parent().unwrap();
-    blocks.into_iter().map(|block| included(directory, &block)).collect()
-}
-
-/// A block with `{{#include FILE}}` replaced by the file.
-fn included(directory: &Path, block: &str) -> String {
-    let Some(name) = block.trim().strip_prefix("{{#include ").and_then(|rest| rest.strip_suffix("}}")) else {
-        return block.to_owned();
-    };
-    let file = directory.join(name.trim());
-    fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
-}
 
 #[test]
 fn scenarios_in_the_documentation_are_valid() {
@@ -110,27 +54,6 @@ fn every_command_has_a_row_in_the_chapter_on_the_command_line() {
         });
         assert!(is_there, "docs/src/command-line.md has no row for `{name}`");
     }
-}
-
-#[test]
-fn commands_in_the_documentation_exist() {
-    let help = Desk::new().warpline(&["--help"]).fine().stdout;
-    let known = commands(&help);
-    let mut count = 0;
-    for (page, text) in pages() {
-        for block in blocks(&page, &text, "sh") {
-            for line in block.lines() {
-                let Some(command) =
-                    line.trim().strip_prefix("warpline ").and_then(|rest| rest.split_whitespace().next())
-                else {
-                    continue;
-                };
-                assert!(known.contains(&command), "{}: {line}", page.display());
-                count += 1;
-            }
-        }
-    }
-    assert!(count > 5, "only {count} commands were found");
 }
 
 /// Where the links and pictures of a page lead to.
@@ -201,4 +124,23 @@ fn every_chapter_is_in_the_contents_once() {
     let all: Vec<PathBuf> =
         chapters(&book).into_iter().filter(|path| !path.ends_with("SUMMARY.md")).collect();
     assert_eq!(listed, all);
+}
+
+#[test]
+fn each_lesson_has_a_scenario_three_questions_and_a_place_in_the_list() {
+    let book = root().join("docs/src");
+    let list = links(&fs::read_to_string(book.join("lessons.md")).unwrap());
+    let mut lessons = chapters(&book.join("lessons"));
+    lessons.retain(|page| {
+        let text = fs::read_to_string(page).unwrap();
+        let name = page.file_stem().unwrap().to_str().unwrap();
+        assert!(
+            text.contains(&format!("scenarios/lessons/{name}.toml}}}}")),
+            "{name}: its scenario is not shown"
+        );
+        assert_eq!(text.matches("<summary>Answer</summary>").count(), 3, "{name}: answers");
+        assert!(text.contains("```console"), "{name}: nothing is run");
+        !list.contains(&format!("lessons/{name}.md"))
+    });
+    assert!(lessons.is_empty(), "docs/src/lessons.md does not list {lessons:?}");
 }

@@ -34,6 +34,7 @@ mod live;
 mod meet;
 #[cfg(target_os = "linux")]
 mod nice;
+mod pages;
 #[cfg(target_os = "linux")]
 mod prefetch;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

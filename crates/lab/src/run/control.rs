@@ -274,6 +274,13 @@ impl Desk {
         Ok(self.state(&names, now))
     }
 
+    /// The live hosts in which commands can run, with their addresses.
+    fn hosts(&self) -> Vec<Value> {
+        let plan = AddressPlan::new(&self.scenario, &self.expanded);
+        let address = |name: &str| self.expanded.nodes.find(name).map(|node| plan.of(node as usize).0);
+        self.doors.keys().map(|name| json!({ "host": name, "address": address(name) })).collect()
+    }
+
     /// The way to a live host, and the words of a command there.
     fn door(&self, host: &Value, mut request: Map<String, Value>) -> Result<Value, String> {
         let Value::String(host) = host else { return Err(format!("`host` must be a string, not {host}")) };
@@ -370,7 +377,7 @@ impl Desk {
             "process": std::process::id(),
             "at": Time(now - Timestamp::ZERO),
             "links": links,
-            "hosts": self.doors.keys().collect::<Vec<_>>(),
+            "hosts": self.hosts(),
         })
     }
 

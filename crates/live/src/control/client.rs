@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use super::{ControlError, system};
 
-/// How long to wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long people wait for an answer.
+pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of the longest answer.
 const LONGEST: u64 = 64 << 20;
 
-/// Sends a line to the run that listens at `path`, and returns the line that it answers.
+/// Sends a line to the run that listens at `path`, and returns the line that it answers within `patience`.
 ///
 /// # Errors
 /// If nobody listens there, or nothing comes back.
-pub fn ask(path: &Path, line: &str) -> Result<String, ControlError> {
+pub fn ask(path: &Path, line: &str, patience: Duration) -> Result<String, ControlError> {
     let nobody = |source| ControlError::Nobody { path: path.to_owned(), source };
     let mut stream = UnixStream::connect(path).map_err(nobody)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(system("wait for an answer from", path))?;
+    stream.set_read_timeout(Some(patience)).map_err(system("wait for an answer from", path))?;
     stream.write_all(format!("{line}\n").as_bytes()).map_err(system("write to", path))?;
     let mut answer = String::new();
     match BufReader::new(stream.take(LONGEST)).read_line(&mut answer) {

@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::private::UnsoundError;
-pub use client::ask;
+pub use client::{PATIENCE, ask};
 pub use inbox::{Inbox, Post, post};
 pub(crate) use place::{EXTENSION, clear};
 pub use place::{Place, VARIABLE, listening};

@@ -20,7 +20,7 @@ fn served() -> (tempfile::TempDir, PathBuf, Serving) {
 fn lines_are_answered_and_the_socket_is_gone_at_the_end() {
     let (_directory, path, serving) = served();
     assert_eq!(std::fs::symlink_metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    assert_eq!(ask(&path, "abc").unwrap(), "cba");
+    assert_eq!(ask(&path, "abc", PATIENCE).unwrap(), "cba");
     let mut two = UnixStream::connect(&path).unwrap();
     two.write_all(b"12\n34").unwrap();
     two.write_all(b"5\n").unwrap();
@@ -30,14 +30,14 @@ fn lines_are_answered_and_the_socket_is_gone_at_the_end() {
     assert_eq!(answers, "21\n543\n");
     drop(serving);
     assert!(!path.exists());
-    assert!(matches!(ask(&path, "abc"), Err(ControlError::Nobody { .. })));
+    assert!(matches!(ask(&path, "abc", PATIENCE), Err(ControlError::Nobody { .. })));
 }
 
 #[test]
 fn clients_that_are_silent_endless_or_do_not_read_keep_nobody_waiting() {
     let (_directory, path, _serving) = served();
     let silent: Vec<UnixStream> = (0..40).map(|_| UnixStream::connect(&path).unwrap()).collect();
-    assert_eq!(ask(&path, "abc").unwrap(), "cba");
+    assert_eq!(ask(&path, "abc", PATIENCE).unwrap(), "cba");
     // A line without an end: the server hangs up.
     let mut endless = UnixStream::connect(&path).unwrap();
     let refused = (0..1000).any(|_| endless.write_all(&[b'x'; 4096]).is_err());
@@ -48,7 +48,7 @@ fn clients_that_are_silent_endless_or_do_not_read_keep_nobody_waiting() {
     line.push(b'\n');
     let refused = (0..1000).any(|_| deaf.write_all(&line).is_err());
     assert!(refused);
-    assert_eq!(ask(&path, "abc").unwrap(), "cba");
+    assert_eq!(ask(&path, "abc", PATIENCE).unwrap(), "cba");
     drop(silent);
 }
 

@@ -1,94 +1,229 @@
-// Curves of a run while it goes on: what comes line by line becomes plots that grow.
-import { follow } from "./api.js";
+// Runs and shells in progress, whoever started them: their links are changed, and their hosts have terminals.
+import { asked, call, events } from "./api.js";
+import { button, fail, icon, onShow, say, shown } from "./page.js";
 
-const MOST_LINES = 6;
+// How often to look what is in progress, in milliseconds, while the part is shown.
+const LOOK = 1500;
+// Lines of a terminal that are kept.
+const LINES = 2000;
+// How often, in milliseconds, and how many times to look whether a server listens that was just started.
+const PAUSE = 100;
+const LOOKS = 100;
 
-export class Live {
-  // `told(line)` hears of progress and the end.
-  constructor(run, told) {
-    this.run = run;
-    this.told = told;
-    this.time = [];
-    // By kind and name: the columns.
-    this.rows = { flows: new Map(), links: new Map() };
-    this.stop = new AbortController();
-    this.bar = W.el("progress", { max: 1, value: 0, "aria-label": `Progress of ${run}` });
-    this.words = W.el("span", { class: "about" }, "starting …");
-    const plot = (title, about, what, key, kind, wanted) => new W.Plot({ title, about, height: 220, build: () => this.lines(what, key, kind, wanted) });
-    this.plots = [
-      plot("Goodput of flows", "What applications got, each byte once.", "flows", "goodput_bps", "bps", (row) => row.sum),
-      plot("Congestion window", "What a sender may have on its way.", "flows", "cwnd_bytes", "bytes", (row) => row.sum),
-      plot("Round-trip time", "As senders smooth it.", "flows", "srtt_ms", "ms", (row) => row.sum),
-      plot("Queues", "Packets that wait in front of a link.", "links", "backlog_packets", "packets", (row) => row.busy),
-    ];
-    this.element = W.el("div", { class: "live" }, W.el("div", { class: "live-head" }, this.bar, this.words),
-      W.el("div", { class: "cards" }, ...this.plots.map((own) => own.element)));
-    this.read();
+const pause = () => new Promise((done) => { setTimeout(done, PAUSE); });
+
+// What a program prints, without colours and moves of the cursor. A carriage return begins the line anew, a backspace takes a letter back.
+export class Screen {
+  constructor() {
+    this.lines = [""];
+    this.at = 0;
+    this.rest = "";
   }
 
-  lines(what, key, kind, weight) {
-    const members = [...this.rows[what]].filter(([, row]) => row.values[key]?.some((v) => v !== null));
-    if (!members.length) return "Nothing yet.";
-    const chosen = new Set([...members].sort(([, a], [, b]) => weight(b) - weight(a)).slice(0, MOST_LINES).map(([name]) => name));
-    const lines = members.map(([name, row], i) => [name, row, i]).filter(([name]) => chosen.has(name))
-      .map(([name, row], i) => ({ name, values: row.values[key], ...W.seriesStyle(i), width: 1.75 }));
-    return { x: this.time, lines, kind, warmup: this.begin?.warmup_s ?? 0 };
-  }
-
-  take(what, list) {
-    const at = this.time.length - 1;
-    for (const row of list) {
-      let own = this.rows[what].get(row.name);
-      if (!own) this.rows[what].set(row.name, (own = { values: {}, sum: 0, busy: 0 }));
-      own.sum += row.goodput_bps ?? 0;
-      own.busy = Math.max(own.busy, row.backlog_packets ?? 0) + (row.drops ?? 0) * 1e-3;
-      for (const [key, value] of Object.entries(row)) {
-        if (typeof value !== "number") continue;
-        own.values[key] ??= [];
-        while (own.values[key].length < at) own.values[key].push(null);
-        own.values[key].push(value);
+  add(text) {
+    const all = (this.rest + text).replace(/\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]|\x1b[=>78]/g, "");
+    // A sequence that is not complete yet.
+    const begun = all.lastIndexOf("\x1b");
+    this.rest = begun >= 0 && all.length - begun < 64 ? all.slice(begun) : "";
+    for (const sign of begun >= 0 && this.rest ? all.slice(0, begun) : all) {
+      const last = this.lines.length - 1;
+      if (sign === "\n") { this.lines.push(""); this.at = 0; }
+      else if (sign === "\r") this.at = 0;
+      else if (sign === "\b") this.at = Math.max(0, this.at - 1);
+      else if (sign >= " " || sign === "\t") {
+        this.lines[last] = this.lines[last].slice(0, this.at) + sign + this.lines[last].slice(this.at + 1);
+        this.at++;
       }
     }
-    // What did not come this time has no value.
-    for (const own of this.rows[what].values()) {
-      for (const values of Object.values(own.values)) while (values.length <= at) values.push(null);
-    }
+    if (this.lines.length > LINES) this.lines.splice(0, this.lines.length - LINES);
+    return this.lines.join("\n");
+  }
+}
+
+class Terminal {
+  // `hosts` are those of the run, with their addresses; `open(host)` opens another terminal there.
+  constructor(socket, host, hosts, open, closed) {
+    this.host = host;
+    this.stop = new AbortController();
+    this.screen = new Screen();
+    this.log = W.el("pre", { class: "screen", role: "log", tabindex: "0", "aria-label": `What the terminal on ${host} prints` });
+    this.input = W.el("input", { type: "text", class: "typed", autocomplete: "off", spellcheck: "false", autocapitalize: "off", "aria-label": `Type a line for ${host}`, placeholder: "type a command, and Enter", onkeydown: (event) => {
+      if (!event.ctrlKey || event.altKey || event.metaKey) return;
+      // With text chosen, Ctrl+C copies.
+      const control = { c: "\x03", d: "\x04", z: "\x1a" }[event.key.toLowerCase()];
+      if (!control || this.input.selectionStart !== this.input.selectionEnd) return;
+      event.preventDefault();
+      this.type(control).catch(fail);
+    } });
+    const others = hosts.filter((own) => own.host !== host);
+    this.to = W.el("select", { "aria-label": `The other host, seen from ${host}` }, ...others.map((own) => W.el("option", { value: own.address }, own.host)));
+    const tools = others.length ? [W.el("span", { class: "about" }, "to"), this.to,
+      button("ping", () => this.type(`ping -c 10 ${this.to.value}\n`)),
+      button("iperf3", async () => {
+        const address = this.to.value;
+        const other = await open(this.to.selectedOptions[0].text);
+        await other.type("iperf3 -s -1\n");
+        for (let look = 0; look < LOOKS && !other.log.textContent.includes("Server listening"); look++) await pause();
+        await this.type(`iperf3 -c ${address} -t 10\n`);
+      })] : [];
+    this.words = W.el("span", { class: "about", role: "status" });
+    this.element = W.el("section", { class: "card terminal", "aria-label": `Terminal on ${host}` },
+      W.el("div", { class: "card-head" }, W.el("h3", null, host), this.words, ...tools,
+        button("Ctrl-C", () => this.type("\x03"), { "aria-label": `Interrupt what runs on ${host}` }),
+        icon("✕", `Close the terminal on ${host}`, async () => { await this.close(); closed(this); })),
+      this.log,
+      W.el("form", { onsubmit: (event) => {
+        event.preventDefault();
+        const line = this.input.value;
+        this.input.value = "";
+        this.type(`${line}\n`).catch(fail);
+      } }, this.input));
+    this.opened = this.open(socket);
+    this.typed = this.opened.catch(() => {});
+  }
+
+  async open(socket) {
+    this.number = (await call("POST", "/api/terminals", { socket, host: this.host })).terminal;
+    this.read().catch((error) => { if (error.name !== "AbortError") this.words.textContent = error.message; });
+    return this;
   }
 
   async read() {
-    try {
-      for await (const line of follow(this.run, this.stop.signal)) {
-        if (line.event === "begin") {
-          this.begin = line;
-          W.timeline.start(line.duration_s);
-          W.current = { label: this.run, summary: { warmup_s: line.warmup_s } };
-        } else if (line.event === "progress") {
-          this.bar.value = line.share;
-          this.words.textContent = `${W.human("s", line.time_s)} of ${W.human("s", this.begin?.duration_s ?? 0)}, ${Math.round(line.share * 100)} %`;
-        } else if (line.event === "interval") {
-          this.time.push(line.time_s);
-          this.take("flows", line.flows);
-          this.take("links", line.links);
-          this.refresh();
-        }
-        this.told(line);
+    for await (const event of events(asked("/api/terminals/output", { terminal: this.number }), this.stop.signal)) {
+      if (event.ended) {
+        this.words.textContent = "ended";
+        this.input.disabled = true;
+        return;
       }
-    } catch (error) {
-      if (error.name !== "AbortError") this.words.textContent = error.message;
+      const below = this.log.scrollHeight - this.log.scrollTop - this.log.clientHeight < 40;
+      this.log.textContent = this.screen.add(event.text);
+      if (below) this.log.scrollTop = this.log.scrollHeight;
     }
   }
 
-  // A few times in a second: more is not seen.
-  refresh() {
-    if (this.due) return;
-    this.due = setTimeout(() => {
-      this.due = 0;
-      if (!this.stop.signal.aborted) this.plots.forEach((plot) => plot.refresh());
-    }, 300);
+  // What is typed arrives in its order.
+  type(text) {
+    const typed = this.typed.then(() => call("POST", "/api/terminals/type", { terminal: this.number, text }));
+    this.typed = typed.catch(() => {});
+    return typed;
   }
 
-  destroy() {
+  async close() {
     this.stop.abort();
-    this.plots.forEach((plot) => plot.destroy());
+    await call("POST", "/api/terminals/close", { terminal: this.number });
+  }
+}
+
+export class LivePart {
+  // `toRun(run)` shows a run of this lab.
+  constructor(toRun) {
+    this.toRun = toRun;
+    this.terminals = [];
+    this.screens = W.el("div", { class: "terminals" });
+    this.list = W.el("div", { class: "in-progress" });
+    this.element = W.el("section", { class: "progress-part" }, this.list, this.screens);
+    this.shape = "";
+    onShow((name) => { if (name === "live") this.look(); });
+    // The page goes, and with it what its terminals show.
+    addEventListener("pagehide", () => this.terminals.forEach((terminal) => terminal.close().catch(() => {})));
+  }
+
+  async look() {
+    clearTimeout(this.timer);
+    if (shown() !== "live") return;
+    try {
+      const { all, keys } = await call("GET", "/api/live");
+      this.fill(all, keys);
+    } catch (error) {
+      fail(error);
+    }
+    this.timer = setTimeout(() => this.look(), LOOK);
+  }
+
+  fill(all, keys) {
+    // Made anew only where something has come or gone: somebody may be typing.
+    const shape = JSON.stringify(all.map((one) => [one.socket, one.links.map((link) => link.link), one.hosts]));
+    if (shape !== this.shape) {
+      this.shape = shape;
+      this.cells = new Map();
+      this.list.replaceChildren(...(all.length ? all.map((one) => this.card(one, keys)) : [this.hint()]));
+    }
+    for (const one of all) {
+      this.cells.get(one.socket).textContent = `at ${one.at}`;
+      for (const link of one.links) this.cells.get(`${one.socket} ${link.link}`).textContent = link.words;
+    }
+  }
+
+  hint() {
+    return W.el("div", { class: "card hint" }, W.el("h2", null, "Nothing is in progress"),
+      W.el("p", null, "A run is here while it goes on, if its scenario has the real or a dilated clock: start one with Run above. So is a run or a shell of yours that was started with --control in a terminal."),
+      W.el("p", { class: "about" }, "The template “live hosts” has two hosts to type commands on."));
+  }
+
+  card(one, keys) {
+    const at = W.el("span", { class: "about" });
+    this.cells.set(one.socket, at);
+    const rows = one.links.map((link) => {
+      const words = W.el("td", { class: "words" });
+      this.cells.set(`${one.socket} ${link.link}`, words);
+      const row = W.el("tr", null, W.el("th", { scope: "row" }, link.link), words,
+        W.el("td", null, button("Change …", () => this.changes(one, link, keys, row), { "aria-label": `Change ${link.link}` })));
+      return row;
+    });
+    return W.el("section", { class: "card", "aria-label": `${one.run}, in progress` },
+      W.el("div", { class: "card-head" }, W.el("h2", null, one.run), at, one.own ? button("Show its curves", () => this.toRun(one.own)) : null),
+      one.hosts.length ? W.el("div", { class: "actions hosts" }, ...one.hosts.map(({ host }) => button(`Terminal on ${host}`, () => this.open(one, host)))) : null,
+      W.el("div", { class: "table-box" }, W.el("table", { class: "links" }, W.el("tbody", null, ...rows))));
+  }
+
+  async open(one, host) {
+    const terminal = new Terminal(one.socket, host, one.hosts, (other) => this.open(one, other), (closed) => {
+      closed.element.remove();
+      this.terminals = this.terminals.filter((own) => own !== closed);
+    });
+    try {
+      await terminal.opened;
+    } catch (error) {
+      terminal.stop.abort();
+      throw error;
+    }
+    this.terminals.push(terminal);
+    this.screens.append(terminal.element);
+    terminal.input.focus();
+    return terminal;
+  }
+
+  // A row of fields below the link's; what is left empty stays as it is.
+  changes(one, link, keys, row) {
+    if (row.nextSibling?.classList.contains("changes")) {
+      row.nextSibling.remove();
+      return;
+    }
+    const inputs = new Map(keys.map((key) => {
+      const value = link[key];
+      const shownValue = value === null || value === undefined ? "" : typeof value === "object" ? value.kind ?? JSON.stringify(value) : String(value);
+      const attributes = { "aria-label": `${key} of ${link.link}`, autocomplete: "off" };
+      return [key, key === "down"
+        ? W.el("select", attributes, W.el("option", { value: "" }, "as it is"), W.el("option", { value: "true" }, "down"), W.el("option", { value: "false" }, "up"))
+        : W.el("input", { type: "text", ...attributes, placeholder: shownValue })];
+    }));
+    const form = W.el("form", { class: "change-form", onsubmit: async (event) => {
+      event.preventDefault();
+      const given = [...inputs].map(([key, input]) => [key, input.value.trim()]).filter(([, text]) => text !== "");
+      const set = Object.fromEntries(given.map(([key, text]) => [key, text === "true" ? true : text === "false" ? false : text]));
+      if (!given.length) return;
+      try {
+        const answer = await call("POST", "/api/live/change", { socket: one.socket, link: link.link, set });
+        const now = answer.links[0];
+        Object.assign(link, now);
+        this.cells.get(`${one.socket} ${link.link}`).textContent = now.words;
+        inputs.forEach((input) => { input.value = ""; });
+        say(`${now.link} is now ${now.words}.`, "quiet");
+      } catch (error) {
+        fail(error);
+      }
+    } }, ...[...inputs].map(([key, input]) => W.el("label", null, key, input)), W.el("button", { class: "primary" }, "Change"));
+    row.after(W.el("tr", { class: "changes" }, W.el("td", { colspan: "3" }, form)));
+    inputs.get(keys[0]).focus();
   }
 }

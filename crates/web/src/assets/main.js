@@ -5,9 +5,9 @@ import { beginWith, change, doc, isChanged, keepPlaces, on, open, redo, save, un
 import { Editor } from "./editor.js";
 import { loadSchema } from "./fields.js";
 import { Inspector } from "./inspector.js";
+import { LivePart } from "./live.js";
 import { Network } from "./network.js";
 import { addPart, ask, button, dialog, fail, icon, partButtons, say, show } from "./page.js";
-import { InProgress } from "./progress.js";
 import { Runs } from "./runs.js";
 import { Watch } from "./watch.js";
 
@@ -20,7 +20,7 @@ const toWatch = async (run) => {
   await watch.open(run, { playing: true });
 };
 const runs = new Runs((run) => toWatch(run).catch(fail));
-const inProgress = new InProgress((run) => {
+const livePart = new LivePart((run) => {
   show("runs");
   runs.open(run);
 });
@@ -200,7 +200,7 @@ const start = async () => {
   addPart("network", "Network", networkPart);
   addPart("runs", "Runs", runs.element);
   addPart("watch", "Watch", watch.element);
-  addPart("live", "Live", inProgress.element);
+  addPart("live", "Live", livePart.element);
   const themes = W.themeButton();
   themes.classList.add("themes");
   document.getElementById("top").append(

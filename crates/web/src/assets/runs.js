@@ -1,8 +1,8 @@
 // The runs: started, watched while they go on, listed, named, compared, and shown in full.
 import { call } from "./api.js";
+import { Curves } from "./curves.js";
 import { doc } from "./document.js";
 import { grid, stateWords } from "./grid.js";
-import { Live } from "./live.js";
 import { ask, button, dialog, fail, say, show, shown } from "./page.js";
 
 // Recordings with more events than this are not made unless asked for.
@@ -209,7 +209,7 @@ export class Runs {
   }
 
   openLive(run, then) {
-    this.live = new Live(run, (line) => {
+    this.live = new Curves(run, (line) => {
       if (line.event !== "over") return;
       this.refresh().then(async () => {
         if (this.opened !== run) return;
