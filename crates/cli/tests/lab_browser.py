@@ -13,6 +13,7 @@ import argparse
 import functools
 import http.server
 import json
+import os
 import pathlib
 import shutil
 import signal
@@ -548,7 +549,8 @@ def live(browser, program, shot):
         type_line("ping -c 2 -i 0.2 $WARPLINE_ADDR_SERVER | tail -1")
         lab.wait(f"/^rtt [^=]*= 1[4-9]\\d\\./m.test({screen})", "a ping does not feel the change")
         # Ctrl-C ends what runs, and the shell goes on.
-        type_line("sleep 1000; echo never")
+        type_line("echo begun; sleep 1000; echo never")
+        lab.wait(f"/^begun$/m.test({screen})", "a second command does not run on the host")
         lab.press("Ctrl-C", "document.querySelector('.terminal')")
         type_line("echo still here")
         lab.wait(f"/^still here$/m.test({screen})", "Ctrl-C does not interrupt")
@@ -566,8 +568,48 @@ def live(browser, program, shot):
         lab.wait("document.querySelector('.run-detail iframe')", "there is no report after the stop")
         scenario = (lab.directory / "runs/live-hosts/scenario.toml").read_text()
         assert "[[change]]" in scenario and "120ms" in scenario, scenario
+        # What was typed, clicked and interrupted are programs of it.
+        for part in ("echo on $WARPLINE_HOST", '"timeout", "--signal=INT"', "ping -c 10"):
+            assert part in scenario, f"{part}: {scenario}"
         lab.press("Live", "document.querySelector('.parts')")
         lab.wait("document.querySelector('.in-progress').textContent.includes('Nothing is in progress')", "a run that is over is still shown")
+
+
+GUEST = """name = "guest"
+duration = "600s"
+clock = { mode = "real" }
+link = [{ between = ["client", "router"], rate = "20Mbit/s", delay = "5ms" }]
+[[host]]
+name = "client"
+endpoint = "guest"
+"""
+
+
+def guest(browser, program, shot):
+    """A guest of a live run has a terminal, too."""
+    if shutil.which("linux.uml") is None:
+        print("guest: left out, there is no linux.uml (apt-get install user-mode-linux)")
+        return
+    # A shell that begins at once, whatever this user's does first.
+    os.environ["SHELL"] = "/bin/sh"
+    with Lab(browser, program, guest=GUEST) as lab:
+        lab.valid()
+        lab.press("Run")
+        lab.wait("document.querySelector('.run-detail progress')", "the run does not begin")
+        lab.press("Live", "document.querySelector('.parts')")
+        lab.wait("document.querySelectorAll('.hosts button').length === 1", "the run's guest is not shown")
+        lab.press("Terminal on client")
+        screen = "(document.querySelector('.terminal .screen')?.textContent ?? '')"
+        lab.wait(f"{screen}.length > 0", "no shell asks for a command")
+        lab.run("""(() => { const i = document.querySelector('.terminal .typed'); i.value = 'uname -n; cat /proc/1/comm; ping -c 1 10.0.0.2'; i.form.requestSubmit(); })()""")
+        lab.wait(f"/^client\\nagent$/m.test({screen}) && {screen}.includes('1 received')", "a command does not run in the guest")
+        shot("terminal")
+        lab.run("document.querySelector('.terminal .icon').click()")
+        lab.press("Show its curves")
+        lab.press("Stop", "document.querySelector('.run-detail')")
+        lab.wait("document.querySelector('.run-detail iframe')", "there is no report after the stop")
+        scenario = next((lab.directory / "runs").glob("guest*/scenario.toml")).read_text()
+        assert "cat /proc/1/comm" in scenario, scenario
 
 
 def once(browser, program, shot):
@@ -599,7 +641,7 @@ def main():
     def keeps_the_rules(browser, program, shot):
         accessible(browser, program, shot, axe)
     keeps_the_rules.__name__ = accessible.__name__
-    checks = [edits, runs, watches, live, keeps_the_rules, keyboard, large, hostile, once]
+    checks = [edits, runs, watches, live, guest, keeps_the_rules, keyboard, large, hostile, once]
     wanted = arguments.only.split(",") if arguments.only else [check.__name__ for check in checks]
     wanted = [name for name in wanted if name not in arguments.without.split(",")]
     failures = 0

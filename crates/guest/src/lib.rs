@@ -15,6 +15,7 @@ mod card;
 pub mod cpu;
 pub mod dilation;
 mod directory;
+pub mod door;
 mod embedded;
 pub mod error;
 pub mod frame;

@@ -18,11 +18,13 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd::{Pid, pipe2};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use warpline_agent::terminal::FIRST;
 use warpline_agent::{CongestionModule, FAILURE, ORDER, Order, READY, REPORT, Report};
 use warpline_core::dilation::{Clocks, Pace, Tdf};
 
 use crate::cpu::{CpuLimit, Held, LEAST_SHARE};
 use crate::directory::{AGENT, CLOCKSHIM, CONSOLE, Directory, MEMORY};
+use crate::door::{self, Door};
 use crate::error::{Doing, GuestError};
 use crate::frame::{HEADER, VLANS};
 use crate::kernel::Kernel;
@@ -41,9 +43,15 @@ const PAGE: i32 = 201;
 const SIZES: i32 = 202;
 /// The first of those of further network devices.
 const DEVICE: i32 = 210;
+/// The first of those of terminals: two for each, of what is typed there and of what is printed.
+const TERMINAL: i32 = 300;
 /// The descriptor of a further network device, by its number, from 1 on.
 fn descriptor(device: u32) -> i32 {
     DEVICE + device as i32 - 1
+}
+/// The descriptors of a terminal, by its number, from 0 on.
+fn terminal_descriptors(number: u32) -> [i32; 2] {
+    [TERMINAL + 2 * number as i32, TERMINAL + 2 * number as i32 + 1]
 }
 /// How often to check the turn before sleeping; a check takes some 40 ns.
 pub(crate) const SPIN: u32 = 1000;
@@ -211,6 +219,10 @@ impl MachineConfig {
         if self.console == Console::Terminal {
             words.push(format!("con1=fd:{SIZES},null"));
         }
+        words.extend((0..self.order.terminals).map(|number| {
+            let [typed, printed] = terminal_descriptors(number);
+            format!("con{}=fd:{typed},fd:{printed}", FIRST + number)
+        }));
         words
     }
 }
@@ -252,7 +264,9 @@ impl Machine {
         };
         let (read, write) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)
             .doing(|| "make a pipe for the size of a guest's terminal".to_owned())?;
-        let ends = Ends { nic: &far, page: page.fd(), sizes: &read, share: share.as_ref() };
+        let terminals = door::pipes(directory.path(), config.order.terminals)?;
+        let ends =
+            Ends { nic: &far, page: page.fd(), sizes: &read, share: share.as_ref(), terminals: &terminals };
         let child = spawn(kernel, config, &directory, &ends)?;
         Ok(Machine {
             name: config.name.clone(),
@@ -290,6 +304,11 @@ impl Machine {
     /// A file in the directory that it writes to.
     pub fn shared(&self, name: &str) -> std::path::PathBuf {
         self.directory.shared(name)
+    }
+
+    /// The door to the host with this number, for commands with this environment.
+    pub fn door(&self, host: u32, environment: Vec<(String, String)>) -> Door {
+        Door::new(self.directory.path(), host, environment)
     }
 
     /// Its last console output.
@@ -449,6 +468,8 @@ struct Ends<'a> {
     page: BorrowedFd<'a>,
     sizes: &'a OwnedFd,
     share: Option<&'a CpuShare>,
+    /// What is typed at each terminal, and what is printed.
+    terminals: &'a [[File; 2]],
 }
 
 fn spawn(
@@ -479,6 +500,10 @@ fn spawn(
         vec![(ends.nic.as_raw_fd(), NIC), (ends.page.as_raw_fd(), PAGE), (ends.sizes.as_raw_fd(), SIZES)];
     // All network devices of a guest ring the same bell.
     own.extend(config.order.devices().map(|own| (ends.nic.as_raw_fd(), descriptor(own.number))));
+    for (number, pipes) in ends.terminals.iter().enumerate() {
+        let to = terminal_descriptors(number as u32);
+        own.extend(pipes.iter().map(AsRawFd::as_raw_fd).zip(to));
+    }
     let parent = std::process::id();
     let doors = ends.share.map(CpuShare::doors).transpose().doing(doing)?.unwrap_or_default();
     // SAFETY: between fork and exec the closure only makes system calls.

@@ -3,22 +3,28 @@
 //! Namespaces of hosts have no names. The run holds them by descriptors, which another process of the same user opens below `/proc`. What it starts
 //! there has the mark of the run's session, and ends with the run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io;
-use std::os::fd::AsRawFd;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus};
 
 use nix::sched::{CloneFlags, setns};
+use nix::unistd::tcgetpgrp;
+use pty_process::Size;
+use pty_process::blocking::{Command, open};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use rustix::termios::{Winsize, tcsetwinsize};
 use serde::{Deserialize, Serialize};
 
 use crate::host::Hosts;
 use crate::privilege;
-use crate::start::{self, StartError};
+use crate::start::{self, MARK, StartError};
 
 /// How another process gets to a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +67,29 @@ impl Door {
         }
     }
 
+    /// Starts the command with these words on the host, at a terminal of its own with these rows and columns. This process moves there, too, and must have
+    /// only one thread.
+    ///
+    /// # Errors
+    /// If the namespaces cannot be entered, or the command cannot be started.
+    pub fn begin(&self, words: &[OsString], (rows, columns): (u16, u16)) -> Result<Inside, EnterError> {
+        let fail = |error: pty_process::Error| {
+            let source = match error {
+                pty_process::Error::Io(source) => source,
+                other => io::Error::other(other),
+            };
+            StartError { command: words.first().cloned().unwrap_or_default(), source }
+        };
+        let (pty, end) = open().map_err(fail)?;
+        pty.resize(Size::new(rows, columns)).map_err(fail)?;
+        self.enter()?;
+        let (program, arguments) =
+            words.split_first().ok_or_else(|| fail(io::Error::from(io::ErrorKind::InvalidInput).into()))?;
+        let command = Command::new(program).args(arguments).envs(&self.environment).env(MARK, &self.session);
+        let child = command.spawn(end).map_err(fail)?;
+        Ok(Inside { pty: File::from(OwnedFd::from(pty)), child, passed: VecDeque::new() })
+    }
+
     /// Becomes the command with these words on the host. This process must have only one thread. Returns only if that fails.
     pub fn become_command(&self, words: &[OsString]) -> EnterError {
         if let Err(error) = self.enter() {
@@ -88,6 +117,79 @@ impl Door {
         }
         setns(&network, CloneFlags::CLONE_NEWNET)
             .map_err(|errno| failed("enter its network namespace")(errno.into()))
+    }
+}
+
+/// A command on a host at a terminal of its own. When dropped, it hears that its terminal has gone.
+#[derive(Debug)]
+pub struct Inside {
+    /// Our end of the terminal.
+    pty: File,
+    child: Child,
+    /// What was typed and is not yet told of: whether the command itself was in the foreground.
+    passed: VecDeque<bool>,
+}
+
+/// What comes from the command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// What it prints.
+    Printed(Vec<u8>),
+    /// The end of a line, or Ctrl-C, has been passed on, and whether the command itself was in the foreground then.
+    Passed(bool),
+    /// It has ended; none if the system does not say how.
+    Ended(Option<ExitStatus>),
+}
+
+impl Inside {
+    /// Readable when the command prints something, and when it ends.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.pty.as_fd()
+    }
+
+    /// The next event, if one has come.
+    pub fn take(&mut self) -> Option<Event> {
+        if let Some(first) = self.passed.pop_front() {
+            return Some(Event::Passed(first));
+        }
+        let ready = &mut [PollFd::from_borrowed_fd(self.pty.as_fd(), PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        if poll(ready, Some(&now)).ok()? == 0 {
+            return None;
+        }
+        let mut bytes = [0; 4096];
+        match self.pty.read(&mut bytes) {
+            Ok(count @ 1..) => Some(Event::Printed(bytes[..count].to_vec())),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => None,
+            // No process has the terminal any longer (EIO).
+            _ => Some(Event::Ended(self.child.wait().ok())),
+        }
+    }
+
+    /// Types this. If its last byte is the end of a line or Ctrl-C, an [`Event::Passed`] follows.
+    pub fn type_in(&mut self, bytes: &[u8]) {
+        if matches!(bytes.last(), Some(b'\r' | b'\n' | 3)) {
+            let front = tcgetpgrp(&self.pty).is_ok_and(|front| front.as_raw() as u32 == self.child.id());
+            self.passed.push_back(front);
+        }
+        // A terminal that nobody has any longer takes nothing.
+        let _ = self.pty.write_all(bytes);
+    }
+
+    /// The terminal has these rows and columns from now on.
+    pub fn resize(&mut self, rows: u16, columns: u16) {
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        let _ = tcsetwinsize(&self.pty, size);
+    }
+}
+
+/// Whether a program can be found that is called so in a command.
+pub fn is_there(program: &OsString) -> bool {
+    let path = Path::new(program);
+    let directories = std::env::var_os("PATH").unwrap_or_default();
+    match path.components().count() {
+        1 => std::env::split_paths(&directories).any(|directory| directory.join(path).is_file()),
+        _ => path.is_file(),
     }
 }
 

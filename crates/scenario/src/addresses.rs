@@ -128,6 +128,11 @@ impl AddressPlan {
         all
     }
 
+    /// The node of this name.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.names.find(name).map(|node| node as usize)
+    }
+
     /// A word of a command with addresses in place of `{NAME}` and `{NAME:6}`. Other text in braces is left alone, and so is
     /// `${...}`, which is for the shell.
     pub fn substitute(&self, word: &str) -> String {

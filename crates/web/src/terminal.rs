@@ -1,11 +1,11 @@
-//! Terminals of the page: shells on live hosts of runs in progress.
+//! Terminals of the page: shells on hosts of runs in progress.
 //!
 //! Each is `warpline enter` at a terminal device of its own (pty(7)). The page shows what it prints as plain text, and sends what is typed.
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use pty_process::Size;
 use pty_process::blocking::{Command, open};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -64,12 +66,14 @@ impl Terminals {
         Terminals { program, open: Mutex::default() }
     }
 
-    /// Opens a terminal on a live host. Returns its number.
+    /// Opens a terminal on a host. Returns its number.
     pub(crate) fn open(self: &Arc<Self>, wish: &Wish) -> Answer<u64> {
         let socket = live::socket(&wish.socket)?;
         let failed = |error: pty_process::Error| Refusal::failed(format!("cannot open a terminal: {error}"));
         let (pty, end) = open().map_err(failed)?;
         pty.resize(Size::new(SIZE.0, SIZE.1)).map_err(failed)?;
+        // `enter` does so, too, but what is typed before must not be echoed here.
+        make_raw(&pty).map_err(Refusal::failed)?;
         // Whatever runs there hears that the page understands plain text only.
         let command =
             Command::new(&self.program).env("TERM", "dumb").env("NO_COLOR", "1").env("PAGER", "cat");
@@ -109,9 +113,8 @@ impl Terminals {
 
     /// Closes a terminal. What runs there hears that, as when a window is closed.
     pub(crate) fn close(&self, number: u64) {
-        // The first process ends, and with it the session of the device: the kernel sends the others SIGHUP.
         if let Some(terminal) = lock(&self.open).1.remove(&number) {
-            let _ = lock(&terminal.child).kill();
+            hang_up(&mut lock(&terminal.child));
         }
     }
 
@@ -120,6 +123,21 @@ impl Terminals {
         let numbers: Vec<u64> = lock(&self.open).1.keys().copied().collect();
         numbers.into_iter().for_each(|number| self.close(number));
     }
+}
+
+/// Tells a process that its terminal has gone. It passes that on to what it has started on the host.
+fn hang_up(child: &mut Child) {
+    // One that has been waited for has no number any longer.
+    if let (Ok(None), Some(pid)) = (child.try_wait(), Pid::from_raw(child.id().cast_signed())) {
+        let _ = kill_process(pid, Signal::HUP);
+    }
+}
+
+/// Lets a terminal pass on every key as it is.
+fn make_raw(pty: &impl AsFd) -> io::Result<()> {
+    let mut settings = tcgetattr(pty)?;
+    settings.make_raw();
+    Ok(tcsetattr(pty, OptionalActions::Now, &settings)?)
 }
 
 fn gone() -> Refusal {
@@ -138,7 +156,7 @@ fn attend(mut pty: &File, child: &Mutex<Child>, course: &Course) {
         let text = complete(&mut rest);
         course.add(&json!({ "text": text }).to_string(), false);
         if printed > LARGEST {
-            let _ = lock(child).kill();
+            hang_up(&mut lock(child));
             course.add(
                 &json!({ "text": "\n[more than this page can show; the terminal was closed]\n" }).to_string(),
                 false,

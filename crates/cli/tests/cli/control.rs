@@ -2,7 +2,9 @@
 //!
 //! Bounds are on what cannot be undercut, and on counts: the machine may be busy. The tests are skipped where there are no namespaces.
 
-use std::io::{BufRead, BufReader, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -365,6 +367,158 @@ fn commands_run_on_the_hosts_of_a_run_and_end_with_it() {
     assert_ne!(left.answer().code, Some(0));
     let answer = enter(&["a"]);
     assert!(answer.code == Some(1) && answer.stderr.contains("no run listens"), "{answer:?}");
+}
+
+/// A shell on a host of the run at `sock`, and somebody who types.
+struct Typist {
+    pty: File,
+    child: Child,
+    printed: String,
+}
+
+impl Typist {
+    fn on(desk: &Desk, host: &str) -> Self {
+        let (pty, end) = pty_process::blocking::open().unwrap();
+        pty.resize(pty_process::Size::new(30, 90)).unwrap();
+        let plain = desk.program(&["enter", "--control", "sock", host]);
+        let command = pty_process::blocking::Command::new(plain.get_program()).args(plain.get_args());
+        // A shell that begins at once, whatever this user's does first.
+        let command = command.current_dir(desk.path()).env("SHELL", "/bin/sh");
+        let child = command.spawn(end).unwrap();
+        let mut typist = Typist { pty: File::from(OwnedFd::from(pty)), child, printed: String::new() };
+        typist.wait("# ", "$ ");
+        typist
+    }
+
+    /// Waits until one of these has been printed since the last wait.
+    fn wait(&mut self, text: &str, other: &str) {
+        let mut bytes = [0; 1000];
+        while ![text, other].iter().any(|text| self.printed.contains(text)) {
+            let count = self.pty.read(&mut bytes).unwrap_or_else(|_| panic!("no {text:?}: {}", self.printed));
+            self.printed.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+        self.printed.clear();
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.pty.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Types the shell's end, and returns its exit code.
+    fn ends(mut self) -> Option<i32> {
+        self.types("exit 5\r");
+        let mut bytes = [0; 1000];
+        while self.pty.read(&mut bytes).is_ok_and(|count| count > 0) {}
+        self.child.wait().unwrap().code()
+    }
+}
+
+/// What is typed at a shell of `host`, and what the scenario of the run at `out` then has of it.
+fn typed(desk: &Desk, host: &str, other: &str) {
+    let mut typist = Typist::on(desk, host);
+    typist.types("echo o\x7f$((6 * 7)) rows $(stty size)\r");
+    typist.wait("42 rows 30 90", "42 rows 30 90");
+    typist.types(&format!("ping -i 0.2 $WARPLINE_ADDR_{other}\r"));
+    typist.wait("icmp_seq=2", "icmp_seq=2");
+    // What a program reads is no command.
+    typist.types("not a command\r");
+    typist.types("\x03");
+    typist.wait("statistics", "statistics");
+    assert_eq!(typist.ends(), Some(5));
+}
+
+fn has_typed(scenario: &str, other: &str) {
+    assert!(scenario.contains("$((6 * 7)) rows $(stty size)"), "{scenario}");
+    let ping = format!("\"sh\", \"-c\", \"ping -i 0.2 $WARPLINE_ADDR_{other}\"");
+    assert!(scenario.contains("\"timeout\", \"--signal=INT\"") && scenario.contains(&ping), "{scenario}");
+    assert!(scenario.contains("[\"ping\", \"-c\", \"1\", "), "{scenario}");
+    assert!(!scenario.contains("not a command") && !scenario.contains("no-such-program"), "{scenario}");
+}
+
+#[test]
+fn what_is_typed_on_a_live_host_is_repeated_by_the_scenario_of_the_run() {
+    if !able(false, &["ping", "timeout"]) {
+        return;
+    }
+    let _turn = alone();
+    let desk = Desk::new();
+    desk.write("open.toml", OPEN);
+    let run = Running::of(desk.program(&["run", "open.toml", "--control=sock", "--out", "out"]));
+    let enter = |words: &[&str]| desk.warpline(&[&["enter", "--control", "sock"], words].concat());
+    wait_until("the run", || enter(&[]).code == Some(0));
+    enter(&["b-2", "--", "ping", "-c", "1", "{a}"]).fine();
+    assert_eq!(enter(&["a", "--", "no-such-program"]).code, Some(127));
+    typed(&desk, "a", "B_2");
+    run.interrupt();
+    run.answer();
+    let happened = std::fs::read_to_string(desk.path().join("out/scenario.toml")).unwrap();
+    has_typed(&happened, "B_2");
+    assert!(happened.contains("{a}"), "{happened}");
+    // It repeats what was done.
+    let length = desk.summary("out")["simulated_s"].as_f64().unwrap().ceil() + 1.0;
+    let duration = format!("duration={length}s");
+    desk.warpline(&["run", "out/scenario.toml", "--set", &duration, "--out", "again"]).fine();
+    let printed =
+        |name: &str| std::fs::read_to_string(desk.path().join("again/programs").join(name)).unwrap();
+    assert!(shortest(&printed("b-2.0.stdout")) >= 10.0);
+    assert!(printed("a.1.stdout").contains("statistics"), "{}", printed("a.1.stdout"));
+}
+
+/// A guest and a live host.
+const MIXED: &str = r#"name = "mixed"
+duration = "600s"
+clock = { mode = "real" }
+link = [{ between = ["a", "g"], rate = "20Mbit/s", delay = "5ms" }]
+[[host]]
+name = "a"
+endpoint = "live"
+[[host]]
+name = "g"
+endpoint = "guest"
+"#;
+
+#[test]
+fn commands_and_shells_run_on_guests_of_a_run_in_progress() {
+    if !able(false, &["ping", "timeout", "linux.uml"]) {
+        return;
+    }
+    let _turn = alone();
+    let desk = Desk::new();
+    desk.write("mixed.toml", MIXED);
+    let run = Running::of(desk.program(&["run", "mixed.toml", "--control=sock", "--out", "out"]));
+    let enter = |words: &[&str]| desk.warpline(&[&["enter", "--control", "sock"], words].concat());
+    wait_until("the run", || enter(&[]).code == Some(0));
+    assert_eq!(enter(&[]).fine().stdout, "a\ng\n");
+    let answer = enter(&["g", "--", "ping", "-c", "1", "{a}"]).fine();
+    assert!(shortest(&answer.stdout) >= 10.0, "{}", answer.stdout);
+    // It is the guest's own network, files and processes; the exit code is the command's.
+    let line = "echo $WARPLINE_HOST $WARPLINE_ADDR_A; hostname; cat /proc/1/comm; touch /made; exit 7";
+    let answer = enter(&["g", "--", "sh", "-c", line]);
+    assert_eq!((answer.code, answer.stdout.as_str()), (Some(7), "g 10.0.0.1\ng\nagent\n"));
+    assert!(!Path::new("/made").exists());
+    let answer = enter(&["g", "--", "no-such-program"]);
+    assert!(answer.code != Some(0) && answer.stderr.contains("no-such-program"), "{answer:?}");
+    typed(&desk, "g", "A");
+    // All terminals at once, and one more.
+    let mut typists: Vec<Typist> = (0..8).map(|_| Typist::on(&desk, "g")).collect();
+    let answer = enter(&["g", "--", "true"]);
+    assert!(answer.code == Some(1) && answer.stderr.contains("8 terminals"), "{answer:?}");
+    // One whose window was closed, and one that was killed, leave theirs to the next.
+    for signal in ["-HUP", "-KILL"] {
+        let mut gone = typists.remove(0);
+        gone.types("sleep 1000\r");
+        let id = gone.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        gone.child.wait().unwrap();
+        enter(&["g", "--", "true"]).fine();
+    }
+    drop(typists);
+    run.interrupt();
+    let ended = run.answer();
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    let happened = std::fs::read_to_string(desk.path().join("out/scenario.toml")).unwrap();
+    has_typed(&happened, "A");
+    desk.warpline(&["check", "out/scenario.toml"]).fine();
 }
 
 #[test]

@@ -11,6 +11,7 @@
 mod listeners;
 pub mod notice;
 pub mod probe;
+pub mod terminal;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -73,6 +74,8 @@ pub struct Order {
     pub conditions: Vec<ConditionOrder>,
     /// A program on the console; when it ends, the guest ends.
     pub console: Option<ConsoleOrder>,
+    /// How many terminals can be entered from the machine while the run goes on; at most [`terminal::TERMINALS`].
+    pub terminals: u32,
     /// The network cards of its hosts. Without, hosts have VLANs of one device that has no offloads.
     pub cards: Option<CardOrder>,
 }

@@ -40,6 +40,8 @@ mod run;
 mod stacks;
 #[cfg(target_os = "linux")]
 mod tcp_info;
+#[cfg(target_os = "linux")]
+mod terminals;
 
 #[cfg(target_os = "linux")]
 fn main() {

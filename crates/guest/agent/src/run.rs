@@ -24,6 +24,7 @@ use crate::modules;
 use crate::mounts::{self, SHARED};
 use crate::programs::{Programs, reap};
 use crate::queues;
+use crate::terminals::Terminals;
 
 /// The agent's limit of open files; each host and flow needs some.
 const FILES: u64 = 65_536;
@@ -156,6 +157,7 @@ fn perform(
 ) -> Result<Report, Failure> {
     let mut programs = Programs::new(&order.programs, clock);
     let mut conditions = Conditions::new(&order.conditions);
+    let mut terminals = Terminals::open(order.terminals)?;
     let mut told_to_end = false;
     let mut shell = None;
     let mut report = Report::default();
@@ -167,7 +169,7 @@ fn perform(
         while let Some((pid, ending)) = reap() {
             if shell == Some(pid) {
                 report.console = Some(ending);
-            } else if !conditions.reaped(pid, &ending) {
+            } else if !conditions.reaped(pid, &ending) && !terminals.reaped(pid, &ending) {
                 programs.reaped(pid, ending, false);
             }
         }
@@ -200,6 +202,7 @@ fn perform(
         flows.stop(now);
         conditions.begin(now, &programs, hosts, gate, channel);
         programs.start(now, hosts, gate);
+        terminals.start(hosts);
         if conditions.look(now, &programs, gate, channel) {
             // A program of this guest may wait for it.
             continue;

@@ -4,8 +4,9 @@
 //! thread finds that in its [`Orders`], does it at once, and keeps it: so the scenario of what has happened can be written.
 //!
 //! A request is a line of JSON: `{}` asks what the links are like, `{"link": "r1-r2", "set": {"rate": "5Mbit/s"}}` changes one. The answer is a line, too:
-//! the time of the run and what each of these links is like now, or `{"error": "..."}`. `{"host": "client", "command": ["ping", "{server}"]}` asks for the way to
-//! a live host (`warpline enter`), and for the words of a command there, with the addresses of hosts in place of their names.
+//! the time of the run and what each of these links is like now, or `{"error": "..."}`. `{"host": "client", "command": ["ping", "{server}"]}` asks for the way
+//! into a host (`warpline enter`), and for the words of a command there, with the addresses of hosts in place of their names.
+//! `{"host": "client", "typed": ["ping", "{server}"]}` says that this begins there now, and `{"interrupted": 0}` that the first of these commands was interrupted.
 
 use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -17,16 +18,17 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use warpline_core::{LinkId, Streams, TimeDelta, Timestamp};
 use warpline_live::control::{ControlError, Inbox, Place, Post, Serving, Socket, post};
-use warpline_live::enter::Door;
 use warpline_net::{ChangeError, LinkChange, Network};
 use warpline_scenario::addresses::AddressPlan;
 use warpline_scenario::plan::link_change;
 use warpline_scenario::{
-    BitRate, Change, Diagnostics, Expanded, LinkKind, Scenario, Speed, Time, spelling_help,
+    BitRate, Change, Diagnostics, Expanded, LinkKind, ProgramCommand, Scenario, Speed, Time, spelling_help,
 };
 
 use super::Listen;
+pub use super::entrance::Entrance;
 use super::links::{BOTH, Duplex};
+use super::typed::{self, Typed};
 
 /// How long the emulator may take to make a change: it looks many times in a second.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -34,11 +36,21 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The changes of single directions, as the network makes them.
 type OnLinks = Vec<(LinkId, LinkChange)>;
 
-/// What the emulator is to do.
+/// What the emulator is to do or to note.
+#[derive(Debug)]
+enum Task {
+    /// It changes links.
+    Change(Vec<Change>, OnLinks),
+    /// It notes that a command has begun on a host.
+    Typed(String, ProgramCommand),
+    /// It notes that the command with this number was interrupted.
+    Interrupted(usize),
+}
+
+/// A task, and where the time of the run is told at which it was done.
 #[derive(Debug)]
 struct Order {
-    changes: Vec<Change>,
-    links: OnLinks,
+    task: Task,
     reply: Sender<Result<Timestamp, ChangeError>>,
 }
 
@@ -57,10 +69,12 @@ struct Desk {
     naming: Naming,
     /// Which links have no rate limit at first, though their scenario needs a rate.
     unlimited: Vec<LinkId>,
-    /// The live hosts, by their names.
-    doors: BTreeMap<String, Door>,
+    /// The ways into hosts, by their names.
+    entrances: BTreeMap<String, Entrance>,
     /// The changes made so far.
     made: Vec<Change>,
+    /// How many commands were typed on hosts so far.
+    typed: usize,
     post: Post<Order>,
 }
 
@@ -73,6 +87,8 @@ pub struct Orders {
     planned: Vec<Timestamp>,
     /// The changes made so far, in order of time.
     made: Vec<Change>,
+    /// The commands typed on hosts so far, in order of time.
+    typed: Vec<Typed>,
 }
 
 /// A control socket before the run begins.
@@ -88,9 +104,9 @@ impl Waiting {
         self.socket.path()
     }
 
-    /// Lets commands in at live hosts, by their names.
-    pub(super) fn let_in(&mut self, doors: BTreeMap<String, Door>) {
-        self.desk.doors = doors;
+    /// Lets commands in at these hosts, by their names.
+    pub(super) fn let_in(&mut self, entrances: BTreeMap<String, Entrance>) {
+        self.desk.entrances.extend(entrances);
     }
 
     /// The run begins: serves what has come, and what will. To be called once the process is in its namespaces.
@@ -126,12 +142,14 @@ pub(super) fn listen(
         expanded,
         naming,
         unlimited,
-        doors: BTreeMap::new(),
+        entrances: BTreeMap::new(),
         made: Vec::new(),
+        typed: 0,
         post,
     };
     let planned = scenario.change.iter().map(|change| Timestamp::ZERO + change.at.0).collect();
-    let orders = Orders { inbox, streams: Streams::new(scenario.seed), planned, made: Vec::new() };
+    let orders =
+        Orders { inbox, streams: Streams::new(scenario.seed), planned, made: Vec::new(), typed: Vec::new() };
     Ok((Waiting { socket, desk }, orders))
 }
 
@@ -162,21 +180,33 @@ impl Orders {
         mut noted: impl FnMut(LinkId, Timestamp, warpline_core::Rate),
     ) {
         let now = network.now();
-        for Order { changes, links, reply } in self.inbox.take(rung) {
+        for Order { task, reply } in self.inbox.take(rung) {
             let written = self.written(now);
             let mut done = Ok(written);
-            for (link, change) in &links {
-                match network.change(*link, change, &self.streams) {
-                    Ok(()) => {
-                        if let Some(rate) = change.rate {
-                            noted(*link, now, rate);
+            match task {
+                Task::Change(changes, links) => {
+                    for (link, change) in &links {
+                        match network.change(*link, change, &self.streams) {
+                            Ok(()) => {
+                                if let Some(rate) = change.rate {
+                                    noted(*link, now, rate);
+                                }
+                            }
+                            Err(error) => done = Err(error),
                         }
                     }
-                    Err(error) => done = Err(error),
+                    if done.is_ok() {
+                        self.made.extend(changes.into_iter().map(|change| at(change, written)));
+                    }
                 }
-            }
-            if done.is_ok() {
-                self.made.extend(changes.into_iter().map(|change| at(change, written)));
+                Task::Typed(host, command) => {
+                    self.typed.push(Typed { host, command, at: written, interrupted: None });
+                }
+                Task::Interrupted(number) => {
+                    if let Some(typed) = self.typed.get_mut(number) {
+                        typed.interrupted.get_or_insert(written);
+                    }
+                }
             }
             // Who asked may have gone.
             let _ = reply.send(done);
@@ -196,9 +226,15 @@ impl Orders {
         &self.made
     }
 
-    /// The scenario of what has happened: `scenario` with these changes among its own.
+    /// Whether anything was changed or typed so far.
+    pub(super) fn is_idle(&self) -> bool {
+        self.made.is_empty() && self.typed.is_empty()
+    }
+
+    /// The scenario of what has happened: `scenario` with these changes among its own, and with what was typed on its hosts.
     pub fn happened(&self, scenario: &Scenario) -> Scenario {
         let mut scenario = scenario.clone();
+        typed::add(&self.typed, &mut scenario);
         scenario.change.extend(self.made.iter().cloned());
         scenario.change.sort_by_key(|change| change.at);
         scenario
@@ -241,7 +277,10 @@ impl Desk {
             return Err(format!("this is no JSON object; {HOW}"));
         };
         if let Some(host) = request.remove("host") {
-            return self.door(&host, request);
+            return self.host(&host, request);
+        }
+        if let Some(number) = request.remove("interrupted") {
+            return self.interrupted(&number);
         }
         let link = match request.remove("link") {
             None | Some(Value::Null) => None,
@@ -261,28 +300,33 @@ impl Desk {
             Some(set) => self.checked(&names, &set)?,
             None => (Vec::new(), Vec::new()),
         };
-        let (reply, replied) = channel();
-        let gone = || "the run is over".to_owned();
-        if !self.post.send(Order { changes: changes.clone(), links, reply }) {
-            return Err(gone());
-        }
-        let now = match replied.recv_timeout(PATIENCE) {
-            Ok(done) => done.map_err(|error| error.to_string())?,
-            Err(_) => return Err(gone()),
-        };
+        let now = self.order(Task::Change(changes.clone(), links))?;
         self.made.extend(changes.into_iter().map(|change| at(change, now)));
         Ok(self.state(&names, now))
     }
 
-    /// The live hosts in which commands can run, with their addresses.
+    /// Has this done. Returns the time of the run at which it was.
+    fn order(&self, task: Task) -> Result<Timestamp, String> {
+        let (reply, replied) = channel();
+        let gone = || "the run is over".to_owned();
+        if !self.post.send(Order { task, reply }) {
+            return Err(gone());
+        }
+        match replied.recv_timeout(PATIENCE) {
+            Ok(done) => done.map_err(|error| error.to_string()),
+            Err(_) => Err(gone()),
+        }
+    }
+
+    /// The hosts on which commands can run, with their addresses.
     fn hosts(&self) -> Vec<Value> {
         let plan = AddressPlan::new(&self.scenario, &self.expanded);
         let address = |name: &str| self.expanded.nodes.find(name).map(|node| plan.of(node as usize).0);
-        self.doors.keys().map(|name| json!({ "host": name, "address": address(name) })).collect()
+        self.entrances.keys().map(|name| json!({ "host": name, "address": address(name) })).collect()
     }
 
-    /// The way to a live host, and the words of a command there.
-    fn door(&self, host: &Value, mut request: Map<String, Value>) -> Result<Value, String> {
+    /// The way into a host, and the words of a command there; or notes that one begins there.
+    fn host(&mut self, host: &Value, mut request: Map<String, Value>) -> Result<Value, String> {
         let Value::String(host) = host else { return Err(format!("`host` must be a string, not {host}")) };
         let words: Vec<String> = match request.remove("command") {
             None => Vec::new(),
@@ -290,19 +334,42 @@ impl Desk {
                 serde_json::from_value(words).map_err(|_| "`command` must be a list of strings")?
             }
         };
+        let typed: Option<ProgramCommand> = match request.remove("typed") {
+            None => None,
+            Some(typed) => {
+                serde_json::from_value(typed).map_err(|_| "`typed` must be a line or a list of words")?
+            }
+        };
         if let Some(unknown) = request.keys().next() {
-            return Err(format!("unknown key `{unknown}`; {}", allowed(unknown, &["host", "command"])));
+            return Err(format!(
+                "unknown key `{unknown}`; {}",
+                allowed(unknown, &["host", "command", "typed"])
+            ));
         }
-        let Some(door) = self.doors.get(host) else {
-            let known: Vec<&str> = self.doors.keys().map(String::as_str).collect();
+        let Some(entrance) = self.entrances.get(host) else {
+            let known: Vec<&str> = self.entrances.keys().map(String::as_str).collect();
             return Err(match known.is_empty() {
-                true => "this run has no live host in which a command could run".to_owned(),
-                false => format!("there is no live host `{host}`; {}", allowed(host, &known)),
+                true => "this run has no host on which a command could run".to_owned(),
+                false => format!("no command can run on a host `{host}`; {}", allowed(host, &known)),
             });
         };
+        if let Some(command) = typed {
+            let at = self.order(Task::Typed(host.clone(), command))?;
+            let number = self.typed;
+            self.typed += 1;
+            return Ok(json!({ "number": number, "at": Time(at - Timestamp::ZERO) }));
+        }
         let plan = AddressPlan::new(&self.scenario, &self.expanded);
         let words: Vec<String> = words.iter().map(|word| plan.substitute(word)).collect();
-        Ok(json!({ "host": host, "door": door, "command": words }))
+        Ok(json!({ "host": host, "entrance": entrance, "command": words }))
+    }
+
+    /// Notes that a command was interrupted.
+    fn interrupted(&self, number: &Value) -> Result<Value, String> {
+        let known = number.as_u64().filter(|number| *number < self.typed as u64);
+        let number = known.ok_or_else(|| format!("no command with the number {number} was typed"))?;
+        let at = self.order(Task::Interrupted(number as usize))?;
+        Ok(json!({ "at": Time(at - Timestamp::ZERO) }))
     }
 
     /// The names of the links that are meant, each of which the scenario knows.

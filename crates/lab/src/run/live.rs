@@ -9,6 +9,7 @@ use warpline_live::host::{HostConfig, Hosts};
 use warpline_results::{LiveHost, ProgramRow};
 use warpline_scenario::{Endpoint, Expanded, Scenario};
 
+use super::control::Entrance;
 use super::course::Account;
 use super::endpoints::{Accounting, Attached, Ending, Ground, Named, Paced, Planned};
 use super::programs::{Programs, Readiness};
@@ -50,11 +51,12 @@ impl Planned for LivePlan {
         let hosts =
             Hosts::create(&format!("warpline run ({})", scenario.name), &configs).map_err(live_error)?;
         if let Some(control) = &mut session.control {
-            let doors = self.hosts.iter().enumerate().map(|(at, (name, node))| {
+            let entrances = self.hosts.iter().enumerate().map(|(at, (name, node))| {
                 let environment = addresses.environment(*node as usize).into_iter().collect();
-                (name.clone(), Door::to(&hosts, at, environment))
+                (name.clone(), Entrance::Live(Door::to(&hosts, at, environment)))
             });
-            control.let_in(doors.collect())?;
+            warpline_live::enter::let_others_look().map_err(live_error)?;
+            control.let_in(entrances.collect());
         }
         let programs = Programs::prepare(
             scenario,

@@ -31,6 +31,8 @@ pub mod dilate;
 mod emulation;
 #[cfg(target_os = "linux")]
 mod endpoints;
+#[cfg(target_os = "linux")]
+mod entrance;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod guests;
 #[cfg(target_os = "linux")]
@@ -51,6 +53,8 @@ pub mod recording;
 mod routers;
 #[cfg(target_os = "linux")]
 mod stage;
+#[cfg(target_os = "linux")]
+mod typed;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -15,11 +15,10 @@ use warpline_core::{TimeDelta, Timestamp};
 #[cfg(target_os = "linux")]
 use warpline_live::control::Serving;
 #[cfg(target_os = "linux")]
-use warpline_live::enter::Door;
 use warpline_net::{Control, Network};
 
 #[cfg(target_os = "linux")]
-use super::control::{Orders, Waiting};
+use super::control::{Entrance, Orders, Waiting};
 use super::course::{Account, Course, Measured, run_info};
 use super::expected;
 use super::fast_forward::FastForward;
@@ -140,16 +139,11 @@ impl LiveControl {
         Ok(())
     }
 
-    /// Lets commands in at live hosts, by their names.
-    ///
-    /// # Errors
-    /// If the system forbids it.
-    pub(super) fn let_in(&mut self, doors: BTreeMap<String, Door>) -> Result<(), RunError> {
-        warpline_live::enter::let_others_look().map_err(super::live_error)?;
+    /// Lets commands in at these hosts, by their names.
+    pub(super) fn let_in(&mut self, entrances: BTreeMap<String, Entrance>) {
         if let Some(waiting) = &mut self.waiting {
-            waiting.let_in(doors);
+            waiting.let_in(entrances);
         }
-        Ok(())
     }
 
     /// Becomes readable when a change is asked for.
@@ -258,10 +252,10 @@ impl<'a> Session<'a> {
         });
     }
 
-    /// The scenario of what has happened: with the changes that were made while it went on.
+    /// The scenario of what has happened: with what was changed and typed while it went on.
     fn happened(&self) -> Cow<'a, Scenario> {
         #[cfg(target_os = "linux")]
-        if let Some(control) = self.control.as_ref().filter(|control| !control.orders.made().is_empty()) {
+        if let Some(control) = self.control.as_ref().filter(|control| !control.orders.is_idle()) {
             return Cow::Owned(control.orders.happened(self.scenario));
         }
         Cow::Borrowed(self.scenario)

@@ -134,6 +134,10 @@ impl Kind for Guest {
         Some(&self.real)
     }
 
+    fn real_mut(&mut self) -> Option<&mut Real> {
+        Some(&mut self.real)
+    }
+
     fn check(&self, check: &mut Check<'_>, number: usize) {
         let scenario = check.scenario;
         let host = &scenario.host[number];

@@ -32,6 +32,10 @@ impl Kind for Live {
         Some(&self.real)
     }
 
+    fn real_mut(&mut self) -> Option<&mut Real> {
+        Some(&mut self.real)
+    }
+
     fn check(&self, check: &mut Check<'_>, number: usize) {
         if let Some(program) = self.real.program.iter().position(|program| !program.collect.is_empty()) {
             let path = program_path(number, program, &["collect"]);

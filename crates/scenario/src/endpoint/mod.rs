@@ -169,6 +169,11 @@ pub(crate) trait Kind: Default + Serialize + DeserializeOwned + JsonSchema {
         None
     }
 
+    /// The same keys, to be changed.
+    fn real_mut(&mut self) -> Option<&mut Real> {
+        None
+    }
+
     /// Its addresses, if it can have some of its own.
     fn addresses(&self) -> Option<&Addresses> {
         self.real().map(|real| &real.addresses)
@@ -222,6 +227,13 @@ macro_rules! endpoints {
             pub fn real(&self) -> Option<&Real> {
                 match self {
                     $(Endpoint::$kind(own) => own.real(),)+
+                }
+            }
+
+            /// The same keys, to be changed.
+            pub fn real_mut(&mut self) -> Option<&mut Real> {
+                match self {
+                    $(Endpoint::$kind(own) => own.real_mut(),)+
                 }
             }
 

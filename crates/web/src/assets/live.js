@@ -58,13 +58,13 @@ class Terminal {
     const others = hosts.filter((own) => own.host !== host);
     this.to = W.el("select", { "aria-label": `The other host, seen from ${host}` }, ...others.map((own) => W.el("option", { value: own.address }, own.host)));
     const tools = others.length ? [W.el("span", { class: "about" }, "to"), this.to,
-      button("ping", () => this.type(`ping -c 10 ${this.to.value}\n`)),
+      button("ping", () => this.command(`ping -c 10 ${this.to.value}`)),
       button("iperf3", async () => {
         const address = this.to.value;
         const other = await open(this.to.selectedOptions[0].text);
-        await other.type("iperf3 -s -1\n");
+        await other.command("iperf3 -s -1");
         for (let look = 0; look < LOOKS && !other.log.textContent.includes("Server listening"); look++) await pause();
-        await this.type(`iperf3 -c ${address} -t 10\n`);
+        await this.command(`iperf3 -c ${address} -t 10`);
       })] : [];
     this.words = W.el("span", { class: "about", role: "status" });
     this.element = W.el("section", { class: "card terminal", "aria-label": `Terminal on ${host}` },
@@ -78,6 +78,8 @@ class Terminal {
         this.input.value = "";
         this.type(`${line}\n`).catch(fail);
       } }, this.input));
+    // What is typed before the shell has said something may be taken by a program that it starts with.
+    this.ready = new Promise((done) => { this.spoke = done; });
     this.opened = this.open(socket);
     this.typed = this.opened.catch(() => {});
   }
@@ -90,6 +92,7 @@ class Terminal {
 
   async read() {
     for await (const event of events(asked("/api/terminals/output", { terminal: this.number }), this.stop.signal)) {
+      this.spoke();
       if (event.ended) {
         this.words.textContent = "ended";
         this.input.disabled = true;
@@ -108,7 +111,13 @@ class Terminal {
     return typed;
   }
 
+  async command(line) {
+    await this.ready;
+    await this.type(`${line}\n`);
+  }
+
   async close() {
+    this.spoke();
     this.stop.abort();
     await call("POST", "/api/terminals/close", { terminal: this.number });
   }

@@ -27,12 +27,18 @@ impl Planned for Guests {
     }
 
     fn attach(
-        self: Box<Self>,
-        _: Ground<'_>,
+        mut self: Box<Self>,
+        ground: Ground<'_>,
         session: &mut Session<'_>,
     ) -> Result<Box<dyn Attached>, RunError> {
+        if session.control.is_some() {
+            self.open();
+        }
         let mut machines = Machines::new(*self, &session.scenario.base())?;
         let up = machines.boot(&mut || session.report_waiting())?;
+        if let Some(control) = &mut session.control {
+            control.let_in(machines.entrances(ground.addresses));
+        }
         Ok(Box::new(GuestHosts { machines, up, row: None }))
     }
 

@@ -1,5 +1,6 @@
 //! The guests of a run under the real or a dilated clock: boots the machines, joins them to the emulator, sets their time, watches and ends them.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use warpline_core::{Pace, Tdf};
@@ -8,11 +9,13 @@ use warpline_guest::order::{Notice, Report};
 use warpline_guest::time::host_now;
 use warpline_guest::{GuestError, Kernel, Machine};
 use warpline_live::port::LivePort;
+use warpline_scenario::addresses::AddressPlan;
 
-use super::plan::Guests;
+use super::plan::{Guests, environment};
 use super::ports::{SharedDevice, discard, has_notices, ports, send, take_notices};
 use super::results::GuestResults;
 use crate::run::RunError;
+use crate::run::control::Entrance;
 use crate::run::endpoints::{Ending, Paced};
 use crate::run::programs::Readiness;
 
@@ -63,6 +66,19 @@ impl Machines {
             }
         }
         Ok(true)
+    }
+
+    /// The ways into the hosts.
+    pub(super) fn entrances(&self, plan: &AddressPlan) -> BTreeMap<String, Entrance> {
+        let mut entrances = BTreeMap::new();
+        for (machine, config) in self.machines.iter().zip(&self.guests.machines) {
+            for (number, host) in config.order.hosts.iter().enumerate() {
+                let Some(node) = plan.find(&host.name) else { continue };
+                let door = machine.door(number as u32, environment(plan, node).collect());
+                entrances.insert(host.name.clone(), Entrance::Guest(door));
+            }
+        }
+        entrances
     }
 
     /// Whether a guest has sent a notice.

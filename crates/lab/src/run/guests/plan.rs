@@ -7,6 +7,7 @@ use std::path::Path;
 
 use warpline_core::{NodeId, Streams, Timestamp};
 use warpline_guest::machine::Timing;
+use warpline_guest::order::terminal::TERMINALS;
 use warpline_guest::order::{
     CardOrder, ConditionOrder, FlowOrder, HostOrder, InterfaceOrder, Order, ProgramOrder, Role,
 };
@@ -35,6 +36,12 @@ const MOST_MEMORY: u64 = 16 << 30;
 const BUFFERS: u64 = 16;
 /// Where programs are searched for. Nothing of this process's environment reaches a guest, so that runs are repeatable.
 const SEARCH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The environment of all programs on the host of a node.
+pub(super) fn environment(plan: &AddressPlan, node: usize) -> impl Iterator<Item = (String, String)> {
+    let base = [("PATH", SEARCH), ("HOME", "/root"), ("LANG", "C.UTF-8"), ("TZ", "UTC")];
+    base.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().chain(plan.environment(node))
+}
 
 /// A program, and the place of its order.
 #[derive(Debug)]
@@ -106,6 +113,11 @@ impl Guests {
     /// The links of the ports that are interfaces of hosts that forward.
     pub(super) fn doors(&self) -> &[Option<Door>] {
         &self.doors
+    }
+
+    /// Gives each machine terminals that can be entered while the run goes on.
+    pub(super) fn open(&mut self) {
+        self.machines.iter_mut().for_each(|machine| machine.order.terminals = TERMINALS);
     }
 
     /// Names and nodes of the hosts, in the order of their ports.
@@ -226,13 +238,11 @@ impl Guests {
         let directory = scenario.base();
         for (index, program) in host.programs().iter().enumerate() {
             let (words, shown) = programs::command(program, plan);
-            let base = [("PATH", SEARCH), ("HOME", "/root"), ("LANG", "C.UTF-8"), ("TZ", "UTC")];
-            let base = base.map(|(name, value)| (name.to_owned(), value.to_owned()));
             let own = program.environment.iter().map(|(name, value)| (name.clone(), plan.substitute(value)));
             order.programs.push(ProgramOrder {
                 host: number,
                 words,
-                environment: base.into_iter().chain(plan.environment(node)).chain(own).collect(),
+                environment: environment(plan, node).chain(own).collect(),
                 directory: directory.to_string_lossy().into_owned(),
                 start: program.start.0.as_nanos(),
                 stop: programs::signal(program.stop) as i32,
