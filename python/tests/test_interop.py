@@ -59,9 +59,25 @@ def test_what_is_wrong_is_said(words: str, message: str) -> None:
         convert.read(words)
 
 
+def test_the_client_gets_a_nat_that_changes_its_bindings() -> None:
+    def client(words: str) -> Any:
+        read = convert.read(f"rebind {BASE} {words}", "quic-interop").scenario.to_dict()
+        return next(host for host in read["host"] if host["name"] == "client")["rebind"]
+
+    assert client("--first-rebind=1s") == {"first": "1s"}
+    assert client("--first-rebind=1s --rebind-freq=5s --rebind-addr") == {"first": "1s", "every": "5s", "addresses": "193.167.0.128/25"}
+    assert "addresses" not in client("--first-rebind=1s --rebind-addr=false")
+    with pytest.raises(convert.ConvertError, match="--first-rebind is missing"):
+        client("")
+    with pytest.raises(convert.ConvertError, match="--rebind-addr=maybe: is neither true nor false"):
+        client("--first-rebind=1s --rebind-addr=maybe")
+    with pytest.raises(convert.ConvertError, match="options have the form --name=value"):
+        client("--first-rebind")
+
+
 def test_a_scenario_that_is_not_there_is_named() -> None:
-    with pytest.raises(convert.ConvertError, match="rebind has no counterpart: it changes the client's port or address.*; there are simple-p2p"):
-        convert.read(f"rebind {BASE} --first-rebind=1s", "quic-interop")
+    with pytest.raises(convert.ConvertError, match="there is no scenario 'satellite'; there are simple-p2p"):
+        convert.read(f"satellite {BASE}", "quic-interop")
 
 
 NAMES = {"sim": "wlqi-sim", "client": "wlqi-client", "server": "wlqi-server"}
@@ -94,6 +110,23 @@ def network() -> Iterator[None]:
             ip("netns", "delete", name)
 
 
+NAT = """
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(5)
+while socket.socket().connect_ex(("193.167.0.2", 57832)): time.sleep(0.2)
+seen = []
+while len(seen) < 3:
+    s.sendto(b"who", ("193.167.100.100", 443))
+    try:
+        place = s.recv(2000)
+    except TimeoutError:
+        continue
+    if place not in seen: seen.append(place)
+    time.sleep(0.1)
+print("ok")
+"""
+TELL = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('', 443)); print('up', flush=True)\nwhile True: data, place = s.recvfrom(2000); s.sendto(repr(place).encode(), place)"
 ECHO = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('', 443)); print('up', flush=True)\nwhile True: s.sendto(*s.recvfrom(2000))"
 ASK = """
 import socket, time
@@ -112,15 +145,20 @@ print("ok")
 @needs_live
 @pytest.mark.skipif(shutil.which("dumpcap") is None, reason="program: dumpcap")
 @pytest.mark.skipif(not PROGRAM.exists(), reason="program: target/debug/warpline, which `cargo build` makes")
-def test_the_containers_script_carries_datagrams_and_keeps_captures(network: None, tmp_path: Path) -> None:
-    environment = {**os.environ, "SCENARIO": f"simple-p2p {BASE}", "LOGS": str(tmp_path), "WARPLINE_PYTHON": sys.executable}
+@pytest.mark.parametrize(
+    ("scenario", "serve", "ask"),
+    [(f"simple-p2p {BASE}", ECHO, ASK), (f"rebind {BASE} --first-rebind=500ms --rebind-freq=1s --rebind-addr", TELL, NAT)],
+    ids=["simple-p2p", "rebind"],
+)
+def test_the_containers_script_carries_datagrams_and_keeps_captures(network: None, tmp_path: Path, scenario: str, serve: str, ask: str) -> None:
+    environment = {**os.environ, "SCENARIO": scenario, "LOGS": str(tmp_path), "WARPLINE_PYTHON": sys.executable}
     environment["PATH"] = f"{PROGRAM.parent}:{environment['PATH']}"
     script = within("sim", "bash", str(ROOT / "containers/quic-interop/run.sh"))
     with (tmp_path / "log").open("wb") as log, subprocess.Popen(script, env=environment, stdout=log, stderr=log) as simulator:
         try:
-            with subprocess.Popen(within("server", sys.executable, "-c", ECHO), stdout=subprocess.PIPE) as server:
+            with subprocess.Popen(within("server", sys.executable, "-c", serve), stdout=subprocess.PIPE) as server:
                 assert server.stdout is not None and server.stdout.readline() == b"up\n"
-                asked = subprocess.run(within("client", sys.executable, "-c", ASK), stdout=subprocess.PIPE, timeout=120, check=False)
+                asked = subprocess.run(within("client", sys.executable, "-c", ask), stdout=subprocess.PIPE, timeout=120, check=False)
                 server.kill()
             assert asked.stdout == b"ok\n", (tmp_path / "log").read_text()
         finally:

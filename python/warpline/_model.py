@@ -1062,6 +1062,7 @@ class Host(Part):
         address6: model, live, guest, interface: Its IPv6 address. Default fd77:6172:7075::1 for the first node, and so
             on.
         program: live, guest: The programs that run there.
+        rebind: live, guest, interface: A NAT in front of it that changes its bindings. Default: none.
         machine: guest: Its machine (one kernel), shared with all guests that name the same one. Default: a machine of
             its own with the host's name. Machines run in parallel; hosts on one machine need less memory. "auto" shares
             machines among the guests that say so and have the same kernel and settings: two, and more beyond 64 hosts
@@ -1129,6 +1130,7 @@ class Host(Part):
     address: Ipv4Address | None = None
     address6: Ipv6Address | None = None
     program: Sequence[Program | Mapping[str, Any]] | None = None
+    rebind: Rebind | Mapping[str, Any] | None = None
     machine: str | None = None
     kernel: str | None = None
     cc: str | None = None
@@ -2005,6 +2007,26 @@ class Ready(Part):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Rebind(Part):
+    """A NAT in front of a host that changes its bindings at times, as one that has forgotten them does. It is for UDP
+    (QUIC), and leaves everything else alone. A UDP port of the host is bound to a port of the NAT when the host first
+    sends from it, at first to the same one. At each change, all get other ports, as soon as the host sends something.
+    What then still comes for an earlier one, or for one without a binding, is lost.
+
+    Attributes:
+        first: When it first changes them.
+        every: How long after each change the next one comes, at least 1 ms. Default: there is only one.
+        addresses: The NAT's addresses: at each change, it takes another of them. At first it has the host's own.
+            Default: only ports change.
+    """
+
+    KIND: ClassVar[str | None] = None
+    first: Time
+    every: Time | None = None
+    addresses: IpNetwork | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Red(Part):
     """Random early detection (Floyd and Jacobson 1993). Thresholds count as `limit` does: in packets, or else in bytes.
 
@@ -2704,8 +2726,8 @@ ProgramCommand: TypeAlias = str | Sequence[str]
 Readiness: TypeAlias = int | str | Ready | Mapping[str, Any]
 Expect: TypeAlias = int | str
 StopSignal: TypeAlias = Literal["TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL"]
-Tsc: TypeAlias = Literal["guest", "machine"]
 IpNetwork: TypeAlias = str
+Tsc: TypeAlias = Literal["guest", "machine"]
 IpAddress: TypeAlias = str
 Controls: TypeAlias = Literal["quinn", "warpline"]
 Pattern: TypeAlias = Literal["turns", "permutation", "all-to-all", "incast", "random"]
@@ -2905,6 +2927,7 @@ __all__ = [
     "RateStep",
     "Readiness",
     "Ready",
+    "Rebind",
     "Recovery",
     "Red",
     "ReduceFrom",

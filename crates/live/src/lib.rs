@@ -74,4 +74,5 @@ pub mod signals;
 pub mod start;
 pub mod stepper;
 pub mod terminal;
+pub mod translation;
 pub mod wire;

@@ -160,6 +160,13 @@ impl Pool {
         self.entries[handle as usize].header
     }
 
+    /// Reads the header fields again, after the bytes have changed.
+    pub fn reread(&mut self, handle: u32) {
+        if let Ok(header) = crate::datagram::read(self.datagram(handle)) {
+            self.entries[handle as usize].header = header;
+        }
+    }
+
     /// Writes congestion-experienced into the datagram's IP header.
     pub fn mark_congestion(&mut self, handle: u32) {
         crate::router::set_ecn(self.datagram_mut(handle), Ecn::Ce);

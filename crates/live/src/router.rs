@@ -8,21 +8,26 @@ use crate::checksum::{fold, sum};
 use crate::datagram::{self, Header};
 use crate::ip::{FRAGMENT, IPV6_HEADER};
 
-/// Changes the 16-bit word at `at` of an IPv4 header and updates its checksum (RFC 1624, equation 3).
+/// Changes the 16-bit word at `at` of an IPv4 header and updates its checksum.
 fn change_word(datagram: &mut [u8], at: usize, new: [u8; 2]) {
-    let (Some(&[a, b]), Some(&[c, d])) = (
+    let (Some(&old), Some(&checksum)) = (
         datagram.get(at..).and_then(|rest| rest.first_chunk()),
         datagram.get(10..).and_then(|rest| rest.first_chunk()),
     ) else {
         return;
     };
-    let mut sum = u32::from(!u16::from_be_bytes([c, d]))
-        + u32::from(!u16::from_be_bytes([a, b]))
+    datagram[at..at + 2].copy_from_slice(&new);
+    datagram[10..12].copy_from_slice(&updated(checksum, old, new));
+}
+
+/// A checksum after the 16-bit word `old` of what it covers has become `new` (RFC 1624, equation 3).
+pub(crate) fn updated(checksum: [u8; 2], old: [u8; 2], new: [u8; 2]) -> [u8; 2] {
+    let mut sum = u32::from(!u16::from_be_bytes(checksum))
+        + u32::from(!u16::from_be_bytes(old))
         + u32::from(u16::from_be_bytes(new));
     sum = (sum & 0xffff) + (sum >> 16);
     sum = (sum & 0xffff) + (sum >> 16);
-    datagram[at..at + 2].copy_from_slice(&new);
-    datagram[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    (!(sum as u16)).to_be_bytes()
 }
 
 /// Sets the time to live (hop limit) of a datagram, and updates the checksum of an IPv4 header.

@@ -67,6 +67,9 @@ impl AddressPlan {
                 plan.routed.extend(routed.clone());
                 plan.networks.extend(outside.networks().chain(routed).map(|network| (network, node)));
             }
+            // A NAT takes them one after the other.
+            let nat = host.and_then(|host| host.endpoint.rebind()).and_then(|rebind| rebind.addresses);
+            plan.networks.extend(nat.map(|network| (network.0, node)));
             let host = host.and_then(|host| host.endpoint.addresses());
             let v4 = host.and_then(|host| host.address).map_or(NodeId(node).ipv4(), |address| address.0);
             let v6 = host.and_then(|host| host.address6).map_or(NodeId(node).ipv6(), |address| address.0);

@@ -54,6 +54,9 @@ fn endpoint(check: &mut Check<'_>, i: usize, host: &Host) {
         check.error(&entry("host", i, &["endpoint"]), message, &help);
     }
     host.endpoint.check(check, i);
+    if let Some(rebind) = host.endpoint.rebind() {
+        rebind.check(check, i);
+    }
 }
 
 fn program(check: &mut Check<'_>, at: &[Step], program: &Program) {

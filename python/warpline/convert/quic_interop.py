@@ -55,10 +55,11 @@ ENDS = (End(CLIENT, LEFT, "eth0", ("193.167.0", "fd00:cafe:cafe:0:")), End(SERVE
 
 @dataclass
 class Path:
-    """The bottleneck: the keys of the way to the server, and of that to the client."""
+    """The bottleneck, the keys of the way to the server and of that to the client; and more keys of the client."""
 
     toserver: dict[str, Any] = field(default_factory=dict)
     toclient: dict[str, Any] = field(default_factory=dict)
+    client: dict[str, Any] = field(default_factory=dict)
 
 
 Given = dict[str, str]
@@ -149,20 +150,41 @@ def _datagrams(source: Source, given: Given, draft: Draft, path: Path) -> None:
     draft.flow(LEFT, RIGHT, app="cbr", transport="udp", rate=_units.rate(rate * (CROSS_PAYLOAD + UDP_HEADERS) / CROSS_PAYLOAD), packet_size=_units.size(CROSS_PAYLOAD + UDP_HEADERS), start=CROSS_START)
 
 
+def _rebound(source: Source, given: Given, draft: Draft, path: Path) -> None:
+    """A NAT in front of the client that changes its ports, and its address if that is wanted."""
+    first = _time(source, "first-rebind", _need(source, given, "first-rebind", "a time such as 1s"))
+    every = _time(source, "rebind-freq", given.pop("rebind-freq", "0s"))
+    moves = _read(source, "rebind-addr", given.pop("rebind-addr", "false"), _yes, "true or false")
+    rebind = {"first": _units.time(first)}
+    if every:
+        rebind["every"] = _units.time(every)
+    if moves:
+        # Without the addresses of the client and of the simulator itself.
+        rebind["addresses"] = f"{ENDS[0].network[0]}.128/25"
+        draft.assumed.add("the client's new addresses are the upper half of its network, and of IPv4 only")
+    path.client["rebind"] = rebind
+
+
+def _yes(word: str) -> bool:
+    if word.lower() not in ("true", "1", "false", "0"):
+        raise ValueError("is neither true nor false")
+    return word.lower() in ("true", "1")
+
+
 SCENARIOS: Mapping[str, Builder] = {
     "simple-p2p": _simple,
     "drop-rate": _chance("loss"),
     "corrupt-rate": _chance("corrupt"),
     "droplist": _listed,
     "blackhole": _blackhole,
+    "rebind": _rebound,
     "tcp-cross-traffic": _crossed,
     "udp-cross-traffic": _datagrams,
 }
 """The simulator's scenarios."""
 
-MISSING = {"rebind": "it changes the client's port or address on the way, and the emulated routers pass on the packets of machines outside as they are"}
-"""Those without a counterpart, and why."""
-
+SWITCHES = ("rebind-addr",)
+"""Options that need no value."""
 
 def _words(source: Source) -> list[str]:
     try:
@@ -173,16 +195,14 @@ def _words(source: Source) -> list[str]:
 
 def _make(source: Source, options: Options) -> Draft:
     kind, *words = _words(source) or [""]
-    if kind in MISSING:
-        raise ConvertError(f"{source.name}: {kind} has no counterpart: {MISSING[kind]}; there are {', '.join(SCENARIOS)}")
     if kind not in SCENARIOS:
         raise ConvertError(f"{source.name}: there is no scenario {kind!r}; there are {', '.join(SCENARIOS)}")
     given: Given = {}
     for word in words:
-        match = re.fullmatch(r"--([a-z_-]+)=(.*)", word)
-        if match is None:
+        match = re.fullmatch(r"--([a-z_-]+)(?:=(.*))?", word)
+        if match is None or (match[2] is None and match[1] not in SWITCHES):
             raise ConvertError(f"{source.name}: {word}: options have the form --name=value")
-        given[match[1]] = match[2]
+        given[match[1]] = match[2] or "true"
     draft = Draft(f"{source.name} (QUIC interop runner)", kind)
     draft.head.update(duration=LASTS, clock={"mode": "real"})
     rate = _read(source, "bandwidth", _need(source, given, "bandwidth", "a rate such as 10Mbps"), _units.read_rate, "a rate such as 10Mbps")
@@ -201,15 +221,14 @@ def _make(source: Source, options: Options) -> Draft:
     draft.link(LEFT, RIGHT, **common, **path.toserver, reverse=reverse)
     for end in ENDS:
         draft.link(end.name, end.node, rate="1Gbit/s")
-        draft.host(end.name, **end.keys())
+        draft.host(end.name, **end.keys(), **(path.client if end.name == CLIENT else {}))
         draft.host(end.node, comment="The gateway of the network, whose open port says that the simulator is ready.", **end.own())
         draft.flow(end.name, end.node, app="discard", port=READY)
     return draft
 
 
 def _claims(source: Source) -> bool:
-    known = (*SCENARIOS, *MISSING)
-    return source.words is not None and source.words[0] in known or source.name == "the command" and source.text.split(" ")[0] in known
+    return source.words is not None and source.words[0] in SCENARIOS or source.name == "the command" and source.text.split(" ")[0] in SCENARIOS
 
 
 READER = Reader("quic-interop", "a scenario of the QUIC interop runner's simulator: simple-p2p --delay=15ms --bandwidth=10Mbps --queue=25", _claims, _make)

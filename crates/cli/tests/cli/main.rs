@@ -39,6 +39,8 @@ mod pages;
 mod prefetch;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod programs;
+#[cfg(target_os = "linux")]
+mod rebind;
 #[cfg(unix)]
 mod replicate;
 #[cfg(target_os = "linux")]

@@ -12,7 +12,7 @@ use super::endpoints::{Accounting, Ground, Named, Planned};
 use super::interface::InterfacePlan;
 use super::live::LivePlan;
 use super::programs::{Evidence, Readiness, explain};
-use super::routers::{Crossings, End, LiveWorld, Models, Paths, Routers};
+use super::routers::{Crossings, End, LiveWorld, Models, Nats, Paths, Routers};
 use super::session::{Session, Stop};
 use super::{ETHERNET_MTU, RunError, live_error};
 use crate::hosts::ModelHosts;
@@ -61,6 +61,7 @@ pub(super) struct Plan {
     hosts: Vec<Box<dyn Planned>>,
     /// For each node, whether it is a guest that forwards.
     forwarding: Vec<bool>,
+    nats: Nats,
 }
 
 impl Plan {
@@ -76,12 +77,14 @@ impl Plan {
         let models = Models::build(&mut world, (scenario, &expanded), &addresses, mtu)?;
         let hosts = plan(scenario, &expanded, &addresses, &readiness, mtu)?;
         let forwarding = expanded.forwarding(scenario);
-        Ok(Plan { expanded, addresses, readiness, models, world, hosts, forwarding })
+        let nodes = hosts.iter().flat_map(|kind| kind.hosts()).map(|(_, node)| *node);
+        let nats = Nats::new(scenario, &addresses, nodes);
+        Ok(Plan { expanded, addresses, readiness, models, world, hosts, forwarding, nats })
     }
 
     /// Finds the paths of datagrams, and returns the stage and the planned hosts.
     pub(super) fn set(self, mut network: Network) -> (Stage, Vec<Box<dyn Planned>>) {
-        let Plan { expanded, addresses, readiness, models, world, hosts: planned, forwarding } = self;
+        let Plan { expanded, addresses, readiness, models, world, hosts: planned, forwarding, nats } = self;
         let hosts: Vec<Vec<Named>> = planned.iter().map(|kind| kind.hosts().to_vec()).collect();
         let doors = planned.iter().flat_map(|kind| kind.doors());
         let ports = hosts.iter().flatten().zip(doors);
@@ -98,7 +101,7 @@ impl Plan {
         let largest = largest.chain(wide).chain([models.mtu()]).fold(ETHERNET_MTU, u32::max);
         let crossings = Crossings::find(&expanded, &forwarding, (&addresses, &ends), &world);
         let gateways = planned.iter().flat_map(|kind| kind.gateways()).collect();
-        let mut routers = Routers::new(addresses, paths, (ends, gateways), crossings, mtu.clone());
+        let mut routers = Routers::new(addresses, paths, (ends, gateways), (crossings, nats), mtu.clone());
         planned.iter().for_each(|kind| kind.introduce(&mut routers.traffic));
         let stage = Stage {
             network,

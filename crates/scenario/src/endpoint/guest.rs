@@ -146,6 +146,10 @@ impl Kind for Guest {
             let help = "a kernel needs 64MiB; this version allows 64GB at most";
             check.error(&at("memory"), "`memory` is out of range", help);
         }
+        if self.forwards && self.real.rebind.is_some() {
+            let help = "give it to the hosts whose bindings are to change";
+            check.error(&at("rebind"), "a guest that forwards has no NAT in front of it", help);
+        }
         let machine = self.machine_of(&host.name);
         let beside = || scenario.guests().filter(|(other, guest)| guest.machine_of(&other.name) == machine);
         if let Some(own) = &self.kernel {

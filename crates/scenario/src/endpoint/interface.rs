@@ -11,6 +11,7 @@ use crate::ClockMode;
 use crate::address::{Address, Network};
 use crate::checker::Check;
 use crate::document::{Step, entry, key};
+use crate::rebind::Rebind;
 
 /// Most characters of an interface's name (`IFNAMSIZ` without the end).
 const LONGEST_NAME: usize = 15;
@@ -58,6 +59,9 @@ pub struct Interface {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"2001:db8::ffff")]
     pub gateway6: Option<Address<Ipv6Addr>>,
+    /// A NAT in front of its machines that changes its bindings. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rebind: Option<Rebind>,
     /// Whether the interface is used even if it carries this machine's default route, is a part of a bridge, or this machine would answer for the
     /// same addresses. Default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -154,6 +158,10 @@ impl Kind for Interface {
 
     fn addresses(&self) -> Option<&Addresses> {
         Some(&self.own)
+    }
+
+    fn rebind(&self) -> Option<&Rebind> {
+        self.rebind.as_ref()
     }
 
     fn check(&self, check: &mut Check<'_>, number: usize) {

@@ -16,6 +16,7 @@ use super::checker::Check;
 use super::document::entry;
 use super::program::Program;
 use super::quantity::Size;
+use super::rebind::Rebind;
 use super::tcp::TcpOptions;
 
 /// Facts about a kind of endpoint that hold in every scenario.
@@ -128,6 +129,9 @@ pub struct Real {
     /// The programs that run there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub program: Vec<Program>,
+    /// A NAT in front of it that changes its bindings. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rebind: Option<Rebind>,
 }
 
 /// The keys of every host that is a transport stack in this process.
@@ -177,6 +181,11 @@ pub(crate) trait Kind: Default + Serialize + DeserializeOwned + JsonSchema {
     /// Its addresses, if it can have some of its own.
     fn addresses(&self) -> Option<&Addresses> {
         self.real().map(|real| &real.addresses)
+    }
+
+    /// The NAT in front of it, if there is one.
+    fn rebind(&self) -> Option<&Rebind> {
+        self.real()?.rebind.as_ref()
     }
 
     /// TCP options for the built-in model, if it uses the model.
@@ -234,6 +243,13 @@ macro_rules! endpoints {
             pub fn real_mut(&mut self) -> Option<&mut Real> {
                 match self {
                     $(Endpoint::$kind(own) => own.real_mut(),)+
+                }
+            }
+
+            /// The NAT in front of it, if there is one.
+            pub fn rebind(&self) -> Option<&Rebind> {
+                match self {
+                    $(Endpoint::$kind(own) => own.rebind(),)+
                 }
             }
 

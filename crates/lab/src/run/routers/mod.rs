@@ -14,6 +14,7 @@ mod limiter;
 mod models;
 mod outline;
 pub(in crate::run) mod paths;
+mod rebind;
 mod traffic;
 mod wire_host;
 
@@ -41,6 +42,8 @@ pub(in crate::run) use crossings::Crossings;
 use limiter::Limiter;
 pub(in crate::run) use models::Models;
 pub(in crate::run) use paths::{End, Paths};
+use rebind::Entry;
+pub(in crate::run) use rebind::Nats;
 pub(in crate::run) use traffic::{Known, Sent, StreamKey, Traffic};
 
 /// Marks the flow numbers of live packets (a hash of addresses and ports), so that they differ from those of simulated flows.
@@ -116,6 +119,8 @@ pub(in crate::run) struct Routers {
     places: Vec<Option<usize>>,
     /// The MTU of each node's interface, in bytes.
     mtu: Vec<u32>,
+    /// NATs in front of live hosts.
+    nats: Nats,
     /// By the number of the frame.
     under_way: Vec<UnderWay>,
     limiter: Limiter,
@@ -134,7 +139,7 @@ impl Routers {
         plan: AddressPlan,
         paths: Paths,
         (ends, gateways): (Vec<End>, Vec<Option<Vec<IpAddr>>>),
-        crossings: Crossings,
+        (crossings, nats): (Crossings, Nats),
         mtu: Vec<u32>,
     ) -> Self {
         let mut places = vec![None; mtu.len()];
@@ -149,6 +154,7 @@ impl Routers {
             crossings,
             places,
             mtu,
+            nats,
             under_way: Vec::new(),
             limiter: Limiter::default(),
             fragments: BTreeMap::new(),
@@ -167,6 +173,10 @@ impl Routers {
         let host = arrival.port.0 as usize;
         if self.greet(arrival, gate) {
             return gate.release(arrival.handle);
+        }
+        if self.nats.has(arrival.port) {
+            self.nats.leave(arrival.at, arrival.port, gate.pool_mut().datagram_mut(arrival.handle));
+            gate.pool_mut().reread(arrival.handle);
         }
         let bytes = gate.pool().datagram(arrival.handle);
         let destination = ip::addresses(bytes).map(|(_, to)| self.plan.owner(to));
@@ -332,6 +342,21 @@ impl Routers {
             gate.release(handle);
             return None;
         }
+        // What leaves by the port: a NAT may have given it another destination.
+        let mut out = handle;
+        if let Some(port) = path.port.map(PortId).filter(|port| self.nats.has(*port)) {
+            match self.nats.enter(port, handle, gate.pool_mut()) {
+                Entry::Told => {}
+                Entry::Bound(translated) => out = translated,
+                Entry::Lost => {
+                    if label.counts {
+                        self.traffic.on_lost(label.flow);
+                    }
+                    gate.release(handle);
+                    return None;
+                }
+            }
+        }
         let (bytes, header) = (gate.pool().datagram(handle), gate.pool().header(handle));
         match packet.damaged {
             _ if !label.counts => {}
@@ -342,7 +367,11 @@ impl Routers {
             false => {}
         }
         if let Some(live) = path.port {
-            gate.transmit(now, packet, PortId(live));
+            let translated = Packet { body: gate.packet(out, packet.to).body, ..*packet };
+            gate.transmit(now, &translated, PortId(live));
+            if out != handle {
+                gate.release(handle);
+            }
             return None;
         }
         if packet.damaged {
@@ -380,7 +409,7 @@ impl Routers {
     }
 
     /// The port by which a frame will leave when it comes out of the network, if it will; writes its bytes into `out`.
-    fn foresee(&self, packet: &Packet, handle: u32, pool: &Pool, out: &mut Vec<u8>) -> Option<PortId> {
+    fn foresee(&mut self, packet: &Packet, handle: u32, pool: &Pool, out: &mut Vec<u8>) -> Option<PortId> {
         let UnderWay { path: number, from, stop, ttl, .. } = self.under_way[handle as usize];
         let (from, stop) = (usize::from(from), usize::from(stop));
         let path = self.paths.get(number);
@@ -399,7 +428,8 @@ impl Routers {
         }
         let whole = out.len();
         packet.damage(out, whole);
-        Some(PortId(live))
+        let port = PortId(live);
+        (!self.nats.has(port) || self.nats.foresee(port, handle, out)).then_some(port)
     }
 
     /// Whether a datagram that has come to a node is for it, and not to be forwarded by it.

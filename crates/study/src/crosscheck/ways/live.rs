@@ -212,7 +212,7 @@ fn add(base: &Base, scenario: &mut Scenario, name: &str, program: Program) -> Re
     match &mut host.endpoint {
         Endpoint::Live(_) => {}
         Endpoint::Guest(guest) if guest.sysctl.is_empty() && guest.tc.is_empty() && !guest.forwards => {
-            let real = Real { addresses: guest.real.addresses, program: Vec::new() };
+            let real = Real { program: Vec::new(), ..guest.real.clone() };
             host.endpoint = Endpoint::Live(LiveHost { real });
         }
         Endpoint::Model(_) => host.endpoint = Endpoint::Live(LiveHost::default()),
