@@ -4,6 +4,10 @@ set -euo pipefail
 
 : "${SCENARIO:?it names what the network does, such as: simple-p2p --delay=15ms --bandwidth=10Mbps --queue=25}"
 logs=${LOGS:-/logs}
+# The server is asked while this machine still has its own addresses.
+if [ -n "${WAITFORSERVER:-}" ]; then
+  python3 "$(dirname "$(readlink -f "$0")")/wait_for_quic.py" "$WAITFORSERVER"
+fi
 echo "Using scenario: $SCENARIO"
 # The scenario's own hosts have the addresses by which the client and the server know the simulator. This machine's kernel must not answer for them, too, and
 # least of all before: they would remember its MAC address.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,6 +80,44 @@ def test_the_client_gets_a_nat_that_changes_its_bindings() -> None:
 def test_a_scenario_that_is_not_there_is_named() -> None:
     with pytest.raises(convert.ConvertError, match="there is no scenario 'satellite'; there are simple-p2p"):
         convert.read(f"satellite {BASE}", "quic-interop")
+
+
+WAIT = ROOT / "containers/quic-interop/wait_for_quic.py"
+
+
+def test_a_server_is_waited_for_until_it_answers_with_its_versions() -> None:
+    # By RFC 8999, section 6: the identifiers come back exchanged. It begins a while after it is first asked, and first answers something else.
+    serve = """
+import socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+time.sleep(1)
+s.bind(("127.0.0.1", int(sys.argv[1])))
+data, place = s.recvfrom(2000)
+s.sendto(b"?" * 40, place)
+while True:
+    data, place = s.recvfrom(2000)
+    assert len(data) >= 1200 and data[0] >= 0xC0 and int.from_bytes(data[1:5], "big") & 0x0F0F0F0F == 0x0A0A0A0A
+    ours = data[5 : 6 + data[5]]
+    theirs = data[5 + len(ours) :][: 1 + data[5 + len(ours)]]
+    s.sendto(bytes([0x80, 0, 0, 0, 0]) + theirs + ours + bytes([0, 0, 0, 1]), place)
+"""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    began = time.monotonic()
+    with subprocess.Popen([sys.executable, "-c", serve, str(port)]) as server:
+        waited = subprocess.run([sys.executable, WAIT, f"127.0.0.1:{port}"], timeout=60, check=False)
+        server.kill()
+    assert waited.returncode == 0 and time.monotonic() - began >= 1
+
+
+def test_a_server_that_does_not_answer_is_named() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mute:
+        mute.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{mute.getsockname()[1]}"
+        waited = subprocess.run([sys.executable, WAIT, place], capture_output=True, text=True, timeout=60, check=False)
+    assert waited.returncode == 1 and f"{place} has not answered" in waited.stderr
+    assert subprocess.run([sys.executable, WAIT, "server"], capture_output=True, timeout=60, check=False).returncode == 2
 
 
 NAMES = {"sim": "wlqi-sim", "client": "wlqi-client", "server": "wlqi-server"}
