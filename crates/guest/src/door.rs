@@ -2,7 +2,7 @@
 //!
 //! A terminal is two named pipes in the guest's directory, where this user's other processes find them. A lock says which of them is in use.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,10 +12,10 @@ use nix::libc;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use serde::{Deserialize, Serialize};
-use warpline_agent::Ending;
 use warpline_agent::terminal::{
-    Bytes, FromTerminal, Lines, MOST, TERMINALS, TerminalOrder, ToTerminal, line,
+    Bytes, FromTerminal, Lines, MOST, TERMINALS, TerminalOrder, ToTerminal, line, order_file,
 };
+use warpline_agent::{Ending, SHARE};
 
 use crate::error::{Doing, GuestError};
 use crate::time::{host_now, pause};
@@ -92,26 +92,28 @@ impl Door {
         let mut options = OpenOptions::new();
         options.custom_flags(libc::O_NONBLOCK);
         let path = |kind| place(&self.directory, number, kind);
-        let mut inside = Inside {
-            typed: options.clone().write(true).open(path("typed")).map_err(DoorError::Gone)?,
-            printed: options.read(true).open(path("printed")).map_err(DoorError::Gone)?,
-            lines: Lines::default(),
-            ended: false,
-            _lock: lock,
-        };
-        let directory = std::env::current_dir().unwrap_or_else(|_| "/".into());
         let order = TerminalOrder {
             host: self.host,
             words: words.to_vec(),
             environment: self.environment.iter().chain(environment).cloned().collect(),
-            directory: directory.to_string_lossy().into_owned(),
+            directory: std::env::current_dir().unwrap_or_else(|_| "/".into()).to_string_lossy().into_owned(),
             size,
             typed,
+        };
+        let place = self.directory.join(SHARE).join(order_file(number));
+        fs::write(place, line(&order)).map_err(DoorError::Gone)?;
+        let mut inside = Inside {
+            typed: options.clone().write(true).open(path("typed")).map_err(DoorError::Gone)?,
+            printed: options.read(true).open(path("printed")).map_err(DoorError::Gone)?,
+            lines: Lines::default(),
+            under_way: false,
+            ended: false,
+            _lock: lock,
         };
         // Whoever was here before may have gone in the middle of a message.
         let own = host_now();
         inside.write(b"\n");
-        inside.say(&ToTerminal::Begin(own, order));
+        inside.say(&ToTerminal::Begin(own));
         while host_now() - own < PATIENCE {
             match inside.next() {
                 Some(FromTerminal::Began(number)) if number == own => return Ok(inside),
@@ -153,6 +155,8 @@ pub struct Inside {
     typed: File,
     printed: File,
     lines: Lines,
+    /// Whether something typed was sent that has not been taken yet.
+    under_way: bool,
     ended: bool,
     _lock: File,
 }
@@ -178,7 +182,11 @@ impl Inside {
     pub fn take(&mut self) -> Option<Event> {
         match self.next()? {
             // Of another command.
-            FromTerminal::Began(_) | FromTerminal::Failed(..) => None,
+            FromTerminal::Began(_) | FromTerminal::Failed(..) => self.take(),
+            FromTerminal::Took => {
+                self.under_way = false;
+                self.take()
+            }
             FromTerminal::Printed(Bytes(bytes)) => Some(Event::Printed(bytes)),
             FromTerminal::Passed(front) => Some(Event::Passed(front)),
             FromTerminal::Ended(ending) => {
@@ -188,16 +196,36 @@ impl Inside {
         }
     }
 
-    /// Types this. Its last byte may be the end of a line or Ctrl-C: then an [`Event::Passed`] follows.
-    pub fn type_in(&mut self, bytes: &[u8]) {
-        for piece in bytes.chunks(MOST) {
-            self.say(&ToTerminal::Typed(Bytes(piece.to_vec())));
+    /// Types the first of these bytes, and returns how many they are: none if the guest takes nothing at the moment. For each end of a line and Ctrl-C among
+    /// them, an [`Event::Passed`] follows.
+    pub fn type_in(&mut self, bytes: &[u8]) -> usize {
+        if self.under_way {
+            return 0;
+        }
+        let piece = &bytes[..bytes.len().min(MOST)];
+        // So small a message is written as a whole or not at all (pipe(7)).
+        let message = line(&ToTerminal::Typed(Bytes(piece.to_vec())));
+        match self.typed.write(&message) {
+            Ok(_) => {
+                self.under_way = true;
+                piece.len()
+            }
+            Err(error) if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted].contains(&error.kind()) => {
+                0
+            }
+            // The guest is gone, which an event says.
+            Err(_) => piece.len(),
         }
     }
 
     /// The input is over, where nobody types.
     pub fn end_input(&mut self) {
         self.say(&ToTerminal::Over);
+    }
+
+    /// Sends the command a signal, where nobody types.
+    pub fn signal(&mut self, signal: i32) {
+        self.say(&ToTerminal::Signal(signal));
     }
 
     /// The terminal has these rows and columns from now on.

@@ -87,7 +87,9 @@ impl Door {
             words.split_first().ok_or_else(|| fail(io::Error::from(io::ErrorKind::InvalidInput).into()))?;
         let command = Command::new(program).args(arguments).envs(&self.environment).env(MARK, &self.session);
         let child = command.spawn(end).map_err(fail)?;
-        Ok(Inside { pty: File::from(OwnedFd::from(pty)), child, passed: VecDeque::new() })
+        let pty = File::from(OwnedFd::from(pty));
+        rustix::io::ioctl_fionbio(&pty, true).map_err(|errno| fail(io::Error::from(errno).into()))?;
+        Ok(Inside { pty, child, passed: VecDeque::new() })
     }
 
     /// Becomes the command with these words on the host. This process must have only one thread. Returns only if that fails.
@@ -160,20 +162,32 @@ impl Inside {
         let mut bytes = [0; 4096];
         match self.pty.read(&mut bytes) {
             Ok(count @ 1..) => Some(Event::Printed(bytes[..count].to_vec())),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => None,
+            Err(error) if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted].contains(&error.kind()) => {
+                None
+            }
             // No process has the terminal any longer (EIO).
             _ => Some(Event::Ended(self.child.wait().ok())),
         }
     }
 
-    /// Types this. If its last byte is the end of a line or Ctrl-C, an [`Event::Passed`] follows.
-    pub fn type_in(&mut self, bytes: &[u8]) {
-        if matches!(bytes.last(), Some(b'\r' | b'\n' | 3)) {
-            let front = tcgetpgrp(&self.pty).is_ok_and(|front| front.as_raw() as u32 == self.child.id());
+    /// Types the first of these bytes, and returns how many they are: none if the command takes nothing at the moment. For each end of a line and Ctrl-C
+    /// among them, an [`Event::Passed`] follows.
+    pub fn type_in(&mut self, bytes: &[u8]) -> usize {
+        let end = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n' | 3));
+        let piece = &bytes[..end.map_or(bytes.len(), |end| end + 1)];
+        let front = tcgetpgrp(&self.pty).is_ok_and(|front| front.as_raw() as u32 == self.child.id());
+        let taken = match self.pty.write(piece) {
+            Ok(taken) => taken,
+            Err(error) if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted].contains(&error.kind()) => {
+                0
+            }
+            // Nobody has the terminal any longer, which an event says.
+            Err(_) => piece.len(),
+        };
+        if end.is_some() && taken == piece.len() {
             self.passed.push_back(front);
         }
-        // A terminal that nobody has any longer takes nothing.
-        let _ = self.pty.write_all(bytes);
+        taken
     }
 
     /// The terminal has these rows and columns from now on.

@@ -496,6 +496,13 @@ fn commands_and_shells_run_on_guests_of_a_run_in_progress() {
     let answer = enter(&["g", "--", "sh", "-c", line]);
     assert_eq!((answer.code, answer.stdout.as_str()), (Some(7), "g 10.0.0.1\ng\nagent\n"));
     assert!(!Path::new("/made").exists());
+    // What is piped through comes back as it was, however much it is.
+    let bytes: Vec<u8> =
+        (0..300_000u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    std::fs::write(desk.path().join("sent"), &bytes).unwrap();
+    let mut cat = desk.program(&["enter", "--control", "sock", "g", "--", "cat"]);
+    cat.stdin(File::open(desk.path().join("sent")).unwrap());
+    assert!(cat.output().unwrap().stdout == bytes);
     let answer = enter(&["g", "--", "no-such-program"]);
     assert!(answer.code != Some(0) && answer.stderr.contains("no-such-program"), "{answer:?}");
     typed(&desk, "g", "A");

@@ -1,7 +1,10 @@
 //! Messages at a terminal of a guest: between a shell there, and somebody of the machine who types.
 //!
-//! A terminal is a line of the guest's kernel (`con2` of its boot line, and so on), whose ends on the machine are two pipes. On each, messages are lines of
+//! A terminal is a console of the guest's kernel (`con2` of its boot line, and so on), whose ends on the machine are two pipes. On each, messages are lines of
 //! JSON. So whoever comes later finds the next message, even if the one before went away in the middle of one.
+//!
+//! A console's buffer has 4096 bytes, and one that has been full takes nothing more for ever (seen with Linux 6.1). So messages to the guest are small, there is
+//! only one on its way at a time, and the order of a command is in a file of the share.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -11,8 +14,13 @@ use crate::Ending;
 pub const TERMINALS: u32 = 8;
 /// The number of the first terminal's console.
 pub const FIRST: u32 = 2;
-/// The most bytes in one message: as JSON they still fit into a pipe as a whole (`PIPE_BUF`, pipe(7)).
-pub const MOST: usize = 600;
+/// The most bytes in one message: as JSON, where a byte takes six at most, they fit into a console's buffer, and into a pipe as a whole (`PIPE_BUF`, pipe(7)).
+pub const MOST: usize = 500;
+
+/// Name of the file in the share with the order of the next command at a terminal.
+pub fn order_file(terminal: u32) -> String {
+    format!("terminal{terminal}.order")
+}
 
 /// Bytes that are typed or printed. In JSON each is one character, from U+0000 to U+00FF, since what programs print need not be UTF-8.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,8 +53,7 @@ pub struct TerminalOrder {
     pub directory: String,
     /// Rows and columns.
     pub size: (u16, u16),
-    /// Whether somebody types there. If not, what comes is the input of the command as it is, nothing is echoed, and lines that it prints end without a
-    /// carriage return.
+    /// Whether somebody types there. If not, the input of the command is a pipe, and lines that it prints end without a carriage return.
     pub typed: bool,
 }
 
@@ -54,14 +61,16 @@ pub struct TerminalOrder {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToTerminal {
-    /// Starts a command, after hanging up on what still runs there. The number is the caller's own, for [`FromTerminal::Began`].
-    Begin(u64, TerminalOrder),
-    /// What is typed; at most [`MOST`] bytes.
+    /// Starts the command of the order's file, after hanging up on what still runs there. The number is the caller's own, for [`FromTerminal::Began`].
+    Begin(u64),
+    /// What is typed; at most [`MOST`] bytes. The next follows after [`FromTerminal::Took`].
     Typed(Bytes),
     /// New rows and columns.
     Size(u16, u16),
     /// The input is over, where nobody types.
     Over,
+    /// A signal for the command, where nobody types.
+    Signal(i32),
     /// Hangs up: the command hears SIGHUP.
     HangUp,
 }
@@ -76,7 +85,9 @@ pub enum FromTerminal {
     Failed(u64, String),
     /// What is printed; at most [`MOST`] bytes.
     Printed(Bytes),
-    /// A message [`ToTerminal::Typed`] has been passed on, and whether the command itself was in the foreground then, not one that it has started.
+    /// A message [`ToTerminal::Typed`] has been taken.
+    Took,
+    /// The end of a line, or Ctrl-C, has been passed on, and whether the command itself was in the foreground then, not one that it has started.
     Passed(bool),
     /// The command has ended, and all that it printed was sent.
     Ended(Ending),

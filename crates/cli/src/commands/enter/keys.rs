@@ -17,11 +17,6 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Whether a piece of what is typed ends after this byte.
-    pub(super) fn is_end(byte: u8) -> bool {
-        matches!(byte, b'\r' | b'\n' | 3)
-    }
-
     /// Takes a key. Returns what has ended with it.
     pub(super) fn press(&mut self, byte: u8) -> Option<Typed> {
         match byte {

@@ -190,13 +190,14 @@ impl Far for live::Inside {
         })
     }
 
-    fn type_in(&mut self, bytes: &[u8]) {
-        self.type_in(bytes);
+    fn type_in(&mut self, bytes: &[u8]) -> usize {
+        self.type_in(bytes)
     }
 
-    fn end_input(&mut self) {
-        self.type_in(&[4]);
-    }
+    // Somebody types there: keys do both.
+    fn end_input(&mut self) {}
+
+    fn signal(&mut self, _: i32) {}
 
     fn resize(&mut self, rows: u16, columns: u16) {
         self.resize(rows, columns);
@@ -221,8 +222,12 @@ impl Far for guest::Inside {
         })
     }
 
-    fn type_in(&mut self, bytes: &[u8]) {
-        self.type_in(bytes);
+    fn type_in(&mut self, bytes: &[u8]) -> usize {
+        self.type_in(bytes)
+    }
+
+    fn signal(&mut self, signal: i32) {
+        self.signal(signal);
     }
 
     fn end_input(&mut self) {

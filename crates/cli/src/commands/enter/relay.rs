@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write, stdin, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use warpline_live::signals::{Signal, Signals};
 
@@ -13,6 +13,11 @@ use crate::failure::Code;
 
 /// Rows and columns, where there is no terminal that has some.
 const SIZE: (u16, u16) = (24, 80);
+
+/// Bytes that may wait for the other end before nothing more is read here.
+const WAITING: usize = 1 << 16;
+/// How often to try whether the other end takes more.
+const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 
 /// What comes from the other end.
 #[derive(Clone, Debug)]
@@ -40,10 +45,12 @@ pub(super) trait Far {
     fn fd(&self) -> BorrowedFd<'_>;
     /// The next event, if one has come.
     fn take(&mut self) -> Option<Event>;
-    /// Types this, up to an end of a line or Ctrl-C as the last byte; an [`Event::Passed`] follows.
-    fn type_in(&mut self, bytes: &[u8]);
-    /// The input is over.
+    /// Types the first of these bytes, and returns how many they are. For each end of a line and Ctrl-C among them, an [`Event::Passed`] follows.
+    fn type_in(&mut self, bytes: &[u8]) -> usize;
+    /// The input is over, where nobody types.
     fn end_input(&mut self);
+    /// Sends the command a signal, where nobody types.
+    fn signal(&mut self, signal: i32);
     /// It has these rows and columns from now on.
     fn resize(&mut self, rows: u16, columns: u16);
 }
@@ -94,49 +101,37 @@ pub(super) fn relay(far: &mut dyn Far, notes: &mut dyn Notes) -> io::Result<Ende
     let signals = Signals::listen()?;
     let _raw = is_typed().then(Raw::begin).transpose()?;
     let mut keys = Keys::default();
-    // What has been typed, and not been passed on yet.
+    // What has been typed and not been taken, and what of that has an end which was not passed on yet.
+    let mut waiting: Vec<u8> = Vec::new();
     let mut sent: VecDeque<Typed> = VecDeque::new();
-    let mut open = true;
+    let (mut open, mut told) = (true, false);
     loop {
-        let typed = {
-            let input = stdin();
-            let (far, bell) = (far.fd(), signals.bell());
-            let mut fds = vec![
-                PollFd::from_borrowed_fd(far, PollFlags::IN),
-                PollFd::from_borrowed_fd(bell, PollFlags::IN),
-            ];
-            if open {
-                fds.push(PollFd::from_borrowed_fd(input.as_fd(), PollFlags::IN));
+        while !waiting.is_empty() {
+            match far.type_in(&waiting) {
+                0 => break,
+                taken => drop(waiting.drain(..taken)),
             }
-            // A signal interrupts it, and rings the bell.
-            let _ = poll(&mut fds, None);
-            fds.get(2).is_some_and(|fd| !fd.revents().is_empty())
-        };
+        }
+        if await_any(far, &signals, open && waiting.len() < WAITING, !waiting.is_empty()) {
+            let mut bytes = [0; 4096];
+            // Not buffered: nothing is to wait there.
+            let count = rustix::io::read(stdin(), &mut bytes).unwrap_or(0);
+            open = count > 0;
+            sent.extend(bytes[..count].iter().filter_map(|byte| keys.press(*byte)));
+            waiting.extend(&bytes[..count]);
+        }
+        if !open && !told && waiting.is_empty() {
+            told = true;
+            far.end_input();
+        }
         for signal in signals.take() {
             match signal {
                 Signal::SIGWINCH => {
                     let (rows, columns) = size();
                     far.resize(rows, columns);
                 }
-                Signal::SIGINT => {
-                    sent.push_back(Typed::Interrupt);
-                    far.type_in(&[3]);
-                }
-                Signal::SIGQUIT => far.type_in(&[28]),
+                Signal::SIGINT | Signal::SIGQUIT => far.signal(signal as i32),
                 other => return Ok(Ended::Code(Code::signalled(other as i32))),
-            }
-        }
-        if typed {
-            let mut bytes = [0; 4096];
-            // Not buffered: nothing is to wait there.
-            let count = rustix::io::read(stdin(), &mut bytes).unwrap_or(0);
-            if count == 0 {
-                open = false;
-                far.end_input();
-            }
-            for piece in bytes[..count].split_inclusive(|byte| Keys::is_end(*byte)) {
-                sent.extend(piece.iter().filter_map(|byte| keys.press(*byte)));
-                far.type_in(piece);
             }
         }
         while let Some(event) = far.take() {
@@ -155,4 +150,19 @@ pub(super) fn relay(far: &mut dyn Far, notes: &mut dyn Notes) -> io::Result<Ende
             }
         }
     }
+}
+
+/// Waits until something comes from the other end, is typed here if that is `wanted`, or a signal comes; not for long if something waits to be taken.
+/// Returns whether something was typed.
+fn await_any(far: &dyn Far, signals: &Signals, wanted: bool, waits: bool) -> bool {
+    let input = stdin();
+    let (far, bell) = (far.fd(), signals.bell());
+    let mut fds =
+        vec![PollFd::from_borrowed_fd(far, PollFlags::IN), PollFd::from_borrowed_fd(bell, PollFlags::IN)];
+    if wanted {
+        fds.push(PollFd::from_borrowed_fd(input.as_fd(), PollFlags::IN));
+    }
+    // A signal interrupts it, and rings the bell.
+    let _ = poll(&mut fds, waits.then_some(&PAUSE));
+    fds.get(2).is_some_and(|fd| !fd.revents().is_empty())
 }
