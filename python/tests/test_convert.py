@@ -636,7 +636,19 @@ def test_flent_opens_what_is_written(run: warpline.Run, tmp_path: Path) -> None:
     goodput = sum(goodput for name, goodput in zip(run.flows["name"], run.flows["goodput_bps"], strict=True) if name.startswith("up")) / 1e6
     assert total == pytest.approx(goodput, rel=0.05)
     assert min(value for value in data["results"]["Ping (ms) ICMP"] if value is not None) >= 20
+    assert "smoothed" in data["metadata"]["NOTE"]
     assert convert.write(run, "flent", tmp_path / "again.flent.gz").read_bytes() == file.read_bytes()
+
+
+def test_probes_in_both_directions_are_flents_ping(tmp_path: Path) -> None:
+    probe = {"app": "cbr", "rate": "8kbit/s", "packet_size": "100B", "record": ["latency"]}
+    flow = [{"from": "left", "to": "right"}, {"name": "there", "from": "left", "to": "right", **probe}, {"name": "back", "from": "right", "to": "left", **probe}]
+    run = dumbbell(flow=flow, duration="4s").run(progress=False)
+    data = json.loads(gzip.decompress(convert.write(run, "flent", tmp_path / "run.flent.gz").read_bytes()))
+    pings = [value for value in data["results"]["Ping (ms) ICMP"] if value is not None]
+    means = [mean for name, mean in zip(run.flows["name"], run.flows["latency_mean_ms"], strict=True) if name.startswith(("there", "back"))]
+    assert sum(pings) / len(pings) == pytest.approx(sum(means), rel=0.05)
+    assert "UDP flows in both" in data["metadata"]["NOTE"]
 
 
 def test_flent_itself_loads_it(run: warpline.Run, tmp_path: Path) -> None:

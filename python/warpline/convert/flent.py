@@ -1,8 +1,8 @@
 """flent's data files (`.flent.gz`, format 4), which its plots and its window open.
 
 TCP flows are flent's uploads and downloads: those that go the way of the first flow are uploads. A run with one way is flent's test
-`tcp_nup` or `tcp_ndown`, one with both `rrul_be_nflows`. A run has no ping of its own: the smoothed round-trip time of the TCP flows stands
-in its place, and the file's note says so.
+`tcp_nup` or `tcp_ndown`, one with both `rrul_be_nflows`. A run has no ping of its own. Where UDP flows with recorded latencies go both ways, as RRUL's probes, the
+sum of their mean latencies in both stands in its place; elsewhere the smoothed round-trip time of the TCP flows. The file's note says which.
 """
 
 from __future__ import annotations
@@ -86,8 +86,13 @@ def _data(run: Run) -> dict[str, Any]:
             results[f"TCP {way} fairness"] = [_jain(values) for values in zip(*rates, strict=True)]
     if both:
         results["TCP totals"] = [_sum(values) for values in zip(results["TCP upload sum"], results["TCP download sum"], strict=True)]
-    rtts = [columns["srtt_ms"][flow] for flow in tcp]
-    results[PING] = [_mean(values) for values in zip(*rtts, strict=True)]
+    probes = [[columns["latency_ms"][flow] for flow in flows["flow"] if flow not in tcp and up[flow] == way and _there(columns["latency_ms"][flow])] for way in (True, False)]
+    probed = all(probes)
+    if probed:
+        there, back = ([_mean(values) for values in zip(*way, strict=True)] for way in probes)
+        results[PING] = [None if one is None or other is None else one + other for one, other in zip(there, back, strict=True)]
+    else:
+        results[PING] = [_mean(values) for values in zip(*(columns["srtt_ms"][flow] for flow in tcp), strict=True)]
     if both:
         results["Ping (ms) avg"] = results[PING]
     raw[PING] = [{"t": _epoch(time), "val": value} for time, value in zip(times, results[PING], strict=True) if value is not None]
@@ -106,7 +111,7 @@ def _data(run: Run) -> dict[str, Any]:
             "NAME": test,
             "TITLE": str(summary["scenario"]),
             "NOTE": f"Made by Warpline of a run with seed {summary['seed']}. Times are those of the run, which begins at {start}. "
-            "The ping is the smoothed round-trip time of the TCP flows.",
+            + ("The ping is the sum of the mean latencies of the UDP flows in both directions." if probed else "The ping is the smoothed round-trip time of the TCP flows."),
             "TIME": start,
             "T0": start,
             "LOCAL_HOST": hosts[0],
