@@ -2011,13 +2011,14 @@ class Rebind(Part):
     """A NAT in front of a host that changes its bindings at times, as one that has forgotten them does. It is for UDP
     (QUIC), and leaves everything else alone. A UDP port of the host is bound to a port of the NAT when the host first
     sends from it, at first to the same one. At each change, all get other ports, as soon as the host sends something.
-    What then still comes for an earlier one, or for one without a binding, is lost.
+    What then still comes for an earlier one, or for one without a binding, is lost. It does not translate fragments
+    after the first, and reports of errors (ICMP).
 
     Attributes:
         first: When it first changes them.
         every: How long after each change the next one comes, at least 1 ms. Default: there is only one.
-        addresses: The NAT's addresses: at each change, it takes another of them. At first it has the host's own.
-            Default: only ports change.
+        addresses: The NAT's addresses: at each change, it takes another of them, except those of nodes; of a large
+            network, the first 65,536 count. At first it has the host's own. Default: only ports change.
     """
 
     KIND: ClassVar[str | None] = None

@@ -13,7 +13,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use serde::{Deserialize, Serialize};
 use warpline_agent::terminal::{
-    Bytes, FromTerminal, Lines, MOST, TERMINALS, TerminalOrder, ToTerminal, line, order_file,
+    Bytes, FromTerminal, Lines, MOST, Start, TERMINALS, TerminalOrder, ToTerminal, line, order_file,
 };
 use warpline_agent::{Ending, SHARE};
 
@@ -43,6 +43,9 @@ pub enum DoorError {
     /// All terminals are in use.
     #[error("all {} terminals of this guest are in use; close one first", TERMINALS)]
     Full,
+    /// There is no such program.
+    #[error("{0}")]
+    NotThere(String),
     /// The command cannot be started.
     #[error("{0}")]
     NotStarted(String),
@@ -117,9 +120,9 @@ impl Door {
         while host_now() - own < PATIENCE {
             match inside.next() {
                 Some(FromTerminal::Began(number)) if number == own => return Ok(inside),
-                Some(FromTerminal::Failed(number, why)) if number == own => {
+                Some(FromTerminal::Failed(number, Start { missing, why })) if number == own => {
                     inside.ended = true;
-                    return Err(DoorError::NotStarted(why));
+                    return Err(if missing { DoorError::NotThere(why) } else { DoorError::NotStarted(why) });
                 }
                 Some(FromTerminal::Ended(Ending::Stopped)) => return Err(DoorError::Silent),
                 Some(_) => {}
@@ -166,38 +169,42 @@ pub struct Inside {
 pub enum Event {
     /// What it prints.
     Printed(Vec<u8>),
-    /// What was typed last has been passed on, and whether the command itself was in the foreground then.
-    Passed(bool),
+    /// What it prints as an error, where nobody types.
+    Complained(Vec<u8>),
+    /// So many of the bytes typed have been passed on, and whether the command itself was in the foreground then.
+    Passed(usize, bool),
     /// It has ended.
     Ended(Ending),
 }
 
 impl Inside {
-    /// Readable when something comes.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.printed.as_fd()
+    /// Readable when something comes; none if nothing will.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        (!self.ended).then(|| self.printed.as_fd())
     }
 
     /// The next event, if one has come.
     pub fn take(&mut self) -> Option<Event> {
-        match self.next()? {
-            // Of another command.
-            FromTerminal::Began(_) | FromTerminal::Failed(..) => self.take(),
-            FromTerminal::Took => {
-                self.under_way = false;
-                self.take()
-            }
-            FromTerminal::Printed(Bytes(bytes)) => Some(Event::Printed(bytes)),
-            FromTerminal::Passed(front) => Some(Event::Passed(front)),
-            FromTerminal::Ended(ending) => {
-                self.ended = true;
-                Some(Event::Ended(ending))
-            }
+        loop {
+            return Some(match self.next()? {
+                // Of another command.
+                FromTerminal::Began(_) | FromTerminal::Failed(..) => continue,
+                FromTerminal::Took => {
+                    self.under_way = false;
+                    continue;
+                }
+                FromTerminal::Printed(Bytes(bytes)) => Event::Printed(bytes),
+                FromTerminal::Complained(Bytes(bytes)) => Event::Complained(bytes),
+                FromTerminal::Passed(count, first) => Event::Passed(count as usize, first),
+                FromTerminal::Ended(ending) => {
+                    self.ended = true;
+                    Event::Ended(ending)
+                }
+            });
         }
     }
 
-    /// Types the first of these bytes, and returns how many they are: none if the guest takes nothing at the moment. For each end of a line and Ctrl-C among
-    /// them, an [`Event::Passed`] follows.
+    /// Types the first of these bytes, and returns how many they are: none if the guest takes nothing at the moment. [`Event::Passed`] follows.
     pub fn type_in(&mut self, bytes: &[u8]) -> usize {
         if self.under_way {
             return 0;

@@ -45,6 +45,7 @@ const SIZES: i32 = 202;
 const DEVICE: i32 = 210;
 /// The first of those of terminals: two for each, of what is typed there and of what is printed.
 const TERMINAL: i32 = 300;
+const _: () = assert!(DEVICE + DEVICES as i32 <= TERMINAL, "their descriptors are apart");
 /// The descriptor of a further network device, by its number, from 1 on.
 fn descriptor(device: u32) -> i32 {
     DEVICE + device as i32 - 1

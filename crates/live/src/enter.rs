@@ -17,7 +17,6 @@ use nix::sched::{CloneFlags, setns};
 use nix::unistd::tcgetpgrp;
 use pty_process::Size;
 use pty_process::blocking::{Command, open};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use rustix::termios::{Winsize, tcsetwinsize};
 use serde::{Deserialize, Serialize};
@@ -25,6 +24,9 @@ use serde::{Deserialize, Serialize};
 use crate::host::Hosts;
 use crate::privilege;
 use crate::start::{self, MARK, StartError};
+
+/// Bytes that are read after a command's end: more than its terminal holds.
+const LEFT: usize = 1 << 18;
 
 /// How another process gets to a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,7 +91,7 @@ impl Door {
         let child = command.spawn(end).map_err(fail)?;
         let pty = File::from(OwnedFd::from(pty));
         rustix::io::ioctl_fionbio(&pty, true).map_err(|errno| fail(io::Error::from(errno).into()))?;
-        Ok(Inside { pty, child, passed: VecDeque::new() })
+        Ok(Inside { pty, child, closed: false, after: 0, passed: VecDeque::new() })
     }
 
     /// Becomes the command with these words on the host. This process must have only one thread. Returns only if that fails.
@@ -128,8 +130,12 @@ pub struct Inside {
     /// Our end of the terminal.
     pty: File,
     child: Child,
-    /// What was typed and is not yet told of: whether the command itself was in the foreground.
-    passed: VecDeque<bool>,
+    /// Whether no process has the terminal any longer.
+    closed: bool,
+    /// Bytes that came after the command's end.
+    after: usize,
+    /// What was typed and is not yet told of: how many bytes, and whether the command itself was in the foreground.
+    passed: VecDeque<(usize, bool)>,
 }
 
 /// What comes from the command.
@@ -137,55 +143,61 @@ pub struct Inside {
 pub enum Event {
     /// What it prints.
     Printed(Vec<u8>),
-    /// The end of a line, or Ctrl-C, has been passed on, and whether the command itself was in the foreground then.
-    Passed(bool),
+    /// So many of the bytes typed have been passed on, and whether the command itself was in the foreground then.
+    Passed(usize, bool),
     /// It has ended; none if the system does not say how.
     Ended(Option<ExitStatus>),
 }
 
 impl Inside {
-    /// Readable when the command prints something, and when it ends.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.pty.as_fd()
+    /// Readable when the command prints something; none if nothing has the terminal any longer.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        (!self.closed).then(|| self.pty.as_fd())
     }
 
-    /// The next event, if one has come.
+    /// The next event, if one has come. The command's end comes after all that it has printed, whatever else still has its terminal.
     pub fn take(&mut self) -> Option<Event> {
-        if let Some(first) = self.passed.pop_front() {
-            return Some(Event::Passed(first));
+        if let Some((count, first)) = self.passed.pop_front() {
+            return Some(Event::Passed(count, first));
         }
-        let ready = &mut [PollFd::from_borrowed_fd(self.pty.as_fd(), PollFlags::IN)];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        if poll(ready, Some(&now)).ok()? == 0 {
-            return None;
-        }
+        // Asked before: what it printed is there then.
+        let ended = self.child.try_wait();
         let mut bytes = [0; 4096];
-        match self.pty.read(&mut bytes) {
-            Ok(count @ 1..) => Some(Event::Printed(bytes[..count].to_vec())),
-            Err(error) if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted].contains(&error.kind()) => {
-                None
+        match if self.closed { Ok(0) } else { self.pty.read(&mut bytes) } {
+            // Others may go on printing after its end.
+            Ok(count @ 1..) if self.after < LEFT => {
+                self.after += if matches!(ended, Ok(None)) { 0 } else { count };
+                return Some(Event::Printed(bytes[..count].to_vec()));
             }
-            // No process has the terminal any longer (EIO).
-            _ => Some(Event::Ended(self.child.wait().ok())),
+            Ok(1..) => {}
+            Err(error) if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted].contains(&error.kind()) => {
+            }
+            // An error of the device (EIO), where no process has it any longer.
+            _ => self.closed = true,
+        }
+        match ended {
+            Ok(None) => None,
+            Ok(Some(status)) => Some(Event::Ended(Some(status))),
+            Err(_) => Some(Event::Ended(None)),
         }
     }
 
-    /// Types the first of these bytes, and returns how many they are: none if the command takes nothing at the moment. For each end of a line and Ctrl-C
-    /// among them, an [`Event::Passed`] follows.
+    /// Types the first of these bytes, and returns how many they are: none if the command takes nothing at the moment. [`Event::Passed`] follows.
     pub fn type_in(&mut self, bytes: &[u8]) -> usize {
         let end = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n' | 3));
+        // The program in front may be another one behind the end of a line.
         let piece = &bytes[..end.map_or(bytes.len(), |end| end + 1)];
-        let front = tcgetpgrp(&self.pty).is_ok_and(|front| front.as_raw() as u32 == self.child.id());
+        let first = tcgetpgrp(&self.pty).is_ok_and(|front| front.as_raw() as u32 == self.child.id());
         let taken = match self.pty.write(piece) {
             Ok(taken) => taken,
             Err(error) if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted].contains(&error.kind()) => {
                 0
             }
-            // Nobody has the terminal any longer, which an event says.
+            // Nobody has the terminal any longer.
             Err(_) => piece.len(),
         };
-        if end.is_some() && taken == piece.len() {
-            self.passed.push_back(front);
+        if taken > 0 {
+            self.passed.push_back((taken, first));
         }
         taken
     }

@@ -70,7 +70,7 @@ pub mod program;
 mod programs;
 pub mod quantity;
 mod ready;
-mod rebind;
+pub mod rebind;
 pub mod routing;
 pub mod schema;
 pub mod search;

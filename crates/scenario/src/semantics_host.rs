@@ -20,7 +20,7 @@ use super::flow::{Flow, Transport};
 use super::host::Host;
 use super::program::{Program, ProgramCommand};
 use super::semantics_program::program_path;
-use crate::addresses::names_in_braces;
+use crate::addresses::{AddressPlan, names_in_braces};
 
 /// Checks all hosts of the scenario.
 pub(super) fn check(check: &mut Check<'_>, expanded: &Expanded) {
@@ -39,6 +39,14 @@ pub(super) fn check(check: &mut Check<'_>, expanded: &Expanded) {
         }
     }
     addresses(check, expanded);
+    if scenario.host.iter().any(|host| host.endpoint.rebind().is_some()) {
+        let plan = AddressPlan::new(scenario, expanded);
+        for (i, host) in scenario.host.iter().enumerate() {
+            if let Some(rebind) = host.endpoint.rebind() {
+                rebind.check(check, i, expanded.nodes.find(&host.name), &plan);
+            }
+        }
+    }
     flows(check, expanded);
 }
 
@@ -54,9 +62,6 @@ fn endpoint(check: &mut Check<'_>, i: usize, host: &Host) {
         check.error(&entry("host", i, &["endpoint"]), message, &help);
     }
     host.endpoint.check(check, i);
-    if let Some(rebind) = host.endpoint.rebind() {
-        rebind.check(check, i);
-    }
 }
 
 fn program(check: &mut Check<'_>, at: &[Step], program: &Program) {

@@ -148,21 +148,23 @@ fn gone() -> Refusal {
 fn attend(mut pty: &File, child: &Mutex<Child>, course: &Course) {
     let mut rest: Vec<u8> = Vec::new();
     let mut piece = [0; PIECE];
-    let mut printed = 0;
+    let (mut printed, mut over) = (0, false);
     // The end of the last process there is an error of the device (EIO).
     while let Ok(count @ 1..) = pty.read(&mut piece) {
-        rest.extend_from_slice(&piece[..count]);
         printed += count;
+        if printed > LARGEST {
+            // Read on until it has ended: it may be about to print, and would not hear that it is to end.
+            if !over {
+                over = true;
+                hang_up(&mut lock(child));
+                let words = "\n[more than this page can show; the terminal was closed]\n";
+                course.add(&json!({ "text": words }).to_string(), false);
+            }
+            continue;
+        }
+        rest.extend_from_slice(&piece[..count]);
         let text = complete(&mut rest);
         course.add(&json!({ "text": text }).to_string(), false);
-        if printed > LARGEST {
-            hang_up(&mut lock(child));
-            course.add(
-                &json!({ "text": "\n[more than this page can show; the terminal was closed]\n" }).to_string(),
-                false,
-            );
-            break;
-        }
     }
     // A process may close the device and go on: it can still be killed meanwhile.
     let code = loop {

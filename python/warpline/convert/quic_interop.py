@@ -202,7 +202,7 @@ def _make(source: Source, options: Options) -> Draft:
         match = re.fullmatch(r"--([a-z_-]+)(?:=(.*))?", word)
         if match is None or (match[2] is None and match[1] not in SWITCHES):
             raise ConvertError(f"{source.name}: {word}: options have the form --name=value")
-        given[match[1]] = match[2] or "true"
+        given[match[1]] = "true" if match[2] is None else match[2]
     draft = Draft(f"{source.name} (QUIC interop runner)", kind)
     draft.head.update(duration=LASTS, clock={"mode": "real"})
     rate = _read(source, "bandwidth", _need(source, given, "bandwidth", "a rate such as 10Mbps"), _units.read_rate, "a rate such as 10Mbps")

@@ -16,11 +16,27 @@ pub(crate) struct ControlArgs {
     control: Option<PathBuf>,
 }
 
+/// The run that is meant.
+#[derive(Clone, Debug)]
+pub(crate) struct Control(PathBuf);
+
 impl ControlArgs {
+    /// The run that is meant.
+    pub(crate) fn find(&self) -> Result<Control, Failure> {
+        socket(self.control.as_ref()).map(Control)
+    }
+
     /// The answer of the run to a request, which may be a refusal.
     pub(crate) fn ask(&self, request: &Value) -> Result<Value, Failure> {
-        let path = socket(self.control.as_ref())?;
-        let answer = ask(&path, &request.to_string(), PATIENCE).map_err(Failure::run)?;
+        self.find()?.ask(request)
+    }
+}
+
+impl Control {
+    /// The answer of the run to a request, which may be a refusal.
+    pub(crate) fn ask(&self, request: &Value) -> Result<Value, Failure> {
+        let Control(path) = self;
+        let answer = ask(path, &request.to_string(), PATIENCE).map_err(Failure::run)?;
         serde_json::from_str(&answer).map_err(|error| {
             Failure::run(format!("{} answers, but not as a run does: {error}", path.display()))
         })

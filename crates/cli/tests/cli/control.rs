@@ -424,6 +424,12 @@ fn typed(desk: &Desk, host: &str, other: &str) {
     typist.types("not a command\r");
     typist.types("\x03");
     typist.wait("statistics", "statistics");
+    // A program that prints without end hears Ctrl-C, too; and one in the background keeps nobody.
+    typist.types("yes many\r");
+    typist.wait("many\r\nmany", "many\r\nmany");
+    typist.types("\x03");
+    typist.types("sleep 1000 & echo $((2 + 3))th\r");
+    typist.wait("5th", "5th");
     assert_eq!(typist.ends(), Some(5));
 }
 
@@ -504,7 +510,9 @@ fn commands_and_shells_run_on_guests_of_a_run_in_progress() {
     cat.stdin(File::open(desk.path().join("sent")).unwrap());
     assert!(cat.output().unwrap().stdout == bytes);
     let answer = enter(&["g", "--", "no-such-program"]);
-    assert!(answer.code != Some(0) && answer.stderr.contains("no-such-program"), "{answer:?}");
+    assert!(answer.code == Some(127) && answer.stderr.contains("no-such-program"), "{answer:?}");
+    let answer = enter(&["g", "--", "sh", "-c", "echo fine; echo wrong >&2; test -t 1"]);
+    assert_eq!((answer.code, &*answer.stdout, &*answer.stderr), (Some(1), "fine\n", "wrong\n"));
     typed(&desk, "g", "A");
     // All terminals at once, and one more.
     let mut typists: Vec<Typist> = (0..8).map(|_| Typist::on(&desk, "g")).collect();

@@ -116,7 +116,8 @@ fn the_address_of_a_guest_changes_the_same_way_in_each_run() {
 fn a_nat_that_cannot_be_is_refused() {
     let desk = Desk::new();
     for (more, part) in [
-        (", addresses = \"192.0.2.1\"", "is only one address"),
+        (", addresses = \"192.0.2.1\"", "192.0.2.1 has too few addresses that no node has: 1"),
+        (", addresses = \"10.0.0.0/31\"", "10.0.0.0/31 has too few"),
         (", addresses = \"192.0.2.0/33\"", "192.0.2.0/24"),
         (", ports = 3", "unknown key `ports`"),
     ] {

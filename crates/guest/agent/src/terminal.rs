@@ -4,7 +4,7 @@
 //! JSON. So whoever comes later finds the next message, even if the one before went away in the middle of one.
 //!
 //! A console's buffer has 4096 bytes, and one that has been full takes nothing more for ever (seen with Linux 6.1). So messages to the guest are small, there is
-//! only one on its way at a time, and the order of a command is in a file of the share.
+//! only one of them that is typed is on its way at a time, and the order of a command is in a file of the share.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -53,7 +53,7 @@ pub struct TerminalOrder {
     pub directory: String,
     /// Rows and columns.
     pub size: (u16, u16),
-    /// Whether somebody types there. If not, the input of the command is a pipe, and lines that it prints end without a carriage return.
+    /// Whether somebody types there. If not, the input, the output and the errors of the command are pipes.
     pub typed: bool,
 }
 
@@ -81,16 +81,27 @@ pub enum ToTerminal {
 pub enum FromTerminal {
     /// The command with this number has begun; all that follows belongs to it.
     Began(u64),
-    /// The command with this number could not be started, and why.
-    Failed(u64, String),
+    /// The command with this number could not be started.
+    Failed(u64, Start),
     /// What is printed; at most [`MOST`] bytes.
     Printed(Bytes),
+    /// What is printed as an error, where nobody types; at most [`MOST`] bytes.
+    Complained(Bytes),
     /// A message [`ToTerminal::Typed`] has been taken.
     Took,
-    /// The end of a line, or Ctrl-C, has been passed on, and whether the command itself was in the foreground then, not one that it has started.
-    Passed(bool),
+    /// So many of the bytes typed have been passed on, and whether the command itself was in the foreground then, not one that it has started.
+    Passed(u32, bool),
     /// The command has ended, and all that it printed was sent.
     Ended(Ending),
+}
+
+/// Why a command could not be started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    /// Whether there is no such program.
+    pub missing: bool,
+    /// What went wrong.
+    pub why: String,
 }
 
 /// A message as a line.
@@ -100,6 +111,9 @@ pub fn line(message: &impl Serialize) -> Vec<u8> {
     line.push(b'\n');
     line
 }
+
+/// Bytes of a line, at most: what is longer is no message.
+const LONGEST: usize = 1 << 16;
 
 /// Puts messages together from what is read piece by piece.
 #[derive(Debug, Default)]
@@ -111,6 +125,9 @@ impl Lines {
     /// Adds what was read.
     pub fn add(&mut self, bytes: &[u8]) {
         self.rest.extend_from_slice(bytes);
+        if self.rest.len() > LONGEST && !self.rest.contains(&b'\n') {
+            self.rest.clear();
+        }
     }
 
     /// The next message. Lines that are none are left out.

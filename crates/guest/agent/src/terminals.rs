@@ -19,11 +19,11 @@ use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{OpenptyResult, Winsize, openpty};
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::sys::termios::{OutputFlags, SetArg, cfmakeraw, tcgetattr, tcsetattr};
+use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
 use nix::unistd::{Pid, getpid, pipe2, setsid, tcgetpgrp};
 use warpline_agent::Ending;
 use warpline_agent::terminal::{
-    Bytes, FIRST, FromTerminal, Lines, MOST, TerminalOrder, ToTerminal, line, order_file,
+    Bytes, FIRST, FromTerminal, Lines, MOST, Start, TerminalOrder, ToTerminal, line, order_file,
 };
 
 use crate::failure::{Doing, Failure};
@@ -35,8 +35,11 @@ use crate::programs;
 const STACK: usize = 128 << 10;
 /// How long a command has to end after its terminal is gone.
 const GRACE: Duration = Duration::from_secs(1);
-/// How often to look whether a command has ended that has closed its terminal, in milliseconds.
+/// How often to look whether a command has ended, in milliseconds.
 const LOOK: u8 = 20;
+/// Pieces of what is printed that are passed on before anything else is looked at again; and after a command's end, more than its terminal holds.
+const ROUND: usize = 8;
+const LEFT: usize = 1000;
 /// Bytes that may wait for a command that does not read, before nothing more is taken for it.
 const WAITING: usize = 1 << 16;
 
@@ -45,8 +48,8 @@ struct Wanted {
     order: TerminalOrder,
     /// The command's end of the pseudo-terminal.
     end: OwnedFd,
-    /// The command's input, where that is not the terminal.
-    input: Option<OwnedFd>,
+    /// The command's ends of the pipes that are its input, output and errors, where these are not the terminal.
+    pipes: Option<[OwnedFd; 3]>,
     /// Where its process, and then its ending, is told.
     told: Sender<Told>,
 }
@@ -54,7 +57,7 @@ struct Wanted {
 /// What a terminal's thread is told of its command.
 enum Told {
     Started(Pid),
-    NotStarted(Failure),
+    NotStarted(Start),
     Ended(Ending),
 }
 
@@ -86,14 +89,14 @@ impl Terminals {
 
     /// Starts the commands that are asked for.
     pub(crate) fn start(&mut self, hosts: &Hosts) {
-        while let Ok(Wanted { order, end, input, told }) = self.wanted.try_recv() {
-            match spawn(&order, end, input, hosts) {
+        while let Ok(Wanted { order, end, pipes, told }) = self.wanted.try_recv() {
+            match spawn(&order, end, pipes, hosts) {
                 Ok(pid) => {
                     let _ = told.send(Told::Started(pid));
                     self.running.push((pid, told));
                 }
-                Err(failure) => {
-                    let _ = told.send(Told::NotStarted(failure));
+                Err(start) => {
+                    let _ = told.send(Told::NotStarted(start));
                 }
             }
         }
@@ -108,14 +111,28 @@ impl Terminals {
     }
 }
 
+impl From<Failure> for Start {
+    fn from(failure: Failure) -> Self {
+        Start { missing: false, why: failure.to_string() }
+    }
+}
+
 /// Starts a command whose controlling terminal is `end`.
-fn spawn(order: &TerminalOrder, end: OwnedFd, input: Option<OwnedFd>, hosts: &Hosts) -> Result<Pid, Failure> {
-    let doing = || "prepare a terminal".to_owned();
-    let mut command =
-        programs::command(&order.words, &order.environment, &order.directory, hosts, order.host)?;
-    let again = || end.try_clone().doing(doing);
-    let input = input.map_or_else(again, Ok)?;
-    command.stdin(Stdio::from(input)).stdout(again()?).stderr(again()?);
+fn spawn(
+    order: &TerminalOrder,
+    end: OwnedFd,
+    pipes: Option<[OwnedFd; 3]>,
+    hosts: &Hosts,
+) -> Result<Pid, Start> {
+    let again = || end.try_clone().doing(|| "prepare a terminal".to_owned());
+    // A directory of the machine's own `/run` is not here.
+    let directory = if Path::new(&order.directory).is_dir() { &order.directory } else { "/" };
+    let mut command = programs::command(&order.words, &order.environment, directory, hosts, order.host)?;
+    let [input, output, errors] = match pipes {
+        Some(pipes) => pipes,
+        None => [again()?, again()?, again()?],
+    };
+    command.stdin(Stdio::from(input)).stdout(output).stderr(errors);
     // SAFETY: the closure makes two system calls and allocates nothing.
     unsafe {
         command.pre_exec(move || {
@@ -125,8 +142,13 @@ fn spawn(order: &TerminalOrder, end: OwnedFd, input: Option<OwnedFd>, hosts: &Ho
             Ok(())
         });
     }
-    let child = command.spawn().doing(|| format!("start {}", order.words[0]))?;
-    Ok(Pid::from_raw(child.id() as i32))
+    match command.spawn() {
+        Ok(child) => Ok(Pid::from_raw(child.id() as i32)),
+        Err(error) => {
+            let why = format!("cannot start {}: {error}", order.words[0]);
+            Err(Start { missing: error.kind() == ErrorKind::NotFound, why })
+        }
+    }
 }
 
 /// A terminal, as its thread knows it.
@@ -155,8 +177,8 @@ impl Line {
             let ToTerminal::Begin(number) = message else { continue };
             let mut next = Some(number);
             while let Some(number) = next {
-                next = self.command(number).unwrap_or_else(|failure| {
-                    self.say(&FromTerminal::Failed(number, failure.to_string()));
+                next = self.command(number).unwrap_or_else(|start| {
+                    self.say(&FromTerminal::Failed(number, start));
                     None
                 });
             }
@@ -193,7 +215,7 @@ impl Line {
     }
 
     /// From a command's start to its end. Returns the one that comes after it, if that is known.
-    fn command(&mut self, number: u64) -> Result<Option<Next>, Failure> {
+    fn command(&mut self, number: u64) -> Result<Option<Next>, Start> {
         let order = self.order()?;
         let doing = || "make a terminal".to_owned();
         let (rows, columns) = order.size;
@@ -205,39 +227,38 @@ impl Line {
             Errno::result(unsafe { libc::fcntl(own.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) })
                 .doing(doing)?;
         }
-        let (read, write) = if order.typed {
-            (None, None)
+        let mut inside = Inside { sources: Vec::new(), input: None, waiting: Vec::new(), over: false };
+        let pipe = || pipe2(OFlag::O_CLOEXEC).doing(doing);
+        let pipes = if order.typed {
+            // Our end twice: what is typed and what is printed are awaited apart.
+            inside.input = Some(master.try_clone().doing(doing)?.into());
+            None
         } else {
-            let mut plain = tcgetattr(&slave).doing(doing)?;
-            plain.output_flags.remove(OutputFlags::OPOST);
-            tcsetattr(&slave, SetArg::TCSANOW, &plain).doing(doing)?;
-            let (read, write) = pipe2(OFlag::O_CLOEXEC).doing(doing)?;
-            (Some(read), Some(write))
+            let (input, output, errors) = (pipe()?, pipe()?, pipe()?);
+            inside.input = Some(input.1.into());
+            inside.sources.push((output.0.into(), FromTerminal::Printed));
+            inside.sources.push((errors.0.into(), FromTerminal::Complained));
+            Some([input.0, output.1, errors.1])
         };
-        let mut inside = Inside {
-            // The same end again: what is typed and what is printed are awaited apart.
-            input: Some(write.map_or_else(|| master.try_clone(), Ok).doing(doing)?.into()),
-            terminal: master.into(),
-            waiting: Vec::new(),
-            over: false,
-        };
-        for own in inside.input.iter().chain([&inside.terminal]) {
+        let terminal = File::from(master.try_clone().doing(doing)?);
+        inside.sources.push((master.into(), FromTerminal::Printed));
+        for own in inside.sources.iter().map(|(file, _)| file).chain(&inside.input) {
             // SAFETY: no pointers are passed.
             let set = unsafe { libc::fcntl(own.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
             Errno::result(set).doing(doing)?;
         }
         let (told, ending) = channel();
-        let _ = self.want.send(Wanted { order, end: slave, input: read, told });
+        let _ = self.want.send(Wanted { order, end: slave, pipes, told });
         // The agent waits for signals.
         let _ = kill(getpid(), Signal::SIGIO);
         let pid = match ending.recv() {
             Ok(Told::Started(pid)) => pid,
-            Ok(Told::NotStarted(failure)) => return Err(failure),
+            Ok(Told::NotStarted(start)) => return Err(start),
             // The agent is about to end.
             Ok(Told::Ended(_)) | Err(_) => return Ok(None),
         };
         self.say(&FromTerminal::Began(number));
-        match self.pass(&mut inside, pid, &ending) {
+        match self.pass(&mut inside, &terminal, pid, &ending) {
             After::Ended(ending) => {
                 self.say(&FromTerminal::Ended(ending));
                 Ok(None)
@@ -245,7 +266,7 @@ impl Line {
             After::Gone(next) => {
                 // What still runs there hears that the terminal is gone.
                 let _ = killpg(pid, Signal::SIGHUP);
-                drop(inside);
+                drop((inside, terminal));
                 if ending.recv_timeout(GRACE).is_err() {
                     let _ = killpg(pid, Signal::SIGKILL);
                     let _ = ending.recv();
@@ -256,13 +277,17 @@ impl Line {
     }
 
     /// Passes on what is typed and printed until the command has ended, or whoever types has gone.
-    fn pass(&mut self, inside: &mut Inside, pid: Pid, told: &Receiver<Told>) -> After {
-        // Whether no process has the terminal any longer. The command may still be about to end.
-        let mut closed = false;
+    fn pass(&mut self, inside: &mut Inside, terminal: &File, pid: Pid, told: &Receiver<Told>) -> After {
         // Whether nobody was told yet that what was typed has been taken.
         let mut owed = false;
         loop {
-            if closed && let Ok(Told::Ended(ending)) = told.try_recv() {
+            // Asked before: what it printed is there then. Others may still have its terminal.
+            let ended = told.try_recv();
+            let most = if ended.is_ok() { LEFT } else { ROUND };
+            for printed in std::iter::from_fn(|| inside.read()).take(most) {
+                self.say(&printed);
+            }
+            if let Ok(Told::Ended(ending)) = ended {
                 return After::Ended(ending);
             }
             while let Some(message) = self.lines.next_message() {
@@ -271,7 +296,7 @@ impl Line {
                         inside.waiting.extend(bytes);
                         owed = true;
                     }
-                    ToTerminal::Size(rows, columns) => inside.resize(rows, columns),
+                    ToTerminal::Size(rows, columns) => resize(terminal, rows, columns),
                     ToTerminal::Over => inside.over = true,
                     ToTerminal::Signal(signal) => {
                         let _ = Signal::try_from(signal).map(|signal| killpg(pid, signal));
@@ -280,48 +305,41 @@ impl Line {
                     ToTerminal::Begin(number) => return After::Gone(Some(number)),
                 }
             }
-            while let Some(front) = inside.feed(pid) {
-                self.say(&FromTerminal::Passed(front));
+            while let Some((count, first)) = inside.feed(terminal, pid) {
+                self.say(&FromTerminal::Passed(count as u32, first));
             }
             if owed && inside.waiting.len() < WAITING {
                 owed = false;
                 self.say(&FromTerminal::Took);
             }
-            let (come, printed) = self.await_any(inside, closed);
-            if printed {
-                let mut bytes = [0; MOST];
-                match inside.terminal.read(&mut bytes) {
-                    Ok(count @ 1..) => self.say(&FromTerminal::Printed(Bytes(bytes[..count].to_vec()))),
-                    Err(error) if [ErrorKind::Interrupted, ErrorKind::WouldBlock].contains(&error.kind()) => {
-                    }
-                    // The end of the last process there is an error (EIO).
-                    _ => closed = true,
-                }
-            }
-            if come && self.read().is_none() {
+            if self.await_any(inside) && self.read().is_none() {
                 return After::Gone(None);
             }
         }
     }
 
-    /// Waits until something comes or is printed, or what waits can be passed on. Returns the former two.
-    fn await_any(&self, inside: &Inside, closed: bool) -> (bool, bool) {
+    /// Waits until something comes or is printed, or what waits can be passed on; not for long, since the command may end. Returns whether something comes.
+    fn await_any(&self, inside: &Inside) -> bool {
         let mut fds = vec![PollFd::new(self.console.as_fd(), PollFlags::POLLIN)];
-        if !closed {
-            fds.push(PollFd::new(inside.terminal.as_fd(), PollFlags::POLLIN));
-            let input = inside.input.as_ref().filter(|_| !inside.waiting.is_empty());
-            fds.extend(input.map(|input| PollFd::new(input.as_fd(), PollFlags::POLLOUT)));
-        }
-        let _ = poll(&mut fds, if closed { PollTimeout::from(LOOK) } else { PollTimeout::NONE });
-        let ready =
-            |at: usize| fds.get(at).and_then(|fd| fd.revents()).is_some_and(|events| !events.is_empty());
-        (ready(0), !closed && ready(1))
+        fds.extend(inside.sources.iter().map(|(file, _)| PollFd::new(file.as_fd(), PollFlags::POLLIN)));
+        let input = inside.input.as_ref().filter(|_| !inside.waiting.is_empty());
+        fds.extend(input.map(|input| PollFd::new(input.as_fd(), PollFlags::POLLOUT)));
+        let _ = poll(&mut fds, PollTimeout::from(LOOK));
+        fds[0].revents().is_some_and(|events| !events.is_empty())
     }
 }
 
-/// The agent's ends of a command's terminal.
+/// Gives a terminal new rows and columns.
+fn resize(terminal: &File, rows: u16, columns: u16) {
+    let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the pointer is to a size that lives through the call.
+    unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
+}
+
+/// The agent's ends of what a command reads and prints.
 struct Inside {
-    terminal: File,
+    /// What it prints, until that is over, and how that is told.
+    sources: Vec<(File, fn(Bytes) -> FromTerminal)>,
     /// Where its input goes; none if that is over.
     input: Option<File>,
     /// What has not been passed on yet.
@@ -330,38 +348,47 @@ struct Inside {
     over: bool,
 }
 
+/// Whether an error only says that there is nothing to do at the moment.
+fn is_later(error: &std::io::Error) -> bool {
+    [ErrorKind::Interrupted, ErrorKind::WouldBlock].contains(&error.kind())
+}
+
 impl Inside {
-    /// Passes on what waits, as far as the command takes it, up to the end of a line or Ctrl-C. Returns whether the command `pid` itself was in the foreground
-    /// then; none if no such end was passed on.
-    fn feed(&mut self, pid: Pid) -> Option<bool> {
-        while !self.waiting.is_empty() {
-            let end = self.waiting.iter().position(|byte| matches!(byte, b'\r' | b'\n' | 3));
-            let piece = end.map_or(self.waiting.len(), |end| end + 1);
-            let front = tcgetpgrp(&self.terminal).is_ok_and(|front| front == pid);
-            let taken = match self.input.as_mut().map(|input| input.write(&self.waiting[..piece])) {
-                Some(Ok(taken)) => taken,
-                Some(Err(error))
-                    if [ErrorKind::Interrupted, ErrorKind::WouldBlock].contains(&error.kind()) =>
-                {
-                    return None;
-                }
-                // Nobody will read it.
-                _ => piece,
-            };
-            self.waiting.drain(..taken);
-            if taken == piece && end.is_some() {
-                return Some(front);
+    /// The next that is printed, if something is.
+    fn read(&mut self) -> Option<FromTerminal> {
+        let mut bytes = [0; MOST];
+        let mut at = 0;
+        while let Some((file, told)) = self.sources.get_mut(at) {
+            match file.read(&mut bytes) {
+                Ok(count @ 1..) => return Some(told(Bytes(bytes[..count].to_vec()))),
+                Err(error) if is_later(&error) => at += 1,
+                // Where no process has a terminal any longer, that is an error (EIO).
+                _ => drop(self.sources.remove(at)),
             }
-        }
-        if self.over {
-            self.input = None;
         }
         None
     }
 
-    fn resize(&self, rows: u16, columns: u16) {
-        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        // SAFETY: the pointer is to a size that lives through the call.
-        unsafe { libc::ioctl(self.terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
+    /// Passes on what waits, as far as the command takes it, up to the end of a line or Ctrl-C. Returns how many bytes that were, and whether the command `pid`
+    /// itself was in the foreground then; none if nothing was passed on.
+    fn feed(&mut self, terminal: &File, pid: Pid) -> Option<(usize, bool)> {
+        if self.waiting.is_empty() {
+            if self.over {
+                self.input = None;
+            }
+            return None;
+        }
+        let end = self.waiting.iter().position(|byte| matches!(byte, b'\r' | b'\n' | 3));
+        // The program in front may be another one behind the end of a line.
+        let piece = end.map_or(self.waiting.len(), |end| end + 1);
+        let first = tcgetpgrp(terminal).is_ok_and(|front| front == pid);
+        let taken = match self.input.as_mut().map(|input| input.write(&self.waiting[..piece])) {
+            Some(Ok(taken)) => taken,
+            Some(Err(error)) if is_later(&error) => return None,
+            // Nobody will read it.
+            _ => piece,
+        };
+        self.waiting.drain(..taken);
+        Some((taken, first))
     }
 }

@@ -47,11 +47,20 @@ enum Task {
     Interrupted(usize),
 }
 
-/// A task, and where the time of the run is told at which it was done.
+/// What is told of a task that was done.
+#[derive(Clone, Copy, Debug)]
+struct Done {
+    /// The time of the run at which it was.
+    at: Timestamp,
+    /// How many commands were typed on hosts so far.
+    typed: usize,
+}
+
+/// A task, and where it is told that it was done.
 #[derive(Debug)]
 struct Order {
     task: Task,
-    reply: Sender<Result<Timestamp, ChangeError>>,
+    reply: Sender<Result<Done, ChangeError>>,
 }
 
 /// How links are called besides their names.
@@ -73,8 +82,6 @@ struct Desk {
     entrances: BTreeMap<String, Entrance>,
     /// The changes made so far.
     made: Vec<Change>,
-    /// How many commands were typed on hosts so far.
-    typed: usize,
     post: Post<Order>,
 }
 
@@ -144,7 +151,6 @@ pub(super) fn listen(
         unlimited,
         entrances: BTreeMap::new(),
         made: Vec::new(),
-        typed: 0,
         post,
     };
     let planned = scenario.change.iter().map(|change| Timestamp::ZERO + change.at.0).collect();
@@ -182,7 +188,7 @@ impl Orders {
         let now = network.now();
         for Order { task, reply } in self.inbox.take(rung) {
             let written = self.written(now);
-            let mut done = Ok(written);
+            let mut failed = None;
             match task {
                 Task::Change(changes, links) => {
                     for (link, change) in &links {
@@ -192,10 +198,10 @@ impl Orders {
                                     noted(*link, now, rate);
                                 }
                             }
-                            Err(error) => done = Err(error),
+                            Err(error) => failed = Some(error),
                         }
                     }
-                    if done.is_ok() {
+                    if failed.is_none() {
                         self.made.extend(changes.into_iter().map(|change| at(change, written)));
                     }
                 }
@@ -208,8 +214,9 @@ impl Orders {
                     }
                 }
             }
+            let done = Done { at: written, typed: self.typed.len() };
             // Who asked may have gone.
-            let _ = reply.send(done);
+            let _ = reply.send(failed.map_or(Ok(done), Err));
         }
     }
 
@@ -300,13 +307,13 @@ impl Desk {
             Some(set) => self.checked(&names, &set)?,
             None => (Vec::new(), Vec::new()),
         };
-        let now = self.order(Task::Change(changes.clone(), links))?;
+        let now = self.order(Task::Change(changes.clone(), links))?.at;
         self.made.extend(changes.into_iter().map(|change| at(change, now)));
         Ok(self.state(&names, now))
     }
 
-    /// Has this done. Returns the time of the run at which it was.
-    fn order(&self, task: Task) -> Result<Timestamp, String> {
+    /// Has this done.
+    fn order(&self, task: Task) -> Result<Done, String> {
         let (reply, replied) = channel();
         let gone = || "the run is over".to_owned();
         if !self.post.send(Order { task, reply }) {
@@ -326,7 +333,7 @@ impl Desk {
     }
 
     /// The way into a host, and the words of a command there; or notes that one begins there.
-    fn host(&mut self, host: &Value, mut request: Map<String, Value>) -> Result<Value, String> {
+    fn host(&self, host: &Value, mut request: Map<String, Value>) -> Result<Value, String> {
         let Value::String(host) = host else { return Err(format!("`host` must be a string, not {host}")) };
         let words: Vec<String> = match request.remove("command") {
             None => Vec::new(),
@@ -354,10 +361,8 @@ impl Desk {
             });
         };
         if let Some(command) = typed {
-            let at = self.order(Task::Typed(host.clone(), command))?;
-            let number = self.typed;
-            self.typed += 1;
-            return Ok(json!({ "number": number, "at": Time(at - Timestamp::ZERO) }));
+            let done = self.order(Task::Typed(host.clone(), command))?;
+            return Ok(json!({ "number": done.typed - 1, "at": Time(done.at - Timestamp::ZERO) }));
         }
         let plan = AddressPlan::new(&self.scenario, &self.expanded);
         let words: Vec<String> = words.iter().map(|word| plan.substitute(word)).collect();
@@ -366,10 +371,13 @@ impl Desk {
 
     /// Notes that a command was interrupted.
     fn interrupted(&self, number: &Value) -> Result<Value, String> {
-        let known = number.as_u64().filter(|number| *number < self.typed as u64);
-        let number = known.ok_or_else(|| format!("no command with the number {number} was typed"))?;
-        let at = self.order(Task::Interrupted(number as usize))?;
-        Ok(json!({ "at": Time(at - Timestamp::ZERO) }))
+        let unknown = || format!("no command with the number {number} was typed");
+        let number = number.as_u64().and_then(|number| usize::try_from(number).ok()).ok_or_else(unknown)?;
+        let done = self.order(Task::Interrupted(number))?;
+        if number >= done.typed {
+            return Err(unknown());
+        }
+        Ok(json!({ "at": Time(done.at - Timestamp::ZERO) }))
     }
 
     /// The names of the links that are meant, each of which the scenario knows.

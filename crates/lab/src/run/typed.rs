@@ -35,7 +35,8 @@ impl Typed {
 
     /// The command with an interruption after `span`, by timeout(1).
     fn limited(&self, span: TimeDelta) -> ProgramCommand {
-        let span = format!("{:.3}", span.as_secs_f64());
+        // Zero would be no limit.
+        let span = format!("{:.3}", span.max(TimeDelta::from_millis(1)).as_secs_f64());
         let words = match &self.command {
             ProgramCommand::Words(words) => words.clone(),
             ProgramCommand::Shell(line) => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],

@@ -86,7 +86,7 @@ class Terminal {
 
   async open(socket) {
     this.number = (await call("POST", "/api/terminals", { socket, host: this.host })).terminal;
-    this.read().catch((error) => { if (error.name !== "AbortError") this.words.textContent = error.message; });
+    this.read().catch((error) => { this.spoke(); if (error.name !== "AbortError") this.words.textContent = error.message; });
     return this;
   }
 

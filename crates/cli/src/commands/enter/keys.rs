@@ -1,4 +1,4 @@
-//! Lines that are typed at a terminal, put together from its keys, as a shell would take them.
+//! Lines that are typed at a shell, put together from its keys, as the shell would take them.
 
 /// What ends with a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,19 +9,34 @@ pub(super) enum Typed {
     Interrupt,
 }
 
+/// What terminals put around a text that is pasted (xterm's bracketed paste), without the escape.
+const PASTE: [&[u8]; 2] = [b"[200~", b"[201~"];
+
 /// The keys since the last end.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     line: Vec<u8>,
+    /// A control sequence that has begun: what follows the escape.
+    sequence: Option<Vec<u8>>,
     unknown: bool,
 }
 
 impl Keys {
     /// Takes a key. Returns what has ended with it.
     pub(super) fn press(&mut self, byte: u8) -> Option<Typed> {
+        if let Some(sequence) = &mut self.sequence {
+            sequence.push(byte);
+            // Its last byte is a letter or `~` (ECMA-48, section 5.4).
+            let whole = sequence.len() > 1 && (0x40..=0x7e).contains(&byte) || sequence[0] != b'[';
+            if whole {
+                self.unknown |= !PASTE.contains(&&sequence[..]);
+                self.sequence = None;
+            }
+            return None;
+        }
         match byte {
             b'\r' | b'\n' => {
-                let Keys { line, unknown } = std::mem::take(self);
+                let Keys { line, unknown, .. } = std::mem::take(self);
                 let line = String::from_utf8(line).ok().filter(|_| !unknown);
                 return Some(Typed::Line(line.map(|line| line.trim().to_owned())));
             }
@@ -43,6 +58,7 @@ impl Keys {
             }
             // Ctrl-D, Ctrl-L and Ctrl-Z change nothing of the line.
             4 | 12 | 26 => {}
+            27 => self.sequence = Some(Vec::new()),
             0..=31 => self.unknown = true,
             _ => self.line.push(byte),
         }
@@ -69,12 +85,13 @@ mod tests {
         assert_eq!(lines("lé\x7f\x7fps\r"), [line("ps")]);
         assert_eq!(lines("rm all\x15echo one  two \x17\x17three\r"), [line("echo three")]);
         assert_eq!(lines("sleep 9\x03ls\r"), [Typed::Interrupt, line("ls")]);
+        assert_eq!(lines("\x1b[200~echo pasted\x1b[201~ text\r"), [line("echo pasted text")]);
         assert_eq!(lines("\r"), [line("")]);
     }
 
     #[test]
     fn a_line_that_only_the_shell_knows_is_no_text() {
-        for typed in ["pi\tx\r", "\x1b[A\r", "\x12ping\r"] {
+        for typed in ["pi\tx\r", "\x1b[A\r", "\x12ping\r", "\x1bbx\r", "\x1bOA\r"] {
             assert_eq!(lines(&format!("{typed}ls\r")), [Typed::Line(None), line("ls")], "{typed:?}");
         }
     }

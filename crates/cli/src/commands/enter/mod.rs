@@ -16,7 +16,7 @@ use warpline_lab::run::control::Entrance;
 use warpline_live::enter::{self as live, EnterError, is_there};
 
 use self::relay::{Ended, Event, Far, Notes, is_typed, relay, size};
-use super::control_args::{ControlArgs, accepted};
+use super::control_args::{Control, ControlArgs, accepted};
 use super::link_args::or_shell;
 use crate::failure::{Code, Failure};
 use crate::output;
@@ -68,21 +68,23 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         output::print(&names)?;
         return Ok(Code::Success);
     };
-    let is_shell = args.command.is_empty();
+    let (is_shell, typed) = (args.command.is_empty(), is_typed());
     let given: Vec<String> = or_shell(args.command)
         .into_iter()
         .map(|word| word.into_string().map_err(|word| Failure::usage(format!("{word:?} is not UTF-8"))))
         .collect::<Result<_, _>>()?;
-    let answer = accepted(args.control.ask(&json!({ "host": host, "command": given }))?)?;
+    let control = args.control.find()?;
+    let answer = accepted(control.ask(&json!({ "host": host, "command": given }))?)?;
     let unread = |error| Failure::run(format!("the run answers, but not as a run does: {error}"));
     let entrance: Entrance = serde_json::from_value(answer["entrance"].clone()).map_err(unread)?;
     let words: Vec<String> = serde_json::from_value(answer["command"].clone()).map_err(unread)?;
-    let mut desk = Desk { control: &args.control, host: &host, is_shell, last: None, unknown: 0 };
+    let takes_lines = is_shell && typed;
+    let mut desk = Desk { control, host: &host, takes_lines, last: None, unknown: 0, failed: 0 };
     match entrance {
         Entrance::Live(door) => {
             let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
             let begins = !is_shell && is_there(&words[0]);
-            if !is_typed() {
+            if !typed {
                 if begins {
                     desk.typed(&json!(given));
                 }
@@ -92,21 +94,22 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
             if begins {
                 desk.typed(&json!(given));
             }
-            desk.relay(&mut inside)
+            desk.relay(&mut inside, typed)
         }
         #[cfg(target_arch = "x86_64")]
         Entrance::Guest(door) => {
             let term = std::env::var("TERM").map(|term| ("TERM".to_owned(), term));
             let environment: Vec<_> = term.into_iter().collect();
-            let inside = door.begin(&words, &environment, size(), is_typed());
+            let inside = door.begin(&words, &environment, size(), typed);
             let mut inside = inside.map_err(|error| match error {
+                DoorError::NotThere(why) => Failure::no_program(why),
                 DoorError::NotStarted(why) => Failure::not_started(why),
                 error => Failure::run(error),
             })?;
             if !is_shell {
                 desk.typed(&json!(given));
             }
-            desk.relay(&mut inside)
+            desk.relay(&mut inside, typed)
         }
     }
 }
@@ -120,31 +123,36 @@ fn entered(error: EnterError) -> Failure {
 
 /// Tells the run what is typed on a host.
 struct Desk<'a> {
-    control: &'a ControlArgs,
+    control: Control,
     host: &'a str,
-    /// Whether the first command is a shell, which takes lines as commands.
-    is_shell: bool,
+    /// Whether the first command is a shell, to which lines are typed as commands.
+    takes_lines: bool,
     /// The run's number of the last command.
     last: Option<Value>,
     /// Lines whose text is not known.
     unknown: usize,
+    /// Commands of which the run could not be told.
+    failed: usize,
 }
 
 impl Desk<'_> {
-    /// A command begins. If the run is over, nothing is lost.
+    /// A command begins.
     fn typed(&mut self, command: &Value) {
         let answer = self.control.ask(&json!({ "host": self.host, "typed": command }));
         self.last = answer.ok().map(|answer| answer["number"].clone()).filter(Value::is_u64);
+        self.failed += usize::from(self.last.is_none());
     }
 
     /// Joins this terminal to the one on the host.
-    fn relay(&mut self, inside: &mut dyn Far) -> Result<Code, Failure> {
-        let ended = relay(inside, self).map_err(Failure::run)?;
-        if self.unknown > 0 {
-            output::note(&format!(
-                "{} of the lines are not in the run's scenario: they were completed, or came from the history",
-                self.unknown
-            ));
+    fn relay(&mut self, inside: &mut dyn Far, typed: bool) -> Result<Code, Failure> {
+        let ended = relay(inside, self, typed).map_err(Failure::run)?;
+        for (count, why) in [
+            (self.unknown, "only the shell knows their text: they were completed, or came from its history"),
+            (self.failed, "the run did not answer"),
+        ] {
+            if count > 0 {
+                output::note(&format!("not in the run's scenario: {count} of the lines; {why}"));
+            }
         }
         match ended {
             Ended::Code(code) => Ok(code),
@@ -154,22 +162,19 @@ impl Desk<'_> {
 }
 
 impl Notes for Desk<'_> {
-    fn line(&mut self, text: Option<&str>, first: bool) {
-        // What a program reads is no command.
-        if !self.is_shell || !first {
-            return;
-        }
+    fn line(&mut self, text: Option<&str>) {
         match text {
+            _ if !self.takes_lines => {}
             // They would end or do nothing.
             Some("" | "exit" | "logout") => {}
             Some(line) => self.typed(&json!(line)),
-            None => self.unknown += 1,
+            None => (self.last, self.unknown) = (None, self.unknown + 1),
         }
     }
 
     fn interrupt(&mut self, first: bool) {
         // A shell that waits for a line takes it for itself.
-        if !(self.is_shell && first)
+        if !(self.takes_lines && first)
             && let Some(number) = self.last.take()
         {
             let _ = self.control.ask(&json!({ "interrupted": number }));
@@ -178,14 +183,14 @@ impl Notes for Desk<'_> {
 }
 
 impl Far for live::Inside {
-    fn fd(&self) -> BorrowedFd<'_> {
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.fd()
     }
 
     fn take(&mut self) -> Option<Event> {
         Some(match self.take()? {
             live::Event::Printed(bytes) => Event::Printed(bytes),
-            live::Event::Passed(first) => Event::Passed(first),
+            live::Event::Passed(count, first) => Event::Passed(count, first),
             live::Event::Ended(status) => Event::Ended(Ended::Code(status.map_or(Code::Failed, Code::from))),
         })
     }
@@ -206,14 +211,15 @@ impl Far for live::Inside {
 
 #[cfg(target_arch = "x86_64")]
 impl Far for guest::Inside {
-    fn fd(&self) -> BorrowedFd<'_> {
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.fd()
     }
 
     fn take(&mut self) -> Option<Event> {
         Some(match self.take()? {
             guest::Event::Printed(bytes) => Event::Printed(bytes),
-            guest::Event::Passed(first) => Event::Passed(first),
+            guest::Event::Complained(bytes) => Event::Complained(bytes),
+            guest::Event::Passed(count, first) => Event::Passed(count, first),
             guest::Event::Ended(ending) => Event::Ended(match ending {
                 Ending::Exited(code) => Ended::Code(Code::returned(code)),
                 Ending::Signalled(signal) => Ended::Code(Code::signalled(signal)),

@@ -1,7 +1,7 @@
 //! This process's terminal, joined to one on a host: keys go there, and what is printed there comes here.
 
 use std::collections::VecDeque;
-use std::io::{self, IsTerminal, Write, stdin, stdout};
+use std::io::{self, IsTerminal, Write, stderr, stdin, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,19 +13,28 @@ use crate::failure::Code;
 
 /// Rows and columns, where there is no terminal that has some.
 const SIZE: (u16, u16) = (24, 80);
-
 /// Bytes that may wait for the other end before nothing more is read here.
 const WAITING: usize = 1 << 16;
+/// What is taken from the other end at a time, before keys and signals here are looked at again.
+const EVENTS: usize = 16;
+/// How often to look whether the command has ended.
+const LOOK: Timespec = millis(100);
 /// How often to try whether the other end takes more.
-const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+const PAUSE: Timespec = millis(5);
+
+const fn millis(millis: i64) -> Timespec {
+    Timespec { tv_sec: 0, tv_nsec: millis * 1_000_000 }
+}
 
 /// What comes from the other end.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
     /// What is printed there.
     Printed(Vec<u8>),
-    /// The end of a line, or Ctrl-C, has been passed on, and whether the command itself was in the foreground then, not one that it has started.
-    Passed(bool),
+    /// What is printed there as an error, where that is apart.
+    Complained(Vec<u8>),
+    /// So many of the bytes typed have been passed on, and whether the command itself was in the foreground then, not one that it has started.
+    Passed(usize, bool),
     /// The command has ended.
     Ended(Ended),
 }
@@ -41,11 +50,11 @@ pub(super) enum Ended {
 
 /// A terminal on a host, with a command.
 pub(super) trait Far {
-    /// Readable when something comes.
-    fn fd(&self) -> BorrowedFd<'_>;
+    /// Readable when something comes; none if nothing does any more but the command's end.
+    fn fd(&self) -> Option<BorrowedFd<'_>>;
     /// The next event, if one has come.
     fn take(&mut self) -> Option<Event>;
-    /// Types the first of these bytes, and returns how many they are. For each end of a line and Ctrl-C among them, an [`Event::Passed`] follows.
+    /// Types the first of these bytes, and returns how many they are. [`Event::Passed`] follows.
     fn type_in(&mut self, bytes: &[u8]) -> usize;
     /// The input is over, where nobody types.
     fn end_input(&mut self);
@@ -57,9 +66,9 @@ pub(super) trait Far {
 
 /// Takes note of what is typed.
 pub(super) trait Notes {
-    /// A line has ended: its text, if that is known, and whether the first command took it, a shell for example, and not one that it has started.
-    fn line(&mut self, text: Option<&str>, first: bool);
-    /// Ctrl-C was typed, for the first command or one that it has started.
+    /// The first command, a shell for example, has got a line, whose text is not always known.
+    fn line(&mut self, text: Option<&str>);
+    /// Ctrl-C was typed, for the first command or for one that it has started.
     fn interrupt(&mut self, first: bool);
 }
 
@@ -82,9 +91,9 @@ impl Drop for Raw {
     }
 }
 
-/// Whether somebody types at this process's input.
+/// Whether somebody types here and sees what is printed.
 pub(super) fn is_typed() -> bool {
-    stdin().is_terminal()
+    stdin().is_terminal() && stdout().is_terminal()
 }
 
 /// Rows and columns of this process's terminal.
@@ -93,34 +102,68 @@ pub(super) fn size() -> (u16, u16) {
     size.map_or(SIZE, |size| (size.ws_row, size.ws_col))
 }
 
-/// Joins this process's terminal to the other until the command there has ended, or a signal ends this process.
+/// Bytes that were typed, on their way.
+#[derive(Default)]
+struct Way {
+    /// Those that were not taken yet.
+    waiting: Vec<u8>,
+    /// Those that were taken, and not passed on yet.
+    sent: VecDeque<u8>,
+    keys: Keys,
+}
+
+impl Way {
+    /// Sends what the other end takes.
+    fn send(&mut self, far: &mut dyn Far) {
+        while !self.waiting.is_empty() {
+            match far.type_in(&self.waiting) {
+                0 => break,
+                taken => self.sent.extend(self.waiting.drain(..taken)),
+            }
+        }
+    }
+
+    /// So many bytes have been passed on.
+    fn passed(&mut self, count: usize, first: bool, notes: &mut dyn Notes) {
+        for byte in self.sent.drain(..count.min(self.sent.len())) {
+            if !first {
+                // Keys for another program are no part of the shell's next line.
+                self.keys = Keys::default();
+            }
+            match self.keys.press(byte) {
+                Some(Typed::Interrupt) => notes.interrupt(first),
+                Some(Typed::Line(text)) if first => notes.line(text.as_deref()),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Joins this process's terminal to the other until the command there has ended, or a signal ends this process. `typed` says whether somebody types.
 ///
 /// # Errors
 /// If the system refuses something.
-pub(super) fn relay(far: &mut dyn Far, notes: &mut dyn Notes) -> io::Result<Ended> {
+pub(super) fn relay(far: &mut dyn Far, notes: &mut dyn Notes, typed: bool) -> io::Result<Ended> {
     let signals = Signals::listen()?;
-    let _raw = is_typed().then(Raw::begin).transpose()?;
-    let mut keys = Keys::default();
-    // What has been typed and not been taken, and what of that has an end which was not passed on yet.
-    let mut waiting: Vec<u8> = Vec::new();
-    let mut sent: VecDeque<Typed> = VecDeque::new();
-    let (mut open, mut told) = (true, false);
+    let _raw = typed.then(Raw::begin).transpose()?;
+    let mut way = Way::default();
+    let (mut open, mut told, mut more) = (true, false, false);
     loop {
-        while !waiting.is_empty() {
-            match far.type_in(&waiting) {
-                0 => break,
-                taken => drop(waiting.drain(..taken)),
-            }
-        }
-        if await_any(far, &signals, open && waiting.len() < WAITING, !waiting.is_empty()) {
+        way.send(far);
+        let wanted = open && way.waiting.len() < WAITING;
+        let patience = match (more, way.waiting.is_empty()) {
+            (true, _) => millis(0),
+            (false, false) => PAUSE,
+            (false, true) => LOOK,
+        };
+        if await_any(far, &signals, wanted, patience) {
             let mut bytes = [0; 4096];
             // Not buffered: nothing is to wait there.
             let count = rustix::io::read(stdin(), &mut bytes).unwrap_or(0);
             open = count > 0;
-            sent.extend(bytes[..count].iter().filter_map(|byte| keys.press(*byte)));
-            waiting.extend(&bytes[..count]);
+            way.waiting.extend(&bytes[..count]);
         }
-        if !open && !told && waiting.is_empty() {
+        if !open && !told && way.waiting.is_empty() {
             told = true;
             far.end_input();
         }
@@ -134,35 +177,74 @@ pub(super) fn relay(far: &mut dyn Far, notes: &mut dyn Notes) -> io::Result<Ende
                 other => return Ok(Ended::Code(Code::signalled(other as i32))),
             }
         }
-        while let Some(event) = far.take() {
+        let mut taken = 0;
+        while taken < EVENTS
+            && let Some(event) = far.take()
+        {
+            taken += 1;
             match event {
-                Event::Printed(bytes) => {
-                    let mut output = stdout();
-                    output.write_all(&bytes)?;
-                    output.flush()?;
-                }
-                Event::Passed(first) => match sent.pop_front() {
-                    Some(Typed::Line(text)) => notes.line(text.as_deref(), first),
-                    Some(Typed::Interrupt) => notes.interrupt(first),
-                    None => {}
-                },
+                Event::Printed(bytes) => print(&mut stdout(), &bytes)?,
+                Event::Complained(bytes) => print(&mut stderr(), &bytes)?,
+                Event::Passed(count, first) => way.passed(count, first, notes),
                 Event::Ended(ended) => return Ok(ended),
             }
         }
+        more = taken == EVENTS;
     }
 }
 
-/// Waits until something comes from the other end, is typed here if that is `wanted`, or a signal comes; not for long if something waits to be taken.
-/// Returns whether something was typed.
-fn await_any(far: &dyn Far, signals: &Signals, wanted: bool, waits: bool) -> bool {
-    let input = stdin();
-    let (far, bell) = (far.fd(), signals.bell());
-    let mut fds =
-        vec![PollFd::from_borrowed_fd(far, PollFlags::IN), PollFd::from_borrowed_fd(bell, PollFlags::IN)];
+fn print(to: &mut dyn Write, bytes: &[u8]) -> io::Result<()> {
+    to.write_all(bytes)?;
+    to.flush()
+}
+
+/// Waits until something comes from the other end, is typed here if that is `wanted`, or a signal comes, and for `patience` at most. Returns whether
+/// something was typed.
+fn await_any(far: &dyn Far, signals: &Signals, wanted: bool, patience: Timespec) -> bool {
+    let (input, far) = (stdin(), far.fd());
+    let mut fds = vec![PollFd::from_borrowed_fd(signals.bell(), PollFlags::IN)];
     if wanted {
         fds.push(PollFd::from_borrowed_fd(input.as_fd(), PollFlags::IN));
     }
+    fds.extend(far.map(|far| PollFd::from_borrowed_fd(far, PollFlags::IN)));
     // A signal interrupts it, and rings the bell.
-    let _ = poll(&mut fds, waits.then_some(&PAUSE));
-    fds.get(2).is_some_and(|fd| !fd.revents().is_empty())
+    let _ = poll(&mut fds, Some(&patience));
+    wanted && !fds[1].revents().is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Seen(Vec<String>);
+
+    impl Notes for Seen {
+        fn line(&mut self, text: Option<&str>) {
+            self.0.push(text.unwrap_or("?").to_owned());
+        }
+        fn interrupt(&mut self, first: bool) {
+            self.0.push(format!("^C {first}"));
+        }
+    }
+
+    #[test]
+    fn keys_for_another_program_are_no_part_of_a_line() {
+        let (mut way, mut seen) = (Way::default(), Seen::default());
+        for (bytes, first) in [
+            ("less file\r", true),
+            ("q", false),
+            ("ls", true),
+            ("\r", true),
+            ("text for cat\r", false),
+            ("\x03", false),
+            ("\x1b[A", false),
+            ("ps\r", true),
+            ("half\x03", true),
+        ] {
+            way.sent.extend(bytes.bytes());
+            way.passed(bytes.len(), first, &mut seen);
+        }
+        assert_eq!(seen.0, ["less file", "ls", "^C false", "ps", "^C true"]);
+    }
 }

@@ -42,7 +42,6 @@ pub(in crate::run) use crossings::Crossings;
 use limiter::Limiter;
 pub(in crate::run) use models::Models;
 pub(in crate::run) use paths::{End, Paths};
-use rebind::Entry;
 pub(in crate::run) use rebind::Nats;
 pub(in crate::run) use traffic::{Known, Sent, StreamKey, Traffic};
 
@@ -175,7 +174,9 @@ impl Routers {
             return gate.release(arrival.handle);
         }
         if self.nats.has(arrival.port) {
-            self.nats.leave(arrival.at, arrival.port, gate.pool_mut().datagram_mut(arrival.handle));
+            if !self.nats.leave(arrival.at, arrival.port, gate.pool_mut().datagram_mut(arrival.handle)) {
+                return gate.release(arrival.handle);
+            }
             gate.pool_mut().reread(arrival.handle);
         }
         let bytes = gate.pool().datagram(arrival.handle);
@@ -345,17 +346,14 @@ impl Routers {
         // What leaves by the port: a NAT may have given it another destination.
         let mut out = handle;
         if let Some(port) = path.port.map(PortId).filter(|port| self.nats.has(*port)) {
-            match self.nats.enter(port, handle, gate.pool_mut()) {
-                Entry::Told => {}
-                Entry::Bound(translated) => out = translated,
-                Entry::Lost => {
-                    if label.counts {
-                        self.traffic.on_lost(label.flow);
-                    }
-                    gate.release(handle);
-                    return None;
+            let Some(translated) = self.nats.enter(port, handle, gate) else {
+                if label.counts {
+                    self.traffic.on_lost(label.flow);
                 }
-            }
+                gate.release(handle);
+                return None;
+            };
+            out = translated;
         }
         let (bytes, header) = (gate.pool().datagram(handle), gate.pool().header(handle));
         match packet.damaged {
@@ -428,8 +426,7 @@ impl Routers {
         }
         let whole = out.len();
         packet.damage(out, whole);
-        let port = PortId(live);
-        (!self.nats.has(port) || self.nats.foresee(port, handle, out)).then_some(port)
+        Some(PortId(live))
     }
 
     /// Whether a datagram that has come to a node is for it, and not to be forwarded by it.
@@ -584,6 +581,11 @@ impl Routers {
         let (_, to) = ip::addresses(bytes)?;
         let place = self.places[self.plan.owner(to)? as usize]?;
         self.paths.back(node, place)
+    }
+
+    /// Whether there are NATs, which decide only on arrival where a datagram goes.
+    pub(in crate::run) fn has_nats(&self) -> bool {
+        !self.nats.is_empty()
     }
 
     /// The address plan.

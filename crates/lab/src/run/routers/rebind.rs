@@ -4,15 +4,14 @@
 //! only: other datagrams, and fragments after the first, pass as they are.
 //!
 //! A change that is due takes effect with the next datagram from the host: so the other end hears of it while data flow, as it does in that simulator, where
-//! datagrams under way get the new place, too. For guests in lock-step, what is certain to arrive is told ahead of its time; it then comes by the binding of that time.
+//! datagrams under way get the new place, too.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use ipnet::IpNet;
 use warpline_core::{Streams, TimeDelta, Timestamp};
+use warpline_live::emulator::Gate;
 use warpline_live::ip;
-use warpline_live::pool::Pool;
 use warpline_live::port::PortId;
 use warpline_live::translation::{self, Side};
 use warpline_scenario::Scenario;
@@ -23,16 +22,15 @@ const FIRST_PORT: u16 = 1024;
 /// How many ports there are from that one on.
 const PORTS: u64 = u16::MAX as u64 + 1 - FIRST_PORT as u64;
 
+/// Bindings of a NAT, at most: machines outside can send from any address.
+const MOST_BINDINGS: usize = 8192;
+
 /// An address and a port.
 type Place = (IpAddr, u16);
 
 /// The NATs, by the ports of the hosts that are behind them.
 #[derive(Debug, Default)]
-pub(in crate::run) struct Nats {
-    all: BTreeMap<PortId, Nat>,
-    /// Frames whose fate was told ahead of their time: whether they get in.
-    foreseen: BTreeMap<u32, bool>,
-}
+pub(in crate::run) struct Nats(BTreeMap<PortId, Nat>);
 
 /// A NAT.
 #[derive(Debug)]
@@ -56,17 +54,6 @@ struct Nat {
     before: BTreeMap<Place, Place>,
 }
 
-/// What becomes of a datagram for a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Entry {
-    /// It gets in, and its bytes have been handed out ahead of its time.
-    Told,
-    /// It gets in, as this frame. The other one keeps the bytes that it had on the link, for records.
-    Bound(u32),
-    /// It is lost.
-    Lost,
-}
-
 impl Nats {
     /// The NATs of a scenario. `nodes` are the nodes at the ports.
     pub(in crate::run) fn new(
@@ -78,11 +65,10 @@ impl Nats {
             let own = |name: &str| plan.find(name) == Some(node as usize);
             let host = scenario.host.iter().find(|host| own(&host.name))?;
             let rebind = host.endpoint.rebind()?;
-            let addresses = rebind.addresses.iter().flat_map(|network| addresses(network.0));
             let nat = Nat {
                 first: Timestamp::ZERO + rebind.first.0,
                 every: rebind.every.map(|every| every.0),
-                addresses: addresses.filter(|own| plan.owner(*own) == Some(node)).collect(),
+                addresses: rebind.free(plan, node),
                 streams: Streams::new(scenario.seed),
                 name: format!("host.{}.rebind", host.name),
                 changes: 0,
@@ -93,54 +79,43 @@ impl Nats {
             };
             Some((PortId(port), nat))
         };
-        Nats { all: (0..).zip(nodes).filter_map(nat).collect(), foreseen: BTreeMap::new() }
+        Nats((0..).zip(nodes).filter_map(nat).collect())
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Whether there is one in front of the host at a port.
     #[inline]
     pub(super) fn has(&self, port: PortId) -> bool {
-        !self.all.is_empty() && self.all.contains_key(&port)
+        !self.0.is_empty() && self.0.contains_key(&port)
     }
 
-    /// Gives a datagram from the host at `port` the source that it has behind the NAT.
-    pub(super) fn leave(&mut self, now: Timestamp, port: PortId, datagram: &mut [u8]) {
-        if let Some(nat) = self.all.get_mut(&port)
-            && let Some((private, _)) = places(datagram)
-        {
-            translation::set_place(datagram, Side::Source, nat.bind(now, private));
+    /// Gives a datagram from the host at `port` the source that it has behind the NAT. False if that has no room for another binding.
+    pub(super) fn leave(&mut self, now: Timestamp, port: PortId, datagram: &mut [u8]) -> bool {
+        let Some(nat) = self.0.get_mut(&port) else { return true };
+        let Some((private, _)) = places(datagram) else { return true };
+        let public = nat.bind(now, private);
+        if let Some(public) = public {
+            translation::set_place(datagram, Side::Source, public);
         }
+        public.is_some()
     }
 
-    /// Gives a datagram for the host at `port` the destination that it has in front of the NAT, unless that has been done ahead of its time.
-    pub(super) fn enter(&mut self, port: PortId, frame: u32, pool: &mut Pool) -> Entry {
-        match self.foreseen.remove(&frame) {
-            Some(true) => return Entry::Told,
-            Some(false) => return Entry::Lost,
-            None => {}
-        }
-        let Some(translated) = pool.copy(frame) else { return Entry::Lost };
-        if self.translate(port, pool.datagram_mut(translated)) {
-            return Entry::Bound(translated);
-        }
-        pool.release(translated);
-        Entry::Lost
-    }
-
-    /// The same ahead of its time. False if it will be lost.
-    pub(super) fn foresee(&mut self, port: PortId, frame: u32, datagram: &mut [u8]) -> bool {
-        let bound = self.translate(port, datagram);
-        self.foreseen.insert(frame, bound);
-        bound
-    }
-
-    fn translate(&self, port: PortId, datagram: &mut [u8]) -> bool {
-        let Some(nat) = self.all.get(&port) else { return true };
-        let Some((_, public)) = places(datagram) else { return true };
-        let private = nat.inward.get(&public);
+    /// A copy of a datagram for the host at `port`, with the destination that it has in front of the NAT. None if it is lost. The frame itself keeps the
+    /// bytes that it had on the link, for records.
+    pub(super) fn enter(&mut self, port: PortId, frame: u32, gate: &mut Gate) -> Option<u32> {
+        let private = match places(gate.pool().datagram(frame)) {
+            Some((_, public)) => Some(*self.0.get(&port)?.inward.get(&public)?),
+            None => None,
+        };
+        let copy = gate.stand_in(frame)?;
         if let Some(private) = private {
-            translation::set_place(datagram, Side::Destination, *private);
+            translation::set_place(gate.pool_mut().datagram_mut(copy), Side::Destination, private);
         }
-        private.is_some()
+        Some(copy)
     }
 }
 
@@ -149,16 +124,6 @@ fn places(datagram: &[u8]) -> Option<(Place, Place)> {
     let (from, to) = ip::addresses(datagram)?;
     let (source, destination) = translation::udp_ports(datagram)?;
     Some(((from, source), (to, destination)))
-}
-
-/// The addresses of a network, the first 65,536 of a larger one.
-fn addresses(network: IpNet) -> Vec<IpAddr> {
-    let bits = u32::from(network.max_prefix_len() - network.prefix_len()).min(16);
-    let address = |number: u32| match network.network() {
-        IpAddr::V4(first) => IpAddr::V4((u32::from(first) + number).into()),
-        IpAddr::V6(first) => IpAddr::V6((u128::from(first) + u128::from(number)).into()),
-    };
-    (0..1 << bits).map(address).collect()
 }
 
 impl Nat {
@@ -180,7 +145,7 @@ impl Nat {
             _ => Some(stream.below(count as u64) as usize),
         };
         self.changes = changes;
-        self.before.append(&mut self.outward);
+        self.before = std::mem::take(&mut self.outward);
         self.inward.clear();
     }
 
@@ -190,14 +155,17 @@ impl Nat {
         own.filter(|own| own.is_ipv4() == private.is_ipv4()).unwrap_or(private)
     }
 
-    /// The NAT's place of a host's, which is bound if it is not yet.
-    fn bind(&mut self, now: Timestamp, private: Place) -> Place {
+    /// The NAT's place of a host's, which is bound if it is not yet. None if there is no room for it.
+    fn bind(&mut self, now: Timestamp, private: Place) -> Option<Place> {
         let due = self.due(now);
         if due != self.changes {
             self.change(due);
         }
         if let Some(public) = self.outward.get(&private) {
-            return *public;
+            return Some(*public);
+        }
+        if self.outward.len() >= MOST_BINDINGS {
+            return None;
         }
         let address = self.address(private.0);
         let before = self.before.get(&private).map(|own| own.1);
@@ -211,15 +179,17 @@ impl Nat {
         // That port, or the next one that is free, and is not the one before the change.
         let ports = (wanted..=u16::MAX).chain(FIRST_PORT..wanted.max(FIRST_PORT));
         let mut free = ports.filter(|port| !self.inward.contains_key(&(address, *port)));
-        let public = (address, free.find(|port| Some(*port) != before).unwrap_or(wanted));
+        let public = (address, free.find(|port| Some(*port) != before)?);
         self.outward.insert(private, public);
         self.inward.insert(public, private);
-        public
+        Some(public)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use warpline_scenario::rebind::candidates;
+
     use super::*;
 
     const SECOND: TimeDelta = TimeDelta::from_secs(1);
@@ -228,7 +198,7 @@ mod tests {
         Nat {
             first: Timestamp::ZERO + SECOND,
             every,
-            addresses: network.map_or(Vec::new(), |network| addresses(network.parse().unwrap())),
+            addresses: network.iter().flat_map(|network| candidates(network.parse().unwrap())).collect(),
             streams: Streams::new(1),
             name: "nat".to_owned(),
             changes: 0,
@@ -251,11 +221,11 @@ mod tests {
     #[test]
     fn a_binding_is_the_same_until_it_changes_and_then_the_earlier_one_is_void() {
         let (mut nat, own) = (nat(Some(SECOND), None), place("10.0.0.1:5000"));
-        assert_eq!(nat.bind(at(999), own), own);
+        assert_eq!(nat.bind(at(999), own), Some(own));
         let mut last = own;
         for second in 1..20 {
-            let public = nat.bind(at(second * 1000), own);
-            assert_eq!(public, nat.bind(at(second * 1000 + 999), own));
+            let public = nat.bind(at(second * 1000), own).unwrap();
+            assert_eq!(Some(public), nat.bind(at(second * 1000 + 999), own));
             assert!(public.0 == own.0 && public.1 >= FIRST_PORT && public != last);
             assert_eq!(nat.inward, BTreeMap::from([(public, own)]));
             last = public;
@@ -269,7 +239,7 @@ mod tests {
         let mut last = None;
         // Also if nothing was sent between some changes.
         for second in (1..50).step_by(3).chain(50..60) {
-            let [first, other] = [a, b].map(|own| nat.bind(at(second * 1000), own));
+            let [first, other] = [a, b].map(|own| nat.bind(at(second * 1000), own).unwrap());
             assert_eq!(first.0, other.0);
             assert!(first != other && nat.addresses.contains(&first.0));
             assert_ne!(last, Some(first.0));
@@ -277,18 +247,31 @@ mod tests {
         }
         // IPv6 has no addresses here: only its ports change.
         let six = ("2001:db8::1".parse().unwrap(), 5000);
-        assert_eq!(nat.bind(at(60_000), six).0, six.0);
+        assert_eq!(nat.bind(at(60_000), six).unwrap().0, six.0);
     }
 
     #[test]
     fn two_hosts_with_one_port_do_not_share_a_binding_and_one_change_is_one() {
         let mut nat = nat(None, Some("192.0.2.0/24"));
-        assert_eq!(nat.bind(at(0), place("10.0.0.1:99")), place("10.0.0.1:99"));
-        let first = nat.bind(at(9000), place("10.0.0.1:99"));
-        let other = nat.bind(at(9000), place("10.0.0.2:99"));
-        assert_eq!(other, (first.0, 99));
-        let third = nat.bind(at(9000), place("10.0.0.3:99"));
+        let mut bind = |millis, text| nat.bind(at(millis), place(text)).unwrap();
+        assert_eq!(bind(0, "10.0.0.1:99"), place("10.0.0.1:99"));
+        let first = bind(9000, "10.0.0.1:99");
+        assert_eq!(bind(9000, "10.0.0.2:99"), (first.0, 99));
+        let third = bind(9000, "10.0.0.3:99");
         assert!(third.0 == first.0 && third.1 != 99 && third.1 != first.1);
-        assert_eq!(nat.bind(at(90_000), place("10.0.0.1:99")), first);
+        assert_eq!(bind(90_000, "10.0.0.1:99"), first);
+    }
+
+    #[test]
+    fn whoever_sends_from_everywhere_gets_no_more_than_the_room_there_is() {
+        let mut nat = nat(Some(SECOND), None);
+        let bound = (0..20_000u32).filter(|&number| {
+            let own = (std::net::Ipv4Addr::from(0x0a00_0000 + number).into(), 99);
+            nat.bind(at(0), own).is_some()
+        });
+        assert_eq!(bound.count(), MOST_BINDINGS);
+        // After a change there is room again.
+        assert!(nat.bind(at(1000), place("192.0.2.1:7")).is_some());
+        assert!(nat.before.len() <= MOST_BINDINGS && nat.outward.len() == 1);
     }
 }
