@@ -79,6 +79,11 @@ impl Flags {
     /// Accurate ECN. With CWR and ECE it is the ACE field, a counter of three bits.
     pub const AE: Flags = Flags(0x100);
 
+    /// The flags of a TCP header's flag bits; those without a meaning here are left out.
+    pub const fn from_bits_truncate(bits: u16) -> Flags {
+        Flags(bits & 0x1df)
+    }
+
     /// Whether all of `other` is set.
     pub const fn contains(self, other: Flags) -> bool {
         self.0 & other.0 == other.0

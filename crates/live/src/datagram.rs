@@ -142,6 +142,22 @@ fn mix_ports(hash: u64, protocol: u8, payload: &[u8]) -> u64 {
     }
 }
 
+/// The flow ([`Header::flow`]) of what comes back on the connection of a datagram: that of its addresses and ports exchanged.
+pub fn opposite_flow(datagram: &[u8]) -> Option<u32> {
+    let header = read(datagram).ok()?;
+    let mut bytes = datagram.to_vec();
+    let (addresses, payload) = match header.version {
+        4 => (12..20, usize::from(bytes[0] & 0xf) * 4),
+        _ => (8..40, ip::inner_ipv6(datagram).map_or(bytes.len(), |inner| inner.at)),
+    };
+    let half = addresses.len() / 2;
+    bytes[addresses].rotate_left(half);
+    if let Some(ports) = bytes.get_mut(payload..payload + 4) {
+        ports.rotate_left(2);
+    }
+    Some(read(&bytes).ok()?.flow)
+}
+
 /// Whether a datagram is addressed to a multicast group of its own link only (224.0.0.0/24, RFC 5771; ff02::/16, RFC 4291),
 /// or to the link's broadcast address, or comes from a link-local address: routers do not forward these.
 pub fn link_local_multicast(datagram: &[u8]) -> bool {

@@ -30,9 +30,9 @@ table! {
         size: u32 ["B"],
         /// ECN field: 0 not capable, 1 ECT(1), 2 ECT(0), 3 congestion experienced (RFC 3168).
         ecn: u8 [""],
-        /// Transport: tcp or udp.
+        /// Transport: tcp or udp. Of real packets also icmp, or frame for others.
         protocol: Word [""],
-        /// Stream position of the first byte, the SYN being byte 0; for UDP the datagram's number.
+        /// Stream position of the first byte, the SYN being byte 0; for UDP the datagram's number, of real packets 0.
         seq: u64 [""],
         /// Next byte expected from the other side; absent without the ACK flag.
         ack: Option<u64> ["B"],
@@ -40,6 +40,8 @@ table! {
         len: u32 ["B"],
         /// TCP flags in tcpdump's letters: S SYN, F FIN, R RST, P PSH, e AE, W CWR, E ECE, "." ACK.
         flags: Option<String> [""],
+        /// Flow of what comes back on the same connection, of real packets; simulated ones have one flow for both directions.
+        reply: Option<u32> [""],
         /// Time spent in the queue, of a transmitted packet.
         queued_ns: Option<u64> ["ns"],
         /// Packets waiting after the event, without the one in transmission.
@@ -115,7 +117,7 @@ impl From<&LinkRecord> for PacketRow {
                 ("tcp", segment.seq, ack_of(segment), segment.len, Some(letters(segment.flags)))
             }
             Body::Udp(datagram) => ("udp", datagram.seq, None, datagram.len, None),
-            // What is inside is in the capture.
+            // What its headers say is added where its bytes are at hand.
             Body::Frame(_) => ("frame", 0, None, packet.size, None),
         };
         PacketRow {
@@ -133,6 +135,7 @@ impl From<&LinkRecord> for PacketRow {
             ack,
             len,
             flags,
+            reply: None,
             queued_ns,
             backlog_packets: record.backlog_packets,
             backlog_bytes: record.backlog_bytes,

@@ -30,6 +30,7 @@ pub mod openmetrics;
 pub mod pcapng;
 pub mod period;
 pub mod qlog;
+mod real;
 pub mod render;
 pub mod replicate;
 pub mod rows;
@@ -71,7 +72,7 @@ pub use sizes::SizeSummary;
 pub use summary::{GroupSummary, InputFile, RunInfo, Summary, Totals};
 pub use tables::Table;
 pub use units::Unit;
-pub use wire::{Frames, NoFrames, WireBytes, WireFormat};
+pub use wire::{Frames, NoFrames, Opposite, WireBytes, WireFormat};
 pub use writer::{MemoryRecorder, Recorder, RunWriter, SealedRun, capture_file, qlog_file};
 
 #[cfg(test)]

@@ -27,6 +27,20 @@ static ZEROS: [u8; MAX_PACKET] = [0; MAX_PACKET];
 pub trait Frames {
     /// The datagram of a recorded frame as it was on the link; none if it is not at hand.
     fn frame(&self, record: &LinkRecord) -> Option<Vec<u8>>;
+    /// The other direction of the connection of a recorded frame, whose datagram this is; none if it is not known.
+    fn opposite(&self, record: &LinkRecord, datagram: &[u8]) -> Option<Opposite> {
+        let _ = (record, datagram);
+        None
+    }
+}
+
+/// The direction opposite to a packet's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opposite {
+    /// The flow of its packets.
+    pub flow: FlowId,
+    /// The end that they are for.
+    pub to: EndpointId,
 }
 
 /// For runs without live packets.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use warpline_core::packet::{EndpointId, FlowId, LinkId, NodeId};
+use warpline_core::packet::{Body, EndpointId, FlowId, LinkId, NodeId};
 use warpline_core::record::{LinkRecord, TcpRecord};
 use warpline_disk::{Directory, OsDirectory};
 
@@ -15,6 +15,7 @@ use crate::events::{PacketRow, TcpRow};
 use crate::kinds::{TableKind, Tables};
 use crate::pcapng::{CaptureOptions, CaptureWriter};
 use crate::qlog::{ENDING, QlogWriter};
+use crate::real;
 use crate::rows::{FlowSample, LinkSample, TransferRow};
 use crate::summary::{SUMMARY_FILE, Summary};
 use crate::tables::{Table, TableSink, finish_file, write_table};
@@ -59,6 +60,7 @@ struct Streams {
     book: AddressBook,
     packet_links: BTreeSet<LinkId>,
     tcp_flows: BTreeSet<FlowId>,
+    real: real::Streams,
     packets: TableSink<PacketRow>,
     tcp: TableSink<TcpRow>,
     flows: TableSink<FlowSample>,
@@ -66,9 +68,15 @@ struct Streams {
 }
 
 impl Streams {
-    fn packets(&mut self, records: &[LinkRecord]) -> Result<(), ResultError> {
-        let chosen = records.iter().filter(|record| self.packet_links.contains(&record.link));
-        chosen.map(PacketRow::from).try_for_each(|row| self.packets.push(row))
+    fn packets(&mut self, records: &[LinkRecord], frames: &dyn Frames) -> Result<(), ResultError> {
+        for record in records.iter().filter(|record| self.packet_links.contains(&record.link)) {
+            let mut row = PacketRow::from(record);
+            if let (Body::Frame(_), Some(datagram)) = (&record.packet.body, frames.frame(record)) {
+                self.real.fill(&mut row, &datagram, frames.opposite(record, &datagram));
+            }
+            self.packets.push(row)?;
+        }
+        Ok(())
     }
     fn tcp(&mut self, records: &[TcpRecord]) -> Result<(), ResultError> {
         let chosen = records.iter().filter(|record| self.tcp_flows.contains(&record.flow));
@@ -96,6 +104,7 @@ impl MemoryRecorder {
                 book,
                 packet_links: BTreeSet::new(),
                 tcp_flows: BTreeSet::new(),
+                real: real::Streams::default(),
                 packets: TableSink::memory(),
                 tcp: TableSink::memory(),
                 flows: TableSink::memory(),
@@ -136,8 +145,8 @@ impl Recorder for MemoryRecorder {
             self.streams.book.add_connection(flow, opener, other);
         }
     }
-    fn live_records(&mut self, records: &[LinkRecord], _: &dyn Frames) -> Result<(), ResultError> {
-        self.streams.packets(records)
+    fn live_records(&mut self, records: &[LinkRecord], frames: &dyn Frames) -> Result<(), ResultError> {
+        self.streams.packets(records, frames)
     }
     fn tcp_records(&mut self, records: &[TcpRecord]) -> Result<(), ResultError> {
         self.streams.tcp(records)
@@ -222,6 +231,7 @@ impl<D: Directory> RunWriter<D> {
             book,
             packet_links: BTreeSet::new(),
             tcp_flows: BTreeSet::new(),
+            real: real::Streams::default(),
             packets: TableSink::file(at, path)?,
             tcp: TableSink::file(at, path)?,
             flows: TableSink::file(at, path)?,
@@ -364,7 +374,7 @@ impl<D: Directory> Recorder for RunWriter<D> {
                 }
             }
         }
-        self.streams.packets(records)
+        self.streams.packets(records, frames)
     }
     fn tcp_records(&mut self, records: &[TcpRecord]) -> Result<(), ResultError> {
         for record in records {

@@ -206,19 +206,25 @@ pub(crate) fn story(run: &Path, whose: &Whose) -> Answer<Story> {
     searched = 0;
     if first.len > 0 && first.protocol == "tcp" {
         let arrived = rows.iter().rev().find(|row| row.event == "deliver").map(|row| row.time_ns);
+        // The ends of a simulated connection have numbers next to each other; those of a real one are nodes.
+        let is_back = |row: &PacketRow| match first.reply {
+            Some(reply) => row.flow == reply && row.to != first.to && row.protocol == "tcp",
+            None => row.flow == first.flow && row.to == first.to ^ 1,
+        };
         through(run, (last, last.saturating_add(REACH)), |row| {
             searched += 1;
             let reply = Reply { time: row.time_ns, packet: row.packet, ack: row.ack };
-            let same = row.flow == first.flow && row.packet != first.packet && row.event != "deliver";
-            if same
-                && row.to == first.to ^ 1
+            let other = row.packet != first.packet && row.event != "deliver";
+            if other
+                && is_back(&row)
                 && row.ack.is_some_and(|ack| ack >= end)
                 && acknowledged.is_none()
                 && !lost
                 && arrived.is_some()
             {
                 acknowledged = Some(reply);
-            } else if same
+            } else if other
+                && row.flow == first.flow
                 && row.to == first.to
                 && row.seq <= first.seq
                 && row.seq + u64::from(row.len) > first.seq
@@ -274,8 +280,12 @@ mod tests {
         [[flow]]\nfrom = \"a\"\nto = \"b\"\ncc = \"reno\"\n";
 
     fn recorded() -> tempfile::TempDir {
+        recorded_of(TEXT)
+    }
+
+    fn recorded_of(text: &str) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
-        let scenario = Scenario::from_toml("test", TEXT, &[]).unwrap();
+        let scenario = Scenario::from_toml("test", text, &[]).unwrap();
         let options = RunOptions { out: Some(root.path().join("run")), ..RunOptions::default() };
         run(&scenario, &options, &mut |_| warpline_net::Control::Continue).unwrap();
         root
@@ -336,6 +346,29 @@ mod tests {
             story(&run, &Whose { run: String::new(), packet: u64::MAX, time: 0 }).unwrap_err().status,
             404
         );
+    }
+
+    #[test]
+    fn a_real_packet_is_followed_to_its_acknowledgement_too() {
+        let real = "[[host]]\nname = \"a\"\nendpoint = \"stack:smoltcp\"\n[[host]]\nname = \"b\"\nendpoint = \"stack:smoltcp\"\n";
+        let root = recorded_of(&format!("{TEXT}{real}"));
+        let run = root.path().join("run");
+        let window = window(&run, &span(0, 8_000_000_000, 20_000)).unwrap();
+        let event = |word: &str| window.words.iter().position(|own| own == word).unwrap();
+        let story_of = |row: usize| {
+            let whose = Whose { run: String::new(), packet: window.packet[row], time: window.time[row] };
+            story(&run, &whose).unwrap()
+        };
+        // The stream begins at byte 1, behind the SYN.
+        let data = |row: &usize| window.len[*row] > 0 && window.event[*row] == event("deliver");
+        let first = (0..window.time.len()).find(data).unwrap();
+        assert_eq!(window.seq[first], 1);
+        let told = story_of(first);
+        let reply = told.acknowledged.unwrap();
+        assert!(reply.time >= told.steps.last().unwrap().time && reply.ack.unwrap() > told.seq);
+        assert_eq!((told.protocol.as_str(), told.again), ("tcp", None));
+        let drop = window.event.iter().position(|own| *own == event("drop")).unwrap();
+        assert!(story_of(drop).again.unwrap().time > window.time[drop]);
     }
 
     #[test]

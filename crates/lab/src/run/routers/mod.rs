@@ -33,7 +33,7 @@ use warpline_live::reassembly::Reassembly;
 use warpline_live::wire::translate;
 use warpline_live::{datagram, ip, router};
 use warpline_net::{Hosts as _, Port};
-use warpline_results::{FlowSample, Frames};
+use warpline_results::{FlowSample, Frames, Opposite};
 use warpline_scenario::addresses::AddressPlan;
 
 use crate::hosts::ModelHosts;
@@ -704,5 +704,17 @@ impl Frames for TurnFrames<'_> {
         router::set_ttl(&mut bytes, under_way.ttl.saturating_sub(crossed));
         router::set_ecn(&mut bytes, record.packet.ecn);
         Some(bytes)
+    }
+
+    fn opposite(&self, record: &LinkRecord, datagram: &[u8]) -> Option<Opposite> {
+        let Body::Frame(Frame { handle }) = record.packet.body else { return None };
+        let under_way = self.routers.under_way.get(handle as usize)?;
+        let from = *self.routers.paths.get(under_way.path).nodes.first()?;
+        // A flow of the scenario has one number for both directions.
+        let flow = match under_way.label.flow {
+            own if own & LIVE_FLOW == 0 => own,
+            _ => datagram::opposite_flow(datagram)? | LIVE_FLOW,
+        };
+        Some(Opposite { flow: FlowId(flow), to: EndpointId(from) })
     }
 }
