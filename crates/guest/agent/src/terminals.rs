@@ -336,10 +336,13 @@ fn resize(terminal: &File, rows: u16, columns: u16) {
     unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
 }
 
+/// How it is told that something is printed.
+type Telling = fn(Bytes) -> FromTerminal;
+
 /// The agent's ends of what a command reads and prints.
 struct Inside {
     /// What it prints, until that is over, and how that is told.
-    sources: Vec<(File, fn(Bytes) -> FromTerminal)>,
+    sources: Vec<(File, Telling)>,
     /// Where its input goes; none if that is over.
     input: Option<File>,
     /// What has not been passed on yet.
