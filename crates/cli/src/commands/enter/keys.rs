@@ -9,6 +9,8 @@ pub(super) enum Typed {
     Interrupt,
 }
 
+/// Ctrl-C.
+pub(super) const INTERRUPT: u8 = 3;
 /// What terminals put around a text that is pasted (xterm's bracketed paste), without the escape.
 const PASTE: [&[u8]; 2] = [b"[200~", b"[201~"];
 
@@ -40,7 +42,7 @@ impl Keys {
                 let line = String::from_utf8(line).ok().filter(|_| !unknown);
                 return Some(Typed::Line(line.map(|line| line.trim().to_owned())));
             }
-            3 => {
+            INTERRUPT => {
                 *self = Keys::default();
                 return Some(Typed::Interrupt);
             }

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use warpline_live::signals::{Signal, Signals};
 
-use super::keys::{Keys, Typed};
+use super::keys::{INTERRUPT, Keys, Typed};
 use crate::failure::Code;
 
 /// Rows and columns, where there is no terminal that has some.
@@ -129,11 +129,15 @@ impl Way {
             if !first {
                 // Keys for another program are no part of the shell's next line.
                 self.keys = Keys::default();
+                if byte == INTERRUPT {
+                    notes.interrupt(false);
+                }
+                continue;
             }
             match self.keys.press(byte) {
-                Some(Typed::Interrupt) => notes.interrupt(first),
-                Some(Typed::Line(text)) if first => notes.line(text.as_deref()),
-                _ => {}
+                Some(Typed::Interrupt) => notes.interrupt(true),
+                Some(Typed::Line(text)) => notes.line(text.as_deref()),
+                None => {}
             }
         }
     }
