@@ -3,7 +3,7 @@
 //! Bounds are on what cannot be undercut, and on counts: the machine may be busy. The tests are skipped where there are no namespaces.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -385,17 +385,31 @@ impl Typist {
         // A shell that begins at once, whatever this user's does first.
         let command = command.current_dir(desk.path()).env("SHELL", "/bin/sh");
         let child = command.spawn(end).unwrap();
-        let mut typist = Typist { pty: File::from(OwnedFd::from(pty)), child, printed: String::new() };
+        let pty = File::from(OwnedFd::from(pty));
+        rustix::io::ioctl_fionbio(&pty, true).unwrap();
+        let mut typist = Typist { pty, child, printed: String::new() };
         typist.wait("# ", "$ ");
         typist
     }
 
+    /// Reads what is printed next. None if nothing will be any more, or nothing is within two minutes.
+    fn read(&mut self) -> Option<String> {
+        let mut bytes = [0; 4096];
+        for _ in 0..2400 {
+            match self.pty.read(&mut bytes) {
+                Ok(count) => return Some(String::from_utf8_lossy(&bytes[..count]).into_owned()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => pause(),
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+
     /// Waits until one of these has been printed since the last wait.
     fn wait(&mut self, text: &str, other: &str) {
-        let mut bytes = [0; 1000];
         while ![text, other].iter().any(|text| self.printed.contains(text)) {
-            let count = self.pty.read(&mut bytes).unwrap_or_else(|_| panic!("no {text:?}: {}", self.printed));
-            self.printed.push_str(&String::from_utf8_lossy(&bytes[..count]));
+            let more = self.read().unwrap_or_else(|| panic!("no {text:?}: {}", self.printed));
+            self.printed.push_str(&more);
         }
         self.printed.clear();
     }
@@ -407,8 +421,7 @@ impl Typist {
     /// Types the shell's end, and returns its exit code.
     fn ends(mut self) -> Option<i32> {
         self.types("exit 5\r");
-        let mut bytes = [0; 1000];
-        while self.pty.read(&mut bytes).is_ok_and(|count| count > 0) {}
+        while self.read().is_some() {}
         self.child.wait().unwrap().code()
     }
 }

@@ -50,11 +50,11 @@ struct Wanted {
     end: OwnedFd,
     /// The command's ends of the pipes that are its input, output and errors, where these are not the terminal.
     pipes: Option<[OwnedFd; 3]>,
-    /// Where its process, and then its ending, is told.
+    /// Receives the number of its process, and later how it ended.
     told: Sender<Told>,
 }
 
-/// What a terminal's thread is told of its command.
+/// News of a command, for the thread of its terminal.
 enum Told {
     Started(Pid),
     NotStarted(Start),
@@ -336,12 +336,12 @@ fn resize(terminal: &File, rows: u16, columns: u16) {
     unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
 }
 
-/// How it is told that something is printed.
+/// Makes the message with what was printed.
 type Telling = fn(Bytes) -> FromTerminal;
 
 /// The agent's ends of what a command reads and prints.
 struct Inside {
-    /// What it prints, until that is over, and how that is told.
+    /// Where its output is read until that has ended, and the kind of message that carries it.
     sources: Vec<(File, Telling)>,
     /// Where its input goes; none if that is over.
     input: Option<File>,

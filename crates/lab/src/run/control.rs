@@ -47,7 +47,7 @@ enum Task {
     Interrupted(usize),
 }
 
-/// What is told of a task that was done.
+/// The answer to a task that was done.
 #[derive(Clone, Copy, Debug)]
 struct Done {
     /// The time of the run at which it was.
@@ -56,7 +56,7 @@ struct Done {
     typed: usize,
 }
 
-/// A task, and where it is told that it was done.
+/// A task, and the way back for its answer.
 #[derive(Debug)]
 struct Order {
     task: Task,

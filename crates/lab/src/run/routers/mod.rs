@@ -365,9 +365,11 @@ impl Routers {
             false => {}
         }
         if let Some(live) = path.port {
-            let translated = Packet { body: gate.packet(out, packet.to).body, ..*packet };
-            gate.transmit(now, &translated, PortId(live));
-            if out != handle {
+            if out == handle {
+                gate.transmit(now, packet, PortId(live));
+            } else {
+                let translated = Packet { body: Body::Frame(Frame { handle: out }), ..*packet };
+                gate.transmit(now, &translated, PortId(live));
                 gate.release(handle);
             }
             return None;
