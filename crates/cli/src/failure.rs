@@ -2,10 +2,10 @@
 
 use std::fmt::{self, Display};
 use std::process::ExitCode;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 use std::{io::ErrorKind, os::unix::process::ExitStatusExt, process::ExitStatus};
 
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 use warpline_live::start::StartError;
 
 /// The exit codes that `--help` and the book promise.
@@ -24,7 +24,7 @@ pub(crate) enum Code {
     /// Ctrl-C or SIGTERM stopped it; what was measured until then is kept. The code is 128 + SIGINT, as in shells.
     Interrupted,
     /// The command that we ran ended with this code; we return it as our own.
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     Command(u8),
 }
 
@@ -38,13 +38,13 @@ impl Code {
             Code::Output => 3,
             Code::Lag => 4,
             Code::Interrupted => 130,
-            #[cfg(target_os = "linux")]
+            #[cfg(live)]
             Code::Command(code) => code,
         }
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 impl Code {
     /// That of a command that returned `code`.
     pub(crate) const fn returned(code: i32) -> Self {
@@ -57,7 +57,7 @@ impl Code {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 impl From<ExitStatus> for Code {
     fn from(status: ExitStatus) -> Self {
         match (status.code(), status.signal()) {
@@ -68,7 +68,7 @@ impl From<ExitStatus> for Code {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         match error.source.kind() {
@@ -112,12 +112,12 @@ impl Failure {
     }
 
     /// There is no such program. The code is that of shells.
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     pub(crate) fn no_program(message: impl Display) -> Self {
         Failure { code: Code::Command(127), message: message.to_string() }
     }
     /// A program could not be started. The code is that of shells.
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     pub(crate) fn not_started(message: impl Display) -> Self {
         Failure { code: Code::Command(126), message: message.to_string() }
     }

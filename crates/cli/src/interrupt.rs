@@ -17,7 +17,7 @@ pub(crate) fn requested() -> bool {
 }
 
 /// A flag that becomes true when the user asks to stop.
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 pub(crate) fn flag() -> &'static AtomicBool {
     &STOP
 }
@@ -26,7 +26,6 @@ pub(crate) fn flag() -> &'static AtomicBool {
 ///
 /// # Errors
 /// If the system does not allow a handler.
-#[cfg(target_os = "linux")]
 pub(crate) fn listen_to_discard() -> Result<(), Failure> {
     let asked = || {
         if STOP.swap(true, Ordering::Relaxed) {

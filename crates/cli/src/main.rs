@@ -1,5 +1,7 @@
 //! `warpline`: network experiments from the command line.
 
+#![cfg_attr(not(live), allow(dead_code, reason = "some of it serves commands for live networks"))]
+
 mod bar;
 mod build_id;
 mod commands;
@@ -24,6 +26,7 @@ mod watched;
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::commands::{Command, EXIT_CODES};
@@ -77,6 +80,11 @@ fn main() -> ExitCode {
     let cli = match given.and_then(|given| Cli::from_arg_matches(&given)) {
         Ok(cli) => cli,
         Err(error) => {
+            if cfg!(not(feature = "live")) && error.kind() == ErrorKind::InvalidSubcommand {
+                let _ = error.print();
+                output::note(warpline_lab::run::ONLY_MODELS);
+                return Code::Usage.into();
+            }
             if together.count() == 1 {
                 error.exit();
             }

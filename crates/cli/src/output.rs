@@ -65,7 +65,6 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 ///
 /// # Errors
 /// As [`print()`].
-#[cfg(target_os = "linux")]
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     print(&format!("{:#}\n", serde_json::json!(value)))
 }

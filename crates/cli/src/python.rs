@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+#[cfg(feature = "live")]
 use warpline_stacks::stack;
 
 use crate::failure::{Code, Failure};
@@ -46,11 +47,12 @@ pub(crate) fn module(module: &str, name: &str, words: &[OsString]) -> Result<Cod
     let mut command = Command::new(&python);
     command.args(["-m", module, name]).args(words);
     // Python is not beside the stacks that were built with this program.
+    #[cfg(feature = "live")]
     if let Some(directory) = stack::places().find(|directory| directory.is_dir()) {
         command.env(stack::DIRECTORY, directory);
     }
     // Runs that start `warpline` start this one.
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     if let Ok(program) = env::current_exe() {
         command.env(warpline_lab::run::PROGRAM, program);
     }

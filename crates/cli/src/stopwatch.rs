@@ -23,7 +23,7 @@ impl Stopwatch {
 }
 
 /// The wall clock's time since the epoch, for captures that users compare with other captures.
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 #[expect(clippy::disallowed_methods, reason = "the capture of a live link has the times of the wall clock")]
 pub(crate) fn since_epoch() -> std::time::Duration {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()

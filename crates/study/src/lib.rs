@@ -8,7 +8,7 @@
 pub mod agreement;
 pub mod bench;
 pub mod bisect;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 pub mod calibrate;
 pub mod compare;
 pub mod crosscheck;

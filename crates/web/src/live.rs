@@ -53,13 +53,13 @@ pub(crate) fn socket(name: &str) -> Answer<PathBuf> {
     found.ok_or_else(|| Refusal::missing("this run is over, or cannot be changed any more"))
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 fn sockets() -> Vec<PathBuf> {
     warpline_live::control::listening().unwrap_or_default()
 }
 
 /// What one of them answers, within the usual time if nothing else is said.
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 fn ask(path: &std::path::Path, request: &Value, patience: Option<Duration>) -> Answer<Value> {
     let patience = patience.unwrap_or(warpline_live::control::PATIENCE);
     let answer =
@@ -71,13 +71,12 @@ fn ask(path: &std::path::Path, request: &Value, patience: Option<Duration>) -> A
     }
 }
 
-/// Live runs need Linux.
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(live))]
 fn sockets() -> Vec<PathBuf> {
     Vec::new()
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(live))]
 fn ask(_: &std::path::Path, _: &Value, _: Option<Duration>) -> Answer<Value> {
-    Err(Refusal::missing("live runs need Linux"))
+    Err(Refusal::missing(warpline_lab::run::NO_LIVE))
 }

@@ -50,9 +50,9 @@ pub(crate) fn before() {
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     let cleaned = registry::clean(&mut output::note)
         .map_err(|error| Failure::run(format!("cannot look for leftovers: {error}")))?;
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(guests)]
     let guests = warpline_guest::clean();
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(guests))]
     let guests = Vec::<std::path::PathBuf>::new();
     if args.json {
         output::print_json(&Removed { cleaned, guests })?;

@@ -145,7 +145,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         machine: machine(args)?,
         source,
     };
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     warpline_stacks::stack::crash::end_if_stuck();
     interrupt::listen(Vec::new())?;
     let bar = Steps::new(args.json);
@@ -218,7 +218,7 @@ fn machine(args: &Args) -> Result<Machine, Failure> {
 
 /// The congestion controls of this machine's kernel that sockets in namespaces can have, or why there are no live hosts here.
 fn live() -> Result<Vec<String>, String> {
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     super::clean::before();
     // Before any other thread exists.
     prepare().map_err(|error| error.to_string())?;
@@ -227,20 +227,20 @@ fn live() -> Result<Vec<String>, String> {
     Ok(names.split_whitespace().map(str::to_owned).collect())
 }
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(guests)]
 fn linux(name: Option<&str>, kernel: warpline_guest::Kernel) -> Linux {
     let controls = kernel.congestion_controls().into_iter().map(|(name, _)| name).collect();
     Linux { name: name.map(str::to_owned), version: kernel.version, controls }
 }
 
 /// The kernel that guests have by themselves, or why there are none here.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(guests)]
 fn guests() -> Result<Linux, String> {
     warpline_guest::Kernel::find().map(|kernel| linux(None, kernel)).map_err(|error| error.to_string())
 }
 
 /// Further kernels.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(guests)]
 fn kernels(args: &Args) -> Result<Vec<Linux>, Failure> {
     let directory = args.file.parent().unwrap_or(Path::new(""));
     let find = |name: &String| {
@@ -250,15 +250,15 @@ fn kernels(args: &Args) -> Result<Vec<Linux>, Failure> {
     args.kernel.iter().map(find).collect()
 }
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+#[cfg(not(guests))]
 fn guests() -> Result<Linux, String> {
-    Err("guests need Linux on x86-64".to_owned())
+    Err(warpline_lab::run::NO_GUESTS.to_owned())
 }
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+#[cfg(not(guests))]
 fn kernels(args: &Args) -> Result<Vec<Linux>, Failure> {
     match args.kernel.first() {
-        Some(name) => Err(Failure::usage(format!("kernel `{name}`: guests need Linux on x86-64"))),
+        Some(name) => Err(Failure::usage(format!("kernel `{name}`: {}", warpline_lab::run::NO_GUESTS))),
         None => Ok(Vec::new()),
     }
 }

@@ -97,7 +97,7 @@ fn tc() -> Finding {
     }
 }
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(guests)]
 fn look_for_kernel() -> (bool, String) {
     match warpline_guest::Kernel::find() {
         Ok(kernel) => {
@@ -110,7 +110,7 @@ fn look_for_kernel() -> (bool, String) {
     }
 }
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+#[cfg(not(guests))]
 fn look_for_kernel() -> (bool, String) {
-    (false, "guests need Linux on x86-64".to_owned())
+    (false, warpline_lab::run::NO_GUESTS.to_owned())
 }

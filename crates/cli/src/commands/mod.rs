@@ -1,60 +1,60 @@
 //! The subcommands, one file each, and the text that their help shares.
 
 mod bench;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(guests)]
 mod bisect;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod calibrate;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod cap;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod capd;
 mod check;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod clean;
 mod compare;
 mod completions;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod control_args;
 mod crosscheck;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(guests)]
 mod dilate;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod doctor;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod enter;
 mod evaluate;
 mod export;
 mod import;
 mod infer;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(guests)]
 mod kernel;
 mod lab;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod link_args;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod load;
 mod man;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod nice;
 mod oracle;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod prefetch;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "live"))]
 mod replicate;
 mod report;
 mod reproduce;
 mod run;
 mod schema;
 mod search;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod service;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod set;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod shell;
 mod study;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod treno;
 
 use clap::Subcommand;
@@ -85,25 +85,25 @@ Start with:
 pub(crate) enum Command {
     Run(run::Args),
     Lab(lab::Args),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     Shell(Box<shell::Args>),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     Set(set::Args),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     Enter(enter::Args),
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[cfg(guests)]
     Dilate(Box<dilate::Args>),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     Nice(nice::Args),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     Cap(Box<cap::Args>),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     Capd(capd::Args),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     Treno(treno::Args),
-    #[cfg(unix)]
+    #[cfg(all(unix, feature = "live"))]
     Replicate(replicate::Args),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     Prefetch(prefetch::Args),
     Check(check::Args),
     Report(report::Args),
@@ -119,21 +119,21 @@ pub(crate) enum Command {
     Infer(infer::Args),
     Bench(bench::Args),
     Oracle(oracle::Args),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     Calibrate(calibrate::Args),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     Doctor(doctor::Args),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     Service(service::Args),
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[cfg(guests)]
     Bisect(Box<bisect::Args>),
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[cfg(guests)]
     Kernel(kernel::Args),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     Clean(clean::Args),
     Completions(completions::Args),
     Man(man::Args),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     Load(load::Args),
 }
 
@@ -150,25 +150,25 @@ impl Command {
         }
         match self {
             Command::Run(args) => run::execute(args, together),
-            #[cfg(target_os = "linux")]
+            #[cfg(live)]
             Command::Shell(args) => shell::execute(*args),
-            #[cfg(target_os = "linux")]
+            #[cfg(live)]
             Command::Set(args) => set::execute(&args),
-            #[cfg(target_os = "linux")]
+            #[cfg(live)]
             Command::Enter(args) => enter::execute(args),
-            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+            #[cfg(guests)]
             Command::Dilate(args) => dilate::execute(*args),
-            #[cfg(target_os = "linux")]
+            #[cfg(live)]
             Command::Nice(args) => nice::execute(args),
-            #[cfg(target_os = "linux")]
+            #[cfg(live)]
             Command::Cap(args) => cap::execute(&args),
-            #[cfg(target_os = "linux")]
+            #[cfg(live)]
             Command::Capd(args) => capd::execute(&args),
-            #[cfg(target_os = "linux")]
+            #[cfg(live)]
             Command::Treno(args) => treno::execute(&args),
-            #[cfg(unix)]
+            #[cfg(all(unix, feature = "live"))]
             Command::Replicate(args) => replicate::execute(args),
-            #[cfg(target_os = "linux")]
+            #[cfg(live)]
             Command::Prefetch(args) => prefetch::execute(&args),
             Command::Lab(args) => lab::execute(args),
             Command::Check(args) => check::execute(&args),
@@ -185,21 +185,21 @@ impl Command {
             Command::Infer(args) => infer::execute(&args),
             Command::Bench(args) => bench::execute(&args),
             Command::Oracle(args) => oracle::execute(&args),
-            #[cfg(target_os = "linux")]
+            #[cfg(live)]
             Command::Calibrate(args) => calibrate::execute(&args),
-            #[cfg(target_os = "linux")]
+            #[cfg(live)]
             Command::Doctor(args) => doctor::execute(&args),
-            #[cfg(target_os = "linux")]
+            #[cfg(live)]
             Command::Service(args) => service::execute(&args),
-            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+            #[cfg(guests)]
             Command::Bisect(args) => bisect::execute(*args),
-            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+            #[cfg(guests)]
             Command::Kernel(args) => kernel::execute(args),
-            #[cfg(target_os = "linux")]
+            #[cfg(live)]
             Command::Clean(args) => clean::execute(&args),
             Command::Completions(args) => completions::execute(&args),
             Command::Man(args) => man::execute(&args),
-            #[cfg(target_os = "linux")]
+            #[cfg(live)]
             Command::Load(args) => load::execute(&args),
         }
     }

@@ -271,7 +271,7 @@ fn plan(args: &Args, together: &Together) -> Result<Plan, Failure> {
     }
     let metrics = args.metrics.filter(|_| together.speaks()).map(metrics::listen).transpose()?;
     if scenario.needs_namespaces() && !several {
-        #[cfg(target_os = "linux")]
+        #[cfg(live)]
         super::clean::before();
         // Before any other thread exists.
         prepare().map_err(failure)?;
@@ -303,7 +303,7 @@ fn plan(args: &Args, together: &Together) -> Result<Plan, Failure> {
         [_] => vec![target.clone()],
         _ => seeds.iter().map(|&seed| seed_directory(&target, seed)).collect(),
     };
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     warpline_stacks::stack::crash::end_if_stuck();
     match several {
         true => interrupt::listen_together(together.speaks().then(|| target.clone()))?,

@@ -90,7 +90,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     file.evaluations = args.evaluations.unwrap_or(file.evaluations);
     file.seed = args.seed.unwrap_or(file.seed);
     if file.scenario.needs_namespaces() {
-        #[cfg(target_os = "linux")]
+        #[cfg(live)]
         super::clean::before();
         // Before any other thread exists.
         warpline_lab::run::prepare().map_err(run::failure)?;

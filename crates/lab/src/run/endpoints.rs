@@ -12,7 +12,7 @@ use warpline_scenario::addresses::AddressPlan;
 
 use super::RunError;
 use super::course::Account;
-#[cfg(target_arch = "x86_64")]
+#[cfg(guests)]
 use super::guests::Guests;
 use super::programs::{Evidence, Readiness};
 use super::routers::Traffic;
@@ -59,7 +59,7 @@ pub(super) trait Planned {
     ) -> Result<Box<dyn Attached>, RunError>;
 
     /// The guests, for running in lock-step under the virtual clock; none for other kinds.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(guests)]
     fn into_guests(self: Box<Self>) -> Option<Guests> {
         None
     }

@@ -9,6 +9,6 @@ pub enum Entrance {
     /// A live host.
     Live(warpline_live::enter::Door),
     /// A guest.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(guests)]
     Guest(warpline_guest::door::Door),
 }

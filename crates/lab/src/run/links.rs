@@ -188,7 +188,7 @@ pub fn duplex(forward: &LinkWords, reverse: &LinkWords) -> Result<Duplex, LinkWo
 
 impl Duplex {
     /// The directions without a rate limit.
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     pub(super) fn unlimited(&self) -> Vec<LinkId> {
         (0..)
             .map(LinkId)

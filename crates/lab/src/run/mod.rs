@@ -21,39 +21,39 @@ mod used;
 pub mod watch;
 mod ways;
 
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 pub mod control;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod cradle;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(guests)]
 pub mod dilate;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod emulation;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod endpoints;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod entrance;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(guests)]
 mod guests;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod interface;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod live;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod live_host;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(guests)]
 mod lockstep;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod pacer;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod programs;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 pub mod recording;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod routers;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod stage;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod typed;
 
 use std::collections::BTreeMap;
@@ -71,7 +71,7 @@ use warpline_transport::cc::{CcConfig, CongestionControl};
 use build::{Built, build};
 use measure::LinkInfo;
 use parts::{Cores, Parts};
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 pub use programs::PROGRAM;
 use session::Session;
 use simulation::Simulation;
@@ -91,6 +91,22 @@ impl std::fmt::Debug for CustomCc {
         f.debug_set().entries(self.0.keys()).finish()
     }
 }
+
+/// What a build without the feature "live" says of itself.
+pub const ONLY_MODELS: &str = "this is the small build of `make run`, which has only simulated hosts; \
+                               the whole program: cargo install --path crates/cli --locked";
+
+/// Why this build has no live hosts.
+#[cfg(not(live))]
+pub const NO_LIVE: &str = if cfg!(feature = "live") {
+    "the real clock needs Linux: live hosts are network namespaces; use mode = \"virtual\" (--clock virtual) here"
+} else {
+    ONLY_MODELS
+};
+
+/// Why this build has no guests.
+#[cfg(not(guests))]
+pub const NO_GUESTS: &str = if cfg!(feature = "live") { "guests need Linux on x86-64" } else { ONLY_MODELS };
 
 /// What to do with a run's results.
 #[derive(Clone, Debug, Default)]
@@ -302,13 +318,13 @@ fn begin_apart(
 }
 
 /// As [`check`], for scenarios with real programs or real stacks.
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 fn check_real(scenario: &Scenario, built: Built) -> Result<(), RunError> {
     stage::Plan::new(scenario, built.world).map(drop)
 }
 
 /// As [`run`], for scenarios with real programs or real stacks: live hosts under the real clock or a dilated one, the others under any.
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 fn run_real(
     scenario: &Scenario,
     options: &RunOptions,
@@ -327,7 +343,7 @@ fn run_real(
         let (waiting, orders) = control::listen(place, scenario, naming, Vec::new()).map_err(live_error)?;
         session.control = Some(session::LiveControl::new(waiting, orders));
     }
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(guests)]
     if scenario.clock.mode == ClockMode::Virtual && !hosts.is_empty() {
         let guests = hosts.into_iter().find_map(|kind| kind.into_guests());
         let guests =
@@ -342,13 +358,13 @@ fn run_real(
     only(session.run(party))
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(live))]
 fn check_real(_: &Scenario, _: Built) -> Result<(), RunError> {
     Ok(())
 }
 
 /// Returns the error that this build cannot do the run.
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(live))]
 fn run_real(
     scenario: &Scenario,
     _: &RunOptions,
@@ -356,18 +372,14 @@ fn run_real(
     _: Built,
 ) -> Result<RunOutcome, RunError> {
     Err(match scenario.clock.mode {
-        ClockMode::Virtual => {
-            RunError::Live("guests need Linux on x86-64; use endpoint = \"model\" here".to_owned())
-        }
+        ClockMode::Virtual => RunError::Live(NO_GUESTS.to_owned()),
         ClockMode::Real | ClockMode::Dilated => refusal(),
     })
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(live))]
 fn refusal() -> RunError {
-    RunError::Live(
-        "the real clock needs Linux: live hosts are network namespaces; use mode = \"virtual\" (--clock virtual) here".to_owned(),
-    )
+    RunError::Live(NO_LIVE.to_owned())
 }
 
 /// Prepares this process for the real clock: moves an ordinary user's process into its own namespaces, for good. Call it before the
@@ -377,17 +389,17 @@ fn refusal() -> RunError {
 /// If the system does not allow it; the error says what to do.
 /// If the system does not allow it, with what to do.
 pub fn prepare() -> Result<(), RunError> {
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     {
         warpline_live::host::prepare_process().map(drop).map_err(live_error)
     }
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(live))]
     Err(refusal())
 }
 
 /// Ends the programs of a live run in this process, which is about to exit, and sets back what it changed of interfaces.
 pub fn abandon() {
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     {
         warpline_live::host::abandon();
         warpline_live::outside::abandon();
@@ -395,10 +407,10 @@ pub fn abandon() {
 }
 
 /// MTU of a host's interface if its links set none.
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 const ETHERNET_MTU: u32 = 1500;
 
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 fn live_error(error: impl std::fmt::Display) -> RunError {
     RunError::Live(error.to_string())
 }

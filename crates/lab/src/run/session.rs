@@ -4,20 +4,19 @@
 //! all of them.
 
 use std::borrow::Cow;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 use std::collections::BTreeMap;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 use std::os::fd::OwnedFd;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 use std::sync::Arc;
 
 use warpline_core::{TimeDelta, Timestamp};
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 use warpline_live::control::Serving;
-#[cfg(target_os = "linux")]
 use warpline_net::{Control, Network};
 
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 use super::control::{Entrance, Orders, Waiting};
 use super::course::{Account, Course, Measured, run_info};
 use super::expected;
@@ -115,7 +114,7 @@ impl Stop {
 }
 
 /// How the links of a run are changed while it goes on.
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 // In the order in which they go: who waits for an order to be done hears that it will not be.
 pub(super) struct LiveControl {
     orders: Orders,
@@ -125,7 +124,7 @@ pub(super) struct LiveControl {
     serving: Option<Serving>,
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 impl LiveControl {
     pub(super) fn new(waiting: Waiting, orders: Orders) -> Self {
         LiveControl { orders, waiting: Some(waiting), serving: None }
@@ -164,7 +163,7 @@ pub(super) struct Session<'a> {
     /// What skips time, if the scenario asks for it.
     fast_forward: Option<FastForward>,
     /// How its links are changed while it goes on, if they can be.
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     pub(super) control: Option<LiveControl>,
     /// An error in writing, or in meeting the other processes, with which the run ends.
     failure: Option<RunError>,
@@ -191,7 +190,7 @@ impl<'a> Session<'a> {
             links,
             course,
             fast_forward,
-            #[cfg(target_os = "linux")]
+            #[cfg(live)]
             control: None,
             failure: None,
         }
@@ -241,7 +240,7 @@ impl<'a> Session<'a> {
     }
 
     /// Makes the changes of links that have been asked for. `rung` says whether their bell was heard.
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     pub(super) fn attend(&mut self, rung: bool, network: &mut Network) {
         let Session { control, links, .. } = self;
         let Some(control) = control else { return };
@@ -254,7 +253,7 @@ impl<'a> Session<'a> {
 
     /// The scenario of what has happened: with what was changed and typed while it went on.
     fn happened(&self) -> Cow<'a, Scenario> {
-        #[cfg(target_os = "linux")]
+        #[cfg(live)]
         if let Some(control) = self.control.as_ref().filter(|control| !control.orders.is_idle()) {
             return Cow::Owned(control.orders.happened(self.scenario));
         }
@@ -297,7 +296,7 @@ impl<'a> Session<'a> {
         let account = self.course.finish(network, world, &self.links, team)?;
         let now = self.course.skipped().now(network);
         let happened = self.happened();
-        #[cfg(target_os = "linux")]
+        #[cfg(live)]
         {
             // Nobody is kept waiting for what will not be done.
             self.control = None;
@@ -349,7 +348,7 @@ impl<'a> Session<'a> {
         if let Some(stop) = party.begin()? {
             return Ok(Some(stop));
         }
-        #[cfg(target_os = "linux")]
+        #[cfg(live)]
         self.control.as_mut().map_or(Ok(()), LiveControl::begin)?;
         loop {
             let now = self.course.skipped().now(party.parts().0);

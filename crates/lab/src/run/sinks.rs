@@ -173,7 +173,7 @@ impl Sinks {
     }
 
     /// The directory that is being written, if there is one.
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     pub(super) fn directory(&self) -> Option<&std::path::Path> {
         self.writer.as_ref().map(RunWriter::path)
     }

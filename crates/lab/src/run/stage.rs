@@ -38,14 +38,14 @@ fn plan(
         Box::new(LivePlan::new(scenario, expanded)),
         Box::new(InterfacePlan::new(scenario, expanded, addresses)),
     ];
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(guests)]
     if let Some(guests) = super::guests::Guests::plan(scenario, expanded, addresses, readiness, mtu)? {
         all.push(Box::new(guests));
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(guests))]
     if scenario.guests().next().is_some() {
         let _ = (readiness, mtu);
-        return Err(RunError::Live("guests need Linux on x86-64; use endpoint = \"live\" here".to_owned()));
+        return Err(RunError::Live(format!("{}; use endpoint = \"live\" here", super::NO_GUESTS)));
     }
     all.retain(|kind| !kind.hosts().is_empty());
     Ok(all)

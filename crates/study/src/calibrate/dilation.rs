@@ -45,7 +45,7 @@ pub fn epsilon(tdf: f64, rtt_ms: f64, delta_us: f64) -> f64 {
     (1.0 - 1.0 / tdf) * delta_ms / (rtt_ms + delta_ms)
 }
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(guests)]
 mod guests {
     use std::path::PathBuf;
 
@@ -179,10 +179,10 @@ pub fn measure(
     let mut rows = Vec::new();
     for tdf in FACTORS {
         progress(before / total, &format!("guests at a factor of {tdf}"));
-        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        #[cfg(guests)]
         rows.push(guests::row(program, tdf, quick)?);
-        #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-        return Err(super::CalibrateError::Dilation("guests need Linux on x86-64".to_owned()));
+        #[cfg(not(guests))]
+        return Err(super::CalibrateError::Dilation(warpline_lab::run::NO_GUESTS.to_owned()));
         before += tdf;
     }
     Ok(rows)
@@ -201,7 +201,7 @@ mod tests {
         assert!((epsilon(10.0, 10.0, 50.0) - (perfect - dilated) / perfect).abs() < 1e-12);
     }
 
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[cfg(guests)]
     #[test]
     fn a_clock_that_is_wrong_is_seen_to_be() {
         use warpline_core::dilation::{Pace, Tdf};

@@ -8,9 +8,9 @@ use std::os::fd::BorrowedFd;
 
 use clap::ValueHint;
 use serde_json::{Value, json};
-#[cfg(target_arch = "x86_64")]
+#[cfg(guests)]
 use warpline_guest::door::{self as guest, DoorError};
-#[cfg(target_arch = "x86_64")]
+#[cfg(guests)]
 use warpline_guest::order::Ending;
 use warpline_lab::run::control::Entrance;
 use warpline_live::enter::{self as live, EnterError, is_there};
@@ -96,7 +96,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
             }
             desk.relay(&mut inside, typed)
         }
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(guests)]
         Entrance::Guest(door) => {
             let term = std::env::var("TERM").map(|term| ("TERM".to_owned(), term));
             let environment: Vec<_> = term.into_iter().collect();
@@ -209,7 +209,7 @@ impl Far for live::Inside {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(guests)]
 impl Far for guest::Inside {
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.fd()

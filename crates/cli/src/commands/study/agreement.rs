@@ -142,13 +142,16 @@ pub(super) fn execute(args: &Args) -> Result<Code, Failure> {
 }
 
 /// The version of the guests' kernel.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(guests)]
 fn kernel() -> Result<String, Failure> {
     warpline_guest::Kernel::find().map(|kernel| kernel.version).map_err(Failure::run)
 }
 
 /// Returns the error that there are no guests here.
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+#[cfg(not(guests))]
 fn kernel() -> Result<String, Failure> {
-    Err(Failure::run("this study needs guests, which need Linux on x86-64; --scenarios works everywhere"))
+    Err(Failure::run(format!(
+        "this study needs guests: {}; --scenarios works everywhere",
+        warpline_lab::run::NO_GUESTS
+    )))
 }
