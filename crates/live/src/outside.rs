@@ -2,8 +2,8 @@
 //!
 //! The interface stays where it is, and keeps its addresses. The emulator is one more station on its segment, with a MAC address of its own
 //! ([`crate::port`]): so this machine's kernel takes no notice of what is for the emulator, and the emulator takes none of what is for the kernel. Only
-//! one thing is changed: the interface no longer merges packets that it has received, because a merged one has one arrival time for all. The
-//! registry knows what it was before, and sets it back, also after a kill.
+//! one thing is changed: the interface, and those on which it is, no longer merge packets that they have received, because a merged one has one arrival
+//! time for all. The registry knows what it was before, and sets it back, also after a kill.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -210,10 +210,32 @@ impl Ground {
             ));
         }
         let segment = &config.segment;
-        let elsewhere: BTreeSet<IpAddr> =
-            segment.elsewhere.iter().filter(|network| is_single(network)).map(IpNet::addr).collect();
-        let own = self.addresses.iter().find(|own| elsewhere.contains(own) || segment.gateways.contains(own));
-        own.map(|own| format!("is on a machine that has the address {own} itself, and would answer for it"))
+        let singles = |networks: &[IpNet]| -> BTreeSet<IpAddr> {
+            networks.iter().filter(|network| is_single(network)).map(IpNet::addr).collect()
+        };
+        let own = |of: &dyn Fn(&IpAddr) -> bool| self.addresses.iter().find(|own| of(own));
+        let (outside, elsewhere) = (singles(&segment.machines), singles(&segment.elsewhere));
+        if let Some(own) = own(&|own| outside.contains(own)) {
+            return Some(format!(
+                "is on the machine that has the address {own} itself, and the `address` of a host is that of the machine behind the interface"
+            ));
+        }
+        let own = own(&|own| elsewhere.contains(own) || segment.gateways.contains(own))?;
+        Some(format!("is on a machine that has the address {own} itself, and would answer for it"))
+    }
+
+    /// The interface of this name, and those of this network namespace on which it is: a VLAN's card merges what the VLAN receives.
+    fn down_from<'a>(&'a self, device: &'a str) -> Vec<&'a str> {
+        let mut chain = vec![device];
+        let mut at = self.interfaces.iter().find(|interface| interface.name == device);
+        while let Some(below) = at.and_then(|interface| interface.below) {
+            at = self.interfaces.iter().find(|interface| interface.index == below);
+            match at {
+                Some(interface) if !chain.contains(&interface.name.as_str()) => chain.push(&interface.name),
+                _ => break,
+            }
+        }
+        chain
     }
 }
 
@@ -276,7 +298,7 @@ impl Outside {
             let port = AfPacketConfig::with(config.device.clone(), Far::Segment(segment));
             ports.push(AfPacketConfig { mtu: interface.mtu, ..port });
         }
-        Outside::prepare(what, configs.iter().map(OutsideConfig::used).collect(), ports)
+        Outside::prepare(what, &ground, configs.iter().map(OutsideConfig::used).collect(), ports)
     }
 
     /// Prepares two interfaces whose segments become one. `force`: although that may disturb this machine.
@@ -303,10 +325,15 @@ impl Outside {
             mtu: interface.mtu,
             ..AfPacketConfig::with(interface.name.clone(), Far::Bridge(own.to_vec()))
         });
-        Outside::prepare(what, devices.to_vec(), ports.to_vec())
+        Outside::prepare(what, &ground, devices.to_vec(), ports.to_vec())
     }
 
-    fn prepare(what: &str, used: Vec<String>, ports: Vec<AfPacketConfig>) -> Result<Self, OutsideError> {
+    fn prepare(
+        what: &str,
+        ground: &Ground,
+        used: Vec<String>,
+        ports: Vec<AfPacketConfig>,
+    ) -> Result<Self, OutsideError> {
         let mut entry = Entry::create(what);
         entry.session.base = NetNs::current()?.inode().map_err(NetNsError::Enter)?;
         if let Some((device, by)) =
@@ -316,7 +343,8 @@ impl Outside {
         }
         entry.session.uses = used;
         entry.save();
-        let devices: BTreeSet<&str> = ports.iter().map(|port| port.interface.as_str()).collect();
+        let devices: BTreeSet<&str> =
+            ports.iter().flat_map(|port| ground.down_from(&port.interface)).collect();
         let mut left = Vec::new();
         for &device in &devices {
             for merging in Merging::ALL {
@@ -406,6 +434,16 @@ mod tests {
     }
 
     #[test]
+    fn the_card_of_a_vlan_merges_for_it() {
+        let mut ground = ground();
+        assert_eq!(ground.down_from("eth1.7"), ["eth1.7", "eth1"]);
+        assert_eq!(ground.down_from("eth1"), ["eth1"]);
+        // Two that name each other, as the ends of a veth in one namespace would.
+        ground.interfaces[2].below = Some(4);
+        assert_eq!(ground.down_from("eth1.7"), ["eth1.7", "eth1"]);
+    }
+
+    #[test]
     fn what_cannot_be_used_says_why() {
         let mut ground = ground();
         ground.interfaces[3].is_up = false;
@@ -444,6 +482,9 @@ mod tests {
         assert_eq!(ground.rivalry(&config("192.0.2.0/24", "10.0.0.1")), None);
         assert!(ground.rivalry(&config("192.0.2.1/32", "10.0.0.1")).unwrap().contains("192.0.2.1"));
         assert!(ground.rivalry(&config("10.0.0.3/32", "192.0.2.1")).is_some());
+        let mut misread = config("10.0.0.3/32", "10.0.0.1");
+        misread.segment.machines = vec![net("192.0.2.1/32")];
+        assert!(ground.rivalry(&misread).unwrap().contains("behind the interface"));
         ground.proxies = BTreeSet::from(["eth1".to_owned()]);
         let why = ground.rivalry(&config("10.0.0.3/32", "10.0.0.1")).unwrap();
         assert!(why.contains("net.ipv4.conf.eth1.proxy_arp"), "{why}");
