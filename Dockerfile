@@ -3,12 +3,13 @@
 #   docker run --rm --volume "$PWD:/work" warpline run scenarios/dumbbell.toml
 #
 # Live runs and shells need more: --cap-add=NET_ADMIN --cap-add=SYS_ADMIN --device=/dev/net/tun --security-opt seccomp=unconfined; guests need
-# --cap-add=SYS_PTRACE.
+# --shm-size=2g --security-opt seccomp=unconfined.
 
 FROM rust:1-trixie AS development
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends clang libelf-dev make pkg-config python3 python3-venv zlib1g-dev \
-    && rm -rf /var/lib/apt/lists/*
+    && rm -rf /var/lib/apt/lists/* \
+    && rustup component add clippy rustfmt
 
 FROM development AS build
 WORKDIR /source
@@ -17,9 +18,10 @@ RUN cargo build --release --locked --package warpline-cli \
     && strip target/release/warpline
 
 FROM debian:trixie-slim
-# Guests, network address translation of shells, and what live runs measure with.
+# Guests (x86-64 only), network address translation of shells, and what live runs measure with.
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends ca-certificates iproute2 iputils-ping libelf1t64 nftables user-mode-linux zlib1g \
+    && apt-get install --yes --no-install-recommends ca-certificates iproute2 iputils-ping libelf1t64 nftables zlib1g \
+        $([ "$(dpkg --print-architecture)" = amd64 ] && echo user-mode-linux) \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /source/target/release/warpline /usr/local/bin/warpline
 COPY scenarios /usr/share/warpline/scenarios

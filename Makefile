@@ -18,11 +18,12 @@ DEBUG := $(TARGET)/debug/warpline
 RELEASE := $(TARGET)/release/warpline
 # For a first look: only models, built sooner, and slower.
 QUICK := $(TARGET)/quick/warpline
-# What makes it smaller: no tables for unwinding, since it aborts. And, with Rust's linker for this system: equal functions once, and no
-# relocations.
-ifeq ($(shell uname -sm),Linux x86_64)
+# What makes it smaller: no tables for unwinding, since it aborts; no relocations; and equal functions once, which Rust's own linker can do.
+SYSTEM := $(shell uname -s)-$(shell uname -m)
+ifeq ($(SYSTEM),Linux-x86_64)
 QUICK_FLAGS := -C force-unwind-tables=no
-QUICK_LINK := -C link-arg=-Wl,--icf=all -C relocation-model=static
+RUST_LLD := $(wildcard $(shell rustc --print sysroot 2>/dev/null)/lib/rustlib/x86_64-unknown-linux-gnu/bin/gcc-ld/ld.lld)
+QUICK_LINK := -C relocation-model=static $(if $(RUST_LLD),-C link-arg=-Wl,--icf=all)
 endif
 VENV := .venv
 # Prints which check begins.
@@ -32,8 +33,10 @@ say = @printf '\n== %s\n' "$(1)"
 endif
 
 FUZZ_SECONDS ?= 30
+# The fuzz targets are for this system only.
+FUZZ_FEATURE := $(if $(filter Linux-x86_64,$(SYSTEM)),--features warpline-fuzz/libfuzzer)
 
-.PHONY: help run test bench bench-live fuzz release docs schema python stacks clean setup-run setup-test setup-mpi setup-bench \
+.PHONY: help run test bench bench-live fuzz release docs schema python stacks clean setup-run setup-python setup-test setup-mpi setup-bench \
 	format lint deny test-rust test-examples test-template test-release test-docs test-scenarios test-python test-mpi golden miri memory model threads
 
 help: ## This list
@@ -94,7 +97,7 @@ schema: ## Regenerate the schema, the references and Python's classes, after a c
 	$(PYTHON) python/tools/generate_model.py
 	$(PYTHON) python/tools/generate_summary.py
 
-python: setup-run $(VENV)/bin/python ## Install the Python package into .venv, with an optimised build
+python: setup-python $(VENV)/bin/python ## Install the Python package into .venv, with an optimised build
 	$(VENV)/bin/python -m pip install --quiet '.[all]'
 	@echo "source $(VENV)/bin/activate, then: import warpline"
 
@@ -107,6 +110,9 @@ clean: ## Remove build output
 setup-run:
 	@scripts/setup.sh run
 
+setup-python:
+	@scripts/setup.sh python
+
 setup-test:
 	@scripts/setup.sh test
 
@@ -117,7 +123,8 @@ setup-bench:
 	@scripts/setup.sh bench
 
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
+	@# Half an environment would count as made.
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 # Checks ---------------------------------------------------------------------------------------------------------------
 
@@ -128,7 +135,7 @@ format: ## Formatting
 
 lint: ## Clippy without warnings, fuzz targets included
 	$(call say,lint)
-	$(CARGO) clippy --locked --workspace --all-targets --features warpline-fuzz/libfuzzer -- --deny warnings
+	$(CARGO) clippy --locked --workspace --all-targets $(FUZZ_FEATURE) -- --deny warnings
 	@# As `make run` builds it, and as it is on other systems.
 	$(CARGO) clippy --locked --package warpline-cli --no-default-features -- --deny warnings
 

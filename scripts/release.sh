@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds what a release holds for this machine's kind: an archive with the program, its manual pages and completions, its symbols apart, and
-# a wheel that holds the Python package and the program. Each with its SHA-256.
+# a wheel that holds the Python package and the program. Each with its SHA-256. The wheel's program needs no libraries beside libc, and so cannot
+# load TCP Nice into the running kernel.
 #
 # usage: scripts/release.sh OUT [TARGET]
 #
@@ -27,7 +28,8 @@ out=$(cd "$out" && pwd)
 work=$(mktemp -d)
 # The place where maturin looks for what goes beside the module.
 beside=warpline._warpline.data
-trap 'rm -rf "$work" "$beside"' EXIT
+# cargo-cyclonedx writes a file beside the manifest of each crate.
+trap 'rm -rf "$work" "$beside"; find . -path ./target -prune -o -name "$name.sbom.json" -exec rm -f {} +' EXIT
 
 have() {
     command -v "$1" >/dev/null 2>&1
@@ -60,12 +62,19 @@ else
     rm -r "$work/$name/share"
 fi
 cp README.md LICENSE-APACHE LICENSE-MIT "$work/$name/"
+# Of what is built into the program.
+for licence in third_party/*/LICENSE*; do
+    part=$(basename "$(dirname "$licence")")
+    install -D -m 644 "$licence" "$work/$name/share/doc/warpline/$part-$(basename "$licence")"
+done
 tar -czf "$out/$name.tar.gz" -C "$work" "$name"
 checksum "$name.tar.gz"
 
 if have maturin; then
     mkdir -p "$beside/scripts"
-    cp "$program" "$beside/scripts/warpline"
+    cargo build "${options[@]}" --package warpline-cli --no-default-features --features live
+    cp "$built/release/warpline" "$beside/scripts/warpline"
+    strip "$beside/scripts/warpline"
     maturin build "${options[@]}" --strip --out "$work/wheel"
     for wheel in "$work"/wheel/*.whl; do
         cp "$wheel" "$out/"
@@ -76,7 +85,7 @@ else
 fi
 
 if cargo cyclonedx --version >/dev/null 2>&1; then
-    cargo cyclonedx --format json --manifest-path crates/cli/Cargo.toml --override-filename "$name.sbom"
+    cargo cyclonedx --format json --target "$target" --manifest-path crates/cli/Cargo.toml --override-filename "$name.sbom"
     mv "crates/cli/$name.sbom.json" "$out/$name.sbom.json"
     checksum "$name.sbom.json"
 else

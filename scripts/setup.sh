@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# Checks that everything that `make run`, `make test`, `make test-mpi` or `make bench` needs is installed, and installs missing Debian packages.
+# Checks that everything that `make run`, `make python`, `make test`, `make test-mpi` or `make bench` needs is installed, and installs missing
+# Debian packages.
 #
-# usage: scripts/setup.sh run|test|mpi|bench
+# usage: scripts/setup.sh run|python|test|mpi|bench
 #
 # Rust and Python must be installed. Debian packages are installed if this runs as root. Otherwise the command that installs them is
 # printed, and the checks that need them are left out; with CI=true a missing package is a failure. `make run` does not install clang and
 # libelf, which are large and which scenarios do not need. Without them the build has no TCP Nice for the running kernel, and says so.
 set -euo pipefail
 
-purpose=${1:?"usage: scripts/setup.sh run|test|mpi|bench"}
+purpose=${1:?"usage: scripts/setup.sh run|python|test|mpi|bench"}
+# Servers and nft are there, which is not on an ordinary user's path.
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 fail() {
     echo "error: $*" >&2
@@ -23,11 +26,15 @@ have cargo || fail "cargo is missing; install Rust from https://rustup.rs"
 
 packages=()
 have cc || packages+=(gcc libc6-dev)
-case $purpose in
-run) ;;
-test)
+needs_python() {
     have python3 || fail "python3 is missing; install Python 3.10 or later"
     python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
+}
+case $purpose in
+run) ;;
+python) needs_python ;;
+test)
+    needs_python
     # Compilers for the example of CI.
     have go || packages+=(golang-go)
     have tshark || packages+=(tshark)
@@ -50,7 +57,7 @@ test)
     have nft || packages+=(nftables)
     have pasta || packages+=(passt)
     # The kernel of guests.
-    have linux.uml || packages+=(user-mode-linux)
+    have linux.uml || [[ $(uname -m) != x86_64 ]] || packages+=(user-mode-linux)
     # Programs in guests (scenarios/programs).
     have rsync || packages+=(rsync)
     have ssh || packages+=(openssh-client)
@@ -78,7 +85,7 @@ bench)
     have g++ || packages+=(g++)
     compgen -G '/usr/include/ns3*/ns3/core-module.h' >/dev/null || packages+=(libns3-dev)
     ;;
-*) fail "unknown purpose $purpose; run, test, mpi or bench" ;;
+*) fail "unknown purpose $purpose; run, python, test, mpi or bench" ;;
 esac
 
 if ((${#packages[@]} == 0)); then
@@ -90,13 +97,20 @@ if have apt-get && ((EUID == 0)); then
     echo "Installing: ${packages[*]}"
     export DEBIAN_FRONTEND=noninteractive
     log=$(mktemp)
-    if apt-get update >"$log" 2>&1 && apt-get install --yes --no-install-recommends "${packages[@]}" >>"$log" 2>&1; then
-        rm -f "$log"
-        exit 0
+    apt-get update >"$log" 2>&1 || tail -n 20 "$log" >&2
+    # For one package that there is not, apt installs none of the others.
+    there=() absent=()
+    for package in "${packages[@]}"; do
+        if [[ -n $(apt-cache madison "$package") ]]; then there+=("$package"); else absent+=("$package"); fi
+    done
+    if ((${#there[@]} == 0)) || apt-get install --yes --no-install-recommends "${there[@]}" >>"$log" 2>&1; then
+        ((${#absent[@]} > 0)) || { rm -f "$log" && exit 0; }
+        problem="this system has no such packages: ${absent[*]}"
+    else
+        tail -n 20 "$log" >&2
+        problem="these packages could not be installed: ${packages[*]}"
     fi
-    tail -n 20 "$log" >&2
     rm -f "$log"
-    problem="these packages could not be installed: ${packages[*]}"
 else
     problem="these packages are missing: ${packages[*]}
   on Debian or Ubuntu:  sudo sh -c '$install'"

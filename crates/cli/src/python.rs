@@ -59,7 +59,8 @@ pub(crate) fn module(module: &str, name: &str, words: &[OsString]) -> Result<Cod
     start(command).map_err(|error| Failure::usage(format!("{} cannot be started: {error}", python.display())))
 }
 
-/// The Python that `WARPLINE_PYTHON` names, or that of `.venv` here, above, or above this program (as `make python` makes it), or `python3`.
+/// The Python that `WARPLINE_PYTHON` names; or that beside this program, where pipx and pip put both; or that of `.venv` here, above, or above this program
+/// (as `make python` makes it); or `python3`.
 fn find() -> Result<PathBuf, Failure> {
     if let Some(named) = env::var_os(VARIABLE).filter(|name| !name.is_empty()) {
         let named = PathBuf::from(named);
@@ -78,13 +79,32 @@ fn find() -> Result<PathBuf, Failure> {
     let ours = above.map(|directory| {
         directory.join(".venv").join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" })
     });
-    let ours = ours.filter(|python| python.is_file());
+    let ours = ours.filter(|python| python.is_file() && is_trusted(python));
+    let beside = program.as_deref().and_then(|program| {
+        let name = if cfg!(windows) { "python.exe" } else { "python3" };
+        Some(program.canonicalize().ok()?.with_file_name(name))
+    });
+    let ours = beside.into_iter().filter(|python| python.is_file()).chain(ours);
     let of_path = ["python3", "python"].map(PathBuf::from);
     ours.chain(of_path).find(|python| has_package(python)).ok_or_else(|| {
         Failure::usage(format!(
             "this needs the Python package `warpline`, which no Python here has; {INSTALL}"
         ))
     })
+}
+
+/// Whether a `.venv` belongs to this user or to root. In a directory such as `/tmp`, anybody may have put one above this one.
+#[cfg(unix)]
+fn is_trusted(python: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+
+    let owner = python.ancestors().nth(2).and_then(|venv| venv.symlink_metadata().ok()).map(|venv| venv.uid());
+    owner.is_some_and(|owner| owner == 0 || owner == rustix::process::geteuid().as_raw())
+}
+
+#[cfg(not(unix))]
+fn is_trusted(_: &Path) -> bool {
+    true
 }
 
 /// What to do without it.

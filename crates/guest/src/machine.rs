@@ -527,5 +527,16 @@ fn spawn(
             Ok(())
         });
     }
-    command.spawn().doing(doing)
+    command.spawn().map_err(allowed).doing(doing)
+}
+
+/// Says what may forbid to start a guest: the filter of a container, whose addresses must not be random.
+fn allowed(error: std::io::Error) -> std::io::Error {
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => std::io::Error::new(
+            error.kind(),
+            format!("{error}; a guest's addresses are not random (personality), which Docker allows with --security-opt seccomp=unconfined"),
+        ),
+        _ => error,
+    }
 }

@@ -4,7 +4,7 @@
 //! `warpline_results` writes tables, captures and summaries. `warpline_report` draws them, and [`report`] adds results of capacity
 //! tests to its pages. [`btc`] reports the bulk transfer capacity of real paths.
 
-#![cfg_attr(not(live), allow(dead_code, reason = "much of it serves hosts that are not models"))]
+#![cfg_attr(not(guests), allow(dead_code, reason = "much of it serves hosts that are not models"))]
 
 pub mod btc;
 mod hosts;

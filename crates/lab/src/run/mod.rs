@@ -104,6 +104,11 @@ pub const NO_LIVE: &str = if cfg!(feature = "live") {
     ONLY_MODELS
 };
 
+/// Why this build has no real stacks.
+#[cfg(not(live))]
+const NO_STACKS: &str =
+    if cfg!(feature = "live") { "real stacks need Linux; use endpoint = \"model\" here" } else { ONLY_MODELS };
+
 /// Why this build has no guests.
 #[cfg(not(guests))]
 pub const NO_GUESTS: &str = if cfg!(feature = "live") { "guests need Linux on x86-64" } else { ONLY_MODELS };
@@ -372,6 +377,7 @@ fn run_real(
     _: Built,
 ) -> Result<RunOutcome, RunError> {
     Err(match scenario.clock.mode {
+        ClockMode::Virtual if scenario.guests().next().is_none() => RunError::Live(NO_STACKS.to_owned()),
         ClockMode::Virtual => RunError::Live(NO_GUESTS.to_owned()),
         ClockMode::Real | ClockMode::Dilated => refusal(),
     })
@@ -387,7 +393,6 @@ fn refusal() -> RunError {
 ///
 /// # Errors
 /// If the system does not allow it; the error says what to do.
-/// If the system does not allow it, with what to do.
 pub fn prepare() -> Result<(), RunError> {
     #[cfg(live)]
     {
