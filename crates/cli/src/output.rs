@@ -1,7 +1,9 @@
 //! Output to the terminal: results to stdout, messages to stderr, with colours where appropriate.
 
+use std::borrow::Cow;
 use std::env;
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
 
@@ -64,9 +66,16 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// Writes a result to stdout as one JSON document.
 ///
 /// # Errors
-/// As [`print()`].
+/// As [`print()`], or if JSON cannot have the value.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    print(&format!("{:#}\n", serde_json::json!(value)))
+    let value = serde_json::to_value(value);
+    let value = value.map_err(|error| Failure::output(format!("cannot be written as JSON: {error}")))?;
+    print(&format!("{value:#}\n"))
+}
+
+/// A path for JSON, whose texts are UTF-8: what is not stands there as U+FFFD.
+pub(crate) fn json_path(path: Option<&Path>) -> Option<Cow<'_, str>> {
+    path.map(Path::to_string_lossy)
 }
 
 /// Writes a message to stderr under a coloured `label`. Write errors are ignored: there is nowhere to report them.
@@ -157,6 +166,17 @@ mod tests {
     fn units_have_a_space_before_them_with_and_without_a_prefix() {
         let shown = [12e6, 500.0, 0.0].map(|bps| with_unit(bps, "bit/s"));
         assert_eq!(shown, ["12.0 Mbit/s", "500 bit/s", "0 bit/s"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_path_that_is_not_utf_8_can_stand_in_json() {
+        use std::os::unix::ffi::OsStrExt;
+        let odd = Path::new(std::ffi::OsStr::from_bytes(b"runs/\xff"));
+        let shown =
+            serde_json::json!([json_path(Some(odd)), json_path(Some(Path::new("runs/1"))), json_path(None)]);
+        assert_eq!(shown, serde_json::json!(["runs/\u{fffd}", "runs/1", null]));
+        assert!(print_json(&odd).unwrap_err().message().contains("JSON"));
     }
 
     #[test]

@@ -160,6 +160,7 @@ impl Stream {
 
     /// Ends the stream with the run's results, and where they are.
     pub(crate) fn end(&self, outcome: &RunOutcome, directory: Option<&Path>, report: Option<&Path>) {
+        let (directory, report) = (output::json_path(directory), output::json_path(report));
         self.last(vec![
             json!({ "event": "end", "complete": outcome.complete, "summary": outcome.summary }),
             json!({ "event": "written", "directory": directory, "report": report }),

@@ -130,6 +130,7 @@ fn a_station_asks_answers_and_sends_in_its_own_vlan_only() {
         assert_eq!(machine.take(), std::slice::from_ref(&asks), "it asks in the name of the gateway");
         // A datagram waits for the answer. One in another VLAN is none.
         let datagram = udp(ELSEWHERE, OWN, 5);
+        let bytes = datagram.len() as u64;
         station.send(&[], &datagram);
         let answer = arp(2, (MACHINE, OWN), (STATION, GATEWAY));
         machine.send(&front(STATION, MACHINE, Some(200), 0x0806), &answer);
@@ -157,6 +158,8 @@ fn a_station_asks_answers_and_sends_in_its_own_vlan_only() {
         assert_eq!(station.take(), [(Vec::new(), back)]);
         let counters = station.port.counters();
         assert_eq!((counters.received_packets, counters.lost(), counters.unanswered), (1, 0, 0));
+        // The one that has waited counts, too.
+        assert_eq!((counters.sent_packets, counters.sent_bytes), (2, 2 * bytes));
     }
 }
 

@@ -103,12 +103,15 @@ impl Export<'_> {
                 self.batches(|batch| writer.write(&batch).map_err(encode))?;
                 writer.close().map(|_| ()).map_err(encode)
             }
-            Format::Influx => self.set.runs().iter().try_for_each(|run| {
-                self.wide(run, &mut |batch| {
-                    let text = influx::lines(&self.table, &batch, run.summary().info.simulated_s);
-                    out.write_all(text.as_bytes()).map_err(system)
+            Format::Influx => {
+                let mut lines = influx::Lines::default();
+                self.set.runs().iter().try_for_each(|run| {
+                    self.wide(run, &mut |batch| {
+                        let text = lines.of(&self.table, &batch, run.summary().info.simulated_s);
+                        out.write_all(text.as_bytes()).map_err(system)
+                    })
                 })
-            }),
+            }
         }
     }
 

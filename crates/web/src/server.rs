@@ -238,8 +238,8 @@ async fn hello(State(lab): Own) -> Answer<Json<Value>> {
     work(move || {
         Ok(Json(json!({
             "version": env!("CARGO_PKG_VERSION"),
-            "folder": lab.scenarios.path(),
-            "runs": lab.runs.folder().path(),
+            "folder": lab.scenarios.path().to_string_lossy(),
+            "runs": lab.runs.folder().path().to_string_lossy(),
             "first": lab.first,
             "files": lab.scenarios.scenarios(),
         })))

@@ -564,6 +564,8 @@ fn report(args: &Args, tests: &[Test]) -> Result<Code, Failure> {
                 value
             })
             .collect();
+        let directories: Vec<_> =
+            directories.iter().map(|path| output::json_path(Some(path.as_path()))).collect();
         text = format!("{:#}\n", json!({ "tests": reports, "directories": directories }));
     } else if args.csv {
         text = tests.iter().map(|test| csv(&test.trace)).collect();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::ValueHint;
 use warpline_net::Control;
 use warpline_report::write_whole;
+use warpline_scenario::Diagnostics;
 use warpline_study::infer::{Comparison, InferError, infer};
 
 use crate::bar::Steps;
@@ -53,6 +54,7 @@ pub(crate) struct Args {
 
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     let inferred = infer(&args.captures, &args.cc).map_err(Failure::usage)?;
+    inferred.load().map_err(|wrong| refused(&wrong, &args.cc))?;
     match &args.out {
         Some(out) => write_whole(inferred.scenario.as_bytes(), out).map_err(Failure::output)?,
         None => output::print(&inferred.scenario)?,
@@ -78,6 +80,19 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         output::print(&table(&comparison))?;
     }
     Ok(Code::Success)
+}
+
+/// Why the proposed scenario is refused. A wrong `--cc`, which is in each of its flows, is told once.
+fn refused(wrong: &Diagnostics, cc: &str) -> Failure {
+    // The path of the key is "flow.0.cc", or goes on below it.
+    let first = wrong.errors.iter().find(|error| error.path.split('.').nth(2) == Some("cc"));
+    match first {
+        Some(error) => {
+            let told = [&[error.message.clone()][..], &error.help].concat().join("; ");
+            Failure::usage(format!("--cc {cc}: {told}"))
+        }
+        None => Failure::usage(InferError::Run(wrong.to_string())),
+    }
 }
 
 fn table(comparison: &Comparison) -> String {

@@ -387,8 +387,8 @@ fn one(
         String::new()
     } else if args.json {
         document(json!({
-            "directory": directory,
-            "report": report,
+            "directory": output::json_path(directory),
+            "report": output::json_path(report.as_deref()),
             "complete": outcome.complete,
             "wall_clock_s": seconds,
             "summary": outcome.summary,
@@ -501,8 +501,8 @@ fn several(
     let done = replication.runs.iter().filter(|outcome| outcome.complete).count();
     let text = if args.json {
         document(json!({
-            "directory": directory,
-            "report": report,
+            "directory": output::json_path(directory),
+            "report": output::json_path(report.as_deref()),
             "complete": replication.complete,
             "wall_clock_s": seconds,
             "replications": replication.replications,

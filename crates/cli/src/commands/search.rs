@@ -158,9 +158,10 @@ fn unit(file: &SearchFile) -> Option<Unit> {
 }
 
 fn as_json(file: &SearchFile, outcome: &Outcome) -> String {
-    let worst = outcome.worst.as_ref().map(
-        |worst| json!({"before": worst.before, "value": worst.value, "sets": worst.sets, "file": worst.file}),
-    );
+    let worst = outcome.worst.as_ref().map(|worst| {
+        let file = output::json_path(worst.file.as_deref());
+        json!({"before": worst.before, "value": worst.value, "sets": worst.sets, "file": file})
+    });
     let value = json!({
         "measure": outcome.measure.to_string(),
         "maximise": file.maximise,

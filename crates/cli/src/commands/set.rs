@@ -11,7 +11,8 @@ use crate::output;
 
 const EXAMPLES: &str = "\
 A shell's directions are called up and down; without a name both are meant. The links
-of a run have the names that its scenario gives them: r1-r2, or r1>r2 for one direction.
+of a run have the names that its scenario gives them: r1-r2, or 'r1>r2' (in quotes, because
+of the shell) for one direction.
 A packet in transmission finishes at the rate it began with, and none overtakes another
 because the delay became shorter. The values are those of a [[link]] in a scenario.
 
@@ -25,6 +26,8 @@ Examples:
   A link of a run, which goes down for a second:
     warpline run live.toml --control
     warpline set r1-r2 down=true; sleep 1; warpline set r1-r2 down=false
+  One direction of it:
+    warpline set 'r1>r2' delay=80ms
   For programs:
     warpline set --json r1-r2 rate=5mbit | jq .links[].rate
 

@@ -396,7 +396,7 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
     let text = if args.json {
         let mut value = json!(report);
         value["samples"] = json!(run.samples);
-        value["directory"] = json!(directory);
+        value["directory"] = json!(output::json_path(directory.as_deref()));
         format!("{value:#}\n")
     } else if args.csv {
         treno_csv(&run.samples)

@@ -34,6 +34,20 @@ fn a_capture_gives_a_scenario_that_runs() {
 }
 
 #[test]
+fn a_congestion_control_that_does_not_exist_is_refused_and_nothing_is_written() {
+    let desk = captured();
+    for cc in ["bogus", "nice:threshold=2", "cu\"bic"] {
+        let words = ["infer", "run/a-x.pcapng", "run/x-a.pcapng", "--out", "again.toml", "--cc", cc];
+        let refused = desk.warpline(&words);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.stderr.starts_with(&format!("error: --cc {cc}: ")), "{refused:?}");
+        assert!(!desk.path().join("again.toml").exists());
+    }
+    let printed = desk.warpline(&["infer", "run/a-x.pcapng", "run/x-a.pcapng", "--cc", "nice:threshold=0.2"]);
+    assert!(printed.fine().stdout.contains("cc = \"nice:threshold=0.2\""));
+}
+
+#[test]
 fn what_cannot_be_inferred_is_an_error() {
     let desk = Desk::new();
     desk.write("text.pcap", "no capture at all, but a text");

@@ -6,6 +6,8 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
+#[cfg(target_os = "linux")]
+use crate::support::Answer;
 use crate::support::Desk;
 
 fn lines(text: &str) -> Vec<Value> {
@@ -149,4 +151,18 @@ fn metrics_can_be_read_while_a_run_goes_on() {
         std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(stopped.success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_directory_whose_name_is_not_utf_8_is_told_as_well_as_json_can() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let desk = Desk::new();
+    for (how, name) in [("--json", b"one\xff"), ("--json-stream", b"two\xff")] {
+        let mut program = desk.program(&["run", "small.toml", how, "--out"]);
+        program.arg(OsStr::from_bytes(name));
+        let answer = Answer::from(program.output().unwrap()).fine();
+        assert!(answer.stdout.contains(&*String::from_utf8_lossy(name)), "{answer:?}");
+    }
 }

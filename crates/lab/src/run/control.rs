@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -56,11 +57,62 @@ struct Done {
     typed: usize,
 }
 
+/// Who decides on an order, which can be taken once: by the emulator, which does it then, or by the desk, which withdraws it.
+#[derive(Clone, Debug, Default)]
+struct Claim(Arc<AtomicBool>);
+
+impl Claim {
+    /// Takes the order. Returns whether it was still to be had.
+    fn take(&self) -> bool {
+        !self.0.swap(true, Ordering::AcqRel)
+    }
+}
+
 /// A task, and the way back for its answer.
 #[derive(Debug)]
 struct Order {
     task: Task,
+    claim: Claim,
     reply: Sender<Result<Done, ChangeError>>,
+}
+
+/// An order as the desk waits for it.
+#[derive(Debug)]
+struct Awaited {
+    claim: Claim,
+    replied: Receiver<Result<Done, ChangeError>>,
+}
+
+impl Order {
+    /// The order to do a task, and its answer.
+    fn new(task: Task) -> (Order, Awaited) {
+        let (reply, replied) = channel();
+        let claim = Claim::default();
+        (Order { task, claim: claim.clone(), reply }, Awaited { claim, replied })
+    }
+}
+
+impl Awaited {
+    /// The answer, for which it waits so long. What the emulator has not begun by then is withdrawn, so that nothing is done that the desk does not know.
+    fn within(self, patience: Duration) -> Result<Done, String> {
+        let replied = match self.replied.recv_timeout(patience) {
+            Err(RecvTimeoutError::Timeout) if self.claim.take() => {
+                return Err(format!(
+                    "the run has not come to it in {} s, and it is withdrawn: ask again",
+                    patience.as_secs()
+                ));
+            }
+            // It is being done at this moment.
+            Err(RecvTimeoutError::Timeout) => self.replied.recv().ok(),
+            replied => replied.ok(),
+        };
+        replied.ok_or_else(over)?.map_err(|error| error.to_string())
+    }
+}
+
+/// Why nothing can be ordered any more.
+fn over() -> String {
+    "the run is over".to_owned()
 }
 
 /// How links are called besides their names.
@@ -186,7 +238,11 @@ impl Orders {
         mut noted: impl FnMut(LinkId, Timestamp, warpline_core::Rate),
     ) {
         let now = network.now();
-        for Order { task, reply } in self.inbox.take(rung) {
+        for Order { task, claim, reply } in self.inbox.take(rung) {
+            // Who asked has been told that it is not done.
+            if !claim.take() {
+                continue;
+            }
             let written = self.written(now);
             let mut failed = None;
             match task {
@@ -314,15 +370,11 @@ impl Desk {
 
     /// Has this done.
     fn order(&self, task: Task) -> Result<Done, String> {
-        let (reply, replied) = channel();
-        let gone = || "the run is over".to_owned();
-        if !self.post.send(Order { task, reply }) {
-            return Err(gone());
+        let (order, awaited) = Order::new(task);
+        if !self.post.send(order) {
+            return Err(over());
         }
-        match replied.recv_timeout(PATIENCE) {
-            Ok(done) => done.map_err(|error| error.to_string()),
-            Err(_) => Err(gone()),
-        }
+        awaited.within(PATIENCE)
     }
 
     /// The hosts on which commands can run, with their addresses.
@@ -494,5 +546,34 @@ impl Desk {
         }
         let own = |label: &String| self.expanded.links_called(&self.scenario, label) == [link];
         self.scenario.link.iter().map(|link| link.label()).find(own).unwrap_or(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn an_order_that_nobody_has_begun_is_withdrawn_and_one_that_is_being_done_is_waited_for() {
+        let done = Done { at: Timestamp::ZERO, typed: 7 };
+        let (order, awaited) = Order::new(Task::Interrupted(0));
+        let told = awaited.within(Duration::ZERO).unwrap_err();
+        assert!(told.contains("withdrawn"), "{told}");
+        assert!(!order.claim.take(), "the emulator must not do it any more");
+
+        let (order, awaited) = Order::new(Task::Interrupted(0));
+        assert!(order.claim.take());
+        let waits = thread::spawn(move || awaited.within(Duration::ZERO));
+        order.reply.send(Ok(done)).unwrap();
+        assert_eq!(waits.join().unwrap().map(|done| done.typed), Ok(7));
+    }
+
+    #[test]
+    fn orders_that_a_run_has_left_undone_are_told_as_its_end() {
+        let (order, awaited) = Order::new(Task::Interrupted(0));
+        drop(order);
+        assert_eq!(awaited.within(PATIENCE).map(|done| done.typed), Err("the run is over".to_owned()));
     }
 }

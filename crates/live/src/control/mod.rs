@@ -1,6 +1,7 @@
 //! The control socket: how another process asks a live run something, or tells it to change.
 //!
-//! A Unix socket, on which each request is a line of text and gets a line as its answer. What they mean is the caller's. The socket is served by a thread
+//! A Unix socket, on which each request is a line of text and gets a line as its answer. What they mean is the caller's. Clients can queue up before the
+//! run begins; the lines of one that has hung up by then are dropped. The socket is served by a thread
 //! of its own with bounded memory, so that a client that is slow, silent or wrong keeps neither the emulator nor other clients waiting. What is to be
 //! done to the network goes to the emulator's thread by an [`Inbox`], whose bell wakes it.
 
@@ -39,8 +40,8 @@ pub enum ControlError {
         /// The system's error.
         source: io::Error,
     },
-    /// The run has not answered in time.
-    #[error("the run at {} has not answered; it may not have begun", .0.display())]
+    /// The run has not answered in time. It drops the request of a client that has gone.
+    #[error("the run at {} has not answered, and the request was dropped; the run may not have begun: ask again when it has", .0.display())]
     Silent(PathBuf),
     /// A system call failed.
     #[error("cannot {what} {}: {source}", path.display())]

@@ -130,16 +130,20 @@ impl<A: FnMut(&str) -> String> Server<A> {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return,
             }
-            let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-            if ready[0] {
+            let ready: Vec<PollFlags> = fds.iter().map(|fd| fd.revents()).collect();
+            if !ready[0].is_empty() {
                 return;
             }
             let answer = &mut self.answer;
             let mut ready_clients = ready[2..].iter();
             self.clients.retain_mut(|client| {
-                ready_clients.next() != Some(&true) || client.attend(answer).is_ok_and(|stays| stays)
+                let shown = ready_clients.next().copied().unwrap_or(PollFlags::empty());
+                // Who has hung up reads no answer: what it has said is not done behind its back. One that has only ended what it says still reads, and
+                // does not show this.
+                !shown.contains(PollFlags::HUP)
+                    && (shown.is_empty() || client.attend(answer).is_ok_and(|stays| stays))
             });
-            if ready[1] {
+            if !ready[1].is_empty() {
                 self.welcome();
             }
         }

@@ -34,6 +34,31 @@ fn lines_are_answered_and_the_socket_is_gone_at_the_end() {
 }
 
 #[test]
+fn lines_of_a_client_that_has_hung_up_are_dropped_and_those_of_one_that_still_reads_are_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.sock");
+    let socket = Socket::bind(&Place::At(path.clone()), "run").unwrap();
+    // Both come before the run begins.
+    let mut gone = UnixStream::connect(&path).unwrap();
+    gone.write_all(b"gone\n").unwrap();
+    drop(gone);
+    let mut reads = UnixStream::connect(&path).unwrap();
+    reads.write_all(b"reads\n").unwrap();
+    reads.shutdown(std::net::Shutdown::Write).unwrap();
+    let (hear, heard) = std::sync::mpsc::channel();
+    let serving = socket.serve(move |line| {
+        hear.send(line.to_owned()).unwrap();
+        line.to_owned()
+    });
+    let serving = serving.unwrap();
+    let mut answers = String::new();
+    reads.read_to_string(&mut answers).unwrap();
+    assert_eq!(answers, "reads\n");
+    drop(serving);
+    assert_eq!(heard.iter().collect::<Vec<String>>(), ["reads"]);
+}
+
+#[test]
 fn clients_that_are_silent_endless_or_do_not_read_keep_nobody_waiting() {
     let (_directory, path, _serving) = served();
     let silent: Vec<UnixStream> = (0..40).map(|_| UnixStream::connect(&path).unwrap()).collect();

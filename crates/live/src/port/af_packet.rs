@@ -29,7 +29,7 @@ use warpline_core::Timestamp;
 use super::intake::Intake;
 pub use super::link::Mac;
 use super::link::{ETHERNET, Front, ether_type, set_option};
-use super::neighbours::{Neighbours, SegmentConfig};
+use super::neighbours::{Frame, Neighbours, SegmentConfig};
 use super::ring::{RxFrame, RxRing, layout};
 use super::segmentation::{self, Merged, VNET};
 use super::{Arrival, LivePort, PortCounters, PortError, PortId, departure, filter, run};
@@ -282,13 +282,18 @@ impl AfPacketPort {
     /// is lost, and a question is asked again.
     fn speak(&mut self) -> Result<(), PortError> {
         let Station::Segment(neighbours) = &mut self.station else { return Ok(()) };
-        for frame in neighbours.take_frames() {
-            match nix::unistd::write(&self.sender, &frame) {
+        for Frame { bytes, datagram } in neighbours.take_frames() {
+            match nix::unistd::write(&self.sender, &bytes) {
                 Err(Errno::ENXIO | Errno::ENODEV | Errno::ENETDOWN) => {
                     return Err(PortError::Vanished(self.name.clone()));
                 }
                 Err(_) => self.counters.send_errors += 1,
-                Ok(_) => {}
+                Ok(_) => {
+                    if let Some(len) = datagram {
+                        self.counters.sent_packets += 1;
+                        self.counters.sent_bytes += len;
+                    }
+                }
             }
         }
         Ok(())

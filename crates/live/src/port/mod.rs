@@ -62,7 +62,7 @@ pub struct PortCounters {
     pub ignored: u64,
     /// Datagrams that the kernel refused to send.
     pub send_errors: u64,
-    /// Datagrams for machines outside that did not answer for their address.
+    /// Datagrams for machines outside that have not answered for their address.
     pub unanswered: u64,
 }
 

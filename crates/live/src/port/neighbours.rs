@@ -99,6 +99,14 @@ struct Machine {
     waiting: VecDeque<Vec<u8>>,
 }
 
+/// A frame to be sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Frame {
+    pub bytes: Vec<u8>,
+    /// The length of the datagram in it, which has waited for its machine; none of what the port says itself.
+    pub datagram: Option<u64>,
+}
+
 /// The machines of a segment.
 #[derive(Debug)]
 pub(super) struct Neighbours {
@@ -112,8 +120,8 @@ pub(super) struct Neighbours {
     /// When a question is to be asked again, at the earliest.
     due: u64,
     /// Frames to be sent.
-    out: Vec<Vec<u8>>,
-    /// Datagrams that no machine took: nobody answered for their address.
+    out: Vec<Frame>,
+    /// Datagrams that were given up: nobody answered for their address.
     unanswered: u64,
 }
 
@@ -152,13 +160,13 @@ impl Neighbours {
         self.tag.map(|(_, number)| number)
     }
 
-    /// Datagrams for which no machine answered.
+    /// Datagrams for which no machine has answered: those that were given up, and those that still wait.
     pub(super) fn unanswered(&self) -> u64 {
-        self.unanswered
+        self.unanswered + self.known.values().map(|machine| machine.waiting.len() as u64).sum::<u64>()
     }
 
     /// Takes the frames that are to be sent now.
-    pub(super) fn take_frames(&mut self) -> Vec<Vec<u8>> {
+    pub(super) fn take_frames(&mut self) -> Vec<Frame> {
         std::mem::take(&mut self.out)
     }
 
@@ -271,14 +279,14 @@ impl Neighbours {
         let machine = self.known.entry(address).or_default();
         (machine.mac, machine.heard, machine.tries) = (Some(mac), now, 0);
         for datagram in std::mem::take(&mut machine.waiting) {
-            let frame = [self.header(mac, &datagram).bytes(), &datagram].concat();
-            self.out.push(frame);
+            let bytes = [self.header(mac, &datagram).bytes(), &datagram].concat();
+            self.out.push(Frame { bytes, datagram: Some(datagram.len() as u64) });
         }
     }
 
     fn send(&mut self, message: &Message) {
         let front = Front::new(&message.to, &self.mac, self.tag, message.ether_type);
-        self.out.push([front.bytes(), &message.bytes].concat());
+        self.out.push(Frame { bytes: [front.bytes(), &message.bytes].concat(), datagram: None });
     }
 
     /// What the fuzzer looks for: more is kept than may be.
@@ -332,9 +340,10 @@ mod tests {
     /// The questions among the frames, by target.
     fn asked(own: &mut Neighbours) -> Vec<String> {
         let frames = own.take_frames();
-        let read = |frame: &Vec<u8>| {
-            let ether_type = u16::from_be_bytes([frame[12], frame[13]]);
-            discovery::read(ether_type, &frame[14..], OURS).unwrap().question.unwrap().target.to_string()
+        let read = |Frame { bytes, datagram }: &Frame| {
+            assert_eq!(*datagram, None);
+            let ether_type = u16::from_be_bytes([bytes[12], bytes[13]]);
+            discovery::read(ether_type, &bytes[14..], OURS).unwrap().question.unwrap().target.to_string()
         };
         frames.iter().map(read).collect()
     }
@@ -379,8 +388,8 @@ mod tests {
             assert!(own.hear(5, asks.ether_type, &asks.bytes, THEIRS));
             let frames = own.take_frames();
             assert_eq!(frames.len(), 1, "{target}");
-            assert_eq!(frames[0][..6], THEIRS);
-            assert_eq!(frames[0][12..16], [0x81, 0, 0, 100]);
+            assert_eq!(frames[0].bytes[..6], THEIRS);
+            assert_eq!(frames[0].bytes[12..16], [0x81, 0, 0, 100]);
         }
         let asks = discovery::ask(THEIRS, "192.0.2.7".parse().unwrap(), "192.0.2.66".parse().unwrap());
         assert!(own.hear(5, asks.ether_type, &asks.bytes, THEIRS) && own.take_frames().is_empty());
@@ -393,13 +402,18 @@ mod tests {
         let (first, second) = (datagram("10.0.0.3", "192.0.2.66"), datagram("10.0.0.4", "192.0.2.66"));
         assert!(own.front(1, &first).is_none() && own.front(2, &second).is_none());
         assert_eq!(asked(&mut own), ["192.0.2.66"], "it is asked once");
+        assert_eq!(own.unanswered(), 2, "so far");
         own.tick(RETRY);
         // The machines that were asked at the beginning are asked again, and the last one a nanosecond later.
         assert_eq!(asked(&mut own).len(), 3);
         say(&mut own, RETRY + 1, "192.0.2.66", THEIRS);
         let frames = own.take_frames();
         let front = Front::new(&THEIRS, &OURS, None, 0x0800);
-        assert_eq!(frames, [[front.bytes(), &first].concat(), [front.bytes(), &second].concat()]);
+        let sent = [&first, &second].map(|datagram| Frame {
+            bytes: [front.bytes(), datagram].concat(),
+            datagram: Some(datagram.len() as u64),
+        });
+        assert_eq!(frames, sent);
         assert_eq!(own.front(RETRY + 2, &first).unwrap().bytes(), front.bytes());
         assert_eq!(own.unanswered(), 0);
     }

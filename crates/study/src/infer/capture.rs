@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use etherparse::{LaxNetSlice, LaxSlicedPacket, TcpOptionElement, TransportSlice};
 use pcap_file::DataLink;
-use pcap_file::pcap::PcapReader;
+use pcap_file::pcap::{PcapReadError, PcapReader};
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
-use pcap_file::pcapng::{Block, PcapNgReader};
+use pcap_file::pcapng::{Block, PcapNgReadError, PcapNgReader};
 
 use super::InferError;
 
@@ -65,11 +65,20 @@ pub(super) struct Segment {
     pub stamp: Option<(u32, u32)>,
 }
 
-/// Calls `each` for every packet of IP in a file, in order.
+/// How a capture ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// After a packet.
+    Whole,
+    /// In the middle of a packet: who made it was killed, or its disk was full.
+    Cut,
+}
+
+/// Calls `each` for every packet of IP in a file, in order, and says how the file ends.
 ///
 /// # Errors
 /// If the file cannot be read, is no capture, or is damaged.
-pub(super) fn read(path: &Path, each: impl FnMut(Packet)) -> Result<(), InferError> {
+pub(super) fn read(path: &Path, each: impl FnMut(Packet)) -> Result<Ending, InferError> {
     let cannot = |source| InferError::Read { path: path.to_owned(), source };
     let file = BufReader::with_capacity(1 << 20, File::open(path).map_err(cannot)?);
     read_from(file, each).map_err(|why| match why {
@@ -85,8 +94,8 @@ pub(super) enum Damage {
     Format(String),
 }
 
-/// Calls `each` for every packet of IP, in order.
-pub(super) fn read_from(mut input: impl Read, mut each: impl FnMut(Packet)) -> Result<(), Damage> {
+/// Calls `each` for every packet of IP, in order, and says how the capture ends.
+pub(super) fn read_from(mut input: impl Read, mut each: impl FnMut(Packet)) -> Result<Ending, Damage> {
     let mut magic = [0; 4];
     input.read_exact(&mut magic).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => Damage::Format("it has no header".into()),
@@ -100,25 +109,52 @@ pub(super) fn read_from(mut input: impl Read, mut each: impl FnMut(Packet)) -> R
     };
     if magic == PCAPNG {
         let mut reader = PcapNgReader::new(input).map_err(|error| Damage::Format(error.to_string()))?;
-        while let Some(block) = reader.next_block() {
-            let (block, state) = block.map_err(|error| Damage::Format(error.to_string()))?;
+        let error = loop {
+            let (block, state) = match reader.next_block() {
+                None => return Ok(Ending::Whole),
+                Some(Ok(found)) => found,
+                Some(Err(error)) => break error,
+            };
             if let Block::EnhancedPacket(EnhancedPacketBlock { interface_id, timestamp, data, .. }) = block {
                 let link = state.interfaces().get(interface_id as usize).map(|interface| interface.linktype);
                 if let Some(link) = link {
                     take(timestamp, link, &data);
                 }
             }
-        }
-        return Ok(());
+        };
+        return match error {
+            PcapNgReadError::Io(error) => ended(error, reader.into_inner()),
+            error => Err(Damage::Format(error.to_string())),
+        };
     }
     let mut reader = PcapReader::new(input)
         .map_err(|error| Damage::Format(format!("it is neither pcap nor pcapng: {error}")))?;
     let link = reader.header().datalink;
-    while let Some(packet) = reader.next_packet() {
-        let packet = packet.map_err(|error| Damage::Format(error.to_string()))?;
-        take(packet.timestamp(), link, packet.data());
+    let error = loop {
+        match reader.next_packet() {
+            None => return Ok(Ending::Whole),
+            Some(Ok(packet)) => take(packet.timestamp(), link, packet.data()),
+            Some(Err(error)) => break error,
+        }
+    };
+    match error {
+        PcapReadError::Io(error) => ended(error, reader.into_inner()),
+        error => Err(Damage::Format(error.to_string())),
     }
-    Ok(())
+}
+
+/// What an error of reading says of a capture, of which `rest` has not been read. An end of the file in the middle of a packet only ends the capture.
+/// A packet for which the reader has no room is told by the same error, but then something follows.
+fn ended(error: io::Error, mut rest: impl Read) -> Result<Ending, Damage> {
+    let is_end = |error: &io::Error| error.kind() == io::ErrorKind::UnexpectedEof;
+    if !is_end(&error) {
+        return Err(Damage::Io(error));
+    }
+    match rest.read_exact(&mut [0]) {
+        Ok(()) => Err(Damage::Format("it has a packet that is too large".into())),
+        Err(error) if is_end(&error) => Ok(Ending::Cut),
+        Err(error) => Err(Damage::Io(error)),
+    }
 }
 
 /// The packet of IP in a frame; none if it has none.

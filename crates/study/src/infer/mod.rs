@@ -17,10 +17,12 @@ mod tests;
 use std::io::{self, Read};
 use std::path::{Path as File, PathBuf};
 
+use warpline_scenario::{Diagnostics, Scenario, Source};
+
 pub use path::{Direction, Path};
 pub use reproduce::{Comparison, Row};
 
-use capture::Damage;
+use capture::{Damage, Ending};
 use traffic::Traffic;
 
 /// Why nothing can be inferred.
@@ -75,25 +77,28 @@ pub struct Inferred {
     pub scenario: String,
 }
 
-/// Reads a capture (pcap or pcapng) and proposes a scenario. Of several files, such as one for each direction, the packets are put in the order of their
+/// Reads a capture (pcap or pcapng) and proposes a scenario. One that ends in the middle of a packet is read up to there. Of several files, such as one for each direction, the packets are put in the order of their
 /// times. `cc` is the congestion control of its TCP, which packets do not tell.
 ///
 /// # Errors
 /// If a file cannot be read, or they show no path.
 pub fn infer(files: &[PathBuf], cc: &str) -> Result<Inferred, InferError> {
     let mut traffic = Traffic::default();
+    let mut endings = Vec::new();
     if let [file] = files {
-        capture::read(file, |packet| traffic.on_packet(&packet))?;
+        endings.push(capture::read(file, |packet| traffic.on_packet(&packet))?);
     } else {
         let mut packets = Vec::new();
         for file in files {
-            capture::read(file, |packet| packets.push(packet))?;
+            endings.push(capture::read(file, |packet| packets.push(packet))?);
         }
         packets.sort_by_key(|packet| packet.at);
         packets.iter().for_each(|packet| traffic.on_packet(packet));
     }
     let path = Path::of(&traffic);
     let names: Vec<String> = files.iter().map(|file| named(file)).collect();
+    let cut = names.iter().zip(endings).filter(|(_, ending)| *ending == Ending::Cut);
+    traffic.cut = cut.map(|(name, _)| name.clone()).collect();
     if path.near.is_empty() || path.far.is_empty() {
         return Err(InferError::NoPath { name: names.join(" "), packets: traffic.packets });
     }
@@ -101,6 +106,14 @@ pub fn infer(files: &[PathBuf], cc: &str) -> Result<Inferred, InferError> {
 }
 
 impl Inferred {
+    /// The scenario, read and checked as `warpline run` does it. Paths in it, of which it has none, are relative to the current directory.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, such as a congestion control that does not exist.
+    pub fn load(&self) -> Result<Scenario, Diagnostics> {
+        Source::from_text("the proposed scenario", &self.scenario, File::new("")).load(&[])
+    }
+
     fn of(name: &str, traffic: &Traffic, path: Path, cc: &str) -> Inferred {
         Inferred {
             packets: traffic.packets,
@@ -123,12 +136,17 @@ fn named(file: &File) -> String {
 /// # Errors
 /// What is wrong with the bytes.
 pub fn infer_from(bytes: impl Read, cc: &str) -> Result<Option<Inferred>, String> {
+    const NAME: &str = "capture";
     let mut traffic = Traffic::default();
-    capture::read_from(bytes, |packet| traffic.on_packet(&packet)).map_err(|damage| match damage {
+    let ending = capture::read_from(bytes, |packet| traffic.on_packet(&packet));
+    let ending = ending.map_err(|damage| match damage {
         Damage::Io(error) => error.to_string(),
         Damage::Format(why) => why,
     })?;
+    if ending == Ending::Cut {
+        traffic.cut.push(NAME.to_owned());
+    }
     let path = Path::of(&traffic);
     let shows_path = !path.near.is_empty() && !path.far.is_empty();
-    Ok(shows_path.then(|| Inferred::of("capture", &traffic, path, cc)))
+    Ok(shows_path.then(|| Inferred::of(NAME, &traffic, path, cc)))
 }

@@ -1,5 +1,6 @@
 //! The path that a capture shows: in each direction its rate, queue and losses; and its delay.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::half::Sample;
@@ -64,7 +65,7 @@ impl Direction {
 /// A path, from the capture's side to the other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Path {
-    /// The addresses at each end: those near the capture, and the far ones with what their round trip takes beyond that of the nearest of them, in seconds.
+    /// The addresses at each end, in order: those near the capture, and the far ones with what their round trip takes beyond that of the nearest of them, in seconds.
     pub near: Vec<IpAddr>,
     /// See `near`.
     pub far: Vec<(IpAddr, f64)>,
@@ -85,7 +86,7 @@ impl Path {
             .iter()
             .enumerate()
             .filter_map(|(number, connection)| {
-                let [first, second] = connection.ends.map(|end| near.contains(&end.ip()));
+                let [first, second] = connection.ends.map(|end| is_among(&near, end.ip()));
                 (first != second).then_some((number, usize::from(second)))
             })
             .collect();
@@ -93,26 +94,24 @@ impl Path {
             path.ways[usize::from(back)] = direction(traffic, &crossing, &near, back);
         }
         // Round trips by far address, of both halves together.
-        let mut far: Vec<(IpAddr, f64)> = Vec::new();
+        let mut far: BTreeMap<IpAddr, f64> = BTreeMap::new();
         for &(number, near_end) in &crossing {
             let connection = &traffic.connections[number];
             let address = connection.ends[1 - near_end].ip();
             let beyond = path.shortest(&connection.halves[near_end].samples);
             let before = path.shortest(&connection.halves[1 - near_end].samples).unwrap_or(0.0);
             let whole = beyond.map_or(f64::INFINITY, |beyond| beyond + before);
-            match far.iter_mut().find(|(known, _)| *known == address) {
-                Some((_, shortest)) => *shortest = shortest.min(whole),
-                None => far.push((address, whole)),
-            }
+            let shortest = far.entry(address).or_insert(f64::INFINITY);
+            *shortest = shortest.min(whole);
         }
         for (from, to) in traffic.datagrams.keys() {
             for address in [from.ip(), to.ip()] {
-                if !near.contains(&address) && !far.iter().any(|(known, _)| *known == address) {
-                    far.push((address, f64::INFINITY));
+                if !is_among(&near, address) {
+                    far.entry(address).or_insert(f64::INFINITY);
                 }
             }
         }
-        let shortest = far.iter().map(|&(_, rtt)| rtt).fold(f64::INFINITY, f64::min);
+        let shortest = far.values().copied().fold(f64::INFINITY, f64::min);
         path.rtt = shortest.is_finite().then_some(shortest.max(0.0));
         path.far = far
             .into_iter()
@@ -127,6 +126,11 @@ impl Path {
         let empty = |sample: &Sample| sample.rtt - f64::from(sample.bytes) * 8.0 / rate;
         samples.iter().map(empty).min_by(f64::total_cmp).map(|shortest| shortest.max(0.0))
     }
+}
+
+/// Whether an address is one of these, which are in order.
+fn is_among(addresses: &[IpAddr], address: IpAddr) -> bool {
+    addresses.binary_search(&address).is_ok()
 }
 
 /// A quantile of sorted values.
@@ -154,7 +158,7 @@ fn direction(traffic: &Traffic, crossing: &[(usize, usize)], near: &[IpAddr], ba
         resent += sender.resent;
     }
     for ((from, _), datagrams) in &traffic.datagrams {
-        if near.contains(&from.ip()) != back {
+        if is_among(near, from.ip()) != back {
             carried.extend(&datagrams.passed);
         }
     }

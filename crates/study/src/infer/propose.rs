@@ -1,9 +1,12 @@
 //! The scenario that reproduces a path and its traffic, as text that says what was measured and what was assumed.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
+use warpline_core::parameter::Parameters as _;
 use warpline_core::{Rate, TimeDelta};
+use warpline_scenario::application::Cbr;
 
 use super::path::{Direction, Path};
 use super::traffic::Traffic;
@@ -14,22 +17,48 @@ const FLOWS: usize = 200;
 const EDGE: f64 = 100.0;
 /// Bytes of headers of a datagram of UDP over IPv4, which the size of a packet counts.
 const UDP_HEADERS: u64 = 28;
+/// The key of a flow at a constant rate that has the size of its packets.
+const PACKET_SIZE: &str = "packet_size";
 
-/// The nodes of the scenario: the hosts of each end.
-struct Nodes<'a> {
-    path: &'a Path,
+/// A host.
+struct Host {
+    /// The name of its node.
+    node: String,
+    /// What its round trip takes beyond that of the nearest one, in seconds.
+    extra: f64,
 }
 
-impl Nodes<'_> {
-    fn of(&self, address: IpAddr) -> Option<String> {
-        let name = |end: &str, place: usize, count: usize| {
-            if count == 1 { end.to_owned() } else { format!("{end}{place}") }
+/// The hosts of each end, by their addresses.
+struct Hosts {
+    near: BTreeMap<IpAddr, Host>,
+    far: BTreeMap<IpAddr, Host>,
+}
+
+impl Hosts {
+    /// Those that flows use. Of an end without any it is the first, so that the path has two ends.
+    fn of(path: &Path, flows: &[Flow]) -> Hosts {
+        let used: BTreeSet<IpAddr> = flows.iter().flat_map(|flow| [flow.from.ip(), flow.to.ip()]).collect();
+        let named = |end: &str, all: &[(IpAddr, f64)]| -> BTreeMap<IpAddr, Host> {
+            let mut own = all.to_vec();
+            own.retain(|(address, _)| used.contains(address));
+            if own.is_empty() {
+                own.extend(all.first());
+            }
+            let count = own.len();
+            let host = |(place, (address, extra)): (usize, (IpAddr, f64))| {
+                let node = if count == 1 { end.to_owned() } else { format!("{end}{place}") };
+                (address, Host { node, extra })
+            };
+            own.into_iter().enumerate().map(host).collect()
         };
-        if let Some(place) = self.path.near.iter().position(|&near| near == address) {
-            return Some(name("near", place, self.path.near.len()));
-        }
-        let place = self.path.far.iter().position(|&(far, _)| far == address)?;
-        Some(name("far", place, self.path.far.len()))
+        let near: Vec<(IpAddr, f64)> = path.near.iter().map(|&address| (address, 0.0)).collect();
+        Hosts { near: named("near", &near), far: named("far", &path.far) }
+    }
+
+    /// The node of an address.
+    fn node(&self, address: IpAddr) -> Option<&str> {
+        let host = self.near.get(&address).or_else(|| self.far.get(&address));
+        host.map(|host| host.node.as_str())
     }
 }
 
@@ -116,6 +145,9 @@ pub(super) fn scenario(name: &str, traffic: &Traffic, path: &Path, cc: &str) -> 
         "# Proposed by `warpline infer {name}`: {} packets in {:.3} s.\n",
         traffic.packets, traffic.end
     );
+    for name in &traffic.cut {
+        let _ = writeln!(text, "# {name} ends in the middle of a packet. What is before that was read.");
+    }
     // A whole number of milliseconds that holds the last packet.
     let duration = seconds(((traffic.end * 1e3).floor() + 1.0) / 1e3);
     let _ = writeln!(
@@ -156,11 +188,11 @@ pub(super) fn scenario(name: &str, traffic: &Traffic, path: &Path, cc: &str) -> 
         "reverse = {{ {} }}\n\n# The hosts. Captures are where this one was made.",
         keys.join(", ")
     );
-    let nodes = Nodes { path };
-    let near = path.near.iter().map(|&address| (address, 0.0, "r1\"]\nrecord = [\"pcap"));
-    let far = path.far.iter().map(|&(address, extra)| (address, extra, "r2"));
-    for (address, extra, router) in near.chain(far) {
-        let node = nodes.of(address).unwrap_or_default();
+    let (flows, all) = flows(traffic, path, cc);
+    let hosts = Hosts::of(path, &flows);
+    let near = hosts.near.iter().map(|(address, host)| (address, host, "r1\"]\nrecord = [\"pcap"));
+    let far = hosts.far.iter().map(|(address, host)| (address, host, "r2"));
+    for (address, Host { node, extra }, router) in near.chain(far) {
         let _ = writeln!(
             text,
             "[[link]]  # {address}\nbetween = [\"{node}\", \"{router}\"]\nrate = \"{}\"\ndelay = \"{}\"\nqueue = \"unlimited\"\n",
@@ -168,12 +200,15 @@ pub(super) fn scenario(name: &str, traffic: &Traffic, path: &Path, cc: &str) -> 
             seconds(extra / 2.0)
         );
     }
-    flows(&mut text, traffic, &nodes, cc);
+    write_flows(&mut text, &flows, all, &hosts);
     text
 }
 
-fn flows(text: &mut String, traffic: &Traffic, nodes: &Nodes<'_>, cc: &str) {
-    let rtt = nodes.path.rtt.unwrap_or(0.0);
+/// The flows between the ends of the path, and how many the capture has.
+fn flows(traffic: &Traffic, path: &Path, cc: &str) -> (Vec<Flow>, usize) {
+    let rtt = path.rtt.unwrap_or(0.0);
+    // Whatever its letters are, it stays a text of TOML.
+    let cc = toml::Value::from(cc);
     let mut flows: Vec<Flow> = Vec::new();
     for connection in &traffic.connections {
         for (own, half) in connection.halves.iter().enumerate() {
@@ -190,7 +225,7 @@ fn flows(text: &mut String, traffic: &Traffic, nodes: &Nodes<'_>, cc: &str) {
                 to: connection.ends[1 - own],
                 bytes: half.payload(),
                 keys: format!(
-                    "{what}\ncc = \"{cc}\"\nstart = \"{}\"",
+                    "{what}\ncc = {cc}\nstart = \"{}\"",
                     seconds((first - rtt).max(connection.opened))
                 ),
             });
@@ -198,11 +233,12 @@ fn flows(text: &mut String, traffic: &Traffic, nodes: &Nodes<'_>, cc: &str) {
     }
     for (&(from, to), datagrams) in &traffic.datagrams {
         let time = datagrams.last - datagrams.first;
+        let (start, stop) = (seconds(datagrams.first), seconds(datagrams.last));
         // A question and its answer have no rate.
-        if datagrams.packets < 2 || time <= 0.0 {
+        if datagrams.packets < 2 || stop <= start {
             continue;
         }
-        let size = datagrams.payload / datagrams.packets + UDP_HEADERS;
+        let size = packet_size(datagrams.payload / datagrams.packets + UDP_HEADERS);
         // The rate counts whole packets. The last of them ends the time.
         let found = (datagrams.packets - 1) as f64 * size as f64 * 8.0 / time;
         flows.push(Flow {
@@ -210,24 +246,44 @@ fn flows(text: &mut String, traffic: &Traffic, nodes: &Nodes<'_>, cc: &str) {
             to,
             bytes: datagrams.payload,
             keys: format!(
-                "app = \"cbr\"\nrate = \"{}\"\npacket_size = \"{size}B\"\nstart = \"{}\"\nstop = \"{}\"",
-                rate(found),
-                seconds(datagrams.first),
-                seconds(datagrams.last)
+                "app = \"cbr\"\nrate = \"{}\"\n{PACKET_SIZE} = \"{size}B\"\nstart = \"{start}\"\nstop = \"{stop}\"",
+                rate(found)
             ),
         });
     }
+    let ends: BTreeSet<IpAddr> =
+        path.near.iter().copied().chain(path.far.iter().map(|&(address, _)| address)).collect();
+    flows.retain(|flow| {
+        let (from, to) = (flow.from.ip(), flow.to.ip());
+        from != to && ends.contains(&from) && ends.contains(&to)
+    });
     let all = flows.len();
     if all > FLOWS {
         flows.sort_by_key(|flow| std::cmp::Reverse(flow.bytes));
         flows.truncate(FLOWS);
-        let _ = writeln!(text, "# The {FLOWS} largest of {all} flows.");
+    }
+    (flows, all)
+}
+
+/// The size nearest to `size` that a scenario allows for packets at a constant rate.
+fn packet_size(size: u64) -> u64 {
+    let mut cbr = Cbr::default();
+    let field = cbr.fields().into_iter().find(|field| field.name == PACKET_SIZE);
+    let range = field.map(|field| (field.range)()).unwrap_or_default();
+    let least = range.low.map_or(0, |end| end.size as u64);
+    let most = range.high.map_or(u64::MAX, |end| end.size as u64);
+    size.max(least).min(most)
+}
+
+/// Writes the flows, of which there would be `all`.
+fn write_flows(text: &mut String, flows: &[Flow], all: usize, hosts: &Hosts) {
+    if all > flows.len() {
+        let _ = writeln!(text, "# The {} largest of {all} flows.", flows.len());
     }
     for (number, flow) in flows.iter().enumerate() {
-        let (Some(from), Some(to)) = (nodes.of(flow.from.ip()), nodes.of(flow.to.ip())) else { continue };
-        if from == to {
+        let (Some(from), Some(to)) = (hosts.node(flow.from.ip()), hosts.node(flow.to.ip())) else {
             continue;
-        }
+        };
         let _ = write!(
             text,
             "[[flow]]  # {} to {}\nname = \"flow{number}\"\nfrom = \"{from}\"\nto = \"{to}\"\n{}\n\n",

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use serde::Serialize;
 use warpline_lab::run::{RunOptions, run};
 use warpline_net::Control;
-use warpline_scenario::Source;
 
 use super::path::{Direction, Path};
 use super::{InferError, Inferred, infer};
@@ -80,9 +79,7 @@ impl Inferred {
         observe: &mut dyn FnMut(f64) -> Control,
     ) -> Result<Comparison, InferError> {
         let fails = |error: &dyn std::fmt::Display| InferError::Run(error.to_string());
-        let here = std::env::current_dir().unwrap_or_default();
-        let source = Source::from_text("the proposed scenario", &self.scenario, &here);
-        let scenario = source.load(&[]).map_err(|error| fails(&error))?;
+        let scenario = self.load().map_err(|error| fails(&error))?;
         let scratch = tempfile::tempdir().map_err(|error| fails(&error))?;
         let directory = scratch.path().join("run");
         let options = RunOptions { out: Some(directory.clone()), ..RunOptions::default() };
@@ -94,11 +91,13 @@ impl Inferred {
             return Err(InferError::Stopped);
         }
         let entries = fs::read_dir(&directory).map_err(|error| fails(&error))?;
-        let captures: Vec<PathBuf> = entries
+        let mut captures: Vec<PathBuf> = entries
             .filter_map(Result::ok)
             .map(|entry| entry.path())
             .filter(|path| path.extension().is_some_and(|ending| ending == "pcapng"))
             .collect();
+        // Packets of one time stay in the order of their files.
+        captures.sort();
         // Where nothing was sent, the run has nothing to show.
         let again = match infer(&captures, cc) {
             Ok(again) => again,

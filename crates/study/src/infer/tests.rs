@@ -9,10 +9,10 @@ use warpline_lab::run::{RunOptions, run};
 use warpline_net::Control;
 use warpline_scenario::Source;
 
-use super::capture::{Body, Packet, Segment};
+use super::capture::{Body, Ending, Packet, Segment, read_from};
 use super::path::Path as ShownPath;
 use super::traffic::Traffic;
-use super::{Inferred, infer, propose};
+use super::{Inferred, infer, infer_from, propose};
 
 /// Runs a scenario of two hosts, "a" and "b", with a capture at `at`, and infers from it. `bottleneck` has the keys of the path between the routers.
 fn inferred(directory: &File, bottleneck: &str, at: &str, flows: &str) -> Inferred {
@@ -152,6 +152,71 @@ fn a_reset_ends_both_directions() {
         });
     }
     assert!(traffic.connections[0].halves.iter().all(|half| half.is_over));
+}
+
+#[test]
+fn a_capture_that_ends_in_the_middle_of_a_packet_is_read_up_to_there() {
+    let captures: [&[u8]; 2] = [
+        include_bytes!("../../../../fuzz/corpus/capture/pcap"),
+        include_bytes!("../../../../fuzz/corpus/capture/pcapng"),
+    ];
+    for whole in captures {
+        let read = |bytes: &[u8]| {
+            let mut packets = Vec::new();
+            let ending = read_from(bytes, |packet| packets.push(packet)).unwrap();
+            (packets, ending)
+        };
+        let remark = "# capture ends in the middle of a packet.";
+        let (packets, ending) = read(whole);
+        assert_eq!(ending, Ending::Whole);
+        assert!(!infer_from(whole, "cubic").unwrap().unwrap().scenario.contains(remark));
+        // In the bytes of the last packet, and in what stands before them.
+        for missing in [1, 130] {
+            let cut = &whole[..whole.len() - missing];
+            let (kept, ending) = read(cut);
+            assert_eq!(ending, Ending::Cut);
+            assert_eq!(kept, packets[..packets.len() - 1]);
+            let found = infer_from(cut, "cubic").unwrap().unwrap();
+            assert!(found.scenario.contains(remark), "{}", found.scenario);
+            found.load().unwrap();
+        }
+    }
+}
+
+/// What is proposed for datagrams from one address to others: each pair has two with this payload, a second apart.
+fn datagrams(others: u16, payload: u32) -> String {
+    let from: SocketAddr = "10.0.0.1:1000".parse().unwrap();
+    let mut traffic = Traffic::default();
+    for second in 0..2 {
+        for number in 0..others {
+            let [high, low] = number.to_be_bytes();
+            let to = SocketAddr::from(([10, 1, high, low], 2000));
+            let at = Duration::from_secs(second);
+            traffic.on_packet(&Packet { at, from, to, bytes: payload + 28, body: Body::Udp(payload) });
+        }
+    }
+    propose::scenario("test", &traffic, &ShownPath::of(&traffic), "cubic")
+}
+
+#[test]
+fn datagrams_have_sizes_that_a_scenario_allows() {
+    // Without payload, and with the most that IPv6 allows.
+    for (payload, size) in [(0, "29B"), (100, "128B"), (65_527, "65535B")] {
+        let text = datagrams(1, payload);
+        assert!(text.contains(&format!("packet_size = \"{size}\"")), "{text}");
+        Source::from_text("test", &text, File::new("")).load(&[]).unwrap();
+    }
+}
+
+#[test]
+fn only_addresses_that_a_flow_uses_are_hosts() {
+    let text = datagrams(300, 100);
+    let count = |begin: &str| text.lines().filter(|line| line.starts_with(begin)).count();
+    assert!(text.contains("largest of 300 flows"), "{text}");
+    assert!(count("[[flow]]") < 300);
+    // The path, the near host, and a far one for each flow.
+    assert_eq!(count("[[link]]"), 2 + count("[[flow]]"));
+    Source::from_text("test", &text, File::new("")).load(&[]).unwrap();
 }
 
 #[test]

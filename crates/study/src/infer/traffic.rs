@@ -68,6 +68,8 @@ pub(super) struct Datagrams {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Traffic {
     pub packets: u64,
+    /// The names of captures that end in the middle of a packet.
+    pub cut: Vec<String>,
     /// When the first packet passed, since the epoch. All other times are seconds since then.
     begin: Option<Duration>,
     /// When the last packet passed.
@@ -132,7 +134,7 @@ impl Traffic {
         connection.on_segment(at, own, segment, packet.bytes);
     }
 
-    /// Which addresses are on the capture's side of the path: those whose answers come sooner than the other end's.
+    /// Which addresses are on the capture's side of the path, in order: those whose answers come sooner than the other end's.
     pub(super) fn near(&self) -> Vec<IpAddr> {
         let mut votes: BTreeMap<IpAddr, i64> = BTreeMap::new();
         for connection in &self.connections {
