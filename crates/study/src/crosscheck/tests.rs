@@ -186,6 +186,43 @@ fn flows_stay_where_they_are_when_programs_take_the_place_of_others() {
 }
 
 #[test]
+fn what_is_kept_is_kept_by_all_that_made_it() {
+    let base = base(TWO, &[]);
+    let of = |machine: &Machine, way: &str| {
+        let own = made(way, &base, &[]).unwrap();
+        ran_by(machine, way, &own.scenario)
+    };
+    assert_eq!(of(&machine(), "model"), Ok("model-0.1.0-abc".to_owned()));
+    // The flow of Nice stays a model; the programs run on this machine's kernel.
+    assert_eq!(of(&machine(), "live"), Ok("live-6.18.1-0.1.0-abc".to_owned()));
+    let newer = Machine { kernel: "6.19.1".to_owned(), ..machine() };
+    assert_eq!(of(&newer, "model"), of(&machine(), "model"));
+    assert_ne!(of(&newer, "live"), of(&machine(), "live"));
+    let own = ran_by(&machine(), "linux@./mine/linux", &base.scenario);
+    assert_eq!(own, Ok("linux@._mine_linux-0.1.0-abc".to_owned()));
+}
+
+/// Each stack in a shared object is a part of the name, by what its file holds.
+#[cfg(live)]
+#[test]
+fn another_build_of_a_stack_has_results_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let text =
+        format!("{TWO}\n[[host]]\nname = \"a\"\nendpoint = \"stack:object\"\nlibrary = \"./mine.so\"\n");
+    let source = Source::from_text("two.toml", &text, directory.path());
+    let base = Base::new(&source, &[]).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let name = || ran_by(&machine(), "model", &base.scenario);
+    assert!(name().unwrap_err().contains("mine.so"));
+    let with = |build: &str| {
+        std::fs::write(directory.path().join("mine.so"), build).unwrap();
+        name().unwrap()
+    };
+    let (first, second) = (with("one"), with("other"));
+    assert!(first.starts_with("model-mine-") && first.ends_with("-0.1.0-abc"), "{first}");
+    assert_ne!(first, second);
+}
+
+#[test]
 fn a_certificate_is_as_its_schema_says_and_names_what_it_cites() {
     let base = base(TWO, &[]);
     let plan = Plan {
