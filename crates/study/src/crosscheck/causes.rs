@@ -106,14 +106,16 @@ pub(super) struct Evidence {
 pub(super) struct Common {
     /// The shortest round trip of each group of flows that the scenario's links allow, in milliseconds.
     pub(super) round_trips: BTreeMap<String, f64>,
+    /// Twice the longest delay of a link, in milliseconds.
+    pub(super) longest_link_ms: f64,
     /// The bound of their differences, in percent.
     pub(super) bound_percent: f64,
 }
 
 impl Common {
-    /// The shortest round trip of all.
+    /// The shortest round trip of all; without flows, that of the longest link alone.
     pub(super) fn shortest_ms(&self) -> f64 {
-        self.round_trips.values().copied().fold(f64::INFINITY, f64::min)
+        self.round_trips.values().copied().reduce(f64::min).unwrap_or(self.longest_link_ms)
     }
 }
 
@@ -304,7 +306,8 @@ mod tests {
     use super::*;
 
     fn common() -> Common {
-        Common { round_trips: BTreeMap::from([("bulk".to_owned(), 50.0)]), bound_percent: 5.0 }
+        let round_trips = BTreeMap::from([("bulk".to_owned(), 50.0)]);
+        Common { round_trips, longest_link_ms: 60.0, bound_percent: 5.0 }
     }
 
     fn side(way: &str, kernels: &[&str], rtt: f64) -> Evidence {
@@ -370,6 +373,15 @@ mod tests {
         assert_eq!(cause(&side("model", &[], 51.0), &Evidence { load, ..linux.clone() }), Some(Cause::Model));
         let limited = Evidence { cpu_share: Some(0.5), ..paced(80.0, 0.0) };
         assert_eq!(cause(&limited, &linux), Some(Cause::Cpu));
+    }
+
+    #[test]
+    fn without_flows_packets_are_late_beside_the_longest_link() {
+        let programs = Common { round_trips: BTreeMap::new(), ..common() };
+        assert_eq!((common().shortest_ms(), programs.shortest_ms()), (50.0, 60.0));
+        // 5 % of 60 ms.
+        assert!(lateness(&paced(2900.0, 0.0), &programs).is_none());
+        assert!(lateness(&paced(3100.0, 0.0), &programs).is_some());
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub struct Compared {
     pub value: Value,
     /// The value in the way that it is compared with.
     pub reference: Value,
-    /// By how much it is larger, in percent of the other. Small queues and retransmitted shares are measured by a least value.
+    /// By how much it is larger, in percent of the other, or of itself if the other is zero. Small queues and retransmitted shares are measured by a least value.
     pub difference_percent: f64,
     /// Half of the 95 % confidence interval of the difference (Welch), in percent; none with one seed.
     pub ci95_percent: Option<f64>,
@@ -98,7 +98,9 @@ pub(super) fn compare(
         };
         let (ours, theirs) = (samples(own), samples(reference));
         let (value, reference) = (Value::of(&ours)?, Value::of(&theirs)?);
-        let scale = reference.mean.abs().max(quantity.floor(rtt_ms));
+        // Nothing has no percentages: where the other way has nothing, the difference is measured by this one; where neither has anything, there is none.
+        let scales = [reference.mean.abs().max(quantity.floor(rtt_ms)), value.mean.abs(), 1.0];
+        let scale = scales.into_iter().find(|scale| *scale > 0.0).unwrap_or(1.0);
         let percent = |difference: f64| 100.0 * difference / scale;
         let difference = percent(value.mean - reference.mean);
         let ci95 = welch(&ours, &theirs).map(percent);
@@ -163,11 +165,34 @@ mod tests {
 
     #[test]
     fn nothing_on_both_sides_agrees() {
-        let compared = compare(&[run(0.0, 0.0)], &[run(0.0, 0.0)], 2.0, 50.0);
-        assert!(
-            compared
-                .iter()
-                .all(|compared| compared.verdict == Verdict::Agrees && compared.difference_percent == 0.0)
-        );
+        // With delays, and without any.
+        for rtt_ms in [50.0, 0.0] {
+            let compared = compare(&[run(0.0, 0.0)], &[run(0.0, 0.0)], 2.0, rtt_ms);
+            assert!(
+                compared
+                    .iter()
+                    .all(|compared| compared.verdict == Verdict::Agrees && compared.difference_percent == 0.0),
+                "{compared:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn something_beside_nothing_differs_by_finite_numbers() {
+        let nothing = [run(0.0, 0.0), run(0.0, 0.0), run(0.0, 0.0)];
+        let judged = |own: &[Measured], reference: &[Measured]| {
+            let goodput = compare(own, reference, 5.0, 0.0).remove(0);
+            (goodput.difference_percent, goodput.ci95_percent.map(f64::is_finite), goodput.verdict)
+        };
+        let own = [run(9.0, 0.0), run(10.0, 0.0), run(11.0, 0.0)];
+        assert_eq!(judged(&own, &nothing), (100.0, Some(true), Verdict::Differs));
+        assert_eq!(judged(&nothing, &own), (-100.0, Some(true), Verdict::Differs));
+        assert_eq!(judged(&own[..1], &nothing[..1]), (100.0, None, Verdict::Differs));
+        // Something in one run of three may be chance.
+        let seldom = [run(0.0, 0.0), run(0.0, 0.0), run(10.0, 0.0)];
+        assert_eq!(judged(&seldom, &nothing).2, Verdict::Chance);
+        // Without delays, a queue has no least value.
+        let queue = compare(&[run(1.0, 2.0)], &[run(1.0, 0.0)], 5.0, 0.0).remove(1);
+        assert_eq!((queue.difference_percent, queue.verdict), (100.0, Verdict::Differs));
     }
 }

@@ -18,12 +18,12 @@ pub(super) struct Quantity {
 }
 
 impl Quantity {
-    /// The least that differences are measured by, where the shortest round trip takes so many milliseconds.
+    /// The least that differences are measured by, where the shortest round trip takes so many milliseconds; zero if there is no least value.
     pub(super) fn floor(self, rtt_ms: f64) -> f64 {
         match self.name {
             QUEUE_DELAY => LEAST_QUEUE * rtt_ms,
             RETRANSMITTED => LEAST_RETRANSMITTED,
-            _ => f64::MIN_POSITIVE,
+            _ => 0.0,
         }
     }
 }

@@ -281,7 +281,11 @@ impl<'a> Workshop<'a> {
     }
 
     fn common(&self, bound_percent: f64) -> Common {
-        Common { round_trips: self.base.round_trips(), bound_percent }
+        Common {
+            round_trips: self.base.round_trips(),
+            longest_link_ms: self.base.longest_link_ms(),
+            bound_percent,
+        }
     }
 
     /// Compares a way with another.

@@ -10,7 +10,7 @@ use super::ways::{Setting, Unmade, WAYS, make};
 use super::*;
 
 /// Two hosts with a CUBIC flow, and two with a flow of TCP Nice.
-const TWO: &str = r#"
+pub(super) const TWO: &str = r#"
 name = "two"
 duration = "9s"
 link = [
@@ -40,13 +40,33 @@ fn machine() -> Machine {
     }
 }
 
-fn base(text: &str, sets: &[&str]) -> Base {
+/// A cross-check of these two flows.
+pub(super) fn plan() -> Plan {
+    Plan {
+        source: Source::from_text("two.toml", TWO, "".as_ref()),
+        sets: vec!["duration=9s".to_owned()],
+        ways: Vec::new(),
+        kernels: Vec::new(),
+        sets_in: Vec::new(),
+        seeds: vec![1, 2],
+        tdf: 2.0,
+        clock_percent: 2.0,
+        model_percent: 5.0,
+        narrow: true,
+        jobs: 1,
+        kept: PathBuf::new(),
+        date: "2026-11-26".to_owned(),
+        machine: machine(),
+    }
+}
+
+pub(super) fn base(text: &str, sets: &[&str]) -> Base {
     let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
     Base::new(&Source::from_text("two.toml", text, "".as_ref()), &sets)
         .unwrap_or_else(|wrong| panic!("{wrong}"))
 }
 
-fn made(way: &str, base: &Base, own: &[&str]) -> Result<Made, String> {
+pub(super) fn made(way: &str, base: &Base, own: &[&str]) -> Result<Made, String> {
     let machine = machine();
     let setting = Setting { machine: &machine, linux: machine.guests.as_ref().ok(), tdf: 2.0, seed: 3 };
     let way = WAYS.iter().find(|other| other.name() == way).unwrap();
@@ -202,6 +222,29 @@ fn what_is_kept_is_kept_by_all_that_made_it() {
     assert_eq!(own, Ok("linux@._mine_linux-0.1.0-abc".to_owned()));
 }
 
+#[test]
+fn a_scenario_of_programs_has_a_round_trip_to_measure_queues_by() {
+    let text = r#"
+        duration = "9s"
+        link = [
+          { between = ["a", "r"], rate = "10Mbit/s", delay = "10ms" },
+          { between = ["r", "b"], rate = "1Mbit/s", delay = "25ms" },
+        ]
+        [[host]]
+        name = "a"
+        endpoint = "guest"
+        [[host.program]]
+        command = "true"
+    "#;
+    let plan = plan();
+    let observe = |_: f64, _: &str| Control::Continue;
+    let workshop =
+        |text: &str| Workshop { plan: &plan, base: base(text, &[]), bench: Bench::new(&plan, &observe) };
+    assert_eq!(workshop(text).common(5.0).shortest_ms(), 50.0);
+    // With flows, their shortest.
+    assert_eq!(workshop(TWO).common(5.0).shortest_ms(), 20.0);
+}
+
 /// Each stack in a shared object is a part of the name, by what its file holds.
 #[cfg(live)]
 #[test]
@@ -225,22 +268,7 @@ fn another_build_of_a_stack_has_results_of_its_own() {
 #[test]
 fn a_certificate_is_as_its_schema_says_and_names_what_it_cites() {
     let base = base(TWO, &[]);
-    let plan = Plan {
-        source: Source::from_text("two.toml", TWO, "".as_ref()),
-        sets: vec!["duration=9s".to_owned()],
-        ways: Vec::new(),
-        kernels: Vec::new(),
-        sets_in: Vec::new(),
-        seeds: vec![1, 2],
-        tdf: 2.0,
-        clock_percent: 2.0,
-        model_percent: 5.0,
-        narrow: true,
-        jobs: 1,
-        kept: PathBuf::new(),
-        date: "2026-11-26".to_owned(),
-        machine: machine(),
-    };
+    let plan = plan();
     let value = |mean| Value { mean, ci95: Some(0.1), n: 2 };
     let compared = Compared {
         subject: "flow <bulk>".to_owned(),
