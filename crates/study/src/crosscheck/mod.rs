@@ -301,7 +301,7 @@ impl<'a> Workshop<'a> {
             compared,
             explanation: None,
         };
-        if pair.verdict() == Verdict::Differs {
+        if pair.differs() {
             pair.explanation = explain(&own.evidence, &reference.evidence, &common);
             if self.plan.narrow {
                 narrow::narrow(self, own, reference, &mut pair)?;

@@ -293,8 +293,8 @@ fn a_certificate_is_as_its_schema_says_and_names_what_it_cites() {
         worst_percent: 1.0,
         from: "the congestion control".to_owned(),
     };
-    let explanation = Explanation {
-        experiments: vec![experiment],
+    let explanation = || Explanation {
+        experiments: vec![experiment.clone()],
         ..Explanation::new(Cause::Model, vec!["linux repeats".to_owned()])
     };
     let ways = || {
@@ -308,7 +308,7 @@ fn a_certificate_is_as_its_schema_says_and_names_what_it_cites() {
         live.not_possible = Some("no root".to_owned());
         vec![linux, live]
     };
-    let certificate = Certificate::new(&plan, &base, ways(), vec![pair(Some(explanation))]);
+    let certificate = Certificate::new(&plan, &base, ways(), vec![pair(Some(explanation()))]);
     assert_eq!(certificate.outcome, Outcome::Explained);
     let json: serde_json::Value = serde_json::from_str(&certificate.to_json()).unwrap();
     let validator = jsonschema::validator_for(&schema()).unwrap();
@@ -335,6 +335,16 @@ fn a_certificate_is_as_its_schema_says_and_names_what_it_cites() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    // Ways of which nothing is known do not agree.
+    let silent = Pair { compared: Vec::new(), ..pair(None) };
+    let unknown = Certificate::new(&plan, &base, ways(), vec![pair(Some(explanation())), silent]);
+    assert_eq!(unknown.outcome, Outcome::Nothing);
+    for text in [unknown.to_html(), unknown.render(false), unknown.to_markdown()] {
+        assert!(text.contains("nothing could be compared: they have no measure in common"), "{text}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&unknown.to_json()).unwrap();
+    assert_eq!((&json["outcome"], validator.is_valid(&json)), (&"nothing".into(), true));
+    assert_eq!(Certificate::new(&plan, &base, ways(), Vec::new()).outcome, Outcome::Nothing);
     // The worst counts: what is not explained, and a way that failed.
     let open = Certificate::new(&plan, &base, ways(), vec![pair(None)]);
     assert_eq!(open.outcome, Outcome::Unexplained);
