@@ -270,7 +270,13 @@ impl<'a> Workshop<'a> {
                 .iter()
                 .filter_map(|ran| ran.load)
                 .reduce(|a, b| if busier(&b) > busier(&a) { b } else { a }),
-            cpu_share: scenario.guests().filter_map(|(_, guest)| guest.cpu_share).reduce(f64::min),
+            held_back: runs
+                .iter()
+                .flat_map(|ran| &ran.summary.guests)
+                .flat_map(|guests| &guests.machines)
+                .filter_map(|machine| machine.cpu.as_ref())
+                .map(|cpu| (cpu.share, cpu.throttled))
+                .reduce(|a, b| if b.1 > a.1 { b } else { a }),
         }
     }
 

@@ -245,6 +245,32 @@ fn a_scenario_of_programs_has_a_round_trip_to_measure_queues_by() {
     assert_eq!(workshop(TWO).common(5.0).shortest_ms(), 20.0);
 }
 
+#[test]
+fn the_machine_of_guests_that_was_held_back_most_counts() {
+    use warpline_results::guests::{GuestCpu, GuestMachine, GuestSummary};
+    let (plan, base) = (plan(), base(TWO, &[]));
+    let own = made("real", &base, &[]).unwrap();
+    let observe = |_: f64, _: &str| Control::Continue;
+    let workshop = Workshop { plan: &plan, base, bench: Bench::new(&plan, &observe) };
+    let way = *WAYS.iter().find(|way| way.name() == "real").unwrap();
+    let held_back = |runs: &[&[Option<f64>]]| {
+        let machine = |throttled: &Option<f64>| GuestMachine {
+            cpu: throttled.map(|throttled| GuestCpu { share: 0.5, throttled, ..GuestCpu::default() }),
+            ..GuestMachine::default()
+        };
+        let ran = |machines: &&[Option<f64>]| {
+            let machines = machines.iter().map(machine).collect();
+            let guests = Some(GuestSummary { machines, ..GuestSummary::default() });
+            let summary = warpline_results::Summary { guests, ..Default::default() };
+            Ran { summary, smoothed: BTreeMap::new(), load: None }
+        };
+        let runs: Vec<Ran> = runs.iter().map(ran).collect();
+        workshop.evidence(Choice { way, kernel: None }, &own, &runs, None).held_back
+    };
+    assert_eq!(held_back(&[&[None]]), None);
+    assert_eq!(held_back(&[&[Some(0.1), None], &[Some(0.0), Some(0.7)]]), Some((0.5, 0.7)));
+}
+
 /// Each stack in a shared object is a part of the name, by what its file holds.
 #[cfg(live)]
 #[test]
