@@ -307,7 +307,7 @@ def test_results_of_another_kernel_or_stack_are_made_again(tmp_path: Path, monke
         monkeypatch.setattr(warpline.Scenario, "builds", property(found))
         with Counting(2) as executor:
             (done,) = study.run(str(file), executor=executor, **options)
-        return len(made), done.judged.kept.builds
+        return len(made), list(done.judged.kept.builds)
 
     old, new = ["linux-6.1.0-0123456789ab", "lwip-ba9876543210"], ["linux-6.1.0-0123456789ab", "lwip-000000000000"]
     made, before = run(old)

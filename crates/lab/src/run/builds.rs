@@ -84,7 +84,9 @@ fn build(name: &str, files: &[PathBuf]) -> Result<String, RunError> {
             |error: std::io::Error| RunError::Live(format!("cannot read {}: {error}", file.display()));
         Ok(sha256(&std::fs::read(file).map_err(failed)?))
     };
-    let hashes = files.iter().map(hash).collect::<Result<Vec<_>, _>>()?;
+    let mut hashes = files.iter().map(hash).collect::<Result<Vec<_>, _>>()?;
+    // Where the files are does not count.
+    hashes.sort();
     let whole = sha256(hashes.join("\n").as_bytes());
     let digits: String = whole.trim_start_matches("sha256:").chars().take(DIGITS).collect();
     Ok(format!("{name}-{digits}"))
