@@ -52,6 +52,18 @@ def plain(**changes: Any) -> warpline.Scenario:
     return warpline.Scenario(**{**parts, **changes})
 
 
+def test_a_stack_is_told_from_another_build_of_it(tmp_path: Path) -> None:
+    assert plain().builds == []
+    hosts = [{"name": "a", "endpoint": "stack:object", "library": "./mine.so"}]
+    scenario = warpline.Scenario.from_toml(plain(host=hosts, flow=[{"from": "a", "to": "b"}]).to_toml(), directory=tmp_path)
+    with pytest.raises(warpline.RunError, match=r"mine\.so"):
+        _ = scenario.builds
+    (tmp_path / "mine.so").write_text("one build")
+    first = scenario.builds
+    (tmp_path / "mine.so").write_text("another")
+    assert [name.partition("-")[0] for name in first] == ["mine"] and first != scenario.builds
+
+
 def test_python_and_toml_give_the_same_scenario() -> None:
     built, read = plain(), warpline.Scenario.from_toml(TEXT)
     assert built == read

@@ -279,8 +279,54 @@ def test_another_build_runs_again_unless_its_results_are_to_be_kept(tmp_path: Pa
     ran(tmp_path)
     study.run(str(file), keep=True)
     assert ran(tmp_path) == []
-    (done,) = study.run(str(file))
+    # In this process, which has that build.
+    with ThreadPoolExecutor(1) as executor:
+        (done,) = study.run(str(file), executor=executor)
     assert len(ran(tmp_path)) == 6 and done.judged.kept.builds == ["warpline-9.9.9-0123456789ab"] and done.judged.kept.others == 0
+
+
+def test_results_of_another_kernel_or_stack_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
+    file = declare(tmp_path, MANY)
+
+    def run(builds: list[str] | None, **options: Any) -> tuple[int, list[str]]:
+        """How many runs are made on a machine with these, and what then has made the results. Without any, it lacks what the scenarios need."""
+
+        def found(_: warpline.Scenario) -> list[str]:
+            if builds is None:
+                raise warpline.RunError("no guest kernel")
+            return builds
+
+        made: list[int] = []
+
+        class Counting(ThreadPoolExecutor):
+            def submit(self, fn: Any, /, *args: Any, **more: Any) -> Future[Any]:
+                made.append(1)
+                return super().submit(fn, *args, **more)
+
+        monkeypatch.setattr(warpline.Scenario, "builds", property(found))
+        with Counting(2) as executor:
+            (done,) = study.run(str(file), executor=executor, **options)
+        return len(made), list(done.judged.kept.builds)
+
+    old, new = ["linux-6.1.0-0123456789ab", "lwip-ba9876543210"], ["linux-6.1.0-0123456789ab", "lwip-000000000000"]
+    made, before = run(old)
+    assert made == 12 and [one.partition(" with ")[2] for one in before] == [" ".join(old)]
+    assert run(old) == (0, before)
+    assert run(None) == (0, before), "a machine without these has no others"
+    made, after = run(new, keep=True)
+    assert made == 12 and [one.partition(" with ")[2] for one in after] == [" ".join(new)]
+
+
+def test_results_that_do_not_say_with_what_they_were_made_count(tmp_path: Path) -> None:
+    with _store.Store(tmp_path / "f.parquet") as store:
+        row = {"ran": "w", "measured": "m", "seed": 1, "y": 1}
+        store.put([[{**row, "scenario": 7}], [{**row, "scenario": 8, "builds": "linux-6.1.0-0123456789ab"}]])
+    store = _store.Store(tmp_path / "f.parquet")
+    first, second = (f"sha256:{scenario:015x}" for scenario in (7, 8))
+    assert [len(store.find(first, 1, "m", "w", builds)) for builds in (None, "", "linux-6.1.0-0123456789ab")] == [1, 1, 1]
+    assert [len(store.find(second, 1, "m", "w", builds)) for builds in (None, "", "linux-6.1.0-0123456789ab")] == [1, 0, 1]
+    assert store.builds([(7, 1), (8, 1)]) == ["w", "w with linux-6.1.0-0123456789ab"]
 
 
 def test_seeds_go_on_until_the_interval_is_narrow(tmp_path: Path) -> None:

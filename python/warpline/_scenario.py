@@ -199,6 +199,16 @@ class Scenario:
         """Hash of the whole scenario: "sha256:..."."""
         return self._native.scenario_hash()
 
+    @property
+    def builds(self) -> list[str]:
+        """The kernels of guests and the stacks in shared objects that a run would use on this machine, each with digits of a hash of its files:
+        "linux-6.1.176-0123456789ab", "lwip-ba9876543210". Empty where all hosts are parts of Warpline itself.
+
+        Raises:
+            RunError: If one of them is not there, or cannot be read.
+        """
+        return self._native.builds()
+
     @overload
     def run(
         self,

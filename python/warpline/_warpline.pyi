@@ -128,6 +128,8 @@ class NativeScenario:
         """The scenario as JSON text, with defaults filled in."""
     def scenario_hash(self) -> str:
         """Hash of the scenario: "sha256:..."."""
+    def builds(self) -> list[str]:
+        """The kernels of guests and the stacks in shared objects that a run would use on this machine."""
     @property
     def directory(self) -> PathLike[str]:
         """Directory that paths of traces and logs are relative to."""

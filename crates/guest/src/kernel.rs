@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use object::{Object, ObjectSymbol};
 
 use crate::error::{Doing, GuestError};
+use crate::modules;
 
 /// The environment variable for a kernel that is not in `PATH`.
 pub const KERNEL_VARIABLE: &str = "WARPLINE_GUEST_KERNEL";
@@ -38,6 +39,12 @@ const REFUSED: [&str; 6] = ["clock_nanosleep", "nanosleep", "time", "ppoll", "ti
 pub const STUDIED: [&str; 2] = ["6.1", "6.12"];
 /// Directory of the modules in Debian's package.
 const MODULES: &str = "/usr/lib/uml/modules";
+/// What the names of modules with congestion controls begin with.
+const CONTROL: &str = "tcp_";
+/// Modules that every machine needs, if they are not built in.
+pub(crate) const ALWAYS: [&str; 2] = ["overlay", "8021q"];
+/// The module of IPv6, for machines with hosts that have such addresses.
+pub(crate) const IPV6: &str = "ipv6";
 /// The file beside a kernel or its modules that lists those that are built in (kbuild writes it).
 pub(crate) const BUILT_IN: &str = "modules.builtin";
 
@@ -110,6 +117,16 @@ impl Kernel {
         files.map(|path| path.to_string_lossy().into_owned()).collect()
     }
 
+    /// The files that decide what a guest does with this kernel: its own, and those of all modules that a guest may load. Sorted, each once.
+    pub fn parts(&self) -> Vec<PathBuf> {
+        let begin = |name: &str| {
+            name.starts_with(CONTROL) || modules::beginnings().any(|beginning| name.starts_with(beginning))
+        };
+        let may_load = |name: &str| ALWAYS.contains(&name) || name == IPV6 || begin(name);
+        let loaded = self.files.iter().filter(|(name, _)| may_load(name)).flat_map(|(_, files)| files);
+        loaded.chain([&self.path]).cloned().collect::<BTreeSet<PathBuf>>().into_iter().collect()
+    }
+
     /// A kernel with the modules of this `modules.dep`.
     #[cfg(test)]
     pub(crate) fn with_modules(text: &str) -> Self {
@@ -134,7 +151,7 @@ impl Kernel {
     pub fn congestion_controls(&self) -> Vec<(String, Vec<String>)> {
         // tcp_diag lists sockets. Reno is in every kernel, and no module.
         let name =
-            |module: &str| module.strip_prefix("tcp_").filter(|name| *name != "diag").map(str::to_owned);
+            |module: &str| module.strip_prefix(CONTROL).filter(|name| *name != "diag").map(str::to_owned);
         let always = ["cubic", "reno"].map(str::to_owned);
         let built_in: BTreeSet<String> =
             always.into_iter().chain(self.built_in.iter().filter_map(|module| name(module))).collect();
@@ -246,6 +263,25 @@ mod tests {
         assert_eq!(names, ["llc.ko", "garp.ko", "mrp.ko", "8021q.ko"]);
         assert_eq!(modules["llc"], [Path::new("/m/kernel/net/llc/llc.ko")]);
         assert!(modules.contains_key("tcp_bic"));
+    }
+
+    #[test]
+    fn the_parts_of_a_kernel_are_its_file_and_the_modules_that_a_guest_may_load() {
+        let text = "kernel/net/sched/sch_cake.ko: kernel/lib/crc.ko\nkernel/net/ipv4/tcp_bbr.ko: kernel/lib/crc.ko\n\
+                    kernel/fs/overlay.ko:\nkernel/fs/jfs.ko: kernel/fs/nls.ko\nkernel/net/nf_tables.ko:\nkernel/lib/crc.ko:\n";
+        let parts = Kernel::with_modules(text).parts();
+        let parts: Vec<&str> = parts.iter().map(|part| part.to_str().unwrap()).collect();
+        assert_eq!(
+            parts,
+            [
+                "/m/kernel/fs/overlay.ko",
+                "/m/kernel/lib/crc.ko",
+                "/m/kernel/net/ipv4/tcp_bbr.ko",
+                "/m/kernel/net/nf_tables.ko",
+                "/m/kernel/net/sched/sch_cake.ko",
+                "linux"
+            ]
+        );
     }
 
     #[test]

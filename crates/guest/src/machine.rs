@@ -27,7 +27,7 @@ use crate::directory::{AGENT, CLOCKSHIM, CONSOLE, Directory, MEMORY};
 use crate::door::{self, Door};
 use crate::error::{Doing, GuestError};
 use crate::frame::{HEADER, VLANS};
-use crate::kernel::Kernel;
+use crate::kernel::{ALWAYS, IPV6, Kernel};
 use crate::modules;
 use crate::nic::Nic;
 use crate::page::{DEVICES, MODE_DILATED, MODE_LOCKSTEP, NEVER, Page, write_pace};
@@ -164,9 +164,9 @@ impl MachineConfig {
         order.directory = directory.path().to_string_lossy().into_owned();
         order.start = START;
         order.align = (self.timing == Timing::Dilated).then_some(EPOCH);
-        let mut names = vec!["overlay", "8021q"];
+        let mut names = ALWAYS.to_vec();
         if order.hosts.iter().any(|host| host.v6.is_some()) {
-            names.push("ipv6");
+            names.push(IPV6);
         }
         order.tools = modules::needed(&order, kernel);
         order.modules = names.into_iter().flat_map(|name| kernel.module(name)).collect();

@@ -29,6 +29,11 @@ const TOOLS: [Tool; 3] = [
     },
 ];
 
+/// What the names of all modules begin with that commands can need.
+pub(crate) fn beginnings() -> impl Iterator<Item = &'static str> {
+    TOOLS.into_iter().flat_map(|tool| tool.named.iter().chain(tool.all)).copied()
+}
+
 /// The files of the modules, each after those that it needs.
 pub(crate) fn needed(order: &Order, kernel: &Kernel) -> Vec<String> {
     let own: Vec<String> =

@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 use pyo3::exceptions::{PyFutureWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use warpline_lab::run::builds::builds;
 use warpline_scenario::diagnostics::{Diagnostic, Diagnostics};
 use warpline_scenario::{Scenario as Inner, schema};
+
+use crate::run::run_error;
 
 /// A checked scenario. People use `warpline.Scenario`, which is built on this.
 #[pyclass(frozen, module = "warpline._warpline", name = "NativeScenario")]
@@ -90,6 +93,11 @@ impl Scenario {
     /// Hash of the scenario: "sha256:...".
     fn scenario_hash(&self) -> String {
         self.0.scenario_hash()
+    }
+
+    /// The kernels of guests and the stacks in shared objects that a run would use on this machine.
+    fn builds(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        py.detach(|| builds(&self.0)).map_err(|error| run_error(py, &error))
     }
 
     /// Directory that paths of traces and logs are relative to.

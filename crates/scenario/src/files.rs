@@ -37,7 +37,7 @@ pub struct Inputs {
 }
 
 /// "sha256:" and the hash in hexadecimal digits.
-pub(super) fn sha256(bytes: &[u8]) -> String {
+pub fn sha256(bytes: &[u8]) -> String {
     let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{hex}")
 }

@@ -1,6 +1,6 @@
 //! Results that are kept: a file for each run, so that no run is made twice and a study that was killed goes on.
 //!
-//! A run's file is in a directory named after what ran (the kernel's or the program's version), and named after the scenario and its hash. It is
+//! A run's file is in a directory named after what ran (the builds of kernels, stacks and this program), and named after the scenario and its hash. It is
 //! written whole or not at all. What of a run is kept, the study decides.
 
 use std::fs;

@@ -34,7 +34,7 @@ Measure: TypeAlias = "str | Callable[..., Measured]"
 Measures: TypeAlias = "Mapping[str, Measure] | Callable[..., Mapping[str, Measured]]"
 """Measures by name, or one function that returns all of them by name."""
 
-RESERVED = ("declared", "ran", "scenario", "seed", "measured", LINE, *_machine.COLUMNS)
+RESERVED = ("declared", "ran", "builds", "scenario", "seed", "measured", LINE, *_machine.COLUMNS)
 """Columns of the results that belong to no axis and no measure."""
 
 

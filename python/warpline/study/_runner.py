@@ -53,11 +53,14 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a worker sends back: values by line (one, without a name, if the measures have none), or an error. And the machine, if the run had it for itself."""
+    """What a worker sends back: values by line (one, without a name, if the measures have none), or an error. And the machine, if the run had it for itself;
+    and the worker's build of Warpline, and the kernels and stacks there that made the run."""
 
     lines: Mapping[str | None, Mapping[str, Scalar]] = field(default_factory=dict)
     machine: Mapping[str, Scalar] = field(default_factory=dict)
     error: str | None = None
+    ran: str = ""
+    builds: str = ""
 
 
 class MeasureError(WarplineError, ValueError):
@@ -73,10 +76,12 @@ def perform(figure: bytes, packed: bytes) -> Outcome:
     """
     try:
         shared, task = _unpacked(figure), pickle.loads(packed)
+        # Before the run: what is replaced while it runs is not what made it.
+        builds = "" if task.scenario is None else " ".join(task.scenario.builds)
         watch = _machine.Watch() if shared.needs_machine(task.scenario) else None
         with watch or contextlib.nullcontext():
             lines = _lines(_measured(shared, task))
-        return Outcome(lines, watch.columns if watch else {})
+        return Outcome(lines, watch.columns if watch else {}, ran=build(), builds=builds)
     except WarplineError as error:
         return Outcome(error=str(error))
     except Exception as error:
@@ -128,6 +133,27 @@ def _lines(measured: Mapping[str, Measured]) -> dict[str | None, dict[str, Scala
     if not found:
         raise MeasureError("nothing was measured")
     return found
+
+
+class _Here:
+    """What scenarios would run with on this machine. The files are read once for all scenarios with the same kinds of hosts."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], str | None] = {}
+
+    def builds(self, scenario: Scenario | None) -> str | None:
+        """The kernels and stacks; none without a scenario, and where this machine lacks one."""
+        if scenario is None:
+            return None
+        hosts = scenario.to_dict().get("host", [])
+        kinds = tuple(tuple(host.get(key) for key in ("name", "endpoint", "machine", "kernel", "library")) for host in hosts if "endpoint" in host)
+        at = (scenario.directory, kinds)
+        if at not in self._known:
+            try:
+                self._known[at] = " ".join(scenario.builds)
+            except WarplineError:
+                self._known[at] = None
+        return self._known[at]
 
 
 @dataclass
@@ -261,7 +287,7 @@ class Study:
             executor: Runs the tasks.
             dumps: Packs a task for a worker.
             force: Whether to run what is there already, too.
-            keep: Whether results of other builds of Warpline count as there.
+            keep: Whether results of other builds of Warpline count as there. Those of other kernels and stacks do not.
             counts: Told of what is done.
 
         Raises:
@@ -273,7 +299,7 @@ class Study:
         failures: list[Failure] = []
         done: queue.SimpleQueue[tuple[_Spot, int, Any]] = queue.SimpleQueue()
         under_way: dict[tuple[int, int], Any] = {}
-        declared, measured, ran = self.figure.declared, self.figure.measured, build()
+        declared, measured, ran, here = self.figure.declared, self.figure.measured, build(), _Here()
         # A worker needs to know how to run and measure, and nothing else.
         sent = dumps(replace(self.figure, points=self.figure.points[:1], seeds=1, claims=(), picture=(), quick=Quick()))
         spots = [_Spot(point, set(range(1, first(self.figure.seeds, point) + 1))) for point in self.figure.points]
@@ -286,7 +312,7 @@ class Study:
         def start(spot: _Spot, seed: int) -> None:
             scenario_hash, scenario = self.identity(spot.point, seed)
             spot.hashes[seed] = scenario_hash
-            rows = [] if force else store.find(scenario_hash, seed, measured, None if keep else ran)
+            rows = [] if force else store.find(scenario_hash, seed, measured, None if keep else ran, here.builds(scenario))
             if rows:
                 spot.rows[seed] = rows if rows[0].get("declared") == declared else store.renew(rows, declared)
                 spot.open.discard(seed)
@@ -329,7 +355,7 @@ class Study:
                         ended.append(spot)
                         outcome = _outcome(future)
                         if outcome.error is None:
-                            spot.rows[seed] = self._rows(spot, seed, outcome, {"declared": declared, "ran": ran, "measured": measured})
+                            spot.rows[seed] = self._rows(spot, seed, outcome, {"declared": declared, "ran": outcome.ran, "builds": outcome.builds, "measured": measured})
                             fresh.append(spot.rows[seed])
                         else:
                             spot.failed = True

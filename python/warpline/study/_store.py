@@ -78,10 +78,14 @@ class Store:
         """How many runs are kept."""
         return len(self._runs)
 
-    def find(self, scenario: str, seed: int, measured: str, ran: str | None = None) -> list[Row]:
-        """The rows of a run that what is declared now has measured; of any build, or of the build `ran` only. None if it has not run."""
+    def find(self, scenario: str, seed: int, measured: str, ran: str | None = None, builds: str | None = None) -> list[Row]:
+        """The rows of a run that what is declared now has measured; of any build, or of the build `ran` only; with any kernels and stacks, or with the `builds`
+        only (rows of versions that did not note them count). None if it has not run."""
         rows = self._runs.get((number(scenario), seed), [])
-        return rows if rows and rows[0]["measured"] == measured and ran in (None, rows[0]["ran"]) else []
+        if not rows or rows[0]["measured"] != measured:
+            return []
+        of_builds = builds is None or rows[0].get("builds") in (None, builds)
+        return rows if of_builds and ran in (None, rows[0]["ran"]) else []
 
     def places(self, axes: Sequence[str], declared: str, measured: str) -> dict[tuple[tuple[Scalar, ...], int], list[Row]]:
         """The rows of the runs of a declaration, by the values of the axes and the seed. Of two that are the same in these (of another file that the
@@ -117,8 +121,9 @@ class Store:
         return len(self._runs.keys() - set(declared))
 
     def builds(self, declared: Iterable[tuple[int, int]]) -> list[str]:
-        """What made the results of these runs."""
-        return sorted({str(self._runs[run][0]["ran"]) for run in declared if run in self._runs})
+        """What made the results of these runs: the build of Warpline, and kernels and stacks, if any."""
+        made = {(str(row["ran"]), row.get("builds")) for run in declared if run in self._runs for row in self._runs[run][:1]}
+        return sorted(f"{ran} with {builds}" if builds else ran for ran, builds in made)
 
     def __enter__(self) -> Store:
         self.path.parent.mkdir(parents=True, exist_ok=True)

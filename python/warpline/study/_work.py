@@ -56,7 +56,7 @@ def run(
         names: PAPER/FIGURE, PAPER, FILE.py or FILE.py:FIGURE.
         quick: Whether to run the quick form, whose results are apart from those of the full one.
         force: Whether to run what is there already, too.
-        keep: Whether results of other builds of Warpline count as there.
+        keep: Whether results of other builds of Warpline count as there. Those of other kernels and stacks do not.
         jobs: How many processes to use; by default one per CPU. Runs under the clock of the machine are made one at a time whatever it is.
         executor: Runs the runs in place of processes: of concurrent.futures, or dask's `client.get_executor()`. It is not shut down.
         page: A page to write that shows the progress and refreshes itself.

@@ -8,7 +8,7 @@ use warpline_lab::run::prepare;
 use warpline_net::Control;
 use warpline_scenario::Source;
 use warpline_study::crosscheck::{
-    CrosscheckError, Linux, Machine, Outcome, Plan, Verdict, crosscheck, way_names,
+    CrosscheckError, Linux, Machine, Outcome, Pair, Plan, crosscheck, way_names,
 };
 
 use crate::bar::Steps;
@@ -184,7 +184,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
             page.display()
         ))?;
     }
-    let differs = certificate.pairs.iter().any(|pair| pair.verdict() == Verdict::Differs);
+    let differs = certificate.pairs.iter().any(Pair::differs);
     let good = matches!(certificate.outcome, Outcome::Agrees | Outcome::Explained);
     Ok(if good && !(args.strict && differs) { Code::Success } else { Code::Failed })
 }

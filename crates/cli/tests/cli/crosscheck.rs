@@ -118,7 +118,7 @@ mod with_guests {
         // The same command takes what was kept: another goodput in the files of Linux's runs is what it shows.
         let kept = desk.names("out/kept");
         let linux =
-            kept.iter().find(|name| name.starts_with("linux-6.")).unwrap_or_else(|| panic!("{kept:?}"));
+            kept.iter().find(|name| name.starts_with("linux-linux-6.")).unwrap_or_else(|| panic!("{kept:?}"));
         for file in desk.names(&format!("out/kept/{linux}")) {
             let path = desk.path().join("out/kept").join(linux).join(file);
             let mut ran: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();

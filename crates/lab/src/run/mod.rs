@@ -4,6 +4,7 @@
 //! progress and may stop it; the results until then are kept.
 
 mod build;
+pub mod builds;
 mod counters;
 mod course;
 mod expected;

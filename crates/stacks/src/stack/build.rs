@@ -55,38 +55,46 @@ impl Builder {
     /// # Errors
     /// Why it cannot be made.
     pub fn build(&mut self, endpoint: &Endpoint, place: Place) -> Result<Option<Box<dyn Stack>>, String> {
-        let known = endpoint.congestion_controls().unwrap_or_default();
-        let none = Buffers::default();
-        // A new stack is one line here.
+        #[cfg(target_os = "linux")]
+        if let Some((path, buffers)) = object(endpoint, &self.directory)? {
+            let known = endpoint.congestion_controls().unwrap_or_default();
+            let hosted = Hosted::new(&mut self.objects, &path, place.with(buffers), known)?;
+            return Ok(Some(Box::new(hosted)));
+        }
+        // A new stack that is a part of this program is one line here.
         Ok(Some(match endpoint {
             Endpoint::Smoltcp(keys) => Box::new(smoltcp::Smoltcp::new(place.with(keys.buffers))?),
             Endpoint::Quinn(keys) => Box::new(quinn::Quinn::new(place.with(keys.buffers), keys)?),
-            #[cfg(target_os = "linux")]
-            Endpoint::Lwip(_) => {
-                Box::new(Hosted::new(&mut self.objects, &built("lwip")?, place.with(none), known)?)
-            }
-            #[cfg(target_os = "linux")]
-            Endpoint::Bsd(_) => {
-                Box::new(Hosted::new(&mut self.objects, &built("bsd")?, place.with(none), known)?)
-            }
-            #[cfg(target_os = "linux")]
-            Endpoint::Netstack(keys) => {
-                let path = built("netstack")?;
-                Box::new(Hosted::new(&mut self.objects, &path, place.with(keys.buffers), known)?)
-            }
-            #[cfg(target_os = "linux")]
-            Endpoint::Sctp(keys) => {
-                let path = built("sctp")?;
-                Box::new(Hosted::new(&mut self.objects, &path, place.with(keys.buffers), known)?)
-            }
-            #[cfg(target_os = "linux")]
-            Endpoint::Object(keys) => {
-                let path = self.directory.join(&keys.library);
-                Box::new(Hosted::new(&mut self.objects, &path, place.with(keys.buffers), known)?)
-            }
             _ => return Ok(None),
         }))
     }
+}
+
+/// The file of a stack in a shared object, and its buffers. None if the host is none such. Paths are relative to `directory`.
+///
+/// # Errors
+/// Where the file was looked for, if it is not there.
+#[cfg(target_os = "linux")]
+fn object(endpoint: &Endpoint, directory: &Path) -> Result<Option<(PathBuf, Buffers)>, String> {
+    // A new stack in a shared object is one line here.
+    Ok(Some(match endpoint {
+        Endpoint::Lwip(_) => (built("lwip")?, Buffers::default()),
+        Endpoint::Bsd(_) => (built("bsd")?, Buffers::default()),
+        Endpoint::Netstack(keys) => (built("netstack")?, keys.buffers),
+        Endpoint::Sctp(keys) => (built("sctp")?, keys.buffers),
+        Endpoint::Object(keys) => (directory.join(&keys.library), keys.buffers),
+        _ => return Ok(None),
+    }))
+}
+
+/// The shared object that is the stack of a host; none if the host has no stack, or one that is a part of this program. Paths are relative to
+/// `directory`.
+///
+/// # Errors
+/// Where it was looked for, if it is not there.
+#[cfg(target_os = "linux")]
+pub fn file(endpoint: &Endpoint, directory: &Path) -> Result<Option<PathBuf>, String> {
+    Ok(object(endpoint, directory)?.map(|(path, _)| path))
 }
 
 /// The directories in which stacks that `make stacks` builds are looked for: that of `WARPLINE_STACKS`, then some near the program.

@@ -19,6 +19,8 @@ mod ports;
 pub mod quinn;
 pub mod smoltcp;
 
+#[cfg(target_os = "linux")]
+pub use build::file;
 pub use build::{Builder, DIRECTORY, Place, places};
 
 use std::fmt::Debug;

@@ -39,6 +39,8 @@ pub struct Plan {
     pub size: Size,
     /// Version of the guests' kernel, such as "6.1.176".
     pub kernel: String,
+    /// What tells that kernel from every other one, as in [`builds`](warpline_lab::run::builds). Its runs are kept by it.
+    pub kernel_build: String,
     /// What tells this program from every other version and build of it. Runs of the model are kept by it.
     pub program: String,
     /// The directory with the results that are kept.
@@ -152,7 +154,7 @@ impl Job<'_> {
     /// What runs it, with its version: the name of the directory in which results are kept.
     fn ran_by(&self, plan: &Plan) -> String {
         match self.stack {
-            Stack::Linux => format!("linux-{}", plan.kernel),
+            Stack::Linux => plan.kernel_build.clone(),
             Stack::Model => format!("warpline-{}", plan.program),
         }
     }

@@ -74,6 +74,11 @@ impl Base {
         links.map(|link| (self.expanded.link_name(&link), fact(link.kind))).collect()
     }
 
+    /// Twice the longest delay of a link, in milliseconds.
+    pub(super) fn longest_link_ms(&self) -> f64 {
+        2e3 * self.links().values().map(|link| link.delay_s).fold(0.0, f64::max)
+    }
+
     /// The shortest round-trip time of each group of flows: its links' delays there and back, in milliseconds.
     pub(super) fn round_trips(&self) -> BTreeMap<String, f64> {
         let Expanded { flows, routes, links, .. } = &self.expanded;

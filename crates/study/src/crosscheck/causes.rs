@@ -97,8 +97,9 @@ pub(super) struct Evidence {
     pub(super) audit: Option<AuditSummary>,
     /// The run during which the machine was busiest.
     pub(super) load: Option<Load>,
-    /// The smallest share of a core that a machine of guests may take, if the scenario limits one.
-    pub(super) cpu_share: Option<f64>,
+    /// The machine of guests that was held back most by the limit of its share of a core: the share, and the part of the periods in which it had used
+    /// that up. None if no machine has a limit.
+    pub(super) held_back: Option<(f64, f64)>,
 }
 
 /// What two ways have in common.
@@ -106,14 +107,16 @@ pub(super) struct Evidence {
 pub(super) struct Common {
     /// The shortest round trip of each group of flows that the scenario's links allow, in milliseconds.
     pub(super) round_trips: BTreeMap<String, f64>,
+    /// Twice the longest delay of a link, in milliseconds.
+    pub(super) longest_link_ms: f64,
     /// The bound of their differences, in percent.
     pub(super) bound_percent: f64,
 }
 
 impl Common {
-    /// The shortest round trip of all.
+    /// The shortest round trip of all; without flows, that of the longest link alone.
     pub(super) fn shortest_ms(&self) -> f64 {
-        self.round_trips.values().copied().fold(f64::INFINITY, f64::min)
+        self.round_trips.values().copied().reduce(f64::min).unwrap_or(self.longest_link_ms)
     }
 }
 
@@ -181,8 +184,8 @@ const ROUNDING_MS: f64 = 0.5;
 fn cpu(own: &Evidence, reference: &Evidence, common: &Common) -> Option<Explanation> {
     /// Cores of others that count.
     const OTHERS: f64 = 0.25;
-    /// Of a share of a core that is nearly all of it.
-    const NEARLY: f64 = 0.9;
+    /// The part of the periods in which a machine of guests is held back that counts.
+    const HELD_BACK: f64 = 0.1;
     let paced = [own, reference].into_iter().filter(|side| !side.is_virtual);
     let mut evidence = Vec::new();
     for side in paced {
@@ -191,8 +194,11 @@ fn cpu(own: &Evidence, reference: &Evidence, common: &Common) -> Option<Explanat
         let waited = load.waited.map_or_else(String::new, |share| {
             format!("; tasks waited for a processor for {:.0} % of the time", 100.0 * share)
         });
-        if let Some(limit) = side.cpu_share.filter(|limit| load.own >= NEARLY * limit) {
-            evidence.push(format!("in {name} a machine of guests may take {limit} of a core (`cpu_share`), and the run took {:.2}", load.own));
+        if let Some((share, held_back)) = side.held_back.filter(|(_, held_back)| *held_back > HELD_BACK) {
+            evidence.push(format!(
+                "in {name} a machine of guests may take {share} of a core (`cpu_share`), and was held back in {:.0} % of the periods",
+                100.0 * held_back
+            ));
         } else if load.is_short() && load.others() >= OTHERS {
             evidence.push(format!(
                 "during a run of {name} other work took {:.2} of the machine's {} cores, and the run {:.2}{waited}",
@@ -304,7 +310,8 @@ mod tests {
     use super::*;
 
     fn common() -> Common {
-        Common { round_trips: BTreeMap::from([("bulk".to_owned(), 50.0)]), bound_percent: 5.0 }
+        let round_trips = BTreeMap::from([("bulk".to_owned(), 50.0)]);
+        Common { round_trips, longest_link_ms: 60.0, bound_percent: 5.0 }
     }
 
     fn side(way: &str, kernels: &[&str], rtt: f64) -> Evidence {
@@ -368,8 +375,29 @@ mod tests {
         // What a busy machine does to a run in lock-step does not show in its results.
         let load = paced(0.0, 1.5).load;
         assert_eq!(cause(&side("model", &[], 51.0), &Evidence { load, ..linux.clone() }), Some(Cause::Model));
-        let limited = Evidence { cpu_share: Some(0.5), ..paced(80.0, 0.0) };
-        assert_eq!(cause(&limited, &linux), Some(Cause::Cpu));
+    }
+
+    #[test]
+    fn a_limit_is_the_cause_if_it_held_guests_back() {
+        let linux = side("linux", &["6.1"], 51.0);
+        // The run took half a core, most of it for the emulator.
+        let limited = |held_back| Evidence { held_back: Some((0.25, held_back)), ..paced(80.0, 0.0) };
+        let found = explain(&limited(0.62), &linux, &common()).unwrap();
+        assert_eq!(found.cause, Cause::Cpu);
+        assert!(found.evidence[0].contains("may take 0.25 of a core"), "{found:?}");
+        assert!(found.evidence[0].contains("held back in 62 % of the periods"), "{found:?}");
+        assert_eq!(cause(&limited(0.02), &linux), None);
+        let model = side("model", &[], 51.0);
+        assert_eq!(cause(&model, &limited(0.02)), Some(Cause::Model));
+    }
+
+    #[test]
+    fn without_flows_packets_are_late_beside_the_longest_link() {
+        let programs = Common { round_trips: BTreeMap::new(), ..common() };
+        assert_eq!((common().shortest_ms(), programs.shortest_ms()), (50.0, 60.0));
+        // 5 % of 60 ms.
+        assert!(lateness(&paced(2900.0, 0.0), &programs).is_none());
+        assert!(lateness(&paced(3100.0, 0.0), &programs).is_some());
     }
 
     #[test]

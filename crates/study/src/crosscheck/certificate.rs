@@ -17,6 +17,8 @@ use super::judge::{Compared, Verdict};
 use super::load::Load;
 use super::ways::Made;
 
+/// What is said of two ways of which nothing could be compared.
+pub(super) const NOTHING: &str = "nothing could be compared: they have no measure in common";
 /// Version of the certificate's format.
 const FORMAT: u32 = 1;
 
@@ -28,6 +30,8 @@ pub enum Outcome {
     Agrees,
     /// Some differ, and the evidence says why.
     Explained,
+    /// Two ways have no measure in common, so that nothing is known of them.
+    Nothing,
     /// Some differ, and nothing says why.
     Unexplained,
     /// A way could not be run to its end.
@@ -40,6 +44,7 @@ impl Outcome {
         match self {
             Outcome::Agrees => "agree",
             Outcome::Explained => "differ, and it is explained",
+            Outcome::Nothing => "have no measure in common",
             Outcome::Unexplained => "differ, and it is not explained",
             Outcome::Failed => "a way failed",
         }
@@ -231,9 +236,14 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// The worst verdict on any measure.
-    pub fn verdict(&self) -> Verdict {
-        self.compared.iter().map(|compared| compared.verdict).max().unwrap_or(Verdict::Agrees)
+    /// The worst verdict on any measure; none if they have no measure in common.
+    pub fn verdict(&self) -> Option<Verdict> {
+        self.compared.iter().map(|compared| compared.verdict).max()
+    }
+
+    /// Whether a measure differs.
+    pub fn differs(&self) -> bool {
+        self.verdict() == Some(Verdict::Differs)
     }
 
     /// How many measures have this verdict.
@@ -243,9 +253,10 @@ impl Pair {
 
     fn outcome(&self) -> Outcome {
         match (self.verdict(), &self.explanation) {
-            (Verdict::Agrees | Verdict::Chance, _) => Outcome::Agrees,
-            (Verdict::Differs, Some(_)) => Outcome::Explained,
-            (Verdict::Differs, None) => Outcome::Unexplained,
+            (Some(Verdict::Agrees | Verdict::Chance), _) => Outcome::Agrees,
+            (Some(Verdict::Differs), Some(_)) => Outcome::Explained,
+            (Some(Verdict::Differs), None) => Outcome::Unexplained,
+            (None, _) => Outcome::Nothing,
         }
     }
 }
@@ -253,7 +264,7 @@ impl Pair {
 impl Certificate {
     pub(super) fn new(plan: &Plan, base: &Base, ways: Vec<WayFacts>, pairs: Vec<Pair>) -> Certificate {
         let failed = ways.iter().any(|way| way.failed.is_some()).then_some(Outcome::Failed);
-        let outcome = pairs.iter().map(Pair::outcome).chain(failed).max().unwrap_or(Outcome::Agrees);
+        let outcome = pairs.iter().map(Pair::outcome).chain(failed).max().unwrap_or(Outcome::Nothing);
         let Scenario { name, description, .. } = &base.scenario;
         Certificate {
             format: FORMAT,
@@ -330,7 +341,9 @@ impl Certificate {
                     pair.reference
                 );
             }
-            if pair.verdict() == Verdict::Differs {
+            if pair.compared.is_empty() {
+                let _ = writeln!(text, "  {NOTHING}");
+            } else if pair.differs() {
                 text += &explained(pair);
             }
         }
@@ -353,7 +366,10 @@ impl Certificate {
                 );
             }
         }
-        for pair in self.pairs.iter().filter(|pair| pair.verdict() == Verdict::Differs) {
+        for pair in self.pairs.iter().filter(|pair| pair.compared.is_empty()) {
+            let _ = writeln!(text, "\n{} beside {}: {NOTHING}.", pair.way, pair.reference);
+        }
+        for pair in self.pairs.iter().filter(|pair| pair.differs()) {
             let _ =
                 writeln!(text, "\n{} beside {}:\n{}", pair.way, pair.reference, explained(pair).trim_end());
         }

@@ -18,12 +18,12 @@ pub(super) struct Quantity {
 }
 
 impl Quantity {
-    /// The least that differences are measured by, where the shortest round trip takes so many milliseconds.
+    /// The least that differences are measured by, where the shortest round trip takes so many milliseconds; zero if there is no least value.
     pub(super) fn floor(self, rtt_ms: f64) -> f64 {
         match self.name {
             QUEUE_DELAY => LEAST_QUEUE * rtt_ms,
             RETRANSMITTED => LEAST_RETRANSMITTED,
-            _ => f64::MIN_POSITIVE,
+            _ => 0.0,
         }
     }
 }
@@ -49,8 +49,10 @@ const OF_GROUPS: &[OfGroup] = &[
     (quantity("completion", Unit::Second), |group| group.completion_mean_s),
 ];
 
+const UTILISATION: Quantity = quantity("utilisation", Unit::Share);
+
 const OF_LINKS: &[OfLink] = &[
-    (quantity("utilisation", Unit::Share), |link| link.utilisation),
+    (UTILISATION, |link| link.utilisation),
     (quantity(QUEUE_DELAY, Unit::Millisecond), |link| Some(link.queue_delay_mean_ms)),
 ];
 
@@ -58,6 +60,8 @@ const ENDED: Quantity = quantity("ended", Unit::Second);
 
 /// A link of which less is used says little: acknowledgements, or nothing.
 const LEAST_USED: f64 = 0.1;
+/// What the names of subjects that are links begin with.
+const LINK: &str = "link ";
 
 /// The smoothed round-trip time of each group of flows, averaged over the time after the warm-up, in milliseconds. The kernel's samples in the
 /// tables are taken at fixed times; so are the model's, whose mean in the summary counts each acknowledgement and says more of full queues.
@@ -87,8 +91,8 @@ pub(super) fn measured(summary: &Summary, smoothed: &Smoothed) -> Measured {
         all.extend(OF_GROUPS.iter().filter_map(|(of, value)| Some((subject.clone(), *of, value(group)?))));
         all.extend(smoothed.get(&group.group).map(|rtt| (subject.clone(), RTT, *rtt)));
     }
-    for link in summary.links.iter().filter(|link| link.utilisation.is_some_and(|used| used >= LEAST_USED)) {
-        let subject = format!("link {}", link.name);
+    for link in &summary.links {
+        let subject = format!("{LINK}{}", link.name);
         all.extend(OF_LINKS.iter().filter_map(|(of, value)| Some((subject.clone(), *of, value(link)?))));
     }
     let finite = programs(summary).filter(|program| program.expected != Expect::RUNNING);
@@ -96,6 +100,12 @@ pub(super) fn measured(summary: &Summary, smoothed: &Smoothed) -> Measured {
         Some((format!("program {}.{}", program.host, program.name), ENDED, program.end_s?))
     }));
     all
+}
+
+/// Whether a subject is a link that says little, because these runs hardly use it on average, or because it has no rate to be used.
+pub(super) fn is_idle(subject: &str, runs: &[Measured]) -> bool {
+    let own = runs.iter().flatten().filter(|(of, what, _)| of == subject && *what == UTILISATION);
+    subject.starts_with(LINK) && mean(own.map(|own| own.2)).is_none_or(|used| used < LEAST_USED)
 }
 
 /// All programs of a run.
@@ -178,15 +188,21 @@ mod tests {
     }
 
     #[test]
-    fn links_that_are_hardly_used_are_left_out() {
-        let link = |name: &str, used: f64| LinkRow {
-            name: name.to_owned(),
-            utilisation: Some(used),
-            ..LinkRow::default()
+    fn links_are_idle_by_their_mean_over_the_runs() {
+        let run = |forward: f64, back: f64| {
+            let link = |name: &str, utilisation| LinkRow {
+                name: name.to_owned(),
+                utilisation,
+                ..LinkRow::default()
+            };
+            let links = vec![link("a>b", Some(forward)), link("b>a", Some(back)), link("b>c", None)];
+            measured(&Summary { links, ..Summary::default() }, &Smoothed::new())
         };
-        let summary = Summary { links: vec![link("a>b", 0.97), link("b>a", 0.03)], ..Summary::default() };
-        let subjects: Vec<String> =
-            measured(&summary, &Smoothed::new()).into_iter().map(|(subject, ..)| subject).collect();
-        assert_eq!(subjects, ["link a>b", "link a>b"]);
+        // All are measured; those without a rate have no utilisation.
+        let subjects: Vec<String> = run(0.97, 0.03).into_iter().map(|(subject, ..)| subject).collect();
+        assert_eq!(subjects, ["link a>b", "link a>b", "link b>a", "link b>a", "link b>c"]);
+        let runs = [run(0.15, 0.03), run(0.06, 0.03)];
+        let idle = ["link a>b", "link b>a", "link b>c", "flow bulk"].map(|subject| is_idle(subject, &runs));
+        assert_eq!(idle, [false, true, true, false]);
     }
 }

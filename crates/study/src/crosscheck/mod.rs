@@ -18,9 +18,10 @@ mod ways;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use warpline_lab::run::builds::builds;
 use warpline_net::Control;
 use warpline_results::ResultError;
-use warpline_scenario::{ClockMode, Diagnostics, Source};
+use warpline_scenario::{ClockMode, Diagnostics, Scenario, Source};
 
 pub use causes::{Cause, Experiment, Explanation};
 pub use certificate::{Certificate, Outcome, Pair, RunFacts, WayFacts, schema};
@@ -174,6 +175,22 @@ fn own_sets(plan: &Plan, label: &str) -> Vec<String> {
     plan.sets_in.iter().filter(|(way, _)| way == label).map(|(_, set)| set.clone()).collect()
 }
 
+/// What makes the runs of a scenario in a way, as the name of the directory in which their results are kept: the way, the kernels of guests and the
+/// stacks in shared objects, the machine's kernel if time is not the simulation's, and this program.
+///
+/// # Errors
+/// Which kernel or stack is not there.
+fn ran_by(machine: &Machine, label: &str, scenario: &Scenario) -> Result<String, String> {
+    // A kernel may be a file.
+    let mut parts = vec![label.replace('/', "_")];
+    parts.extend(builds(scenario).map_err(|error| error.to_string())?);
+    if scenario.clock.mode != ClockMode::Virtual {
+        parts.push(machine.kernel.clone());
+    }
+    parts.push(machine.build.clone());
+    Ok(parts.join("-"))
+}
+
 /// What makes the runs of a way, and how.
 struct Workshop<'a> {
     plan: &'a Plan,
@@ -195,22 +212,14 @@ impl<'a> Workshop<'a> {
     fn jobs(&self, choice: Choice<'_>, note: &str, sets: &[String], tdf: f64) -> Result<Vec<Job>, Unmade> {
         let guests = self.plan.machine.guests.as_ref().ok();
         let linux = choice.kernel.or(guests);
-        // A kernel may be a file.
         let label = choice.label();
-        let kept = label.replace('/', "_");
-        let build = &self.plan.machine.build;
-        let ran_by = match (choice.way.has_guests(), linux) {
-            (true, Some(linux)) => format!("{kept}-{}-{build}", linux.version),
-            _ if choice.way.clock(&self.setting(linux, 1, tdf)).mode == ClockMode::Virtual => {
-                format!("{kept}-{build}")
-            }
-            _ => format!("{kept}-{}-{build}", self.plan.machine.kernel),
-        };
-        let one = |&seed: &u64| -> Result<Job, Unmade> {
-            let made = make(choice.way, &self.base, &self.setting(linux, seed, tdf), sets)?;
-            Ok(Job { label: format!("{label}{note}"), ran_by: ran_by.clone(), made })
-        };
-        self.plan.seeds.iter().map(one).collect()
+        let one = |&seed: &u64| make(choice.way, &self.base, &self.setting(linux, seed, tdf), sets);
+        let all = self.plan.seeds.iter().map(one).collect::<Result<Vec<Made>, Unmade>>()?;
+        // The seed changes no host.
+        let Some(first) = all.first() else { return Ok(Vec::new()) };
+        let ran_by = ran_by(&self.plan.machine, &label, &first.scenario).map_err(Unmade::NotPossible)?;
+        let job = |made| Job { label: format!("{label}{note}"), ran_by: ran_by.clone(), made };
+        Ok(all.into_iter().map(job).collect())
     }
 
     fn setting<'s>(&'s self, linux: Option<&'s Linux>, seed: u64, tdf: f64) -> Setting<'s> {
@@ -261,7 +270,13 @@ impl<'a> Workshop<'a> {
                 .iter()
                 .filter_map(|ran| ran.load)
                 .reduce(|a, b| if busier(&b) > busier(&a) { b } else { a }),
-            cpu_share: scenario.guests().filter_map(|(_, guest)| guest.cpu_share).reduce(f64::min),
+            held_back: runs
+                .iter()
+                .flat_map(|ran| &ran.summary.guests)
+                .flat_map(|guests| &guests.machines)
+                .filter_map(|machine| machine.cpu.as_ref())
+                .map(|cpu| (cpu.share, cpu.throttled))
+                .reduce(|a, b| if b.1 > a.1 { b } else { a }),
         }
     }
 
@@ -272,7 +287,11 @@ impl<'a> Workshop<'a> {
     }
 
     fn common(&self, bound_percent: f64) -> Common {
-        Common { round_trips: self.base.round_trips(), bound_percent }
+        Common {
+            round_trips: self.base.round_trips(),
+            longest_link_ms: self.base.longest_link_ms(),
+            bound_percent,
+        }
     }
 
     /// Compares a way with another.
@@ -288,7 +307,7 @@ impl<'a> Workshop<'a> {
             compared,
             explanation: None,
         };
-        if pair.verdict() == Verdict::Differs {
+        if pair.differs() {
             pair.explanation = explain(&own.evidence, &reference.evidence, &common);
             if self.plan.narrow {
                 narrow::narrow(self, own, reference, &mut pair)?;

@@ -135,6 +135,10 @@ fn congestion_control(workshop: &Workshop<'_>, own: &Done<'_>, reference: &Done<
     const PLAIN: &str = "reno";
     let linux = if own.evidence.kernels.is_empty() { reference } else { own };
     let Scenario { flow, .. } = &linux.made.scenario;
+    // Programs have taken the place of flows: they have no such key, and the others have other numbers.
+    if flow.len() != workshop.base.scenario.flow.len() {
+        return Vec::new();
+    }
     let carried = flow.iter().enumerate().filter(|(entry, flow)| {
         let is_model = |node: &str| linux.made.scenario.traffic(node) == warpline_scenario::Traffic::Model;
         let mut own = workshop.base.expanded.flows.iter().filter(|flow| flow.entry == *entry);
@@ -249,7 +253,38 @@ fn slower(
 
 #[cfg(test)]
 mod tests {
+    use warpline_net::Control;
+
+    use super::super::bench::Bench;
+    use super::super::causes::Evidence;
+    use super::super::tests::{TWO, base, made, plan};
     use super::*;
+
+    #[test]
+    fn flows_get_reno_by_their_numbers_and_programs_do_not() {
+        let (plan, base) = (plan(), base(TWO, &[]));
+        let observe = |_: f64, _: &str| Control::Continue;
+        let workshop = Workshop { plan: &plan, base, bench: Bench::new(&plan, &observe) };
+        let done = |name: &str, kernels: &[&str]| {
+            let way = *WAYS.iter().find(|way| way.name() == name).unwrap();
+            let kernels = kernels.iter().map(|version| (*version).to_owned()).collect();
+            Done {
+                choice: Choice { way, kernel: None },
+                made: made(name, &workshop.base, &[]).unwrap(),
+                runs: Vec::new(),
+                evidence: Evidence { kernels, ..Evidence::default() },
+            }
+        };
+        let changes = |linux: &Done<'_>| -> Vec<String> {
+            let found = congestion_control(&workshop, &done("model", &[]), linux);
+            found.into_iter().flat_map(|change| change.both).collect()
+        };
+        assert_eq!(changes(&done("linux", &["6.1.1"])), ["flow.0.cc=reno"]);
+        // There, the first flow is that of Nice, which stays a model.
+        let live = done("live", &["6.18.1"]);
+        assert_eq!(live.made.scenario.flow.len(), 1);
+        assert_eq!(changes(&live), [""; 0]);
+    }
 
     #[test]
     fn queues_and_losses_are_found_wherever_links_are_described() {

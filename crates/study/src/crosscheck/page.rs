@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use warpline_report::{ReportError, escape, static_page, write_whole};
 
-use super::certificate::{Certificate, Outcome, Pair, WayFacts, cells, experiments};
+use super::certificate::{Certificate, NOTHING, Outcome, Pair, WayFacts, cells, experiments};
 use super::judge::Verdict;
 
 const STYLE: &str = include_str!("page.css");
@@ -124,7 +124,9 @@ fn card_of_pair(body: &mut String, pair: &Pair) {
             let _ = write!(body, "<li>{}</li>", escape(&line));
         }
         *body += "</ul></div>\n";
-    } else if pair.verdict() == Verdict::Differs {
+    } else if pair.compared.is_empty() {
+        let _ = writeln!(body, "<div class=\"why\"><p>Here, {NOTHING}.</p></div>");
+    } else if pair.differs() {
         *body += "<div class=\"why\"><p>No evidence says where the differences come from.</p></div>\n";
     }
     let _ = writeln!(
@@ -156,6 +158,7 @@ fn class_of(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Agrees => "agrees",
         Outcome::Explained => "explained",
+        Outcome::Nothing => "nothing",
         Outcome::Unexplained => "unexplained",
         Outcome::Failed => "failed",
     }

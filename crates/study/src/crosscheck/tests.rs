@@ -10,7 +10,7 @@ use super::ways::{Setting, Unmade, WAYS, make};
 use super::*;
 
 /// Two hosts with a CUBIC flow, and two with a flow of TCP Nice.
-const TWO: &str = r#"
+pub(super) const TWO: &str = r#"
 name = "two"
 duration = "9s"
 link = [
@@ -40,13 +40,33 @@ fn machine() -> Machine {
     }
 }
 
-fn base(text: &str, sets: &[&str]) -> Base {
+/// A cross-check of these two flows.
+pub(super) fn plan() -> Plan {
+    Plan {
+        source: Source::from_text("two.toml", TWO, "".as_ref()),
+        sets: vec!["duration=9s".to_owned()],
+        ways: Vec::new(),
+        kernels: Vec::new(),
+        sets_in: Vec::new(),
+        seeds: vec![1, 2],
+        tdf: 2.0,
+        clock_percent: 2.0,
+        model_percent: 5.0,
+        narrow: true,
+        jobs: 1,
+        kept: PathBuf::new(),
+        date: "2026-11-26".to_owned(),
+        machine: machine(),
+    }
+}
+
+pub(super) fn base(text: &str, sets: &[&str]) -> Base {
     let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
     Base::new(&Source::from_text("two.toml", text, "".as_ref()), &sets)
         .unwrap_or_else(|wrong| panic!("{wrong}"))
 }
 
-fn made(way: &str, base: &Base, own: &[&str]) -> Result<Made, String> {
+pub(super) fn made(way: &str, base: &Base, own: &[&str]) -> Result<Made, String> {
     let machine = machine();
     let setting = Setting { machine: &machine, linux: machine.guests.as_ref().ok(), tdf: 2.0, seed: 3 };
     let way = WAYS.iter().find(|other| other.name() == way).unwrap();
@@ -186,24 +206,95 @@ fn flows_stay_where_they_are_when_programs_take_the_place_of_others() {
 }
 
 #[test]
+fn what_is_kept_is_kept_by_all_that_made_it() {
+    let base = base(TWO, &[]);
+    let of = |machine: &Machine, way: &str| {
+        let own = made(way, &base, &[]).unwrap();
+        ran_by(machine, way, &own.scenario)
+    };
+    assert_eq!(of(&machine(), "model"), Ok("model-0.1.0-abc".to_owned()));
+    // The flow of Nice stays a model; the programs run on this machine's kernel.
+    assert_eq!(of(&machine(), "live"), Ok("live-6.18.1-0.1.0-abc".to_owned()));
+    let newer = Machine { kernel: "6.19.1".to_owned(), ..machine() };
+    assert_eq!(of(&newer, "model"), of(&machine(), "model"));
+    assert_ne!(of(&newer, "live"), of(&machine(), "live"));
+    let own = ran_by(&machine(), "linux@./mine/linux", &base.scenario);
+    assert_eq!(own, Ok("linux@._mine_linux-0.1.0-abc".to_owned()));
+}
+
+#[test]
+fn a_scenario_of_programs_has_a_round_trip_to_measure_queues_by() {
+    let text = r#"
+        duration = "9s"
+        link = [
+          { between = ["a", "r"], rate = "10Mbit/s", delay = "10ms" },
+          { between = ["r", "b"], rate = "1Mbit/s", delay = "25ms" },
+        ]
+        [[host]]
+        name = "a"
+        endpoint = "guest"
+        [[host.program]]
+        command = "true"
+    "#;
+    let plan = plan();
+    let observe = |_: f64, _: &str| Control::Continue;
+    let workshop =
+        |text: &str| Workshop { plan: &plan, base: base(text, &[]), bench: Bench::new(&plan, &observe) };
+    assert_eq!(workshop(text).common(5.0).shortest_ms(), 50.0);
+    // With flows, their shortest.
+    assert_eq!(workshop(TWO).common(5.0).shortest_ms(), 20.0);
+}
+
+#[test]
+fn the_machine_of_guests_that_was_held_back_most_counts() {
+    use warpline_results::guests::{GuestCpu, GuestMachine, GuestSummary};
+    let (plan, base) = (plan(), base(TWO, &[]));
+    let own = made("real", &base, &[]).unwrap();
+    let observe = |_: f64, _: &str| Control::Continue;
+    let workshop = Workshop { plan: &plan, base, bench: Bench::new(&plan, &observe) };
+    let way = *WAYS.iter().find(|way| way.name() == "real").unwrap();
+    let held_back = |runs: &[&[Option<f64>]]| {
+        let machine = |throttled: &Option<f64>| GuestMachine {
+            cpu: throttled.map(|throttled| GuestCpu { share: 0.5, throttled, ..GuestCpu::default() }),
+            ..GuestMachine::default()
+        };
+        let ran = |machines: &&[Option<f64>]| {
+            let machines = machines.iter().map(machine).collect();
+            let guests = Some(GuestSummary { machines, ..GuestSummary::default() });
+            let summary = warpline_results::Summary { guests, ..Default::default() };
+            Ran { summary, smoothed: BTreeMap::new(), load: None }
+        };
+        let runs: Vec<Ran> = runs.iter().map(ran).collect();
+        workshop.evidence(Choice { way, kernel: None }, &own, &runs, None).held_back
+    };
+    assert_eq!(held_back(&[&[None]]), None);
+    assert_eq!(held_back(&[&[Some(0.1), None], &[Some(0.0), Some(0.7)]]), Some((0.5, 0.7)));
+}
+
+/// Each stack in a shared object is a part of the name, by what its file holds.
+#[cfg(live)]
+#[test]
+fn another_build_of_a_stack_has_results_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let text =
+        format!("{TWO}\n[[host]]\nname = \"a\"\nendpoint = \"stack:object\"\nlibrary = \"./mine.so\"\n");
+    let source = Source::from_text("two.toml", &text, directory.path());
+    let base = Base::new(&source, &[]).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let name = || ran_by(&machine(), "model", &base.scenario);
+    assert!(name().unwrap_err().contains("mine.so"));
+    let with = |build: &str| {
+        std::fs::write(directory.path().join("mine.so"), build).unwrap();
+        name().unwrap()
+    };
+    let (first, second) = (with("one"), with("other"));
+    assert!(first.starts_with("model-mine-") && first.ends_with("-0.1.0-abc"), "{first}");
+    assert_ne!(first, second);
+}
+
+#[test]
 fn a_certificate_is_as_its_schema_says_and_names_what_it_cites() {
     let base = base(TWO, &[]);
-    let plan = Plan {
-        source: Source::from_text("two.toml", TWO, "".as_ref()),
-        sets: vec!["duration=9s".to_owned()],
-        ways: Vec::new(),
-        kernels: Vec::new(),
-        sets_in: Vec::new(),
-        seeds: vec![1, 2],
-        tdf: 2.0,
-        clock_percent: 2.0,
-        model_percent: 5.0,
-        narrow: true,
-        jobs: 1,
-        kept: PathBuf::new(),
-        date: "2026-11-26".to_owned(),
-        machine: machine(),
-    };
+    let plan = plan();
     let value = |mean| Value { mean, ci95: Some(0.1), n: 2 };
     let compared = Compared {
         subject: "flow <bulk>".to_owned(),
@@ -228,8 +319,8 @@ fn a_certificate_is_as_its_schema_says_and_names_what_it_cites() {
         worst_percent: 1.0,
         from: "the congestion control".to_owned(),
     };
-    let explanation = Explanation {
-        experiments: vec![experiment],
+    let explanation = || Explanation {
+        experiments: vec![experiment.clone()],
         ..Explanation::new(Cause::Model, vec!["linux repeats".to_owned()])
     };
     let ways = || {
@@ -243,7 +334,7 @@ fn a_certificate_is_as_its_schema_says_and_names_what_it_cites() {
         live.not_possible = Some("no root".to_owned());
         vec![linux, live]
     };
-    let certificate = Certificate::new(&plan, &base, ways(), vec![pair(Some(explanation))]);
+    let certificate = Certificate::new(&plan, &base, ways(), vec![pair(Some(explanation()))]);
     assert_eq!(certificate.outcome, Outcome::Explained);
     let json: serde_json::Value = serde_json::from_str(&certificate.to_json()).unwrap();
     let validator = jsonschema::validator_for(&schema()).unwrap();
@@ -270,6 +361,16 @@ fn a_certificate_is_as_its_schema_says_and_names_what_it_cites() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    // Ways of which nothing is known do not agree.
+    let silent = Pair { compared: Vec::new(), ..pair(None) };
+    let unknown = Certificate::new(&plan, &base, ways(), vec![pair(Some(explanation())), silent]);
+    assert_eq!(unknown.outcome, Outcome::Nothing);
+    for text in [unknown.to_html(), unknown.render(false), unknown.to_markdown()] {
+        assert!(text.contains("nothing could be compared: they have no measure in common"), "{text}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&unknown.to_json()).unwrap();
+    assert_eq!((&json["outcome"], validator.is_valid(&json)), (&"nothing".into(), true));
+    assert_eq!(Certificate::new(&plan, &base, ways(), Vec::new()).outcome, Outcome::Nothing);
     // The worst counts: what is not explained, and a way that failed.
     let open = Certificate::new(&plan, &base, ways(), vec![pair(None)]);
     assert_eq!(open.outcome, Outcome::Unexplained);

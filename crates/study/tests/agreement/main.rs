@@ -24,6 +24,7 @@ fn plan(directory: &Path, names: &[&str], paths: &[&str]) -> Plan {
         cases: chosen,
         size: Size { quick: true, seeds: 2 },
         kernel: "6.1.0".to_owned(),
+        kernel_build: "linux-6.1.0-0123456789ab".to_owned(),
         program: "0-test".to_owned(),
         kept: directory.to_owned(),
         jobs: 1,
@@ -43,7 +44,7 @@ fn keep(plan: &Plan, (name, text): &(String, String), paths: &[Figures]) {
 
 /// Writes a file with the results of a scenario's paths.
 fn write(plan: &Plan, name: &str, hash: &str, paths: &[serde_json::Value]) {
-    let ran = if name.ends_with("-linux") { "linux-6.1.0" } else { "warpline-0-test" };
+    let ran = if name.ends_with("-linux") { plan.kernel_build.as_str() } else { "warpline-0-test" };
     let kept = serde_json::json!({ "scenario_hash": hash, "paths": paths });
     let digits: String = hash.trim_start_matches("sha256:").chars().take(16).collect();
     fs::create_dir_all(plan.kept.join(ran)).unwrap();
@@ -190,6 +191,15 @@ fn what_is_kept_is_not_run_again_and_what_is_not_whole_is() {
     // Another build of the program runs the model again, and so does a file that is cut short.
     let other = Plan { program: "0-other".to_owned(), ..plan.clone() };
     assert_eq!(compare(&other), (first.clone(), 1));
+    // Another build of the kernel, though it has the same version, has runs of its own.
+    let rebuilt = Plan { kernel_build: "linux-6.1.0-ba9876543210".to_owned(), ..plan.clone() };
+    let there = AtomicUsize::new(usize::MAX);
+    let stopped = agree(&rebuilt, &|advance| {
+        there.store(advance.done, Ordering::Relaxed);
+        Control::Stop
+    });
+    assert!(matches!(stopped, Err(AgreementError::Stopped)));
+    assert_eq!(there.into_inner(), 1, "those of the model");
     let of_model = directory.path().join("warpline-0-test");
     let file = fs::read_dir(&of_model).unwrap().next().unwrap().unwrap().path();
     let text = fs::read(&file).unwrap();

@@ -94,6 +94,7 @@ impl Args {
                 seeds: self.seeds.unwrap_or(if self.quick { 2 } else { 5 }).into(),
             },
             kernel: String::new(),
+            kernel_build: String::new(),
             program: String::new(),
             kept: self.out.clone(),
             jobs: self.jobs.unwrap_or(0).into(),
@@ -109,7 +110,8 @@ pub(super) fn execute(args: &Args) -> Result<Code, Failure> {
     if let Some(directory) = &args.scenarios {
         return write_scenarios(directory, &scenarios(&plan));
     }
-    let plan = Plan { kernel: kernel()?, program: this_build()?, ..plan };
+    let (kernel, kernel_build) = kernel()?;
+    let plan = Plan { kernel, kernel_build, program: this_build()?, ..plan };
     interrupt::listen(Vec::new())?;
     let bar = Steps::new(args.json);
     let agreed = agree(&plan, &|advance| {
@@ -141,15 +143,17 @@ pub(super) fn execute(args: &Args) -> Result<Code, Failure> {
     Ok(Code::Success)
 }
 
-/// The version of the guests' kernel.
+/// The version of the guests' kernel, and what tells it from every other one.
 #[cfg(guests)]
-fn kernel() -> Result<String, Failure> {
-    warpline_guest::Kernel::find().map(|kernel| kernel.version).map_err(Failure::run)
+fn kernel() -> Result<(String, String), Failure> {
+    let kernel = warpline_guest::Kernel::find().map_err(Failure::run)?;
+    let build = warpline_lab::run::builds::of_kernel(&kernel).map_err(Failure::run)?;
+    Ok((kernel.version, build))
 }
 
 /// Returns the error that there are no guests here.
 #[cfg(not(guests))]
-fn kernel() -> Result<String, Failure> {
+fn kernel() -> Result<(String, String), Failure> {
     Err(Failure::run(format!(
         "this study needs guests: {}; --scenarios works everywhere",
         warpline_lab::run::NO_GUESTS

@@ -9,5 +9,5 @@ mod ports;
 mod results;
 
 pub(super) use machines::{HASTE, Machines};
-pub(super) use plan::Guests;
+pub(super) use plan::{Guests, kernel_of};
 pub(super) use results::GuestResults;

@@ -197,7 +197,7 @@ impl Guests {
             }
             guests.machines.push(MachineConfig {
                 name: (*name).to_owned(),
-                kernel: hosts_of(scenario, name).find_map(|(_, guest)| guest.kernel.clone()),
+                kernel: kernel_of(scenario, name).map(str::to_owned),
                 memory: 0,
                 // Machines of one run must have different random numbers.
                 seed: scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index as u64),
@@ -371,6 +371,11 @@ pub(super) fn hosts_of<'a>(
     machine: &'a str,
 ) -> impl Iterator<Item = (&'a Host, &'a Guest)> {
     scenario.guests().filter(move |(host, guest)| guest.machine_of(&host.name) == machine)
+}
+
+/// The kernel of a machine, as the scenario names it; none if it does not.
+pub(in crate::run) fn kernel_of<'a>(scenario: &'a Scenario, machine: &'a str) -> Option<&'a str> {
+    hosts_of(scenario, machine).find_map(|(_, guest)| guest.kernel.as_deref())
 }
 
 /// The limit of a machine's CPU, if it has one.
