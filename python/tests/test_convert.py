@@ -321,6 +321,16 @@ def test_containerlabs_nodes_links_and_impairments(tmp_path: Path) -> None:
     assert imported.scenario.run(progress=False).flows["goodput_bps"][0] > 0
 
 
+def test_the_command_takes_containerlabs_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "lab.clab.yml", LAB)
+    write(tmp_path, "netem.sh", "containerlab tools netem set -n clab-lab-pc2 -i eth1 --delay 3ms\n")
+    assert main(["import", "lab.clab.yml", "--script", "netem.sh", "--out", "lab.toml"]) == 0
+    assert links(warpline.Scenario.load(tmp_path / "lab.toml"))["r1-pc2"]["reverse"]["delay"] == "3ms"
+    assert main(["import", "lab.clab.yml", "--script", "nowhere.sh"]) == 2
+    assert "nowhere.sh: cannot be read" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

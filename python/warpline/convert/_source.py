@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -106,7 +107,7 @@ class Options:
     rate_unit: str | None = option(None, f"unit of rates that are bare numbers: {', '.join(_units.RATES)}", "UNIT", _units.RATES.__getitem__)
     delay_unit: str | None = option(None, f"unit of delays that are bare numbers: {', '.join(_units.TIMES)}", "UNIT", _units.TIMES.__getitem__)
     loss_unit: str | None = option(None, "unit of losses that are bare numbers: % or share", "UNIT", {"%": 0, "share": 1}.__getitem__)
-    script: Path | None = option(None, "a script with `containerlab tools netem set` commands, beside a topology of containerlab", "FILE")
+    script: str | os.PathLike[str] | None = option(None, "a script with `containerlab tools netem set` commands, beside a topology of containerlab", "FILE")
     guests: bool = option(False, "hosts that can be Linux guests are guests; else they are simulated")
 
     def __post_init__(self) -> None:

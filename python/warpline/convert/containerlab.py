@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from warpline.convert import _traffic, _units, tc
@@ -147,7 +148,7 @@ def _impairments(source: Source, nodes: dict[str, Map], topology: Map, config: M
             lines = [re.sub(r"^(ba|a)?sh -c\s+(['\"])(.*)\2$", r"\3", str(command)) for command in commands]
             take(name, Source(f"{node.at('exec')}: exec", "\n".join(lines)))
     if options.script is not None:
-        script = Source.file(options.script)
+        script = Source.file(Path(options.script))
         prefix = f"{config.text('prefix') if config.text('prefix') is not None else 'clab'}-{config.text('name') or ''}-"
         for number, line in enumerate(script.text.splitlines(), 1):
             if re.search(r"\bnetem\s+set\b", line):
