@@ -6,7 +6,9 @@ import gzip
 import json
 import string
 import textwrap
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import networkx
@@ -17,7 +19,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import warpline
 from warpline import convert
-from warpline.convert import ConvertError, tc
+from warpline.convert import ConvertError, openmetrics, tc
 from warpline.convert.__main__ import main
 from warpline.convert._formats import MEASURED, READERS, WRITERS
 from warpline.convert._source import Options, Source
@@ -689,6 +691,30 @@ def test_openmetrics_is_what_its_parser_reads(run: warpline.Run, tmp_path: Path)
     series = families["warpline_link_sample_throughput_bits_per_second"].samples
     assert len(series) == len(run.series_links)
     assert families["warpline_run"].samples[0].labels["seed"] == str(run.summary["seed"])
+
+
+class _Counted:
+    """A table that counts how often each of its columns is asked for."""
+
+    def __init__(self, table: warpline.Table) -> None:
+        self._table = table
+        self.asked: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __getitem__(self, name: str) -> list[Any]:
+        self.asked[name] += 1
+        return self._table[name]
+
+
+def test_openmetrics_takes_each_column_once_and_not_for_each_row(run: warpline.Run) -> None:
+    tables = {name: _Counted(getattr(run, name)) for name in ("flows", "links", "series_flows", "series_links")}
+    counted: Any = SimpleNamespace(summary=run.summary, **tables)
+    assert openmetrics.content(counted) == openmetrics.content(run)
+    assert len(tables["series_flows"]) > 50
+    # `flows` and `links` also have the names for their series.
+    assert max(max(table.asked.values()) for table in tables.values()) <= 3
 
 
 # The command ----------------------------------------------------------------------------------------------------------
