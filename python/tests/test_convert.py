@@ -513,6 +513,65 @@ def test_errors_of_a_script_name_the_line(tmp_path: Path) -> None:
         convert.read(write(tmp_path, "y.sh", "".join(f"tc qdisc add dev {dev} root netem delay 1ms\n" for dev in "abc")))
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "shown"),
+    [
+        ("docker exec a tc qdisc", "docker exec b tc qdisc", ["docker exec a: eth0", "docker exec b: eth0"]),
+        ("sudo ip netns exec h1 tc qdisc", "sudo tc -netns h2 qdisc", ["netns h1: eth0", "netns h2: eth0"]),
+        ("tc qdisc", "/sbin/tc -n h1 qdisc", ["eth0", "netns h1: eth0"]),
+    ],
+)
+def test_a_device_of_the_same_name_elsewhere_is_another(tmp_path: Path, one: str, other: str, shown: list[str]) -> None:
+    text = f"{one} add dev eth0 root netem delay 10ms\n{other} add dev eth0 root netem delay 30ms loss 1%\n"
+    assert list(map(str, tc.parse(Source("the file", text)))) == shown
+    imported = convert.read(write(tmp_path, "two.sh", text))
+    link = links(imported.scenario)["a-b"]
+    assert (link["delay"], link["reverse"]["delay"], link["reverse"]["loss"]) == ("10ms", "30ms", lost(0.01))
+    assert "later command" not in said(imported)
+    with pytest.raises(ConvertError, match=f"the devices {', '.join(shown)}; give the words of one"):
+        tc.link(text)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("sudo -E tc", "tc"),
+        ("if ! tc", "then tc"),
+        ("do LANG=C sudo tc", "/usr/sbin/tc -s"),
+        ("ip netns exec h1 sudo tc", "tc -net h1"),
+        ("docker exec a ip netns exec h1 tc", "sudo docker exec a tc -n h1"),
+    ],
+)
+def test_what_says_no_place_makes_no_other_device(one: str, other: str) -> None:
+    text = f"{one} qdisc add dev e root handle 1: tbf rate 10mbit burst 10kb latency 50ms\n{other} qdisc add dev e parent 1: netem delay 7ms"
+    keys = tc.link(text).keys
+    assert (keys["queue"]["kind"], keys["delay"]) == ("tbf", "7ms")
+
+
+@pytest.mark.parametrize("change", ["change dev eth0 root", "replace dev eth0 root handle 1:", "change dev eth0 handle 1:", "add dev eth0 root"])
+def test_settings_that_are_replaced_are_left_out_with_a_note(tmp_path: Path, change: str) -> None:
+    text = f"tc qdisc add dev eth0 root handle 1: netem delay 10ms loss 1%\ntc qdisc {change} netem delay 20ms\n"
+    imported = convert.read(write(tmp_path, "phases.sh", text))
+    link = links(imported.scenario)["a-b"]
+    assert link["delay"] == "20ms"
+    assert "loss" not in link
+    place = tmp_path / "phases.sh"
+    assert f"the earlier settings of a queue that a later command replaces: {place}:1" in imported.left_out
+
+
+def test_a_class_that_is_changed_replaces_itself_only(tmp_path: Path) -> None:
+    text = """\
+        tc qdisc add dev eth0 root handle 1: htb default 2
+        tc class add dev eth0 parent 1: classid 1:1 htb rate 20mbit
+        tc class add dev eth0 parent 1: classid 1:2 htb rate 5mbit
+        tc class change dev eth0 parent 1: classid 1:2 htb rate 7mbit
+    """
+    imported = convert.read(write(tmp_path, "htb.sh", text))
+    lines = links(imported.scenario)["a-b"]["queue"]["classes"]
+    assert [line.split(" rate ")[1].split()[0] for line in lines] == ["20Mbit/s", "7Mbit/s"]
+    assert f"the earlier settings of a queue that a later command replaces: {tmp_path / 'htb.sh'}:3" in imported.left_out
+
+
 _TIMES = st.builds(lambda value, unit: f"{value}{unit}", st.integers(0, 500), st.sampled_from(["ms", "us", "msec"]))
 _SHARES = st.builds(lambda value, sign: f"{value / 100:g}{sign}", st.integers(0, 10_000), st.sampled_from(["%", "%"]))
 _RATES = st.builds(lambda value, unit: f"{value}{unit}", st.integers(1, 900), st.sampled_from(["kbit", "mbit", "mbps", "Kibit", "000bit"]))

@@ -15,6 +15,10 @@ from warpline.convert._tc_queues import DEFAULT, TABLES, Qdisc, queue_of, short
 from warpline.convert._tc_words import Words, count, is_a, rate, size
 
 
+REPLACED = "the earlier settings of a queue that a later command replaces"
+"""A note: a scenario begins with what holds at the end of the commands."""
+
+
 @dataclass
 class Device:
     """What commands say of a device."""
@@ -23,6 +27,8 @@ class Device:
     classes: list[Qdisc] = field(default_factory=list)
     filters: list[Qdisc] = field(default_factory=list)
     folded: list[Qdisc] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    """Where the commands stand whose settings a later one replaces."""
 
     def child(self, *parents: str) -> Qdisc | None:
         """The queue whose parent is one of these handles."""
@@ -35,6 +41,8 @@ class Device:
             ConvertError: If a word is not known, or its value is wrong.
         """
         link = Link()
+        for place in self.replaced:
+            link.left_out.add(REPLACED, place)
         root = self.child("root")
         if root is not None:
             self._fold(root, link)

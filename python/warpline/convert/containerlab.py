@@ -140,7 +140,7 @@ def _impairments(source: Source, nodes: dict[str, Map], topology: Map, config: M
                 made.keys.pop("rate")
             for line in made.left_out.lines():
                 draft.left_out.add(line, f"{node}:{device}")
-            found[(node, device)] = made.keys
+            found[(node, str(device))] = made.keys
 
     for name, node in nodes.items():
         commands = [command for command in node.list("exec") if re.search(r"\btc\b.*\bqdisc\b", str(command))]
