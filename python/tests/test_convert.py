@@ -323,6 +323,48 @@ def test_containerlabs_nodes_links_and_impairments(tmp_path: Path) -> None:
     assert imported.scenario.run(progress=False).flows["goodput_bps"][0] > 0
 
 
+def test_a_rate_that_commands_say_holds_whatever_is_assumed(tmp_path: Path) -> None:
+    old = "- tc qdisc add dev eth1 root netem delay 10ms rate 5mbit"
+    assert old in LAB
+    text = LAB.replace(old, "- 'tc qdisc add dev eth1 root handle 1: netem loss 1% rate 10mbit'\n            - 'tc qdisc add dev eth1 parent 1: fq_codel'")
+    imported = convert.read(write(tmp_path, "lab.clab.yml", text))
+    link = links(imported.scenario)["pc1-r1"]
+    assert (link["rate"], link["loss"], link["queue"]["kind"]) == ("10Mbit/s", lost(0.01), "fq_codel")
+    assert "netem's losses and copies come behind the queue; in Linux its child has the packets that it leaves: pc1:eth1" in imported.assumed
+    assert "the words do not say how fast" not in said(imported)
+
+
+def test_parallel_links_of_containerlab_are_one(tmp_path: Path) -> None:
+    text = """\
+        name: lab
+        topology:
+          nodes:
+            a:
+              kind: linux
+              exec:
+                - tc qdisc add dev eth1 root netem delay 10ms rate 5mbit
+                - tc qdisc add dev eth2 root netem delay 2ms loss 1% rate 3mbit
+            b: { kind: linux, exec: [tc qdisc add dev eth2 root netem rate 7mbit] }
+          links:
+            - endpoints: ["a:eth1", "b:eth1"]
+            - endpoints: ["b:eth2", "a:eth2"]
+    """
+    imported = convert.read(write(tmp_path, "lab.clab.yml", text), rate="100Mbit/s")
+    link = links(imported.scenario)["a-b"]
+    assert (link["rate"], link["delay"], link["loss"]) == ("8Mbit/s", "2ms", lost(0.01))
+    # Nothing says how fast b:eth1 is.
+    assert (link["reverse"]["rate"], link["reverse"]["delay"]) == ("107Mbit/s", "0s")
+    assert "sum of their rates and the shortest of their delays: a-b" in said(imported)
+    assert "beside the one with the shortest delay between the same nodes, apart from rates: a:eth1" in said(imported)
+
+
+def test_a_later_netem_set_replaces_the_one_before(tmp_path: Path) -> None:
+    script = write(tmp_path, "netem.sh", "".join(f"containerlab tools netem set -n clab-lab-pc2 -i eth1 --delay {delay}\n" for delay in ("3ms", "4ms")))
+    imported = convert.read(write(tmp_path, "lab.clab.yml", LAB), script=script)
+    assert links(imported.scenario)["r1-pc2"]["reverse"]["delay"] == "4ms"
+    assert "the earlier settings of a queue that a later command replaces: pc2:eth1" in imported.left_out
+
+
 def test_the_command_takes_containerlabs_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path, "lab.clab.yml", LAB)

@@ -34,8 +34,8 @@ class Device:
         """The queue whose parent is one of these handles."""
         return next((qdisc for qdisc in self.qdiscs if qdisc.parent in parents), None)
 
-    def fold(self, options: Options) -> Link:
-        """All of it as the keys of one link.
+    def fold(self, options: Options | None) -> Link:
+        """All of it as the keys of one link. Where nothing says how fast the device is, the rate is that of `options`; without them there is none.
 
         Raises:
             ConvertError: If a word is not known, or its value is wrong.
@@ -48,7 +48,7 @@ class Device:
             self._fold(root, link)
         if self.filters:
             link.left_out.add("filters of tc other than by code point; a class takes flows by `class` and `dscp`")
-        if not link.keys.keys() & {"rate", "trace"}:
+        if options is not None and not link.keys.keys() & {"rate", "trace"}:
             link.keys = {"rate": options.link_rate, **link.keys}
             link.assumed.add(f"the words do not say how fast the device is, so the link has {options.link_rate} (--rate)")
         return link
