@@ -117,6 +117,61 @@ def test_bare_numbers_need_a_unit() -> None:
         convert.from_networkx(graph, rate_unit="Mbit/s", delay_unit="ms")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("mtu", 9000, "mtu = 9000 has no unit; write '9000B'"),
+        ("queue", 100, "queue = 100 has no unit; write '100p'"),
+        ("queue", "100", "queue = '100' has no unit; write '100p'"),
+        ("corrupt", 0.01, "corrupt = 0.01 has no unit; write '1%'"),
+        ("jitter", 5, "jitter = 5 has no unit; write 'uniform,max=5ms'"),
+        ("trace", 5, "trace = 5 is not text; write 'up.trace'"),
+        ("queue", ["codel"], "queue = .'codel'. is not text; write '100p'"),
+    ],
+)
+def test_keys_of_a_link_need_a_unit(name: str, value: Any, words: str) -> None:
+    graph: networkx.Graph[str] = networkx.Graph()
+    graph.add_edge("a", "b", **{name: value})
+    with pytest.raises(ConvertError, match=f"edge a-b: {words}, for example"):
+        convert.from_networkx(graph)
+
+
+def test_keys_of_a_link_are_taken_as_they_are() -> None:
+    graph: networkx.Graph[str] = networkx.Graph()
+    graph.add_edge("a", "b", mtu="9000B", queue={"kind": "codel", "limit": "50p"}, corrupt="1%", jitter=0, duplicate=0.0)
+    found = links(convert.from_networkx(graph).scenario)["a-b"]
+    assert (found["mtu"], found["queue"]["kind"], found["queue"]["limit"], found["corrupt"]) == ("9kB", "codel", "50p", lost(0.01))
+    assert not found.keys() & {"jitter", "duplicate"}
+    graph.add_edge("a", "b", queue="fq_codel")
+    assert links(convert.from_networkx(graph).scenario)["a-b"]["queue"]["kind"] == "fq_codel"
+
+
+def test_a_trace_or_a_radio_is_in_place_of_a_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "graphs").mkdir()
+    (tmp_path / "scenarios").mkdir()
+    write(tmp_path, "graphs/up.trace", "10\n20\n")
+    graph: networkx.MultiGraph[str] = networkx.MultiGraph()
+    graph.add_edge("a", "b", trace="up.trace", delay="2ms")
+    graph.add_edge("a", "b", rate="1Mbit/s", delay="7ms")
+    graph.add_edge("b", "c", radio="wifi,rate=65Mbit/s")
+    networkx.write_graphml(graph, tmp_path / "graphs/net.graphml")
+    assert main(["import", "graphs/net.graphml", "--out", "scenarios/net.toml"]) == 0
+    found = links(warpline.Scenario.load(tmp_path / "scenarios/net.toml"))
+    assert (found["a-b"]["trace"], found["a-b"]["delay"]) == ("../graphs/up.trace", "2ms")
+    assert found["b-c"]["radio"]["kind"] == "wifi"
+    assert not any("rate" in link for link in found.values())
+    # A trace and a rate have no sum.
+    notes = said(convert.read(tmp_path / "graphs/net.graphml"))
+    assert "cannot be added up: a-b" in notes
+    assert "where the source has none (--rate)" not in notes
+    both: networkx.DiGraph[str] = networkx.DiGraph()
+    both.add_edge("a", "b", trace="graphs/up.trace")
+    both.add_edge("b", "a", rate="3Mbit/s")
+    link = links(convert.from_networkx(both).scenario)["a-b"]
+    assert (link["trace"], link["reverse"]["rate"]) == ("graphs/up.trace", "3Mbit/s")
+
+
 def test_units_are_those_that_there_are() -> None:
     with pytest.raises(ConvertError, match="--rate-unit furlong: it is the unit of rates that are bare numbers: Gbit/s, Mbit/s, kbit/s, bit/s"):
         convert.from_networkx(networkx.path_graph(2), rate_unit="furlong")
