@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import heapq
 import json
 import string
 import textwrap
@@ -19,7 +20,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import warpline
 from warpline import convert
-from warpline.convert import ConvertError, openmetrics, tc
+from warpline.convert import ConvertError, openmetrics, shadow, tc
 from warpline.convert.__main__ import main
 from warpline.convert._formats import MEASURED, READERS, WRITERS
 from warpline.convert._source import Options, Source
@@ -292,6 +293,42 @@ def test_shadows_paths_are_what_they_are_there(tmp_path: Path) -> None:
     assert hosts["server"]["program"][1]["expect"] == "running"
     assert "tgen" in said(imported)
     assert "log_level" in said(imported)
+
+
+@pytest.mark.parametrize("section", ["host_option_defaults", "host_defaults"])
+def test_shadows_defaults_hold_for_hosts_that_do_not_say_otherwise(tmp_path: Path, section: str) -> None:
+    text = textwrap.dedent(SHADOW).replace("hosts:\n", f"{section}: {{ pcap_enabled: true, log_level: debug }}\nhosts:\n", 1)
+    text = text.replace("idle: { network_node_id: 1, processes: [] }", "idle: { network_node_id: 1, processes: [], host_options: { pcap_enabled: false, log_level: info } }")
+    imported = convert.read(write(tmp_path, "shadow.yaml", text))
+    recorded = {ends for ends, link in links(imported.scenario).items() if link.get("record") == ["pcap"]}
+    assert recorded == {"server-node0.in", "node0.out-server", "client-node1.in", "node1.out-client"}
+    assert f"{section}: log_level" in imported.left_out
+    assert "of hosts' options: log_level: idle" in imported.left_out
+
+
+def test_ways_through_shadows_graph_are_found_once_for_each_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = 5
+    graph = "".join(f'node [ id {one} host_bandwidth_up "1 Mbit" host_bandwidth_down "1 Mbit" ]\n' for one in range(nodes))
+    graph += "".join(f'edge [ source {one} target {other} latency "{one + other + 1} ms" ]\n' for one in range(nodes) for other in range(one, nodes))
+    config = {
+        "general": {"stop_time": "1s"},
+        "network": {"graph": {"type": "gml", "inline": f"graph [\n{graph}]"}},
+        "hosts": {f"h{number}": {"network_node_id": number % nodes, "processes": []} for number in range(4 * nodes)},
+    }
+    # JSON is YAML, too.
+    file = write(tmp_path, "shadow.yaml", json.dumps(config))
+    taken = 0
+
+    def heappop(heap: list[Any]) -> Any:
+        nonlocal taken
+        taken += 1
+        return heapq.heappop(heap)
+
+    monkeypatch.setattr(shadow, "heapq", SimpleNamespace(heappop=heappop, heappush=heapq.heappush))
+    imported = convert.read(file, "shadow")
+    assert len(imported.scenario.to_dict()["link"]) == 2 * 4 * nodes + nodes * nodes
+    # From each node, a node is taken once for each edge that leads to it at most, and the first one once more.
+    assert nodes <= taken <= nodes * (nodes * nodes + 1)
 
 
 def test_shadows_switch_halves_its_latency(tmp_path: Path) -> None:
