@@ -64,6 +64,7 @@ class _Net:
             if data.get("jitter") not in (None, "0", "0 ms", "0ms"):
                 draft.left_out.add("the jitter of edges, which Shadow itself does not use")
         self.shortest = network.get("use_shortest_path") is not False
+        self._paths: dict[int, dict[int, tuple[Fraction, float]]] = {}
 
     def _graph(self, settings: Map, draft: Draft) -> Any:
         kind = settings.text("type")
@@ -112,7 +113,12 @@ class _Net:
             raise ConvertError(f"{self.where}: node {node}: host_bandwidth_{way}: {error}") from error
 
     def path(self, one: int) -> dict[int, tuple[Fraction, float]]:
-        """Latency and loss of the best way from a node to each; to itself by the edge that it has to itself."""
+        """Latency and loss of the best way from a node to each; to itself by the edge that it has to itself. They are found once."""
+        if one not in self._paths:
+            self._paths[one] = self._best(one)
+        return self._paths[one]
+
+    def _best(self, one: int) -> dict[int, tuple[Fraction, float]]:
         if not self.shortest:
             return dict(self.edges[one])
         found: dict[int, tuple[Fraction, float]] = {}
@@ -147,8 +153,9 @@ def _read(source: Source, options: Options) -> Draft:
     if options.flow or not any(real):
         ways: dict[str, dict[str, Fraction]] = {name: {} for name, _, _ in hosts}
         for one, _, node in hosts:
+            path = net.path(node)
             for other, _, place in hosts:
-                if one != other and place in (path := net.path(node)):
+                if one != other and place in path:
                     ways[one][other] = path[place][0]
         _traffic.add(draft, options, ways)
     return draft
