@@ -8,6 +8,7 @@ import json
 import string
 import textwrap
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +24,7 @@ from warpline import convert
 from warpline.convert import ConvertError, openmetrics, shadow, tc
 from warpline.convert.__main__ import main
 from warpline.convert._formats import MEASURED, READERS, WRITERS
-from warpline.convert._source import Options, Source
+from warpline.convert._source import Options, Reader, Source
 
 from conftest import code_of_chapter, dumbbell, needs_guests
 
@@ -517,6 +518,18 @@ def test_mahimahis_command_can_be_a_program(traces: Path) -> None:
     assert hosts["inside"]["program"][0]["command"] == "iperf -c {outside}"
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--guests", "--flow", "outside:inside", "--", "mm-delay", "5", "iperf"], "--flow outside:inside: with --guests the traffic is that of the command"),
+        (["--guests", "--", "mm-delay", "5"], "--guests: the shells have no command that could run on a guest"),
+    ],
+)
+def test_mahimahis_options_that_exclude_each_other(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["import", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_paths_follow_the_file_that_is_written(traces: Path) -> None:
     (traces / "scenarios").mkdir()
     assert main(["import", "--out", "scenarios/line.toml", "--", "mm-link", "up.trace", "down.trace"]) == 0
@@ -912,6 +925,8 @@ def test_openmetrics_takes_each_column_once_and_not_for_each_row(run: warpline.R
 
 # The command ----------------------------------------------------------------------------------------------------------
 
+P2P = ("simple-p2p", "--delay=15ms", "--bandwidth=10Mbps", "--queue=25")
+
 
 def test_the_command_writes_a_file_that_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, out = write(tmp_path, "town.gml", GML), tmp_path / "town.toml"
@@ -933,13 +948,30 @@ def test_the_command_writes_a_file_that_is_checked(tmp_path: Path, capsys: pytes
         (["some", "words"], "is in none of the formats"),
         (["tc", "qdisc", "add", "dev", "e", "root", "netem", "delay", "5"], ""),
         (["--rate", "fast", "tc", "qdisc", "add", "root", "netem", "delay", "5ms"], "--rate fast: 'fast' does not begin with a number"),
-        (["--guests", "tc", "qdisc", "add", "root", "netem", "delay", "5ms"], "--guests means nothing to tc; it takes --rate, --flow"),
+        (["--guests", "tc", "qdisc", "add", "root", "netem", "delay", "5ms"], "--guests means nothing to tc; it takes --duration, --rate, --flow"),
+        (["--rate", "1Mbit/s", "--", *P2P], "--rate means nothing to quic-interop; it takes no options"),
+        (["--duration", "60s", "--", *P2P], "--duration means nothing to quic-interop; it takes no options"),
+        (["--duration", "60s", "--from", "shadow", "some", "words"], "--duration means nothing to shadow; it takes --flow"),
         ([], "name a file"),
     ],
 )
 def test_what_the_command_says(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import", *words]) == (2 if message else 0)
     assert message in capsys.readouterr().err
+
+
+def test_python_refuses_options_that_mean_nothing_too() -> None:
+    with pytest.raises(ConvertError, match="--duration means nothing to quic-interop; it takes no options"):
+        convert.read(P2P, duration="60s")
+    with pytest.raises(ConvertError, match="--guests means nothing to graph; it takes --duration, --rate"):
+        convert.from_networkx(networkx.path_graph(2), guests=True)
+    # What is not given is not refused.
+    assert convert.read(P2P, guests=False, script=None, rate=None, flow=()).toml
+
+
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
+def test_options_of_formats_are_options(reader: Reader) -> None:
+    assert set(reader.takes) <= {one.name for one in fields(Options)}
 
 
 def test_text_that_is_not_text(tmp_path: Path) -> None:

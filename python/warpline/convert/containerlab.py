@@ -232,4 +232,4 @@ def _claims(source: Source) -> bool:
     return source.words is None and re.search(r"^topology\s*:", source.text, re.MULTILINE) is not None
 
 
-READER = Reader("containerlab", "a topology of containerlab: nodes and links, with netem's impairments", _claims, _read, ("rate", "flow", "guests", "script"))
+READER = Reader("containerlab", "a topology of containerlab: nodes and links, with netem's impairments", _claims, _read, ("duration", "rate", "flow", "guests", "script"))

@@ -57,7 +57,7 @@ def from_networkx(graph: Graph, name: str = "", **options: Any) -> Imported:
     from warpline.convert import topology_zoo  # It is made of this module.
 
     known = topology_zoo.translated(graph) if topology_zoo.is_of_it(graph) else graph
-    return draft(known, "a NetworkX graph", name or str(graph.graph.get("name") or "graph"), Options(**options)).imported(Path())
+    return draft(known, "a NetworkX graph", name or str(graph.graph.get("name") or "graph"), READER.options(options)).imported(Path())
 
 
 def draft(graph: Graph, source: str, name: str, options: Options) -> Draft:
@@ -344,5 +344,5 @@ def _claims(source: Source) -> bool:
     return is_graphml(source) or is_gml(source) or is_node_link(source)
 
 
-TAKES = ("rate", "delay", "flow", "rate_from", "delay_from", "rate_unit", "delay_unit", "loss_unit")
+TAKES = ("duration", "rate", "delay", "flow", "rate_from", "delay_from", "rate_unit", "delay_unit", "loss_unit")
 READER = Reader("graph", "a graph as GraphML, GML or NetworkX's node-link JSON: edges are links", _claims, _read, TAKES)

@@ -197,7 +197,7 @@ def link(words: str | Sequence[str], **options: Any) -> Link:
     devices = parse(source)
     if len(devices) > 1:
         raise ConvertError(f"{source.name}: is about the devices {', '.join(map(str, devices))}; give the words of one")
-    return next(iter(devices.values())).fold(Options(**options))
+    return next(iter(devices.values())).fold(READER.options(options))
 
 
 def _claims(source: Source) -> bool:
@@ -244,4 +244,4 @@ def read(source: Source, options: Options) -> Draft:
     return draft
 
 
-READER = Reader("tc", "words of Linux's tc: netem, tbf, htb, fq_codel and others; a command, a script, or the lines of tc -batch", _claims, read, ("rate", "flow"))
+READER = Reader("tc", "words of Linux's tc: netem, tbf, htb, fq_codel and others; a command, a script, or the lines of tc -batch", _claims, read, ("duration", "rate", "flow"))
