@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import heapq
 import json
 import string
 import textwrap
+from collections import Counter
+from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import networkx
@@ -17,10 +21,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import warpline
 from warpline import convert
-from warpline.convert import ConvertError, tc
+from warpline.convert import ConvertError, openmetrics, shadow, tc
 from warpline.convert.__main__ import main
 from warpline.convert._formats import MEASURED, READERS, WRITERS
-from warpline.convert._source import Options, Source
+from warpline.convert._source import Options, Reader, Source
 
 from conftest import code_of_chapter, dumbbell, needs_guests
 
@@ -113,6 +117,61 @@ def test_bare_numbers_need_a_unit() -> None:
     graph.add_edge("a", "b", bw=1, delay=-1, loss=0)
     with pytest.raises(ConvertError, match="delay of -0.001 s"):
         convert.from_networkx(graph, rate_unit="Mbit/s", delay_unit="ms")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("mtu", 9000, "mtu = 9000 has no unit; write '9000B'"),
+        ("queue", 100, "queue = 100 has no unit; write '100p'"),
+        ("queue", "100", "queue = '100' has no unit; write '100p'"),
+        ("corrupt", 0.01, "corrupt = 0.01 has no unit; write '1%'"),
+        ("jitter", 5, "jitter = 5 has no unit; write 'uniform,max=5ms'"),
+        ("trace", 5, "trace = 5 is not text; write 'up.trace'"),
+        ("queue", ["codel"], "queue = .'codel'. is not text; write '100p'"),
+    ],
+)
+def test_keys_of_a_link_need_a_unit(name: str, value: Any, words: str) -> None:
+    graph: networkx.Graph[str] = networkx.Graph()
+    graph.add_edge("a", "b", **{name: value})
+    with pytest.raises(ConvertError, match=f"edge a-b: {words}, for example"):
+        convert.from_networkx(graph)
+
+
+def test_keys_of_a_link_are_taken_as_they_are() -> None:
+    graph: networkx.Graph[str] = networkx.Graph()
+    graph.add_edge("a", "b", mtu="9000B", queue={"kind": "codel", "limit": "50p"}, corrupt="1%", jitter=0, duplicate=0.0)
+    found = links(convert.from_networkx(graph).scenario)["a-b"]
+    assert (found["mtu"], found["queue"]["kind"], found["queue"]["limit"], found["corrupt"]) == ("9kB", "codel", "50p", lost(0.01))
+    assert not found.keys() & {"jitter", "duplicate"}
+    graph.add_edge("a", "b", queue="fq_codel")
+    assert links(convert.from_networkx(graph).scenario)["a-b"]["queue"]["kind"] == "fq_codel"
+
+
+def test_a_trace_or_a_radio_is_in_place_of_a_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "graphs").mkdir()
+    (tmp_path / "scenarios").mkdir()
+    write(tmp_path, "graphs/up.trace", "10\n20\n")
+    graph: networkx.MultiGraph[str] = networkx.MultiGraph()
+    graph.add_edge("a", "b", trace="up.trace", delay="2ms")
+    graph.add_edge("a", "b", rate="1Mbit/s", delay="7ms")
+    graph.add_edge("b", "c", radio="wifi,rate=65Mbit/s")
+    networkx.write_graphml(graph, tmp_path / "graphs/net.graphml")
+    assert main(["import", "graphs/net.graphml", "--out", "scenarios/net.toml"]) == 0
+    found = links(warpline.Scenario.load(tmp_path / "scenarios/net.toml"))
+    assert (found["a-b"]["trace"], found["a-b"]["delay"]) == ("../graphs/up.trace", "2ms")
+    assert found["b-c"]["radio"]["kind"] == "wifi"
+    assert not any("rate" in link for link in found.values())
+    # A trace and a rate have no sum.
+    notes = said(convert.read(tmp_path / "graphs/net.graphml"))
+    assert "cannot be added up: a-b" in notes
+    assert "where the source has none (--rate)" not in notes
+    both: networkx.DiGraph[str] = networkx.DiGraph()
+    both.add_edge("a", "b", trace="graphs/up.trace")
+    both.add_edge("b", "a", rate="3Mbit/s")
+    link = links(convert.from_networkx(both).scenario)["a-b"]
+    assert (link["trace"], link["reverse"]["rate"]) == ("graphs/up.trace", "3Mbit/s")
 
 
 def test_units_are_those_that_there_are() -> None:
@@ -237,6 +296,42 @@ def test_shadows_paths_are_what_they_are_there(tmp_path: Path) -> None:
     assert "log_level" in said(imported)
 
 
+@pytest.mark.parametrize("section", ["host_option_defaults", "host_defaults"])
+def test_shadows_defaults_hold_for_hosts_that_do_not_say_otherwise(tmp_path: Path, section: str) -> None:
+    text = textwrap.dedent(SHADOW).replace("hosts:\n", f"{section}: {{ pcap_enabled: true, log_level: debug }}\nhosts:\n", 1)
+    text = text.replace("idle: { network_node_id: 1, processes: [] }", "idle: { network_node_id: 1, processes: [], host_options: { pcap_enabled: false, log_level: info } }")
+    imported = convert.read(write(tmp_path, "shadow.yaml", text))
+    recorded = {ends for ends, link in links(imported.scenario).items() if link.get("record") == ["pcap"]}
+    assert recorded == {"server-node0.in", "node0.out-server", "client-node1.in", "node1.out-client"}
+    assert f"{section}: log_level" in imported.left_out
+    assert "of hosts' options: log_level: idle" in imported.left_out
+
+
+def test_ways_through_shadows_graph_are_found_once_for_each_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = 5
+    graph = "".join(f'node [ id {one} host_bandwidth_up "1 Mbit" host_bandwidth_down "1 Mbit" ]\n' for one in range(nodes))
+    graph += "".join(f'edge [ source {one} target {other} latency "{one + other + 1} ms" ]\n' for one in range(nodes) for other in range(one, nodes))
+    config = {
+        "general": {"stop_time": "1s"},
+        "network": {"graph": {"type": "gml", "inline": f"graph [\n{graph}]"}},
+        "hosts": {f"h{number}": {"network_node_id": number % nodes, "processes": []} for number in range(4 * nodes)},
+    }
+    # JSON is YAML, too.
+    file = write(tmp_path, "shadow.yaml", json.dumps(config))
+    taken = 0
+
+    def heappop(heap: list[Any]) -> Any:
+        nonlocal taken
+        taken += 1
+        return heapq.heappop(heap)
+
+    monkeypatch.setattr(shadow, "heapq", SimpleNamespace(heappop=heappop, heappush=heapq.heappush))
+    imported = convert.read(file, "shadow")
+    assert len(imported.scenario.to_dict()["link"]) == 2 * 4 * nodes + nodes * nodes
+    # From each node, a node is taken once for each edge that leads to it at most, and the first one once more.
+    assert nodes <= taken <= nodes * (nodes * nodes + 1)
+
+
 def test_shadows_switch_halves_its_latency(tmp_path: Path) -> None:
     text = "general: { stop_time: 1s }\nnetwork: { graph: { type: 1_gbit_switch } }\nhosts:\n  a: { network_node_id: 0, processes: [] }\n  b: { network_node_id: 0, processes: [{ path: late, start_time: 9s }] }\n"
     imported = convert.read(write(tmp_path, "s.yaml", text))
@@ -321,6 +416,58 @@ def test_containerlabs_nodes_links_and_impairments(tmp_path: Path) -> None:
     assert imported.scenario.run(progress=False).flows["goodput_bps"][0] > 0
 
 
+def test_a_rate_that_commands_say_holds_whatever_is_assumed(tmp_path: Path) -> None:
+    old = "- tc qdisc add dev eth1 root netem delay 10ms rate 5mbit"
+    assert old in LAB
+    text = LAB.replace(old, "- 'tc qdisc add dev eth1 root handle 1: netem loss 1% rate 10mbit'\n            - 'tc qdisc add dev eth1 parent 1: fq_codel'")
+    imported = convert.read(write(tmp_path, "lab.clab.yml", text))
+    link = links(imported.scenario)["pc1-r1"]
+    assert (link["rate"], link["loss"], link["queue"]["kind"]) == ("10Mbit/s", lost(0.01), "fq_codel")
+    assert "netem's losses and copies come behind the queue; in Linux its child has the packets that it leaves: pc1:eth1" in imported.assumed
+    assert "the words do not say how fast" not in said(imported)
+
+
+def test_parallel_links_of_containerlab_are_one(tmp_path: Path) -> None:
+    text = """\
+        name: lab
+        topology:
+          nodes:
+            a:
+              kind: linux
+              exec:
+                - tc qdisc add dev eth1 root netem delay 10ms rate 5mbit
+                - tc qdisc add dev eth2 root netem delay 2ms loss 1% rate 3mbit
+            b: { kind: linux, exec: [tc qdisc add dev eth2 root netem rate 7mbit] }
+          links:
+            - endpoints: ["a:eth1", "b:eth1"]
+            - endpoints: ["b:eth2", "a:eth2"]
+    """
+    imported = convert.read(write(tmp_path, "lab.clab.yml", text), rate="100Mbit/s")
+    link = links(imported.scenario)["a-b"]
+    assert (link["rate"], link["delay"], link["loss"]) == ("8Mbit/s", "2ms", lost(0.01))
+    # Nothing says how fast b:eth1 is.
+    assert (link["reverse"]["rate"], link["reverse"]["delay"]) == ("107Mbit/s", "0s")
+    assert "sum of their rates and the shortest of their delays: a-b" in said(imported)
+    assert "beside the one with the shortest delay between the same nodes, apart from rates: a:eth1" in said(imported)
+
+
+def test_a_later_netem_set_replaces_the_one_before(tmp_path: Path) -> None:
+    script = write(tmp_path, "netem.sh", "".join(f"containerlab tools netem set -n clab-lab-pc2 -i eth1 --delay {delay}\n" for delay in ("3ms", "4ms")))
+    imported = convert.read(write(tmp_path, "lab.clab.yml", LAB), script=script)
+    assert links(imported.scenario)["r1-pc2"]["reverse"]["delay"] == "4ms"
+    assert "the earlier settings of a queue that a later command replaces: pc2:eth1" in imported.left_out
+
+
+def test_the_command_takes_containerlabs_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "lab.clab.yml", LAB)
+    write(tmp_path, "netem.sh", "containerlab tools netem set -n clab-lab-pc2 -i eth1 --delay 3ms\n")
+    assert main(["import", "lab.clab.yml", "--script", "netem.sh", "--out", "lab.toml"]) == 0
+    assert links(warpline.Scenario.load(tmp_path / "lab.toml"))["r1-pc2"]["reverse"]["delay"] == "3ms"
+    assert main(["import", "lab.clab.yml", "--script", "nowhere.sh"]) == 2
+    assert "nowhere.sh: cannot be read" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -369,6 +516,18 @@ def test_mahimahis_shells_are_links_in_a_row(traces: Path) -> None:
 def test_mahimahis_command_can_be_a_program(traces: Path) -> None:
     hosts = {host["name"]: host for host in convert.read("mm-delay 5 iperf -c $MAHIMAHI_BASE", guests=True).scenario.to_dict()["host"]}
     assert hosts["inside"]["program"][0]["command"] == "iperf -c {outside}"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--guests", "--flow", "outside:inside", "--", "mm-delay", "5", "iperf"], "--flow outside:inside: with --guests the traffic is that of the command"),
+        (["--guests", "--", "mm-delay", "5"], "--guests: the shells have no command that could run on a guest"),
+    ],
+)
+def test_mahimahis_options_that_exclude_each_other(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["import", *words]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_paths_follow_the_file_that_is_written(traces: Path) -> None:
@@ -499,6 +658,65 @@ def test_errors_of_a_script_name_the_line(tmp_path: Path) -> None:
         tc.link("tc qdisc add dev e root handle 1: tbf rate 1mbit burst 10k limit 10k\ntc qdisc add dev e parent 1: handle 1: netem delay 1ms\n" * 2)
     with pytest.raises(ConvertError, match="the devices a, b, c"):
         convert.read(write(tmp_path, "y.sh", "".join(f"tc qdisc add dev {dev} root netem delay 1ms\n" for dev in "abc")))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shown"),
+    [
+        ("docker exec a tc qdisc", "docker exec b tc qdisc", ["docker exec a: eth0", "docker exec b: eth0"]),
+        ("sudo ip netns exec h1 tc qdisc", "sudo tc -netns h2 qdisc", ["netns h1: eth0", "netns h2: eth0"]),
+        ("tc qdisc", "/sbin/tc -n h1 qdisc", ["eth0", "netns h1: eth0"]),
+    ],
+)
+def test_a_device_of_the_same_name_elsewhere_is_another(tmp_path: Path, one: str, other: str, shown: list[str]) -> None:
+    text = f"{one} add dev eth0 root netem delay 10ms\n{other} add dev eth0 root netem delay 30ms loss 1%\n"
+    assert list(map(str, tc.parse(Source("the file", text)))) == shown
+    imported = convert.read(write(tmp_path, "two.sh", text))
+    link = links(imported.scenario)["a-b"]
+    assert (link["delay"], link["reverse"]["delay"], link["reverse"]["loss"]) == ("10ms", "30ms", lost(0.01))
+    assert "later command" not in said(imported)
+    with pytest.raises(ConvertError, match=f"the devices {', '.join(shown)}; give the words of one"):
+        tc.link(text)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("sudo -E tc", "tc"),
+        ("if ! tc", "then tc"),
+        ("do LANG=C sudo tc", "/usr/sbin/tc -s"),
+        ("ip netns exec h1 sudo tc", "tc -net h1"),
+        ("docker exec a ip netns exec h1 tc", "sudo docker exec a tc -n h1"),
+    ],
+)
+def test_what_says_no_place_makes_no_other_device(one: str, other: str) -> None:
+    text = f"{one} qdisc add dev e root handle 1: tbf rate 10mbit burst 10kb latency 50ms\n{other} qdisc add dev e parent 1: netem delay 7ms"
+    keys = tc.link(text).keys
+    assert (keys["queue"]["kind"], keys["delay"]) == ("tbf", "7ms")
+
+
+@pytest.mark.parametrize("change", ["change dev eth0 root", "replace dev eth0 root handle 1:", "change dev eth0 handle 1:", "add dev eth0 root"])
+def test_settings_that_are_replaced_are_left_out_with_a_note(tmp_path: Path, change: str) -> None:
+    text = f"tc qdisc add dev eth0 root handle 1: netem delay 10ms loss 1%\ntc qdisc {change} netem delay 20ms\n"
+    imported = convert.read(write(tmp_path, "phases.sh", text))
+    link = links(imported.scenario)["a-b"]
+    assert link["delay"] == "20ms"
+    assert "loss" not in link
+    place = tmp_path / "phases.sh"
+    assert f"the earlier settings of a queue that a later command replaces: {place}:1" in imported.left_out
+
+
+def test_a_class_that_is_changed_replaces_itself_only(tmp_path: Path) -> None:
+    text = """\
+        tc qdisc add dev eth0 root handle 1: htb default 2
+        tc class add dev eth0 parent 1: classid 1:1 htb rate 20mbit
+        tc class add dev eth0 parent 1: classid 1:2 htb rate 5mbit
+        tc class change dev eth0 parent 1: classid 1:2 htb rate 7mbit
+    """
+    imported = convert.read(write(tmp_path, "htb.sh", text))
+    lines = links(imported.scenario)["a-b"]["queue"]["classes"]
+    assert [line.split(" rate ")[1].split()[0] for line in lines] == ["20Mbit/s", "7Mbit/s"]
+    assert f"the earlier settings of a queue that a later command replaces: {tmp_path / 'htb.sh'}:3" in imported.left_out
 
 
 _TIMES = st.builds(lambda value, unit: f"{value}{unit}", st.integers(0, 500), st.sampled_from(["ms", "us", "msec"]))
@@ -681,7 +899,33 @@ def test_openmetrics_is_what_its_parser_reads(run: warpline.Run, tmp_path: Path)
     assert families["warpline_run"].samples[0].labels["seed"] == str(run.summary["seed"])
 
 
+class _Counted:
+    """A table that counts how often each of its columns is asked for."""
+
+    def __init__(self, table: warpline.Table) -> None:
+        self._table = table
+        self.asked: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __getitem__(self, name: str) -> list[Any]:
+        self.asked[name] += 1
+        return self._table[name]
+
+
+def test_openmetrics_takes_each_column_once_and_not_for_each_row(run: warpline.Run) -> None:
+    tables = {name: _Counted(getattr(run, name)) for name in ("flows", "links", "series_flows", "series_links")}
+    counted: Any = SimpleNamespace(summary=run.summary, **tables)
+    assert openmetrics.content(counted) == openmetrics.content(run)
+    assert len(tables["series_flows"]) > 50
+    # `flows` and `links` also have the names for their series.
+    assert max(max(table.asked.values()) for table in tables.values()) <= 3
+
+
 # The command ----------------------------------------------------------------------------------------------------------
+
+P2P = ("simple-p2p", "--delay=15ms", "--bandwidth=10Mbps", "--queue=25")
 
 
 def test_the_command_writes_a_file_that_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -704,13 +948,30 @@ def test_the_command_writes_a_file_that_is_checked(tmp_path: Path, capsys: pytes
         (["some", "words"], "is in none of the formats"),
         (["tc", "qdisc", "add", "dev", "e", "root", "netem", "delay", "5"], ""),
         (["--rate", "fast", "tc", "qdisc", "add", "root", "netem", "delay", "5ms"], "--rate fast: 'fast' does not begin with a number"),
-        (["--guests", "tc", "qdisc", "add", "root", "netem", "delay", "5ms"], "--guests means nothing to tc; it takes --rate, --flow"),
+        (["--guests", "tc", "qdisc", "add", "root", "netem", "delay", "5ms"], "--guests means nothing to tc; it takes --duration, --rate, --flow"),
+        (["--rate", "1Mbit/s", "--", *P2P], "--rate means nothing to quic-interop; it takes no options"),
+        (["--duration", "60s", "--", *P2P], "--duration means nothing to quic-interop; it takes no options"),
+        (["--duration", "60s", "--from", "shadow", "some", "words"], "--duration means nothing to shadow; it takes --flow"),
         ([], "name a file"),
     ],
 )
 def test_what_the_command_says(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import", *words]) == (2 if message else 0)
     assert message in capsys.readouterr().err
+
+
+def test_python_refuses_options_that_mean_nothing_too() -> None:
+    with pytest.raises(ConvertError, match="--duration means nothing to quic-interop; it takes no options"):
+        convert.read(P2P, duration="60s")
+    with pytest.raises(ConvertError, match="--guests means nothing to graph; it takes --duration, --rate"):
+        convert.from_networkx(networkx.path_graph(2), guests=True)
+    # What is not given is not refused.
+    assert convert.read(P2P, guests=False, script=None, rate=None, flow=()).toml
+
+
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
+def test_options_of_formats_are_options(reader: Reader) -> None:
+    assert set(reader.takes) <= {one.name for one in fields(Options)}
 
 
 def test_text_that_is_not_text(tmp_path: Path) -> None:

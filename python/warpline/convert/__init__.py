@@ -17,7 +17,7 @@ The command `warpline import` does the first ones. The extra `convert` has what 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from warpline._run import Run
 from warpline.convert import iperf3, tc
 from warpline.convert._draft import ConvertError, Imported
 from warpline.convert._formats import MEASURED, READERS, WRITERS
-from warpline.convert._source import Options, Reader, Source
+from warpline.convert._source import Reader, Source
 from warpline.convert.graph import from_networkx
 
 __all__ = ["ConvertError", "Imported", "from_networkx", "iperf3", "read", "tc", "write"]
@@ -39,18 +39,19 @@ def read(what: str | os.PathLike[str] | Sequence[str], format: str | None = None
         what: A file, or a command: "mm-delay 20 mm-link up.trace down.trace", "tc qdisc add dev eth0 root netem delay 20ms".
         format: What it is, by the names that `warpline import --help` lists; by default that is found out.
         directory: Directory that paths in the scenario are relative to; by default that of the file.
-        options: What the source leaves open: `duration`, `rate`, `delay`, `flow` and others, as `warpline import --help` lists them.
+        options: What the source leaves open: `duration`, `rate`, `delay`, `flow` and others, as `warpline import --help` lists them. One that means nothing to the format is refused.
 
     Raises:
         ConvertError: With the place, what is wrong, and what is allowed.
     """
     source = Source.of([os.fspath(what)] if isinstance(what, (str, os.PathLike)) else list(what))
-    return draw(source, format, Options(**options), None if directory is None else Path(directory))
+    return draw(source, format, options, None if directory is None else Path(directory))
 
 
-def draw(source: Source, format: str | None, options: Options, target: Path | None) -> Imported:
+def draw(source: Source, format: str | None, options: Mapping[str, Any], target: Path | None) -> Imported:
     """The scenario of a source; paths in it are relative to `target`."""
-    return reader(source, format).read(source, options).imported(source.directory, target)
+    found = reader(source, format)
+    return found.read(source, found.options(options)).imported(source.directory, target)
 
 
 def reader(source: Source, format: str | None) -> Reader:

@@ -20,7 +20,7 @@ from warpline._warpline import Table
 from warpline.convert import draw, reader
 from warpline.convert._draft import ConvertError, Imported
 from warpline.convert._formats import MEASURED, READERS, WRITERS
-from warpline.convert._source import Measured, Options, Source
+from warpline.convert._source import Measured, Options, Source, flag
 
 CODES = (((ConvertError, ScenarioError, MissingDependencyError, RunError), WRONG_INPUT), ((OSError,), NOT_WRITTEN))
 """Exit codes of errors."""
@@ -74,14 +74,14 @@ def _import_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write (default: standard output)")
     parser.add_argument("--force", action="store_true", help="replace the file if it is there")
     for one in fields(Options):
-        flag, about = f"--{one.name.replace('_', '-')}", one.metadata["about"]
+        about = one.metadata["about"]
         if one.default is False:
-            parser.add_argument(flag, dest=one.name, action="store_true", default=None, help=about)
+            parser.add_argument(flag(one.name), dest=one.name, action="store_true", default=None, help=about)
         elif one.default == ():
-            parser.add_argument(flag, dest=one.name, action="append", metavar=one.metadata["metavar"], help=about)
+            parser.add_argument(flag(one.name), dest=one.name, action="append", metavar=one.metadata["metavar"], help=about)
         else:
             shown = "" if one.default is None else f" (default: {one.default})"
-            parser.add_argument(flag, dest=one.name, metavar=one.metadata["metavar"], help=f"{about}{shown}".replace("%", "%%"))
+            parser.add_argument(flag(one.name), dest=one.name, metavar=one.metadata["metavar"], help=f"{about}{shown}".replace("%", "%%"))
 
 
 def _import(options: argparse.Namespace) -> int:
@@ -102,14 +102,10 @@ def _import(options: argparse.Namespace) -> int:
     if measured is not None:
         return _measured(measured, source, options.out, options.force, given)
     taken = reader(source, options.format)
-    for name in given:
-        if name not in ("duration", *taken.takes) or taken.name == "shadow" and name == "duration":
-            usable = ", ".join("--" + one.replace("_", "-") for one in taken.takes)
-            raise ConvertError(f"--{name.replace('_', '-')} means nothing to {taken.name}; it takes {usable}")
     if "flow" in given:
         given["flow"] = tuple(given["flow"])
     target = Path() if options.out is None else options.out.parent
-    imported = draw(source, taken.name, Options(**given), target)
+    imported = draw(source, taken.name, given, target)
     # The engine checks it, so that no scenario is written that does not run.
     scenario = imported.scenario.to_dict()
     if options.out is None:
@@ -134,7 +130,7 @@ def _write(path: Path, content: bytes, force: bool) -> None:
 
 def _measured(measured: Measured, source: Source, out: Path | None, force: bool, given: dict[str, Any]) -> int:
     if given:
-        raise ConvertError(f"--{next(iter(given)).replace('_', '-')} means nothing to {measured.name}, which has results and no network")
+        raise ConvertError(f"{flag(next(iter(given)))} means nothing to {measured.name}, which has results and no network")
     table = measured.read(source)
     if out is not None and out.suffix == ".parquet":
         if out.exists() and not force:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
@@ -88,6 +89,11 @@ def _text(name: str, content: bytes) -> str:
         raise ConvertError(f"{name}:{line}: is not text in UTF-8; compressed files have to be unpacked first") from error
 
 
+def flag(name: str) -> str:
+    """An option as the command line has it."""
+    return f"--{name.replace('_', '-')}"
+
+
 def option(default: Any, about: str, metavar: str | None = None, check: Callable[[str], Any] | None = None) -> Any:
     """A field of `Options`: its default, and what the command line says of it."""
     return field(default=default, metadata={"about": about, "metavar": metavar, "check": check})
@@ -106,7 +112,7 @@ class Options:
     rate_unit: str | None = option(None, f"unit of rates that are bare numbers: {', '.join(_units.RATES)}", "UNIT", _units.RATES.__getitem__)
     delay_unit: str | None = option(None, f"unit of delays that are bare numbers: {', '.join(_units.TIMES)}", "UNIT", _units.TIMES.__getitem__)
     loss_unit: str | None = option(None, "unit of losses that are bare numbers: % or share", "UNIT", {"%": 0, "share": 1}.__getitem__)
-    script: Path | None = option(None, "a script with `containerlab tools netem set` commands, beside a topology of containerlab", "FILE")
+    script: str | os.PathLike[str] | None = option(None, "a script with `containerlab tools netem set` commands, beside a topology of containerlab", "FILE")
     guests: bool = option(False, "hosts that can be Linux guests are guests; else they are simulated")
 
     def __post_init__(self) -> None:
@@ -124,7 +130,7 @@ class Options:
             except (ValueError, KeyError) as error:
                 # A dictionary's error says nothing but the word.
                 why = f"it is the {one.metadata['about']}" if isinstance(error, KeyError) else str(error)
-                raise ConvertError(f"--{one.name.replace('_', '-')} {value}: {why}") from error
+                raise ConvertError(f"{flag(one.name)} {value}: {why}") from error
 
     @property
     def link_rate(self) -> str:
@@ -156,7 +162,7 @@ class Reader:
         about: What it is, in a few words.
         claims: Whether something is in this format. The first reader that says yes takes it.
         read: Makes a scenario of it.
-        takes: The options that mean something to it, besides `duration`.
+        takes: The options that mean something to it.
     """
 
     name: str
@@ -164,6 +170,18 @@ class Reader:
     claims: Callable[[Source], bool]
     read: Callable[[Source, Options], Draft]
     takes: tuple[str, ...] = ()
+
+    def options(self, given: Mapping[str, Any]) -> Options:
+        """The options with these values; None, False and what is empty count as not given.
+
+        Raises:
+            ConvertError: If one means nothing to this format, or is not what it has to be.
+        """
+        for name, value in given.items():
+            if value and name not in self.takes:
+                takes = ", ".join(map(flag, self.takes)) or "no options"
+                raise ConvertError(f"{flag(name)} means nothing to {self.name}; it takes {takes}")
+        return Options(**{name: value for name, value in given.items() if value is not None})
 
 
 @dataclass(frozen=True)

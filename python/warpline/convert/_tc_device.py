@@ -15,6 +15,10 @@ from warpline.convert._tc_queues import DEFAULT, TABLES, Qdisc, queue_of, short
 from warpline.convert._tc_words import Words, count, is_a, rate, size
 
 
+REPLACED = "the earlier settings of a queue that a later command replaces"
+"""A note: a scenario begins with what holds at the end of the commands."""
+
+
 @dataclass
 class Device:
     """What commands say of a device."""
@@ -23,24 +27,28 @@ class Device:
     classes: list[Qdisc] = field(default_factory=list)
     filters: list[Qdisc] = field(default_factory=list)
     folded: list[Qdisc] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    """Where the commands stand whose settings a later one replaces."""
 
     def child(self, *parents: str) -> Qdisc | None:
         """The queue whose parent is one of these handles."""
         return next((qdisc for qdisc in self.qdiscs if qdisc.parent in parents), None)
 
-    def fold(self, options: Options) -> Link:
-        """All of it as the keys of one link.
+    def fold(self, options: Options | None) -> Link:
+        """All of it as the keys of one link. Where nothing says how fast the device is, the rate is that of `options`; without them there is none.
 
         Raises:
             ConvertError: If a word is not known, or its value is wrong.
         """
         link = Link()
+        for place in self.replaced:
+            link.left_out.add(REPLACED, place)
         root = self.child("root")
         if root is not None:
             self._fold(root, link)
         if self.filters:
             link.left_out.add("filters of tc other than by code point; a class takes flows by `class` and `dscp`")
-        if not link.keys.keys() & {"rate", "trace"}:
+        if options is not None and not link.keys.keys() & {"rate", "trace"}:
             link.keys = {"rate": options.link_rate, **link.keys}
             link.assumed.add(f"the words do not say how fast the device is, so the link has {options.link_rate} (--rate)")
         return link

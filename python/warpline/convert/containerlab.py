@@ -13,11 +13,13 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from warpline.convert import _traffic, _units, tc
 from warpline.convert._draft import ConvertError, Draft, Names, differences
 from warpline.convert._source import Options, Reader, Source
+from warpline.convert._tc_device import REPLACED
 from warpline.convert._yaml import Map, load
 
 OUTSIDE = ("host", "mgmt-net", "macvlan", "vxlan", "vxlan-stitch", "dummy")
@@ -32,7 +34,6 @@ class _Link:
     ends: tuple[str, str]
     interfaces: list[tuple[str, str]]
     mtu: int | None
-    count: int = 1
 
 
 def _read(source: Source, options: Options) -> Draft:
@@ -46,17 +47,14 @@ def _read(source: Source, options: Options) -> Draft:
     links = list(_links(topology, nodes, draft))
     if not links:
         raise ConvertError(f"{topology.at('links')}: links: has no link between two nodes, and so there is no network")
-    impaired = _impairments(source, nodes, topology, config, draft, options)
+    impaired = _impairments(nodes, config, draft, options)
     ways: dict[str, dict[str, Fraction]] = {}
     for link in _merged(links, draft):
         one, other = (called[end] for end in link.ends)
-        forward, backward = ({key: value for at in link.interfaces if at[0] == end for key, value in impaired.pop(at, {}).items()} for end in link.ends)
-        for keys in (forward, backward):
-            if "rate" not in keys:
-                keys["rate"] = _units.rate(_units.read_rate(options.rate) * link.count)
+        forward, backward = (_together([(at, impaired.pop(at, {})) for at in link.interfaces if at[0] == end], draft, options) for end in link.ends)
         draft.link(one, other, mtu=None if link.mtu is None else _units.size(link.mtu), **forward, reverse=differences(forward, backward))
-        ways.setdefault(one, {})[other] = _units.read_time(forward.get("delay", "0s"))
-        ways.setdefault(other, {})[one] = _units.read_time(backward.get("delay", "0s"))
+        ways.setdefault(one, {})[other] = _delay(forward)
+        ways.setdefault(other, {})[one] = _delay(backward)
     for node, interface in impaired:
         draft.left_out.add("impairments of interfaces that no link has", f"{node}:{interface}")
     draft.assumed.add(f"links have {_units.rate(_units.read_rate(options.rate))} where nothing says another rate (--rate); containerlab's have as much as the machine can")
@@ -122,24 +120,47 @@ def _merged(links: list[_Link], draft: Draft) -> list[_Link]:
     for link in links:
         first = found.setdefault(frozenset(link.ends), link)
         if first is not link:
-            first.count += 1
             first.interfaces += link.interfaces
-            draft.assumed.add("several links between two nodes are one, with their rates together", "-".join(first.ends))
+            draft.assumed.add("several links between two nodes are one, with the sum of their rates and the shortest of their delays", "-".join(first.ends))
     return list(found.values())
 
 
-def _impairments(source: Source, nodes: dict[str, Map], topology: Map, config: Map, draft: Draft, options: Options) -> dict[tuple[str, str], dict[str, Any]]:
+def _together(ways: list[tuple[tuple[str, str], dict[str, Any]]], draft: Draft, options: Options) -> dict[str, Any]:
+    """What the links between two nodes are like one way, as one link: with all their rates together, and the rest of the one with the shortest delay.
+
+    `ways` has the interface that each begins at, with what commands say of it.
+    """
+    _, shortest = min(ways, key=lambda way: _delay(way[1]))
+    rest = _without_rate(shortest)
+    for at, keys in ways:
+        # Two queues are not one with the same settings: a shaper has a rate of its own.
+        if keys is not shortest and (other := _without_rate(keys)) and (other != rest or "queue" in other):
+            draft.left_out.add("what commands say of links beside the one with the shortest delay between the same nodes, apart from rates", ":".join(at))
+    return {**shortest, "rate": _units.rate(sum((_units.read_rate(keys.get("rate", options.rate)) for _, keys in ways), Fraction(0)))}
+
+
+def _without_rate(keys: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in keys.items() if key != "rate"}
+
+
+def _delay(keys: dict[str, Any]) -> Fraction:
+    return _units.read_time(keys.get("delay", "0s"))
+
+
+def _impairments(nodes: dict[str, Map], config: Map, draft: Draft, options: Options) -> dict[tuple[str, str], dict[str, Any]]:
     """What commands of tc and netem say of interfaces: keys of what they send."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
 
     def take(node: str, lines: Source) -> None:
         for device, queues in tc.parse(lines).items():
-            made = queues.fold(options)
-            if "rate" in made.keys and made.assumed.lines():
-                made.keys.pop("rate")
-            for line in made.left_out.lines():
-                draft.left_out.add(line, f"{node}:{device}")
-            found[(node, device)] = made.keys
+            made = queues.fold(None)
+            at = (node, str(device))
+            for notes, more in ((draft.assumed, made.assumed), (draft.left_out, made.left_out)):
+                for line in more.lines():
+                    notes.add(line, ":".join(at))
+            if at in found:
+                draft.left_out.add(REPLACED, ":".join(at))
+            found[at] = made.keys
 
     for name, node in nodes.items():
         commands = [command for command in node.list("exec") if re.search(r"\btc\b.*\bqdisc\b", str(command))]
@@ -147,7 +168,7 @@ def _impairments(source: Source, nodes: dict[str, Map], topology: Map, config: M
             lines = [re.sub(r"^(ba|a)?sh -c\s+(['\"])(.*)\2$", r"\3", str(command)) for command in commands]
             take(name, Source(f"{node.at('exec')}: exec", "\n".join(lines)))
     if options.script is not None:
-        script = Source.file(options.script)
+        script = Source.file(Path(options.script))
         prefix = f"{config.text('prefix') if config.text('prefix') is not None else 'clab'}-{config.text('name') or ''}-"
         for number, line in enumerate(script.text.splitlines(), 1):
             if re.search(r"\bnetem\s+set\b", line):
@@ -211,4 +232,4 @@ def _claims(source: Source) -> bool:
     return source.words is None and re.search(r"^topology\s*:", source.text, re.MULTILINE) is not None
 
 
-READER = Reader("containerlab", "a topology of containerlab: nodes and links, with netem's impairments", _claims, _read, ("rate", "flow", "guests", "script"))
+READER = Reader("containerlab", "a topology of containerlab: nodes and links, with netem's impairments", _claims, _read, ("duration", "rate", "flow", "guests", "script"))

@@ -3,9 +3,9 @@
 An edge is a link. These attributes of edges are known, however their names are spelled (`Link Speed`, `link_speed`):
 
 - rates, delays and losses by the names in `RATES`, `DELAYS` and `LOSSES`, with a unit ("10 Mbit/s", "5ms", "1%");
-- the keys of a link (`queue`, `jitter`, `mtu` and so on) as text.
+- the keys of a link (`queue`, `jitter`, `mtu` and so on) as text, or as tables.
 
-A bare number has no unit, so it is refused until the options name one.
+A bare number has no unit. So it is refused, and for rates, delays and losses until the options name one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpline._frames import require
 from warpline.convert import _traffic, _units
-from warpline.convert._draft import ConvertError, Draft, Imported, Names, differences
+from warpline.convert._draft import ConvertError, Draft, File, Imported, Names, differences
 from warpline.convert._source import Options, Reader, Source
 
 if TYPE_CHECKING:
@@ -31,8 +31,13 @@ if TYPE_CHECKING:
 RATES = ("rate", "bandwidth", "bw", "capacity", "speed", "linkspeed", "datarate")
 DELAYS = ("delay", "latency", "propagationdelay", "linkdelay")
 LOSSES = ("loss", "packetloss", "lossrate", "plr")
-TEXTS = ("queue", "jitter", "mtu", "framing", "duplicate", "corrupt", "trace", "radio")
-"""Keys of a link that an edge can have as they are."""
+TEXTS = {
+    "queue": "100p", "jitter": "uniform,max=5ms", "mtu": "9000B", "framing": "38B", "duplicate": "1%", "corrupt": "1%", "trace": "up.trace",
+    "radio": "wifi,rate=65Mbit/s",
+}  # fmt: skip
+"""Keys of a link that an edge can have as they are, each with an example."""
+NONE_IF_ZERO = ("jitter", "framing", "duplicate", "corrupt")
+"""Those of which a bare 0 says that there is none."""
 
 LARGEST = 20_000
 """Graphs with more edges are refused: that is not a network that anybody runs."""
@@ -52,7 +57,7 @@ def from_networkx(graph: Graph, name: str = "", **options: Any) -> Imported:
     from warpline.convert import topology_zoo  # It is made of this module.
 
     known = topology_zoo.translated(graph) if topology_zoo.is_of_it(graph) else graph
-    return draft(known, "a NetworkX graph", name or str(graph.graph.get("name") or "graph"), Options(**options)).imported(Path())
+    return draft(known, "a NetworkX graph", name or str(graph.graph.get("name") or "graph"), READER.options(options)).imported(Path())
 
 
 def draft(graph: Graph, source: str, name: str, options: Options) -> Draft:
@@ -72,10 +77,11 @@ def draft(graph: Graph, source: str, name: str, options: Options) -> Draft:
     called = {node: names.of(node, _label(node, data)) for node, data in graph.nodes(data=True)}
     by_word = {str(node): name for node, name in called.items()}
     links = _links(graph, called, made, options)
+    place = {ends: number for number, ends in enumerate(links)}
     ways: dict[str, dict[str, Fraction]] = {}
     for one, other, keys in _merged(links, made):
         both = graph.is_directed() and (other, one) in links
-        if both and list(links).index((other, one)) < list(links).index((one, other)):
+        if both and place[other, one] < place[one, other]:
             continue
         if graph.is_directed() and not both:
             made.link(one, other, oneway=True, **keys)
@@ -141,12 +147,15 @@ def _keys(data: dict[str, Any], made: Draft, options: Options, place: str) -> di
             raise error if isinstance(error, ConvertError) else ConvertError(f"{where}: {error}") from error
 
     keys: dict[str, Any] = {}
+    as_they_are = _as_they_are(data, made, place)
     rate = read("rate", options.rate_from, RATES, _units.read_rate, dict(_units.RATES), options.rate_unit)
-    if rate is None:
+    if rate is not None:
+        if not 1 <= rate <= _units.MOST_RATE:
+            raise ConvertError(f"{made.source}: edge {place}: a rate of {float(rate):g} bit/s is none that a link can have")
+        keys["rate"] = _units.rate(rate)
+    elif not as_they_are.keys() & {"trace", "radio"}:
         made.assumed.add(f"rate {options.link_rate} where the source has none (--rate)", place)
-    elif not 1 <= rate <= _units.MOST_RATE:
-        raise ConvertError(f"{made.source}: edge {place}: a rate of {float(rate):g} bit/s is none that a link can have")
-    keys["rate"] = options.link_rate if rate is None else _units.rate(rate)
+        keys["rate"] = options.link_rate
     delay = read("delay", options.delay_from, DELAYS, _units.read_time, dict(_units.TIMES), options.delay_unit)
     if delay is None:
         made.assumed.add(f"delay {options.link_delay} where the source has none (--delay)", place)
@@ -158,9 +167,26 @@ def _keys(data: dict[str, Any], made: Draft, options: Options, place: str) -> di
         raise ConvertError(f"{made.source}: edge {place}: a loss of {float(loss) * 100:g} % is not from 0 to 100 %")
     if loss:
         keys["loss"] = _units.percent(loss)
+    return {**keys, **as_they_are}
+
+
+def _as_they_are(data: dict[str, Any], made: Draft, place: str) -> dict[str, Any]:
+    """The keys of a link that an edge has as they are."""
+    keys: dict[str, Any] = {}
     for name, value in data.items():
-        if _plain(name) in TEXTS and isinstance(value, str) and value.strip():
-            keys[_plain(name)] = value.strip()
+        key = _plain(name)
+        if key not in TEXTS or str(value).strip() in ("", "None"):
+            continue
+        bare = isinstance(value, (int, float)) or _is_number(str(value))
+        if bare and float(value) == 0 and key in NONE_IF_ZERO:
+            continue
+        if isinstance(value, dict):
+            keys[key] = value
+        elif isinstance(value, str) and (key == "trace" or not bare):
+            keys[key] = File(value.strip()) if key == "trace" else value.strip()
+        else:
+            wrong = "has no unit" if bare and key not in ("trace", "radio") else "is not text"
+            raise ConvertError(f"{made.source}: edge {place}: {name} = {value!r} {wrong}; write {TEXTS[key]!r}, for example")
     return keys
 
 
@@ -195,11 +221,14 @@ def _merged(links: dict[tuple[str, str], list[dict[str, Any]]], made: Draft) -> 
 
 
 def _one(parallel: list[dict[str, Any]], ends: tuple[str, str], made: Draft) -> dict[str, Any]:
-    """One link of several between two nodes, which have at most one: with all their rates together, and the shortest delay."""
+    """One link of several between two nodes, which have at most one: with all their rates together if all have one, and the shortest delay."""
     if len(parallel) == 1:
         return parallel[0]
-    made.assumed.add("parallel edges are one link, with the sum of their rates and the shortest of their delays", "-".join(ends))
     shortest = min(parallel, key=_seconds)
+    if not all("rate" in keys for keys in parallel):
+        made.left_out.add("parallel edges beside the one with the shortest delay, where one has a trace or a radio, which cannot be added up", "-".join(ends))
+        return shortest
+    made.assumed.add("parallel edges are one link, with the sum of their rates and the shortest of their delays", "-".join(ends))
     return {**shortest, "rate": _units.rate(sum((_units.read_rate(keys["rate"]) for keys in parallel), Fraction(0)))}
 
 
@@ -315,5 +344,5 @@ def _claims(source: Source) -> bool:
     return is_graphml(source) or is_gml(source) or is_node_link(source)
 
 
-TAKES = ("rate", "delay", "flow", "rate_from", "delay_from", "rate_unit", "delay_unit", "loss_unit")
+TAKES = ("duration", "rate", "delay", "flow", "rate_from", "delay_from", "rate_unit", "delay_unit", "loss_unit")
 READER = Reader("graph", "a graph as GraphML, GML or NetworkX's node-link JSON: edges are links", _claims, _read, TAKES)

@@ -212,7 +212,11 @@ def _read(source: Source, options: Options) -> Draft:
 
 
 def _traffic(source: Source, draft: Draft, command: list[str], options: Options) -> None:
-    if command and options.guests:
+    if options.guests:
+        if not command:
+            raise ConvertError(f"{source.name}: --guests: the shells have no command that could run on a guest; add one, or leave out --guests")
+        if options.flow:
+            raise ConvertError(f"{source.name}: --flow {options.flow[0]}: with --guests the traffic is that of the command; leave out one of the two")
         # mahimahi tells programs the way out by this variable.
         line = shlex.join(command).replace("'$MAHIMAHI_BASE'", "$MAHIMAHI_BASE").replace("$MAHIMAHI_BASE", f"{{{OUTSIDE}}}")
         inside = draft.host(INSIDE, endpoint="guest")
@@ -237,7 +241,7 @@ def _claims(source: Source) -> bool:
     return re.search(r"^[^#\n]*\bmm-(delay|link|loss|onoff|intermittent|meter|webrecord|webreplay)\b", source.text, re.MULTILINE) is not None
 
 
-READER = Reader("mahimahi", "a command line of mahimahi: mm-link, mm-delay, mm-loss", _claims, _read, ("flow", "guests"))
+READER = Reader("mahimahi", "a command line of mahimahi: mm-link, mm-delay, mm-loss", _claims, _read, ("duration", "flow", "guests"))
 
 
 # Traces by themselves --------------------------------------------------------------------------------------------------
@@ -257,4 +261,4 @@ def _is_trace(source: Source) -> bool:
     return source.words is None and re.match(r"(\d+\r?\n){2}", source.text) is not None
 
 
-TRACE = Reader("mahimahi-trace", "a trace of mahimahi: a line of milliseconds for each 1500 bytes that can pass", _is_trace, _read_trace, ("rate", "delay", "flow"))
+TRACE = Reader("mahimahi-trace", "a trace of mahimahi: a line of milliseconds for each 1500 bytes that can pass", _is_trace, _read_trace, ("duration", "rate", "delay", "flow"))

@@ -45,18 +45,19 @@ def _table(run: Run, table: str, about: str) -> Iterator[str]:
     if not len(rows):
         return
     named = getattr(run, f"{about}s")
-    numbers = named[about]
     texts = ("name", "group", "from", "to", "cc") if about == "flow" else ("name", "from", "to")
     common = {"scenario": run.summary["scenario"], "seed": run.summary["seed"]}
+    # A table makes a new list each time that it is asked for a column, so each column is taken once.
+    words = {(about if text == "name" else text): named[text] for text in texts}
     labels = {
-        number: _labels({**common, **{("flow" if about == "flow" else "link") if text == "name" else text: named[text][at] for text in texts if named[text][at] is not None}})
-        for at, number in enumerate(numbers)
+        number: _labels({**common, **{label: values[at] for label, values in words.items() if values[at] is not None}})
+        for at, number in enumerate(named[about])
     }
-    # A metric's samples of one set of labels stand together, in the order of time.
-    order = sorted(range(len(rows)), key=lambda row: (rows[about][row], rows["time_s"][row] if series else 0))
-    end = _time(run.summary["simulated_s"])
-    times = [_time(value) for value in rows["time_s"]] if series else [end] * len(rows)
     of_rows = rows[about]
+    seconds = rows["time_s"] if series else [run.summary["simulated_s"]] * len(of_rows)
+    times = [_time(value) for value in seconds]
+    # A metric's samples of one set of labels stand together, in the order of time.
+    order = sorted(range(len(of_rows)), key=lambda row: (of_rows[row], seconds[row]))
     for column, name, unit, divisor, meaning in openmetrics_names(table):
         values = rows[column]
         samples = [row for row in order if values[row] is not None and of_rows[row] in labels]

@@ -36,6 +36,13 @@ NAMES = "names"
 """The program that makes a guest know the hosts' names, which Shadow's own name service does."""
 TGEN = "tgen"
 
+DEFAULTS = ("host_option_defaults", "host_defaults")
+"""The section of what holds for hosts that do not say otherwise, and its older name."""
+HOST_OPTIONS = ("host_options", "options")
+"""What a host itself says of it, and the older name."""
+CAPTURES = "pcap_enabled"
+"""The one of these options that is carried."""
+
 SIGNALS = ("HUP", "INT", "QUIT", "KILL", "USR1", "USR2", "TERM")
 
 
@@ -57,6 +64,7 @@ class _Net:
             if data.get("jitter") not in (None, "0", "0 ms", "0ms"):
                 draft.left_out.add("the jitter of edges, which Shadow itself does not use")
         self.shortest = network.get("use_shortest_path") is not False
+        self._paths: dict[int, dict[int, tuple[Fraction, float]]] = {}
 
     def _graph(self, settings: Map, draft: Draft) -> Any:
         kind = settings.text("type")
@@ -105,7 +113,12 @@ class _Net:
             raise ConvertError(f"{self.where}: node {node}: host_bandwidth_{way}: {error}") from error
 
     def path(self, one: int) -> dict[int, tuple[Fraction, float]]:
-        """Latency and loss of the best way from a node to each; to itself by the edge that it has to itself."""
+        """Latency and loss of the best way from a node to each; to itself by the edge that it has to itself. They are found once."""
+        if one not in self._paths:
+            self._paths[one] = self._best(one)
+        return self._paths[one]
+
+    def _best(self, one: int) -> dict[int, tuple[Fraction, float]]:
         if not self.shortest:
             return dict(self.edges[one])
         found: dict[int, tuple[Fraction, float]] = {}
@@ -133,15 +146,16 @@ def _read(source: Source, options: Options) -> Draft:
     hosts = _hosts(config, net, names)
     if not hosts:
         raise ConvertError(f"{config.at('hosts')}: hosts: has no hosts; an entry is a name with network_node_id and processes")
-    _links(draft, net, hosts, names)
+    _links(draft, net, hosts, names, _first(config, DEFAULTS))
     real = [_host(draft, name, host, config) for name, host, _ in hosts]
     if any(real):
         _name_service(draft, [name for name, _, _ in hosts])
     if options.flow or not any(real):
         ways: dict[str, dict[str, Fraction]] = {name: {} for name, _, _ in hosts}
         for one, _, node in hosts:
+            path = net.path(node)
             for other, _, place in hosts:
-                if one != other and place in (path := net.path(node)):
+                if one != other and place in path:
                     ways[one][other] = path[place][0]
         _traffic.add(draft, options, ways)
     return draft
@@ -157,11 +171,11 @@ def _general(config: Map, draft: Draft) -> None:
         draft.head["seed"] = general.take("seed", int, "a whole number")
     if general.text("bootstrap_end_time") and _time(general, "bootstrap_end_time") != "0s":
         draft.left_out.add("bootstrap_end_time: bandwidths and losses hold from the start")
-    used = {"general": ("stop_time", "seed", "bootstrap_end_time"), "network": ("graph", "use_shortest_path")}
+    used = {"general": ("stop_time", "seed", "bootstrap_end_time"), "network": ("graph", "use_shortest_path"), **dict.fromkeys(DEFAULTS, (CAPTURES,))}
     for section, keys in used.items():
         if rest := [key for key in config.map(section) if key not in keys]:
             draft.left_out.add(f"{section}: {', '.join(rest)}")
-    if rest := [key for key in config if key not in ("general", "network", "hosts", "host_option_defaults", "host_defaults") and not key.startswith("x-")]:
+    if rest := [key for key in config if key not in ("general", "network", "hosts", *DEFAULTS) and not key.startswith("x-")]:
         draft.left_out.add(f"{', '.join(rest)}: how Shadow itself runs")
 
 
@@ -195,10 +209,10 @@ def _some(nodes: Mapping[int, Any]) -> str:
     return ", ".join(shown[:10]) + (f" and {len(shown) - 10} more" if len(shown) > 10 else "")
 
 
-def _links(draft: Draft, net: _Net, hosts: list[tuple[str, Map, int]], names: Names) -> None:
+def _links(draft: Draft, net: _Net, hosts: list[tuple[str, Map, int]], names: Names, defaults: Map) -> None:
     places = list(dict.fromkeys(node for _, _, node in hosts))
     rates = {name: {way: _bandwidth(net, host, node, way) for way in ("up", "down")} for name, host, node in hosts}
-    record = {name: ["pcap"] if _captured(host) else None for name, host, _ in hosts}
+    record = {name: ["pcap"] if _captured(host, defaults) else None for name, host, _ in hosts}
     if len(places) == 1:
         # All paths are alike: half of it is on each host's link.
         node = places[0]
@@ -247,17 +261,25 @@ def _bandwidth(net: _Net, host: Map, node: int, way: str) -> str:
     return _units.rate(value)
 
 
-def _captured(host: Map) -> bool:
-    options = host.map("host_options") if "host_options" in host else host.map("options")
-    return options.get("pcap_enabled") is True
+def _first(settings: Map, names: tuple[str, ...]) -> Map:
+    """The first of these sections that is there; else an empty one."""
+    return settings.map(next((name for name in names if name in settings), names[0]))
+
+
+def _captured(host: Map, defaults: Map) -> bool:
+    """Whether a host's packets are captured, as it says itself or as the defaults say."""
+    own = _first(host, HOST_OPTIONS).get(CAPTURES)
+    return (defaults.get(CAPTURES) if own is None else own) is True
 
 
 def _host(draft: Draft, name: str, host: Map, config: Map) -> bool:
     """A host with its programs, if it has any that can be carried; whether it has."""
     programs = [program for number, process in enumerate(host.entries("processes")) if (program := _program(draft, name, number, process)) is not None]
-    known = ("network_node_id", "bandwidth_up", "bandwidth_down", "host_bandwidth_up", "host_bandwidth_down", "ip_addr", "processes", "host_options", "options", "quantity", "count")
+    known = ("network_node_id", "bandwidth_up", "bandwidth_down", "host_bandwidth_up", "host_bandwidth_down", "ip_addr", "processes", *HOST_OPTIONS, "quantity", "count")
     if rest := [key for key in host if key not in known]:
         draft.left_out.add(f"of hosts: {', '.join(rest)}", name)
+    if rest := [key for key in _first(host, HOST_OPTIONS) if key != CAPTURES]:
+        draft.left_out.add(f"of hosts' options: {', '.join(rest)}", name)
     if not programs:
         if address := host.text("ip_addr"):
             draft.left_out.add(f"ip_addr {address}, since nothing runs there that can be carried", name)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from warpline.convert._draft import ConvertError, Draft, differences
 from warpline.convert._source import Options, Reader, Source
@@ -24,6 +24,8 @@ from warpline.convert._tc_words import Words
 
 VERBS = ("add", "replace", "change", "link")
 SHOWN = ("show", "list", "ls", "del", "delete", "monitor", "get")
+ANYWHERE = ("if", "then", "else", "elif", "do", "while", "until", "!", "{", "time", "exec", "command", "env")
+"""Words of a shell before a command that do not say where it runs."""
 
 
 def commands(source: Source) -> Iterator[tuple[str, list[str]]]:
@@ -66,26 +68,54 @@ def commands(source: Source) -> Iterator[tuple[str, list[str]]]:
                     command = []
 
 
-def _stripped(words: list[str]) -> list[str]:
-    """A command without what stands before tc's own words."""
+class Interface(NamedTuple):
+    """A device, and where it is: the words before tc, such as "docker exec a", and the network namespace; nothing if it is here."""
+
+    where: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.device}" if self.where else self.device
+
+
+def _stripped(words: list[str]) -> tuple[str, list[str]]:
+    """Where the devices of a command are, and the command without what stands before tc's own words."""
+    before: list[str] = []
     for at, word in enumerate(words):
-        if word.rpartition("/")[2] == "tc":
-            words = words[at + 1 :]
+        if _program(word) == "tc":
+            before, words = words[:at], words[at + 1 :]
             break
+    namespace = ""
     while words[:1] and words[0].startswith("-"):
-        words = words[1:]
-    return words
+        option, words = words[0], words[1:]
+        if re.fullmatch("-n(e(t(ns?)?)?)?", option):
+            namespace, words = " ".join(words[:1]), words[1:]
+    return _where(before, namespace), words
 
 
-def parse(source: Source) -> dict[str, Device]:
+def _where(before: list[str], namespace: str) -> str:
+    """Where the devices are, by the words before tc and the value of its option -netns."""
+    before = [word for word in before if _program(word) != "sudo"]
+    while before and (before[0] in ANYWHERE or re.match(r"-|\w+=", before[0])):
+        before = before[1:]
+    if len(before) > 3 and [_program(before[-4]), *before[-3:-1]] == ["ip", "netns", "exec"]:
+        namespace, before = namespace or before[-1], before[:-4]
+    return " ".join([*before, *(["netns", namespace] if namespace else [])])
+
+
+def _program(word: str) -> str:
+    return word.rpartition("/")[2]
+
+
+def parse(source: Source) -> dict[Interface, Device]:
     """What commands say of each device, in the order in which they are named.
 
     Raises:
         ConvertError: If a command is not one of tc's, or says no queue.
     """
-    devices: dict[str, Device] = {}
+    devices: dict[Interface, Device] = {}
     for place, raw in commands(source):
-        words = _stripped(raw)
+        where, words = _stripped(raw)
         if words[:1] and (words[0] in (*TABLES, *DEFAULT, "netem", "htb", "prio")):
             words = ["qdisc", "add", "dev", "eth0", "root", *words]
         elif words[:1] in (["dev"], ["root"], ["handle"], ["parent"]):
@@ -96,13 +126,13 @@ def parse(source: Source) -> dict[str, Device]:
             continue
         if len(words) > 1 and words[1] in SHOWN:
             continue
-        _command(devices, Words(words, place))
+        _command(devices, where, Words(words, place))
     if not devices:
         raise ConvertError(f"{source.name}: has no command of tc that adds a queue; write qdisc add dev eth0 root netem delay 20ms")
     return devices
 
 
-def _command(devices: dict[str, Device], words: Words) -> None:
+def _command(devices: dict[Interface, Device], where: str, words: Words) -> None:
     what = words.next()
     if words.words[:1] and words.words[0] in VERBS:
         words.next()
@@ -125,7 +155,7 @@ def _command(devices: dict[str, Device], words: Words) -> None:
         else:
             words.value()
     device = device or "eth0"
-    of = devices.setdefault(device, Device())
+    of = devices.setdefault(Interface(where, device), Device())
     if parent == "ingress" or parent.startswith("ffff:"):
         of.filters.append(Qdisc("ingress", Words([], words.place), parent, handle))
         return
@@ -135,12 +165,16 @@ def _command(devices: dict[str, Device], words: Words) -> None:
     if what == "filter":
         of.filters.append(Qdisc(kind, words, parent, handle))
         return
+    if what == "qdisc" and not parent:
+        # Only its handle says which queue is meant, if it is not the root.
+        parent = next((one.parent for one in of.qdiscs if handle and one.handle == handle), "root")
     # A command that changes a queue takes the place of the one before it.
     of_kind = of.qdiscs if what == "qdisc" else of.classes
     same = [one for one in of_kind if (one.parent == parent if what == "qdisc" else one.handle == handle)]
     for one in same:
         of_kind.remove(one)
-    of_kind.append(Qdisc(kind, words, parent or ("root" if what == "qdisc" else ""), handle))
+        of.replaced.append(one.words.place)
+    of_kind.append(Qdisc(kind, words, parent, handle))
 
 
 def _handle(word: str) -> str:
@@ -162,8 +196,8 @@ def link(words: str | Sequence[str], **options: Any) -> Link:
     source = Source("the command", words, None) if isinstance(words, str) else Source("the command", " ".join(words), tuple(words))
     devices = parse(source)
     if len(devices) > 1:
-        raise ConvertError(f"{source.name}: is about the devices {', '.join(devices)}; give the words of one")
-    return next(iter(devices.values())).fold(Options(**options))
+        raise ConvertError(f"{source.name}: is about the devices {', '.join(map(str, devices))}; give the words of one")
+    return next(iter(devices.values())).fold(READER.options(options))
 
 
 def _claims(source: Source) -> bool:
@@ -180,7 +214,7 @@ def read(source: Source, options: Options) -> Draft:
     """
     devices = parse(source)
     if len(devices) > 2:
-        raise ConvertError(f"{source.name}: has the devices {', '.join(devices)}, and a link has two directions; keep the lines of one or two")
+        raise ConvertError(f"{source.name}: has the devices {', '.join(map(str, devices))}, and a link has two directions; keep the lines of one or two")
     draft = Draft(f"{source.name} (tc)", "tc" if source.words is not None else source.stem)
     draft.head["duration"] = options.run_time
     folded = [device.fold(options) for device in devices.values()]
@@ -210,4 +244,4 @@ def read(source: Source, options: Options) -> Draft:
     return draft
 
 
-READER = Reader("tc", "words of Linux's tc: netem, tbf, htb, fq_codel and others; a command, a script, or the lines of tc -batch", _claims, read, ("rate", "flow"))
+READER = Reader("tc", "words of Linux's tc: netem, tbf, htb, fq_codel and others; a command, a script, or the lines of tc -batch", _claims, read, ("duration", "rate", "flow"))
