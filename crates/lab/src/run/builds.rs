@@ -144,7 +144,7 @@ mod tests {
         let name = of_kernel(&kernel).unwrap();
         let guest =
             "[[host]]\nname = \"a\"\nendpoint = \"guest\"\n[[host]]\nname = \"b\"\nendpoint = \"guest\"\n";
-        assert_eq!(builds(&scenario(std::path::Path::new(""), guest)).unwrap(), [name.clone()]);
+        assert_eq!(builds(&scenario(std::path::Path::new(""), guest)).unwrap(), std::slice::from_ref(&name));
         let digits = name.strip_prefix(&format!("linux-{}-", kernel.version)).map(str::len);
         assert_eq!(digits, Some(DIGITS), "{name}");
     }
