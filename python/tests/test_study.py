@@ -196,6 +196,32 @@ def test_values_of_an_axis_are_compared_seed_by_seed() -> None:
     ]
 
 
+def test_a_seed_without_a_value_does_not_shift_the_others() -> None:
+    rows: list[dict[str, Any]] = [
+        {"tcp": tcp, "x": x, "seed": seed, "y": None if (tcp, x, seed) == ("a", 1, 1) else 100 * x + 10 * seed + (tcp == "a")} for tcp in "ab" for x in (1, 2) for seed in (1, 2, 3)
+    ]
+    results = study.Results.of(rows, ["tcp", "x"], ["y"])
+    paired = results.paired("y", "tcp", {"a - b": ("a", "b")}, lambda ours, theirs: ours - theirs, "more")
+    assert [(cell.where["x"], cell.by_seed("more")) for cell in paired.cells] == [(1, {2: 1.0, 3: 1.0}), (2, {1: 1.0, 2: 1.0, 3: 1.0})]
+    averaged = results.averaged("tcp")
+    assert [cell.by_seed("y") for cell in averaged.cells] == [{2: 171.0, 3: 181.0}, {1: 160.0, 2: 170.0, 3: 180.0}]
+    # Those without a seed in common have no pair and no mean.
+    apart = study.Results([Cell({"x": x, "k": 1}, {"y": [1.0]}, seeds={"y": [x]}) for x in (1, 2)])
+    assert apart.paired("y", "x", {"": (1, 2)}, lambda a, b: a - b, "more").cells == [] == apart.averaged("k").cells
+    # Cells that have changed places have taken their seeds with them.
+    assert [cell.by_seed("y") for cell in apart.shuffled().cells] == [{2: 1.0}, {1: 1.0}]
+
+
+def test_means_are_matched_at_the_same_points_only() -> None:
+    cells = [Cell({"tcp": tcp, "x": x}, {"y": [10.0 * x + (tcp == "a")]}) for tcp, xs in (("a", (1, 2)), ("b", (2, 1)), ("c", (2, 3))) for x in xs]
+    results = study.Results(cells)
+    assert results.matched("y", "tcp", "a", "b") == [(11.0, 10.0), (21.0, 20.0)]
+    assert results.matched("y", "tcp", "a", "c", x=2) == [(21.0, 20.0)]
+    # As many on both sides, but others.
+    with pytest.raises(study.NoResultsError, match="for both tcp='a' and tcp='c'"):
+        results.matched("y", "tcp", "a", "c")
+
+
 def test_results_are_averaged_over_the_other_axes() -> None:
     cells = [Cell({"a": a, "b": b}, {"y": [10.0 * a + b, 10.0 * a + b + 1, 99.0][: 2 + (b == 3)]}) for a in (1, 2) for b in (1, 3)]
     found = study.Results(cells).averaged("a")
