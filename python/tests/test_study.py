@@ -433,6 +433,61 @@ def test_a_run_that_is_in_the_journal_twice_counts_once(tmp_path: Path) -> None:
     assert warpline.Table.read(path)["y"] == [2]
 
 
+def kept_row(seed: int) -> dict[str, Any]:
+    return {"ran": "w", "scenario": 7, "measured": "m", "seed": seed, "y": seed}
+
+
+def test_what_another_study_writes_while_one_begins_is_not_lost(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    late = _store.Store(path)
+    with _store.Store(path) as early:
+        early.put([[kept_row(1)]])
+    with late:
+        late.put([[kept_row(2)]])
+    assert warpline.Table.read(path)["y"] == [1, 2]
+
+
+@pytest.mark.parametrize("ends_first", [True, False])
+def test_a_result_is_found_while_the_study_that_has_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends_first: bool) -> None:
+    """The journal becomes the table just before or after somebody reads the journal."""
+    path = tmp_path / "f.parquet"
+    writing = _store.Store(path)
+    writing.__enter__()
+    writing.put([[kept_row(1)]])
+    read = Path.read_text
+
+    def meanwhile(file: Path, *args: Any, **more: Any) -> str:
+        monkeypatch.undo()
+        text = "" if ends_first else read(file, *args, **more)
+        writing.__exit__(None, None, None)
+        return read(file, *args, **more) if ends_first else text
+
+    monkeypatch.setattr(Path, "read_text", meanwhile)
+    assert len(_store.Store(path)) == 1 and not path.with_suffix(".jsonl").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="unix: locks of files")
+def test_a_lock_of_a_journal_that_is_gone_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+
+    path = tmp_path / "f.parquet"
+    lock = fcntl.flock
+
+    def late(file: Any, how: int) -> None:
+        """Between opening and locking, another study ends."""
+        monkeypatch.undo()
+        path.with_suffix(".jsonl").unlink()
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with _store.Store(path) as store:
+        assert path.with_suffix(".jsonl").exists()
+        with pytest.raises(warpline.RunError, match="another study is running"), _store.Store(path):
+            pass
+        store.put([[kept_row(1)]])
+        assert len(_store.Store(path)) == 1
+
+
 def test_a_ctrl_c_while_a_run_is_written_does_not_lose_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: int) -> None:
         raise KeyboardInterrupt
