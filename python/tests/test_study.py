@@ -768,6 +768,38 @@ def test_means_of_another_program_stand_in_until_the_figure_has_its_own(tmp_path
     assert "means.csv:2" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (None, "means.csv cannot be read: No such file"),
+        ("", "no column 'x'; there are none"),
+        ("x,y,half_width_95,seeds\n", "no rows"),
+        ("x,y,seeds\n1,10,2\n", "no column 'half_width_95'; there are x, y, seeds"),
+        ("x,y,half_width_95,seeds\n1,10,0.5,2\n2,20,0.5,\n", "means.csv:3: invalid literal for int()"),
+        ("x,y,half_width_95,seeds\n1,10,0.5\n", "means.csv:2: invalid literal for int()"),
+        ("x,y,half_width_95,seeds\n1,ten,0.5,2\n", "means.csv:2: could not convert string to float: 'ten'"),
+        ("x,y,half_width_95,seeds\n1,nan,0.5,2\n", "means.csv:2: 'nan' is no finite number"),
+        ("x,y,half_width_95,seeds\n1,10,0.5,1\n", "means.csv:2: a mean over 1 seeds; at {'x': 1}, line has 2 at least"),
+    ],
+)
+def test_a_table_that_cannot_be_taken_over_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], table: str | None, told: str) -> None:
+    file = declare(tmp_path)
+    if table is not None:
+        (tmp_path / "means.csv").write_text(table)
+    assert main(["import", f"{file}:line", str(tmp_path / "means.csv"), "--column", "x=x", "--column", "y=y", "--made-by", "a"]) == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "results/line.imported.parquet").exists()
+
+
+def test_means_over_too_few_seeds_count_no_more(tmp_path: Path) -> None:
+    file = declare(tmp_path)
+    (tmp_path / "means.csv").write_text("x,y,half_width_95,seeds\n1,10,0.5,2\n2,20,0.5,3\n3,30,0.5,3\n")
+    assert main(["import", f"{file}:line", str(tmp_path / "means.csv"), "--column", "x=x", "--column", "y=y", "--made-by", "a"]) == 0
+    declared = _registry.load(declare(tmp_path, PURE.replace("seeds=2", "seeds=3")))
+    kept = declared.study(declared.figures[0]).kept()
+    assert kept.missing == 1 and kept.results.values("x") == [2, 3]
+
+
 # Distributions ----------------------------------------------------------------------------------------------------------
 
 
