@@ -512,6 +512,23 @@ def test_a_run_that_fails_or_kills_its_process_does_not_end_the_study(tmp_path: 
     assert "1 1" in ran(tmp_path), "another measure runs all again"
 
 
+def test_a_figure_of_which_runs_are_missing_is_not_met(tmp_path: Path) -> None:
+    text = PURE.replace("return {", "1 / (at['x'] - 2)\n        return {")
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
+    (verdict,) = done.judged.verdicts
+    assert (verdict.state, verdict.why, verdict.good) == ("incomplete", "met so far", False) and verdict.ours == pytest.approx(2.97, abs=0.01)
+    assert not done.good and done.judged.short == "1 incomplete; 1 of 3 points lack results; there are 4 runs so far"
+    declared = _registry.load(tmp_path / "mine.py")
+    page = _report.book([declared])
+    assert "| 1 | 1 incomplete | 0 |" in page and "**incomplete**: met so far |" in page
+    declare(tmp_path, text.replace("theirs=3", "differs='a steeper line', theirs=5"))
+    (done,) = study.run(str(tmp_path / "mine.py"), jobs=1)
+    assert [verdict.why for verdict in done.judged.verdicts] == ["differs so far: a steeper line"]
+    declare(tmp_path, text.replace("- 2)", "- 9)").replace("x=[1, 2, 3]", "x=[9]"))
+    (done,) = study.run(str(tmp_path / "mine.py"), jobs=1)
+    assert [verdict.state for verdict in done.judged.verdicts] == ["no results"]
+
+
 ALONE = PURE.replace("        return {", "        with (Path(__file__).parent / 'ran.txt').open('a') as out:\n            out.write('end\\n')\n        return {").replace(
     "seeds=2", "seeds=2, alone=True"
 )
@@ -947,6 +964,9 @@ def test_a_claim_that_is_not_met_ends_with_1(tmp_path: Path, capsys: pytest.Capt
     assert "a steeper line" in capsys.readouterr().out
     assert main(["run", str(declare(tmp_path, PURE.replace("theirs=3", "differs='a steeper line', theirs=3")))]) == 1
     assert "agrees after all" in capsys.readouterr().out
+    # A reason belongs to the full form: the quick one may agree all the same, whichever command judges it.
+    assert main(["run", str(tmp_path / "mine.py"), "--quick"]) == 0 == main(["judge", str(tmp_path / "mine.py"), "--quick"])
+    assert main(["judge", str(tmp_path / "mine.py")]) == 1
 
 
 # What is in the source ------------------------------------------------------------------------------------------------
