@@ -168,6 +168,95 @@ def test_what_a_function_does_has_a_digest(tmp_path: Path) -> None:
     assert digest(helper) != digest(helper.replace("return x", "return 2 * x"))
 
 
+WITH_HELPERS = """\
+    from functools import partial
+    from warpline import study
+    from . import helper
+    from .helper import Base
+
+    class Net(Base):
+        rate = 5
+
+        @property
+        def speed(self):
+            return 2 * self.rate
+
+        @staticmethod
+        def plain():
+            return 30
+
+    def by(factor):
+        return lambda run: factor * Net().speed
+
+    SINK = "here"
+
+    def watch(run, *, sink=SINK):
+        return helper.seen(run)
+
+    def given(run, share):
+        return share
+
+    FIGURE = study.Figure(
+        name="f",
+        title="F",
+        scenario="two.toml",
+        points=study.grid(x=[1]),
+        measures={"a": by(1), "b": by(2), "c": by(1), "watch": watch, "given": partial(given, share=0.5)},
+        quick=study.quick(),
+    )
+"""
+HELPER = """\
+    class Base:
+        def load(self):
+            return 70
+
+    def seen(run):
+        return 90
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("rate = 5", "rate = 6"),
+        ("2 * self", "3 * self"),
+        ("return 30", "return 31"),
+        ('"b": by(2), "c": by(1)', '"b": by(2), "c": by(2)'),
+        ('"b": by(2)', '"b": by(3)'),
+        ('SINK = "here"', 'SINK = "there"'),
+        ("share=0.5", "share=0.6"),
+        ("return 70", "return 71"),
+        ("return 90", "return 91"),
+    ],
+)
+def test_all_that_a_measure_uses_is_in_its_digest(tmp_path: Path, before: str, after: str) -> None:
+    found = []
+    for directory, change in (("one/same", False), ("two/same", False), ("three/same", True)):
+        (tmp_path / directory).mkdir(parents=True)
+        texts = [text.replace(before, after) if change else text for text in (WITH_HELPERS, HELPER)]
+        declare(tmp_path / directory, texts[1], "helper.py")
+        found.append(_registry.load(declare(tmp_path / directory, texts[0])).figures[0].measured)
+    # The same in another place, and another one after a change; although the directories have the same name.
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_digest_is_of_the_code_that_was_read(tmp_path: Path) -> None:
+    def of(declared: _registry.Declared) -> tuple[float, str]:
+        measures: Any = declared.figures[0].measures
+        return measures["watch"](None), declared.figures[0].measured
+
+    declare(tmp_path, HELPER, "helper.py")
+    before = _registry.load(declare(tmp_path, WITH_HELPERS))
+    first = of(before)
+    # An edit while a study runs, in the same second and of the same length.
+    declare(tmp_path, HELPER.replace("90", "91"), "helper.py")
+    declare(tmp_path, WITH_HELPERS.replace("2 * self", "3 * self"))
+    assert of(before) == first
+    after = of(_registry.load(tmp_path / "mine.py"))
+    assert (first[0], after[0]) == (90, 91) and first[1] != after[1]
+    assert not (tmp_path / "__pycache__").exists()
+
+
 # Judgement ------------------------------------------------------------------------------------------------------------
 
 RESULTS = study.Results(Cell({"x": x, "line": line}, {"y": [x * k, x * k + 0.2]}) for x in (1, 2, 4) for line, k in (("a", 1.0), ("b", 3.0)))
@@ -319,6 +408,29 @@ def test_seeds_go_on_until_the_interval_is_narrow(tmp_path: Path) -> None:
     assert len([line for line in lines if line.startswith("1 ")]) == 9
     study.run(str(tmp_path / "mine.py"))
     assert ran(tmp_path) == []
+
+
+def test_a_point_whose_interval_is_too_wide_lacks_seeds(tmp_path: Path) -> None:
+    def until(most: int) -> Path:
+        return declare(tmp_path, PURE.replace("seeds=2", f"seeds=study.until(0.005, of='y', least=3, most={most})").replace("x=[1, 2, 3]", "x=[1, 100]"))
+
+    (done,) = study.run(str(until(3)), jobs=1)
+    assert done.judged.kept.missing == 0
+    declared = _registry.load(until(9))
+    assert _report.judge(declared, declared.figures[0]).kept.missing == 1
+    (done,) = study.run(str(until(9)), jobs=1)
+    assert done.judged.kept.missing == 0
+    # Where more seeds are kept than are needed, they count, and none is lacking.
+    declared = _registry.load(until(5))
+    kept = declared.study(declared.figures[0]).kept()
+    assert kept.missing == 0 and len(kept.results.where(x=1).samples("y")) == 5
+
+
+def test_a_measure_that_is_no_number_gets_the_most_seeds(tmp_path: Path) -> None:
+    text = PURE.replace("seeds=2", "seeds=study.until(0.5, of='y', least=2, most=4)").replace('return {"y":', 'return {"y": float("nan") if at["x"] == 1 else')
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
+    assert not done.failures and done.judged.kept.missing == 0
+    assert [line for line in ran(tmp_path) if line.startswith(("1 ", "2 "))] == ["1 1", "1 2", "1 3", "1 4", "2 1", "2 2"]
 
 
 def test_the_same_results_give_the_same_picture(tmp_path: Path) -> None:
@@ -678,6 +790,60 @@ MANY = """\
         quick=study.quick(),
     )
 """
+
+
+LIMITS = """\
+    from warpline import study
+
+    FIGURE = study.Figure(
+        name="limits",
+        title="The same scenario, measured in several ways",
+        scenario="two.toml",
+        points=study.grid(limit=[10, 50, 100]),
+        settings={"more": 1},
+        measures={"mine": lambda run, at: at["limit"] + at["more"], "bps": "totals.goodput_bps"},
+        quick=study.quick(),
+    )
+"""
+
+
+def test_points_of_one_scenario_have_their_own_results_where_measures_read_the_point(tmp_path: Path) -> None:
+    dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
+
+    def kept() -> _runner.Kept:
+        declared = _registry.load(tmp_path / "mine.py")
+        return declared.study(declared.figures[0]).kept()
+
+    study.run(str(declare(tmp_path, LIMITS)), jobs=1)
+    assert kept().results.means("mine") == [11, 51, 101] and (kept().missing, kept().others) == (0, 0)
+    # A setting that only a measure reads.
+    declare(tmp_path, LIMITS.replace('"more": 1', '"more": 2'))
+    assert (kept().missing, kept().others) == (3, 3)
+    study.run(str(tmp_path / "mine.py"), jobs=1)
+    assert kept().results.means("mine") == [12, 52, 102]
+
+
+def test_points_of_one_scenario_share_its_run_where_no_measure_reads_the_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
+    (done,) = study.run(str(declare(tmp_path, LIMITS.replace('at["limit"] + at["more"]', "1").replace("run, at", "run"))), jobs=1)
+    assert len(_store.Store(tmp_path / "results/limits.parquet")) == 1
+    monkeypatch.setattr("warpline.study._runner.MANY", 0)
+    declared = _registry.load(tmp_path / "mine.py")
+    many = declared.study(declared.figures[0]).kept()
+    assert done.judged.kept.missing == many.missing == 0 and many.results.values("limit") == [10, 50, 100]
+    # A keyword is no point.
+    assert not simple(measures={"y": lambda run, *, more=1: more}).reads_point
+
+
+def test_an_axis_of_numbers_and_words_lacks_nothing_with_many_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = PURE.replace("x=[1, 2, 3]", "x=[1, 'two', 3]").replace('at["x"] + 0.1', '(2 if at["x"] == "two" else at["x"]) + 0.1')
+    text = text.replace('results.rising("y", "x")', 'results.mean("y", x=3) / results.mean("y", x=1)').replace('study.lines(x="x", y="y")', "study.table()")
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
+    assert done.good
+    monkeypatch.setattr("warpline.study._runner.MANY", 0)
+    declared = _registry.load(tmp_path / "mine.py")
+    kept = declared.study(declared.figures[0]).kept()
+    assert kept.missing == 0 and kept.results.values("x") == [1, "two", 3]
 
 
 def test_a_judgement_draws_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
