@@ -127,6 +127,8 @@ def test_seeds_are_added_until_the_interval_is_narrow() -> None:
     assert wanted.wanted([[10.0, 10.1, 9.9], [10.0, 14.0, 6.0]]) == 6
     assert wanted.wanted([[float(n % 5) for n in range(18)]]) == 20
     assert wanted.wanted([[0.0, 0.0, 0.0]]) == 3
+    # What is no number is not known any better with more of them, and ends at the most.
+    assert wanted.wanted([[math.nan, 1.0, 1.0]]) == wanted.wanted([[1.0, 1.0, 1.0], [math.inf, 1.0, -math.inf]]) == 20
     with pytest.raises(ValueError, match="at least 2"):
         study.until(0.05, of="y", least=1)
 
@@ -166,6 +168,95 @@ def test_what_a_function_does_has_a_digest(tmp_path: Path) -> None:
     assert digest(helper) != digest(helper.replace("return x", "return 2 * x"))
 
 
+WITH_HELPERS = """\
+    from functools import partial
+    from warpline import study
+    from . import helper
+    from .helper import Base
+
+    class Net(Base):
+        rate = 5
+
+        @property
+        def speed(self):
+            return 2 * self.rate
+
+        @staticmethod
+        def plain():
+            return 30
+
+    def by(factor):
+        return lambda run: factor * Net().speed
+
+    SINK = "here"
+
+    def watch(run, *, sink=SINK):
+        return helper.seen(run)
+
+    def given(run, share):
+        return share
+
+    FIGURE = study.Figure(
+        name="f",
+        title="F",
+        scenario="two.toml",
+        points=study.grid(x=[1]),
+        measures={"a": by(1), "b": by(2), "c": by(1), "watch": watch, "given": partial(given, share=0.5)},
+        quick=study.quick(),
+    )
+"""
+HELPER = """\
+    class Base:
+        def load(self):
+            return 70
+
+    def seen(run):
+        return 90
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("rate = 5", "rate = 6"),
+        ("2 * self", "3 * self"),
+        ("return 30", "return 31"),
+        ('"b": by(2), "c": by(1)', '"b": by(2), "c": by(2)'),
+        ('"b": by(2)', '"b": by(3)'),
+        ('SINK = "here"', 'SINK = "there"'),
+        ("share=0.5", "share=0.6"),
+        ("return 70", "return 71"),
+        ("return 90", "return 91"),
+    ],
+)
+def test_all_that_a_measure_uses_is_in_its_digest(tmp_path: Path, before: str, after: str) -> None:
+    found = []
+    for directory, change in (("one/same", False), ("two/same", False), ("three/same", True)):
+        (tmp_path / directory).mkdir(parents=True)
+        texts = [text.replace(before, after) if change else text for text in (WITH_HELPERS, HELPER)]
+        declare(tmp_path / directory, texts[1], "helper.py")
+        found.append(_registry.load(declare(tmp_path / directory, texts[0])).figures[0].measured)
+    # The same in another place, and another one after a change; although the directories have the same name.
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_digest_is_of_the_code_that_was_read(tmp_path: Path) -> None:
+    def of(declared: _registry.Declared) -> tuple[float, str]:
+        measures: Any = declared.figures[0].measures
+        return measures["watch"](None), declared.figures[0].measured
+
+    declare(tmp_path, HELPER, "helper.py")
+    before = _registry.load(declare(tmp_path, WITH_HELPERS))
+    first = of(before)
+    # An edit while a study runs, in the same second and of the same length.
+    declare(tmp_path, HELPER.replace("90", "91"), "helper.py")
+    declare(tmp_path, WITH_HELPERS.replace("2 * self", "3 * self"))
+    assert of(before) == first
+    after = of(_registry.load(tmp_path / "mine.py"))
+    assert (first[0], after[0]) == (90, 91) and first[1] != after[1]
+    assert not (tmp_path / "__pycache__").exists()
+
+
 # Judgement ------------------------------------------------------------------------------------------------------------
 
 RESULTS = study.Results(Cell({"x": x, "line": line}, {"y": [x * k, x * k + 0.2]}) for x in (1, 2, 4) for line, k in (("a", 1.0), ("b", 3.0)))
@@ -194,6 +285,32 @@ def test_values_of_an_axis_are_compared_seed_by_seed() -> None:
         ({"x": 2, "line": "a - b"}, {"more": [4.0, 4.0]}),
         ({"x": 1, "line": "c - a"}, {"more": [-3.0, -3.0, -3.0]}),
     ]
+
+
+def test_a_seed_without_a_value_does_not_shift_the_others() -> None:
+    rows: list[dict[str, Any]] = [
+        {"tcp": tcp, "x": x, "seed": seed, "y": None if (tcp, x, seed) == ("a", 1, 1) else 100 * x + 10 * seed + (tcp == "a")} for tcp in "ab" for x in (1, 2) for seed in (1, 2, 3)
+    ]
+    results = study.Results.of(rows, ["tcp", "x"], ["y"])
+    paired = results.paired("y", "tcp", {"a - b": ("a", "b")}, lambda ours, theirs: ours - theirs, "more")
+    assert [(cell.where["x"], cell.by_seed("more")) for cell in paired.cells] == [(1, {2: 1.0, 3: 1.0}), (2, {1: 1.0, 2: 1.0, 3: 1.0})]
+    averaged = results.averaged("tcp")
+    assert [cell.by_seed("y") for cell in averaged.cells] == [{2: 171.0, 3: 181.0}, {1: 160.0, 2: 170.0, 3: 180.0}]
+    # Those without a seed in common have no pair and no mean.
+    apart = study.Results([Cell({"x": x, "k": 1}, {"y": [1.0]}, seeds={"y": [x]}) for x in (1, 2)])
+    assert apart.paired("y", "x", {"": (1, 2)}, lambda a, b: a - b, "more").cells == [] == apart.averaged("k").cells
+    # Cells that have changed places have taken their seeds with them.
+    assert [cell.by_seed("y") for cell in apart.shuffled().cells] == [{2: 1.0}, {1: 1.0}]
+
+
+def test_means_are_matched_at_the_same_points_only() -> None:
+    cells = [Cell({"tcp": tcp, "x": x}, {"y": [10.0 * x + (tcp == "a")]}) for tcp, xs in (("a", (1, 2)), ("b", (2, 1)), ("c", (2, 3))) for x in xs]
+    results = study.Results(cells)
+    assert results.matched("y", "tcp", "a", "b") == [(11.0, 10.0), (21.0, 20.0)]
+    assert results.matched("y", "tcp", "a", "c", x=2) == [(21.0, 20.0)]
+    # As many on both sides, but others.
+    with pytest.raises(study.NoResultsError, match="for both tcp='a' and tcp='c'"):
+        results.matched("y", "tcp", "a", "c")
 
 
 def test_results_are_averaged_over_the_other_axes() -> None:
@@ -339,6 +456,29 @@ def test_seeds_go_on_until_the_interval_is_narrow(tmp_path: Path) -> None:
     assert ran(tmp_path) == []
 
 
+def test_a_point_whose_interval_is_too_wide_lacks_seeds(tmp_path: Path) -> None:
+    def until(most: int) -> Path:
+        return declare(tmp_path, PURE.replace("seeds=2", f"seeds=study.until(0.005, of='y', least=3, most={most})").replace("x=[1, 2, 3]", "x=[1, 100]"))
+
+    (done,) = study.run(str(until(3)), jobs=1)
+    assert done.judged.kept.missing == 0
+    declared = _registry.load(until(9))
+    assert _report.judge(declared, declared.figures[0]).kept.missing == 1
+    (done,) = study.run(str(until(9)), jobs=1)
+    assert done.judged.kept.missing == 0
+    # Where more seeds are kept than are needed, they count, and none is lacking.
+    declared = _registry.load(until(5))
+    kept = declared.study(declared.figures[0]).kept()
+    assert kept.missing == 0 and len(kept.results.where(x=1).samples("y")) == 5
+
+
+def test_a_measure_that_is_no_number_gets_the_most_seeds(tmp_path: Path) -> None:
+    text = PURE.replace("seeds=2", "seeds=study.until(0.5, of='y', least=2, most=4)").replace('return {"y":', 'return {"y": float("nan") if at["x"] == 1 else')
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
+    assert not done.failures and done.judged.kept.missing == 0
+    assert [line for line in ran(tmp_path) if line.startswith(("1 ", "2 "))] == ["1 1", "1 2", "1 3", "1 4", "2 1", "2 2"]
+
+
 def test_the_same_results_give_the_same_picture(tmp_path: Path) -> None:
     file = declare(tmp_path)
     study.run(str(file), jobs=2)
@@ -451,6 +591,61 @@ def test_a_run_that_is_in_the_journal_twice_counts_once(tmp_path: Path) -> None:
     assert warpline.Table.read(path)["y"] == [2]
 
 
+def kept_row(seed: int) -> dict[str, Any]:
+    return {"ran": "w", "scenario": 7, "measured": "m", "seed": seed, "y": seed}
+
+
+def test_what_another_study_writes_while_one_begins_is_not_lost(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    late = _store.Store(path)
+    with _store.Store(path) as early:
+        early.put([[kept_row(1)]])
+    with late:
+        late.put([[kept_row(2)]])
+    assert warpline.Table.read(path)["y"] == [1, 2]
+
+
+@pytest.mark.parametrize("ends_first", [True, False])
+def test_a_result_is_found_while_the_study_that_has_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends_first: bool) -> None:
+    """The journal becomes the table just before or after somebody reads the journal."""
+    path = tmp_path / "f.parquet"
+    writing = _store.Store(path)
+    writing.__enter__()
+    writing.put([[kept_row(1)]])
+    read = Path.read_text
+
+    def meanwhile(file: Path, *args: Any, **more: Any) -> str:
+        monkeypatch.undo()
+        text = "" if ends_first else read(file, *args, **more)
+        writing.__exit__(None, None, None)
+        return read(file, *args, **more) if ends_first else text
+
+    monkeypatch.setattr(Path, "read_text", meanwhile)
+    assert len(_store.Store(path)) == 1 and not path.with_suffix(".jsonl").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="unix: locks of files")
+def test_a_lock_of_a_journal_that_is_gone_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+
+    path = tmp_path / "f.parquet"
+    lock = fcntl.flock
+
+    def late(file: Any, how: int) -> None:
+        """Between opening and locking, another study ends."""
+        monkeypatch.undo()
+        path.with_suffix(".jsonl").unlink()
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with _store.Store(path) as store:
+        assert path.with_suffix(".jsonl").exists()
+        with pytest.raises(warpline.RunError, match="another study is running"), _store.Store(path):
+            pass
+        store.put([[kept_row(1)]])
+        assert len(_store.Store(path)) == 1
+
+
 def test_a_ctrl_c_while_a_run_is_written_does_not_lose_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: int) -> None:
         raise KeyboardInterrupt
@@ -473,6 +668,23 @@ def test_a_run_that_fails_or_kills_its_process_does_not_end_the_study(tmp_path: 
     # What failed is tried again, and nothing else.
     study.run(str(declare(tmp_path)), jobs=2, keep=True)
     assert "1 1" in ran(tmp_path), "another measure runs all again"
+
+
+def test_a_figure_of_which_runs_are_missing_is_not_met(tmp_path: Path) -> None:
+    text = PURE.replace("return {", "1 / (at['x'] - 2)\n        return {")
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
+    (verdict,) = done.judged.verdicts
+    assert (verdict.state, verdict.why, verdict.good) == ("incomplete", "met so far", False) and verdict.ours == pytest.approx(2.97, abs=0.01)
+    assert not done.good and done.judged.short == "1 incomplete; 1 of 3 points lack results; there are 4 runs so far"
+    declared = _registry.load(tmp_path / "mine.py")
+    page = _report.book([declared])
+    assert "| 1 | 1 incomplete | 0 |" in page and "**incomplete**: met so far |" in page
+    declare(tmp_path, text.replace("theirs=3", "differs='a steeper line', theirs=5"))
+    (done,) = study.run(str(tmp_path / "mine.py"), jobs=1)
+    assert [verdict.why for verdict in done.judged.verdicts] == ["differs so far: a steeper line"]
+    declare(tmp_path, text.replace("- 2)", "- 9)").replace("x=[1, 2, 3]", "x=[9]"))
+    (done,) = study.run(str(tmp_path / "mine.py"), jobs=1)
+    assert [verdict.state for verdict in done.judged.verdicts] == ["no results"]
 
 
 ALONE = PURE.replace("        return {", "        with (Path(__file__).parent / 'ran.txt').open('a') as out:\n            out.write('end\\n')\n        return {").replace(
@@ -626,6 +838,60 @@ MANY = """\
 """
 
 
+LIMITS = """\
+    from warpline import study
+
+    FIGURE = study.Figure(
+        name="limits",
+        title="The same scenario, measured in several ways",
+        scenario="two.toml",
+        points=study.grid(limit=[10, 50, 100]),
+        settings={"more": 1},
+        measures={"mine": lambda run, at: at["limit"] + at["more"], "bps": "totals.goodput_bps"},
+        quick=study.quick(),
+    )
+"""
+
+
+def test_points_of_one_scenario_have_their_own_results_where_measures_read_the_point(tmp_path: Path) -> None:
+    dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
+
+    def kept() -> _runner.Kept:
+        declared = _registry.load(tmp_path / "mine.py")
+        return declared.study(declared.figures[0]).kept()
+
+    study.run(str(declare(tmp_path, LIMITS)), jobs=1)
+    assert kept().results.means("mine") == [11, 51, 101] and (kept().missing, kept().others) == (0, 0)
+    # A setting that only a measure reads.
+    declare(tmp_path, LIMITS.replace('"more": 1', '"more": 2'))
+    assert (kept().missing, kept().others) == (3, 3)
+    study.run(str(tmp_path / "mine.py"), jobs=1)
+    assert kept().results.means("mine") == [12, 52, 102]
+
+
+def test_points_of_one_scenario_share_its_run_where_no_measure_reads_the_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
+    (done,) = study.run(str(declare(tmp_path, LIMITS.replace('at["limit"] + at["more"]', "1").replace("run, at", "run"))), jobs=1)
+    assert len(_store.Store(tmp_path / "results/limits.parquet")) == 1
+    monkeypatch.setattr("warpline.study._runner.MANY", 0)
+    declared = _registry.load(tmp_path / "mine.py")
+    many = declared.study(declared.figures[0]).kept()
+    assert done.judged.kept.missing == many.missing == 0 and many.results.values("limit") == [10, 50, 100]
+    # A keyword is no point.
+    assert not simple(measures={"y": lambda run, *, more=1: more}).reads_point
+
+
+def test_an_axis_of_numbers_and_words_lacks_nothing_with_many_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = PURE.replace("x=[1, 2, 3]", "x=[1, 'two', 3]").replace('at["x"] + 0.1', '(2 if at["x"] == "two" else at["x"]) + 0.1')
+    text = text.replace('results.rising("y", "x")', 'results.mean("y", x=3) / results.mean("y", x=1)').replace('study.lines(x="x", y="y")', "study.table()")
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
+    assert done.good
+    monkeypatch.setattr("warpline.study._runner.MANY", 0)
+    declared = _registry.load(tmp_path / "mine.py")
+    kept = declared.study(declared.figures[0]).kept()
+    assert kept.missing == 0 and kept.results.values("x") == [1, "two", 3]
+
+
 def test_a_judgement_draws_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = declare(tmp_path)
     study.run(str(file))
@@ -729,6 +995,38 @@ def test_means_of_another_program_stand_in_until_the_figure_has_its_own(tmp_path
     table.write_text("x,y,half_width_95,seeds\n7,10,0.5,2\n")
     assert main([*words[:3], "--column", "x=x", "--column", "y=y", "--made-by", "a"]) == 2
     assert "means.csv:2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (None, "means.csv cannot be read: No such file"),
+        ("", "no column 'x'; there are none"),
+        ("x,y,half_width_95,seeds\n", "no rows"),
+        ("x,y,seeds\n1,10,2\n", "no column 'half_width_95'; there are x, y, seeds"),
+        ("x,y,half_width_95,seeds\n1,10,0.5,2\n2,20,0.5,\n", "means.csv:3: invalid literal for int()"),
+        ("x,y,half_width_95,seeds\n1,10,0.5\n", "means.csv:2: invalid literal for int()"),
+        ("x,y,half_width_95,seeds\n1,ten,0.5,2\n", "means.csv:2: could not convert string to float: 'ten'"),
+        ("x,y,half_width_95,seeds\n1,nan,0.5,2\n", "means.csv:2: 'nan' is no finite number"),
+        ("x,y,half_width_95,seeds\n1,10,0.5,1\n", "means.csv:2: a mean over 1 seeds; at {'x': 1}, line has 2 at least"),
+    ],
+)
+def test_a_table_that_cannot_be_taken_over_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], table: str | None, told: str) -> None:
+    file = declare(tmp_path)
+    if table is not None:
+        (tmp_path / "means.csv").write_text(table)
+    assert main(["import", f"{file}:line", str(tmp_path / "means.csv"), "--column", "x=x", "--column", "y=y", "--made-by", "a"]) == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "results/line.imported.parquet").exists()
+
+
+def test_means_over_too_few_seeds_count_no_more(tmp_path: Path) -> None:
+    file = declare(tmp_path)
+    (tmp_path / "means.csv").write_text("x,y,half_width_95,seeds\n1,10,0.5,2\n2,20,0.5,3\n3,30,0.5,3\n")
+    assert main(["import", f"{file}:line", str(tmp_path / "means.csv"), "--column", "x=x", "--column", "y=y", "--made-by", "a"]) == 0
+    declared = _registry.load(declare(tmp_path, PURE.replace("seeds=2", "seeds=3")))
+    kept = declared.study(declared.figures[0]).kept()
+    assert kept.missing == 1 and kept.results.values("x") == [2, 3]
 
 
 # Distributions ----------------------------------------------------------------------------------------------------------
@@ -878,6 +1176,9 @@ def test_a_claim_that_is_not_met_ends_with_1(tmp_path: Path, capsys: pytest.Capt
     assert "a steeper line" in capsys.readouterr().out
     assert main(["run", str(declare(tmp_path, PURE.replace("theirs=3", "differs='a steeper line', theirs=3")))]) == 1
     assert "agrees after all" in capsys.readouterr().out
+    # A reason belongs to the full form: the quick one may agree all the same, whichever command judges it.
+    assert main(["run", str(tmp_path / "mine.py"), "--quick"]) == 0 == main(["judge", str(tmp_path / "mine.py"), "--quick"])
+    assert main(["judge", str(tmp_path / "mine.py")]) == 1
 
 
 # What is in the source ------------------------------------------------------------------------------------------------

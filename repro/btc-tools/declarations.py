@@ -278,8 +278,7 @@ def ratio(tool: str, base: str, lost: str):
     """The throughput of a variant over that of another, the mean over the paths."""
 
     def ours(results: Results) -> float:
-        one, two = (results.means("mbps", tool=name, lost=lost) for name in (tool, base))
-        shares = [mine / theirs for mine, theirs in zip(one, two, strict=True)]
+        shares = [mine / theirs for mine, theirs in results.matched("mbps", "tool", tool, base, lost=lost)]
         return sum(shares) / len(shares)
 
     return ours

@@ -105,12 +105,7 @@ def measured(run: warpline.Run, at: study.Point) -> dict[str, float]:
 
 def slower(background: str, **where: Any) -> Callable[[Results], float]:
     """The latency beside these flows, over that behind router priority. Of several points, the largest."""
-
-    def ratio(results: Results) -> float:
-        theirs, ideal = (results.means("latency_ms", background=name, **where) for name in (background, "priority"))
-        return max(one / best for one, best in zip(theirs, ideal, strict=True))
-
-    return ratio
+    return lambda results: max(theirs / ideal for theirs, ideal in results.matched("latency_ms", "background", background, "priority", **where))
 
 
 def share(background: str, **where: Any) -> Callable[[Results], float]:
@@ -118,14 +113,14 @@ def share(background: str, **where: Any) -> Callable[[Results], float]:
     return lambda results: results.mean("share", background=background, **where)
 
 
+def most_of_ideal(background: str) -> Callable[[Results], float]:
+    """The share that these flows get over that of router priority. Of all points, the largest."""
+    return lambda results: max(theirs / ideal for theirs, ideal in results.matched("share", "background", background, "priority"))
+
+
 def order(first: str, second: str, **where: Any) -> Callable[[Results], float]:
     """The latency beside the second kind over that beside the first. Of several points, the smallest."""
-
-    def ratio(results: Results) -> float:
-        one, two = (results.means("latency_ms", background=name, **where) for name in (first, second))
-        return min(b / a for a, b in zip(one, two, strict=True))
-
-    return ratio
+    return lambda results: min(theirs / ours for ours, theirs in results.matched("latency_ms", "background", first, second, **where))
 
 
 LABELS = {
@@ -236,9 +231,7 @@ FIG3 = figure(
         ),
         Claim(
             text="the background stays below router priority: its share over that of priority, the largest",
-            ours=lambda results: max(
-                one / best for one, best in zip(results.means("share", background="nice"), results.means("share", background="priority"), strict=True)
-            ),
+            ours=most_of_ideal("nice"),
             theirs=1,
             bound=study.at_most(),
         ),
@@ -367,9 +360,7 @@ FIG12 = figure(
         ),
         Claim(
             text="and Nice never does: its share over that of priority, the largest",
-            ours=lambda results: max(
-                one / best for one, best in zip(results.means("share", background="nice"), results.means("share", background="priority"), strict=True)
-            ),
+            ours=most_of_ideal("nice"),
             theirs=1,
             bound=study.at_most(),
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from warpline._sweep import Scalar
@@ -81,9 +81,9 @@ def _spoilt(results: Results) -> Iterator[Results]:
     yield results.changed(lambda _, __, values: [1.0] * len(values))
 
 
-State = Literal["met", "differs", "not met", "no results", "agrees after all", "cannot fail"]
-"""How a claim stands. "differs" is one that is not met with its reason given, "agrees after all" one whose reason is out of date, and "cannot fail"
-one that is met whatever the results are."""
+State = Literal["met", "differs", "not met", "incomplete", "no results", "agrees after all", "cannot fail"]
+"""How a claim stands. "differs" is one that is not met with its reason given, "incomplete" one of a figure of which runs are missing, "agrees after all"
+one whose reason is out of date, and "cannot fail" one that is met whatever the results are."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,13 @@ class Verdict:
     def good(self) -> bool:
         """Whether the declaration and the results agree: it is met, or differs as the declaration says."""
         return self.state in ("met", "differs")
+
+    @property
+    def so_far(self) -> Verdict:
+        """What it is while runs of the figure are missing: the others may turn it."""
+        if self.state == "no results":
+            return self
+        return replace(self, state="incomplete", why=f"{self.state} so far" + (f": {self.why}" if self.why else ""))
 
 
 def values(

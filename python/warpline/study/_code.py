@@ -1,73 +1,163 @@
 """A digest of what a function does: results are measured again if the function that measures has changed.
 
-It is made of the text of the function and of those functions of the same package that it calls, without comments and layout.
+It is made of the text of the function, and of those functions and classes of the same package that it uses, without comments and layout.
 """
 
 from __future__ import annotations
 
 import ast
+import dataclasses
 import hashlib
 import sys
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+TEXT = "__warpline_text__"
+"""Under this name a module of declarations has the text that it was made of. By the time of a digest its file may have another."""
 
-def digest(*functions: Any) -> str:
+PLAIN = (bool, int, float, str, bytes, type(None))
+
+
+def execute(module: ModuleType, file: Path) -> None:
+    """Runs a file as a module, which keeps its text.
+
+    Without the cache of compiled modules, which takes a file that was changed within a second for the same.
+
+    Raises:
+        OSError: If it cannot be read.
+    """
+    text = file.read_text(encoding="utf-8")
+    module.__file__ = str(file)
+    vars(module)[TEXT] = text
+    exec(compile(text, str(file), "exec"), vars(module))
+
+
+def digest(*values: Any) -> str:
     """A digest, as 16 hexadecimal digits, of functions and other values."""
-    parts: dict[str, None] = {}
-    for function in functions:
-        _collect(function, parts)
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    parts = _Parts()
+    for value in values:
+        parts.add(value)
+    return hashlib.sha256("\n".join(parts.texts).encode()).hexdigest()[:16]
 
 
-def _collect(value: Any, parts: dict[str, None]) -> None:
-    if isinstance(value, Mapping):
-        for name, item in value.items():
-            parts[f"{name!r}:"] = None
-            _collect(item, parts)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            _collect(item, parts)
-    elif isinstance(value, FunctionType):
-        text = _text(value.__code__)
-        if text not in parts:
-            parts[text] = None
+class _Parts:
+    """The texts of some values. What is met again is there by its number, and whole only once."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._met: dict[int, tuple[int, Any]] = {}
+        """The number of each function, class and object by its identity; and the thing itself, so that no other gets its identity."""
+
+    def add(self, value: Any) -> None:
+        """Adds a value with all that it uses."""
+        if isinstance(value, PLAIN):
+            self.texts.append(repr(value))
+        elif isinstance(value, Mapping):
+            self._named("{", value, "}")
+        elif isinstance(value, (list, tuple)):
+            self.texts.append("[")
+            for item in value:
+                self.add(item)
+            self.texts.append("]")
+        elif id(value) in self._met:
+            self.texts.append(f"#{self._met[id(value)][0]}")
+        else:
+            self._met[id(value)] = len(self._met), value
+            self._add_new(value)
+
+    def _named(self, begin: str, items: Mapping[Any, Any], end: str) -> None:
+        self.texts.append(begin)
+        for name, item in items.items():
+            self.texts.append(f"{name!r}:")
+            self.add(item)
+        self.texts.append(end)
+
+    def _add_new(self, value: Any) -> None:
+        if isinstance(value, FunctionType):
+            self.texts.append(_text(value))
             for other in _used(value):
-                _collect(other, parts)
-    elif isinstance(value, type):
-        name = f"{value.__module__}.{value.__qualname__}"
-        if name not in parts:
-            parts[name] = None
-            methods = [item for key, item in sorted(vars(value).items()) if isinstance(item, FunctionType)]
-            # Those that dataclasses make have no text of their own.
-            _collect([method for method in methods if Path(method.__code__.co_filename).is_file()], parts)
-    elif isinstance(value, (bool, int, float, str, bytes, type(None))):
-        parts[repr(value)] = None
+                self.add(other)
+        elif isinstance(value, type):
+            self._add_class(value)
+        elif isinstance(value, partial):
+            self.add([value.func, value.args, value.keywords])
+        elif isinstance(value, MethodType):
+            self.add([value.__func__, value.__self__])
+        elif inner := _functions(value):
+            self.add(inner)
+        else:
+            self.add(type(value))
+            self._named("(", dict(sorted(getattr(value, "__dict__", {}).items())), ")")
+
+    def _add_class(self, value: type) -> None:
+        # The name of the package depends on where the declaration is.
+        self.texts.append(f"{value.__module__.rpartition('.')[2]}.{value.__qualname__}")
+        for base in value.__bases__:
+            if _belongs(base, value.__module__):
+                self.add(base)
+        attributes = dict(vars(value))
+        if dataclasses.is_dataclass(value):
+            attributes |= {field.name: field.default_factory if field.default is dataclasses.MISSING else field.default for field in dataclasses.fields(value)}
+        for name, item in sorted(attributes.items()):
+            if isinstance(item, (*PLAIN, list, tuple, dict)):
+                if not name.startswith("__"):
+                    self.texts.append(f"{name}=")
+                    self.add(item)
+                continue
+            # Functions that dataclasses make have no text of their own.
+            for function in _functions(item):
+                if _belongs(function, value.__module__) and _source(function) is not None:
+                    self.add(function)
+
+
+def _functions(value: Any) -> list[FunctionType]:
+    """The function that a value is, or those that it wraps: a property, a static method, a function whose results are kept."""
+    if isinstance(value, FunctionType):
+        return [value]
+    if isinstance(value, property):
+        inner = [value.fget, value.fset]
+    elif isinstance(value, (cached_property, partial)):
+        inner = [value.func]
     else:
-        _collect(type(value), parts)
-        _collect(dict(sorted(getattr(value, "__dict__", {}).items())), parts)
+        inner = [getattr(value, "__wrapped__", None)]
+    return [one for one in inner if isinstance(one, FunctionType)]
+
+
+def _belongs(value: Any, module: str) -> bool:
+    """Whether a function, a class, or the class of an object is of the same package as a module."""
+    functions = _functions(value)
+    owner = functions[0] if functions else value if isinstance(value, type) else type(value)
+    return _inside(owner.__module__ or "", module)
+
+
+def _inside(name: str, module: str) -> bool:
+    """Whether a module is of the same package as another."""
+    home = module.rpartition(".")[0] or module
+    return name == module or name.startswith(home + ".")
 
 
 def _used(function: FunctionType) -> Iterator[Any]:
-    """What a function uses of its own package, and what it closes over."""
-    home = function.__module__.rpartition(".")[0] or function.__module__
-    for name in dict.fromkeys(name for name in _names(function.__code__) if not name.startswith("__")):
+    """What a function uses of its own package, what it closes over, and the defaults of its arguments."""
+    module = function.__module__ or ""
+    names = [name for name in dict.fromkeys(_names(function.__code__)) if not name.startswith("__")]
+    for name in names:
         value = function.__globals__.get(name)
-        owner = value if isinstance(value, (FunctionType, type)) else type(value)
-        if owner.__module__ == function.__module__ or owner.__module__.startswith(home + "."):
-            yield value
-        elif isinstance(value, (bool, int, float, str, tuple, list, dict)):
-            yield value
+        if isinstance(value, ModuleType):
+            # `helper.speed(run)`: any name of the function may be one of the module's.
+            found = [vars(value)[other] for other in names if other in vars(value)] if _inside(value.__name__, module) else []
+        else:
+            found = [value]
+        yield from (one for one in found if _belongs(one, module) or isinstance(one, (bool, int, float, str, tuple, list, dict)))
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
         except ValueError:
             pass
-    for default in function.__defaults__ or ():
-        yield default
+    yield from function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).values()
 
 
 def _names(code: CodeType) -> Iterator[str]:
@@ -77,23 +167,32 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-def _text(code: CodeType) -> str:
+def _text(function: FunctionType) -> str:
     """The text of a function in a form without comments and layout. Of several on one line, all."""
-    try:
-        state = Path(code.co_filename).stat()
-        found = _functions(code.co_filename, state.st_mtime_ns, state.st_size).get(code.co_firstlineno)
-    except OSError:
-        found = None
+    code = function.__code__
+    source = _source(function)
+    found = None if source is None else _texts(source).get(code.co_firstlineno)
     # A function typed at a prompt has no file.
     return found or f"{code.co_name} {code.co_code.hex()} {code.co_consts!r} {sys.version_info[:2]}"
 
 
-@lru_cache(maxsize=64)
-def _functions(file: str, _changed_ns: int, _size: int) -> dict[int, str]:
-    """The functions in a file, by their first line. The other arguments are for the cache."""
+def _source(function: FunctionType) -> str | None:
+    """The text of the file of a function, as it was when the function was made, as far as that is known."""
+    file = function.__code__.co_filename
+    if function.__globals__.get("__file__") == file and TEXT in function.__globals__:
+        return str(function.__globals__[TEXT])
     try:
-        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, ValueError):
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return None
+
+
+@lru_cache(maxsize=64)
+def _texts(source: str) -> dict[int, str]:
+    """The functions in the text of a file, by their first line."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
         return {}
     found: dict[int, str] = {}
     for node in ast.walk(tree):

@@ -218,6 +218,12 @@ class Figure:
         """A digest of what measures it: results are out of date if that changes."""
         return _code.digest(self.measures, self.model, self.cc)
 
+    @property
+    def reads_point(self) -> bool:
+        """Whether a measure reads the point or a setting itself, and not only the run."""
+        measures = list(self.measures.values()) if isinstance(self.measures, Mapping) else [self.measures]
+        return any(_takes_point(measure) for measure in measures if not isinstance(measure, str))
+
     def label(self, name: str) -> str:
         """What people call an axis or measure."""
         return self.labels.get(name, name.replace("_", " "))
@@ -238,8 +244,14 @@ def Table(**options: Any) -> Figure:
     return Figure(**{"picture": TablePicture(), **options})
 
 
+def _takes_point(measure: Callable[..., Any]) -> bool:
+    """Whether a measure is a function of the run and the point, and not of the run alone."""
+    named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+    return sum(parameter.kind not in named for parameter in inspect.signature(measure).parameters.values()) > 1
+
+
 def _called(measure: Callable[..., Any], run: Run, point: Point) -> Any:
-    return measure(run, point) if len(inspect.signature(measure).parameters) > 1 else measure(run)
+    return measure(run, point) if _takes_point(measure) else measure(run)
 
 
 def column(run: Run, path: str) -> Scalar:

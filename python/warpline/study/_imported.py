@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from warpline._errors import WarplineError
@@ -18,6 +18,10 @@ from warpline._warpline import Table
 from warpline.study._declare import Figure
 from warpline.study._points import Point
 from warpline.study._results import LINE, Cell
+from warpline.study._seeds import first
+
+HALF_WIDTH, SEEDS = "half_width_95", "seeds"
+"""Columns that a table of means has."""
 
 
 class ImportFailedError(WarplineError, ValueError):
@@ -40,13 +44,13 @@ def take(figure: Figure, identity: Identity, store: Path, table: Path, names: Ma
         figure: The figure.
         identity: Hashes the scenarios.
         store: The figure's own results.
-        table: The file: a row for each point and line, with a mean, and columns "half_width_95" (may be empty) and "seeds".
+        table: The file: a row for each point and line, with a mean, and columns `HALF_WIDTH` (may be empty) and `SEEDS`.
         names: The axes, "line" and the measure, by the heading of the file's columns.
         fixed: Axes that have one value in the whole file.
         made_by: What has measured them.
 
     Raises:
-        ImportFailedError: If a row is none of the figure's points, or a column is missing.
+        ImportFailedError: If the file cannot be read, a column is missing, or a row is none of the figure's points, has no numbers, or has too few seeds.
         RunError: If the results cannot be written.
     """
     measures = [name for name in names.values() if name not in (*figure.axes, LINE)]
@@ -55,28 +59,29 @@ def take(figure: Figure, identity: Identity, store: Path, table: Path, names: Ma
     (measure,) = measures
     points = {tuple(_plain(point[axis]) for axis in figure.axes): point for point in figure.points}
     rows: list[dict[str, Scalar]] = []
-    with table.open(newline="", encoding="utf-8") as file:
-        for number, row in enumerate(csv.DictReader(file), 2):
-            missing = [heading for heading in (*names, "half_width_95", "seeds") if heading not in row]
-            if missing:
-                raise ImportFailedError(f"{table}: no column {missing[0]!r}; there are {', '.join(row)}")
-            found = {**fixed, **{name: row[heading] for heading, name in names.items()}}
-            point = points.get(tuple(_plain(found.get(axis, "")) for axis in figure.axes))
-            if point is None:
-                raise ImportFailedError(f"{table}:{number}: {found} is no point of {figure.name}")
-            seeds = int(row["seeds"])
-            rows.append(
-                {
-                    **point,
-                    LINE: found.get(LINE),
-                    "measure": measure,
-                    "mean": float(found[measure]),
-                    "half_width": float(row["half_width_95"]) if row["half_width_95"] else None,
-                    "seeds": seeds,
-                    "scenarios": _scenarios(identity, point, seeds),
-                    "made_by": made_by,
-                }
-            )
+    for number, row in _rows(table, (*names, HALF_WIDTH, SEEDS)):
+        found = {**fixed, **{name: row[heading] for heading, name in names.items()}}
+        point = points.get(tuple(_plain(found.get(axis, "")) for axis in figure.axes))
+        if point is None:
+            raise ImportFailedError(f"{table}:{number}: {found} is no point of {figure.name}")
+        try:
+            mean, half, seeds = _finite(found[measure]), _finite(row[HALF_WIDTH]) if row[HALF_WIDTH] else None, int(row[SEEDS])
+        except ValueError as error:
+            raise ImportFailedError(f"{table}:{number}: {error}; a mean, {HALF_WIDTH} (or nothing) and {SEEDS} are numbers") from None
+        if seeds < first(figure.seeds, point):
+            raise ImportFailedError(f"{table}:{number}: a mean over {seeds} seeds; at {dict(point)}, {figure.name} has {first(figure.seeds, point)} at least")
+        rows.append(
+            {
+                **point,
+                LINE: found.get(LINE),
+                "measure": measure,
+                "mean": mean,
+                "half_width": half,
+                "seeds": seeds,
+                "scenarios": _scenarios(identity, point, seeds),
+                "made_by": made_by,
+            }
+        )
     out = path_of(store)
     replaced = {(row["measure"], *(_plain(row[axis]) for axis in figure.axes), row[LINE]) for row in rows}
     before = [row for row in _read(out) if (row["measure"], *(_plain(row[axis]) for axis in figure.axes), row[LINE]) not in replaced] if out.exists() else []
@@ -84,6 +89,32 @@ def take(figure: Figure, identity: Identity, store: Path, table: Path, names: Ma
     out.parent.mkdir(parents=True, exist_ok=True)
     Table.from_columns({name: column([row[name] for row in every]) for name in every[0]}).write(out)
     return len(rows)
+
+
+def _rows(table: Path, headings: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
+    """The rows of a table with the numbers of their lines. A row that is too short has nothing in the last columns."""
+    try:
+        with table.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file, restval="")
+            there = reader.fieldnames or []
+            missing = [heading for heading in headings if heading not in there]
+            if missing:
+                raise ImportFailedError(f"{table}: no column {missing[0]!r}; there are {', '.join(there) or 'none'}")
+            rows = [(reader.line_num, row) for row in reader]
+    except OSError as error:
+        raise ImportFailedError(f"{table} cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ImportFailedError(f"{table} is no table of text with commas: {error}") from error
+    if not rows:
+        raise ImportFailedError(f"{table} has no rows below its headings")
+    return rows
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text!r} is no finite number")
+    return value
 
 
 def cells(figure: Figure, identity: Identity, store: Path) -> tuple[list[Cell], list[str]]:
@@ -100,6 +131,8 @@ def cells(figure: Figure, identity: Identity, store: Path) -> tuple[list[Cell], 
         if point is None:
             continue
         seeds = int(row["seeds"] or 0)
+        if seeds < first(figure.seeds, point):
+            continue
         at = (id(point), seeds)
         if at not in known:
             known[at] = _scenarios(identity, point, seeds)
@@ -107,11 +140,12 @@ def cells(figure: Figure, identity: Identity, store: Path) -> tuple[list[Cell], 
             continue
         made.add(str(row["made_by"]))
         line = row[LINE]
-        cell = gathered.setdefault((*point.values(), line), Cell({**point, **({} if line is None else {LINE: line})}, {}, {}))
+        cell = gathered.setdefault((*point.values(), line), Cell({**point, **({} if line is None else {LINE: line})}, {}, {}, {}))
         half = row["half_width"]
         measure = str(row["measure"])
         cell.samples[measure] = [float(row["mean"] or 0)]  # type: ignore[index]
         cell.widths[measure] = math.nan if half is None else float(half)  # type: ignore[index]
+        cell.seeds[measure] = [0]  # type: ignore[index]
     return list(gathered.values()), sorted(made)
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
+import importlib
 import os
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType, TracebackType
 
 from warpline._errors import WarplineError
+from warpline.study import _code
 from warpline.study._declare import Elsewhere, Figure, Paper
 from warpline.study._runner import Study
 
@@ -20,6 +24,10 @@ FILE = "declarations.py"
 
 REPRO = "WARPLINE_REPRO"
 """The variable that names the directory with the papers."""
+
+
+PACKAGE = "warpline_declared_"
+"""How the names of the packages of declarations begin."""
 
 
 class StudyError(WarplineError):
@@ -53,25 +61,49 @@ class Declared:
         return Study(figure.quickly() if quick else figure, self.directory, results / f"{figure.name}.parquet")
 
 
+class _Loader(SourceFileLoader):
+    """Loads a module beside a declaration, which keeps its text for digests."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Runs it."""
+        _code.execute(module, Path(self.path))
+
+
+class _Finder(MetaPathFinder):
+    """Finds the modules beside declarations."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Where a module is."""
+        found = PathFinder.find_spec(fullname, path, target) if fullname.startswith(PACKAGE) else None
+        if found is not None and isinstance(found.loader, SourceFileLoader):
+            found.loader = _Loader(found.loader.name, found.loader.path)
+        return found
+
+
+sys.meta_path.insert(0, _Finder())
+
+
 def load(path: Path, name: str | None = None) -> Declared:
-    """Reads a file of declarations. It may import modules of its directory: `from .nsc import Stack`.
+    """Reads a file of declarations, and what it imports of its directory (`from .nsc import Stack`), as they are now, whatever was read before.
 
     Raises:
         StudyError: If it cannot be read, or declares nothing.
     """
     path = path.resolve()
     name = name or path.stem
-    # A package of its own for each directory: papers may have modules of the same name.
-    package = "warpline_declared_" + re.sub(r"\W", "_", f"{path.parent.name}_{path.stem}")
+    # A package of its own for each file: papers may have modules of the same name, and so may directories of the same name.
+    package = PACKAGE + hashlib.sha256(str(path).encode()).hexdigest()[:16]
+    for earlier in [known for known in sys.modules if known.startswith(f"{package}.")]:
+        del sys.modules[earlier]
+    importlib.invalidate_caches()
     parent = ModuleType(package, "Declarations, and the modules beside them.")
     parent.__path__ = [str(path.parent)]
     sys.modules[package] = parent
     module = ModuleType(f"{package}.{path.stem}")
-    module.__file__, module.__package__ = str(path), package
+    module.__package__ = package
     sys.modules[module.__name__] = module
     try:
-        # Without the cache of compiled modules, which takes a file that was changed within a second for the same.
-        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), vars(module))
+        _code.execute(module, path)
     except OSError as error:
         raise StudyError(f"{path} cannot be read: {error.strerror}") from error
     except WarplineError:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
-from warpline.study._claims import Verdict
+from warpline.study._claims import State, Verdict
 from warpline.study._declare import Elsewhere, Figure
 from warpline.study._registry import Declared
 from warpline.study._runner import Kept, Study
@@ -30,8 +31,8 @@ class Judged:
 
     @property
     def good(self) -> bool:
-        """Whether results and declaration agree."""
-        return self.kept.missing == 0 and all(verdict.good for verdict in self.verdicts)
+        """Whether results and declaration agree. A reason why they differ belongs to the full form: the quick one may agree all the same."""
+        return self.kept.missing == 0 and all(verdict.good or (self.figure.is_quick and verdict.state == "agrees after all") for verdict in self.verdicts)
 
     @property
     def short(self) -> str:
@@ -56,7 +57,8 @@ def judge(declared: Declared, figure: Figure, *, quick: bool = False) -> Judged:
 def judged(name: str, study: Study) -> Judged:
     """Judges the results that are kept of a study."""
     kept = study.kept()
-    return Judged(name, study.figure, kept, [claim.judge(kept.results) for claim in study.figure.claims])
+    verdicts = [claim.judge(kept.results) for claim in study.figure.claims]
+    return Judged(name, study.figure, kept, [verdict.so_far for verdict in verdicts] if kept.missing else verdicts)
 
 
 def count(verdicts: Sequence[Verdict]) -> str:
@@ -65,7 +67,7 @@ def count(verdicts: Sequence[Verdict]) -> str:
     return ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(sorted(states, key=_ORDER.index))) or "nothing is claimed"
 
 
-_ORDER = ["met", "differs", "not met", "no results", "agrees after all", "cannot fail"]
+_ORDER = get_args(State)
 
 
 def shown(value: float, unit: str = "") -> str:
@@ -98,7 +100,7 @@ def book(papers: Sequence[Declared]) -> str:
         "Each table and figure of the papers that Warpline repeats: what they have, what we have, how far we may be, and whether we are. "
         "This page is made from the declarations in `repro/PAPER/declarations.py` and the results beside them, by `warpline study evidence`; "
         "`make test` checks that it is up to date.",
-        "A claim is *met*, or it *differs*, and then a line says why. A judgement that no result could fail is refused. `warpline reproduce PAPER/FIGURE` runs a "
+        "A claim is *met*, or it *differs*, and then a line says why. It is *incomplete* as long as runs of its figure are missing. A judgement that no result could fail is refused. `warpline reproduce PAPER/FIGURE` runs a "
         "figure again and judges it, with `--quick` in a small form; `warpline reproduce --all` runs everything, which takes days on a small machine.",
     ]
     summary = ["| paper | figures judged | claims | made by other programs |", "|---|--:|---|--:|"]

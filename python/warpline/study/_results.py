@@ -30,11 +30,18 @@ class Cell:
         where: The values of the axes, with the line under "line" if the measures have lines.
         samples: The values by measure, in the order of the seeds; the mean alone, if that is all that is known.
         widths: Half of the 95 % confidence interval of the mean, where the mean alone is known.
+        seeds: The seeds of the values by measure, where they are not 1, 2 and so on. The mean alone has the seed 0, which is no run's.
     """
 
     where: Mapping[str, Scalar]
     samples: Mapping[str, Sequence[float]]
     widths: Mapping[str, float] = field(default_factory=dict)
+    seeds: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    def by_seed(self, measure: str) -> dict[int, float]:
+        """The values of a measure by their seeds."""
+        values = self.samples[measure]
+        return dict(zip(self.seeds.get(measure, range(1, len(values) + 1)), values, strict=True))
 
     def mean(self, measure: str) -> float:
         """The mean over the seeds."""
@@ -57,17 +64,17 @@ class Results:
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, Scalar]], axes: Sequence[str], measures: Sequence[str]) -> Results:
         """Gathers rows, which are in the order of their points and seeds."""
-        gathered: dict[tuple[Scalar, ...], dict[str, list[float]]] = {}
+        gathered: dict[tuple[Scalar, ...], dict[str, dict[int, float]]] = {}
         for row in rows:
             samples = gathered.setdefault(tuple(row.get(axis) for axis in (*axes, LINE)), {})
             for measure in measures:
                 value = row.get(measure)
                 if isinstance(value, (int, float)):
-                    samples.setdefault(measure, []).append(float(value))
+                    samples.setdefault(measure, {})[int(row["seed"] or 0)] = float(value)
         cells = []
         for values, samples in gathered.items():
             where = {name: value for name, value in zip((*axes, LINE), values, strict=True) if name != LINE or value is not None}
-            cells.append(Cell(where, samples))
+            cells.append(_cell(where, samples))
         return cls(cells)
 
     def where(self, **where: Any) -> Results:
@@ -182,9 +189,24 @@ class Results:
             theirs = found.get(second, {})
             for place, cell in found.get(first, {}).items():
                 if place in theirs:
-                    values = [how(a, b) for a, b in zip(cell.samples[measure], theirs[place].samples[measure], strict=False)]
-                    cells.append(Cell({**dict(place), LINE: line}, {name: values}))
+                    ours, others = cell.by_seed(measure), theirs[place].by_seed(measure)
+                    values = {seed: how(value, others[seed]) for seed, value in ours.items() if seed in others}
+                    cells.append(_cell({**dict(place), LINE: line}, {name: values}))
         return Results(cells)
+
+    def matched(self, measure: str, axis: str, first: Scalar, second: Scalar, **where: Any) -> list[tuple[float, float]]:
+        """The means at two values of an axis, in pairs of cells that are the same in all other axes.
+
+        Raises:
+            NoResultsError: If there are none, or if one lacks its counterpart.
+        """
+        ones, others = (
+            {frozenset((name, value) for name, value in cell.where.items() if name != axis): cell.mean(measure) for cell in self.where(**{**where, axis: wanted}).cells if measure in cell.samples}
+            for wanted in (first, second)
+        )
+        if not ones or ones.keys() != others.keys():
+            raise NoResultsError(f"no results of {measure} for both {axis}={first!r} and {axis}={second!r} at each point")
+        return [(mean, others[place]) for place, mean in ones.items()]
 
     def averaged(self, *axes: str) -> Results:
         """Results with these axes only: for each seed, the mean over the cells that do not differ in them. Of cells with fewer seeds than others, those seeds that all have.
@@ -196,7 +218,7 @@ class Results:
         gathered = dict(sorted(gathered.items(), key=lambda item: [places[axis][value] for axis, value in item[0]]))
         # A cell by itself keeps the width of its interval.
         alone = {place: cells[0].widths for place, cells in gathered.items() if len(cells) == 1}
-        return Results(Cell(dict(place), _seed_means(cells), alone.get(place, {})) for place, cells in gathered.items())
+        return Results(_cell(dict(place), _seed_means(cells), alone.get(place, {})) for place, cells in gathered.items())
 
     def changed(self, change: Callable[[Cell, str, Sequence[float]], Sequence[float]]) -> Results:
         """Results with other samples, to see whether a judgement notices."""
@@ -207,7 +229,7 @@ class Results:
 
     def shuffled(self) -> Results:
         """Results whose cells have each other's samples, in the reverse order."""
-        return Results(replace(cell, samples=other.samples) for cell, other in zip(self.cells, self.cells[::-1], strict=True))
+        return Results(replace(cell, samples=other.samples, seeds=other.seeds) for cell, other in zip(self.cells, self.cells[::-1], strict=True))
 
     def _some(self, measure: str, where: Mapping[str, Any]) -> list[float]:
         found = self.means(measure, **where)
@@ -221,10 +243,20 @@ def rising(values: list[Any]) -> list[Any]:
     return sorted(values) if all(isinstance(value, (int, float)) for value in values) else values
 
 
-def _seed_means(cells: Sequence[Cell]) -> dict[str, list[float]]:
-    measures = dict.fromkeys(measure for cell in cells for measure in cell.samples)
-    by_measure = {measure: [cell.samples[measure] for cell in cells if measure in cell.samples] for measure in measures}
-    return {measure: [statistics.fmean(values) for values in zip(*samples, strict=False)] for measure, samples in by_measure.items()}
+def _cell(where: Mapping[str, Scalar], values: Mapping[str, Mapping[int, float]], widths: Mapping[str, float] | None = None) -> Cell:
+    """A cell of values by measure and seed. A measure without any is left out."""
+    known = {measure: by_seed for measure, by_seed in values.items() if by_seed}
+    samples = {measure: list(by_seed.values()) for measure, by_seed in known.items()}
+    return Cell(where, samples, widths or {}, {measure: list(by_seed) for measure, by_seed in known.items()})
+
+
+def _seed_means(cells: Sequence[Cell]) -> dict[str, dict[int, float]]:
+    """The mean of some cells for each seed that all have, by measure."""
+    found: dict[str, dict[int, float]] = {}
+    for measure in dict.fromkeys(measure for cell in cells for measure in cell.samples):
+        one, *others = (cell.by_seed(measure) for cell in cells if measure in cell.samples)
+        found[measure] = {seed: statistics.fmean([value, *(other[seed] for other in others)]) for seed, value in one.items() if all(seed in other for other in others)}
+    return found
 
 
 def _fits(value: Scalar, wanted: Any) -> bool:

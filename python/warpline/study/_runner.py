@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import pickle
 import queue
@@ -206,12 +207,14 @@ class Study:
         self.store = store
 
     def identity(self, point: Point, seed: int) -> tuple[str, Scenario | None]:
-        """A hash of what runs at a point, and the scenario if it is one."""
-        if self.figure.model is not None:
-            values = {**self.figure.settings, **point}
-            return f"model:{_code.digest(self.figure.model, json.dumps(values, sort_keys=True))}", None
-        scenario = self.figure.built(point, seed, self.directory)
-        return scenario.hash, scenario
+        """A hash of what decides the results of a run, and the scenario if it has one. Where measures read the point, two of the same scenario may differ."""
+        scenario = None if self.figure.model is not None else self.figure.built(point, seed, self.directory)
+        if scenario is not None and not self.figure.reads_point:
+            return scenario.hash, scenario
+        values = json.dumps({**self.figure.settings, **point}, sort_keys=True)
+        if scenario is None:
+            return f"model:{_code.digest(self.figure.model, values)}", None
+        return f"point:{hashlib.sha256(f'{scenario.hash} {values}'.encode()).hexdigest()}", scenario
 
     def kept(self) -> Kept:
         """The results that are kept of what is declared.
@@ -228,16 +231,17 @@ class Study:
         lacking: list[Point] = []
         find = self._finder(store, sum(most(self.figure.seeds, point) for point in self.figure.points))
         for point in self.figure.points:
-            least = first(self.figure.seeds, point)
+            found: dict[int, Sequence[Row]] = {}
             for seed in range(1, most(self.figure.seeds, point) + 1):
-                found = find(point, seed)
-                if not found:
-                    if seed <= least:
-                        lacking.append(point)
+                lines = find(point, seed)
+                if not lines:
                     break
-                declared.append((int(found[0]["scenario"] or 0), seed))
+                found[seed] = lines
+                declared.append((int(lines[0]["scenario"] or 0), seed))
                 # The point as declared: a column of the file has one type, and an axis may have several.
-                rows += [{**row, **point} for row in found]
+                rows += [{**row, **point} for row in lines]
+            if len(found) < self._wanted(point, found):
+                lacking.append(point)
         names = dict.fromkeys(name for row in rows for name in row if name not in (*RESERVED, *self.figure.axes))
         own = Results.of(rows, self.figure.axes, list(names)).cells
         # What another program has measured counts where nothing was run here.
@@ -248,6 +252,17 @@ class Study:
         cells = sorted([*own, *others], key=lambda cell: order[self._place(cell.where)])
         missing = sum(self._place(point) not in covered for point in lacking)
         return Kept(Results(cells), store.builds(declared) + (makers if others else []), store.others(declared), missing, len(declared), _machine.told(rows))
+
+    def _wanted(self, point: Point, rows: Mapping[int, Sequence[Row]]) -> int:
+        """How many seeds a point needs, as far as these rows tell: it begins with the first ones, and is widened as a study does it."""
+        count = first(self.figure.seeds, point)
+        while isinstance(self.figure.seeds, Until) and count <= len(rows):
+            so_far = {seed: rows[seed] for seed in sorted(rows)[:count]}
+            wanted = self.figure.seeds.wanted(_by_line(so_far, self.figure.seeds.of))
+            if wanted <= count:
+                break
+            count = wanted
+        return count
 
     def _finder(self, store: Store, runs: int) -> Finder:
         """How the rows of a run are found: by the hash of its scenario. Where there are very many, it would take minutes to make all scenarios. Then they
@@ -265,7 +280,9 @@ class Study:
         for place, seed in random.Random(0).sample(known, min(CHECKED, len(known))):
             if number(self.identity(points[place], seed)[0]) != places[place, seed][0]["scenario"]:
                 return exact
-        others = len(places) < len(store)
+        # Runs that were kept for another declaration, as words in place of numbers, or for another point of the same scenario are found by the hash only.
+        lacking = [point for place, point in points.items() if (place, 1) not in places]
+        others = len(known) < len(store) or any(exact(point, 1) for point in random.Random(0).sample(lacking, min(CHECKED, len(lacking))))
         return lambda point, seed: places.get((self._place(point), seed), ()) or (exact(point, seed) if others else ())
 
     def _place(self, where: Mapping[str, Scalar]) -> tuple[Scalar, ...]:
@@ -333,7 +350,10 @@ class Study:
             """Plans further seeds where the interval is too wide. What is decided depends on results only, not on which came first."""
             if spot.open or spot.failed or not isinstance(self.figure.seeds, Until):
                 return
-            wanted = self.figure.seeds.wanted(_by_line(spot.rows, self.figure.seeds.of))
+            lines = _by_line(spot.rows, self.figure.seeds.of)
+            if not lines:
+                raise MeasureError(f"seeds are run until {self.figure.seeds.of} is known well enough, but no run has a number of that name")
+            wanted = self.figure.seeds.wanted(lines)
             further = range(len(spot.rows) + 1, wanted + 1)
             spot.open.update(further)
             planned.extend((spot, seed) for seed in further)
@@ -386,8 +406,6 @@ def _by_line(rows: Mapping[int, Sequence[Row]], measure: str) -> list[list[float
             value = row.get(measure)
             if isinstance(value, (int, float)):
                 found.setdefault(row.get(LINE), []).append(float(value))
-    if not found:
-        raise MeasureError(f"seeds are run until {measure} is known well enough, but no run has a number of that name")
     return list(found.values())
 
 

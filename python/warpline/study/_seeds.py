@@ -13,8 +13,8 @@ from warpline.study._points import Point
 
 
 def half_width(values: Sequence[float]) -> float:
-    """Half of the 95 % confidence interval of the mean (Student's t); nan for fewer than two values."""
-    if len(values) < 2:
+    """Half of the 95 % confidence interval of the mean (Student's t); nan for fewer than two values, and where one is not finite."""
+    if len(values) < 2 or not all(map(math.isfinite, values)):
         return math.nan
     return student_t_975(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
 
@@ -35,7 +35,10 @@ class Until:
             return self.least
         wanted = count
         for values in lines:
-            mean, half = statistics.fmean(values), half_width(values)
+            half = half_width(values)
+            if math.isnan(half):
+                return self.most
+            mean = statistics.fmean(values)
             if half <= self.width * abs(mean):
                 continue
             # The width falls with the root of the number; what a few seeds say of it is uncertain, so never more than twice as many.

@@ -28,7 +28,7 @@ Row = Mapping[str, Scalar]
 
 
 def number(scenario: str) -> int:
-    """The hash of a scenario ("sha256:..."), or of a model, as a number of 60 bits, which takes a quarter of the room of its text."""
+    """The hash of a scenario ("sha256:..."), of a point or of a model as a number of 60 bits, which takes a quarter of the room of its text."""
     return int(scenario.partition(":")[2][:15], 16)
 
 
@@ -36,6 +36,14 @@ def _current(row: Row) -> Row:
     """A row as rows are now: earlier versions kept the hash as text, and a key made of what the row has anyway."""
     scenario = row["scenario"]
     return {**{name: value for name, value in row.items() if name != "key"}, "scenario": number(scenario)} if isinstance(scenario, str) else row
+
+
+def _is_at(file: TextIO, path: Path) -> bool:
+    """Whether an open file is still the one that has this path."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 class Store:
@@ -49,12 +57,22 @@ class Store:
         self.path = path
         self._journal_path = path.with_suffix(".jsonl")
         self._journal: TextIO | None = None
+        self._read()
+
+    def _read(self) -> None:
+        """Reads both files. A study that ends meanwhile moves the journal to the other: so the journal is read first, and its rows count."""
         self._runs: dict[tuple[int, int], list[Row]] = {}
-        if path.exists():
-            table = Table.read(path)
+        journal = self._journal_lines()
+        if self.path.exists():
+            table = Table.read(self.path)
             names = table.column_names
             self._take(dict(zip(names, values, strict=True)) for values in zip(*(table[name] for name in names), strict=True))
-        self._take_journal()
+        for line in journal:
+            try:
+                rows = json.loads(line)
+            except ValueError:  # A kill cut the line off.
+                continue
+            self._take(rows)
 
     def _take(self, rows: Iterable[Row]) -> None:
         fresh: dict[tuple[int, int], list[Row]] = {}
@@ -62,17 +80,11 @@ class Store:
             fresh.setdefault((int(row["scenario"] or 0), int(row["seed"] or 0)), []).append(row)
         self._runs |= fresh
 
-    def _take_journal(self) -> None:
+    def _journal_lines(self) -> list[str]:
         try:
-            lines = self._journal_path.read_text(encoding="utf-8").splitlines()
+            return self._journal_path.read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
-            return
-        for line in lines:
-            try:
-                rows = json.loads(line)
-            except ValueError:  # A kill cut the line off.
-                continue
-            self._take(rows)
+            return []
 
     def __len__(self) -> int:
         """How many runs are kept."""
@@ -127,19 +139,30 @@ class Store:
 
     def __enter__(self) -> Store:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._journal = self._journal_path.open("a", encoding="utf-8")
+        while not self._locked():
+            pass
+        assert self._journal is not None
+        # What another study has written since the files were read.
+        self._read()
+        # A line that a kill cut off must not take the next one with it.
+        if os.fstat(self._journal.fileno()).st_size > 0:
+            self._journal.write("\n")
+        return self
+
+    def _locked(self) -> bool:
+        """Opens the journal and locks it. Not if another study has ended in between, and removed it: then the lock keeps nobody out."""
+        journal = self._journal_path.open("a", encoding="utf-8")
         if fcntl is not None:
             try:
-                fcntl.flock(self._journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                self._journal.close()
-                self._journal = None
+                journal.close()
                 raise RunError(f"another study is running that writes {self.path}; wait for it, or stop it") from None
-        # A line that a kill cut off must not take the next one with it.
-        if self._journal.tell() > 0:
-            self._journal.write("\n")
-        self._take_journal()
-        return self
+            if not _is_at(journal, self._journal_path):
+                journal.close()
+                return False
+        self._journal = journal
+        return True
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         assert self._journal is not None
