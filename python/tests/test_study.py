@@ -437,7 +437,7 @@ def test_results_of_another_kernel_or_stack_are_made_again(tmp_path: Path, monke
 
 def test_results_that_do_not_say_with_what_they_were_made_count(tmp_path: Path) -> None:
     with _store.Store(tmp_path / "f.parquet") as store:
-        row = {"ran": "w", "measured": "m", "seed": 1, "y": 1}
+        row: dict[str, int | float | str | None] = {"ran": "w", "measured": "m", "seed": 1, "y": 1}
         store.put([[{**row, "scenario": 7}], [{**row, "scenario": 8, "builds": "linux-6.1.0-0123456789ab"}]])
     store = _store.Store(tmp_path / "f.parquet")
     first, second = (f"sha256:{scenario:015x}" for scenario in (7, 8))
