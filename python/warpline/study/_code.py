@@ -1,6 +1,7 @@
 """A digest of what a function does: results are measured again if the function that measures has changed.
 
-It is made of the text of the function, and of those functions and classes of the same package that it uses, without comments and layout.
+It is made of the text of the function, and of those functions and classes of the same package that it uses, without comments and layout. It is the same
+under all versions of Python, so that results stay valid.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class _Parts:
             self.add([value.func, value.args, value.keywords])
         elif isinstance(value, MethodType):
             self.add([value.__func__, value.__self__])
-        elif inner := _functions(value):
+        elif isinstance(inner := getattr(value, "__wrapped__", None), FunctionType):
             self.add(inner)
         else:
             self.add(type(value))
@@ -95,8 +96,10 @@ class _Parts:
     def _add_class(self, value: type) -> None:
         # The name of the package depends on where the declaration is.
         self.texts.append(f"{value.__module__.rpartition('.')[2]}.{value.__qualname__}")
+        if value.__module__.partition(".")[0] in sys.stdlib_module_names:
+            return
         for base in value.__bases__:
-            if _belongs(base, value.__module__):
+            if _inside(base.__module__, value.__module__):
                 self.add(base)
         attributes = dict(vars(value))
         if dataclasses.is_dataclass(value):
@@ -107,30 +110,21 @@ class _Parts:
                     self.texts.append(f"{name}=")
                     self.add(item)
                 continue
-            # Functions that dataclasses make have no text of their own.
-            for function in _functions(item):
-                if _belongs(function, value.__module__) and _source(function) is not None:
+            for function in _functions(item, value.__module__):
+                # Those that dataclasses make have no text.
+                if _source(function) is not None:
                     self.add(function)
 
 
-def _functions(value: Any) -> list[FunctionType]:
-    """The function that a value is, or those that it wraps: a property, a static method, a function whose results are kept."""
-    if isinstance(value, FunctionType):
-        return [value]
+def _functions(value: Any, module: str) -> list[FunctionType]:
+    """The function that a value is, and those that it wraps (a property, a static method, a function whose results are kept), of the package of a module."""
     if isinstance(value, property):
         inner = [value.fget, value.fset]
     elif isinstance(value, (cached_property, partial)):
         inner = [value.func]
     else:
-        inner = [getattr(value, "__wrapped__", None)]
-    return [one for one in inner if isinstance(one, FunctionType)]
-
-
-def _belongs(value: Any, module: str) -> bool:
-    """Whether a function, a class, or the class of an object is of the same package as a module."""
-    functions = _functions(value)
-    owner = functions[0] if functions else value if isinstance(value, type) else type(value)
-    return _inside(owner.__module__ or "", module)
+        inner = [value, getattr(value, "__wrapped__", None)]
+    return [one for one in inner if isinstance(one, FunctionType) and _inside(str(one.__globals__.get("__name__", "")), module)]
 
 
 def _inside(name: str, module: str) -> bool:
@@ -142,7 +136,8 @@ def _inside(name: str, module: str) -> bool:
 def _used(function: FunctionType) -> Iterator[Any]:
     """What a function uses of its own package, what it closes over, and the defaults of its arguments."""
     module = function.__module__ or ""
-    names = [name for name in dict.fromkeys(_names(function.__code__)) if not name.startswith("__")]
+    # In an order of ours: that of the compiled code is another one in another version of Python.
+    names = sorted({name for name in _names(function.__code__) if not name.startswith("__")})
     for name in names:
         value = function.__globals__.get(name)
         if isinstance(value, ModuleType):
@@ -150,7 +145,13 @@ def _used(function: FunctionType) -> Iterator[Any]:
             found = [vars(value)[other] for other in names if other in vars(value)] if _inside(value.__name__, module) else []
         else:
             found = [value]
-        yield from (one for one in found if _belongs(one, module) or isinstance(one, (bool, int, float, str, tuple, list, dict)))
+        for one in found:
+            owner = one if isinstance(one, type) else type(one)
+            if _inside(owner.__module__, module) or isinstance(one, (bool, int, float, str, tuple, list, dict)):
+                yield one
+            else:
+                functions = _functions(one, module)
+                yield from [one] if functions and isinstance(one, partial) else functions
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
@@ -201,5 +202,15 @@ def _texts(source: str) -> dict[int, str]:
             line = min([node.lineno, *(decorator.lineno for decorator in decorators)])
             if not isinstance(node, ast.Lambda) and isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant):
                 node.body[0].value.value = ""
-            found[line] = f"{found[line]}\n{ast.unparse(node)}" if line in found else ast.unparse(node)
+            found[line] = f"{found[line]}\n{_shape(node)}" if line in found else _shape(node)
     return found
+
+
+def _shape(node: Any) -> str:
+    """A part of a program as text. (That of `ast.unparse` and `ast.dump` changes from one version of Python to the next.)"""
+    if isinstance(node, list):
+        return f"[{', '.join(map(_shape, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    parts = [f"{name}={_shape(value)}" for name, value in ast.iter_fields(node) if name not in ("ctx", "kind", "type_comment") and value is not None and value != []]
+    return f"{type(node).__name__}({', '.join(parts)})"
