@@ -53,6 +53,7 @@ fn value(word: u32, unit: Unit) -> Given {
 ///
 /// # Errors
 /// If a parameter is out of its range, or larger than a word of the programs.
+#[cfg_attr(not(bpf_object), allow(dead_code))]
 pub(super) fn check(params: &NiceParams) -> Result<(), BpfError> {
     let mut params = *params;
     let all: &mut dyn Parameters = &mut params;
