@@ -114,6 +114,8 @@ class Lab:
         self.browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
     def place(self, node):
+        # What is typed or chosen is checked and drawn a little later.
+        self.wait(f"W.lab.network.nodes.some(own => own.name === {json.dumps(node)})", f"{node} is not drawn")
         return self.run(f"""(() => {{ const n = W.lab.network, i = n.nodes.findIndex(own => own.name === {json.dumps(node)}), box = n.canvas.getBoundingClientRect();
             return [box.left + n.sx(i), box.top + n.sy(i)]; }})()""")
 
