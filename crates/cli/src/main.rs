@@ -1,6 +1,9 @@
 //! `warpline`: network experiments from the command line.
 
-#![cfg_attr(not(guests), allow(dead_code, reason = "some of it serves commands for live networks and guests"))]
+#![cfg_attr(
+    not(guests),
+    allow(dead_code, reason = "some of it serves commands for live networks and guests")
+)]
 
 mod bar;
 mod build_id;

@@ -98,7 +98,8 @@ fn find() -> Result<PathBuf, Failure> {
 fn is_trusted(python: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
 
-    let owner = python.ancestors().nth(2).and_then(|venv| venv.symlink_metadata().ok()).map(|venv| venv.uid());
+    let owner =
+        python.ancestors().nth(2).and_then(|venv| venv.symlink_metadata().ok()).map(|venv| venv.uid());
     owner.is_some_and(|owner| owner == 0 || owner == rustix::process::geteuid().as_raw())
 }
 

@@ -535,7 +535,9 @@ fn allowed(error: std::io::Error) -> std::io::Error {
     match error.kind() {
         std::io::ErrorKind::PermissionDenied => std::io::Error::new(
             error.kind(),
-            format!("{error}; a guest's addresses are not random (personality), which Docker allows with --security-opt seccomp=unconfined"),
+            format!(
+                "{error}; a guest's addresses are not random (personality), which Docker allows with --security-opt seccomp=unconfined"
+            ),
         ),
         _ => error,
     }

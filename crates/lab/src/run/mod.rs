@@ -107,8 +107,11 @@ pub const NO_LIVE: &str = if cfg!(feature = "live") {
 
 /// Why this build has no real stacks.
 #[cfg(not(live))]
-const NO_STACKS: &str =
-    if cfg!(feature = "live") { "real stacks need Linux; use endpoint = \"model\" here" } else { ONLY_MODELS };
+const NO_STACKS: &str = if cfg!(feature = "live") {
+    "real stacks need Linux; use endpoint = \"model\" here"
+} else {
+    ONLY_MODELS
+};
 
 /// Why this build has no guests.
 #[cfg(not(guests))]
