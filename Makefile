@@ -23,7 +23,9 @@ SYSTEM := $(shell uname -s)-$(shell uname -m)
 ifeq ($(SYSTEM),Linux-x86_64)
 QUICK_FLAGS := -C force-unwind-tables=no
 RUST_LLD := $(wildcard $(shell rustc --print sysroot 2>/dev/null)/lib/rustlib/x86_64-unknown-linux-gnu/bin/gcc-ld/ld.lld)
-QUICK_LINK := -C relocation-model=static $(if $(RUST_LLD),-C link-arg=-Wl,--icf=all)
+# With a name of its own, because a comma ends what `if` gives.
+FOLD := -C link-arg=-Wl,--icf=all
+QUICK_LINK := -C relocation-model=static $(if $(RUST_LLD),$(FOLD))
 endif
 VENV := .venv
 # Prints which check begins.
