@@ -221,13 +221,28 @@ FIG3 = figure(
     title="Number of background flows, latency and background goodput, S = 1",
     claims=[
         Claim(text="16 flows slow the mean demand packet by less than 5 %", ours=slower("nice", flows=16), theirs=1.05, bound=study.at_most(), quick=False),
-        Claim(text="and take over 70 % of the spare capacity", ours=share("nice", flows=16), theirs=0.7, bound=study.at_least(), quick=False),
-        Claim(text="100 flows are hardly distinguishable from router priority: latency", ours=slower("nice", flows=100), theirs=1, bound=study.between(0, 1.1), quick=False),
+        Claim(
+            text="and take over 70 % of the spare capacity",
+            ours=share("nice", flows=16),
+            theirs=0.7,
+            bound=study.at_least(),
+            differs="they take 62 %, which is three quarters of what 16 flows behind router priority get with this log (84 %); the paper's form takes 73 %, and slows the foreground by 7 %",
+            quick=False,
+        ),
+        Claim(
+            text="100 flows are hardly distinguishable from router priority: latency",
+            ours=slower("nice", flows=100),
+            theirs=1,
+            bound=study.between(0, 1.1),
+            differs="ours is 10.5 % above it, and the bound of 10 % is ours, since the paper has no number; its own form is 29 % above",
+            quick=False,
+        ),
         Claim(
             text="a single flow gets about half of what router priority gets",
             ours=lambda results: results.mean("share", background="nice", flows=1) / results.mean("share", background="priority", flows=1),
             theirs=0.5,
             bound=study.within(0.2),
+            differs="it gets more: 19 % of the spare capacity, where a flow behind router priority gets 27 %",
         ),
         Claim(
             text="the background stays below router priority: its share over that of priority, the largest",
@@ -241,7 +256,14 @@ FIG3 = figure(
             theirs=1,
             bound=study.at_least(),
         ),
-        Claim(text="windows of at least 1 double the latency with 64 flows", ours=slower("nice W>=1", flows=64), theirs=2, bound=study.within(0.3), quick=False),
+        Claim(
+            text="windows of at least 1 double the latency with 64 flows",
+            ours=slower("nice W>=1", flows=64),
+            theirs=2,
+            bound=study.within(0.3),
+            differs="it comes with more flows: x 1.4 with 64, and x 2.4 with 100",
+            quick=False,
+        ),
     ],
 )
 
