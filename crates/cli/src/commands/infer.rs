@@ -82,7 +82,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     Ok(Code::Success)
 }
 
-/// Why the proposed scenario is refused. A wrong `--cc`, which is in each of its flows, is told once.
+/// Why the proposed scenario is refused. A wrong `--cc`, which is in each of its flows, is named once.
 fn refused(wrong: &Diagnostics, cc: &str) -> Failure {
     // The path of the key is "flow.0.cc", or goes on below it.
     let first = wrong.errors.iter().find(|error| error.path.split('.').nth(2) == Some("cc"));

@@ -1,4 +1,4 @@
-//! What runs a scenario beside this program: the kernels of its guests, and its stacks in shared objects. Each is told from every other build of it by
+//! What runs a scenario beside this program: the kernels of its guests, and its stacks in shared objects. Each build has a name of its own, by
 //! a hash of its files, so that results of another build are not taken for its own.
 
 #[cfg(live)]

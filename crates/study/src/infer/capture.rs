@@ -144,7 +144,7 @@ pub(super) fn read_from(mut input: impl Read, mut each: impl FnMut(Packet)) -> R
 }
 
 /// What an error of reading says of a capture, of which `rest` has not been read. An end of the file in the middle of a packet only ends the capture.
-/// A packet for which the reader has no room is told by the same error, but then something follows.
+/// The reader returns the same error for a packet for which it has no room, but then something follows.
 fn ended(error: io::Error, mut rest: impl Read) -> Result<Ending, Damage> {
     let is_end = |error: &io::Error| error.kind() == io::ErrorKind::UnexpectedEof;
     if !is_end(&error) {
