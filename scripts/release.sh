@@ -29,7 +29,7 @@ work=$(mktemp -d)
 # The place where maturin looks for what goes beside the module.
 beside=warpline._warpline.data
 # cargo-cyclonedx writes a file beside the manifest of each crate.
-trap 'rm -rf "$work" "$beside"; find . -path ./target -prune -o -name "$name.sbom.json" -exec rm -f {} +' EXIT
+trap 'rm -rf "$work" "$beside"; find crates fuzz -name "$name.sbom.json" -exec rm -f {} +' EXIT
 
 have() {
     command -v "$1" >/dev/null 2>&1
@@ -63,9 +63,10 @@ else
 fi
 cp README.md LICENSE-APACHE LICENSE-MIT "$work/$name/"
 # Of what is built into the program.
+licences=$work/$name/share/doc/warpline
+mkdir -p "$licences"
 for licence in third_party/*/LICENSE*; do
-    part=$(basename "$(dirname "$licence")")
-    install -D -m 644 "$licence" "$work/$name/share/doc/warpline/$part-$(basename "$licence")"
+    cp "$licence" "$licences/$(basename "$(dirname "$licence")")-$(basename "$licence")"
 done
 tar -czf "$out/$name.tar.gz" -C "$work" "$name"
 checksum "$name.tar.gz"

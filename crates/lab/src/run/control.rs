@@ -98,7 +98,7 @@ impl Awaited {
         let replied = match self.replied.recv_timeout(patience) {
             Err(RecvTimeoutError::Timeout) if self.claim.take() => {
                 return Err(format!(
-                    "the run has not come to it in {} s, and it is withdrawn: ask again",
+                    "the run has not got to this within {} s, so it was withdrawn; ask again",
                     patience.as_secs()
                 ));
             }

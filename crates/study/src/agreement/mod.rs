@@ -39,7 +39,7 @@ pub struct Plan {
     pub size: Size,
     /// Version of the guests' kernel, such as "6.1.176".
     pub kernel: String,
-    /// What tells that kernel from every other one, as in [`builds`](warpline_lab::run::builds). Its runs are kept by it.
+    /// The name of that build of the kernel, as in [`builds`](warpline_lab::run::builds). The results of its runs are kept under this name.
     pub kernel_build: String,
     /// What tells this program from every other version and build of it. Runs of the model are kept by it.
     pub program: String,
