@@ -715,6 +715,15 @@ def test_runs_that_need_the_machine_are_made_one_at_a_time_and_say_which_it_was(
     assert plain.judged.kept.machines == []
 
 
+def test_runs_that_need_the_machine_are_made_at_once_where_their_factor_leaves_room(tmp_path: Path) -> None:
+    # Each waits until another one has begun.
+    meet = "import time\n        began = Path(__file__).parent / f'began-{at[\"seed\"]}-{at[\"x\"]}'\n        began.touch()\n        until = time.monotonic() + 20\n        while len(list(began.parent.glob('began-*'))) < 2:\n            assert time.monotonic() < until, 'alone'\n            time.sleep(0.01)\n        "
+    text = PURE.replace("        return {", f"        {meet}return {{").replace("seeds=2", "seeds=2, alone=True, tdf=10")
+    (done,) = study.run(str(declare(tmp_path, text)))
+    assert not done.failures
+    assert done.judged.kept.machines
+
+
 def test_the_clock_of_a_scenario_says_whether_it_needs_the_machine(tmp_path: Path) -> None:
     text = NETWORK.replace("rate=[2, 8]", "rate=[2, 8], clock=['real', 'virtual', 'dilated']").replace("Mbit/s\"}", "Mbit/s\", 'clock': {'mode': at['clock'], **({'tdf': 2} if at['clock'] == 'dilated' else {})}}")
     text = text.replace("lambda run, at: {", "lambda run, at: noted(at) or {").replace(

@@ -34,6 +34,9 @@ Measure: TypeAlias = "str | Callable[..., Measured]"
 Measures: TypeAlias = "Mapping[str, Measure] | Callable[..., Mapping[str, Measured]]"
 """Measures by name, or one function that returns all of them by name."""
 
+WHOLE = 5
+"""The largest time dilation factor at which a run has the machine for itself. At ten times this factor ten are made at once."""
+
 RESERVED = ("declared", "ran", "builds", "scenario", "seed", "measured", LINE, *_machine.COLUMNS)
 """Columns of the results that belong to no axis and no measure."""
 
@@ -122,6 +125,7 @@ class Figure:
         note: What a reader must know beside the table, in a sentence or two.
         alone: Whether the runs share the machine with no other, because what they measure is the machine's, and whether the results say which machine it
             was. A scenario under the real or a dilated clock does so anyway; a `model` that runs such scenarios has to say it.
+        tdf: The least time dilation factor of the scenarios that a `model` with `alone` runs. At a large one it leaves room for other runs.
         keep: Whether measures need the files of the run directory, such as what programs print. It is removed afterwards.
         cc: Congestion controls written in Python, as in `Scenario.run`.
         allowed: Failures of a run that are a result, by a part of their text: "Connection timed out". A run with others counts as failed.
@@ -142,6 +146,7 @@ class Figure:
     source: str = ""
     note: str = ""
     alone: bool = False
+    tdf: float = 1
     keep: bool = False
     cc: CcFactories | None = None
     allowed: Sequence[str] = ()
@@ -204,9 +209,18 @@ class Figure:
         made = source(whole)
         return made if isinstance(made, Scenario) else Scenario.from_toml(made, name=f"{self.name}, {dict(point)}", directory=directory)
 
-    def needs_machine(self, scenario: Scenario | None) -> bool:
-        """Whether a run needs the machine for itself."""
-        return self.alone or (scenario is not None and scenario.to_dict()["clock"]["mode"] != "virtual")
+    def takes(self, scenario: Scenario | None) -> float:
+        """What part of the machine a run takes: 0 if it depends on the virtual clock only, and so shares the machine with whatever runs there; 1 if nothing
+        else may run. In dilated time, little happens in a second of the machine, and several runs at once keep pace."""
+        if self.alone:
+            return _part(self.tdf)
+        if scenario is None:
+            return 0
+        whole = scenario.to_dict()
+        clock = whole["clock"]
+        if clock["mode"] != "dilated":
+            return 0 if clock["mode"] == "virtual" else 1
+        return _part(*(one["tdf"] for one in (clock, *whole.get("host", ())) if one.get("tdf") is not None))
 
     @property
     def declared(self) -> str:
@@ -237,6 +251,11 @@ class Figure:
             name: column(run, measure) if isinstance(measure, str) else _called(measure, run, whole)
             for name, measure in self.measures.items()
         }
+
+
+def _part(*factors: float | str) -> float:
+    """What part of the machine a run takes, by the factors of its clock and hosts. One with "auto" takes all that there is."""
+    return max(1 if isinstance(tdf, str) else min(1, WHOLE / tdf) for tdf in factors)
 
 
 def Table(**options: Any) -> Figure:

@@ -26,6 +26,7 @@ from warpline.study._progress import Counts
 from warpline.study._results import LINE, Results
 from warpline.study._seeds import Until, first, most
 from warpline.study._store import Row, Store, number
+from warpline.study._turns import Turns
 
 Packer = Callable[[Any], bytes]
 
@@ -79,7 +80,7 @@ def perform(figure: bytes, packed: bytes) -> Outcome:
         shared, task = _unpacked(figure), pickle.loads(packed)
         # Before the run: what is replaced while it runs is not what made it.
         builds = "" if task.scenario is None else " ".join(task.scenario.builds)
-        watch = _machine.Watch() if shared.needs_machine(task.scenario) else None
+        watch = _machine.Watch() if shared.takes(task.scenario) else None
         with watch or contextlib.nullcontext():
             lines = _lines(_measured(shared, task))
         return Outcome(lines, watch.columns if watch else {}, ran=build(), builds=builds)
@@ -166,6 +167,16 @@ class _Spot:
     hashes: dict[int, str] = field(default_factory=dict)
     rows: dict[int, list[Row]] = field(default_factory=dict)
     failed: bool = False
+
+
+@dataclass(eq=False)
+class _Run:
+    """A run that is planned or under way. `takes` is the part of the machine that it takes."""
+
+    spot: _Spot
+    seed: int
+    scenario: Scenario | None
+    takes: float
 
 
 @dataclass
@@ -294,6 +305,7 @@ class Study:
         executor: ExecutorLike,
         dumps: Packer,
         *,
+        here: ExecutorLike | None = None,
         force: bool = False,
         keep: bool = False,
         counts: Counts | None = None,
@@ -303,6 +315,8 @@ class Study:
         Args:
             executor: Runs the tasks.
             dumps: Packs a task for a worker.
+            here: Runs those that need this machine, at once as many as their time dilation factors leave room for. Without it `executor` runs them, one at
+                a time: nobody knows which machines it has.
             force: Whether to run what is there already, too.
             keep: Whether results of other builds of Warpline count as there. Those of other kernels and stacks do not.
             counts: Told of what is done.
@@ -314,37 +328,37 @@ class Study:
         _scratch.remove_left_over()
         counts = counts or Counts()
         failures: list[Failure] = []
-        done: queue.SimpleQueue[tuple[_Spot, int, Any]] = queue.SimpleQueue()
-        under_way: dict[tuple[int, int], Any] = {}
-        declared, measured, ran, here = self.figure.declared, self.figure.measured, build(), _Here()
+        done: queue.SimpleQueue[tuple[_Run, Any]] = queue.SimpleQueue()
+        under_way: dict[_Run, Any] = {}
+        declared, measured, ran, installed = self.figure.declared, self.figure.measured, build(), _Here()
         # A worker needs to know how to run and measure, and nothing else.
         sent = dumps(replace(self.figure, points=self.figure.points[:1], seeds=1, claims=(), picture=(), quick=Quick()))
         spots = [_Spot(point, set(range(1, first(self.figure.seeds, point) + 1))) for point in self.figure.points]
         # Every point with one seed, then with two: a study that is stopped has something of everything.
         planned = deque(sorted(((spot, seed) for spot in spots for seed in spot.open), key=lambda one: one[1]))
-        # Runs that need the machine for themselves come last, one after the other.
-        alone: deque[tuple[_Spot, int, Scenario | None]] = deque()
+        turns: Turns[_Run] = Turns(alone=here is None)
         counts.total += len(planned)
 
         def start(spot: _Spot, seed: int) -> None:
             scenario_hash, scenario = self.identity(spot.point, seed)
             spot.hashes[seed] = scenario_hash
-            rows = [] if force else store.find(scenario_hash, seed, measured, None if keep else ran, here.builds(scenario))
+            rows = [] if force else store.find(scenario_hash, seed, measured, None if keep else ran, installed.builds(scenario))
             if rows:
                 spot.rows[seed] = rows if rows[0].get("declared") == declared else store.renew(rows, declared)
                 spot.open.discard(seed)
                 counts.kept += 1
                 widen(spot)
                 return
-            if self.figure.needs_machine(scenario):
-                alone.append((spot, seed, scenario))
+            run = _Run(spot, seed, scenario, self.figure.takes(scenario))
+            if run.takes:
+                turns.add(run, run.takes)
             else:
-                submit(spot, seed, scenario)
+                submit(executor, run)
 
-        def submit(spot: _Spot, seed: int, scenario: Scenario | None) -> None:
-            future = executor.submit(perform, sent, dumps(Task(spot.point, seed, scenario)))
-            under_way[id(spot), seed] = future
-            future.add_done_callback(lambda future, spot=spot, seed=seed: done.put((spot, seed, future)))
+        def submit(executor: ExecutorLike, run: _Run) -> None:
+            future = executor.submit(perform, sent, dumps(Task(run.spot.point, run.seed, run.scenario)))
+            under_way[run] = future
+            future.add_done_callback(lambda future: done.put((run, future)))
 
         def widen(spot: _Spot) -> None:
             """Plans further seeds where the interval is too wide. What is decided depends on results only, not on which came first."""
@@ -361,19 +375,23 @@ class Study:
 
         with Store(self.store) as store:
             try:
-                while planned or alone or under_way:
+                while planned or turns or under_way:
                     while planned and len(under_way) < AHEAD and done.empty():
                         start(*planned.popleft())
                         counts.tell()
-                    if alone and not under_way and not planned:
-                        submit(*alone.popleft())
+                    # Runs that need the machine come last.
+                    while not planned and len(under_way) == turns.under_way and (next_run := turns.begin()) is not None:
+                        submit(here or executor, next_run)
                     fresh: list[list[Row]] = []
                     ended: list[_Spot] = []
-                    for spot, seed, future in _ready(done, wait=bool(under_way)):
-                        del under_way[id(spot), seed]
+                    for run, future in _ready(done, wait=bool(under_way)):
+                        del under_way[run]
+                        outcome = _outcome(future)
+                        if run.takes and turns.end(run, failed=outcome.error is not None):
+                            continue
+                        spot, seed = run.spot, run.seed
                         spot.open.discard(seed)
                         ended.append(spot)
-                        outcome = _outcome(future)
                         if outcome.error is None:
                             spot.rows[seed] = self._rows(spot, seed, outcome, {"declared": declared, "ran": outcome.ran, "builds": outcome.builds, "measured": measured})
                             fresh.append(spot.rows[seed])
@@ -409,7 +427,7 @@ def _by_line(rows: Mapping[int, Sequence[Row]], measure: str) -> list[list[float
     return list(found.values())
 
 
-def _ready(done: queue.SimpleQueue[tuple[_Spot, int, Any]], *, wait: bool) -> list[tuple[_Spot, int, Any]]:
+def _ready(done: queue.SimpleQueue[tuple[_Run, Any]], *, wait: bool) -> list[tuple[_Run, Any]]:
     """What has ended; waits a moment for the first, if there is anything to wait for."""
     found = []
     with contextlib.suppress(queue.Empty):

@@ -21,6 +21,9 @@ from warpline.study._registry import Declared, StudyError, find
 from warpline.study._report import Judged, judged
 from warpline.study._runner import Failure, Study
 
+AT_ONCE = 16
+"""How many runs in dilated time are made at once at most: each has guests, which need memory."""
+
 PATIENCE_S = 10
 """How long a scheduler has to answer, in seconds."""
 
@@ -57,7 +60,7 @@ def run(
         quick: Whether to run the quick form, whose results are apart from those of the full one.
         force: Whether to run what is there already, too.
         keep: Whether results of other builds of Warpline count as there. Those of other kernels and stacks do not.
-        jobs: How many processes to use; by default one per CPU. Runs under the clock of the machine are made one at a time whatever it is.
+        jobs: How many processes to use; by default one per CPU. Runs in dilated time, which leave the machine idle most of the time, are made by more.
         executor: Runs the runs in place of processes: of concurrent.futures, or dask's `client.get_executor()`. It is not shut down.
         page: A page to write that shows the progress and refreshes itself.
         repro: The directory with the papers, if it is not found.
@@ -74,9 +77,9 @@ def run(
     progress = Progress(counts, sys.stderr if wanted() else None, page)
     done = []
     try:
-        with _executor(executor, jobs) as workers:
+        with _executor(executor, jobs or cores()) as workers, _here(executor, jobs or AT_ONCE) as here:
             for (declared, figure), count in zip(chosen, counts, strict=True):
-                one = _one(declared, figure, workers, count, quick=quick, force=force, keep=keep)
+                one = _one(declared, figure, workers, here, count, quick=quick, force=force, keep=keep)
                 count.verdict = f"{len(one.failures)} runs failed" if one.failures else one.judged.short
                 progress.erase()
                 said(one)
@@ -86,14 +89,14 @@ def run(
     return done
 
 
-def _one(declared: Declared, figure: Figure, executor: ExecutorLike, counts: Counts, *, quick: bool, force: bool, keep: bool) -> Done:
+def _one(declared: Declared, figure: Figure, executor: ExecutorLike, here: ExecutorLike | None, counts: Counts, *, quick: bool, force: bool, keep: bool) -> Done:
     dumps = cloud_dumps(declared.module)
     if dumps is None:
         raise MissingDependencyError(
             "a study needs cloudpickle, which is not installed; install it with: pip install 'warpline[study]'"
         )
     study = declared.study(figure, quick=quick)
-    failures = study.run(executor, dumps, force=force, keep=keep, counts=counts)
+    failures = study.run(executor, dumps, here=here, force=force, keep=keep, counts=counts)
     one = judged(counts.name, study)
     return Done(one, failures, [study.store, *draw(study, one)])
 
@@ -113,12 +116,17 @@ def draw(study: Study, one: Judged) -> list[Path]:
 
 
 @contextlib.contextmanager
-def _executor(given: ExecutorLike | None, jobs: int | None) -> Iterator[ExecutorLike]:
+def _executor(given: ExecutorLike | None, jobs: int) -> Iterator[ExecutorLike]:
     if given is not None:
         yield given
         return
-    with Workers(jobs or cores(), hidden=True) as workers:
+    with Workers(jobs, hidden=True) as workers:
         yield workers
+
+
+def _here(given: ExecutorLike | None, jobs: int) -> contextlib.AbstractContextManager[ExecutorLike | None]:
+    """What makes runs that need this machine, unless there is an executor, which may be elsewhere. Its processes start when there is work."""
+    return contextlib.nullcontext() if given is not None else _executor(None, jobs)
 
 
 @contextlib.contextmanager

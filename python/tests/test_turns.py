@@ -1,0 +1,63 @@
+"""Which runs that need the machine are under way at once, and what part of it each takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import warpline
+from warpline import study
+from warpline.study._turns import Turns
+
+
+def test_as_many_runs_are_under_way_as_leave_each_other_enough_of_the_machine() -> None:
+    turns: Turns[str] = Turns(alone=False)
+    for run, takes in (("real", 1), ("tdf 10", 0.5), ("tdf 100", 0.05), ("another", 0.05), ("slow", 0.5)):
+        turns.add(run, takes)
+    # The light ones first, and then as much as there is room for.
+    assert [turns.begin() for _ in range(4)] == ["tdf 100", "another", "tdf 10", None]
+    assert not turns.end("tdf 100", failed=False)
+    assert turns.begin() is None and turns.under_way == 2
+    # It failed, maybe because of the other: it has another turn, with the machine for itself, after those that wait.
+    assert turns.end("another", failed=True)
+    assert turns.begin() == "slow" and turns.begin() is None
+    assert not turns.end("tdf 10", failed=False) and not turns.end("slow", failed=False)
+    assert turns.begin() == "real" and turns.begin() is None
+    assert not turns.end("real", failed=True)
+    assert turns.begin() == "another"
+    assert not turns.end("another", failed=True) and not turns
+
+
+def test_without_a_machine_of_ones_own_runs_have_it_one_at_a_time() -> None:
+    turns: Turns[str] = Turns(alone=True)
+    turns.add("a", 0.1)
+    turns.add("b", 0.1)
+    assert turns.begin() == "a" and turns.begin() is None
+    assert not turns.end("a", failed=True)
+    assert turns.begin() == "b"
+
+
+@pytest.mark.parametrize(
+    ("clock", "hosts", "takes"),
+    [
+        ({}, {}, 0),
+        ({"mode": "real"}, {}, 1),
+        ({"mode": "dilated", "tdf": 2}, {}, 1),
+        ({"mode": "dilated", "tdf": 50}, {}, 0.1),
+        ({"mode": "dilated", "tdf": 50}, {"tdf": 10}, 0.5),
+        ({"mode": "dilated", "tdf": "auto"}, {}, 1),
+    ],
+)
+def test_what_a_run_takes_of_the_machine_follows_from_the_factors(clock: dict[str, Any], hosts: dict[str, Any], takes: float) -> None:
+    ends = [warpline.Host(name=name, endpoint="guest", machine=name, **(hosts if name == "a" else {})) for name in "ab"]
+    scenario = warpline.Scenario(
+        name="two",
+        duration="1s",
+        clock=warpline.Clock(**clock) if clock else None,
+        link=[warpline.Link(between=["a", "b"], rate="2Mbit/s", delay="5ms")],
+        host=ends,
+        flow=[warpline.Flow(name="flow", from_="a", to="b")],
+    )
+    figure = study.Figure(name="two", title="Two", points=[{"x": 1}], scenario=lambda at: scenario, quick=study.quick())
+    assert figure.takes(scenario) == takes
