@@ -624,6 +624,9 @@ impl Emulator {
                     let (ports, wake) = shown.split_at(shown.len() - wake.len());
                     let own = self.ports.iter_mut().filter(|port| port.fd().is_some());
                     for (port, shown) in own.zip(ports) {
+                        if shown.contains(PollFlags::IN) {
+                            port.on_readable();
+                        }
                         if shown.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) {
                             port.check()?;
                         }

@@ -123,6 +123,8 @@ pub trait LivePort: std::fmt::Debug + Send {
     fn fd(&self) -> Option<BorrowedFd<'_>>;
     /// Whether there are unread arrivals, if that is known without asking the kernel.
     fn pending(&self) -> Option<bool>;
+    /// Called when the descriptor has become readable during a wait.
+    fn on_readable(&mut self) {}
     /// Reads arrivals, up to some hundred datagrams, as those of port `id`; `now` is the current time.
     ///
     /// # Errors

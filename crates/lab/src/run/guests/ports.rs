@@ -129,6 +129,10 @@ impl LivePort for GuestPort {
         Some(self.number == 0 && lock(&self.device).nic.pending())
     }
 
+    fn on_readable(&mut self) {
+        lock(&self.device).nic.silence();
+    }
+
     fn receive(
         &mut self,
         id: PortId,
