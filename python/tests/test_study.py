@@ -724,6 +724,34 @@ def test_runs_that_need_the_machine_are_made_at_once_where_their_factor_leaves_r
     assert done.judged.kept.machines
 
 
+def test_what_a_machine_cannot_run_is_a_result_and_is_tried_again(tmp_path: Path) -> None:
+    text = PURE.replace("        return {", "        if at['x'] == 2:\n            raise study.Unable('too slow')\n        return {").replace("seeds=2", "seeds=2, alone=True")
+    declare(tmp_path, text)
+    (done,) = study.run(str(tmp_path / "mine.py"), jobs=1)
+    assert [(failure.point, failure.seed, failure.error) for failure in done.failures] == [({"x": 2}, seed, "too slow") for seed in (1, 2)]
+    assert not done.good
+    # Nothing is missing, so that the verdict is final.
+    assert done.judged.kept.missing == 0 and [verdict.state for verdict in done.judged.verdicts] == ["met"]
+    assert done.judged.kept.unable == ["2 runs could not be made (x 2): too slow"]
+    assert "2 runs could not be made (x 2): too slow" in _report.text(done.judged)
+    assert {"x": 2} not in [cell.where for cell in done.judged.kept.results.cells]
+    ran(tmp_path)
+    (again,) = study.run(str(tmp_path / "mine.py"), jobs=1)
+    assert ran(tmp_path) == ["2 1", "2 2"] and len(again.failures) == 2
+    # A machine that can do it has the last word.
+    declare(tmp_path, text.replace("raise study.Unable('too slow')", "pass"))
+    (able,) = study.run(str(tmp_path / "mine.py"), jobs=1)
+    assert not able.failures and not able.judged.kept.unable
+
+
+def test_seeds_are_not_widened_where_the_machine_is_unable(tmp_path: Path) -> None:
+    text = PURE.replace("        return {", "        if at['x'] == 2 and at['seed'] == 2:\n            raise study.Unable('too slow')\n        return {")
+    declare(tmp_path, text.replace("seeds=2", "seeds=study.until(0.0001, of='y', least=2, most=4)"))
+    (done,) = study.run(str(tmp_path / "mine.py"), jobs=1)
+    assert [(failure.point, failure.seed) for failure in done.failures] == [({"x": 2}, 2)]
+    assert done.judged.kept.missing == 0 and done.judged.kept.unable == ["1 run could not be made (x 2): too slow"]
+
+
 def test_the_clock_of_a_scenario_says_whether_it_needs_the_machine(tmp_path: Path) -> None:
     text = NETWORK.replace("rate=[2, 8]", "rate=[2, 8], clock=['real', 'virtual', 'dilated']").replace("Mbit/s\"}", "Mbit/s\", 'clock': {'mode': at['clock'], **({'tdf': 2} if at['clock'] == 'dilated' else {})}}")
     text = text.replace("lambda run, at: {", "lambda run, at: noted(at) or {").replace(

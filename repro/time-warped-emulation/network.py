@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import warpline
+from warpline import study
 
 LOCK_STEP = 0
 """In place of a factor: the virtual clock, which is exact."""
@@ -116,11 +117,11 @@ def paced(run: warpline.Run) -> warpline.Run:
     """The run, if the emulator kept pace.
 
     Raises:
-        RuntimeError: If it did not: its results are those of the machine.
+        Unable: If it did not: its results are those of the machine.
     """
     live = run.summary.get("live")
     if live and not live["kept_pace"]:
-        raise RuntimeError("the emulator did not keep pace: the machine is too busy or too slow for this factor")
+        raise study.Unable("the emulator did not keep pace, since the machine was too busy or is too slow for this factor")
     return run
 
 

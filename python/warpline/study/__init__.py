@@ -34,7 +34,7 @@ from warpline.study._pictures import Picture, bars, cdf, lines, surface, table
 from warpline.study._points import Point, Range, choice, grid, integers, log, points, random, sample, sobol, uniform
 from warpline.study._registry import StudyError
 from warpline.study._results import Cell, NoResultsError, Results
-from warpline.study._runner import Failure, MeasureError
+from warpline.study._runner import Failure, MeasureError, Unable
 from warpline.study._seeds import Until, until
 from warpline.study._work import Done, dask, run
 
@@ -58,6 +58,7 @@ __all__ = [
     "StudyError",
     "Table",
     "Template",
+    "Unable",
     "Until",
     "Verdict",
     "at_least",

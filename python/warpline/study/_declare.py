@@ -34,10 +34,13 @@ Measure: TypeAlias = "str | Callable[..., Measured]"
 Measures: TypeAlias = "Mapping[str, Measure] | Callable[..., Mapping[str, Measured]]"
 """Measures by name, or one function that returns all of them by name."""
 
+UNABLE = "unable"
+"""The column that says why a machine cannot make a run; such a run has no measures."""
+
 WHOLE = 5
 """The largest time dilation factor at which a run has the machine for itself. At ten times this factor ten are made at once."""
 
-RESERVED = ("declared", "ran", "builds", "scenario", "seed", "measured", LINE, *_machine.COLUMNS)
+RESERVED = ("declared", "ran", "builds", "scenario", "seed", "measured", LINE, *_machine.COLUMNS, UNABLE)
 """Columns of the results that belong to no axis and no measure."""
 
 

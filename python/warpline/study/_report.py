@@ -85,6 +85,7 @@ def text(one: Judged) -> str:
         lines.append(f"  {verdict.state:>10}  {claim.text}: ours {shown(verdict.ours, claim.unit)}, theirs {shown(claim.theirs, claim.unit)} ({claim.bound.text})")
         if verdict.why and one.kept.results.cells:
             lines.append(f"              {verdict.why}")
+    lines += [f"  {unable}" for unable in one.kept.unable]
     lines += [f"  on {machine}" for machine in one.kept.machines]
     if one.kept.missing:
         lines.append(f"  {one.lacking}")
@@ -140,7 +141,7 @@ def _figure(one: Judged, directory: str) -> list[str]:
     picture = f"; `repro/{directory}/results/{figure.name}.svg`" if any_picture(one) else ""
     parts.append(f"`warpline reproduce {one.name}` ({made}{missing}{picture})")
     if one.kept.machines:
-        parts.append(f"Measured on {'; and on '.join(one.kept.machines)}.")
+        parts.append(f"Measured on {'; and on '.join(one.kept.machines)}. {' '.join(f'{unable}.' for unable in one.kept.unable)}".rstrip())
     return parts
 
 

@@ -9,7 +9,7 @@ import pickle
 import queue
 import random
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -20,7 +20,7 @@ from warpline._pool import ExecutorLike
 from warpline._scenario import Scenario
 from warpline._sweep import Scalar
 from warpline.study import _code, _imported, _machine, _scratch
-from warpline.study._declare import RESERVED, Figure, Measured, Quick, build
+from warpline.study._declare import RESERVED, UNABLE, Figure, Measured, Quick, build
 from warpline.study._points import Point
 from warpline.study._progress import Counts
 from warpline.study._results import LINE, Results
@@ -55,14 +55,20 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a worker sends back: values by line (one, without a name, if the measures have none), or an error. And the machine, if the run had it for itself;
-    and the worker's build of Warpline, and the kernels and stacks there that made the run."""
+    """What a worker sends back: values by line (one, without a name, if the measures have none), or an error, which may be that this machine is unable to make
+    the run. And the machine, if the run had it for itself; and the worker's build of Warpline, and the kernels and stacks there that made the run."""
 
     lines: Mapping[str | None, Mapping[str, Scalar]] = field(default_factory=dict)
     machine: Mapping[str, Scalar] = field(default_factory=dict)
     error: str | None = None
     ran: str = ""
     builds: str = ""
+    unable: bool = False
+
+
+class Unable(WarplineError, RuntimeError):
+    """What a measure or a model raises if this machine cannot make the run, because it is too slow or lacks something. The run has failed, and is tried again
+    by the next study. But that it cannot be made here is what comes out of it, and so a result."""
 
 
 class MeasureError(WarplineError, ValueError):
@@ -81,9 +87,13 @@ def perform(figure: bytes, packed: bytes) -> Outcome:
         # Before the run: what is replaced while it runs is not what made it.
         builds = "" if task.scenario is None else " ".join(task.scenario.builds)
         watch = _machine.Watch() if shared.takes(task.scenario) else None
+        unable: str | None = None
         with watch or contextlib.nullcontext():
-            lines = _lines(_measured(shared, task))
-        return Outcome(lines, watch.columns if watch else {}, ran=build(), builds=builds)
+            try:
+                lines = _lines(_measured(shared, task))
+            except Unable as reason:
+                lines, unable = {}, str(reason)
+        return Outcome(lines, watch.columns if watch else {}, unable, ran=build(), builds=builds, unable=unable is not None)
     except WarplineError as error:
         return Outcome(error=str(error))
     except Exception as error:
@@ -199,6 +209,7 @@ class Kept:
         missing: How many points have fewer seeds than they get.
         runs: How many runs there are of what is declared.
         machines: The machines of the runs that had one for themselves, in words.
+        unable: What could not be run on this machine, and why, in words.
     """
 
     results: Results
@@ -207,6 +218,7 @@ class Kept:
     missing: int
     runs: int = 0
     machines: Sequence[str] = ()
+    unable: Sequence[str] = ()
 
 
 class Study:
@@ -262,13 +274,16 @@ class Study:
         order = {self._place(point): number for number, point in enumerate(self.figure.points)}
         cells = sorted([*own, *others], key=lambda cell: order[self._place(cell.where)])
         missing = sum(self._place(point) not in covered for point in lacking)
-        return Kept(Results(cells), store.builds(declared) + (makers if others else []), store.others(declared), missing, len(declared), _machine.told(rows))
+        made_by = store.builds(declared) + (makers if others else [])
+        return Kept(Results(cells), made_by, store.others(declared), missing, len(declared), _machine.told(rows), _unable(rows, self.figure.points))
 
     def _wanted(self, point: Point, rows: Mapping[int, Sequence[Row]]) -> int:
         """How many seeds a point needs, as far as these rows tell: it begins with the first ones, and is widened as a study does it."""
         count = first(self.figure.seeds, point)
         while isinstance(self.figure.seeds, Until) and count <= len(rows):
             so_far = {seed: rows[seed] for seed in sorted(rows)[:count]}
+            if any(_cannot(run) for run in so_far.values()):
+                break
             wanted = self.figure.seeds.wanted(_by_line(so_far, self.figure.seeds.of))
             if wanted <= count:
                 break
@@ -343,7 +358,7 @@ class Study:
             scenario_hash, scenario = self.identity(spot.point, seed)
             spot.hashes[seed] = scenario_hash
             rows = [] if force else store.find(scenario_hash, seed, measured, None if keep else ran, installed.builds(scenario))
-            if rows:
+            if rows and not _cannot(rows):
                 spot.rows[seed] = rows if rows[0].get("declared") == declared else store.renew(rows, declared)
                 spot.open.discard(seed)
                 counts.kept += 1
@@ -392,10 +407,13 @@ class Study:
                         spot, seed = run.spot, run.seed
                         spot.open.discard(seed)
                         ended.append(spot)
+                        digests: dict[str, Scalar] = {"declared": declared, "ran": outcome.ran, "builds": outcome.builds, "measured": measured}
                         if outcome.error is None:
-                            spot.rows[seed] = self._rows(spot, seed, outcome, {"declared": declared, "ran": outcome.ran, "builds": outcome.builds, "measured": measured})
+                            spot.rows[seed] = self._rows(spot, seed, outcome, digests)
                             fresh.append(spot.rows[seed])
                         else:
+                            if outcome.unable:
+                                store.put([self._rows(spot, seed, replace(outcome, lines={None: {UNABLE: outcome.error}}), digests)])
                             spot.failed = True
                             failures.append(Failure(spot.point, seed, outcome.error))
                             counts.failed += 1
@@ -414,6 +432,29 @@ class Study:
     def _rows(self, spot: _Spot, seed: int, outcome: Outcome, digests: Mapping[str, Scalar]) -> list[Row]:
         head = {**digests, "scenario": number(spot.hashes.pop(seed)), "seed": seed}
         return [{**head, **spot.point, **({} if line is None else {LINE: line}), **outcome.machine, **values} for line, values in outcome.lines.items()]
+
+
+def _cannot(rows: Sequence[Row]) -> bool:
+    """Whether these are the rows of a run that could not be made."""
+    return rows[0].get(UNABLE) is not None
+
+
+def _unable(rows: Sequence[Row], points: Sequence[Point]) -> list[str]:
+    """For people: each reason why a run could not be made, how often, and at which values of the axes, where it is not at all of them."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.get(UNABLE) is not None:
+            found.setdefault(str(row[UNABLE]), []).append(row)
+    said = []
+    for reason, those in found.items():
+        where = [f"{axis} {', '.join(map(str, mine))}" for axis in points[0] if len(mine := _values(axis, those)) < len(_values(axis, points))]
+        runs = f"{len(those)} run" + "s" * (len(those) > 1)
+        said.append(f"{runs} could not be made ({'; '.join(where)}): {reason}" if where else f"{runs} could not be made: {reason}")
+    return said
+
+
+def _values(axis: str, rows: Iterable[Mapping[str, Scalar]]) -> dict[Scalar, None]:
+    return dict.fromkeys(row[axis] for row in rows)
 
 
 def _by_line(rows: Mapping[int, Sequence[Row]], measure: str) -> list[list[float]]:

@@ -21,7 +21,7 @@ from warpline.study._registry import Declared, StudyError, find
 from warpline.study._report import Judged, judged
 from warpline.study._runner import Failure, Study
 
-AT_ONCE = 16
+AT_ONCE = 32
 """How many runs in dilated time are made at once at most: each has guests, which need memory."""
 
 PATIENCE_S = 10
