@@ -251,6 +251,10 @@ pub fn be_punctual() {
 /// run as ordinary threads with three times the usual weight (nice -5): with the highest weight, a receiver on the same core starves, and
 /// its socket loses what the emulator has carried. Processes that the thread starts run as usual. Root gets all of this, ordinary
 /// users mostly do not. The priority ends when this value is dropped, on the same thread.
+///
+/// Most of what keeps the thread busy may be spinning. As long as there is a core for everyone that does no harm. Where there is not, it would lose its
+/// priority, and its core to another thread for milliseconds. So it sleeps for a while instead: it wakes tens of microseconds late, and keeps its priority.
+/// A virtual machine's host may stop it, too; sleeping would not change that.
 #[derive(Debug)]
 pub struct Precedence {
     /// The nice value to restore.
@@ -259,7 +263,20 @@ pub struct Precedence {
     refused: bool,
     /// When it was last checked, and the thread's processor time and its intakes by then.
     looked: (Timestamp, u64, u64),
+    /// Until when it does not spin.
+    calm_until: Timestamp,
+    /// For how long it does not spin the next time.
+    calm: TimeDelta,
+    /// Whether there are more busy threads than cores.
+    crowded: bool,
+    /// How often the kernel has given its core to another thread.
+    preempted: i64,
 }
+
+/// A spinning thread that does not see the clock for so long has been stopped for another one.
+const STOPPED: TimeDelta = TimeDelta::from_micros(500);
+/// For how long a thread that was stopped does not spin: at first, and at most. It doubles each time.
+const CALM: (TimeDelta, TimeDelta) = (TimeDelta::from_secs(1), TimeDelta::from_secs(60));
 
 /// The raised priority of an ordinary thread, as a nice value.
 const RAISED: i32 = -5;
@@ -269,14 +286,22 @@ const BUSY: (f64, f64) = (0.7, 0.5);
 const OFTEN: (f64, f64) = (20_000.0, 14_000.0);
 
 impl Precedence {
-    /// Requests priority for the calling thread.
-    pub fn ask() -> Self {
+    /// Requests priority for the calling thread. `others` is how many more threads want a core of their own, as far as is known.
+    pub fn ask(others: usize) -> Self {
         // `None` stands for the calling thread.
         let nice = getpriority_process(None).ok().filter(|_| setpriority_process(None, RAISED).is_ok());
-        // On a single core no other thread would run while it spins.
-        let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2);
-        let mut precedence =
-            Precedence { nice, first: false, refused: alone, looked: (Timestamp::NEVER, 0, 0) };
+        let cores = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
+        let mut precedence = Precedence {
+            nice,
+            first: false,
+            // On a single core no other thread would run while it spins.
+            refused: cores < 2,
+            looked: (Timestamp::NEVER, 0, 0),
+            calm_until: Timestamp::ZERO,
+            calm: CALM.0,
+            crowded: others >= cores,
+            preempted: preemptions(),
+        };
         precedence.set(true);
         precedence
     }
@@ -291,12 +316,40 @@ impl Precedence {
         // At first, and after the clock has started again, there is nothing to compare with.
         if span > 0.0 {
             let work = work.saturating_sub(worked) as f64 / 1e9;
-            self.adapt(work / span, intakes.saturating_sub(taken) as f64 / span);
+            self.adapt(now, work / span, intakes.saturating_sub(taken) as f64 / span);
         }
     }
 
-    fn adapt(&mut self, share: f64, intakes: f64) {
-        if self.first && (share > BUSY.0 || intakes > OFTEN.0) {
+    /// Whether the thread should sleep until its deadlines, and not spin before them.
+    pub fn is_calm(&self, now: Timestamp) -> bool {
+        now < self.calm_until
+    }
+
+    /// Notes that the thread saw the clock at `before` and next at `now` although it was spinning.
+    pub fn saw(&mut self, before: Timestamp, now: Timestamp) {
+        if now.saturating_since(before) > STOPPED {
+            let before = std::mem::replace(&mut self.preempted, preemptions());
+            self.stopped(now, self.preempted > before);
+        }
+    }
+
+    fn stopped(&mut self, now: Timestamp, for_another: bool) {
+        // Without priority it would be stopped after a sleep, too.
+        if for_another && !self.refused {
+            self.calm_down(now);
+            self.set(true);
+        }
+    }
+
+    fn calm_down(&mut self, now: Timestamp) {
+        self.calm_until = now + self.calm;
+        self.calm = (self.calm * 2).min(CALM.1);
+    }
+
+    fn adapt(&mut self, now: Timestamp, share: f64, intakes: f64) {
+        if self.first && share > BUSY.0 && self.crowded && !self.is_calm(now) {
+            self.calm_down(now);
+        } else if self.first && (share > BUSY.0 || intakes > OFTEN.0) {
             self.set(false);
         } else if !self.first && share < BUSY.1 && intakes < OFTEN.1 {
             self.set(true);
@@ -316,6 +369,12 @@ impl Precedence {
         self.refused = result != 0;
         self.first = first && result == 0;
     }
+}
+
+/// How often the kernel has given the calling thread's core to another one.
+fn preemptions() -> i64 {
+    nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_THREAD)
+        .map_or(0, |usage| usage.involuntary_context_switches())
 }
 
 impl Drop for Precedence {
@@ -349,13 +408,67 @@ mod tests {
             (fields[18 - 4], fields[41 - 4])
         };
         let before = state();
-        let precedence = Precedence::ask();
+        let precedence = Precedence::ask(0);
         if precedence.nice.is_none() && !precedence.first {
             return warpline_skip::skip("precedence", "this user may not have it");
         }
         assert_ne!(state(), before);
         drop(precedence);
         assert_eq!(state(), before);
+    }
+
+    #[test]
+    fn a_spinning_thread_that_is_stopped_sleeps_for_a_while_instead() {
+        let mut precedence = Precedence::ask(0);
+        precedence.refused = false;
+        let at = Timestamp::from_secs;
+        precedence.stopped(at(1), false);
+        assert!(!precedence.is_calm(at(1)), "it was the machine's host");
+        precedence.stopped(at(1), true);
+        assert!(precedence.is_calm(at(1)) && !precedence.is_calm(at(2)));
+        // The next time for longer.
+        precedence.stopped(at(3), true);
+        assert!(precedence.is_calm(at(4)) && !precedence.is_calm(at(5)));
+        (0..100).for_each(|_| precedence.stopped(at(6), true));
+        assert!(precedence.is_calm(at(65)) && !precedence.is_calm(at(66)));
+    }
+
+    /// Of two threads on one core, each is stopped for the other.
+    #[test]
+    fn preemptions_are_counted_for_each_thread() {
+        let one = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
+        let core = (0..nix::sched::CpuSet::count()).find(|&core| one.is_set(core).unwrap()).unwrap();
+        let busy = move || {
+            let mut set = nix::sched::CpuSet::new();
+            set.set(core).unwrap();
+            nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).unwrap();
+            let (before, until) = (preemptions(), host_now() + 20_000_000_000);
+            while preemptions() < before + 3 && host_now() < until {
+                std::hint::spin_loop();
+            }
+            preemptions() - before
+        };
+        let threads = [std::thread::spawn(busy), std::thread::spawn(busy)];
+        // The one that ends first leaves the core to the other one, which has seen about as many.
+        assert!(threads.into_iter().map(|thread| thread.join().unwrap()).max().unwrap() >= 3);
+    }
+
+    #[test]
+    fn where_cores_are_few_a_busy_thread_first_stops_spinning_and_then_gives_up_its_priority() {
+        let mut precedence = Precedence::ask(usize::MAX);
+        if !precedence.first {
+            return warpline_skip::skip("precedence", "this user may not have it");
+        }
+        let (now, later) = (Timestamp::from_millis(20), Timestamp::from_millis(40));
+        precedence.adapt(now, 0.9, 100.0);
+        assert!(precedence.first && precedence.is_calm(later));
+        // What keeps it busy now is work.
+        precedence.adapt(later, 0.9, 100.0);
+        assert!(!precedence.first);
+        // Where there is a core for everyone, it may spin.
+        let mut precedence = Precedence::ask(0);
+        precedence.adapt(now, 0.9, 100.0);
+        assert!(!precedence.first && !precedence.is_calm(later));
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub struct EmulatorConfig {
     pub waiting: Waiting,
     /// Whether to request priority over ordinary threads, so that a busy machine does not make it late.
     pub precedence: bool,
+    /// How many other threads the run keeps busy, as far as is known, each of which wants a core of its own.
+    pub others: usize,
     /// What to do if it cannot keep up.
     pub lag: LagPolicy,
     /// Packets that leave later than this after they were due count as late.
@@ -48,6 +50,7 @@ impl Default for EmulatorConfig {
         EmulatorConfig {
             waiting: Waiting::default(),
             precedence: true,
+            others: 0,
             lag: LagPolicy::BestEffort,
             late: TimeDelta::from_millis(1),
             mtu: 1500,
@@ -420,7 +423,7 @@ impl Emulator {
         be_punctual();
         // If it is not granted, late packets are counted as such.
         if self.config.precedence && self.precedence.is_none() {
-            self.precedence = Some(Precedence::ask());
+            self.precedence = Some(Precedence::ask(self.config.others));
         }
         let mut woken = false;
         let mut looked = host_now();
@@ -587,8 +590,12 @@ impl Emulator {
         let dilated =
             |span: TimeDelta| TimeDelta::from_nanos(self.clock.tdf().to_run(span.as_nanos())).min(span);
         let (most, linger) = (dilated(most), dilated(linger));
+        let mut spun = None;
         loop {
             let now = host_now();
+            if let (Some(precedence), Some(before)) = (&mut self.precedence, spun.take()) {
+                precedence.saw(Timestamp::from_nanos(before), Timestamp::from_nanos(now));
+            }
             let lead = if slept { self.handover.lead().as_nanos() } else { 0 };
             if !look && now + lead >= due {
                 self.target = deadline;
@@ -599,11 +606,20 @@ impl Emulator {
                 return Ok(false);
             }
             let left = TimeDelta::from_nanos(due.saturating_sub(now));
-            let spin = self.oversleep.margin(most);
-            if !look && rings && (left <= spin || now.saturating_sub(self.active) < linger.as_nanos()) {
+            let calm = self
+                .precedence
+                .as_ref()
+                .is_some_and(|precedence| precedence.is_calm(Timestamp::from_nanos(now)));
+            let spin = if calm { TimeDelta::ZERO } else { self.oversleep.margin(most) };
+            if !look
+                && rings
+                && !calm
+                && (left <= spin || now.saturating_sub(self.active) < linger.as_nanos())
+            {
                 for _ in 0..20 {
                     std::hint::spin_loop();
                 }
+                spun = Some(now);
                 continue;
             }
             let nanos = left.saturating_sub(spin).as_nanos();

@@ -56,6 +56,7 @@ impl Emulation {
         let mut hosts: Vec<Box<dyn Attached>> = attached.collect::<Result<_, _>>()?;
         let mut emulator = Emulator::new(EmulatorConfig {
             lag: scenario.clock.max_lag.map_or(LagPolicy::BestEffort, |limit| LagPolicy::Hard(limit.0)),
+            others: hosts.iter().map(|kind| kind.threads()).sum(),
             mtu: hosts.iter().map(|kind| kind.largest()).fold(stage.largest, u32::max),
             ..EmulatorConfig::default()
         });

@@ -114,6 +114,11 @@ pub(super) trait Attached: Paced {
         0
     }
 
+    /// How many threads they keep busy, as far as is known: each wants a core of its own.
+    fn threads(&self) -> usize {
+        0
+    }
+
     /// Adds their ports to the emulator, in the order of the plan.
     ///
     /// # Errors

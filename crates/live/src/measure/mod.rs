@@ -155,7 +155,7 @@ struct Foremost {
 impl Foremost {
     fn ask() -> Self {
         be_punctual();
-        Foremost { precedence: Precedence::ask(), looked: Timestamp::ZERO, intakes: 0 }
+        Foremost { precedence: Precedence::ask(0), looked: Timestamp::ZERO, intakes: 0 }
     }
     /// To be called on every turn, with whether something came in.
     fn turn(&mut self, now: Timestamp, came: bool) {

@@ -74,6 +74,11 @@ impl Attached for GuestHosts {
         self.up
     }
 
+    fn threads(&self) -> usize {
+        // A machine has one CPU.
+        self.machines.processes().len()
+    }
+
     fn add_ports(&mut self, emulator: &mut Emulator) -> Result<(), RunError> {
         for port in self.machines.ports()? {
             emulator.add_port(port);
