@@ -40,7 +40,7 @@ TELL = "read up rest < /proc/uptime; echo {} $up"
 
 def swarm(directory: Path, at: study.Point) -> warpline.Scenario:
     """Machines with the clients, and one link that all of their traffic shares, as the paper's emulator had. Each machine is connected to it at the same
-    rate, which its clients share. The first machine also has the seeder and the tracker."""
+    rate, which its clients share. The first machine also has the seeder and the tracker, and the run ends when all clients have the file."""
     rate, machines, size = at["rate_mbps"], at["machines"], at["mb"] * 1_000_000
 
     def link(start: str, end: str, rate: float = rate, delay: str = "2ms") -> warpline.Link:
@@ -52,7 +52,8 @@ def swarm(directory: Path, at: study.Point) -> warpline.Scenario:
         programs = [*programs, warpline.Program(command=words, start=f"{start}s", expect="any")]
         return warpline.Host(name=name, endpoint="guest", machine=f"m{machine}", memory=f"{memory}B", program=programs)
 
-    tracker = warpline.Program(command=[sys.executable, str(Path(__file__).with_name("tracker.py"))], expect="running", ready=PORT)
+    command = [sys.executable, str(Path(__file__).with_name("tracker.py")), str(at["clients"])]
+    tracker = warpline.Program(name="tracker", command=command, expect="any", ready=PORT)
     # The seeder is the first node that links mention: 10.0.0.1.
     hosts = [client("seeder", 0, directory, SEEDER_START, "--check-integrity=true", [tracker])]
     hosts += [
@@ -67,7 +68,7 @@ def swarm(directory: Path, at: study.Point) -> warpline.Scenario:
     links.append(link("in", "out"))
     links += [one for machine in range(machines) for one in (link(f"up{machine}", "in"), link("out", f"down{machine}"))]
     clock = warpline.Clock(mode="dilated", tdf=at["tdf"])
-    return warpline.Scenario(name="bittorrent", duration=f"{at['seconds']}s", clock=clock, link=links, host=hosts)
+    return warpline.Scenario(name="bittorrent", duration=f"{at['seconds']}s", until="seeder.tracker exits", clock=clock, link=links, host=hosts)
 
 
 def download(at: study.Point) -> dict[str, float]:

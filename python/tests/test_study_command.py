@@ -1,0 +1,126 @@
+"""The command `warpline study`, with results that another program has made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from warpline import study
+from warpline.study import _registry
+from warpline.study.__main__ import main
+
+from studies import PURE, declare
+
+
+def test_means_of_another_program_stand_in_until_the_figure_has_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = declare(tmp_path)
+    table = tmp_path / "means.csv"
+    table.write_text('"x, m",y value,half_width_95,seeds\n1,10,0.5,2\n2,20,,2\n3,30,0.5,2\n')
+    words = ["import", f"{file}:line", str(table), "--column", "x, m=x", "--column", "y value=y", "--made-by", "another program 1.0"]
+    assert main(words) == 0 and "3 means" in capsys.readouterr().out
+    assert main(["judge", str(file)]) == 0
+    assert "ours 3, theirs 3" in capsys.readouterr().out
+    declared = _registry.load(file)
+    kept = declared.study(declared.figures[0]).kept()
+    assert (kept.missing, kept.builds, kept.results.half_width("y", x=1)) == (0, ["another program 1.0"], 0.5)
+    # Not of another scenario, and not where the figure has run itself.
+    declare(tmp_path, PURE.replace('"slope": 10', '"slope": 11'))
+    assert main(["judge", str(file)]) == 1
+    (done,) = study.run(str(declare(tmp_path)))
+    assert done.judged.kept.results.mean("y", x=1) == pytest.approx(10.15) and len(done.judged.kept.builds) == 1
+    table.write_text("x,y,half_width_95,seeds\n7,10,0.5,2\n")
+    assert main([*words[:3], "--column", "x=x", "--column", "y=y", "--made-by", "a"]) == 2
+    assert "means.csv:2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (None, "means.csv cannot be read: No such file"),
+        ("", "no column 'x'; there are none"),
+        ("x,y,half_width_95,seeds\n", "no rows"),
+        ("x,y,seeds\n1,10,2\n", "no column 'half_width_95'; there are x, y, seeds"),
+        ("x,y,half_width_95,seeds\n1,10,0.5,2\n2,20,0.5,\n", "means.csv:3: invalid literal for int()"),
+        ("x,y,half_width_95,seeds\n1,10,0.5\n", "means.csv:2: invalid literal for int()"),
+        ("x,y,half_width_95,seeds\n1,ten,0.5,2\n", "means.csv:2: could not convert string to float: 'ten'"),
+        ("x,y,half_width_95,seeds\n1,nan,0.5,2\n", "means.csv:2: 'nan' is no finite number"),
+        ("x,y,half_width_95,seeds\n1,10,0.5,1\n", "means.csv:2: a mean over 1 seeds; at {'x': 1}, line has 2 at least"),
+    ],
+)
+def test_a_table_that_cannot_be_taken_over_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], table: str | None, told: str) -> None:
+    file = declare(tmp_path)
+    if table is not None:
+        (tmp_path / "means.csv").write_text(table)
+    assert main(["import", f"{file}:line", str(tmp_path / "means.csv"), "--column", "x=x", "--column", "y=y", "--made-by", "a"]) == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "results/line.imported.parquet").exists()
+
+
+def test_means_over_too_few_seeds_count_no_more(tmp_path: Path) -> None:
+    file = declare(tmp_path)
+    (tmp_path / "means.csv").write_text("x,y,half_width_95,seeds\n1,10,0.5,2\n2,20,0.5,3\n3,30,0.5,3\n")
+    assert main(["import", f"{file}:line", str(tmp_path / "means.csv"), "--column", "x=x", "--column", "y=y", "--made-by", "a"]) == 0
+    declared = _registry.load(declare(tmp_path, PURE.replace("seeds=2", "seeds=3")))
+    kept = declared.study(declared.figures[0]).kept()
+    assert kept.missing == 1 and kept.results.values("x") == [2, 3]
+
+
+def test_the_command_runs_judges_and_lists(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    paper = tmp_path / "repro/paper"
+    paper.mkdir(parents=True)
+    declare(paper, PURE + "\n    OTHER = study.Elsewhere(name='real', title='Real paths', how='make real', why='it needs the Internet')\n", "declarations.py")
+    (paper / "declarations.py").write_text((paper / "declarations.py").read_text() + "\nPAPER = study.Paper('A. Author, \"Lines\"', [FIGURE, OTHER])\n")
+    (tmp_path / "docs/src").mkdir(parents=True)
+    monkeypatch.chdir(paper)
+    monkeypatch.delenv(_registry.REPRO, raising=False)
+    assert main(["judge"]) == 1, "no results yet"
+    assert main(["reproduce", "paper/line", "--page", str(tmp_path / "page.html")]) == 0
+    said = capsys.readouterr().out
+    assert "met  it rises threefold: ours 2.97" in said and "1 figure: 1 met" in said
+    page = (tmp_path / "page.html").read_text()
+    assert "6 of 6 runs done" in page and "Ended" in page and "refresh" not in page
+    assert main(["judge"]) == 0
+    assert main(["reproduce", "--list"]) == 0
+    assert "paper/line" in capsys.readouterr().out
+    assert main(["evidence"]) == 0 and main(["evidence", "--check"]) == 0
+    book = (tmp_path / "docs/src/evidence.md").read_text()
+    assert "| it rises threefold | 3 | 2.97" in book and "Not judged here, because it needs the Internet" in book
+    (tmp_path / "docs/src/evidence.md").write_text(book.replace("threefold", "twofold"))
+    assert main(["evidence", "--check"]) == 1
+    assert main(["reproduce", "--all", "--quick"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["reproduce", "papers/line"], "is it paper?"),
+        (["reproduce", "paper/lime"], "is it line?"),
+        (["reproduce"], "--list"),
+        (["reproduce", "paper", "--all"], "one of the two"),
+        (["run", "nowhere.py"], "cannot be read"),
+        (["judge", "--repro", "/nowhere"], "--repro DIR"),
+        (["run", "wrong.py"], "wrong.py:2: ZeroDivisionError"),
+        (["run", "empty.py"], "declares nothing"),
+    ],
+)
+def test_wrong_words_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str], told: str) -> None:
+    (tmp_path / "repro/paper").mkdir(parents=True)
+    declare(tmp_path / "repro/paper", name="declarations.py")
+    (tmp_path / "wrong.py").write_text("import os\n1 / 0\n")
+    (tmp_path / "empty.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_claim_that_is_not_met_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(declare(tmp_path, PURE.replace("theirs=3", "theirs=5")))]) == 1
+    assert "not met" in capsys.readouterr().out
+    assert main(["run", str(declare(tmp_path, PURE.replace("theirs=3", "differs='a steeper line', theirs=5")))]) == 0
+    assert "a steeper line" in capsys.readouterr().out
+    assert main(["run", str(declare(tmp_path, PURE.replace("theirs=3", "differs='a steeper line', theirs=3")))]) == 1
+    assert "agrees after all" in capsys.readouterr().out
+    # A reason belongs to the full form: the quick one may agree all the same, whichever command judges it.
+    assert main(["run", str(tmp_path / "mine.py"), "--quick"]) == 0 == main(["judge", str(tmp_path / "mine.py"), "--quick"])
+    assert main(["judge", str(tmp_path / "mine.py")]) == 1

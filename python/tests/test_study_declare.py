@@ -1,0 +1,202 @@
+"""Points, seeds and declarations of a study, and the digests of what they do."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import warpline
+from warpline import study
+from warpline.study import _registry
+
+from studies import PURE, declare, simple
+
+
+def test_a_grid_has_every_combination() -> None:
+    assert study.grid(a=[1, 2], b=["x", "y"]) == [{"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 2, "b": "x"}, {"a": 2, "b": "y"}]
+
+
+@pytest.mark.parametrize("draw", [study.random, study.sobol])
+def test_drawn_points_are_in_their_ranges_and_the_same_each_time(draw: Any) -> None:
+    axes = {"rate": study.log(1e6, 1e9), "share": study.uniform(0, 1), "flows": study.integers(1, 4), "cc": study.choice("reno", "cubic")}
+    drawn = draw(64, seed=3, **axes)
+    assert drawn == draw(64, seed=3, **axes) != draw(64, seed=4, **axes)
+    assert all(1e6 <= point["rate"] <= 1e9 and 0 <= point["share"] <= 1 for point in drawn)
+    assert {point["flows"] for point in drawn} == {1, 2, 3, 4}
+    assert {point["cc"] for point in drawn} == {"reno", "cubic"}
+    # Each factor is as likely: half of the rates are below the geometric mean.
+    assert 20 <= sum(point["rate"] < math.sqrt(1e15) for point in drawn) <= 44
+
+
+def test_a_sample_has_some_points_once_and_in_their_order() -> None:
+    points = study.grid(a=range(10), b=range(10))
+    drawn = study.sample(points, 30, seed=3)
+    assert drawn == study.sample(points, 30, seed=3) != study.sample(points, 30, seed=4)
+    places = [points.index(point) for point in drawn]
+    assert len(places) == 30 and places == sorted(set(places)) != list(range(30))
+    assert study.sample(points, 100) == points
+    with pytest.raises(ValueError, match="101 of 100"):
+        study.sample(points, 101)
+
+
+def test_a_range_that_is_none_says_so() -> None:
+    with pytest.raises(ValueError, match="empty"):
+        study.uniform(2, 1)
+    with pytest.raises(ValueError, match="above 0"):
+        study.log(0, 1)
+    with pytest.raises(TypeError, match="drawn from"):
+        study.random(2, x=[1, 2])  # type: ignore[arg-type]
+
+
+def test_sobol_without_scipy_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy.stats.qmc", None)
+    with pytest.raises(warpline.MissingDependencyError, match=r"warpline\[study\]"):
+        study.sobol(2, x=study.uniform(0, 1))
+
+
+def test_seeds_are_added_until_the_interval_is_narrow() -> None:
+    wanted = study.until(0.05, of="y", least=3, most=20)
+    assert wanted.wanted([]) == 3
+    assert wanted.wanted([[10.0, 10.1, 9.9]]) == 3
+    assert wanted.wanted([[10.0, 10.1, 9.9], [10.0, 14.0, 6.0]]) == 6
+    assert wanted.wanted([[float(n % 5) for n in range(18)]]) == 20
+    assert wanted.wanted([[0.0, 0.0, 0.0]]) == 3
+    # What is no number is not known any better with more of them, and ends at the most.
+    assert wanted.wanted([[math.nan, 1.0, 1.0]]) == wanted.wanted([[1.0, 1.0, 1.0], [math.inf, 1.0, -math.inf]]) == 20
+    with pytest.raises(ValueError, match="at least 2"):
+        study.until(0.05, of="y", least=1)
+
+
+def test_a_declaration_with_an_error_says_what() -> None:
+    with pytest.raises(ValueError, match="either a scenario or a model"):
+        simple(scenario="x.toml")
+    with pytest.raises(ValueError, match="same axes"):
+        simple(points=[{"x": 1}, {"y": 2}])
+    with pytest.raises(ValueError, match="twice"):
+        simple(points=[{"x": 1}, {"x": 1}])
+    with pytest.raises(ValueError, match="seed cannot be"):
+        simple(points=study.grid(seed=[1]))
+    with pytest.raises(ValueError, match="no points"):
+        simple(points=[])
+
+
+def test_a_bound_that_refuses_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="cannot fail"):
+        study.Claim(text="anything goes", ours=lambda _: 1.0, theirs=1.0, bound=study.Bound("anything", lambda ours, theirs: True))
+
+
+def test_what_a_function_does_has_a_digest(tmp_path: Path) -> None:
+    def digest(text: str) -> str:
+        declared = _registry.load(declare(tmp_path, text, f"d{len(list(tmp_path.iterdir()))}.py"))
+        return declared.figures[0].measured
+
+    base = digest(PURE)
+    assert digest(PURE.replace("# none", "")) == base
+    assert digest(PURE.replace("def model(at):", "def model(at):  # a comment\n")) == base
+    assert digest(PURE.replace("A line\"", "Another title\"")) == base
+    assert digest(PURE.replace("% 3", "% 4")) != base
+    helper = PURE.replace("def model", "def helper(x):\n        return x\n\n    def model").replace("0.1 *", "helper(0.1) *")
+    assert digest(helper) != digest(helper.replace("return x", "return 2 * x"))
+
+
+WITH_HELPERS = """\
+    from functools import partial
+    from warpline import study
+    from . import helper
+    from .helper import Base
+
+    class Net(Base):
+        rate = 5
+
+        @property
+        def speed(self):
+            return 2 * self.rate
+
+        @staticmethod
+        def plain():
+            return 30
+
+    def by(factor):
+        return lambda run: factor * Net().speed
+
+    SINK = "here"
+
+    def watch(run, *, sink=SINK):
+        return helper.seen(run)
+
+    def given(run, share):
+        return share
+
+    FIGURE = study.Figure(
+        name="f",
+        title="F",
+        scenario="two.toml",
+        points=study.grid(x=[1]),
+        measures={"a": by(1), "b": by(2), "c": by(1), "watch": watch, "given": partial(given, share=0.5)},
+        quick=study.quick(),
+    )
+"""
+
+HELPER = """\
+    class Base:
+        def load(self):
+            return 70
+
+    def seen(run):
+        return 90
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("rate = 5", "rate = 6"),
+        ("2 * self", "3 * self"),
+        ("return 30", "return 31"),
+        ('"b": by(2), "c": by(1)', '"b": by(2), "c": by(2)'),
+        ('"b": by(2)', '"b": by(3)'),
+        ('SINK = "here"', 'SINK = "there"'),
+        ("share=0.5", "share=0.6"),
+        ("return 70", "return 71"),
+        ("return 90", "return 91"),
+    ],
+)
+def test_all_that_a_measure_uses_is_in_its_digest(tmp_path: Path, before: str, after: str) -> None:
+    found = []
+    for directory, change in (("one/same", False), ("two/same", False), ("three/same", True)):
+        (tmp_path / directory).mkdir(parents=True)
+        texts = [text.replace(before, after) if change else text for text in (WITH_HELPERS, HELPER)]
+        declare(tmp_path / directory, texts[1], "helper.py")
+        found.append(_registry.load(declare(tmp_path / directory, texts[0])).figures[0].measured)
+    # The same in another place, and another one after a change; although the directories have the same name.
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_digest_is_the_same_under_all_versions_of_python(tmp_path: Path) -> None:
+    """If this fails after a change of how digests are made, the results of the papers need to be written with the new ones."""
+    declare(tmp_path, HELPER, "helper.py")
+    text = WITH_HELPERS.replace("class Net", "from dataclasses import dataclass\n\n    @dataclass\n    class Net").replace("rate = 5", "rate: int = 5")
+    # What Python writes in several ways, and what it compiles in several.
+    text = text.replace("return helper", "one, two = (f\"{run['a']}\" for _ in [[SINK for one in [by]]])\n        return helper")
+    assert _registry.load(declare(tmp_path, text)).figures[0].measured == "76cc14f1c9434294"
+
+
+def test_a_digest_is_of_the_code_that_was_read(tmp_path: Path) -> None:
+    def of(declared: _registry.Declared) -> tuple[float, str]:
+        measures: Any = declared.figures[0].measures
+        return measures["watch"](None), declared.figures[0].measured
+
+    declare(tmp_path, HELPER, "helper.py")
+    before = _registry.load(declare(tmp_path, WITH_HELPERS))
+    first = of(before)
+    # An edit while a study runs, in the same second and of the same length.
+    declare(tmp_path, HELPER.replace("90", "91"), "helper.py")
+    declare(tmp_path, WITH_HELPERS.replace("2 * self", "3 * self"))
+    assert of(before) == first
+    after = of(_registry.load(tmp_path / "mine.py"))
+    assert (first[0], after[0]) == (90, 91) and first[1] != after[1]
+    assert not (tmp_path / "__pycache__").exists()

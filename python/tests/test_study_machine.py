@@ -1,0 +1,126 @@
+"""Runs of a study that need the machine, and what it cannot run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import warpline
+from warpline import study
+from warpline.study import _machine, _report
+
+from conftest import dumbbell, needs_guests
+from studies import PURE, declare, ran, NETWORK
+
+ALONE = PURE.replace("        return {", "        with (Path(__file__).parent / 'ran.txt').open('a') as out:\n            out.write('end\\n')\n        return {").replace(
+    "seeds=2", "seeds=2, alone=True"
+)
+
+
+def test_runs_that_need_the_machine_are_made_one_at_a_time_and_say_which_it_was(tmp_path: Path) -> None:
+    (done,) = study.run(str(declare(tmp_path, ALONE)), jobs=4)
+    assert [line == "end" for line in (tmp_path / "ran.txt").read_text().splitlines()] == [False, True] * 6
+    (machine,) = done.judged.kept.machines
+    assert machine.startswith(_machine.name()) and "other work took" in machine
+    assert f"on {machine}" in _report.text(done.judged)
+    table = warpline.Table.read(tmp_path / "results/line.parquet")
+    assert set(table["machine"]) == {_machine.name()} and all(isinstance(value, float) for column in _machine.COLUMNS[1:] for value in table[column])
+    # It is no measure.
+    assert {*done.judged.kept.results.cells[0].samples} == {"y"}
+    (plain,) = study.run(str(declare(tmp_path, name="other.py")), jobs=1)
+    assert plain.judged.kept.machines == []
+
+
+def test_runs_that_need_the_machine_are_made_at_once_where_their_factor_leaves_room(tmp_path: Path) -> None:
+    # Each waits until another one has begun.
+    meet = "import time\n        began = Path(__file__).parent / f'began-{at[\"seed\"]}-{at[\"x\"]}'\n        began.touch()\n        until = time.monotonic() + 20\n        while len(list(began.parent.glob('began-*'))) < 2:\n            assert time.monotonic() < until, 'alone'\n            time.sleep(0.01)\n        "
+    text = PURE.replace("        return {", f"        {meet}return {{").replace("seeds=2", "seeds=2, alone=True, tdf=10")
+    (done,) = study.run(str(declare(tmp_path, text)))
+    assert not done.failures
+    assert done.judged.kept.machines
+
+
+def test_what_a_machine_cannot_run_is_a_result_and_is_tried_again(tmp_path: Path) -> None:
+    text = PURE.replace("        return {", "        if at['x'] == 2:\n            raise study.Unable('too slow')\n        return {").replace("seeds=2", "seeds=2, alone=True")
+    declare(tmp_path, text)
+    (done,) = study.run(str(tmp_path / "mine.py"), jobs=1)
+    assert [(failure.point, failure.seed, failure.error) for failure in done.failures] == [({"x": 2}, seed, "too slow") for seed in (1, 2)]
+    assert not done.good
+    # Nothing is missing, so that the verdict is final.
+    assert done.judged.kept.missing == 0 and [verdict.state for verdict in done.judged.verdicts] == ["met"]
+    assert done.judged.kept.unable == ["2 runs could not be made (x 2): too slow"]
+    assert "2 runs could not be made (x 2): too slow" in _report.text(done.judged)
+    assert {"x": 2} not in [cell.where for cell in done.judged.kept.results.cells]
+    ran(tmp_path)
+    (again,) = study.run(str(tmp_path / "mine.py"), jobs=1)
+    assert ran(tmp_path) == ["2 1", "2 2"] and len(again.failures) == 2
+    # A machine that can do it has the last word.
+    declare(tmp_path, text.replace("raise study.Unable('too slow')", "pass"))
+    (able,) = study.run(str(tmp_path / "mine.py"), jobs=1)
+    assert not able.failures and not able.judged.kept.unable
+
+
+def test_seeds_are_not_widened_where_the_machine_is_unable(tmp_path: Path) -> None:
+    text = PURE.replace("        return {", "        if at['x'] == 2 and at['seed'] == 2:\n            raise study.Unable('too slow')\n        return {")
+    declare(tmp_path, text.replace("seeds=2", "seeds=study.until(0.0001, of='y', least=2, most=4)"))
+    (done,) = study.run(str(tmp_path / "mine.py"), jobs=1)
+    assert [(failure.point, failure.seed) for failure in done.failures] == [({"x": 2}, 2)]
+    assert done.judged.kept.missing == 0 and done.judged.kept.unable == ["1 run could not be made (x 2): too slow"]
+
+
+def test_the_clock_of_a_scenario_says_whether_it_needs_the_machine(tmp_path: Path) -> None:
+    text = NETWORK.replace("rate=[2, 8]", "rate=[2, 8], clock=['real', 'virtual', 'dilated']").replace("Mbit/s\"}", "Mbit/s\", 'clock': {'mode': at['clock'], **({'tdf': 2} if at['clock'] == 'dilated' else {})}}")
+    text = text.replace("lambda run, at: {", "lambda run, at: noted(at) or {").replace(
+        "    FIGURE", "    from pathlib import Path\n\n    def noted(at):\n        with (Path(__file__).parent / 'ran.txt').open('a') as out:\n            out.write(at['clock'] + '\\n')\n\n    FIGURE"
+    )
+    dumbbell(duration="1200ms", warmup="0s").save(tmp_path / "two.toml")
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=2)
+    assert not done.failures
+    # Those that share the machine come first.
+    assert (tmp_path / "ran.txt").read_text().split() == ["virtual"] * 2 + ["real", "dilated"] * 2
+    table = warpline.Table.read(tmp_path / "results/rates.parquet")
+    assert {(clock, machine is not None) for clock, machine in zip(table["clock"], table["machine"])} == {("real", True), ("dilated", True), ("virtual", False)}
+
+
+DILATED = """\
+    import warpline
+    from warpline import study
+
+    def two(at):
+        hosts = [warpline.Host(name=name, endpoint="guest", machine="both") for name in "ab"]
+        link = warpline.Link(between=["a", "b"], rate="2Mbit/s", delay="5ms")
+        flow = warpline.Flow(name="flow", from_="a", to="b")
+        clock = None if at["tdf"] == 0 else warpline.Clock(mode="dilated", tdf=at["tdf"])
+        return warpline.Scenario(name="two", duration="500ms", clock=clock, link=[link], host=hosts, flow=[flow])
+
+    FIGURE = study.Figure(
+        name="factors",
+        title="Two guests",
+        scenario=two,
+        points=study.grid(tdf=[0, 2]),
+        measures={"sent": "totals.goodput_bps"},
+        quick=study.quick(),
+    )
+"""
+
+
+@needs_guests
+def test_guests_in_dilated_time_have_results_of_their_machine(tmp_path: Path) -> None:
+    (done,) = study.run(str(declare(tmp_path, DILATED)), jobs=1)
+    assert not done.failures
+    table = warpline.Table.read(tmp_path / "results/factors.parquet")
+    assert [(tdf, machine) for tdf, machine in zip(table["tdf"], table["machine"])] == [(0, None), (2, _machine.name())]
+
+
+def test_the_work_of_others_is_what_is_not_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Of 3 s of work within 2 s, 1 s is our own.
+    for name, values in (("_busy", [100.0, 103.0]), ("_own", [10.0, 11.0]), ("time.monotonic", [50.0, 52.0])):
+        monkeypatch.setattr(f"warpline.study._machine.{name}", lambda values=iter(values): next(values))
+    with _machine.Watch() as watch:
+        pass
+    monkeypatch.undo()
+    assert watch.columns["other_work"] == 1.0
+    rows: list[dict[str, Any]] = [{"machine": "a", "other_work": 1.0}, {"machine": "a", "other_work": 2.0}, {"machine": "b", "other_work": None}, {"x": 1}]
+    assert _machine.told(rows) == ["a; other work took 1.50 of its CPUs, at most 2.00", "b"]

@@ -1,0 +1,170 @@
+"""The results of a study, claims about them, and their pictures."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from warpline import study
+from warpline.study._results import Cell
+
+from studies import PURE, declare, simple
+
+RESULTS = study.Results(Cell({"x": x, "line": line}, {"y": [x * k, x * k + 0.2]}) for x in (1, 2, 4) for line, k in (("a", 1.0), ("b", 3.0)))
+
+
+def test_results_are_chosen_by_values_collections_and_functions() -> None:
+    assert RESULTS.mean("y", x=2, line="a") == pytest.approx(2.1)
+    assert RESULTS.means("y", x=[1, 4], line="b") == pytest.approx([3.1, 12.1])
+    assert RESULTS.max("y", x=lambda x: x < 4) == pytest.approx(6.1)
+    assert RESULTS.rising("y", "x", line="a") == pytest.approx(4.1 / 1.1)
+    assert RESULTS.values("line") == ["a", "b"]
+    with pytest.raises(study.NoResultsError, match="x=3"):
+        RESULTS.mean("y", x=3)
+
+
+def test_values_of_an_axis_are_compared_seed_by_seed() -> None:
+    cells = [
+        Cell({"tcp": tcp, "x": x}, {"y": [factor * x + seed for seed in range(count)]})
+        for tcp, factor, count in (("a", 3.0, 3), ("b", 1.0, 2), ("c", 0.0, 3))
+        for x in (1, 2)
+        if (tcp, x) != ("c", 2)
+    ]
+    found = study.Results(cells).paired("y", "tcp", {"a - b": ("a", "b"), "c - a": ("c", "a")}, lambda ours, theirs: ours - theirs, "more")
+    assert [(dict(cell.where), dict(cell.samples)) for cell in found.cells] == [
+        ({"x": 1, "line": "a - b"}, {"more": [2.0, 2.0]}),
+        ({"x": 2, "line": "a - b"}, {"more": [4.0, 4.0]}),
+        ({"x": 1, "line": "c - a"}, {"more": [-3.0, -3.0, -3.0]}),
+    ]
+
+
+def test_a_seed_without_a_value_does_not_shift_the_others() -> None:
+    rows: list[dict[str, Any]] = [
+        {"tcp": tcp, "x": x, "seed": seed, "y": None if (tcp, x, seed) == ("a", 1, 1) else 100 * x + 10 * seed + (tcp == "a")} for tcp in "ab" for x in (1, 2) for seed in (1, 2, 3)
+    ]
+    results = study.Results.of(rows, ["tcp", "x"], ["y"])
+    paired = results.paired("y", "tcp", {"a - b": ("a", "b")}, lambda ours, theirs: ours - theirs, "more")
+    assert [(cell.where["x"], cell.by_seed("more")) for cell in paired.cells] == [(1, {2: 1.0, 3: 1.0}), (2, {1: 1.0, 2: 1.0, 3: 1.0})]
+    averaged = results.averaged("tcp")
+    assert [cell.by_seed("y") for cell in averaged.cells] == [{2: 171.0, 3: 181.0}, {1: 160.0, 2: 170.0, 3: 180.0}]
+    # Those without a seed in common have no pair and no mean.
+    apart = study.Results([Cell({"x": x, "k": 1}, {"y": [1.0]}, seeds={"y": [x]}) for x in (1, 2)])
+    assert apart.paired("y", "x", {"": (1, 2)}, lambda a, b: a - b, "more").cells == [] == apart.averaged("k").cells
+    # Cells that have changed places have taken their seeds with them.
+    assert [cell.by_seed("y") for cell in apart.shuffled().cells] == [{2: 1.0}, {1: 1.0}]
+
+
+def test_means_are_matched_at_the_same_points_only() -> None:
+    cells = [Cell({"tcp": tcp, "x": x}, {"y": [10.0 * x + (tcp == "a")]}) for tcp, xs in (("a", (1, 2)), ("b", (2, 1)), ("c", (2, 3))) for x in xs]
+    results = study.Results(cells)
+    assert results.matched("y", "tcp", "a", "b") == [(11.0, 10.0), (21.0, 20.0)]
+    assert results.matched("y", "tcp", "a", "c", x=2) == [(21.0, 20.0)]
+    # As many on both sides, but others.
+    with pytest.raises(study.NoResultsError, match="for both tcp='a' and tcp='c'"):
+        results.matched("y", "tcp", "a", "c")
+
+
+def test_results_are_averaged_over_the_other_axes() -> None:
+    cells = [Cell({"a": a, "b": b}, {"y": [10.0 * a + b, 10.0 * a + b + 1, 99.0][: 2 + (b == 3)]}) for a in (1, 2) for b in (1, 3)]
+    found = study.Results(cells).averaged("a")
+    assert [(dict(cell.where), cell.samples["y"]) for cell in found.cells] == [({"a": 1}, [12.0, 13.0]), ({"a": 2}, [22.0, 23.0])]
+    assert found.half_width("y", a=1) == pytest.approx(12.706 / 2, rel=1e-3), "an interval over the seeds"
+    mixed = study.Results(Cell({"tcp": tcp, "x": x}, {"y": [1.0]}) for x in (5, 1, 3) for tcp in ("z", "a"))
+    assert [tuple(cell.where.values()) for cell in mixed.averaged("x", "tcp").cells] == [(x, tcp) for x in (1, 3, 5) for tcp in ("z", "a")]
+    alone = study.Results([Cell({"a": 1, "b": 2}, {"y": [5.0]}, {"y": 0.5})]).averaged("a")
+    assert alone.half_width("y", a=1) == 0.5
+
+
+def claim(theirs: float, bound: study.Bound, differs: str = "") -> study.Verdict:
+    return study.Claim(text="", ours=lambda results: results.mean("y", x=2, line="a"), theirs=theirs, bound=bound, differs=differs).judge(RESULTS)
+
+
+def test_a_claim_is_met_or_not_and_a_difference_needs_its_reason() -> None:
+    assert claim(2, study.within(0.1)).state == "met"
+    assert claim(3, study.within(0.1)).state == "not met"
+    differs = claim(3, study.within(0.1), "our flows are shorter")
+    assert (differs.state, differs.why, differs.good) == ("differs", "our flows are shorter", True)
+    assert not claim(2, study.within(0.1), "our flows are shorter").good, "a reason for what agrees is out of date"
+    assert claim(2, study.at_least()).state == "met"
+    assert claim(2, study.at_most()).state == "not met"
+    assert claim(0, study.between(2, 3)).state == "met"
+    assert claim(2, study.within_absolute(0.05)).state == "not met"
+
+
+def test_no_results_and_no_numbers_are_never_met() -> None:
+    assert study.Claim(text="", ours=lambda results: results.mean("z"), theirs=1, bound=study.at_least()).judge(RESULTS).state == "no results"
+    assert study.Claim(text="", ours=lambda _: math.nan, theirs=1, bound=study.at_most()).judge(RESULTS).state == "not met"
+
+
+def test_a_claim_that_does_not_look_at_the_results_is_found() -> None:
+    blind = study.Claim(text="", ours=lambda _: 2.0, theirs=2, bound=study.within(0.1))
+    assert blind.judge(RESULTS).state == "cannot fail"
+    assert not blind.judge(RESULTS).good
+
+
+def test_claims_of_a_table() -> None:
+    claims = study.values("y", {(1, "a"): 1.1, (2, "b"): 9.0}, by=("x", "line"), bound=study.within(0.1), text="y", differs={(2, "b"): "why"})
+    assert [one.judge(RESULTS).state for one in claims] == ["met", "differs"]
+    with pytest.raises(ValueError, match="named by x, line"):
+        study.values("y", {1: 1.0}, by=("x", "line"), bound=study.within(0.1), text="y")
+
+
+def test_the_same_results_give_the_same_picture(tmp_path: Path) -> None:
+    file = declare(tmp_path)
+    study.run(str(file), jobs=2)
+    first = (tmp_path / "results/line.svg").read_bytes()
+    table = (tmp_path / "results/line.parquet").read_bytes()
+    study.run(str(file), force=True, jobs=1)
+    assert (tmp_path / "results/line.svg").read_bytes() == first
+    assert (tmp_path / "results/line.parquet").read_bytes() == table
+    assert b"A line" in first, "text is text"
+
+
+def test_every_picture_draws_and_one_without_results_is_left_out(tmp_path: Path) -> None:
+    pictures = "[study.lines(x='x', y='y', log='xy'), study.lines(x='x', y='y', only={'x': 99}), study.bars(x='x', y='y'), study.cdf(y='y', log='x', alike='x'), study.surface(x='x', y='k', z='y')]"
+    text = PURE.replace("study.lines(x=\"x\", y=\"y\")", pictures).replace("x=[1, 2, 3]", "k=[1, 2], x=[1, 2, 3]")
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
+    picture = next(path for path in done.files if path.suffix == ".svg").read_text()
+    # Four axes, and a colour bar.
+    assert picture.count('id="axes_') == 5
+
+
+def test_pictures_and_tables_of_what_is_made_of_the_results(tmp_path: Path) -> None:
+    pictures = (
+        "[study.lines(x='x', y='more', of=lambda results: results.paired('y', 'k', {'2 - 1': (2, 1)}, lambda a, b: a - b, 'more')), "
+        "study.lines(x='x', y='y', of=lambda results: results.where(x=99)), "
+        "study.table(x='x', y='y', of=lambda results: results.averaged('x'))]"
+    )
+    text = PURE.replace("study.lines(x=\"x\", y=\"y\")", pictures).replace("x=[1, 2, 3]", "k=[1, 2], x=[2, 1, 3]").replace('at["slope"] *', 'at["slope"] * at["k"] *')
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
+    picture = next(path for path in done.files if path.suffix == ".svg").read_text()
+    assert picture.count('id="axes_') == 1 and "more" in picture, "what has nothing to show is left out"
+    table = next(path for path in done.files if path.suffix == ".md").read_text()
+    # The mean of k = 1 and 2, and of the seeds.
+    assert "| y | 1 | 2 | 3 |" in table and "|  | 15.15 | 30.15 | 45.15 |" in table
+
+
+def test_a_surface_has_the_means_over_the_other_axes() -> None:
+    from matplotlib.figure import Figure as Drawing
+
+    results = study.Results(Cell({"a": a, "b": b, "c": c}, {"y": [100.0 * a + 10 * b + c]}) for a in (1, 2) for b in (1, 2) for c in (0, 4))
+    axes = Drawing().subplots()
+    study.surface("a", "b", "y").draw(axes, results, simple(points=study.grid(a=[1], b=[1], c=[0])))
+    image: Any = axes.get_images()[0]
+    assert image.get_array().tolist() == [[112.0, 212.0], [122.0, 222.0]]
+
+
+def test_a_distribution_of_very_many_values_is_drawn_in_fewer_steps() -> None:
+    from matplotlib.figure import Figure as Drawing
+
+    axes = Drawing().subplots()
+    results = study.Results([Cell({"a": 1}, {"y": [value / 1e4 for value in range(10_000)]})])
+    study.cdf("y", by="a", bounds=(0, 2)).draw(axes, results, simple(points=study.grid(a=[1])))
+    line: Any = axes.get_lines()[0]
+    xs, ys = line.get_data()
+    assert len(xs) < 1000 and (xs[0], ys[0]) == (0, 0) and (xs[-1], ys[-1]) == (0.9999, 1)
+    # A uniform distribution: the share of the values up to x is x.
+    assert all(y == pytest.approx(x, abs=1e-3) for x, y in zip(xs, ys, strict=True)) and axes.get_xlim() == (0, 2)

@@ -1,0 +1,252 @@
+"""What is kept of a study, and what runs again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import warpline
+from warpline import study
+from warpline.study import _registry, _report, _store
+
+from conftest import dumbbell
+from studies import PURE, declare, ran, MANY, kept_row
+
+
+def test_what_is_there_is_not_run_again(tmp_path: Path) -> None:
+    file = declare(tmp_path)
+    (done,) = study.run(str(file), jobs=2)
+    assert done.good and [verdict.state for verdict in done.judged.verdicts] == ["met"]
+    assert ran(tmp_path) == ["1 1", "1 2", "2 1", "2 2", "3 1", "3 2"]
+    kept = (tmp_path / "results/line.parquet").read_bytes()
+    assert b"</svg>" in (tmp_path / "results/line.svg").read_bytes()
+    assert "| 10.15 |" in (tmp_path / "results/line.md").read_text()
+
+    (again,) = study.run(str(file))
+    assert again.good and ran(tmp_path) == [] and (tmp_path / "results/line.parquet").read_bytes() == kept
+    # Another point: only that is run. What is left out is kept, and not judged.
+    declare(tmp_path, PURE.replace("x=[1, 2, 3]", "x=[1, 3, 4]"))
+    (more,) = study.run(str(file))
+    assert ran(tmp_path) == ["4 1", "4 2"]
+    assert more.judged.kept.results.values("x") == [1, 3, 4] and more.judged.kept.others == 2
+    assert [verdict.state for verdict in more.judged.verdicts] == ["not met"]
+    # Another measure: everything is run.
+    declare(tmp_path, PURE.replace("% 3", "% 2"))
+    study.run(str(file))
+    assert len(ran(tmp_path)) == 6
+    study.run(str(file), force=True)
+    assert len(ran(tmp_path)) == 6
+    # The quick form is kept apart.
+    (quick,) = study.run(str(file), quick=True)
+    assert ran(tmp_path) == ["1 1", "3 1"] and (tmp_path / "results/quick/line.parquet").exists() and quick.good
+
+
+def test_another_build_runs_again_unless_its_results_are_to_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = declare(tmp_path)
+    study.run(str(file))
+    monkeypatch.setattr("warpline.study._runner.build", lambda: "warpline-9.9.9-0123456789ab")
+    ran(tmp_path)
+    study.run(str(file), keep=True)
+    assert ran(tmp_path) == []
+    # In this process, which has that build.
+    with ThreadPoolExecutor(1) as executor:
+        (done,) = study.run(str(file), executor=executor)
+    assert len(ran(tmp_path)) == 6 and done.judged.kept.builds == ["warpline-9.9.9-0123456789ab"] and done.judged.kept.others == 0
+
+
+def test_results_of_another_kernel_or_stack_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
+    file = declare(tmp_path, MANY)
+
+    def run(builds: list[str] | None, **options: Any) -> tuple[int, list[str]]:
+        """How many runs are made on a machine with these, and what then has made the results. Without any, it lacks what the scenarios need."""
+
+        def found(_: warpline.Scenario) -> list[str]:
+            if builds is None:
+                raise warpline.RunError("no guest kernel")
+            return builds
+
+        made: list[int] = []
+
+        class Counting(ThreadPoolExecutor):
+            def submit(self, fn: Any, /, *args: Any, **more: Any) -> Future[Any]:
+                made.append(1)
+                return super().submit(fn, *args, **more)
+
+        monkeypatch.setattr(warpline.Scenario, "builds", property(found))
+        with Counting(2) as executor:
+            (done,) = study.run(str(file), executor=executor, **options)
+        return len(made), list(done.judged.kept.builds)
+
+    old, new = ["linux-6.1.0-0123456789ab", "lwip-ba9876543210"], ["linux-6.1.0-0123456789ab", "lwip-000000000000"]
+    made, before = run(old)
+    assert made == 12 and [one.partition(" with ")[2] for one in before] == [" ".join(old)]
+    assert run(old) == (0, before)
+    assert run(None) == (0, before), "a machine without these has no others"
+    made, after = run(new, keep=True)
+    assert made == 12 and [one.partition(" with ")[2] for one in after] == [" ".join(new)]
+
+
+def test_results_that_do_not_say_with_what_they_were_made_count(tmp_path: Path) -> None:
+    with _store.Store(tmp_path / "f.parquet") as store:
+        row: dict[str, int | float | str | None] = {"ran": "w", "measured": "m", "seed": 1, "y": 1}
+        store.put([[{**row, "scenario": 7}], [{**row, "scenario": 8, "builds": "linux-6.1.0-0123456789ab"}]])
+    store = _store.Store(tmp_path / "f.parquet")
+    first, second = (f"sha256:{scenario:015x}" for scenario in (7, 8))
+    assert [len(store.find(first, 1, "m", "w", builds)) for builds in (None, "", "linux-6.1.0-0123456789ab")] == [1, 1, 1]
+    assert [len(store.find(second, 1, "m", "w", builds)) for builds in (None, "", "linux-6.1.0-0123456789ab")] == [1, 0, 1]
+    assert store.builds([(7, 1), (8, 1)]) == ["w", "w with linux-6.1.0-0123456789ab"]
+
+
+def test_seeds_go_on_until_the_interval_is_narrow(tmp_path: Path) -> None:
+    text = PURE.replace("seeds=2", "seeds=study.until(0.005, of='y', least=3, most=9)").replace("x=[1, 2, 3]", "x=[1, 100]")
+    study.run(str(declare(tmp_path, text)), jobs=2)
+    lines = ran(tmp_path)
+    assert [line.split()[1] for line in lines if line.startswith("100 ")] == ["1", "2", "3"]
+    assert len([line for line in lines if line.startswith("1 ")]) == 9
+    study.run(str(tmp_path / "mine.py"))
+    assert ran(tmp_path) == []
+
+
+def test_a_point_whose_interval_is_too_wide_lacks_seeds(tmp_path: Path) -> None:
+    def until(most: int) -> Path:
+        return declare(tmp_path, PURE.replace("seeds=2", f"seeds=study.until(0.005, of='y', least=3, most={most})").replace("x=[1, 2, 3]", "x=[1, 100]"))
+
+    (done,) = study.run(str(until(3)), jobs=1)
+    assert done.judged.kept.missing == 0
+    declared = _registry.load(until(9))
+    assert _report.judge(declared, declared.figures[0]).kept.missing == 1
+    (done,) = study.run(str(until(9)), jobs=1)
+    assert done.judged.kept.missing == 0
+    # Where more seeds are kept than are needed, they count, and none is lacking.
+    declared = _registry.load(until(5))
+    kept = declared.study(declared.figures[0]).kept()
+    assert kept.missing == 0 and len(kept.results.where(x=1).samples("y")) == 5
+
+
+def test_a_measure_that_is_no_number_gets_the_most_seeds(tmp_path: Path) -> None:
+    text = PURE.replace("seeds=2", "seeds=study.until(0.5, of='y', least=2, most=4)").replace('return {"y":', 'return {"y": float("nan") if at["x"] == 1 else')
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
+    assert not done.failures and done.judged.kept.missing == 0
+    assert [line for line in ran(tmp_path) if line.startswith(("1 ", "2 "))] == ["1 1", "1 2", "1 3", "1 4", "2 1", "2 2"]
+
+
+def test_every_point_is_run_with_one_seed_before_any_with_two(tmp_path: Path) -> None:
+    study.run(str(declare(tmp_path)), jobs=1)
+    assert (tmp_path / "ran.txt").read_text().splitlines() == ["1 1", "2 1", "3 1", "1 2", "2 2", "3 2"]
+
+
+def test_few_runs_are_handed_out_ahead_and_the_figure_is_packed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpline.study._runner.AHEAD", 2)
+
+    class Watched(ThreadPoolExecutor):
+        open = most = 0
+        figures: set[int] = set()
+
+        def submit(self, fn: Any, /, *args: Any, **more: Any) -> Future[Any]:
+            Watched.open += 1
+            Watched.most = max(Watched.most, Watched.open)
+            Watched.figures.add(id(args[0]))
+            future = super().submit(fn, *args, **more)
+            future.add_done_callback(lambda _: setattr(Watched, "open", Watched.open - 1))
+            return future
+
+    with Watched(2) as executor:
+        (done,) = study.run(str(declare(tmp_path, PURE.replace("x=[1, 2, 3]", "x=list(range(1, 31))"))), executor=executor)
+    assert not done.failures and len(ran(tmp_path)) == 60
+    assert Watched.most == 2 and len(Watched.figures) == 1
+
+
+def test_results_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    file = declare(tmp_path)
+    study.run(str(file))
+    ran(tmp_path)
+    path = tmp_path / "results/line.parquet"
+    table = warpline.Table.read(path)
+    columns = {name: table[name] for name in table.column_names}
+    # They kept the hash as text, and a key.
+    declared = _registry.load(file)
+    of = declared.study(declared.figures[0])
+    hashes = {_store.number(text): text for point in declared.figures[0].points for text in [of.identity(point, 1)[0]]}
+    columns["scenario"] = [hashes[number] for number in columns["scenario"]]
+    columns["key"] = ["0123456789abcdef"] * len(table)
+    warpline.Table.from_columns(columns).write(path)
+    (done,) = study.run(str(file))
+    assert ran(tmp_path) == [] and done.good
+    assert "key" not in warpline.Table.read(path).column_names
+
+
+def test_a_run_that_is_in_the_journal_twice_counts_once(tmp_path: Path) -> None:
+    row = {"ran": "w", "scenario": 7, "measured": "m", "seed": 1, "x": 1}
+    path = tmp_path / "f.parquet"
+    path.with_suffix(".jsonl").write_text("".join(f'[{json.dumps({**row, "y": y})}]\n' for y in (1, 2)))
+    with _store.Store(path) as store:
+        assert [found["y"] for found in store.find("sha256:000000000000007f", 1, "m")] == [2]
+    assert warpline.Table.read(path)["y"] == [2]
+
+
+def test_what_another_study_writes_while_one_begins_is_not_lost(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    late = _store.Store(path)
+    with _store.Store(path) as early:
+        early.put([[kept_row(1)]])
+    with late:
+        late.put([[kept_row(2)]])
+    assert warpline.Table.read(path)["y"] == [1, 2]
+
+
+@pytest.mark.parametrize("ends_first", [True, False])
+def test_a_result_is_found_while_the_study_that_has_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends_first: bool) -> None:
+    """The journal becomes the table just before or after somebody reads the journal."""
+    path = tmp_path / "f.parquet"
+    writing = _store.Store(path)
+    writing.__enter__()
+    writing.put([[kept_row(1)]])
+    read = Path.read_text
+
+    def meanwhile(file: Path, *args: Any, **more: Any) -> str:
+        monkeypatch.undo()
+        text = "" if ends_first else read(file, *args, **more)
+        writing.__exit__(None, None, None)
+        return read(file, *args, **more) if ends_first else text
+
+    monkeypatch.setattr(Path, "read_text", meanwhile)
+    assert len(_store.Store(path)) == 1 and not path.with_suffix(".jsonl").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="unix: locks of files")
+def test_a_lock_of_a_journal_that_is_gone_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+
+    path = tmp_path / "f.parquet"
+    lock = fcntl.flock
+
+    def late(file: Any, how: int) -> None:
+        """Between opening and locking, another study ends."""
+        monkeypatch.undo()
+        path.with_suffix(".jsonl").unlink()
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with _store.Store(path) as store:
+        assert path.with_suffix(".jsonl").exists()
+        with pytest.raises(warpline.RunError, match="another study is running"), _store.Store(path):
+            pass
+        store.put([[kept_row(1)]])
+        assert len(_store.Store(path)) == 1
+
+
+def test_a_ctrl_c_while_a_run_is_written_does_not_lose_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: int) -> None:
+        raise KeyboardInterrupt
+
+    path = tmp_path / "f.parquet"
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), _store.Store(path) as store:
+        patch.setattr("warpline.study._store.os.fsync", interrupted)
+        store.put([[{"ran": "w", "scenario": 7, "measured": "m", "seed": 1, "y": 1}]])
+    assert warpline.Table.read(path)["y"] == [1] and not path.with_suffix(".jsonl").exists()
