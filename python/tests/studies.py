@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -91,5 +92,11 @@ MANY = """\
 """
 
 
-def kept_row(seed: int) -> dict[str, Any]:
-    return {"ran": "w", "scenario": 7, "measured": "m", "seed": seed, "y": seed}
+class Counting(ThreadPoolExecutor):
+    """Counts the runs that it is given."""
+
+    count = 0
+
+    def submit(self, fn: Any, /, *args: Any, **more: Any) -> Future[Any]:
+        self.count += 1
+        return super().submit(fn, *args, **more)

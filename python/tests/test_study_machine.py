@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,8 @@ import pytest
 
 import warpline
 from warpline import study
-from warpline.study import _machine, _report
+from warpline._pool import cloud_dumps
+from warpline.study import _machine, _registry, _report
 
 from conftest import dumbbell, needs_guests
 from studies import PURE, declare, ran, NETWORK
@@ -42,9 +45,13 @@ def test_runs_that_need_the_machine_are_made_at_once_where_their_factor_leaves_r
     assert done.judged.kept.machines
 
 
-def test_what_a_machine_cannot_run_is_a_result_and_is_tried_again(tmp_path: Path) -> None:
-    text = PURE.replace("        return {", "        if at['x'] == 2:\n            raise study.Unable('too slow')\n        return {").replace("seeds=2", "seeds=2, alone=True")
-    declare(tmp_path, text)
+#: A machine that can do it is one where the file `able` is.
+UNABLE = PURE.replace("        return {", "        if at['x'] == 2 and not (Path(__file__).parent / 'able').exists():\n            raise study.Unable('too slow')\n        return {")
+
+
+@pytest.mark.parametrize("seeds", ["seeds=2, alone=True", "seeds=2"])
+def test_what_a_machine_cannot_run_is_a_result_and_is_tried_again(tmp_path: Path, seeds: str) -> None:
+    declare(tmp_path, UNABLE.replace("seeds=2", seeds))
     (done,) = study.run(str(tmp_path / "mine.py"), jobs=1)
     assert [(failure.point, failure.seed, failure.error) for failure in done.failures] == [({"x": 2}, seed, "too slow") for seed in (1, 2)]
     assert not done.good
@@ -52,22 +59,39 @@ def test_what_a_machine_cannot_run_is_a_result_and_is_tried_again(tmp_path: Path
     assert done.judged.kept.missing == 0 and [verdict.state for verdict in done.judged.verdicts] == ["met"]
     assert done.judged.kept.unable == ["2 runs could not be made (x 2): too slow"]
     assert "2 runs could not be made (x 2): too slow" in _report.text(done.judged)
+    paper = _registry.Declared("mine", tmp_path, study.Paper(title="A paper", figures=[done.judged.figure]), sys.modules[__name__])
+    assert "\n\n2 runs could not be made (x 2): too slow.\n" in _report.book([paper])
     assert {"x": 2} not in [cell.where for cell in done.judged.kept.results.cells]
     ran(tmp_path)
     (again,) = study.run(str(tmp_path / "mine.py"), jobs=1)
     assert ran(tmp_path) == ["2 1", "2 2"] and len(again.failures) == 2
-    # A machine that can do it has the last word.
-    declare(tmp_path, text.replace("raise study.Unable('too slow')", "pass"))
+    # A machine that can do it has the last word,
+    (tmp_path / "able").touch()
     (able,) = study.run(str(tmp_path / "mine.py"), jobs=1)
-    assert not able.failures and not able.judged.kept.unable
+    assert not able.failures and not able.judged.kept.unable and ran(tmp_path) == ["2 1", "2 2"]
+    # also where it cannot do it on another day.
+    (tmp_path / "able").unlink()
+    (busy,) = study.run(str(tmp_path / "mine.py"), jobs=1, force=True)
+    assert len(busy.failures) == 2 and not busy.judged.kept.unable
+    assert {"x": 2} in [cell.where for cell in busy.judged.kept.results.cells]
 
 
 def test_seeds_are_not_widened_where_the_machine_is_unable(tmp_path: Path) -> None:
-    text = PURE.replace("        return {", "        if at['x'] == 2 and at['seed'] == 2:\n            raise study.Unable('too slow')\n        return {")
-    declare(tmp_path, text.replace("seeds=2", "seeds=study.until(0.0001, of='y', least=2, most=4)"))
+    text = UNABLE.replace("at['x'] == 2", "at['x'] == 2 and at['seed'] == 3")
+    declare(tmp_path, text.replace("seeds=2", "seeds=study.until(0.0001, of='y', least=3, most=8)"))
     (done,) = study.run(str(tmp_path / "mine.py"), jobs=1)
-    assert [(failure.point, failure.seed) for failure in done.failures] == [({"x": 2}, 2)]
+    assert [(failure.point, failure.seed) for failure in done.failures] == [({"x": 2}, 3)]
     assert done.judged.kept.missing == 0 and done.judged.kept.unable == ["1 run could not be made (x 2): too slow"]
+
+
+def test_a_run_that_shared_a_busy_machine_is_made_again_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_machine.Watch, "had_enough", False)
+    declared = _registry.load(declare(tmp_path, PURE.replace("seeds=2", "seeds=1, alone=True, tdf=50")))
+    dumps = cloud_dumps(declared.module)
+    assert dumps is not None
+    with ThreadPoolExecutor(4) as here:
+        assert not declared.study(declared.figures[0], quick=False).run(here, dumps, here=here, at_once=4)
+    assert sorted(ran(tmp_path)) == ["1 1", "1 1", "2 1", "2 1", "3 1", "3 1"]
 
 
 def test_the_clock_of_a_scenario_says_whether_it_needs_the_machine(tmp_path: Path) -> None:

@@ -78,6 +78,16 @@ def test_results_are_averaged_over_the_other_axes() -> None:
     assert alone.half_width("y", a=1) == 0.5
 
 
+def test_paths_weigh_alike_however_many_seeds_they_have() -> None:
+    results = study.Results([Cell({"path": "a"}, {"y": [4.0, 1.0, 3.0, 2.0]}), Cell({"path": "b"}, {"y": [10.0]}), Cell({"path": "b", "k": 2}, {"y": [20.0]})])
+    assert results.distribution("y")[-2:] == [(10.0, 5 / 6), (20.0, 1.0)]
+    assert results.distribution("y", alike="path") == [(1.0, 1 / 8), (2.0, 1 / 4), (3.0, 3 / 8), (4.0, 1 / 2), (10.0, 3 / 4), (20.0, 1.0)]
+    assert (results.quantile("y", 0.5), results.quantile("y", 0.6, alike="path")) == (3.0, 10.0)
+    assert (results.share_up_to(4, "y", alike="path"), results.share_up_to(0, "y"), results.share_up_to(99, "y", path="a")) == (0.5, 0.0, 1.0)
+    with pytest.raises(study.NoResultsError, match="no results of z"):
+        results.distribution("z")
+
+
 def claim(theirs: float, bound: study.Bound, differs: str = "") -> study.Verdict:
     return study.Claim(text="", ours=lambda results: results.mean("y", x=2, line="a"), theirs=theirs, bound=bound, differs=differs).judge(RESULTS)
 

@@ -18,10 +18,9 @@ import warpline
 from warpline import study
 from warpline.study import _registry, _report, _runner, _scratch, _store
 from warpline.study.__main__ import main
-from warpline.study._results import Cell
 
 from conftest import child_environment, dumbbell
-from studies import PURE, declare, ran, simple, NETWORK, MANY
+from studies import PURE, declare, ran, simple, NETWORK, MANY, Counting
 
 
 def test_a_run_that_fails_or_kills_its_process_does_not_end_the_study(tmp_path: Path) -> None:
@@ -165,11 +164,6 @@ def test_a_judgement_of_very_many_runs_makes_some_of_their_scenarios_only(tmp_pa
     file = declare(tmp_path, MANY)
     runs: list[int] = []
 
-    class Counting(ThreadPoolExecutor):
-        def submit(self, fn: Any, /, *args: Any, **more: Any) -> Future[Any]:
-            runs.append(1)
-            return super().submit(fn, *args, **more)
-
     def made_by(act: Any) -> tuple[int, Any]:
         (tmp_path / "made.txt").write_text("")
         found = act()
@@ -181,10 +175,12 @@ def test_a_judgement_of_very_many_runs_makes_some_of_their_scenarios_only(tmp_pa
 
     def run() -> study.Done:
         with Counting(2) as executor:
-            return study.run(str(file), executor=executor)[0]
+            done = study.run(str(file), executor=executor)[0]
+        runs.append(executor.count)
+        return done
 
     made, done = made_by(run)
-    assert (made, len(runs), done.judged.kept.missing) == (12 + 3, 12, 0)
+    assert (made, sum(runs), done.judged.kept.missing) == (12 + 3, 12, 0)
     made, one = made_by(judged)
     assert made == 3 and one.good and len(one.kept.results.samples("bps")) == 12
     # What the declaration does not know of is found by these.
@@ -193,7 +189,7 @@ def test_a_judgement_of_very_many_runs_makes_some_of_their_scenarios_only(tmp_pa
     assert judged().kept.missing == 6 and judged().short.endswith("6 of 6 points lack results; there are 0 runs so far")
     # With results of both kinds, each judgement has its own.
     run()
-    assert len(runs) == 24
+    assert sum(runs) == 24
     faster = judged().kept
     (tmp_path / "two.toml").write_text(before)
     slower = judged().kept
@@ -204,7 +200,7 @@ def test_a_judgement_of_very_many_runs_makes_some_of_their_scenarios_only(tmp_pa
     made, one = made_by(judged)
     assert made >= 12 and one.kept.missing == 0
     run()
-    assert len(runs) == 24, "nothing is run again"
+    assert sum(runs) == 24, "nothing is run again"
     made, one = made_by(judged)
     assert made == 3 and one.kept.missing == 0
     # Another scenario.
@@ -227,16 +223,6 @@ def test_measures_with_lines(tmp_path: Path) -> None:
     assert done.good, _report.text(done.judged)
     assert done.judged.kept.results.values("line") == ["bulk.0", "bulk.1"]
     assert done.judged.kept.results.mean("rate_seen", rate=8) == 8
-
-
-def test_paths_weigh_alike_however_many_seeds_they_have() -> None:
-    results = study.Results([Cell({"path": "a"}, {"y": [4.0, 1.0, 3.0, 2.0]}), Cell({"path": "b"}, {"y": [10.0]}), Cell({"path": "b", "k": 2}, {"y": [20.0]})])
-    assert results.distribution("y")[-2:] == [(10.0, 5 / 6), (20.0, 1.0)]
-    assert results.distribution("y", alike="path") == [(1.0, 1 / 8), (2.0, 1 / 4), (3.0, 3 / 8), (4.0, 1 / 2), (10.0, 3 / 4), (20.0, 1.0)]
-    assert (results.quantile("y", 0.5), results.quantile("y", 0.6, alike="path")) == (3.0, 10.0)
-    assert (results.share_up_to(4, "y", alike="path"), results.share_up_to(0, "y"), results.share_up_to(99, "y", path="a")) == (0.5, 0.0, 1.0)
-    with pytest.raises(study.NoResultsError, match="no results of z"):
-        results.distribution("z")
 
 
 def test_a_point_may_say_how_many_seeds_it_gets(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from warpline import study
 from warpline.study import _registry, _report, _store
 
 from conftest import dumbbell
-from studies import PURE, declare, ran, MANY, kept_row
+from studies import PURE, declare, ran, MANY, Counting
 
 
 def test_what_is_there_is_not_run_again(tmp_path: Path) -> None:
@@ -71,17 +71,10 @@ def test_results_of_another_kernel_or_stack_are_made_again(tmp_path: Path, monke
                 raise warpline.RunError("no guest kernel")
             return builds
 
-        made: list[int] = []
-
-        class Counting(ThreadPoolExecutor):
-            def submit(self, fn: Any, /, *args: Any, **more: Any) -> Future[Any]:
-                made.append(1)
-                return super().submit(fn, *args, **more)
-
         monkeypatch.setattr(warpline.Scenario, "builds", property(found))
         with Counting(2) as executor:
             (done,) = study.run(str(file), executor=executor, **options)
-        return len(made), list(done.judged.kept.builds)
+        return executor.count, list(done.judged.kept.builds)
 
     old, new = ["linux-6.1.0-0123456789ab", "lwip-ba9876543210"], ["linux-6.1.0-0123456789ab", "lwip-000000000000"]
     made, before = run(old)
@@ -188,6 +181,10 @@ def test_a_run_that_is_in_the_journal_twice_counts_once(tmp_path: Path) -> None:
     with _store.Store(path) as store:
         assert [found["y"] for found in store.find("sha256:000000000000007f", 1, "m")] == [2]
     assert warpline.Table.read(path)["y"] == [2]
+
+
+def kept_row(seed: int) -> dict[str, Any]:
+    return {"ran": "w", "scenario": 7, "measured": "m", "seed": seed, "y": seed}
 
 
 def test_what_another_study_writes_while_one_begins_is_not_lost(tmp_path: Path) -> None:

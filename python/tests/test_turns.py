@@ -12,29 +12,30 @@ from warpline.study._turns import Turns
 
 
 def test_as_many_runs_are_under_way_as_leave_each_other_enough_of_the_machine() -> None:
-    turns: Turns[str] = Turns(alone=False)
+    turns: Turns[str] = Turns(10)
     for run, takes in (("real", 1), ("tdf 10", 0.5), ("tdf 100", 0.05), ("another", 0.05), ("slow", 0.5)):
         turns.add(run, takes)
     # The light ones first, and then as much as there is room for.
     assert [turns.begin() for _ in range(4)] == ["tdf 100", "another", "tdf 10", None]
-    assert not turns.end("tdf 100", failed=False)
+    assert not turns.end("tdf 100", good=True)
     assert turns.begin() is None and turns.under_way == 2
-    # It failed, maybe because of the other: it has another turn, with the machine for itself, after those that wait.
-    assert turns.end("another", failed=True)
+    # It is not good, maybe because of the other: it has another turn, with the machine for itself, after those that wait.
+    assert turns.end("another", good=False)
     assert turns.begin() == "slow" and turns.begin() is None
-    assert not turns.end("tdf 10", failed=False) and not turns.end("slow", failed=False)
+    assert not turns.end("tdf 10", good=True) and not turns.end("slow", good=True)
     assert turns.begin() == "real" and turns.begin() is None
-    assert not turns.end("real", failed=True)
+    assert not turns.end("real", good=False)
     assert turns.begin() == "another"
-    assert not turns.end("another", failed=True) and not turns
+    assert not turns.end("another", good=False) and not turns
 
 
-def test_without_a_machine_of_ones_own_runs_have_it_one_at_a_time() -> None:
-    turns: Turns[str] = Turns(alone=True)
+def test_no_more_are_under_way_than_there_are_processes() -> None:
+    turns: Turns[str] = Turns(1)
     turns.add("a", 0.1)
     turns.add("b", 0.1)
     assert turns.begin() == "a" and turns.begin() is None
-    assert not turns.end("a", failed=True)
+    # It had the machine for itself.
+    assert not turns.end("a", good=False)
     assert turns.begin() == "b"
 
 

@@ -15,7 +15,7 @@ from warpline import study
 from warpline.study import Claim, Figure, Results
 
 from .network import paced
-from .tracker import PORT, torrent
+from .tracker import ALL, PORT, torrent
 
 ARIA2 = [
     "aria2c",
@@ -86,10 +86,14 @@ def download(at: study.Point) -> dict[str, float]:
         run = swarm(directory, at).run(seed=at["seed"], out=directory / "run", progress=False)
         if run.failures:
             raise RuntimeError("; ".join(run.failures))
-        printed = [path.read_text() for path in (directory / "run/programs").glob("client*.0.stdout")]
+        programs = directory / "run/programs"
+        printed = [path.read_text() for path in programs.glob("client*.0.stdout")]
+        tracker = (programs / "seeder.tracker.stdout").read_text()
     paced(run)
     told = [dict(line.split() for line in text.splitlines() if line.startswith(("begun ", "done "))) for text in printed]
     times = [float(one["done"]) - float(one["begun"]) for one in told if "done" in one]
+    if run.summary["simulated_s"] < at["seconds"] and (ALL not in tracker or len(times) < at["clients"]):
+        raise RuntimeError(f"the tracker ended when {len(times)} of {at['clients']} clients had said that they have the file")
     mean = statistics.fmean(times) if times else at["seconds"]
     return {"finished": len(times) / at["clients"], "mean_s": mean, "total_mbps": at["clients"] * size * 8 / mean / 1e6}
 

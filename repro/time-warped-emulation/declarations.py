@@ -1,6 +1,6 @@
 """Tables 3 and 4 and figures 2, 3, 5, 6, 9 and 10: a perceived network gives the same results at every time dilation factor.
 
-Lock-step is exact, and the same each time. A dilated run is one of this machine: if it does not keep pace, it has no result.
+Lock-step is exact, and the same each time. A dilated run is one of this machine: if it does not keep pace, it has no values.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ TABLE4 = study.Table(
     source="Table 4",
     title="Times between packets at each time dilation factor (0: lock-step)",
     note="The paper's absolute values (0.458, 0.451 and 0.448 ms at factors 1, 10 and 100) are those of Linux 2.6.11 with smaller windows. Its claim is that a factor changes nothing; so each is held "
-    "against lock-step, which is exact. A run that did not keep pace has no result.",
+    "against lock-step, which is exact. A run that did not keep pace has no values.",
     scenario=single_flow,
     points=beside_lock_step(FACTORS),
     settings={"warmup": 0.25},
@@ -483,7 +483,7 @@ FIG10 = Figure(
 
 PAPER = study.Paper(
     title='D. Gupta and others, "To Infinity and Beyond: Time-Warped Network Emulation", NSDI 2006',
-    about="The paper that introduced time dilation, with unmodified Linux guests (Linux 6.1 in place of 2.6.11 under Xen). A run in dilated time that did not keep pace has no result. "
+    about="The paper that introduced time dilation, with unmodified Linux guests (Linux 6.1 in place of 2.6.11 under Xen). A run in dilated time that did not keep pace has no values. "
     "Results from before these were declarations are in `repro/time-warped-emulation/README.md`.",
     figures=[TABLE3, FIG2, FIG3, TABLE4, FIG5, FIG6, FIG7, FIG8, FIG9, FIG10, FIG11, FIG12],
 )

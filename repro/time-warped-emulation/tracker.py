@@ -16,6 +16,8 @@ from pathlib import Path
 
 PORT = 6969
 PIECE = 256 << 10
+ALL = "all clients have the file"
+"""What it prints at its end."""
 LINGER_S = 0.5
 """How long it stays when all have the file, so that the last client can say so elsewhere, too."""
 
@@ -34,6 +36,12 @@ def encode(value: object) -> bytes:
         case dict():
             return b"d" + b"".join(encode(key) + encode(value[key]) for key in sorted(value)) + b"e"
     raise TypeError(type(value))
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """All clients ask at once when they start."""
+
+    request_queue_size = 512
 
 
 class Tracker(http.server.BaseHTTPRequestHandler):
@@ -73,8 +81,9 @@ def torrent(path: Path, tracker: str) -> bytes:
 
 if __name__ == "__main__":
     Tracker.clients = int(sys.argv[1])
-    with http.server.ThreadingHTTPServer(("0.0.0.0", PORT), Tracker) as server:
+    with Server(("0.0.0.0", PORT), Tracker) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         Tracker.done.wait()
         time.sleep(LINGER_S)
         server.shutdown()
+    print(ALL, flush=True)

@@ -170,6 +170,7 @@ mod tests {
         let fd = nic.fd();
         let rang = poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&patience)).unwrap();
         assert!(rang > 0, "{about}: the guest sleeps, and has not rung");
+        nic.silence();
     }
 
     /// A guest whose CPU time is used up stands still right after the system call that rings the bell, before it has counted it.

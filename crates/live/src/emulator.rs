@@ -315,6 +315,8 @@ pub struct Emulator {
     offloads: String,
     /// The priority of the thread that runs it, from the first run on.
     precedence: Option<Precedence>,
+    /// When all descriptors, and the priority, were last checked, on the machine's clock.
+    looked: u64,
 }
 
 /// Counters of an emulator.
@@ -356,6 +358,7 @@ impl Emulator {
             target: Timestamp::ZERO,
             offloads: String::new(),
             precedence: None,
+            looked: host_now(),
         }
     }
 
@@ -426,7 +429,6 @@ impl Emulator {
             self.precedence = Some(Precedence::ask(self.config.others));
         }
         let mut woken = false;
-        let mut looked = host_now();
         loop {
             let horizon = self.turn(network, world, until)?;
             let control = observe(Turn { network, world, pool: &self.gate.pool, woken });
@@ -439,12 +441,12 @@ impl Emulator {
             }
             let mut next = network.next_event().unwrap_or(until).min(until);
             let host = self.clock.monotonic(horizon);
-            if host.saturating_sub(looked) >= LOOK.as_nanos() {
+            if host.saturating_sub(self.looked) >= LOOK.as_nanos() {
                 // No time to wait: only check all descriptors.
                 if let Some(precedence) = &mut self.precedence {
                     precedence.look(Timestamp::from_nanos(host), self.ledger.intakes);
                 }
-                looked = host;
+                self.looked = host;
                 next = Timestamp::ZERO;
             }
             woken = self.wait(next, wake)?;

@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
         made.add_argument("--quick", action="store_true", help="the small form of each figure, whose results are kept apart")
         made.add_argument("--force", action="store_true", help="run again what has run")
         made.add_argument("--keep", action="store_true", help="take results that other builds of Warpline made")
-        made.add_argument("--jobs", type=_positive, metavar="N", help="how many runs at a time (default: one per CPU)")
+        made.add_argument("--jobs", type=_positive, metavar="N", help="how many runs at a time (default: one per CPU, and up to 32 in dilated time)")
         made.add_argument("--dask", metavar="ADDRESS", help="run on a Dask cluster, by the address of its scheduler (tcp://host:8786)")
         made.add_argument("--page", type=Path, metavar="FILE", help="write the progress as a page that refreshes itself")
 

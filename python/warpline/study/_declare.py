@@ -126,9 +126,9 @@ class Figure:
         labels: What pictures and tables call an axis or measure, with its unit.
         source: Where it is in the paper: "Figure 3".
         note: What a reader must know beside the table, in a sentence or two.
-        alone: Whether the runs share the machine with no other, because what they measure is the machine's, and whether the results say which machine it
-            was. A scenario under the real or a dilated clock does so anyway; a `model` that runs such scenarios has to say it.
-        tdf: The least time dilation factor of the scenarios that a `model` with `alone` runs. At a large one it leaves room for other runs.
+        alone: Whether the runs need the machine for themselves, because what they measure is the machine's, and whether the results say which machine it
+            was. A scenario under the real or a dilated clock does so by itself; a `model` that runs such scenarios has to say it.
+        tdf: With `alone`, the least time dilation factor of the scenarios that a `model` runs. From 5 on it leaves room for other runs.
         keep: Whether measures need the files of the run directory, such as what programs print. It is removed afterwards.
         cc: Congestion controls written in Python, as in `Scenario.run`.
         allowed: Failures of a run that are a result, by a part of their text: "Connection timed out". A run with others counts as failed.
@@ -162,6 +162,8 @@ class Figure:
             raise ValueError(f"{self.name!r}: the name of a figure is letters, digits, '-', '_' and '.', because its files are called so")
         if not self.points:
             raise ValueError(f"{self.name}: no points")
+        if self.tdf != 1 and not (self.alone and self.tdf > 0):
+            raise ValueError(f"{self.name}: tdf is a positive factor, and needs alone=True")
         axes = self.axes
         for point in self.points:
             if tuple(point) != axes:

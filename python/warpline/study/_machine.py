@@ -20,6 +20,10 @@ COLUMNS = ("machine", "load_before", "other_work")
 meanwhile, on average. On a virtual machine, what its host has given to others counts, too. No number is known where the system does not tell it."""
 
 
+ENOUGH = 0.9
+"""What part of the CPUs may be busy on average while each program still gets one when it wants it."""
+
+
 def name() -> str:
     """The machine in words: its processor, how many CPUs a run may use, its memory, and its kernel."""
     parts = [_processor(), f"{cores()} CPUs"]
@@ -63,8 +67,14 @@ class Watch:
         began, before, own = self._began
         passed, busy = time.monotonic() - began, _busy()
         known = busy is not None and before is not None and passed > 0
+        self._busy_cpus = (busy - before) / passed if known else None  # type: ignore[operator]
         # The machine counts in hundredths of a second.
         self._others = max(0.0, (busy - before - (_own() - own)) / passed) if known else None  # type: ignore[operator]
+
+    @property
+    def had_enough(self) -> bool:
+        """Whether CPUs were left over, so that other runs can have taken nothing away from this one."""
+        return self._busy_cpus is None or self._busy_cpus < ENOUGH * cores()
 
     @property
     def columns(self) -> dict[str, Scalar]:

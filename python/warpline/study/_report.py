@@ -141,7 +141,8 @@ def _figure(one: Judged, directory: str) -> list[str]:
     picture = f"; `repro/{directory}/results/{figure.name}.svg`" if any_picture(one) else ""
     parts.append(f"`warpline reproduce {one.name}` ({made}{missing}{picture})")
     if one.kept.machines:
-        parts.append(f"Measured on {'; and on '.join(one.kept.machines)}. {' '.join(f'{unable}.' for unable in one.kept.unable)}".rstrip())
+        parts.append(f"Measured on {'; and on '.join(one.kept.machines)}.")
+    parts += [f"{unable}." for unable in one.kept.unable]
     return parts
 
 

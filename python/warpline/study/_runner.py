@@ -56,7 +56,8 @@ class Task:
 @dataclass(frozen=True)
 class Outcome:
     """What a worker sends back: values by line (one, without a name, if the measures have none), or an error, which may be that this machine is unable to make
-    the run. And the machine, if the run had it for itself; and the worker's build of Warpline, and the kernels and stacks there that made the run."""
+    the run. And the machine, if the run needs it, and whether it was busy to the full; and the worker's build of Warpline, and the kernels and stacks there that
+    made the run."""
 
     lines: Mapping[str | None, Mapping[str, Scalar]] = field(default_factory=dict)
     machine: Mapping[str, Scalar] = field(default_factory=dict)
@@ -64,6 +65,7 @@ class Outcome:
     ran: str = ""
     builds: str = ""
     unable: bool = False
+    full: bool = False
 
 
 class Unable(WarplineError, RuntimeError):
@@ -93,7 +95,7 @@ def perform(figure: bytes, packed: bytes) -> Outcome:
                 lines = _lines(_measured(shared, task))
             except Unable as reason:
                 lines, unable = {}, str(reason)
-        return Outcome(lines, watch.columns if watch else {}, unable, ran=build(), builds=builds, unable=unable is not None)
+        return Outcome(lines, watch.columns if watch else {}, unable, build(), builds, unable is not None, watch is not None and not watch.had_enough)
     except WarplineError as error:
         return Outcome(error=str(error))
     except Exception as error:
@@ -208,7 +210,7 @@ class Kept:
         others: How many runs are kept that are not declared any more.
         missing: How many points have fewer seeds than they get.
         runs: How many runs there are of what is declared.
-        machines: The machines of the runs that had one for themselves, in words.
+        machines: The machines of the runs that needed one, in words.
         unable: What could not be run on this machine, and why, in words.
     """
 
@@ -321,6 +323,7 @@ class Study:
         dumps: Packer,
         *,
         here: ExecutorLike | None = None,
+        at_once: int = 1,
         force: bool = False,
         keep: bool = False,
         counts: Counts | None = None,
@@ -330,8 +333,9 @@ class Study:
         Args:
             executor: Runs the tasks.
             dumps: Packs a task for a worker.
-            here: Runs those that need this machine, at once as many as their time dilation factors leave room for. Without it `executor` runs them, one at
-                a time: nobody knows which machines it has.
+            here: Runs those that need this machine, as many at once as their time dilation factors leave room for, and `at_once` at most. Without it
+                `executor` runs them, one at a time: nobody knows which machines it has.
+            at_once: How many processes `here` has.
             force: Whether to run what is there already, too.
             keep: Whether results of other builds of Warpline count as there. Those of other kernels and stacks do not.
             counts: Told of what is done.
@@ -349,9 +353,9 @@ class Study:
         # A worker needs to know how to run and measure, and nothing else.
         sent = dumps(replace(self.figure, points=self.figure.points[:1], seeds=1, claims=(), picture=(), quick=Quick()))
         spots = [_Spot(point, set(range(1, first(self.figure.seeds, point) + 1))) for point in self.figure.points]
-        # Every point with one seed, then with two: a study that is stopped has something of everything.
+        # Every point with one seed, then with two: a study that is stopped has something of everything, except of runs that need the machine.
         planned = deque(sorted(((spot, seed) for spot in spots for seed in spot.open), key=lambda one: one[1]))
-        turns: Turns[_Run] = Turns(alone=here is None)
+        turns: Turns[_Run] = Turns(at_once if here is not None else 1)
         counts.total += len(planned)
 
         def start(spot: _Spot, seed: int) -> None:
@@ -402,7 +406,7 @@ class Study:
                     for run, future in _ready(done, wait=bool(under_way)):
                         del under_way[run]
                         outcome = _outcome(future)
-                        if run.takes and turns.end(run, failed=outcome.error is not None):
+                        if run.takes and turns.end(run, good=outcome.error is None and not outcome.full):
                             continue
                         spot, seed = run.spot, run.seed
                         spot.open.discard(seed)
@@ -412,7 +416,9 @@ class Study:
                             spot.rows[seed] = self._rows(spot, seed, outcome, digests)
                             fresh.append(spot.rows[seed])
                         else:
-                            if outcome.unable:
+                            before = store.find(spot.hashes[seed], seed, measured)
+                            # What the same run has measured on a quieter day counts more.
+                            if outcome.unable and (not before or _cannot(before)):
                                 store.put([self._rows(spot, seed, replace(outcome, lines={None: {UNABLE: outcome.error}}), digests)])
                             spot.failed = True
                             failures.append(Failure(spot.point, seed, outcome.error))

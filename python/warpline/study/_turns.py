@@ -13,10 +13,10 @@ ROUNDING = 1e-9
 
 
 class Turns(Generic[Run]):
-    """The runs that wait, and those under way, each with the part of the machine that it takes. With `alone` one at a time, whatever they take."""
+    """The runs that wait, and those under way, each with the part of the machine that it takes: `most` at once, however little they take."""
 
-    def __init__(self, *, alone: bool) -> None:
-        self._alone = alone
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._waiting: list[tuple[Run, float]] = []
         self._under_way: dict[Run, float] = {}
         self._shared: set[Run] = set()
@@ -31,7 +31,7 @@ class Turns(Generic[Run]):
         return len(self._under_way)
 
     def add(self, run: Run, takes: float) -> None:
-        """Has a run wait: after all that take as little as it or less."""
+        """Has a run wait for its turn: after all that take as little as it or less, so that many are under way at once for as long as there are many."""
         bisect.insort(self._waiting, (run, takes), key=lambda one: one[1])
 
     def begin(self) -> Run | None:
@@ -39,7 +39,8 @@ class Turns(Generic[Run]):
         if not self._waiting:
             return None
         run, takes = self._waiting[0]
-        if self._under_way and (self._alone or takes + sum(self._under_way.values()) > 1 + ROUNDING):
+        full = len(self._under_way) >= self._most or takes + sum(self._under_way.values()) > 1 + ROUNDING
+        if self._under_way and full:
             return None
         del self._waiting[0]
         self._under_way[run] = takes
@@ -47,11 +48,13 @@ class Turns(Generic[Run]):
             self._shared.update(self._under_way)
         return run
 
-    def end(self, run: Run, *, failed: bool) -> bool:
-        """Notes that a run has ended. Returns whether it waits for another turn: one that failed beside others is made again with the machine for itself."""
+    def end(self, run: Run, *, good: bool) -> bool:
+        """Notes that a run has ended. Returns whether it waits for another turn: one that shared the machine and is not good is made again with the machine
+        for itself."""
         del self._under_way[run]
-        again = failed and run in self._shared
+        again = not good and run in self._shared
         self._shared.discard(run)
         if again:
             self.add(run, 1)
         return again
+

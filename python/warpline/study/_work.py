@@ -60,7 +60,7 @@ def run(
         quick: Whether to run the quick form, whose results are apart from those of the full one.
         force: Whether to run what is there already, too.
         keep: Whether results of other builds of Warpline count as there. Those of other kernels and stacks do not.
-        jobs: How many processes to use; by default one per CPU. Runs in dilated time, which leave the machine idle most of the time, are made by more.
+        jobs: How many processes to use; by default one per CPU, and up to 32 for runs in dilated time, which leave the machine idle most of the time.
         executor: Runs the runs in place of processes: of concurrent.futures, or dask's `client.get_executor()`. It is not shut down.
         page: A page to write that shows the progress and refreshes itself.
         repro: The directory with the papers, if it is not found.
@@ -77,9 +77,10 @@ def run(
     progress = Progress(counts, sys.stderr if wanted() else None, page)
     done = []
     try:
-        with _executor(executor, jobs or cores()) as workers, _here(executor, jobs or AT_ONCE) as here:
+        at_once = jobs or AT_ONCE
+        with _executor(executor, jobs or cores()) as workers, _here(executor, at_once) as here:
             for (declared, figure), count in zip(chosen, counts, strict=True):
-                one = _one(declared, figure, workers, here, count, quick=quick, force=force, keep=keep)
+                one = _one(declared, figure, workers, here, at_once, count, quick=quick, force=force, keep=keep)
                 count.verdict = f"{len(one.failures)} runs failed" if one.failures else one.judged.short
                 progress.erase()
                 said(one)
@@ -89,14 +90,14 @@ def run(
     return done
 
 
-def _one(declared: Declared, figure: Figure, executor: ExecutorLike, here: ExecutorLike | None, counts: Counts, *, quick: bool, force: bool, keep: bool) -> Done:
+def _one(declared: Declared, figure: Figure, executor: ExecutorLike, here: ExecutorLike | None, at_once: int, counts: Counts, *, quick: bool, force: bool, keep: bool) -> Done:
     dumps = cloud_dumps(declared.module)
     if dumps is None:
         raise MissingDependencyError(
             "a study needs cloudpickle, which is not installed; install it with: pip install 'warpline[study]'"
         )
     study = declared.study(figure, quick=quick)
-    failures = study.run(executor, dumps, here=here, force=force, keep=keep, counts=counts)
+    failures = study.run(executor, dumps, here=here, at_once=at_once, force=force, keep=keep, counts=counts)
     one = judged(counts.name, study)
     return Done(one, failures, [study.store, *draw(study, one)])
 

@@ -21,6 +21,7 @@ use warpline_results::live::DilationSummary;
 use warpline_scenario::endpoint::CPU_PERIOD;
 use warpline_scenario::{Clock, ClockMode, Tdf};
 
+use super::endpoints::Paced;
 use super::guests::{Guests, Machines};
 use super::live_error;
 use super::pacer::Pacer;
@@ -304,7 +305,9 @@ pub fn dilate(config: &DilateConfig) -> Result<DilateOutcome, RunError> {
     let mut machines = Machines::new(Guests::of(hosts, guests.into()), &config.directory)?;
     // Its terminal takes the size that it has when it begins.
     let booted = machines.boot(&mut || signals.take().iter().all(|signal| *signal == Signal::SIGWINCH))?;
-    let mut carrier = Carrier::new(&config.link, machines.ports()?);
+    let mut link = config.link.clone();
+    link.emulator.others = machines.processes().len();
+    let mut carrier = Carrier::new(&link, machines.ports()?);
     let tails = config.tails(&mut machines, terminal.is_some());
     let pacer = Pacer::new(&Clock { mode: ClockMode::Dilated, tdf: Some(config.tdf), max_lag: None });
     let mut command = Dilated { machines, pacer, tails, signals, terminal: config.terminal };
