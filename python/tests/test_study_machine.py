@@ -39,7 +39,7 @@ def test_runs_that_need_the_machine_are_made_one_at_a_time_and_say_which_it_was(
 def test_runs_that_need_the_machine_are_made_at_once_where_their_factor_leaves_room(tmp_path: Path) -> None:
     # Each waits until another one has begun.
     meet = "import time\n        began = Path(__file__).parent / f'began-{at[\"seed\"]}-{at[\"x\"]}'\n        began.touch()\n        until = time.monotonic() + 20\n        while len(list(began.parent.glob('began-*'))) < 2:\n            assert time.monotonic() < until, 'alone'\n            time.sleep(0.01)\n        "
-    text = PURE.replace("        return {", f"        {meet}return {{").replace("seeds=2", "seeds=2, alone=True, tdf=10")
+    text = PURE.replace("        return {", f"        {meet}return {{").replace("seeds=2", "seeds=2, alone=True, tdf=100")
     (done,) = study.run(str(declare(tmp_path, text)))
     assert not done.failures
     assert done.judged.kept.machines

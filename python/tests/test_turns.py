@@ -40,17 +40,20 @@ def test_no_more_are_under_way_than_there_are_processes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("clock", "hosts", "takes"),
+    ("clock", "hosts", "of_two", "of_twenty"),
     [
-        ({}, {}, 0),
-        ({"mode": "real"}, {}, 1),
-        ({"mode": "dilated", "tdf": 2}, {}, 1),
-        ({"mode": "dilated", "tdf": 50}, {}, 0.1),
-        ({"mode": "dilated", "tdf": 50}, {"tdf": 10}, 0.5),
-        ({"mode": "dilated", "tdf": "auto"}, {}, 1),
+        ({}, {}, 0, 0),
+        ({"mode": "real"}, {}, 1, 1),
+        ({"mode": "dilated", "tdf": 1}, {}, 1, 1),
+        ({"mode": "dilated", "tdf": 2}, {}, 1, 0.25),
+        ({"mode": "dilated", "tdf": 50}, {}, 0.1, 0.01),
+        ({"mode": "dilated", "tdf": 50}, {"tdf": 10}, 0.5, 0.05),
+        ({"mode": "dilated", "tdf": "auto"}, {}, 1, 1),
     ],
 )
-def test_what_a_run_takes_of_the_machine_follows_from_the_factors(clock: dict[str, Any], hosts: dict[str, Any], takes: float) -> None:
+def test_what_a_run_takes_of_the_machine_follows_from_the_factors_and_the_cpus(
+    monkeypatch: pytest.MonkeyPatch, clock: dict[str, Any], hosts: dict[str, Any], of_two: float, of_twenty: float
+) -> None:
     ends = [warpline.Host(name=name, endpoint="guest", machine=name, **(hosts if name == "a" else {})) for name in "ab"]
     scenario = warpline.Scenario(
         name="two",
@@ -61,4 +64,6 @@ def test_what_a_run_takes_of_the_machine_follows_from_the_factors(clock: dict[st
         flow=[warpline.Flow(name="flow", from_="a", to="b")],
     )
     figure = study.Figure(name="two", title="Two", points=[{"x": 1}], scenario=lambda at: scenario, quick=study.quick())
-    assert figure.takes(scenario) == takes
+    for cores, takes in ((2, of_two), (20, of_twenty)):
+        monkeypatch.setattr("warpline.study._declare.cores", lambda cores=cores: cores)
+        assert figure.takes(scenario) == takes

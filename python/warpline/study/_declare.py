@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from warpline import _warpline
 from warpline._congestion import CcFactories
+from warpline._pool import cores
 from warpline._run import Run
 from warpline._scenario import Scenario
 from warpline._sweep import Scalar, toml_value
@@ -37,8 +38,8 @@ Measures: TypeAlias = "Mapping[str, Measure] | Callable[..., Mapping[str, Measur
 UNABLE = "unable"
 """The column that says why a machine cannot make a run; such a run has no measures."""
 
-WHOLE = 5
-"""The largest time dilation factor at which a run has the machine for itself. At ten times this factor ten are made at once."""
+ONE_CPU = 10
+"""The time dilation factor at which a run takes one CPU at most, by what the networks of the time warp paper take."""
 
 RESERVED = ("declared", "ran", "builds", "scenario", "seed", "measured", LINE, *_machine.COLUMNS, UNABLE)
 """Columns of the results that belong to no axis and no measure."""
@@ -128,7 +129,7 @@ class Figure:
         note: What a reader must know beside the table, in a sentence or two.
         alone: Whether the runs need the machine for themselves, because what they measure is the machine's, and whether the results say which machine it
             was. A scenario under the real or a dilated clock does so by itself; a `model` that runs such scenarios has to say it.
-        tdf: With `alone`, the least time dilation factor of the scenarios that a `model` runs. From 5 on it leaves room for other runs.
+        tdf: With `alone`, the least time dilation factor of the scenarios that a `model` runs. A large one leaves room for other runs.
         keep: Whether measures need the files of the run directory, such as what programs print. It is removed afterwards.
         cc: Congestion controls written in Python, as in `Scenario.run`.
         allowed: Failures of a run that are a result, by a part of their text: "Connection timed out". A run with others counts as failed.
@@ -260,7 +261,7 @@ class Figure:
 
 def _part(*factors: float | str) -> float:
     """What part of the machine a run takes, by the factors of its clock and hosts. One with "auto" takes all that there is."""
-    return max(1 if isinstance(tdf, str) else min(1, WHOLE / tdf) for tdf in factors)
+    return max(1 if isinstance(tdf, str) or tdf <= 1 else min(1, ONE_CPU / tdf / cores()) for tdf in factors)
 
 
 def Table(**options: Any) -> Figure:
