@@ -348,12 +348,14 @@ impl Precedence {
     }
 
     fn adapt(&mut self, now: Timestamp, share: f64, intakes: f64) {
-        if self.first && share > BUSY.0 && self.crowded && !self.is_calm(now) {
+        if self.crowded && share > BUSY.0 && !self.is_calm(now) {
             self.calm_down(now);
         } else if self.first && (share > BUSY.0 || intakes > OFTEN.0) {
             self.set(false);
-            // Sleeping was for the priority.
-            self.calm_until = now;
+            // With a core of its own it may spin again.
+            if !self.crowded {
+                self.calm_until = now;
+            }
         } else if !self.first && share < BUSY.1 && intakes < OFTEN.1 {
             self.set(true);
         }
@@ -489,9 +491,9 @@ mod tests {
         let (now, later) = (Timestamp::from_millis(20), Timestamp::from_millis(40));
         precedence.adapt(now, 0.9, 100.0);
         assert!(precedence.first && precedence.is_calm(later));
-        // What keeps it busy now is work.
+        // What keeps it busy now is work. Sleeping still leaves more of the cores to the others.
         precedence.adapt(later, 0.9, 100.0);
-        assert!(!precedence.first);
+        assert!(!precedence.first && precedence.is_calm(later));
         // Where there is a core for everyone, it may spin.
         let mut precedence = Precedence::ask(0);
         precedence.adapt(now, 0.9, 100.0);
