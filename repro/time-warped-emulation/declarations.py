@@ -279,12 +279,12 @@ def each_rtt(run: warpline.Run) -> dict[str, dict[str, float]]:
 
 
 def off_by(tdf: int, rtt: int) -> Callable[[Results], float]:
-    """How far the goodput is from that of lock-step, over what is allowed, at the bottleneck where that is most: some of it, and what single losses make
-    lock-step differ by from seed to seed."""
+    """How far the goodput is from that of lock-step, over what is allowed, at the bottleneck where that is most of those that could be run: some of it, and
+    what single losses make lock-step differ by from seed to seed."""
 
     def ours(results: Results) -> float:
         worst = 0.0
-        for rate in results.values("rate_mbps"):
+        for rate in results.where(tdf=tdf).values("rate_mbps"):
             exact = results.samples("flow_mbps", tdf=LOCK_STEP, rate_mbps=rate, line=f"{rtt} ms")
             mean, spread = statistics.fmean(exact), statistics.stdev(exact)
             off = abs(results.mean("flow_mbps", tdf=tdf, rate_mbps=rate, line=f"{rtt} ms") - mean)
@@ -293,6 +293,11 @@ def off_by(tdf: int, rtt: int) -> Callable[[Results], float]:
 
     return ours
 
+
+JITTER = (
+    "in lock-step a guest takes no time, and bursts meet the full queue in the same order again and again; with random delays of 0.3 ms on average at the senders, lock-step's flows of 20 ms have "
+    "14.0 in place of 17.2 Mbit/s at 600 Mbit/s, as at TDF 1"
+)
 
 FIG5 = Figure(
     name="fig5",
@@ -311,6 +316,7 @@ FIG5 = Figure(
             ours=off_by(tdf, rtt),
             theirs=1,
             bound=study.at_most(),
+            differs=JITTER if tdf == 1 or rtt == 20 else "",
             quick=tdf == 10,
         )
         for tdf in (1, 10)

@@ -28,6 +28,8 @@ use crate::error::ResultError;
 pub const ROW_GROUP_ROWS: usize = 1 << 16;
 /// Rows gathered before they are turned into a record batch.
 const BATCH_ROWS: usize = 1 << 13;
+/// The same of a table in memory, which has no thread for that: a live run waits for it, and may be late by a tenth of a millisecond or two.
+const PIECE_ROWS: usize = 1 << 9;
 /// Mode of the files of a run; the umask narrows it.
 pub const FILE_MODE: u32 = 0o666;
 /// Batches that wait to be written, at the most.
@@ -239,6 +241,7 @@ pub(crate) struct TableSink<R: Row> {
 
 #[derive(Debug)]
 enum Target<R: Row> {
+    /// Batches of [`PIECE_ROWS`].
     Memory(Vec<RecordBatch>),
     File(FileWriter<R>),
 }
@@ -257,7 +260,8 @@ impl<R: Row + 'static> TableSink<R> {
     /// Appends a row.
     pub(crate) fn push(&mut self, row: R) -> Result<(), ResultError> {
         self.pending.push(row);
-        if self.pending.len() >= BATCH_ROWS { self.flush() } else { Ok(()) }
+        let most = if matches!(self.target, Target::Memory(_)) { PIECE_ROWS } else { BATCH_ROWS };
+        if self.pending.len() >= most { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> Result<(), ResultError> {
@@ -279,7 +283,13 @@ impl<R: Row + 'static> TableSink<R> {
     pub(crate) fn close(mut self) -> Result<Table, ResultError> {
         self.flush()?;
         match self.target {
-            Target::Memory(batches) => Ok(Table { schema: R::schema(), batches }),
+            Target::Memory(pieces) => {
+                let whole =
+                    |pieces: &[RecordBatch]| arrow_select::concat::concat_batches(&R::schema(), pieces);
+                let batches = pieces.chunks(BATCH_ROWS / PIECE_ROWS).map(whole).collect::<Result<_, _>>();
+                let batches = batches.map_err(|error| encode_error(Path::new(R::TABLE), &error))?;
+                Ok(Table { schema: R::schema(), batches })
+            }
             Target::File(writer) => {
                 writer.close()?;
                 Ok(Table { schema: R::schema(), batches: Vec::new() })
@@ -392,6 +402,24 @@ pub(crate) fn write_table<R: Row + Clone + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows::LinkSample;
+
+    #[test]
+    fn rows_in_memory_are_gathered_in_small_pieces_and_become_large_batches() {
+        let mut sink = TableSink::memory();
+        let rows = 2 * BATCH_ROWS + PIECE_ROWS + 1;
+        for row in 0..rows {
+            sink.push(LinkSample { time_s: row as f64, ..LinkSample::default() }).unwrap();
+            assert!(sink.pending.len() < PIECE_ROWS);
+        }
+        let table = sink.close().unwrap();
+        assert_eq!(
+            table.batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(),
+            [BATCH_ROWS, BATCH_ROWS, PIECE_ROWS + 1]
+        );
+        let read = table.rows::<LinkSample>().unwrap();
+        assert!(read.iter().map(|row| row.time_s).eq((0..rows).map(|row| row as f64)));
+    }
 
     #[test]
     fn a_full_disk_is_told_as_such_with_the_file_and_advice() {
