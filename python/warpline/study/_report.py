@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import get_args
 
 from warpline.study._claims import State, Verdict
@@ -117,12 +118,12 @@ def book(papers: Sequence[Declared]) -> str:
             section.append(paper.about)
         by_name = {one.figure.name: one for one in judgements}
         for figure in paper.figures:
-            section += _elsewhere(figure) if isinstance(figure, Elsewhere) else _figure(by_name[figure.name], declared.directory.name)
+            section += _elsewhere(figure) if isinstance(figure, Elsewhere) else _figure(by_name[figure.name], declared.directory)
         sections.append("\n\n".join(section))
     return "\n\n".join([*parts, "\n".join(summary), *sections]) + "\n"
 
 
-def _figure(one: Judged, directory: str) -> list[str]:
+def _figure(one: Judged, directory: Path) -> list[str]:
     figure = one.figure
     source = f"{figure.source}: " if figure.source else ""
     parts = [f"### {source}{figure.title}"]
@@ -138,17 +139,13 @@ def _figure(one: Judged, directory: str) -> list[str]:
         parts.append("\n".join(rows))
     made = f"made by {', '.join(one.kept.builds)}" if one.kept.builds else "no results yet"
     missing = f"; {one.lacking}" if one.kept.missing and one.kept.builds else ""
-    picture = f"; `repro/{directory}/results/{figure.name}.svg`" if any_picture(one) else ""
+    drawn = directory / "results" / f"{figure.name}.svg"
+    picture = f"; `repro/{directory.name}/results/{drawn.name}`" if drawn.exists() else ""
     parts.append(f"`warpline reproduce {one.name}` ({made}{missing}{picture})")
     if one.kept.machines:
         parts.append(f"Measured on {'; and on '.join(one.kept.machines)}.")
     parts += [f"{unable}." for unable in one.kept.unable]
     return parts
-
-
-def any_picture(one: Judged) -> bool:
-    """Whether a picture of the results is kept."""
-    return bool(one.kept.results.cells) and any(type(picture).__name__ != "Table" for picture in one.figure.pictures)
 
 
 def _elsewhere(figure: Elsewhere) -> list[str]:
