@@ -241,15 +241,18 @@ pub(crate) struct TableSink<R: Row> {
 
 #[derive(Debug)]
 enum Target<R: Row> {
-    /// Batches of [`PIECE_ROWS`].
-    Memory(Vec<RecordBatch>),
+    /// Whole batches, and pieces of the next one.
+    Memory {
+        batches: Vec<RecordBatch>,
+        pieces: Vec<RecordBatch>,
+    },
     File(FileWriter<R>),
 }
 
 impl<R: Row + 'static> TableSink<R> {
     /// Rows are kept.
     pub(crate) fn memory() -> Self {
-        TableSink { pending: Vec::new(), target: Target::Memory(Vec::new()) }
+        TableSink { pending: Vec::new(), target: Target::Memory { batches: Vec::new(), pieces: Vec::new() } }
     }
 
     /// Rows go to `TABLE.parquet` in the directory.
@@ -260,7 +263,7 @@ impl<R: Row + 'static> TableSink<R> {
     /// Appends a row.
     pub(crate) fn push(&mut self, row: R) -> Result<(), ResultError> {
         self.pending.push(row);
-        let most = if matches!(self.target, Target::Memory(_)) { PIECE_ROWS } else { BATCH_ROWS };
+        let most = if matches!(self.target, Target::Memory { .. }) { PIECE_ROWS } else { BATCH_ROWS };
         if self.pending.len() >= most { self.flush() } else { Ok(()) }
     }
 
@@ -269,10 +272,13 @@ impl<R: Row + 'static> TableSink<R> {
             return Ok(());
         }
         match &mut self.target {
-            Target::Memory(batches) => {
-                let batch = R::batch(&self.pending);
+            Target::Memory { batches, pieces } => {
+                let piece = R::batch(&self.pending);
                 self.pending.clear();
-                batches.push(batch.map_err(|error| encode_error(Path::new(R::TABLE), &error))?);
+                pieces.push(piece.map_err(|error| encode_error(Path::new(R::TABLE), &error))?);
+                if pieces.len() >= BATCH_ROWS / PIECE_ROWS {
+                    batches.push(whole::<R>(pieces)?);
+                }
                 Ok(())
             }
             Target::File(writer) => writer.write(std::mem::take(&mut self.pending)),
@@ -283,11 +289,10 @@ impl<R: Row + 'static> TableSink<R> {
     pub(crate) fn close(mut self) -> Result<Table, ResultError> {
         self.flush()?;
         match self.target {
-            Target::Memory(pieces) => {
-                let whole =
-                    |pieces: &[RecordBatch]| arrow_select::concat::concat_batches(&R::schema(), pieces);
-                let batches = pieces.chunks(BATCH_ROWS / PIECE_ROWS).map(whole).collect::<Result<_, _>>();
-                let batches = batches.map_err(|error| encode_error(Path::new(R::TABLE), &error))?;
+            Target::Memory { mut batches, mut pieces } => {
+                if !pieces.is_empty() {
+                    batches.push(whole::<R>(&mut pieces)?);
+                }
                 Ok(Table { schema: R::schema(), batches })
             }
             Target::File(writer) => {
@@ -296,6 +301,13 @@ impl<R: Row + 'static> TableSink<R> {
             }
         }
     }
+}
+
+/// One batch of all pieces, which are used up.
+fn whole<R: Row>(pieces: &mut Vec<RecordBatch>) -> Result<RecordBatch, ResultError> {
+    let batch = arrow_select::concat::concat_batches(&R::schema(), pieces.iter());
+    pieces.clear();
+    batch.map_err(|error| encode_error(Path::new(R::TABLE), &error))
 }
 
 /// A Parquet file with a thread that writes it: whoever makes the rows is not kept waiting while they are encoded and compressed (a

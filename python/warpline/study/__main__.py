@@ -17,7 +17,7 @@ from warpline.study import _imported, _registry, _report
 from warpline.study._declare import Elsewhere
 from warpline.study._imported import ImportFailedError
 from warpline.study._registry import StudyError
-from warpline.study._work import Done, dask, draw, run
+from warpline.study._work import AT_ONCE, Done, dask, draw, run
 
 CODES = (
     ((StudyError, ScenarioError, MissingDependencyError, ImportFailedError), WRONG_INPUT),
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
         made.add_argument("--quick", action="store_true", help="the small form of each figure, whose results are kept apart")
         made.add_argument("--force", action="store_true", help="run again what has run")
         made.add_argument("--keep", action="store_true", help="take results that other builds of Warpline made")
-        made.add_argument("--jobs", type=_positive, metavar="N", help="how many runs at a time (default: one per CPU, and up to 32 in dilated time)")
+        made.add_argument("--jobs", type=_positive, metavar="N", help=f"how many runs at a time (default: one per CPU, and up to {AT_ONCE} in dilated time)")
         made.add_argument("--dask", metavar="ADDRESS", help="run on a Dask cluster, by the address of its scheduler (tcp://host:8786)")
         made.add_argument("--page", type=Path, metavar="FILE", help="write the progress as a page that refreshes itself")
 

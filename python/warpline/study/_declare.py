@@ -261,7 +261,7 @@ class Figure:
 
 def _part(*factors: float | str) -> float:
     """What part of the machine a run takes, by the factors of its clock and hosts. One with "auto" takes all that there is."""
-    return max(1 if isinstance(tdf, str) or tdf <= 1 else min(1, ONE_CPU / tdf / cores()) for tdf in factors)
+    return max(1 if isinstance(tdf, str) or tdf <= 1 else min(1, ONE_CPU / tdf / cores()) for tdf in factors or (1,))
 
 
 def Table(**options: Any) -> Figure:

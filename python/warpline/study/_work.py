@@ -60,7 +60,7 @@ def run(
         quick: Whether to run the quick form, whose results are apart from those of the full one.
         force: Whether to run what is there already, too.
         keep: Whether results of other builds of Warpline count as there. Those of other kernels and stacks do not.
-        jobs: How many processes to use; by default one per CPU, and up to 32 for runs in dilated time, which leave the machine idle most of the time.
+        jobs: How many processes to use; by default one per CPU, and up to `AT_ONCE` for runs in dilated time, which leave the machine idle most of the time.
         executor: Runs the runs in place of processes: of concurrent.futures, or dask's `client.get_executor()`. It is not shut down.
         page: A page to write that shows the progress and refreshes itself.
         repro: The directory with the papers, if it is not found.
