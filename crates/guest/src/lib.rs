@@ -27,6 +27,7 @@ pub mod machine;
 mod modules;
 pub mod nic;
 mod page;
+mod place;
 mod ring;
 mod share;
 pub mod simulator;

@@ -24,6 +24,7 @@ use crate::frame::{header, parse};
 use crate::kernel::Kernel;
 use crate::machine::{COST, Machine, MachineConfig, SPIN};
 use crate::page::{NEVER, REASON_IDLE, TURN_ASLEEP, TURN_DRIVER, TURN_GUEST};
+use crate::place::Place;
 use crate::simulator::{HostId, Simulator};
 use crate::stillness::Stillness;
 use crate::time::{START, host_now};
@@ -150,6 +151,8 @@ pub struct LockStep {
     pushes: u32,
     /// Frames that were not IP datagrams, or of no host.
     ignored: u64,
+    /// Where it takes place; none if there is no choice.
+    place: Option<Place>,
 }
 
 /// How often, in nanoseconds of the machine's time, to ask whether to continue.
@@ -197,9 +200,11 @@ impl LockStep {
             patience: Patience::default(),
             pushes: 0,
             ignored: 0,
+            place: Place::new(),
         };
-        for (kernel, config) in guests {
-            let machine = Machine::boot(kernel, config)?;
+        for (number, (kernel, config)) in guests.enumerate() {
+            let boot = || Machine::boot(kernel, config);
+            let machine = lockstep.place.as_ref().map_or_else(boot, |place| place.seat(number, boot))?;
             let first = lockstep.homes.len() as u32;
             let vlans: Vec<u16> = config.order.ports().map(|(_, vlan)| vlan).collect();
             let mut by_vlan = vec![None; 4096];
@@ -229,6 +234,16 @@ impl LockStep {
     /// How patient to be with guests.
     pub fn set_patience(&mut self, patience: Patience) {
         self.patience = patience;
+    }
+
+    /// Sees to it that the run is where it takes least time.
+    fn settle(&mut self, now: u64) {
+        let Some(place) = self.place.as_mut().filter(|place| place.is_due(now)) else { return };
+        let kernels: Vec<u32> = self.guests.iter().map(|guest| guest.machine.pid()).collect();
+        place.check(&kernels, now);
+        // On one processor, who looks again and again keeps the other from it.
+        let spin = if place.is_gathered() { 0 } else { SPIN };
+        self.guests.iter().for_each(|guest| guest.machine.page.spin.store(spin, Ordering::Relaxed));
     }
 
     fn bring_to_start(&mut self, index: usize, go_on: &mut GoOn<'_>) -> Result<bool, GuestError> {
@@ -317,6 +332,7 @@ impl LockStep {
             self.dispatch(simulator, at);
             turns += 1;
             let now = host_now();
+            self.settle(now);
             let occasion = if turns == TURNS || self.frames - frames >= FRAMES {
                 (turns, frames) = (0, self.frames);
                 Occasion::Batch
