@@ -22,7 +22,7 @@ use warpline_core::{TimeDelta, Timestamp};
 use crate::error::GuestError;
 use crate::frame::{header, parse};
 use crate::kernel::Kernel;
-use crate::machine::{COST, Machine, MachineConfig, SPIN};
+use crate::machine::{COST, Machine, MachineConfig};
 use crate::page::{NEVER, REASON_IDLE, TURN_ASLEEP, TURN_DRIVER, TURN_GUEST};
 use crate::place::Place;
 use crate::simulator::{HostId, Simulator};
@@ -155,6 +155,8 @@ pub struct LockStep {
     place: Option<Place>,
 }
 
+/// How often to check the turn before sleeping, where there is room for it; a check takes some 40 ns.
+const SPIN: u32 = 1000;
 /// How often, in nanoseconds of the machine's time, to ask whether to continue.
 const GLANCE: u64 = 50_000_000;
 /// A second in nanoseconds.
@@ -241,8 +243,7 @@ impl LockStep {
         let Some(place) = self.place.as_mut().filter(|place| place.is_due(now)) else { return };
         let kernels: Vec<u32> = self.guests.iter().map(|guest| guest.machine.pid()).collect();
         place.check(&kernels, now);
-        // On one processor, who looks again and again keeps the other from it.
-        let spin = if place.is_gathered() { 0 } else { SPIN };
+        let spin = if place.is_roomy(kernels.len()) { SPIN } else { 0 };
         self.guests.iter().for_each(|guest| guest.machine.page.spin.store(spin, Ordering::Relaxed));
     }
 
@@ -544,7 +545,7 @@ impl LockStep {
         if !guest.running {
             return Ok(true);
         }
-        let mut looks = if guest.machine.page.spin.load(Ordering::Relaxed) > 0 { SPIN } else { 0 };
+        let mut looks = guest.machine.page.spin.load(Ordering::Relaxed);
         while !has_handed_over(&guest.machine) && looks > 0 {
             looks -= 1;
             std::hint::spin_loop();

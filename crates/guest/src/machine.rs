@@ -54,8 +54,6 @@ fn descriptor(device: u32) -> i32 {
 fn terminal_descriptors(number: u32) -> [i32; 2] {
     [TERMINAL + 2 * number as i32, TERMINAL + 2 * number as i32 + 1]
 }
-/// How often to check the turn before sleeping; a check takes some 40 ns.
-pub(crate) const SPIN: u32 = 1000;
 /// Least memory with which a guest boots, in bytes.
 const LEAST_MEMORY: u64 = 64 << 20;
 
@@ -448,8 +446,6 @@ fn prepare_page(page: &Page, config: &MachineConfig) {
         Timing::LockStep => {
             page.mode.store(MODE_LOCKSTEP, relaxed);
             page.tsc.store(1, relaxed);
-            let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2);
-            page.spin.store(if alone { 0 } else { SPIN }, relaxed);
             // Until the run's start it runs by itself, and nothing answers what it sends.
             page.horizon.store(START, relaxed);
             page.lookahead.store(NEVER, relaxed);

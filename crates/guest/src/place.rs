@@ -57,9 +57,10 @@ impl Place {
         })
     }
 
-    /// Whether driver and guests are on one processor.
-    pub(crate) fn is_gathered(&self) -> bool {
-        self.gathered
+    /// Whether the driver and this many guests have a processor each. Then who waits for a turn may look for it again and again; otherwise that
+    /// would keep another from its processor.
+    pub(crate) fn is_roomy(&self, guests: usize) -> bool {
+        !self.gathered && guests < processors(&self.allowed).count()
     }
 
     /// Runs `boot`, which starts the guest with this number. The guest inherits a processor.
@@ -190,15 +191,15 @@ mod tests {
             let here = of(place.driver.as_raw() as u32);
             assert_eq!(processors(&here).count(), 1);
             assert!(kernels.iter().all(|&kernel| of(kernel) == here), "all are where the driver is");
-            assert!(place.is_gathered() && !place.is_due(2 * CHECK - 1) && place.is_due(2 * CHECK));
+            assert!(place.gathered && !place.is_due(2 * CHECK - 1) && place.is_due(2 * CHECK));
 
             // It has not waited for a second.
             place.check(&kernels, 11 * CHECK);
-            assert!(place.is_gathered());
+            assert!(place.gathered);
             // It has waited since, by what the system counts, and hardly any time has passed.
             place.waited = 0;
             place.check(&kernels, place.last + 1);
-            assert!(!place.is_gathered());
+            assert!(!place.gathered);
             assert_ne!(of(kernels[0]), of(kernels[1]));
 
             for guest in &mut guests {
