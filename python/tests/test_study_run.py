@@ -279,13 +279,17 @@ def children(pid: int) -> list[int]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="linux: processes in /proc")
+@pytest.mark.parametrize("times", [1, 10])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_keeps_what_has_run_and_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
-    file = declare(tmp_path, SLOW.replace("sleep(0.3)", "sleep(0.5)"))
+def test_ctrl_c_keeps_what_has_run_and_leaves_no_process(tmp_path: Path, number: signal.Signals, times: int) -> None:
+    file = declare(tmp_path, SLOW.replace("sleep(0.3)", "sleep(0.5 if at['x'] < 5 else 300)"))
     child = started(file)
     await_runs(tmp_path, 2)
     workers = children(child.pid)
-    child.send_signal(number)
+    for _ in range(times):
+        child.send_signal(number)
+        # The others come while it tidies up.
+        time.sleep(0.1)
     _, errors = child.communicate(timeout=60)
     assert child.returncode == 130 and "the same command goes on" in errors
     assert not (tmp_path / "results/line.jsonl").exists()

@@ -95,7 +95,12 @@ class Workers:
 
     def close(self, *, now: bool = False) -> None:
         """Ends the processes: after all work, or with `now` at once, in which case runs under way stop and remove what belongs to them."""
-        if now:
+        if not now:
+            self._threads.shutdown(wait=True)
+            for worker in list(self._all):
+                worker.end()
+            return
+        with _undisturbed():
             self._closed = True
             self._threads.shutdown(wait=False, cancel_futures=True)
             # Ctrl-C reaches all processes of a terminal, and a second one could come while they tidy up.
@@ -103,10 +108,8 @@ class Workers:
             wait([worker.sentinel for worker in workers], timeout=_GRACE_S)
             for worker in workers:
                 worker.interrupt()
-        else:
-            self._threads.shutdown(wait=True)
-        for worker in list(self._all):
-            worker.end()
+            for worker in list(self._all):
+                worker.end()
 
     def __enter__(self) -> Workers:
         return self
@@ -201,6 +204,19 @@ def _follow(parent: int) -> None:
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         threading.Event().wait(_FAREWELL_S)
     os._exit(1)
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ignores requests to end meanwhile: one has come already, and another would leave processes behind. It takes seconds."""
+    asks = [signal.SIGINT, signal.SIGTERM] if threading.current_thread() is threading.main_thread() else []
+    before = {ask: signal.signal(ask, signal.SIG_IGN) for ask in asks}
+    try:
+        yield
+    finally:
+        for ask, handler in before.items():
+            # None: it was not set from Python.
+            signal.signal(ask, signal.SIG_DFL if handler is None else handler)
 
 
 @contextlib.contextmanager

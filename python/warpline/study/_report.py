@@ -105,14 +105,16 @@ def book(papers: Sequence[Declared]) -> str:
         "A claim is *met*, or it *differs*, and then a line says why. It is *incomplete* as long as runs of its figure are missing. A judgement that no result could fail is refused. `warpline reproduce PAPER/FIGURE` runs a "
         "figure again and judges it, with `--quick` in a small form; `warpline reproduce --all` runs everything, which takes days on a small machine.",
     ]
-    summary = ["| paper | figures judged | claims | made by other programs |", "|---|--:|---|--:|"]
+    # The column of those that are not declarations is left out where all are.
+    elsewhere = any(isinstance(figure, Elsewhere) for declared in papers for figure in declared.paper.figures)
+    summary = ["| paper | figures judged | claims |" + " made by other programs |" * elsewhere, "|---|--:|---|" + "--:|" * elsewhere]
     sections = []
     for declared in papers:
         paper = declared.paper
         judgements = [judge(declared, figure) for figure in declared.figures]
         others = [figure for figure in paper.figures if isinstance(figure, Elsewhere)]
         all_verdicts = [verdict for one in judgements for verdict in one.verdicts]
-        summary.append(f"| [{declared.name}](#{declared.name}) | {len(judgements)} | {count(all_verdicts)} | {len(others)} |")
+        summary.append(f"| [{declared.name}](#{declared.name}) | {len(judgements)} | {count(all_verdicts)} |" + f" {len(others)} |" * elsewhere)
         section = [f"## {declared.name}", f"{paper.title}."]
         if paper.about:
             section.append(paper.about)
