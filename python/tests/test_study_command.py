@@ -10,7 +10,7 @@ from warpline import study
 from warpline.study import _registry
 from warpline.study.__main__ import main
 
-from studies import PURE, declare
+from studies import PURE, declare, ran
 
 
 def test_means_of_another_program_stand_in_until_the_figure_has_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,3 +124,17 @@ def test_a_claim_that_is_not_met_ends_with_1(tmp_path: Path, capsys: pytest.Capt
     # A reason belongs to the full form: the quick one may agree all the same, whichever command judges it.
     assert main(["run", str(tmp_path / "mine.py"), "--quick"]) == 0 == main(["judge", str(tmp_path / "mine.py"), "--quick"])
     assert main(["judge", str(tmp_path / "mine.py")]) == 1
+
+
+def test_some_points_are_run_and_the_others_keep_what_they_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(declare(tmp_path))
+    assert main(["run", file, "--jobs", "1", "--only", "x=1,3"]) == 1
+    assert ran(tmp_path) == ["1 1", "1 2", "3 1", "3 2"] and "1 of 3 points lack results" in capsys.readouterr().out
+    assert main(["run", file, "--jobs", "1", "--only", "x=2"]) == 0
+    assert ran(tmp_path) == ["2 1", "2 2"]
+    (done,) = study.run(file, jobs=1, force=True, only={"x": lambda x: x > 2})
+    assert done.good and ran(tmp_path) == ["3 1", "3 2"]
+    for word, told in (("y=1", "line has no axis 'y'; there are x"), ("x=4", "line has no such points: x is 1, 2, 3"), ("x", "'x': write NAME=VALUE")):
+        assert main(["run", file, "--only", word]) == 2
+        assert told in capsys.readouterr().err
+    assert ran(tmp_path) == []

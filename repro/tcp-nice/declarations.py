@@ -1,4 +1,4 @@
-"""The paper's simulations, figures 2 to 5 and 11 to 16, with what its text says of them, and questions that it leaves open."""
+"""The paper's figures, with what its text says of them, and questions that it leaves open."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from typing import Any
 
 import warpline
 from warpline import study
-from warpline.study import Claim, Elsewhere, Figure, Results
+from warpline.study import Claim, Figure, Results
 
 from . import surge
+from .hours import HOURS
+from .kernel import AGREEMENT, FIG6
+from .prefetch import FIG8, FIG9
+from .replicate import REPLICATION
 from .theory import THEORY
 
 PAPERS_FORM = {"kind": "nice", "variant": "paper"}
@@ -493,34 +497,11 @@ PAPER = study.Paper(
         FIG3,
         FIG5,
         FRACTION,
-        Elsewhere(
-            name="fig6",
-            source="Figure 6",
-            title="Nice over four real paths",
-            how="sudo python3 repro/tcp-nice/kernel.py target/release/warpline",
-            why="it measures this machine's kernel under the real clock",
-        ),
-        Elsewhere(
-            name="fig7",
-            source="Figure 7",
-            title="Hours of the day",
-            how="python3 repro/tcp-nice/hours.py target/release/warpline",
-            why="it has not been made a declaration yet",
-        ),
-        Elsewhere(
-            name="fig8",
-            source="Figures 8 and 9",
-            title="Prefetching",
-            how="sudo python3 repro/tcp-nice/prefetch.py target/release/warpline",
-            why="it runs real clients and servers under the real clock",
-        ),
-        Elsewhere(
-            name="fig10",
-            source="Figure 10",
-            title="Replication",
-            how="sudo python3 repro/tcp-nice/replicate.py target/release/warpline",
-            why="it runs real servers and receivers under the real clock",
-        ),
+        FIG6,
+        HOURS,
+        FIG8,
+        FIG9,
+        REPLICATION,
         FIG11,
         FIG12,
         demand(ONOFF, "The mean demand of the on/off sources"),
@@ -528,5 +509,6 @@ PAPER = study.Paper(
         FIG15,
         demand(WEB, "The mean demand of the web sessions"),
         CONDITIONS_FIGURE,
+        AGREEMENT,
     ],
 )

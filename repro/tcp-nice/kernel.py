@@ -1,146 +1,249 @@
-"""Measures TCP Nice in the kernel over emulated paths: figure 6 of the paper, and the agreement with the simulator.
+"""TCP Nice in this machine's kernel, over emulated paths under the real clock: figure 6 of the paper, and whether kernel and simulator agree.
 
-    sudo python3 repro/tcp-nice/kernel.py target/release/warpline [--seconds 10] [--only modem,agreement]
-
-Real programs (iperf3, ping) send through `warpline shell`; background transfers run under `warpline nice`. Needs root, Linux 6.4,
-and a warpline that was built with clang (see warpline doctor). Takes about six minutes; the machine should have little else to do.
-
-The paths are assumptions: the paper gives only the kinds of networks.
+Real programs (iperf3, ping) send. Transfers of Nice run under `warpline nice`; Nice is loaded into the kernel meanwhile, which needs root and Linux 6.4.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
+import contextlib
 import json
+import os
 import subprocess
-import sys
 import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+import warpline
+from warpline import study
+from warpline.study import Claim, Figure, Results
+
+from .paths import ACTIONS, PATHS
 
 HERE = Path(__file__).parent
-
-# Rate in Mbit/s, one-way delay, queue in packets.
-PATHS = {
-    "modem": ("0.0566", "75ms", "16p"),
-    "cable modem": ("3", "15ms", "60p"),
-    "London": ("10", "55ms", "100p"),
-    "Delaware": ("40", "25ms", "150p"),
-}
-# The foreground transfer, and the number and kind of background transfers.
-ACTIONS = {
-    "Reno/NULL": ("reno", None, 0),
-    "Nice/NULL": ("nice", None, 0),
-    "Reno/Reno": ("reno", "reno", 1),
-    "Reno/Nice": ("reno", "nice", 1),
-    "Reno/Reno8": ("reno", "reno", 8),
-    "Reno/Nice8": ("reno", "nice", 8),
-}
+FRONT, BEHIND = 5202, 5201
+"""Ports of the transfer in front, and of those behind it."""
+BEFORE, AFTER = 3, 2
+"""How many seconds the transfers behind begin before the one in front, and end after it."""
+BUFFERS = {"modem": "32K", "cable modem": "128K"}
+"""Buffers for slow paths, somewhat more than path and queue hold, so that little data waits before them. On the others the kernel chooses."""
 
 
-def shell(warpline: str, rate: str, delay: str, queue: str, script: str, directory: Path) -> None:
-    file = directory / "script.sh"
-    file.write_text(f"cd {directory}\nsleep 1\n{script}\n")
-    servers = "iperf3 -s >/dev/null & iperf3 -s -p 5202 >/dev/null"
-    words = [warpline, "shell", "--rate", f"{rate}Mbit/s", "--delay", delay, "--queue", queue, "--base", servers, "--", "sh", str(file)]
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise SystemExit(f"{' '.join(words)}\n{done.stdout}{done.stderr}")
+def program() -> str:
+    """Warpline's own program."""
+    return os.environ.get("WARPLINE_PROGRAM", "warpline")
 
 
-def sender(warpline: str, kind: str, port: int, seconds: float, flows: int, out: str) -> str:
-    # Small writes, so that little data waits before a slow path.
-    words = f"iperf3 -c $WARPLINE_BASE -p {port} -J -t {seconds:g} -P {flows} -l 1400 -w 128K"
-    return (f"{warpline} nice --strict -- {words} > {out}" if kind == "nice" else f"{words} -C {kind} > {out}") + " 2>&1"
+@contextlib.contextmanager
+def nice_in_kernel() -> Iterator[None]:
+    """Keeps TCP Nice in the kernel meanwhile. What was there before stays there.
+
+    Raises:
+        study.Unable: If that is not possible.
+    """
+    status = subprocess.run([program(), "nice", "status", "--json"], capture_output=True, text=True, check=False)
+    loaded = json.loads(status.stdout or "{}").get("loaded")
+    done = subprocess.run([program(), "nice", "load"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise study.Unable(f"Nice cannot be loaded into the kernel: {done.stderr.strip()}")
+    try:
+        yield
+    finally:
+        if not (loaded and loaded["stays"]):
+            subprocess.run([program(), "nice", "unload"], capture_output=True, check=False)
 
 
-def transfer(warpline: str, path: tuple[str, str, str], action: tuple, seconds: float) -> dict[str, float]:
-    front, behind, count = action
-    with tempfile.TemporaryDirectory() as name:
-        directory = Path(name)
-        script = ""
-        if behind:
-            # It starts before the foreground transfer, and ends after it.
-            script += sender(warpline, behind, 5201, seconds + 5, count, "behind.json") + " &\nsleep 3\n"
-        script += "ping -n -q -i 0.2 $WARPLINE_BASE > ping.txt & ping=$!\n"
-        script += sender(warpline, front, 5202, seconds, 1, "front.json") + "\nkill -INT $ping; wait\n"
-        shell(warpline, *path, script, directory)
-        read = lambda file: json.loads((directory / file).read_text())["end"]
-        rate = lambda file: read(file)["sum_received"]["bits_per_second"] / 1e6
-        pings = (directory / "ping.txt").read_text().rsplit(" = ", 1)[1].split("/")
-        return {"front_mbps": rate("front.json"), "behind_mbps": rate("behind.json") if behind else 0.0, "ping_ms": float(pings[1]),
-                "rtt_ms": read("front.json")["streams"][0]["sender"]["mean_rtt"] / 1e3}
+def ran(scenario: warpline.Scenario, seed: int, names: list[str]) -> list[str]:
+    """What these programs print in a run under the real clock.
+
+    Raises:
+        study.Unable: If the machine is too busy.
+    """
+    with tempfile.TemporaryDirectory(prefix="nice-") as directory:
+        run = scenario.run(seed=seed, out=Path(directory) / "run", progress=False)
+        assert run.directory is not None
+        if not run.summary["live"]["kept_pace"]:
+            raise study.Unable("the emulator did not keep pace, since the machine was too busy")
+        return [(run.directory / "programs" / f"{name}.stdout").read_text(encoding="utf-8") for name in names]
 
 
-def figure6(warpline: str, seconds: float, only: set[str], out: Path) -> None:
-    rows = []
-    print("| path | " + " | ".join(ACTIONS) + " |\n|---|" + "--:|" * len(ACTIONS))
-    for name, path in PATHS.items():
-        if only and name not in only:
-            continue
-        cells, alone = [], 0.0
-        for action, parts in ACTIONS.items():
-            got = transfer(warpline, path, parts, seconds)
-            alone = got["front_mbps"] if action == "Reno/NULL" else alone
-            rows.append({"path": name, "action": action, **{key: round(value, 4) for key, value in got.items()}})
-            cells.append(f"{got['front_mbps'] / alone * 100:.0f} %, ping {got['ping_ms']:.0f} ms")
-        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
-    if rows:
-        write(out / "fig6.csv", rows)
+def sender(cc: str, to: str, port: int, seconds: float, flows: int, buffer: str) -> str:
+    """The command of some transfers, with buffers of this size; without a size the kernel chooses it."""
+    words = f"iperf3 -c {to} -p {port} -J -t {seconds:g} -P {flows} -l 1400{f' -w {buffer}' if buffer else ''}"
+    return f"{program()} nice --strict -- {words}" if cc == "nice" else f"{words} -C {cc}"
 
 
-def agreement(warpline: str, seconds: float, out: Path) -> None:
-    """The same path with model hosts under a virtual clock and with the kernel's TCP under the real one."""
-    rows = []
-    print("\n| 20 Mbit/s, 40 ms, 1 BDP | simulator | kernel |\n|---|---|---|")
-    for front, count in ((None, 1), (None, 8), ("cubic", 1), ("cubic", 8)):
-        with tempfile.TemporaryDirectory() as name:
-            directory = Path(name)
-            script = sender(warpline, "nice", 5201, seconds + 5, count, "behind.json") + " &\n"
-            script += "sleep 4\nping -n -q -i 0.1 $WARPLINE_BASE > ping.txt & ping=$!\n"
-            script += (sender(warpline, front, 5202, seconds, 1, "front.json") if front else f"sleep {seconds:g}") + "\nkill -INT $ping; wait\n"
-            shell(warpline, "20", "20ms", "1BDP", script, directory)
-            read = lambda file: json.loads((directory / file).read_text())
-            # Whole seconds in which the other was there.
-            spans = [span["sum"]["bits_per_second"] for span in read("behind.json")["intervals"]][5 : int(seconds) + 3]
-            kernel = {"nice": sum(spans) / len(spans) / 1e6,
-                      "front": read("front.json")["end"]["sum_received"]["bits_per_second"] / 1e6 if front else 0.0,
-                      "delay": float((directory / "ping.txt").read_text().rsplit(" = ", 1)[1].split("/")[1])}
-            words = [warpline, "run", str(HERE / "agreement.toml"), "--json", "--no-report", "--out", f"{directory}/run"]
-            words += ["--set", f"flow.nice.count={count}"] + ([] if front else ["--set", "flow.front.stop=4.01s"])
-            groups = {g["group"]: g for g in json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)["summary"]["groups"]}
-            simulator = {"nice": groups["nice"]["goodput_bps"] / 1e6, "front": groups["front"]["goodput_bps"] / 1e6 if front else 0.0,
-                         "delay": groups["ping"]["latency_mean_ms"]}
-        case = f"{count} Nice" + (f" behind {front.upper()}" if front else " alone")
-        say = lambda r: (f"{front.upper()} {r['front']:.2f}, " if front else "") + f"Nice {r['nice']:.2f} Mbit/s, delay {r['delay']:.1f} ms"
-        print(f"| {case} | {say(simulator)} | {say(kernel)} |", flush=True)
-        rows += [{"case": case, "where": where, **{k: round(v, 3) for k, v in r.items()}} for where, r in (("simulator", simulator), ("kernel", kernel))]
-    write(out / "agreement.csv", rows)
+def script(to: str, front: str | None, behind: str | None, count: int, seconds: float, before: float = BEFORE, buffer: str = "") -> str:
+    """Transfers behind and one in front, with pings while the latter is there. Prints JSON."""
+    start = f"{sender(behind, to, BEHIND, before + seconds + AFTER, count, buffer)} > $dir/behind & sleep {before:g}; " if behind else "echo null > $dir/behind; "
+    ahead = f"{sender(front, to, FRONT, seconds, 1, buffer)} > $dir/front" if front else f"sleep {seconds:g}; echo null > $dir/front"
+    return (
+        f"dir=$(mktemp -d); trap 'rm -r $dir' EXIT; {start}ping -n -q -i 0.2 {to} > $dir/ping & ping=$!; {ahead}; kill -INT $ping; wait; "
+        'printf \'{"ping": "%s", "behind": %s, "front": %s}\' "$(tail -n 1 $dir/ping)" "$(cat $dir/behind)" "$(cat $dir/front)"'
+    )
 
 
-def write(path: Path, rows: list[dict]) -> None:
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+def pinged(told: Mapping[str, Any]) -> float:
+    """The mean round trip of the pings in ms: the second of "rtt min/avg/max/mdev = ..."."""
+    return float(told["ping"].rsplit(" = ", 1)[1].split("/")[1])
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("warpline", type=Path)
-    parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--only", default="", help="paths and \"agreement\", separated by commas")
-    parser.add_argument("--out", type=Path, default=HERE / "results")
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
-    only = {name for name in options.only.split(",") if name}
-    warpline = str(options.warpline.resolve())
-    if not only or "agreement" in only:
-        agreement(warpline, options.seconds, options.out)
-    if only != {"agreement"}:
-        figure6(warpline, options.seconds, only, options.out)
-    return 0
+def received(told: Mapping[str, Any]) -> float:
+    """The rate of some transfers in Mbit/s, at their receiver."""
+    return float(told["end"]["sum_received"]["bits_per_second"]) / 1e6
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def behind_links(path: tuple[str, str, str], scripts: list[Callable[[str], str]], seconds: float) -> warpline.Scenario:
+    """A server, a link and a client with one of the scripts, for each: they do not meet."""
+    rate, delay, queue = path
+    hosts, links = [], []
+    for number, told in enumerate(scripts):
+        server, client = f"s{number}", f"c{number}"
+        serve = [warpline.Program(name=f"iperf{port}", command=["iperf3", "-s", "-p", str(port)], expect="running") for port in (FRONT, BEHIND)]
+        hosts += [
+            warpline.Host(name=server, endpoint="live", program=serve),
+            warpline.Host(name=client, endpoint="live", program=[warpline.Program(name="send", command=["sh", "-c", told(f"{{{server}}}")], start="1s")]),
+        ]
+        links.append(warpline.Link(between=[server, client], rate=f"{rate}Mbit/s", delay=delay, queue=warpline.Droptail(limit=queue)))
+    until = [f"c{number}.send exits" for number in range(len(scripts))]
+    return warpline.Scenario(name="nice-kernel", duration=f"{seconds:g}s", until=until, clock=warpline.Clock(mode="real"), link=links, host=hosts)
+
+
+# Figure 6 --------------------------------------------------------------------------------------------------------------
+
+
+def large(at: study.Point) -> dict[str, dict[str, float]]:
+    """A probe: each action once, beside each other and each over a path of its own."""
+
+    def of(front: str, behind: str | None, count: int) -> Callable[[str], str]:
+        return lambda to: script(to, front, behind, count, at["seconds"], buffer=BUFFERS.get(at["path"], ""))
+
+    with nice_in_kernel():
+        scenario = behind_links(PATHS[at["path"]], [of(*action) for action in ACTIONS.values()], at["seconds"] + 60)
+        told = [json.loads(text) for text in ran(scenario, at["seed"], [f"c{number}.send" for number in range(len(ACTIONS))])]
+    return {
+        "front_mbps": {action: received(one["front"]) for action, one in zip(ACTIONS, told, strict=True)},
+        "behind_mbps": {action: received(one["behind"]) if one["behind"] else 0.0 for action, one in zip(ACTIONS, told, strict=True)},
+        "ping_ms": {action: pinged(one) for action, one in zip(ACTIONS, told, strict=True)},
+    }
+
+
+def over_alone(action: str, path: str) -> Callable[[Results], float]:
+    """What the transfer in front gets, over what Reno gets alone."""
+    return lambda results: results.mean("front_mbps", line=action, path=path) / results.mean("front_mbps", line="Reno/NULL", path=path)
+
+
+FIG6 = Figure(
+    name="fig6",
+    source="Figure 6",
+    title="Nice over four kinds of paths: a transfer of ten seconds, alone and with background transfers",
+    note="The paths are emulated; `Reno/Nice8` is Reno in front of eight transfers of Nice. A probe is one of each. The paper's bars have no numbers; 97 % is what its text says.",
+    model=large,
+    points=study.grid(path=list(PATHS)),
+    settings={"seconds": 10},
+    seeds=10,
+    alone=True,
+    labels={"front_mbps": "Goodput of the transfer in front (Mbit/s)", "behind_mbps": "Goodput of those behind (Mbit/s)", "ping_ms": "Round trip of pings meanwhile (ms)"},
+    picture=[study.bars(x="path", y="front_mbps", by="line"), study.bars(x="path", y="ping_ms", by="line")],
+    claims=[
+        *(
+            Claim(
+                text=f"{path}: Nice alone gets a significant part of what Reno gets alone",
+                ours=over_alone("Nice/NULL", path),
+                theirs=0.5,
+                bound=study.at_least(),
+                quick=False,
+            )
+            for path in PATHS
+        ),
+        *(
+            Claim(
+                text=f"{path}: Reno beside {behind} keeps what it gets alone",
+                ours=over_alone(action, path),
+                theirs=0.97,
+                bound=study.within(0.05),
+                quick=(path, action) == ("cable modem", "Reno/Nice"),
+            )
+            for path in PATHS
+            for action, behind in (("Reno/Nice", "a transfer of Nice"), ("Reno/Nice8", "eight"))
+        ),
+        *(
+            Claim(
+                text=f"{path}: eight transfers of Reno leave it a ninth, if they share",
+                ours=over_alone("Reno/Reno8", path),
+                theirs=0.3,
+                bound=study.at_most(),
+                quick=path == "cable modem",
+            )
+            for path in PATHS
+        ),
+    ],
+    quick=study.quick(points=study.grid(path=["cable modem"]), seeds=1),
+)
+
+# Kernel and simulator --------------------------------------------------------------------------------------------------
+
+SIMULATOR, KERNEL = "simulator", "kernel"
+LEAD = 4
+"""How many seconds Nice is there before CUBIC, as in agreement.toml."""
+
+
+def both(at: study.Point) -> dict[str, dict[str, float]]:
+    """The same path with model hosts under the virtual clock, and with the kernel's TCP under the real one."""
+    front = "cubic" if at["front"] == "CUBIC" else None
+    changes = [f"flow.nice.count={at['flows']}", *([] if front else ["flow.front.stop=4.01s"])]
+    model = warpline.Scenario.load(HERE / "agreement.toml", *changes).run(seed=at["seed"], progress=False)
+    groups = {group["group"]: group for group in model.summary["groups"]}
+    with nice_in_kernel():
+        scenario = behind_links(("20", "20ms", "67p"), [lambda to: script(to, front, "nice", at["flows"], at["seconds"], LEAD)], at["seconds"] + 60)
+        told = json.loads(ran(scenario, at["seed"], ["c0.send"])[0])
+    # Whole seconds in which the other was there.
+    spans = [span["sum"]["bits_per_second"] for span in told["behind"]["intervals"]][LEAD + 1 : LEAD + int(at["seconds"]) - 1]
+    return {
+        "nice_mbps": {SIMULATOR: groups["nice"]["goodput_bps"] / 1e6, KERNEL: sum(spans) / len(spans) / 1e6},
+        "front_mbps": {SIMULATOR: groups["front"]["goodput_bps"] / 1e6 if front else 0.0, KERNEL: received(told["front"]) if front else 0.0},
+        "delay_ms": {SIMULATOR: groups["ping"]["latency_mean_ms"], KERNEL: pinged(told)},
+    }
+
+
+def kernel_over_simulator(measure: str, front: str, flows: int) -> Callable[[Results], float]:
+    """The kernel's value over the simulator's."""
+    return lambda results: results.mean(measure, line=KERNEL, front=front, flows=flows) / results.mean(measure, line=SIMULATOR, front=front, flows=flows)
+
+
+AGREEMENT = study.Table(
+    name="agreement",
+    source="Not in the paper",
+    title="Nice in the simulator and in this machine's kernel: 20 Mbit/s, 40 ms, a queue of one BDP",
+    model=both,
+    points=study.grid(front=["nobody", "CUBIC"], flows=[1, 8]),
+    settings={"seconds": 10},
+    seeds=3,
+    alone=True,
+    labels={"nice_mbps": "Goodput of Nice (Mbit/s)", "front_mbps": "Goodput of CUBIC (Mbit/s)", "delay_ms": "Round trip of pings (ms)"},
+    claims=[
+        *(
+            Claim(
+                text=f"{flows} of Nice alone: {what}, kernel over simulator",
+                ours=kernel_over_simulator(measure, "nobody", flows),
+                theirs=1,
+                bound=study.within(0.05),
+                quick=flows == 1,
+            )
+            for flows in (1, 8)
+            for what, measure in (("goodput", "nice_mbps"), ("delay", "delay_ms"))
+        ),
+        *(
+            Claim(
+                text=f"CUBIC in front of {flows}: {what}, kernel over simulator",
+                ours=kernel_over_simulator(measure, "CUBIC", flows),
+                theirs=1,
+                bound=study.within(0.05),
+                quick=False,
+            )
+            for flows in (1, 8)
+            for what, measure in (("its goodput", "front_mbps"), ("delay", "delay_ms"))
+        ),
+    ],
+    quick=study.quick(points=study.grid(front=["nobody"], flows=[1]), seeds=1),
+)

@@ -14,13 +14,13 @@ from warpline._command import DIFFERS, NOT_WRITTEN, SUCCESS, WRONG_INPUT
 from warpline._errors import MissingDependencyError, RunError, ScenarioError, WarplineError
 from warpline._files import write_whole
 from warpline.study import _imported, _registry, _report
-from warpline.study._declare import Elsewhere
+from warpline.study._declare import Elsewhere, NoPointsError
 from warpline.study._imported import ImportFailedError
 from warpline.study._registry import StudyError
 from warpline.study._work import AT_ONCE, Done, dask, draw, run
 
 CODES = (
-    ((StudyError, ScenarioError, MissingDependencyError, ImportFailedError), WRONG_INPUT),
+    ((StudyError, ScenarioError, NoPointsError, MissingDependencyError, ImportFailedError), WRONG_INPUT),
     ((RunError,), NOT_WRITTEN),
     ((WarplineError,), DIFFERS),
 )
@@ -48,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
         made.add_argument("--quick", action="store_true", help="the small form of each figure, whose results are kept apart")
         made.add_argument("--force", action="store_true", help="run again what has run")
         made.add_argument("--keep", action="store_true", help="take results that other builds of Warpline made")
+        made.add_argument("--only", action="append", default=[], metavar="AXIS=VALUE,...", help="only the points with these values of an axis; once for each axis")
         made.add_argument("--jobs", type=_positive, metavar="N", help=f"how many runs at a time (default: one per CPU, and up to {AT_ONCE} in dilated time)")
         made.add_argument("--dask", metavar="ADDRESS", help="run on a Dask cluster, by the address of its scheduler (tcp://host:8786)")
         made.add_argument("--page", type=Path, metavar="FILE", help="write the progress as a page that refreshes itself")
@@ -92,6 +93,7 @@ def _run(options: argparse.Namespace) -> int:
             quick=options.quick,
             force=options.force,
             keep=options.keep,
+            only={axis: _values(words) for axis, words in map(_pair, options.only)},
             jobs=options.jobs,
             executor=executor,
             page=options.page,
@@ -165,6 +167,18 @@ def _import(options: argparse.Namespace) -> int:
     )
     print(f"{count} means in {_near(_imported.path_of(study.store))}")
     return SUCCESS
+
+
+def _values(words: str) -> list[str | float | bool]:
+    """Values of an axis, with commas between them: texts, numbers, true or false. The whole can be one text, too."""
+    values: list[str | float | bool] = [words]
+    for word in words.split(","):
+        values.append(word)
+        with contextlib.suppress(ValueError):
+            values.append(float(word))
+        if word in ("true", "false"):
+            values.append(word == "true")
+    return values
 
 
 def _pair(word: str) -> tuple[str, str]:

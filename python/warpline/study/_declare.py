@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from warpline import _warpline
 from warpline._congestion import CcFactories
+from warpline._errors import WarplineError
 from warpline._pool import cores
 from warpline._run import Run
 from warpline._scenario import Scenario
@@ -23,7 +24,7 @@ from warpline.study import _code, _machine
 from warpline.study._claims import Claim
 from warpline.study._pictures import Picture, Table as TablePicture
 from warpline.study._points import Point
-from warpline.study._results import LINE
+from warpline.study._results import LINE, fits
 from warpline.study._seeds import Seeds, most
 
 Measured: TypeAlias = "Scalar | Mapping[str, Scalar]"
@@ -108,6 +109,10 @@ def quick(
     return Quick(points=points, seeds=seeds, settings=settings)
 
 
+class NoPointsError(WarplineError, ValueError):
+    """Points were chosen that a figure does not have."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Figure:
     """An experiment as a paper has it.
@@ -186,6 +191,21 @@ class Figure:
     def pictures(self) -> list[Picture]:
         """The pictures, as a list."""
         return [self.picture] if isinstance(self.picture, Picture) else list(self.picture)
+
+    def chosen(self, only: Mapping[str, Any]) -> list[Point]:
+        """The points with certain values of the axes, as in `Results.where`.
+
+        Raises:
+            NoPointsError: If there are none, or no such axis.
+        """
+        unknown = [axis for axis in only if axis not in self.axes]
+        if unknown:
+            raise NoPointsError(f"{self.name} has no axis {unknown[0]!r}; there are {', '.join(self.axes)}")
+        found = [point for point in self.points if all(fits(point[axis], wanted) for axis, wanted in only.items())]
+        if not found:
+            values = "; ".join(f"{axis} is {', '.join(map(str, dict.fromkeys(point[axis] for point in self.points)))}" for axis in only)
+            raise NoPointsError(f"{self.name} has no such points: {values}")
+        return found
 
     def quickly(self) -> Figure:
         """Its quick form."""

@@ -83,7 +83,7 @@ class Results:
         Raises:
             NoResultsError: If there is none.
         """
-        found = [cell for cell in self.cells if all(_fits(cell.where.get(name), wanted) for name, wanted in where.items())]
+        found = [cell for cell in self.cells if all(fits(cell.where.get(name), wanted) for name, wanted in where.items())]
         if not found:
             raise NoResultsError("no results" + (f" for {', '.join(f'{name}={_told(value)}' for name, value in where.items())}" if where else ""))
         return Results(found)
@@ -259,7 +259,8 @@ def _seed_means(cells: Sequence[Cell]) -> dict[str, dict[int, float]]:
     return found
 
 
-def _fits(value: Scalar, wanted: Any) -> bool:
+def fits(value: Scalar, wanted: Any) -> bool:
+    """Whether a value is chosen: by a value, a collection of values, or a function."""
     if callable(wanted):
         return bool(wanted(value))
     if isinstance(wanted, Collection) and not isinstance(wanted, str):

@@ -326,6 +326,7 @@ class Study:
         at_once: int = 1,
         force: bool = False,
         keep: bool = False,
+        only: Mapping[str, Any] | None = None,
         counts: Counts | None = None,
     ) -> list[Failure]:
         """Runs what is missing, and returns what failed. A failed run is tried again by the next study.
@@ -338,6 +339,7 @@ class Study:
             at_once: How many processes `here` has.
             force: Whether to run what is there already, too.
             keep: Whether results of other builds of Warpline count as there. Those of other kernels and stacks do not.
+            only: Which points are run, as in `Results.where`.
             counts: Told of what is done.
 
         Raises:
@@ -352,7 +354,7 @@ class Study:
         declared, measured, ran, installed = self.figure.declared, self.figure.measured, build(), _Here()
         # A worker needs to know how to run and measure, and nothing else.
         sent = dumps(replace(self.figure, points=self.figure.points[:1], seeds=1, claims=(), picture=(), quick=Quick()))
-        spots = [_Spot(point, set(range(1, first(self.figure.seeds, point) + 1))) for point in self.figure.points]
+        spots = [_Spot(point, set(range(1, first(self.figure.seeds, point) + 1))) for point in self.figure.chosen(only or {})]
         # Every point with one seed, then with two: a study that is stopped has something of everything, except of runs that need the machine.
         planned = deque(sorted(((spot, seed) for spot in spots for seed in spot.open), key=lambda one: one[1]))
         turns: Turns[_Run] = Turns(at_once if here is not None else 1)

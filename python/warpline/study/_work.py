@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ def run(
     quick: bool = False,
     force: bool = False,
     keep: bool = False,
+    only: Mapping[str, Any] | None = None,
     jobs: int | None = None,
     executor: ExecutorLike | None = None,
     page: Path | None = None,
@@ -60,6 +61,8 @@ def run(
         quick: Whether to run the quick form, whose results are apart from those of the full one.
         force: Whether to run what is there already, too.
         keep: Whether results of other builds of Warpline count as there. Those of other kernels and stacks do not.
+        only: Which points are run: for an axis a value, a collection of values, or a function that says whether a value is chosen. The others keep the
+            results that they have.
         jobs: How many processes to use; by default one per CPU, and up to `AT_ONCE` for runs in dilated time, which leave the machine idle most of the time.
         executor: Runs the runs in place of processes: of concurrent.futures, or dask's `client.get_executor()`. It is not shut down.
         page: A page to write that shows the progress and refreshes itself.
@@ -68,6 +71,7 @@ def run(
 
     Raises:
         StudyError: If a name is unknown or a declaration cannot be read.
+        NoPointsError: If a figure has none of the points.
         ScenarioError: If a scenario has errors.
         RunError: If results cannot be read or written.
         MissingDependencyError: If cloudpickle is not installed.
@@ -80,7 +84,7 @@ def run(
         at_once = jobs or AT_ONCE
         with _executor(executor, jobs or cores()) as workers, _here(executor, at_once) as here:
             for (declared, figure), count in zip(chosen, counts, strict=True):
-                one = _one(declared, figure, workers, here, at_once, count, quick=quick, force=force, keep=keep)
+                one = _one(declared, figure, workers, here, at_once, count, quick=quick, force=force, keep=keep, only=only)
                 count.verdict = f"{len(one.failures)} runs failed" if one.failures else one.judged.short
                 progress.erase()
                 said(one)
@@ -90,14 +94,14 @@ def run(
     return done
 
 
-def _one(declared: Declared, figure: Figure, executor: ExecutorLike, here: ExecutorLike | None, at_once: int, counts: Counts, *, quick: bool, force: bool, keep: bool) -> Done:
+def _one(declared: Declared, figure: Figure, executor: ExecutorLike, here: ExecutorLike | None, at_once: int, counts: Counts, *, quick: bool, force: bool, keep: bool, only: Mapping[str, Any] | None) -> Done:
     dumps = cloud_dumps(declared.module)
     if dumps is None:
         raise MissingDependencyError(
             "a study needs cloudpickle, which is not installed; install it with: pip install 'warpline[study]'"
         )
     study = declared.study(figure, quick=quick)
-    failures = study.run(executor, dumps, here=here, at_once=at_once, force=force, keep=keep, counts=counts)
+    failures = study.run(executor, dumps, here=here, at_once=at_once, force=force, keep=keep, only=only, counts=counts)
     one = judged(counts.name, study)
     return Done(one, failures, [study.store, *draw(study, one)])
 
