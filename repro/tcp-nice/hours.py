@@ -14,7 +14,7 @@ import warpline
 from warpline import study
 from warpline.study import Claim, Figure, Results
 
-from .paths import ACTIONS, PATHS
+from .paths import ACTIONS, BESIDE, KEPT, PATHS, SHARED_AT_MOST
 
 PER_SESSION = 2.06e6
 """What one web session a second demands, in bit/s on the wire."""
@@ -95,19 +95,19 @@ HOURS = Figure(
             Claim(
                 text=f"{path}: Reno beside {behind} keeps what it gets alone",
                 ours=over_alone(action, path),
-                theirs=0.97,
+                theirs=KEPT,
                 bound=study.within(0.05),
                 quick=False,
                 differs="" if action == "Reno/Nice" else "at the quietest hour it keeps 96 to 98 %; at the busiest ones, when the path is nearly full without them, it keeps less, and five seeds of ten seconds vary",
             )
             for path in SHARED
-            for action, behind in (("Reno/Nice", "a transfer of Nice"), ("Reno/Nice8", "eight"))
+            for action, behind in BESIDE.items()
         ),
         *(
             Claim(
                 text=f"{path}: eight transfers of Reno leave it a ninth, if they share",
                 ours=over_alone("Reno/Reno8", path),
-                theirs=0.3,
+                theirs=SHARED_AT_MOST,
                 bound=study.at_most(),
             )
             for path in SHARED

@@ -18,7 +18,7 @@ import warpline
 from warpline import study
 from warpline.study import Claim, Figure, Results
 
-from .paths import ACTIONS, PATHS
+from .paths import ACTIONS, BESIDE, KEPT, PATHS, SHARED_AT_MOST
 
 HERE = Path(__file__).parent
 FRONT, BEHIND = 5202, 5201
@@ -164,19 +164,19 @@ FIG6 = Figure(
             Claim(
                 text=f"{path}: Reno beside {behind} keeps what it gets alone",
                 ours=over_alone(action, path),
-                theirs=0.97,
+                theirs=KEPT,
                 bound=study.within(0.05),
                 quick=(path, action) == ("cable modem", "Reno/Nice"),
                 differs=FEW if path == "modem" else "",
             )
             for path in PATHS
-            for action, behind in (("Reno/Nice", "a transfer of Nice"), ("Reno/Nice8", "eight"))
+            for action, behind in BESIDE.items()
         ),
         *(
             Claim(
                 text=f"{path}: eight transfers of Reno leave it a ninth, if they share",
                 ours=over_alone("Reno/Reno8", path),
-                theirs=0.3,
+                theirs=SHARED_AT_MOST,
                 bound=study.at_most(),
                 quick=path == "cable modem",
                 differs=FEW if path == "modem" else "",

@@ -22,3 +22,10 @@ ACTIONS = {
     "Reno/Nice8": ("reno", "nice", 8),
 }
 """The congestion control of the transfer in front, and that of the transfers behind it with their number."""
+
+BESIDE = {"Reno/Nice": "a transfer of Nice", "Reno/Nice8": "eight"}
+"""The actions in which the transfer in front should keep what it gets alone, and what is behind it there."""
+KEPT = 0.97
+"""What it keeps of that by the paper's text on figure 6."""
+SHARED_AT_MOST = 0.3
+"""What it keeps beside eight of its kind at most, which would be a ninth if all were equal."""

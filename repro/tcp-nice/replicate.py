@@ -16,7 +16,7 @@ import warpline
 from warpline import study
 from warpline.study import Claim, Figure, Results
 
-from .paths import PATHS
+from .paths import KEPT, PATHS
 
 LIMITS = [0.125, 0.25, 0.5, 0.75, 0.9]
 """Limits of Reno's rate, as shares of the path's."""
@@ -184,7 +184,7 @@ REPLICATION = Figure(
             Claim(
                 text=f"{path}: a transfer in front keeps its rate beside Nice",
                 ours=longer(NICE, NOTHING, "front_mbps", path),
-                theirs=0.97,
+                theirs=KEPT,
                 bound=study.within(0.05),
                 quick=False,
                 differs="ten seconds are 45 packets there, of which it loses five or six: those of the push that wait in the queue when the transfer begins" if path == "modem" else "",

@@ -5,8 +5,8 @@
 //! an idle processor, and to wake that processor takes longer, above all in a virtual machine, than most programs run before their next system
 //! call. On one processor a run takes a third to two thirds of the time.
 //!
-//! So a run is gathered where the scheduler has put its driver. Often it has to wait there, because several guests have something to do at the
-//! same time or because of other work: then each guest gets a processor of its own for a while. This is also how they boot.
+//! So a run is gathered where the scheduler has put its driver. If it has to wait there too often, because several guests have something to do at
+//! the same time or because of other work, each guest gets a processor of its own for a while. This is also how guests boot.
 
 use std::fs;
 
