@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import warpline
 from warpline import study
 from warpline.study import Claim, Figure, Results
 
-from .paths import ACTIONS, BESIDE, KEPT, PATHS, SHARED_AT_MOST
+from .paths import ACTIONS, BESIDE, KEPT, PATHS, SHARED_AT_MOST, each
 
 PER_SESSION = 2.06e6
 """What one web session a second demands, in bit/s on the wire."""
@@ -67,6 +68,16 @@ def least_hour(path: str) -> Callable[[Results], float]:
     return lambda results: min(nice / reno for nice, reno in results.matched("primary_mbps", "action", SPARE, ALONE, path=path))
 
 
+BUSY = "at the busiest hours a tenth of the path is spare, in pieces that are shorter than a transfer of ten seconds takes to grow; Reno takes its part from the others"
+"""Why Nice gets little then."""
+
+
+def kept(path: str) -> list[Claim]:
+    """What Reno keeps beside Nice on a path."""
+    why = {"Reno/Nice8": "at the quietest hour it keeps 96 to 98 %; at the busiest ones, when the path is nearly full without them, it keeps less, and five seeds of ten seconds vary"}
+    return [claim for action in BESIDE for claim in each([path], f"Reno beside {BESIDE[action]} keeps what it gets alone", partial(over_alone, action), KEPT, study.within(0.05), differs={path: why.get(action, "")})]
+
+
 HOURS = Figure(
     name="fig7",
     source="Figure 7",
@@ -80,38 +91,16 @@ HOURS = Figure(
     labels={"primary_mbps": "Goodput of the transfer in front (Mbit/s)", "others_mbps": "Throughput of the others (Mbit/s)", "hour": "Hour of the day"},
     picture=[study.lines(x="hour", y="primary_mbps", by="action", only={"path": path}, title=path) for path in SHARED],
     claims=[
-        *(
-            Claim(
-                text=f"{path}: Nice has useful throughput throughout the day: alone, at its worst hour, over Reno alone",
-                ours=least_hour(path),
-                theirs=0.25,
-                bound=study.at_least(),
-                quick=False,
-                differs="" if path == "cable modem" else "at the busiest hours a tenth of the path is spare, in pieces that are shorter than a transfer of ten seconds takes to grow; Reno takes its part from the others",
-            )
-            for path in SHARED
+        *each(
+            SHARED,
+            "Nice has useful throughput throughout the day: alone, at its worst hour, over Reno alone",
+            least_hour,
+            0.25,
+            study.at_least(),
+            differs=dict.fromkeys(["London", "Delaware"], BUSY),
         ),
-        *(
-            Claim(
-                text=f"{path}: Reno beside {behind} keeps what it gets alone",
-                ours=over_alone(action, path),
-                theirs=KEPT,
-                bound=study.within(0.05),
-                quick=False,
-                differs="" if action == "Reno/Nice" else "at the quietest hour it keeps 96 to 98 %; at the busiest ones, when the path is nearly full without them, it keeps less, and five seeds of ten seconds vary",
-            )
-            for path in SHARED
-            for action, behind in BESIDE.items()
-        ),
-        *(
-            Claim(
-                text=f"{path}: eight transfers of Reno leave it a ninth, if they share",
-                ours=over_alone("Reno/Reno8", path),
-                theirs=SHARED_AT_MOST,
-                bound=study.at_most(),
-            )
-            for path in SHARED
-        ),
+        *(claim for path in SHARED for claim in kept(path)),
+        *each(SHARED, "eight transfers of Reno leave it a ninth, if they share", partial(over_alone, "Reno/Reno8"), SHARED_AT_MOST, study.at_most(), quick=SHARED),
     ],
     quick=study.quick(points=study.grid(path=SHARED, action=[ALONE, "Reno/Reno8"], hour=[4, 16]), seeds=1),
 )

@@ -11,6 +11,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import warpline
 from warpline import study
 from warpline.study import Claim, Figure, Results
 
-from .paths import ACTIONS, BESIDE, KEPT, PATHS, SHARED_AT_MOST
+from .paths import ACTIONS, BESIDE, KEPT, PATHS, SHARED_AT_MOST, each
 
 HERE = Path(__file__).parent
 FRONT, BEHIND = 5202, 5201
@@ -137,6 +138,16 @@ FEW = "ten seconds are 47 packets there, and six round trips once the queue of 1
 """Why a transfer over the modem differs."""
 
 
+def kept(path: str) -> list[Claim]:
+    """What Reno keeps beside Nice on a path."""
+    quick = {"Reno/Nice": ["cable modem"]}
+    return [
+        claim
+        for action in BESIDE
+        for claim in each([path], f"Reno beside {BESIDE[action]} keeps what it gets alone", partial(over_alone, action), KEPT, study.within(0.05), quick=quick.get(action, ()), differs={"modem": FEW})
+    ]
+
+
 FIG6 = Figure(
     name="fig6",
     source="Figure 6",
@@ -150,38 +161,16 @@ FIG6 = Figure(
     labels={"front_mbps": "Goodput of the transfer in front (Mbit/s)", "behind_mbps": "Goodput of those behind (Mbit/s)", "ping_ms": "Round trip of pings meanwhile (ms)"},
     picture=[study.bars(x="path", y="front_mbps", by="line"), study.bars(x="path", y="ping_ms", by="line")],
     claims=[
-        *(
-            Claim(
-                text=f"{path}: Nice alone gets a significant part of what Reno gets alone",
-                ours=over_alone("Nice/NULL", path),
-                theirs=0.5,
-                bound=study.at_least(),
-                quick=False,
-            )
-            for path in PATHS
-        ),
-        *(
-            Claim(
-                text=f"{path}: Reno beside {behind} keeps what it gets alone",
-                ours=over_alone(action, path),
-                theirs=KEPT,
-                bound=study.within(0.05),
-                quick=(path, action) == ("cable modem", "Reno/Nice"),
-                differs=FEW if path == "modem" else "",
-            )
-            for path in PATHS
-            for action, behind in BESIDE.items()
-        ),
-        *(
-            Claim(
-                text=f"{path}: eight transfers of Reno leave it a ninth, if they share",
-                ours=over_alone("Reno/Reno8", path),
-                theirs=SHARED_AT_MOST,
-                bound=study.at_most(),
-                quick=path == "cable modem",
-                differs=FEW if path == "modem" else "",
-            )
-            for path in PATHS
+        *each(PATHS, "Nice alone gets a significant part of what Reno gets alone", partial(over_alone, "Nice/NULL"), 0.5, study.at_least()),
+        *(claim for path in PATHS for claim in kept(path)),
+        *each(
+            PATHS,
+            "eight transfers of Reno leave it a ninth, if they share",
+            partial(over_alone, "Reno/Reno8"),
+            SHARED_AT_MOST,
+            study.at_most(),
+            quick=["cable modem"],
+            differs={"modem": FEW},
         ),
     ],
     quick=study.quick(points=study.grid(path=["cable modem"]), seeds=1),

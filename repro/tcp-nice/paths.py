@@ -5,6 +5,11 @@ The paths are assumptions: the paper gives only the kinds of networks.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
+
+from warpline import study
+from warpline.study import Claim, Results
+
 PATHS = {
     "modem": ("0.0566", "75ms", "16p"),
     "cable modem": ("3", "15ms", "60p"),
@@ -29,3 +34,17 @@ KEPT = 0.97
 """What it keeps of that by the paper's text on figure 6."""
 SHARED_AT_MOST = 0.3
 """What it keeps beside eight of its kind at most, which would be a ninth if all were equal."""
+
+
+def each(
+    paths: Collection[str],
+    text: str,
+    ours: Callable[[str], Callable[[Results], float]],
+    theirs: float,
+    bound: study.Bound,
+    *,
+    quick: Collection[str] = (),
+    differs: Mapping[str, str] | None = None,
+) -> list[Claim]:
+    """The same claim of each path: `quick` has the paths of which the quick form judges it, and `differs` why it is not so on some."""
+    return [Claim(text=f"{path}: {text}", ours=ours(path), theirs=theirs, bound=bound, quick=path in quick, differs=(differs or {}).get(path, "")) for path in paths]

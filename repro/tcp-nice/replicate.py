@@ -14,9 +14,9 @@ from typing import Any
 
 import warpline
 from warpline import study
-from warpline.study import Claim, Figure, Results
+from warpline.study import Figure, Results
 
-from .paths import KEPT, PATHS
+from .paths import KEPT, PATHS, each
 
 LIMITS = [0.125, 0.25, 0.5, 0.75, 0.9]
 """Limits of Reno's rate, as shares of the path's."""
@@ -46,6 +46,8 @@ FRONT, BEFORE = 10, 3
 """How many seconds the transfer in front lasts, and how long before it the push begins."""
 SPARE = 2
 """Seconds for which the push has still something to send when that transfer ends."""
+SHORT = ["cable modem"]
+"""The path of the quick form."""
 FILES = 4
 DIRECTORY = "/tmp/replicate"
 
@@ -138,59 +140,41 @@ REPLICATION = Figure(
         study.bars(x="path", y="front_mbps", by="pushed"),
     ],
     claims=[
-        *(
-            Claim(
-                text=f"{path}: Reno takes less time with a higher limit: a quarter of the rate over three quarters",
-                ours=longer(limited(0.25), limited(0.75), "completion_s", path),
-                theirs=1,
-                bound=study.at_least(),
-                quick=path == "cable modem",
-            )
-            for path in PATHS
+        *each(
+            PATHS,
+            "Reno takes less time with a higher limit: a quarter of the rate over three quarters",
+            lambda path: longer(limited(0.25), limited(0.75), "completion_s", path),
+            1,
+            study.at_least(),
+            quick=SHORT,
         ),
-        *(
-            Claim(
-                text=f"{path}: and lengthens pings more: without a limit over a quarter of the rate",
-                ours=longer(UNLIMITED, limited(0.25), "ping_ms", path),
-                theirs=1,
-                bound=study.at_least(),
-                quick=path == "cable modem",
-                differs=EARLY if path == "Delaware" else "",
-            )
-            for path in PATHS
+        *each(
+            PATHS,
+            "and lengthens pings more: without a limit over a quarter of the rate",
+            lambda path: longer(UNLIMITED, limited(0.25), "ping_ms", path),
+            1,
+            study.at_least(),
+            quick=SHORT,
+            differs={"Delaware": EARLY},
         ),
-        *(
-            Claim(
-                text=f"{path}: Nice finds a good rate without tuning: its time over that of Reno with half of the rate",
-                ours=longer(NICE, limited(0.5), "completion_s", path),
-                theirs=1,
-                bound=study.at_most(),
-                quick=False,
-            )
-            for path in PATHS
+        *each(PATHS, "Nice finds a good rate without tuning: its time over that of Reno with half of the rate", lambda path: longer(NICE, limited(0.5), "completion_s", path), 1, study.at_most()),
+        *each(
+            PATHS,
+            "and ensures short pings: over those beside Reno without a limit",
+            lambda path: longer(NICE, UNLIMITED, "ping_ms", path),
+            1,
+            study.at_most(),
+            quick=SHORT,
+            differs={"Delaware": EARLY},
         ),
-        *(
-            Claim(
-                text=f"{path}: and ensures short pings: over those beside Reno without a limit",
-                ours=longer(NICE, UNLIMITED, "ping_ms", path),
-                theirs=1,
-                bound=study.at_most(),
-                quick=path == "cable modem",
-                differs=EARLY if path == "Delaware" else "",
-            )
-            for path in PATHS
-        ),
-        *(
-            Claim(
-                text=f"{path}: a transfer in front keeps its rate beside Nice",
-                ours=longer(NICE, NOTHING, "front_mbps", path),
-                theirs=KEPT,
-                bound=study.within(0.05),
-                quick=False,
-                differs="ten seconds are 45 packets there, of which it loses five or six: those of the push that wait in the queue when the transfer begins" if path == "modem" else "",
-            )
-            for path in PATHS
+        *each(
+            PATHS,
+            "a transfer in front keeps its rate beside Nice",
+            lambda path: longer(NICE, NOTHING, "front_mbps", path),
+            KEPT,
+            study.within(0.05),
+            differs={"modem": "ten seconds are 45 packets there, of which it loses five or six: those of the push that wait in the queue when the transfer begins"},
         ),
     ],
-    quick=study.quick(points=study.grid(path=["cable modem"], beside=[PINGS], pushed=[limited(0.25), limited(0.75), UNLIMITED, NICE]), seeds=1, length=0.3),
+    quick=study.quick(points=study.grid(path=SHORT, beside=[PINGS], pushed=[limited(0.25), limited(0.75), UNLIMITED, NICE]), seeds=1, length=0.3),
 )
