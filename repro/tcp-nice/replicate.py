@@ -120,7 +120,8 @@ REPLICATION = Figure(
     name="fig10",
     source="Figure 10",
     title="Replication: how long a push takes, and what it does to others",
-    note="The receivers of the paper have two parameters to tune, of which one is repeated here. Its figure has curves without numbers; the numbers here are ours, but for 97 %, which its text says of figure 6.",
+    note="The receivers of the paper have two parameters to tune, of which one is repeated here. Its figure has curves without numbers; the numbers here are ours, but for 97 %, which its text says of figure 6. "
+    "The guests start `warpline` in shells, so it has to be installed where guests look for programs: in /usr/local/bin or /usr/bin.",
     scenario=replicated,
     points=points(list(PATHS), LIMITS, [0.25, 0.75]),
     settings={"length": 1},
