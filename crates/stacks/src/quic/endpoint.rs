@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use quinn::{AckFrequencyConfig, ConnectionError, EndpointConfig, TokioRuntime, TransportConfig, VarInt};
+use quinn::{AckFrequencyConfig, ConnectionError, EndpointConfig, TransportConfig, VarInt};
 use rustls::pki_types::CertificateDer;
 use tokio::runtime::Runtime;
 use warpline_core::TimeDelta;
@@ -23,6 +23,7 @@ use super::admission::{Admission, CONNECTIONS, HANDSHAKE, Place, Verdict};
 use super::congestion::{Factory, View};
 use super::gate::Keeper;
 use super::identity::{Identity, PublicKey, Trust};
+use super::socket::Tokio;
 use super::tls;
 
 /// TLS alert `unknown_ca` (RFC 8446 section 6) as a QUIC error (RFC 9001 section 4.8): the key is not on the list.
@@ -211,8 +212,7 @@ impl Base {
             .map_err(|error| QuicError::Setup(error.to_string()))?;
         let udp = UdpSocket::bind(address).map_err(socket)?;
         let guard = runtime.enter();
-        let endpoint =
-            quinn::Endpoint::new(config.clone(), server, udp, Arc::new(TokioRuntime)).map_err(socket)?;
+        let endpoint = quinn::Endpoint::new(config.clone(), server, udp, Arc::new(Tokio)).map_err(socket)?;
         drop(guard);
         Ok(Arc::new(Base { runtime: Some(runtime), endpoint, settings: *settings }))
     }

@@ -18,7 +18,7 @@
 //! * [`congestion`]: connects quinn's `congestion::Controller` to the library's algorithms; programs with their own endpoints need this alone.
 //! * [`gate`]: windows below two datagrams, which quinn does not support.
 //! * [`identity`], [`tls`]: encryption and authentication by pinned keys.
-//! * `admission`: limits on handshakes with a server.
+//! * `admission`: limits on handshakes with a server. `socket`: UDP sockets where the network card cannot split batches.
 //! * [`endpoint`]: blocking connections and streams. [`message`]: one call to send, one to receive.
 
 mod admission;
@@ -29,6 +29,7 @@ pub mod endpoint;
 pub mod gate;
 pub mod identity;
 pub mod message;
+mod socket;
 pub mod tls;
 
 #[cfg(test)]
