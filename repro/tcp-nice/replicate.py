@@ -48,6 +48,8 @@ SPARE = 2
 """Seconds for which the push has still something to send when that transfer ends."""
 SHORT = ["cable modem"]
 """The path of the quick form."""
+WARPLINE = '"$WARPLINE_PROGRAM"'
+"""This program, in a shell."""
 FILES = 4
 DIRECTORY = "/tmp/replicate"
 
@@ -60,7 +62,7 @@ def push(at: study.Point) -> str:
     cc, limit = named
     rate = float(PATHS[at["path"]][0]) * 1e3
     held = f" --limit {rate * limit:.1f}kbit/s" if limit else ""
-    return f"warpline replicate push {DIRECTORY}/tree {{r}}:4433 --key {DIRECTORY}/key --json --patience 300s --cc {cc}{held}"
+    return f"{WARPLINE} replicate push {DIRECTORY}/tree {{r}}:4433 --key {DIRECTORY}/key --json --patience 300s --cc {cc}{held}"
 
 
 def replicated(at: study.Point) -> warpline.Scenario:
@@ -69,8 +71,8 @@ def replicated(at: study.Point) -> warpline.Scenario:
     beside = at["beside"] == TRANSFER
     seconds = FRONT + BEFORE + SPARE if beside else LENGTH[at["path"]] * at["length"]
     size = int(float(rate) * 1e6 / 8 * seconds / FILES)
-    prepare = f"mkdir -p {DIRECTORY}/tree && for file in $(seq {FILES}); do head -c {size} /dev/urandom > {DIRECTORY}/tree/$file; done && warpline replicate keygen {DIRECTORY}/key > /dev/null"
-    serve = f"{prepare} && exec warpline replicate serve {DIRECTORY}/store --key {DIRECTORY}/key --listen 0.0.0.0:4433"
+    prepare = f"mkdir -p {DIRECTORY}/tree && for file in $(seq {FILES}); do head -c {size} /dev/urandom > {DIRECTORY}/tree/$file; done && {WARPLINE} replicate keygen {DIRECTORY}/key > /dev/null"
+    serve = f"{prepare} && exec {WARPLINE} replicate serve {DIRECTORY}/store --key {DIRECTORY}/key --listen 0.0.0.0:4433"
     pings = f"ping -n -q -c 5 -i 0.2 {{r}}; ping -n -q -i 0.2 {{r}} & ping=$!; {push(at)}; code=$?; kill -INT $ping; wait; exit $code"
     begin = START + BEFORE
     # A push with the smallest limit takes eight times as long as the path needs.
@@ -120,8 +122,7 @@ REPLICATION = Figure(
     name="fig10",
     source="Figure 10",
     title="Replication: how long a push takes, and what it does to others",
-    note="The receivers of the paper have two parameters to tune, of which one is repeated here. Its figure has curves without numbers; the numbers here are ours, but for 97 %, which its text says of figure 6. "
-    "The guests start `warpline` in shells, so it has to be installed where guests look for programs: in /usr/local/bin or /usr/bin.",
+    note="The receivers of the paper have two parameters to tune, of which one is repeated here. Its figure has curves without numbers; the numbers here are ours, but for 97 %, which its text says of figure 6.",
     scenario=replicated,
     points=points(list(PATHS), LIMITS, [0.25, 0.75]),
     settings={"length": 1},

@@ -15,7 +15,8 @@ use super::ready::Readiness;
 /// It runs in the directory of the scenario file. (A guest sees the files of this machine; what it writes stays in the guest.) Its output goes into the run directory,
 /// to `programs/HOST.NAME.stdout` and `.stderr`, where NAME is its name or, without one, its number on the host, from 0. In its command, `{NAME}` stands for the
 /// IPv4 address of the node NAME and `{NAME:6}` for its IPv6 address. The environment has them too: `WARPLINE_ADDR_NAME` (capitals, digits and `_`) and
-/// `WARPLINE_ADDR6_NAME` for every node, and `WARPLINE_HOST`, `WARPLINE_ADDRESS` and `WARPLINE_ADDRESS6` for its own host.
+/// `WARPLINE_ADDR6_NAME` for every node, and `WARPLINE_HOST`, `WARPLINE_ADDRESS` and `WARPLINE_ADDRESS6` for its own host. `WARPLINE_PROGRAM` is the path of
+/// `warpline` itself, for commands of the shell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Program {

@@ -515,6 +515,12 @@ fn commands_and_shells_run_on_guests_of_a_run_in_progress() {
     let answer = enter(&["g", "--", "sh", "-c", line]);
     assert_eq!((answer.code, answer.stdout.as_str()), (Some(7), "g 10.0.0.1\ng\nagent\n"));
     assert!(!Path::new("/made").exists());
+    // A shell there finds the program under test, which is not in PATH.
+    let version = desk.warpline(&["--version"]).fine().stdout;
+    for host in ["a", "g"] {
+        let answer = enter(&[host, "--", "sh", "-c", "\"$WARPLINE_PROGRAM\" --version"]).fine();
+        assert_eq!(answer.stdout, version);
+    }
     // What is piped through comes back as it was, however much it is.
     let bytes: Vec<u8> =
         (0..300_000u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect();

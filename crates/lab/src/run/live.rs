@@ -12,7 +12,7 @@ use warpline_scenario::{Endpoint, Expanded, Scenario};
 use super::control::Entrance;
 use super::course::Account;
 use super::endpoints::{Accounting, Attached, Ending, Ground, Named, Paced, Planned};
-use super::programs::{Programs, Readiness};
+use super::programs::{self, Programs, Readiness};
 use super::session::Session;
 use super::{RunError, live_error};
 
@@ -52,7 +52,7 @@ impl Planned for LivePlan {
             Hosts::create(&format!("warpline run ({})", scenario.name), &configs).map_err(live_error)?;
         if let Some(control) = &mut session.control {
             let entrances = self.hosts.iter().enumerate().map(|(at, (name, node))| {
-                let environment = addresses.environment(*node as usize).into_iter().collect();
+                let environment = programs::environment(addresses, *node as usize).into_iter().collect();
                 (name.clone(), Entrance::Live(Door::to(&hosts, at, environment)))
             });
             warpline_live::enter::let_others_look().map_err(live_error)?;

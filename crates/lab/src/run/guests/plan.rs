@@ -40,7 +40,8 @@ const SEARCH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 /// The environment of all programs on the host of a node.
 pub(super) fn environment(plan: &AddressPlan, node: usize) -> impl Iterator<Item = (String, String)> {
     let base = [("PATH", SEARCH), ("HOME", "/root"), ("LANG", "C.UTF-8"), ("TZ", "UTC")];
-    base.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().chain(plan.environment(node))
+    let base = base.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter();
+    base.chain(programs::environment(plan, node))
 }
 
 /// A program, and the place of its order.

@@ -23,6 +23,7 @@ use warpline_scenario::{Expect, ProgramCommand, Scenario, StopSignal};
 use crate::run::RunError;
 pub(in crate::run) use evidence::Evidence;
 pub use own::PROGRAM;
+pub(in crate::run) use own::environment;
 pub(in crate::run) use readiness::{Readiness, explain, machine_names};
 use watch::Watch;
 
@@ -87,7 +88,7 @@ impl Programs {
                 let own =
                     program.environment.iter().map(|(name, value)| (name.clone(), plan.substitute(value)));
                 let environment: Vec<(String, String)> =
-                    plan.environment(*node as usize).into_iter().chain(own).collect();
+                    environment(plan, *node as usize).into_iter().chain(own).collect();
                 let config = |words: Vec<String>, stdout: File, stderr: File| ProgramConfig {
                     words: words.into_iter().map(Into::into).collect(),
                     environment: environment

@@ -1,10 +1,13 @@
-//! Where Warpline's own program is, for commands that start it by its name.
+//! Where Warpline's own program is, for commands that start it by its name, and for shells.
 
 use std::env;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
+use warpline_scenario::addresses::AddressPlan;
+
 /// The environment variable that names Warpline's program. Without it, it is the program that runs, if that is it; else it is looked for like any other.
+/// Programs on hosts get it, too.
 pub const PROGRAM: &str = "WARPLINE_PROGRAM";
 
 /// Its name in commands.
@@ -13,7 +16,18 @@ const NAME: &str = "warpline";
 /// The words of a command, with the place of Warpline's own program instead of its name. So a scenario that runs it does not depend on where it is installed,
 /// and runs the same build as the rest.
 pub(super) fn found(words: Vec<String>) -> Vec<String> {
-    with(words, env::var_os(PROGRAM).map(PathBuf::from).or_else(running))
+    with(words, place())
+}
+
+/// The variables that every program on the host of a node gets: addresses, and where Warpline's program is (its name, if that is not known).
+pub(in crate::run) fn environment(plan: &AddressPlan, node: usize) -> Vec<(String, String)> {
+    let place = place().unwrap_or_else(|| NAME.into());
+    let own = (PROGRAM.to_owned(), place.to_string_lossy().into_owned());
+    plan.environment(node).into_iter().chain([own]).collect()
+}
+
+fn place() -> Option<PathBuf> {
+    env::var_os(PROGRAM).map(PathBuf::from).or_else(running)
 }
 
 /// The program that runs, if it is Warpline's.
