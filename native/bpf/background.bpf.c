@@ -13,7 +13,8 @@
  *
  * Differences from the sender's side: timestamps, and so RTTs, are in milliseconds, and without timestamps nothing is done; the window
  * does not fall below one segment, for which the kernel advertises about 2304 bytes or more (SOCK_MIN_RCVBUF / 2); the window follows
- * the sender's slow start and does not lead it; a gap in the arriving segments counts as a loss.
+ * the sender's slow start and does not lead it; a gap in the arriving segments counts as a loss; what is in flight is not known, so that own packets
+ * always excuse as much as they may, and the window is reduced once per round; connections do not share what they know of a path.
  *
  * Sources for the calls: net/core/filter.c, net/ipv4/tcp_input.c, tcp_output.c and tcp.c (tcp_set_window_clamp) of Linux 6.18.
  */
@@ -137,9 +138,14 @@ static __always_inline void take_segment(struct nice_receiver *receiver, const s
 	const struct nice_parameters *conf = parameters();
 	u64 clock = bpf_ktime_get_ns() / 1000;
 	u32 now = clock / 1000, echo = segment->echo - tp->tsoffset;
-	u32 segments = (u64)segment->payload * NICE_ONE / receiver->mss;
 	/* Time since the kernel's clock of milliseconds, which has 32 bits, showed the echoed value. */
 	s64 rtt = (s64)(s32)(now - echo) * 1000 + clock % 1000;
+	/* What the sender had in flight is not known here. */
+	struct nice_sample sample = {
+		.rtt = (u32)rtt,
+		.segments = (u64)segment->payload * NICE_ONE / receiver->mss,
+		.in_flight = NICE_INFINITE,
+	};
 	bool ends = (s32)(echo - receiver->round_began) > 0;
 
 	if (rtt < 0 || rtt > 60 * 1000 * 1000)
@@ -158,20 +164,20 @@ static __always_inline void take_segment(struct nice_receiver *receiver, const s
 			/* Whether the sender used at least half of the window; during slow start it may use less. */
 			bool full = receiver->rules.seen >= receiver->rules.window / 2;
 
-			judge(&receiver->rules, &receiver->account, conf, NICE_ONE, clock, full);
+			judge(&receiver->rules, &receiver->account, conf, NICE_ONE, clock, &sample, full);
 		}
 		receiver->rules.before_halving = 0;
 		receiver->lost = 0;
 		receiver->round_began = now;
 		start_round(&receiver->rules);
 	}
-	detect(&receiver->rules, conf, clock, rtt, segments);
-	if (!receiver->lost && judge_early(&receiver->rules, &receiver->account, conf, NICE_ONE, clock)) {
+	detect(&receiver->rules, conf, clock, &sample);
+	if (!receiver->lost && judge_early(&receiver->rules, &receiver->account, conf, NICE_ONE, clock, &sample)) {
 		receiver->round_began = now;
 		start_round(&receiver->rules);
 	}
 	if (receiver->rules.window < receiver->rules.ssthresh) {
-		u64 window = (u64)receiver->rules.window + segments;
+		u64 window = (u64)receiver->rules.window + sample.segments;
 
 		receiver->rules.window = window > receiver->rules.ssthresh ? receiver->rules.ssthresh : (u32)window;
 	}

@@ -30,9 +30,10 @@ enum { false = 0, true = 1 };
 
 enum bpf_map_type {
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
 };
-enum { BPF_F_NO_PREALLOC = 1 };
+enum { BPF_ANY = 0, BPF_F_NO_PREALLOC = 1 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 
 /* include/uapi/linux/bpf.h: the events for which a sock_ops program is called, and the flags that request more of them. */
@@ -64,6 +65,14 @@ struct in6_addr {
 	u8 in6_u[16];
 };
 
+struct net {
+	u64 net_cookie;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
 struct sock_common {
 	__be32 skc_daddr;
 	__be32 skc_rcv_saddr;
@@ -71,6 +80,7 @@ struct sock_common {
 	u16 skc_num;
 	u16 skc_family;
 	u8 skc_state;
+	possible_net_t skc_net;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
 };

@@ -5,7 +5,7 @@
  * 2.3. The arithmetic is that of crates/transport/src/cc/{nice,vegas}.rs. What the kernel calls and when, and what a program may write,
  * is in net/ipv4/{bpf_tcp_ca,tcp_input,tcp_output,tcp_cong}.c of Linux 6.18.
  *
- * A packet is late if its RTT exceeds base + threshold * (max - base), or base + 10 ms. If more than `fraction` of a round trip's packets
+ * A packet is late if its RTT exceeds base + threshold * (max - base), or base + 10 ms, unless its own flow delayed it. If more than `fraction` of a round trip's packets
  * were late, the window shrinks (to half in the paper), down to 1/48 of a segment; otherwise it follows Vegas(1, 3), and Reno after a loss.
  * A connection begins with two segments: `init` may write snd_cwnd, so that TCP_BPF_IW, which takes a program on a control group, is not needed.
  *
@@ -14,10 +14,10 @@
  * sends, sets sk_pacing_rate to W * mss / srtt and asks for two segments at once; by the pacing clock, such a burst takes exactly 2/W
  * round trips. Meanwhile snd_cwnd is 4, because the kernel sends at most half of it in one burst.
  *
- * Differences from the simulator: rounds are counted by sequence number (as in tcp_vegas.c), not by delivered bytes; late packets
- * are counted in segments; a window of two segments or more is used rounded down to whole segments (the fraction is kept);
+ * Differences from the simulator: connections between the same two addresses share the smallest RTT and the time of a segment at the narrowest
+ * link; rounds are counted by sequence number (as in tcp_vegas.c), not by delivered bytes; a window of two segments or more is used rounded down to whole segments (the fraction is kept);
  * in recovery, the kernel's proportional rate reduction sets the window, in whole segments; the first ten segments of a connection
- * are not paced, because the kernel never paces them. After idle time, the window is that of the kernel's restart.
+ * are not paced, because the kernel never paces them (they leave in pairs while the window is small). After idle time, the window is that of the kernel's restart.
  */
 #include "kernel_types.h"
 
@@ -35,6 +35,32 @@ struct {
 	__type(key, u32);
 	__type(value, struct nice_parameters);
 } nice_conf SEC(".maps");
+
+/* The two ends of a path; IPv4 addresses as IPv6 maps them. Addresses of different network namespaces have nothing to do with each other. */
+struct nice_ends {
+	u64 namespace;
+	u32 local[4];
+	u32 remote[4];
+};
+
+/* What the connections of this machine have learnt of a path: its smallest RTT and the time of a segment at its narrowest link; the same of the present span
+ * only, and the span's start. */
+struct nice_path {
+	u32 base_rtt;
+	u32 segment_time;
+	u32 new_base_rtt;
+	u32 new_segment_time;
+	u32 span_began;
+};
+
+/* The paths used last. A connection that begins while the queue is full would take the RTT of then for that of an empty queue, and go on sending. So
+ * connections share what they know of their path (RFC 9040). */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct nice_ends);
+	__type(value, struct nice_path);
+} nice_paths SEC(".maps");
 
 static __always_inline struct tcp_sock *tcp_sk(const struct sock *sk)
 {
@@ -86,7 +112,8 @@ static __always_inline void stop_pacing(struct sock *sk, struct nice *nice)
 static __always_inline void use_window(struct sock *sk, struct nice *nice)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	u32 cwnd = 2 * NICE_BURST;
+	/* Pairs while the kernel does not pace: otherwise the first ten segments of a window of 1/48 would leave like those of a window of four. */
+	u32 cwnd = tp->data_segs_out < NICE_UNPACED ? NICE_BURST : 2 * NICE_BURST;
 
 	if (nice->rules.window >= NICE_BURST * NICE_ONE) {
 		stop_pacing(sk, nice);
@@ -121,6 +148,7 @@ void BPF_PROG(nice_init, struct sock *sk)
 	nice->prior_window = 0;
 	nice->prior_ssthresh = 0;
 	nice->credit = 0;
+	nice->una = tp->snd_una;
 	nice->set_cwnd = tp->snd_cwnd;
 	nice->account.begun = account_clock(bpf_ktime_get_ns() / 1000);
 	nice->account.yielded = 0;
@@ -143,9 +171,100 @@ void BPF_PROG(nice_release, struct sock *sk)
 		sk->sk_pacing_status = nice->old_pacing;
 }
 
-static __always_inline void end_round(const struct tcp_sock *tp, struct nice *nice, const struct nice_parameters *conf)
+static __always_inline void name_ends(struct nice_ends *ends, const struct sock_common *common)
 {
-	judge(&nice->rules, &nice->account, conf, conf->floor, tp->tcp_mstamp, limited(tp, nice));
+	if (bpf_core_field_exists(common->skc_net)) {
+		struct net *net = common->skc_net.net;
+
+		if (net)
+			ends->namespace = net->net_cookie;
+	}
+	if (common->skc_family == AF_INET) {
+		ends->local[2] = ends->remote[2] = __builtin_bswap32(0xffff);
+		ends->local[3] = common->skc_rcv_saddr;
+		ends->remote[3] = common->skc_daddr;
+	} else if (bpf_core_field_exists(common->skc_v6_daddr)) {
+		__builtin_memcpy(ends->local, &common->skc_v6_rcv_saddr, sizeof(ends->local));
+		__builtin_memcpy(ends->remote, &common->skc_v6_daddr, sizeof(ends->remote));
+	}
+}
+
+/* A span of the path is over, or several: what is older than the last one is forgotten. */
+static __always_inline void turn_path(struct nice_path *path, u32 span, u32 now)
+{
+	u32 base_rtt = path->new_base_rtt, segment_time = path->new_segment_time, age = now - path->span_began;
+
+	/* Another processor may have begun a span a moment after `now`. */
+	if (!span || (s32)age < (s32)span)
+		return;
+	path->base_rtt = age / 2 < span ? base_rtt : NICE_INFINITE;
+	path->segment_time = age / 2 < span ? segment_time : NICE_INFINITE;
+	path->new_base_rtt = NICE_INFINITE;
+	path->new_segment_time = NICE_INFINITE;
+	path->span_began = now;
+}
+
+/* At the end of a round, tells the path what the connection has measured in it, and takes what others have. If two processors do so at once, one of them
+ * may not be heard. */
+static __always_inline void share_path(const struct sock *sk, struct nice *nice, const struct nice_parameters *conf, u32 now)
+{
+	struct nice_rules *rules = &nice->rules;
+	u32 base_rtt = rules->round_rtt, segment_time = time_in_train(rules);
+	struct nice_ends ends = {};
+	struct nice_path *path;
+
+	if (!conf->own_packets)
+		return;
+	name_ends(&ends, &sk->__sk_common);
+	path = bpf_map_lookup_elem(&nice_paths, &ends);
+	if (!path) {
+		struct nice_path first = {
+			.base_rtt = base_rtt,
+			.segment_time = segment_time,
+			.new_base_rtt = base_rtt,
+			.new_segment_time = segment_time,
+			.span_began = now,
+		};
+
+		if (base_rtt != NICE_INFINITE)
+			bpf_map_update_elem(&nice_paths, &ends, &first, BPF_ANY);
+		return;
+	}
+	turn_path(path, conf->base_window, now);
+	path->new_base_rtt = at_most(path->new_base_rtt, base_rtt);
+	path->base_rtt = at_most(path->base_rtt, base_rtt);
+	path->new_segment_time = at_most(path->new_segment_time, segment_time);
+	path->segment_time = at_most(path->segment_time, segment_time);
+	/* An old connection knows by itself. So what is wrong for it, where two addresses have several paths, ends with its span. */
+	if (conf->base_window && now - nice->account.begun >= conf->base_window)
+		return;
+	if (path->segment_time >= rules->segment_time && path->base_rtt >= rules->base_rtt)
+		return;
+	rules->segment_time = at_most(rules->segment_time, path->segment_time);
+	rules->base_rtt = at_most(rules->base_rtt, path->base_rtt);
+	if (rules->base_rtt != NICE_INFINITE)
+		set_threshold(rules, conf);
+}
+
+/* Judges the round that ends, and begins the next. */
+static __always_inline void end_round(const struct sock *sk, struct nice *nice, const struct nice_parameters *conf, const struct nice_sample *sample)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	judge(&nice->rules, &nice->account, conf, conf->floor, tp->tcp_mstamp, sample, limited(tp, nice));
+	share_path(sk, nice, conf, account_clock(tp->tcp_mstamp));
+	begin_round(tp, nice);
+}
+
+/* What an acknowledgement covers, in segments of full size. Of what was acknowledged selectively only packets are known. */
+static __always_inline u32 acked_segments(const struct tcp_sock *tp, struct nice *nice, u32 packets)
+{
+	u32 bytes = tp->snd_una - nice->una;
+	u64 segments = (u64)bytes * NICE_ONE / at_least(tp->mss_cache, 88);
+
+	nice->una = tp->snd_una;
+	packets = at_most(packets, NICE_INFINITE / NICE_ONE) * NICE_ONE;
+	return bytes && segments < packets ? (u32)segments : packets;
 }
 
 SEC("struct_ops")
@@ -158,8 +277,15 @@ void BPF_PROG(nice_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	/* The acknowledgement that ends a round belongs to the next one: the round is judged before its sample counts. */
 	bool ends = (s32)(tp->snd_una - nice->end_seq) > 0;
 	s32 rtt = sample->rtt_us;
+	struct nice_sample now = {
+		.rtt = rtt < 0 ? 0 : rtt,
+		.segments = acked_segments(tp, nice, sample->pkts_acked),
+		/* The limit keeps it within 32 bits. */
+		.in_flight = (u64)at_most(sample->in_flight, 1 << 26) * NICE_ONE / at_least(tp->mss_cache, 88),
+	};
 
-	if (!conf)
+	/* Not the handshake's: its packets are small ones. If Nice was chosen before the socket connected, they come before nice_init, too. */
+	if (!conf || !tp->data_segs_out || !nice->rules.base_rtt)
 		return;
 	if (!nice->started) {
 		/* If it was chosen before the socket connected, it has not seen the sequence numbers yet. */
@@ -173,24 +299,24 @@ void BPF_PROG(nice_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 		if (tp->snd_cwnd < nice->set_cwnd && nice->rules.window >= 2 * NICE_BURST * NICE_ONE)
 			nice->rules.window = at_most(nice->rules.window, at_least(tp->snd_cwnd, 2 * NICE_BURST) * NICE_ONE);
 		if (ends)
-			end_round(tp, nice, conf);
-	} else if (normal && ends) {
+			end_round(sk, nice, conf, &now);
+	} else if (ends) {
 		/* The round in which Nice resumes has samples from the recovery, so it is not judged. */
-		nice->enabled = 1;
-		nice->rules.before_halving = 0;
-	}
-	if (ends)
+		if (normal) {
+			nice->enabled = 1;
+			nice->rules.before_halving = 0;
+		}
 		begin_round(tp, nice);
+	}
 	/* Not in recovery: RTTs there often come from timestamps, in whole milliseconds, and may be 1 ms too short. */
 	if (rtt >= 0 && normal && nice->enabled)
-		detect(&nice->rules, conf, tp->tcp_mstamp, rtt, sample->pkts_acked * NICE_ONE);
+		detect(&nice->rules, conf, tp->tcp_mstamp, &now);
 	if (normal && nice->enabled) {
-		if (judge_early(&nice->rules, &nice->account, conf, conf->floor, tp->tcp_mstamp))
+		if (judge_early(&nice->rules, &nice->account, conf, conf->floor, tp->tcp_mstamp, &now))
 			begin_round(tp, nice);
 		if (nice->rules.window < NICE_BURST * NICE_ONE && tp->snd_una == tp->snd_nxt) {
 			/* Each burst is a round. It ends now, and not with the next burst, which may be 96 round trips away. */
-			end_round(tp, nice, conf);
-			begin_round(tp, nice);
+			end_round(sk, nice, conf, &now);
 		}
 		use_window(sk, nice);
 	}

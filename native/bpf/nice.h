@@ -12,11 +12,14 @@
 /* One half, in the units of a part (1/65536). */
 #define NICE_HALF 32768u
 
+/* Segments at the begin of a connection that the kernel does not pace (net/ipv4/tcp_output.c, tcp_update_skb_after_send). */
+#define NICE_UNPACED 10
+
 /* The state of the rules. */
 struct nice_rules {
 	u32 window;
 	u32 ssthresh;
-	/* Smallest and largest RTT, and the RTT above which a packet is late. */
+	/* Smallest and largest RTT, and the RTT above which a packet is late unless its own flow delayed it. */
 	u32 base_rtt;
 	u32 max_rtt;
 	u32 late_above;
@@ -45,8 +48,8 @@ struct nice_account {
 	u32 begun;
 	u32 yielded;
 	u32 yield_since;
-	u32 halvings;
-	u32 yielding;
+	u32 halvings : 31;
+	u32 yielding : 1;
 };
 
 /* One connection's state, in icsk_ca_priv (104 bytes). */
@@ -56,8 +59,9 @@ struct nice {
 	/* Window and threshold that undo restores; zero if there is nothing to undo. */
 	u32 prior_window;
 	u32 prior_ssthresh;
-	/* Sequence number at which the round ends. */
+	/* Sequence number at which the round ends, and up to which everything was acknowledged before the present acknowledgement. */
 	u32 end_seq;
+	u32 una;
 	/* snd_cwnd as we set it last: if the kernel has lowered it since, the window follows. */
 	u32 set_cwnd;
 	/* Reno's growth: segments acknowledged since the window last grew by one. */

@@ -9,6 +9,20 @@
 
 #include "nice.h"
 
+/* Reductions at once, at most. */
+#define NICE_MOST_REDUCTIONS 16
+
+/* How long a receiver waits for a second segment before it acknowledges the first (TCP_DELACK_MIN), in microseconds. */
+#define NICE_ACK_DELAY 40000
+
+/* What an acknowledgement tells: an RTT, the segments for which it holds, and how much of the flow was delivered from when the last of them left until it
+ * was acknowledged: what was in flight, but for what was lost. */
+struct nice_sample {
+	u32 rtt;
+	u32 segments;
+	u32 in_flight;
+};
+
 static __always_inline u32 at_least(u32 value, u32 low)
 {
 	return value < low ? low : value;
@@ -55,32 +69,51 @@ static __always_inline u32 max_rtt(const struct nice_rules *rules, const struct 
 	return at_least(rules->max_rtt, start < NICE_INFINITE ? (u32)start : NICE_INFINITE);
 }
 
-/* Computes above which RTT a packet is late, after the range of RTTs has changed. */
+/* What so many full packets take at the narrowest link. */
+static __always_inline u32 time_of(const struct nice_rules *rules, u32 packets)
+{
+	u64 time = (u64)rules->segment_time * packets / NICE_ONE;
+
+	return time < NICE_INFINITE / 2 ? (u32)time : NICE_INFINITE / 2;
+}
+
+/* The delay that so many packets of the flow explain. On a slow line, where a segment takes longer than the delay that is late, a receiver's timer for a second segment
+ * runs out before it comes. */
+static __always_inline u32 own_delay(const struct nice_rules *rules, const struct nice_parameters *conf, u32 packets)
+{
+	bool slow = conf->own_packets && rules->segment_time != NICE_INFINITE && rules->segment_time > rules->late_above - rules->base_rtt;
+
+	return time_of(rules, packets) + (slow ? at_most(rules->segment_time, NICE_ACK_DELAY) : 0);
+}
+
+/* Computes above which RTT a packet is late unless its own flow delayed it, after the range of RTTs has changed. */
 static __always_inline void set_threshold(struct nice_rules *rules, const struct nice_parameters *conf)
 {
 	u32 delay = at_most(((u64)(max_rtt(rules, conf) - rules->base_rtt) * conf->threshold) >> 16, conf->most_delay);
-	u64 own = ((u64)rules->segment_time * conf->own_packets) / NICE_ONE;
 
 	if (conf->own_packets && rules->segment_time == NICE_INFINITE)
 		/* Until that time is known, nothing is late. */
 		rules->late_above = NICE_INFINITE;
 	else
-		rules->late_above = rules->base_rtt + at_least(delay, own < NICE_INFINITE / 2 ? (u32)own : NICE_INFINITE / 2);
+		rules->late_above = rules->base_rtt + delay;
+}
+
+/* What a segment took in this round's train; NICE_INFINITE if that was too short to tell. */
+static __always_inline u32 time_in_train(const struct nice_rules *rules)
+{
+	u32 rest = rules->seen - at_most(rules->seen, rules->train_first * NICE_ONE);
+
+	return rest < 2 * NICE_ONE ? NICE_INFINITE : (u32)((u64)(rules->train_last - rules->train_began) * NICE_ONE / rest);
 }
 
 /* Ends a round's train. Returns whether a segment took less time in it than in any before. */
 static __always_inline bool end_train(struct nice_rules *rules)
 {
-	u32 rest = rules->seen - at_most(rules->seen, rules->train_first * NICE_ONE);
-	u64 each;
+	u32 each = time_in_train(rules);
+	bool shorter = each < rules->segment_time;
 
-	if (rest < 2 * NICE_ONE)
-		return false;
-	each = (u64)(rules->train_last - rules->train_began) * NICE_ONE / rest;
-	if (each >= rules->segment_time)
-		return false;
-	rules->segment_time = (u32)each;
-	return true;
+	rules->segment_time = at_most(rules->segment_time, each);
+	return shorter;
 }
 
 static __always_inline bool raise_max(struct nice_rules *rules, u32 rtt)
@@ -92,14 +125,13 @@ static __always_inline bool raise_max(struct nice_rules *rules, u32 rtt)
 	return true;
 }
 
-/* Gives the detector an RTT sample, which holds for `segments`. The clock is in microseconds. */
-static __always_inline void detect(struct nice_rules *rules, const struct nice_parameters *conf, u64 clock, u32 rtt, u32 segments)
+/* Gives the detector a sample. The clock is in microseconds. */
+static __always_inline void detect(struct nice_rules *rules, const struct nice_parameters *conf, u64 clock, const struct nice_sample *sample)
 {
-	u32 now = account_clock(clock);
+	/* Keeps the sum of two from overflowing. */
+	u32 now = account_clock(clock), rtt = at_most(at_least(sample->rtt, 1), NICE_INFINITE / 4), segments = sample->segments;
 	bool moved = false;
 
-	/* Keeps the sum of two from overflowing. */
-	rtt = at_most(at_least(rtt, 1), NICE_INFINITE / 4);
 	if (conf->base_window && now - rules->span_began >= conf->base_window) {
 		/* Samples older than the span are dropped. A span without samples changes nothing. */
 		if (rules->new_base_rtt != NICE_INFINITE) {
@@ -127,7 +159,7 @@ static __always_inline void detect(struct nice_rules *rules, const struct nice_p
 	}
 	rules->train_last = (u32)clock;
 	rules->seen += segments;
-	if (rtt > rules->late_above)
+	if (rtt > rules->late_above && rtt - rules->base_rtt > own_delay(rules, conf, at_most(sample->in_flight, conf->own_packets)))
 		rules->late += segments;
 }
 
@@ -148,7 +180,7 @@ static __always_inline u32 shrunk(const struct nice_rules *rules, u32 floor, u32
 /* Change of the window after an uncongested round in which Vegas would grow it: the longer the queue, the smaller. */
 static __always_inline s32 growth_of_round(const struct nice_rules *rules, const struct nice_parameters *conf)
 {
-	u64 queue = at_least(rules->round_rtt, rules->base_rtt) - rules->base_rtt, late = rules->late_above - rules->base_rtt, step, stays;
+	u64 queue = at_least(rules->round_rtt, rules->base_rtt) - rules->base_rtt, late, step, stays;
 
 	if (!conf->target)
 		return conf->growth;
@@ -157,6 +189,8 @@ static __always_inline s32 growth_of_round(const struct nice_rules *rules, const
 		return NICE_ONE;
 	if (rules->late_above == NICE_INFINITE)
 		return conf->growth;
+	/* Not by what is in flight: a flow alone with one or two packets would never grow. */
+	late = at_least(rules->late_above - rules->base_rtt, time_of(rules, conf->own_packets));
 	stays = late * conf->target >> 16;
 	/* At most twice the growth, so that it fits into 32 bits. */
 	step = queue >= 2 * stays ? 2 * (u64)conf->growth : conf->growth * queue / at_least(stays, 1);
@@ -199,9 +233,25 @@ static __always_inline void vegas(struct nice_rules *rules, const struct nice_pa
 	}
 }
 
-static __always_inline void halve(struct nice_rules *rules, const struct nice_parameters *conf, u32 floor)
+/* How many times to reduce the window for a round that ended with this sample: as many times as the delay that is late fits into the delay by others, of which one
+ * segment's time counts at most; once at least. */
+static __always_inline u32 reductions(const struct nice_rules *rules, const struct nice_parameters *conf, const struct nice_sample *sample)
 {
-	rules->window = shrunk(rules, floor, conf->decrease);
+	u32 rtt = at_most(sample->rtt, rules->round_rtt), by_others, own;
+
+	if (!conf->own_packets || rules->late_above == NICE_INFINITE)
+		return 1;
+	own = rules->base_rtt + own_delay(rules, conf, sample->in_flight);
+	by_others = at_most(rtt - at_most(own, rtt), rules->segment_time);
+	return at_most(at_least(by_others / at_least(rules->late_above - rules->base_rtt, 1), 1), NICE_MOST_REDUCTIONS);
+}
+
+static __always_inline void reduce(struct nice_rules *rules, const struct nice_parameters *conf, u32 floor, const struct nice_sample *sample)
+{
+	u32 times = reductions(rules, conf, sample);
+
+	for (u32 done = 0; done < NICE_MOST_REDUCTIONS && done < times; done++)
+		rules->window = shrunk(rules, floor, conf->decrease);
 	rules->ssthresh = at_most(rules->ssthresh, rules->window);
 }
 
@@ -219,7 +269,7 @@ static __always_inline void note_yielding(struct nice_account *account, u64 cloc
 
 /* At the end of a round: reduces the window, or follows Vegas. The caller begins the next round. */
 static __always_inline void judge(struct nice_rules *rules, struct nice_account *account, const struct nice_parameters *conf, u32 floor,
-				  u64 clock, bool may_grow)
+				  u64 clock, const struct nice_sample *sample, bool may_grow)
 {
 	bool skipped = rules->before_halving, yields, moved;
 
@@ -235,7 +285,7 @@ static __always_inline void judge(struct nice_rules *rules, struct nice_account 
 		return;
 	yields = congested(rules, conf);
 	if (yields)
-		halve(rules, conf, floor);
+		reduce(rules, conf, floor, sample);
 	else
 		vegas(rules, conf, may_grow);
 	note_yielding(account, clock, yields);
@@ -244,13 +294,13 @@ static __always_inline void judge(struct nice_rules *rules, struct nice_account 
 /* Reduces the window as soon as enough packets of the present round were late. Returns whether it did: the caller then begins a round with
  * what is under way. */
 static __always_inline bool judge_early(struct nice_rules *rules, struct nice_account *account, const struct nice_parameters *conf, u32 floor,
-					u64 clock)
+					u64 clock, const struct nice_sample *sample)
 {
 	if (!conf->prompt || rules->before_halving || rules->window < NICE_BURST * NICE_ONE)
 		return false;
 	if ((u64)rules->late << 16 <= (u64)rules->window * conf->fraction)
 		return false;
-	halve(rules, conf, floor);
+	reduce(rules, conf, floor, sample);
 	note_yielding(account, clock, true);
 	rules->before_halving = 1;
 	return true;

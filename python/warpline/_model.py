@@ -1617,8 +1617,8 @@ class Nice(Part):
         start: maxRTT after the first sample, in minRTTs. Default 2. At least 1.
         most_delay: Delay above minRTT at which a packet is late, whatever the threshold says. Above 0s. Default 10ms;
             unlimited with `paper`.
-        own_packets: Packets of full size that may wait at the narrowest link, by what they take there, before any is
-            late. Default 4 packets; 0 with `paper`. At least 0.
+        own_packets: Own packets that excuse a delay at most, each by the time that it takes at the narrowest link. The
+            packet itself counts. Default 4 packets; 0 with `paper`. At least 0.
         initial_window: Largest initial window. Default 2 segments. Above 0.
         max_of_rounds: Whether maxRTT is the largest of the rounds' smallest RTTs, which delayed ACKs do not raise, and
             not of all. Default true; false with `paper`.
@@ -1937,7 +1937,7 @@ class Program(Part):
     on the host, from 0. In its command, `{NAME}` stands for the IPv4 address of the node NAME and `{NAME:6}` for its
     IPv6 address. The environment has them too: `WARPLINE_ADDR_NAME` (capitals, digits and `_`) and
     `WARPLINE_ADDR6_NAME` for every node, and `WARPLINE_HOST`, `WARPLINE_ADDRESS` and `WARPLINE_ADDRESS6` for its own
-    host.
+    host. `WARPLINE_PROGRAM` is the path of `warpline` itself, for commands of the shell.
 
     Attributes:
         name: Its name in messages, file names, `after` and `until`; unique on the host. Default: its number on the

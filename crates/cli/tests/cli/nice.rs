@@ -362,6 +362,106 @@ fn a_new_connection_begins_with_two_segments_and_an_old_one_keeps_its_window() {
     assert!(later[1] > 10, "{}", answer.stdout);
 }
 
+/// Reads whatever comes on port 5201.
+const DRAIN: &str = "
+import socketserver
+class Drain(socketserver.BaseRequestHandler):
+    def handle(self):
+        while self.request.recv(1 << 20):
+            pass
+socketserver.ThreadingTCPServer.allow_reuse_address = True
+socketserver.ThreadingTCPServer(('0.0.0.0', 5201), Drain).serve_forever()
+";
+
+/// What the scripts below begin with: a connection to the address of the first argument, a thread that sends on it, and the connections of Nice that `warpline`,
+/// the second argument, shows.
+const SENDING: &str = "
+import socket, subprocess, sys, threading, time
+address, warpline = sys.argv[1:]
+def connection(cc):
+    s = socket.socket()
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cc)
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    s.connect((address, 5201))
+    return s
+def sends(s):
+    while True:
+        s.sendall(bytes(1 << 16))
+def begins(cc):
+    threading.Thread(target=sends, args=[connection(cc)], daemon=True).start()
+def show():
+    print(subprocess.run([warpline, 'nice', 'status', '--json'], check=True, capture_output=True, text=True).stdout)
+";
+
+/// The connections of Nice that a script shows, which begins with [`SENDING`] and runs behind a link, while Nice is in the kernel.
+fn connections_shown(link: &[&str], script: &str) -> Vec<Value> {
+    let desk = Desk::new();
+    desk.write("script.py", &format!("{SENDING}{script}"));
+    let drain = desk.write("drain.py", DRAIN).display().to_string();
+    let lines = format!(
+        "
+        cd {directory}
+        until python3 -c 'import socket, sys; socket.create_connection((sys.argv[1], 5201)).close()' $WARPLINE_BASE 2>/dev/null; do sleep 0.1; done
+        {warpline} nice load >/dev/null
+        python3 script.py $WARPLINE_BASE {warpline}
+        {warpline} nice unload >/dev/null
+        ",
+        directory = desk.path().display(),
+        warpline = env!("CARGO_BIN_EXE_warpline"),
+    );
+    let lines = desk.write("lines.sh", &lines).display().to_string();
+    let server = format!("python3 {drain}");
+    let answer = desk.warpline(&[&["shell"], link, &["--base", &server, "--", "sh", &lines]].concat()).fine();
+    let mut status = json(&answer.stdout);
+    serde_json::from_value(status["connections"].take()).unwrap()
+}
+
+#[test]
+fn a_connection_that_begins_in_a_full_queue_knows_the_shortest_rtt_of_its_path() {
+    let Some(_kernel) = able(&["python3"]) else { return };
+    // The queue is as long as 240 ms, and Reno leaves at least 100 of them.
+    let link = ["--delay", "20ms", "--rate", "10mbit", "--queue", "200p"];
+    let script = "
+first = connection(b'nice')
+first.sendall(bytes(100_000))
+time.sleep(2)
+begins(b'reno')
+time.sleep(3)
+begins(b'nice')
+time.sleep(3)
+show()
+";
+    let connections = connections_shown(&link, script);
+    assert_eq!(connections.len(), 2, "{connections:?}");
+    for connection in &connections {
+        assert!((40.0..100.0).contains(&connection["base_rtt_ms"].as_f64().unwrap()), "{connections:?}");
+    }
+    assert!(connections.iter().any(|one| one["srtt_ms"].as_f64() > Some(100.0)), "{connections:?}");
+}
+
+#[test]
+fn a_flow_alone_on_a_slow_line_is_not_late_for_its_own_packets() {
+    let Some(_kernel) = able(&["python3"]) else { return };
+    let link = ["--delay", "20ms", "--rate", "256kbit", "--queue", "50p"];
+    // Another connection with small segments, whose trains say nothing of full ones.
+    let script = "
+first = connection(b'nice')
+for _ in range(40):
+    first.sendall(bytes(100))
+    time.sleep(0.01)
+time.sleep(2)
+begins(b'nice')
+time.sleep(15)
+show()
+";
+    let connections = connections_shown(&link, script);
+    let acked = |one: &Value| one["bytes_acked"].as_f64().unwrap();
+    let most = connections.iter().map(acked).fold(0.0, f64::max);
+    let line = 15.0 * 256e3 / 8.0;
+    // Without the other connection, whose small packets show a shorter RTT than full ones have, it gets nine tenths.
+    assert!(most > 0.3 * line, "{most} bytes of {line}: {connections:?}");
+}
+
 #[test]
 fn a_request_to_end_is_passed_on() {
     let Some(_kernel) = able(&[]) else { return };

@@ -12,8 +12,10 @@
 //!   long queue is long, and so is, at the start, a fifth of a long RTT. (With a smaller start value instead, the one
 //!   to three packets that a flow keeps in the queue when it is alone make it yield to itself where they are a tenth
 //!   of the RTT: 78 % of 10 Mbit/s at 40 ms.)
-//! * What four packets take at the narrowest link is never late (`own_packets`): that is what a flow itself keeps in the queue, one more than Vegas's beta.
-//!   Without it, a flow on a link of 2 Mbit/s or less yields to itself until it starves; the more so as the first minRTT is that of a single packet.
+//! * What a packet and the flow's own packets ahead of it take at the narrowest link does not make it late, up to four packets (`own_packets`), one more
+//!   than Vegas's beta. Without it, a flow on a link of 2 Mbit/s or less yields to itself until it starves. The packet itself counts, since minRTT may be
+//!   that of a small one. On a slow line, where a segment takes longer than the delay that is late, the delay of an acknowledgement counts too (40 ms at most): the
+//!   receiver waits for a second segment, which comes after its timer.
 //!   Before that time is known, from a train of at least three segments, nothing is late.
 //! * A connection begins with two segments at most, whatever others may send (`initial_window`): nothing takes back what leaves before the first sample.
 //! * The window grows by 1.5 segments per round trip while the queue is empty, and by less the longer the queue is.
@@ -21,6 +23,9 @@
 //!   add a segment each until the queue is late overshoot it together and halve together.
 //! * The window shrinks to 0.7 of its size once more than 0.4 of its packets are late, where the paper has a half for
 //!   both: it reacts earlier, and less.
+//! * On a slow line one packet of others is as bad as a long queue elsewhere. There the window shrinks several times at once: as many times as the delay
+//!   that is late fits into the delay by others, of which one segment's time counts at most; sixteen times at most. Sixteen flows on a modem would otherwise need
+//!   minutes to empty the queue of their first windows, at a round trip of seconds.
 //! * The window is reduced as soon as more than `fraction` of it was late, not at the end of that round. The packets
 //!   in flight at that time are not judged.
 //! * minRTT and maxRTT are those of the last ten to twenty minutes (the paper speculates about decaying averages), so
@@ -103,7 +108,7 @@ pub struct NiceParams {
     /// Delay above minRTT at which a packet is late, whatever the threshold says.
     #[parameter(default = TimeDelta::from_millis(10), above = TimeDelta::ZERO)]
     pub most_delay: TimeDelta,
-    /// Packets of full size that may wait at the narrowest link, by what they take there, before any is late.
+    /// Own packets that excuse a delay at most, each by the time that it takes at the narrowest link. The packet itself counts.
     #[parameter(default = 4.0, min = 0.0, unit = "packets")]
     pub own_packets: f64,
     /// Largest initial window.
@@ -163,7 +168,7 @@ pub struct Nice {
     floor: u64,
     /// minRTT and maxRTT.
     range: Range,
-    /// Above this RTT a packet is late.
+    /// Above this RTT a packet is late, unless its own flow delayed it.
     late_above: TimeDelta,
     most_delay: TimeDelta,
     own_packets: f64,
@@ -176,7 +181,7 @@ pub struct Nice {
     enabled: bool,
     burst: u32,
     prompt: bool,
-    /// The packets of this round left before the window was halved.
+    /// The packets of this round left before the window was reduced.
     before_halving: bool,
 }
 
@@ -226,6 +231,17 @@ impl BuiltIn for Nice {
     }
 }
 
+/// Reductions at once, at most.
+const MOST_REDUCTIONS: i32 = 16;
+
+/// How long a receiver waits for a second segment before it acknowledges the first (Linux, TCP_DELACK_MIN).
+const ACK_DELAY: TimeDelta = TimeDelta::from_millis(40);
+
+/// Bytes of the flow that were delivered from when the newest segment that `ack` acknowledges left until it was acknowledged: those in flight, but for lost ones.
+fn flight(ack: &AckSample) -> u64 {
+    ack.delivered.saturating_sub(ack.prior_delivered)
+}
+
 impl Nice {
     /// Takes an acknowledgement into the interference detector.
     #[inline]
@@ -237,9 +253,52 @@ impl Nice {
         }
         self.train.take_sample(ack);
         self.seen = self.seen.saturating_add(ack.acked);
-        if rtt > self.late_above {
+        if self.is_late(rtt, flight(ack)) {
             self.late = self.late.saturating_add(ack.acked);
         }
+    }
+
+    /// Whether others delayed a packet of which the flow had so many bytes in flight, its own included.
+    #[inline]
+    fn is_late(&self, rtt: TimeDelta, in_flight: u64) -> bool {
+        rtt > self.late_above
+            && rtt > self.base() + self.own_delay((in_flight as f64 / self.mss()).min(self.own_packets))
+    }
+
+    /// minRTT.
+    fn base(&self) -> TimeDelta {
+        self.range.get().0
+    }
+
+    fn mss(&self) -> f64 {
+        self.window.mss as f64
+    }
+
+    /// What so many full packets take at the narrowest link, if that is known.
+    fn time_of(&self, packets: f64) -> TimeDelta {
+        self.train.segment_time().map_or(TimeDelta::ZERO, |each| each.mul_f64(packets))
+    }
+
+    /// The delay that so many packets of the flow explain.
+    fn own_delay(&self, packets: f64) -> TimeDelta {
+        let each = self.time_of(1.0);
+        let is_slow = self.own_packets > 0.0 && each > self.late_delay();
+        self.time_of(packets) + if is_slow { each.min(ACK_DELAY) } else { TimeDelta::ZERO }
+    }
+
+    /// The delay above minRTT that is late.
+    fn late_delay(&self) -> TimeDelta {
+        self.late_above.saturating_sub(self.base())
+    }
+
+    /// How many times to reduce the window for a round that ended with this sample: see the head of this file.
+    fn reductions(&self, ack: &AckSample) -> i32 {
+        let (true, Some(rtt)) = (self.own_packets > 0.0, ack.rtt) else { return 1 };
+        let own = self.base() + self.own_delay(flight(ack) as f64 / self.mss());
+        let by_others = rtt.min(self.rule.round_rtt()).saturating_sub(own);
+        let times =
+            by_others.min(self.time_of(1.0)).as_secs_f64() / self.late_delay().as_secs_f64().max(1e-9);
+        (times as i32).clamp(1, MOST_REDUCTIONS)
     }
 
     /// The range of the RTTs has changed.
@@ -248,11 +307,8 @@ impl Nice {
         let (base, max) = self.range.get();
         self.rule.set_base_rtt(base);
         let delay = max.saturating_sub(base).mul_f64(self.threshold).min(self.most_delay);
-        self.late_above = match self.train.segment_time() {
-            _ if self.own_packets == 0.0 => base + delay,
-            Some(each) => base + delay.max(each.mul_f64(self.own_packets)),
-            None => TimeDelta::MAX,
-        };
+        let unknown = self.own_packets > 0.0 && self.train.segment_time().is_none();
+        self.late_above = if unknown { TimeDelta::MAX } else { base + delay };
     }
 
     /// Whether the round that ends was delayed by others' packets, or our own.
@@ -269,7 +325,7 @@ impl Nice {
         if std::mem::take(&mut self.before_halving) {
             self.rule.begin_round();
         } else if self.congested() {
-            self.halve();
+            self.reduce(ack);
         } else {
             // Linear decrease stops at one segment: only the detector leads below.
             let floor = self.window.mss.max(self.floor);
@@ -281,7 +337,7 @@ impl Nice {
 
     /// By how much the window changes after a round without congestion, in bytes, where Vegas would have it grow.
     fn growth_of_round(&self) -> i64 {
-        let mss = self.window.mss as f64;
+        let mss = self.mss();
         if self.target == 0.0 {
             return (self.growth * mss) as i64;
         }
@@ -289,14 +345,14 @@ impl Nice {
             // Little of the queue is its own.
             return mss as i64;
         }
-        let (base, _) = self.range.get();
-        let late = self.late_above.saturating_sub(base).as_secs_f64();
-        let queue = self.rule.round_rtt().saturating_sub(base).as_secs_f64();
+        // Not by what is in flight: a flow alone with one or two packets would never grow.
+        let late = self.late_delay().max(self.time_of(self.own_packets)).as_secs_f64();
+        let queue = self.rule.round_rtt().saturating_sub(self.base()).as_secs_f64();
         (self.growth * (1.0 - queue / (self.target * late)).max(-1.0) * mss) as i64
     }
 
-    fn halve(&mut self) {
-        self.window.cwnd = self.shrunk(self.decrease);
+    fn reduce(&mut self, ack: &AckSample) {
+        self.window.cwnd = self.shrunk(self.decrease.powi(self.reductions(ack)));
         self.window.ssthresh = self.window.ssthresh.min(self.window.cwnd);
         self.rule.begin_round();
     }
@@ -357,7 +413,7 @@ impl CongestionControl for Nice {
         }
         self.detect(ack);
         if self.prompt && !self.before_halving && !self.is_small() && self.is_lost_round() {
-            self.halve();
+            self.reduce(ack);
             self.forget_round();
             // What is in flight was sent before: it is a round of its own, which is not judged.
             self.before_halving = true;
@@ -416,7 +472,7 @@ impl CongestionControl for Nice {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testbed::{Feeder, config, event};
+    use super::super::testbed::{Feeder, MSS, config, event};
     use super::*;
 
     fn avoiding(params: &NiceParams) -> (Nice, Feeder) {
@@ -585,22 +641,55 @@ mod tests {
     }
 
     #[test]
-    fn what_a_few_packets_take_at_the_narrowest_link_is_never_late() {
+    fn what_its_own_packets_take_at_the_narrowest_link_does_not_make_a_packet_late() {
         let mut nice = Nice::new(&NiceParams::default(), &config(16));
         let mut feeder = Feeder::default();
+        // The RTT in milliseconds above which a packet is late that had left with so many in flight.
+        let late_above = |nice: &Nice, in_flight: u64| {
+            (0..10_000).take_while(|&rtt| !nice.is_late(TimeDelta::from_millis(rtt), in_flight * MSS)).last()
+        };
         // The acknowledgement of a SYN, which ends a round; then a train of three, 20 ms apart. Nothing is late before it is known.
         feeder.mixed_round(&mut nice, &[(1, 40)]);
         feeder.mixed_round(&mut nice, &[(3, 60)]);
-        assert_eq!(nice.late_above, TimeDelta::MAX);
-        // Four packets of 20 ms above the SYN's 40; and a longer train, in which others' packets were, says nothing.
-        feeder.mixed_round(&mut nice, &[(3, 120)]);
-        assert_eq!(nice.late_above, TimeDelta::from_millis(120));
-        feeder.mixed_round(&mut nice, &[(1, 60)]);
-        assert_eq!(nice.late_above, TimeDelta::from_millis(120));
-        // A shorter one does: 16 in 64 ms.
+        assert_eq!(late_above(&nice, 1), Some(9_999));
+        // 20 ms for each, above the SYN's 40, up to four, and 20 for the receiver's timer; and a longer train, in which others' packets were, says nothing.
+        for millis in [120, 60] {
+            feeder.mixed_round(&mut nice, &[(3, millis)]);
+            let late = [1, 2, 3, 4, 5, 50].map(|in_flight| late_above(&nice, in_flight));
+            assert_eq!(late, [80, 100, 120, 140, 140, 140].map(Some));
+        }
+        // A shorter one does: 16 in 64 ms. Less than `threshold` of the smallest RTT is not late either, and this line is not slow.
         feeder.mixed_round(&mut nice, &[(16, 64)]);
         feeder.mixed_round(&mut nice, &[(1, 64)]);
-        assert_eq!(nice.late_above, TimeDelta::from_millis(56));
+        assert_eq!(
+            [1, 2, 3, 4, 5].map(|in_flight| late_above(&nice, in_flight)),
+            [50, 50, 52, 56, 56].map(Some)
+        );
+    }
+
+    #[test]
+    fn on_a_slow_line_it_is_reduced_as_many_times_as_the_delay_that_is_late_fits_into_that_by_others() {
+        // A packet takes 20 or 300 ms, and what is late is 10. minRTT is 60 or 900 ms, a packet alone may take its own time above that, and the receiver's
+        // timer counts 20 or 40.
+        for (train, rtt, times) in [
+            (60, 101, 1),
+            (60, 110, 1),
+            (60, 121, 2),
+            (60, 1000, 2),
+            (900, 1271, 3),
+            (900, 1391, 15),
+            (900, 3000, 16),
+        ] {
+            let mut nice = Nice::new(&NiceParams::default(), &config(16));
+            let mut feeder = Feeder::default();
+            feeder.mixed_round(&mut nice, &[(3, train)]);
+            feeder.mixed_round(&mut nice, &[(1, rtt)]);
+            (nice.window.cwnd, nice.window.ssthresh) = (1_000_000, 1_000_000);
+            nice.late = 1_000_000;
+            // The next acknowledgement ends the round, and its delay counts.
+            feeder.mixed_round(&mut nice, &[(1, rtt)]);
+            assert_eq!(nice.cwnd(), (1e6 * 0.7f64.powi(times)) as u64, "{rtt} ms");
+        }
     }
 
     #[test]
