@@ -258,7 +258,9 @@ BY_CHANCE, FIRST = "by chance", "the first window"
 def one_variant(at: study.Point) -> warpline.Scenario:
     """One transfer alone. All variants have the same seed, so that a path loses the same packets until they differ."""
     name = str(at["tool"])
-    return transfers(at, [VARIANTS[name]], FIRST_WINDOW[name.partition(",")[0]] if at["lost"] == FIRST else ())
+    # A SYN that is lost, or its answer.
+    wait = 2 * 6 if name.endswith("6 s") else 0
+    return transfers(at, [VARIANTS[name]], FIRST_WINDOW[name.partition(",")[0]] if at["lost"] == FIRST else (), wait)
 
 
 def alone(run: warpline.Run) -> Mapping[str, float | None]:

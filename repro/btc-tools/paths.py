@@ -44,10 +44,10 @@ def cross(kind: str, rate: float) -> list[warpline.Flow]:
     }[kind]
 
 
-def transfers(at: study.Point, tools: Sequence[Tool], lost: Sequence[int] = ()) -> warpline.Scenario:
+def transfers(at: study.Point, tools: Sequence[Tool], lost: Sequence[int] = (), wait: float = 0) -> warpline.Scenario:
     """Each tool transfers from a to b once, in an order that the seed draws.
 
-    Packets with the numbers `lost` are lost at the bottleneck, in place of the path's losses.
+    Packets with the numbers `lost` are lost at the bottleneck, in place of the path's losses. The last transfer may need `wait` seconds more to connect.
     """
     profile = PATHS[at["path"]]
     live = at.get("live", False)
@@ -82,7 +82,7 @@ def transfers(at: study.Point, tools: Sequence[Tool], lost: Sequence[int] = ()) 
     edges = [("a", "r1"), ("r2", "b"), *([("c", "r1"), ("r2", "d")] if flows else [])]
     return warpline.Scenario(
         name=f"btc-{at['path']}",
-        duration=f"{math.ceil(start + 1)}s",
+        duration=f"{math.ceil(start + 1 + wait)}s",
         sample_interval=f"{at['seconds']}s",
         clock=warpline.Clock(mode="real") if live else None,
         link=[
