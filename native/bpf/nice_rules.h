@@ -77,13 +77,16 @@ static __always_inline u32 time_of(const struct nice_rules *rules, u32 packets)
 	return time < NICE_INFINITE / 2 ? (u32)time : NICE_INFINITE / 2;
 }
 
-/* The delay that so many packets of the flow explain. On a slow line, where a segment takes longer than the delay that is late, a receiver's timer for a second segment
- * runs out before it comes. */
+/* Whether the line is slow: a segment takes longer at the narrowest link than the delay that is late. */
+static __always_inline bool is_slow(const struct nice_rules *rules, const struct nice_parameters *conf)
+{
+	return conf->own_packets && rules->segment_time != NICE_INFINITE && rules->segment_time > rules->late_above - rules->base_rtt;
+}
+
+/* The delay that so many packets of the flow explain. On a slow line, a receiver's timer for a second segment runs out before it comes. */
 static __always_inline u32 own_delay(const struct nice_rules *rules, const struct nice_parameters *conf, u32 packets)
 {
-	bool slow = conf->own_packets && rules->segment_time != NICE_INFINITE && rules->segment_time > rules->late_above - rules->base_rtt;
-
-	return time_of(rules, packets) + (slow ? at_most(rules->segment_time, NICE_ACK_DELAY) : 0);
+	return time_of(rules, packets) + (is_slow(rules, conf) ? at_most(rules->segment_time, NICE_ACK_DELAY) : 0);
 }
 
 /* Computes above which RTT a packet is late unless its own flow delayed it, after the range of RTTs has changed. */
@@ -161,6 +164,9 @@ static __always_inline void detect(struct nice_rules *rules, const struct nice_p
 	rules->seen += segments;
 	if (rtt > rules->late_above && rtt - rules->base_rtt > own_delay(rules, conf, at_most(sample->in_flight, conf->own_packets)))
 		rules->late += segments;
+	/* On a slow line slow start ends with the first packet that is delayed by more than a single packet in flight explains. */
+	if (rules->window < rules->ssthresh && is_slow(rules, conf) && rtt - rules->base_rtt > own_delay(rules, conf, NICE_ONE))
+		rules->ssthresh = rules->window;
 }
 
 /* Whether packets in the queue, others' or our own, delayed the round that ends. */

@@ -25,7 +25,8 @@
 //!   both: it reacts earlier, and less.
 //! * On a slow line one packet of others is as bad as a long queue elsewhere. There the window shrinks several times at once: as many times as the delay
 //!   that is late fits into the delay by others, of which one segment's time counts at most; sixteen times at most. Sixteen flows on a modem would otherwise need
-//!   minutes to empty the queue of their first windows, at a round trip of seconds.
+//!   minutes to empty the queue of their first windows, at a round trip of seconds. And slow start ends with the first packet that is delayed by more than a single
+//!   packet in flight explains, where Vegas waits for the end of a round, and then goes by the least delayed.
 //! * The window is reduced as soon as more than `fraction` of it was late, not at the end of that round. The packets
 //!   in flight at that time are not judged.
 //! * minRTT and maxRTT are those of the last ten to twenty minutes (the paper speculates about decaying averages), so
@@ -256,6 +257,9 @@ impl Nice {
         if self.is_late(rtt, flight(ack)) {
             self.late = self.late.saturating_add(ack.acked);
         }
+        if self.window.in_slow_start() && self.is_slow() && rtt > self.base() + self.own_delay(1.0) {
+            self.window.ssthresh = self.window.cwnd;
+        }
     }
 
     /// Whether others delayed a packet of which the flow had so many bytes in flight, its own included.
@@ -281,9 +285,13 @@ impl Nice {
 
     /// The delay that so many packets of the flow explain.
     fn own_delay(&self, packets: f64) -> TimeDelta {
-        let each = self.time_of(1.0);
-        let is_slow = self.own_packets > 0.0 && each > self.late_delay();
-        self.time_of(packets) + if is_slow { each.min(ACK_DELAY) } else { TimeDelta::ZERO }
+        let timer = if self.is_slow() { self.time_of(1.0).min(ACK_DELAY) } else { TimeDelta::ZERO };
+        self.time_of(packets) + timer
+    }
+
+    /// Whether a full packet takes longer at the narrowest link than the delay that is late.
+    fn is_slow(&self) -> bool {
+        self.own_packets > 0.0 && self.time_of(1.0) > self.late_delay()
     }
 
     /// The delay above minRTT that is late.
@@ -666,6 +674,21 @@ mod tests {
             [1, 2, 3, 4, 5].map(|in_flight| late_above(&nice, in_flight)),
             [50, 50, 52, 56, 56].map(Some)
         );
+    }
+
+    #[test]
+    fn on_a_slow_line_slow_start_ends_with_a_packet_that_waits_for_more_than_one_of_its_own() {
+        // A packet takes 20 ms, and the receiver's timer counts 20: from 60 ms on, up to 100.
+        for (rtt, ends) in [(100, false), (101, true)] {
+            let mut nice = Nice::new(&NiceParams::default(), &config(16));
+            let mut feeder = Feeder::default();
+            feeder.mixed_round(&mut nice, &[(3, 60)]);
+            feeder.mixed_round(&mut nice, &[(1, 60)]);
+            let begin = feeder.mark();
+            nice.window.ssthresh = MAX_WINDOW;
+            feeder.mixed_round_since(&mut nice, &[(1, rtt)], begin);
+            assert_eq!(nice.window.ssthresh < MAX_WINDOW, ends, "{rtt} ms");
+        }
     }
 
     #[test]
