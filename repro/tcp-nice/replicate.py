@@ -169,7 +169,7 @@ REPLICATION = Figure(
             lambda path: longer(NICE, NOTHING, "front_mbps", path),
             KEPT,
             study.within(0.05),
-            differs={"modem": "ten seconds are 45 packets there; the push leaves up to ten in the queue of 16 at the end of its slow start, of which its next round trips of two seconds take one or two away, and the first window of the transfer is ten more"},
+            differs={"modem": "ten seconds are 45 packets there; the push has up to five in the queue of 16 at the end of its slow start, of which each round trip of a second takes one away, and the first window of the transfer is ten more"},
         ),
     ],
     quick=study.quick(points=study.grid(path=SHORT, beside=[PINGS], pushed=[limited(0.25), limited(0.75), UNLIMITED, NICE]), seeds=1, length=0.3),
