@@ -56,7 +56,7 @@ MODEM = Figure(
     settings={"seconds": 1200},
     measures=behind_web,
     seeds=20,
-    labels={"object_s": "Mean time of an object (s)", "share": "Goodput of the sixteen, as a share of the line's rate"},
+    labels={"object_s": "Mean time of an object (s)", "share": "Goodput of the sixteen over the rate"},
     picture=[study.bars(x="background", y="object_s"), study.bars(x="background", y="share")],
     claims=[
         Claim(
