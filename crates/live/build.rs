@@ -15,7 +15,7 @@ mod block;
 #[path = "build/needs.rs"]
 mod needs;
 
-use block::{BURST, LAYOUT, SEGMENT, Unit, WORDS};
+use block::{ACK_DELAY, BURST, LAYOUT, MOST_REDUCTIONS, SEGMENT, Unit, WORDS};
 use needs::{INSTALL, missing, watched};
 
 /// The sources of the programs, `NAME.bpf.c`.
@@ -77,6 +77,8 @@ fn parameters() -> String {
         "/* Made by crates/live/build.rs. What the parameters mean: crates/transport/src/cc/nice.rs. */\n#pragma once\n\n\
          /* A segment, in the units of a window. */\n#define NICE_ONE {SEGMENT}u\n\
          /* Segments that a window below as many sends together. */\n#define NICE_BURST {BURST}u\n\
+         /* How often the window is reduced at once, at most. */\n#define NICE_MOST_REDUCTIONS {MOST_REDUCTIONS}u\n\
+         /* How long a receiver waits for a second segment before it acknowledges the first, in microseconds. */\n#define NICE_ACK_DELAY {ACK_DELAY}u\n\
          /* Whoever reads a connection's state checks it. */\n#define NICE_LAYOUT {LAYOUT}u\n\n\
          struct nice_parameters {{\n\tu32 layout;\n"
     );

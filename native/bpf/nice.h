@@ -12,7 +12,7 @@
 /* One half, in the units of a part (1/65536). */
 #define NICE_HALF 32768u
 
-/* Segments at the begin of a connection that the kernel does not pace (net/ipv4/tcp_output.c, tcp_update_skb_after_send). */
+/* Segments at the beginning of a connection that the kernel does not pace (net/ipv4/tcp_output.c, tcp_update_skb_after_send). */
 #define NICE_UNPACED 10
 
 /* The state of the rules. */

@@ -9,14 +9,8 @@
 
 #include "nice.h"
 
-/* Reductions at once, at most. */
-#define NICE_MOST_REDUCTIONS 16
-
-/* How long a receiver waits for a second segment before it acknowledges the first (TCP_DELACK_MIN), in microseconds. */
-#define NICE_ACK_DELAY 40000
-
-/* What an acknowledgement tells: an RTT, the segments for which it holds, and how much of the flow was delivered from when the last of them left until it
- * was acknowledged: what was in flight, but for what was lost. */
+/* What an acknowledgement tells: an RTT, the segments for which it holds, and how many segments were delivered from when the last of them left until it
+ * was acknowledged: those in flight, but for lost ones. */
 struct nice_sample {
 	u32 rtt;
 	u32 segments;

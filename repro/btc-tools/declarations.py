@@ -244,11 +244,12 @@ VARIANTS = {
     tool.name: tool
     for tool in (
         CAP_2000,
-        cap("cap, first time-out 6 s", "--preset", "classic", "--initial-rto", "6s"),
+        # A SYN may be lost, and its answer.
+        cap("cap, first time-out 6 s", "--preset", "classic", "--initial-rto", "6s", patience=12),
         cap("cap, no heartbeat", "--preset", "classic", "--heartbeat", "no"),
         cap("cap, ticks of 10 ms", "--preset", "classic", "--granularity", "10ms"),
         TRENO_2000,
-        treno("TReno, first time-out 6 s", "--max-window", "200KiB", "--initial-rto", "6s"),
+        treno("TReno, first time-out 6 s", "--max-window", "200KiB", "--initial-rto", "6s", patience=12),
     )
 }
 
@@ -258,9 +259,7 @@ BY_CHANCE, FIRST = "by chance", "the first window"
 def one_variant(at: study.Point) -> warpline.Scenario:
     """One transfer alone. All variants have the same seed, so that a path loses the same packets until they differ."""
     name = str(at["tool"])
-    # A SYN that is lost, or its answer.
-    wait = 2 * 6 if name.endswith("6 s") else 0
-    return transfers(at, [VARIANTS[name]], FIRST_WINDOW[name.partition(",")[0]] if at["lost"] == FIRST else (), wait)
+    return transfers(at, [VARIANTS[name]], FIRST_WINDOW[name.partition(",")[0]] if at["lost"] == FIRST else ())
 
 
 def alone(run: warpline.Run) -> Mapping[str, float | None]:

@@ -44,10 +44,10 @@ def cross(kind: str, rate: float) -> list[warpline.Flow]:
     }[kind]
 
 
-def transfers(at: study.Point, tools: Sequence[Tool], lost: Sequence[int] = (), wait: float = 0) -> warpline.Scenario:
+def transfers(at: study.Point, tools: Sequence[Tool], lost: Sequence[int] = ()) -> warpline.Scenario:
     """Each tool transfers from a to b once, in an order that the seed draws.
 
-    Packets with the numbers `lost` are lost at the bottleneck, in place of the path's losses. The last transfer may need `wait` seconds more to connect.
+    Packets with the numbers `lost` are lost at the bottleneck, in place of the path's losses.
     """
     profile = PATHS[at["path"]]
     live = at.get("live", False)
@@ -66,7 +66,7 @@ def transfers(at: study.Point, tools: Sequence[Tool], lost: Sequence[int] = (), 
         words = tools[place].command(at["seconds"])
         # The exit code also tells of alarms, which are no failure here. What it prints shows whether it measured.
         programs.append(warpline.Program(name=PLACES[place], command=words, start=f"{begin * 1e3:.0f}ms", expect="any"))
-        start += at["seconds"] + slack
+        start += at["seconds"] + slack + tools[place].patience
     servers = [
         forget,
         warpline.Program(name="iperf3", command=["iperf3", "-s"], start="100ms", expect="running"),
@@ -82,7 +82,7 @@ def transfers(at: study.Point, tools: Sequence[Tool], lost: Sequence[int] = (), 
     edges = [("a", "r1"), ("r2", "b"), *([("c", "r1"), ("r2", "d")] if flows else [])]
     return warpline.Scenario(
         name=f"btc-{at['path']}",
-        duration=f"{math.ceil(start + 1 + wait)}s",
+        duration=f"{math.ceil(start + 1)}s",
         sample_interval=f"{at['seconds']}s",
         clock=warpline.Clock(mode="real") if live else None,
         link=[

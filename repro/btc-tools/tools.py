@@ -18,10 +18,12 @@ class Tool:
     Attributes:
         name: What figures call it.
         command: The program and its arguments, for a transfer of some seconds.
+        patience: Seconds that it may wait in addition, before its transfer begins.
     """
 
     name: str
     command: Callable[[float], list[str]]
+    patience: float = 0
 
 
 def tcp(name: str, cc: str, *more: str) -> Tool:
@@ -29,14 +31,14 @@ def tcp(name: str, cc: str, *more: str) -> Tool:
     return Tool(name, lambda seconds: ["iperf3", "-c", "{b}", "-C", cc, "-t", f"{seconds:g}", "-J", *more])
 
 
-def cap(name: str, *more: str) -> Tool:
+def cap(name: str, *more: str, patience: float = 0) -> Tool:
     """cap, with or without `capd` at the far end."""
-    return Tool(name, lambda seconds: ["warpline", "cap", "{b}", "-t", f"{seconds:g}s", "--json", *more])
+    return Tool(name, lambda seconds: ["warpline", "cap", "{b}", "-t", f"{seconds:g}s", "--json", *more], patience)
 
 
-def treno(name: str, *more: str) -> Tool:
+def treno(name: str, *more: str, patience: float = 0) -> Tool:
     """TReno. Its alarms do not matter here: nobody rations answers on these paths."""
-    return Tool(name, lambda seconds: ["warpline", "treno", "{b}", "-t", f"{seconds:g}s", "--json", "--anyway", *more])
+    return Tool(name, lambda seconds: ["warpline", "treno", "{b}", "-t", f"{seconds:g}s", "--json", "--anyway", *more], patience)
 
 
 # As in 2000: Reno with windows of 200 KiB. The preset has that window, too.

@@ -13,6 +13,8 @@ import warpline
 from warpline import study
 from warpline.study import Claim, Figure, Results
 
+from .paths import PATHS
+
 CC, QUEUE = "flow.background.cc", "topology.bottleneck.queue.kind"
 KINDS: Mapping[str, Mapping[str, Any]] = {
     "nothing": {"flow.background.stop": "5.1s"},
@@ -30,10 +32,14 @@ LINES = {"56.6 kbit/s, 150 ms": ("56.6kbit/s", "150ms"), "256 kbit/s, 40 ms": ("
 """Rate and round trip of lossy lines."""
 
 
+RATE_MBPS = float(PATHS["modem"][0])
+"""The modem's rate."""
+
+
 def behind_web(run: warpline.Run) -> dict[str, float]:
     """How long an object takes, and what those behind it get of the line."""
     groups = {group["group"]: group for group in run.summary["groups"]}
-    return {"object_s": groups["demand"]["completion_mean_s"], "share": groups["background"]["goodput_bps"] / 56.6e3}
+    return {"object_s": groups["demand"]["completion_mean_s"], "share": groups["background"]["goodput_bps"] / (RATE_MBPS * 1e6)}
 
 
 def slower(background: str) -> Callable[[Results], float]:
@@ -51,7 +57,7 @@ MODEM = Figure(
     source="Not in the paper",
     title="A modem: web users in front of sixteen flows",
     note="Theirs are what the paper says of other lines.",
-    scenario=study.file("modem.toml", lambda at: {"duration": f"{at['seconds']}s", **KINDS[at["background"]]}),
+    scenario=study.file("modem.toml", lambda at: {"duration": f"{at['seconds']}s", "topology.bottleneck.rate": f"{RATE_MBPS}Mbit/s", **KINDS[at["background"]]}),
     points=study.grid(background=BESIDE_WEB),
     settings={"seconds": 1200},
     measures=behind_web,

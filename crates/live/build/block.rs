@@ -42,6 +42,10 @@ pub(crate) const LAYOUT: u32 = 7;
 pub(crate) const SEGMENT: u32 = 4096;
 /// Segments that a window below as many sends together.
 pub(crate) const BURST: u32 = 2;
+/// How often the window is reduced at once, at most.
+pub(crate) const MOST_REDUCTIONS: u32 = 16;
+/// How long a receiver waits for a second segment before it acknowledges the first, in microseconds.
+pub(crate) const ACK_DELAY: u32 = 40_000;
 /// All of something, in the units of a part.
 pub(crate) const WHOLE: u32 = 65536;
 

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use crate::support::Desk;
+use crate::support::{Answer, Desk};
 
 /// There is one kernel for all tests.
 static KERNEL: Mutex<()> = Mutex::new(());
@@ -331,31 +331,38 @@ while True:
     s.sendall(b'x')
 ";
 
+/// Runs a Python `server` on port 5201, and lines of the shell behind a link to it, in the directory of the desk.
+fn behind(desk: &Desk, link: &[&str], server: &str, lines: &str) -> Answer {
+    let server = format!("python3 {}", desk.write("server.py", server).display());
+    let lines = format!(
+        "
+        cd {directory}
+        until python3 -c 'import socket, sys; socket.create_connection((sys.argv[1], 5201)).close()' $WARPLINE_BASE 2>/dev/null; do sleep 0.1; done
+        {lines}
+        ",
+        directory = desk.path().display()
+    );
+    let lines = desk.write("lines.sh", &lines).display().to_string();
+    desk.warpline(&[&["shell"], link, &["--base", &server, "--", "sh", &lines]].concat()).fine()
+}
+
 #[test]
 fn a_new_connection_begins_with_two_segments_and_an_old_one_keeps_its_window() {
     let Some(_kernel) = able(&["python3"]) else { return };
     let desk = Desk::new();
     let warpline = env!("CARGO_BIN_EXE_warpline");
     desk.write("flight.py", FLIGHT);
-    let sink = desk.write("sink.py", SINK).display().to_string();
     // As long a path as leaves time to look before the first acknowledgement.
-    let script = format!(
+    let lines = format!(
         "
-        cd {directory}
-        until python3 -c 'import socket, sys; socket.create_connection((sys.argv[1], 5201)).close()' $WARPLINE_BASE 2>/dev/null; do sleep 0.1; done
         python3 flight.py $WARPLINE_BASE now
         {warpline} nice --strict -- python3 flight.py $WARPLINE_BASE now
         {warpline} nice load >/dev/null
         python3 flight.py $WARPLINE_BASE later
         {warpline} nice unload >/dev/null
-        ",
-        directory = desk.path().display()
+        "
     );
-    let script = desk.write("flights.sh", &script).display().to_string();
-    let server = format!("python3 {sink}");
-    let words = ["shell", "--delay", "500ms", "--rate", "100mbit", "--base", &server, "--", "sh", &script];
-    let answer = desk.warpline(&words);
-    assert_eq!(answer.code, Some(0), "{}", answer.stderr);
+    let answer = behind(&desk, &["--delay", "500ms", "--rate", "100mbit"], SINK, &lines);
     let flights: Vec<&str> = answer.stdout.lines().collect();
     assert_eq!(flights[..2], ["10 10", "2 2"], "{}", answer.stdout);
     let later: Vec<u32> = flights[2].split(' ').map(|number| number.parse().unwrap()).collect();
@@ -397,21 +404,15 @@ def show():
 fn connections_shown(link: &[&str], script: &str) -> Vec<Value> {
     let desk = Desk::new();
     desk.write("script.py", &format!("{SENDING}{script}"));
-    let drain = desk.write("drain.py", DRAIN).display().to_string();
+    let warpline = env!("CARGO_BIN_EXE_warpline");
     let lines = format!(
         "
-        cd {directory}
-        until python3 -c 'import socket, sys; socket.create_connection((sys.argv[1], 5201)).close()' $WARPLINE_BASE 2>/dev/null; do sleep 0.1; done
         {warpline} nice load >/dev/null
         python3 script.py $WARPLINE_BASE {warpline}
         {warpline} nice unload >/dev/null
-        ",
-        directory = desk.path().display(),
-        warpline = env!("CARGO_BIN_EXE_warpline"),
+        "
     );
-    let lines = desk.write("lines.sh", &lines).display().to_string();
-    let server = format!("python3 {drain}");
-    let answer = desk.warpline(&[&["shell"], link, &["--base", &server, "--", "sh", &lines]].concat()).fine();
+    let answer = behind(&desk, link, DRAIN, &lines);
     let mut status = json(&answer.stdout);
     serde_json::from_value(status["connections"].take()).unwrap()
 }

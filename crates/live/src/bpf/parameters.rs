@@ -183,6 +183,8 @@ mod tests {
         let unknown: Vec<&str> =
             slow_start.fields().iter().map(|field| field.name).chain(["variant", "burst"]).collect();
         assert_eq!(plain.burst, block::BURST);
+        assert_eq!(NiceParams::MOST_REDUCTIONS, block::MOST_REDUCTIONS);
+        assert_eq!(NiceParams::ACK_DELAY.as_nanos(), u64::from(block::ACK_DELAY) * 1000);
         for number in 0..plain.fields().len() {
             let name = plain.fields()[number].name;
             let changed = block(|params| {

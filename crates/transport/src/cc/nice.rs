@@ -15,8 +15,7 @@
 //! * What a packet and the flow's own packets ahead of it take at the narrowest link does not make it late, up to four packets (`own_packets`), one more
 //!   than Vegas's beta. Without it, a flow on a link of 2 Mbit/s or less yields to itself until it starves. The packet itself counts, since minRTT may be
 //!   that of a small one. On a slow line, where a segment takes longer than the delay that is late, the delay of an acknowledgement counts too (40 ms at most): the
-//!   receiver waits for a second segment, which comes after its timer.
-//!   Before that time is known, from a train of at least three segments, nothing is late.
+//!   receiver waits for a second segment, which comes after its timer. Until the time of a segment is known, from a train of at least three, nothing is late.
 //! * A connection begins with two segments at most, whatever others may send (`initial_window`): nothing takes back what leaves before the first sample.
 //! * The window grows by 1.5 segments per round trip while the queue is empty, and by less the longer the queue is.
 //!   At half of the delay that is late it stays, and beyond that it shrinks (`growth`, `target`). Sixteen flows that
@@ -25,8 +24,8 @@
 //!   both: it reacts earlier, and less.
 //! * On a slow line one packet of others is as bad as a long queue elsewhere. There the window shrinks several times at once: as many times as the delay
 //!   that is late fits into the delay by others, of which one segment's time counts at most; sixteen times at most. Sixteen flows on a modem would otherwise need
-//!   minutes to empty the queue of their first windows, at a round trip of seconds. And slow start ends with the first packet that is delayed by more than a single
-//!   packet in flight explains, where Vegas waits for the end of a round, and then goes by the least delayed.
+//!   minutes to empty the queue of their first windows, at a round trip of seconds. There, too, slow start ends with the first packet that is delayed by more than one
+//!   packet in flight explains. Elsewhere Vegas ends it, after a round, by the packet that was delayed least.
 //! * The window is reduced as soon as more than `fraction` of it was late, not at the end of that round. The packets
 //!   in flight at that time are not judged.
 //! * minRTT and maxRTT are those of the last ten to twenty minutes (the paper speculates about decaying averages), so
@@ -127,6 +126,11 @@ pub struct NiceParams {
 }
 
 impl NiceParams {
+    /// How often the window is reduced at once, at most.
+    pub const MOST_REDUCTIONS: u32 = 16;
+    /// How long a receiver waits for a second segment before it acknowledges the first (Linux, TCP_DELACK_MIN).
+    pub const ACK_DELAY: TimeDelta = TimeDelta::from_millis(40);
+
     /// The defaults of a variant.
     pub fn of(variant: NiceVariant) -> Self {
         match variant {
@@ -232,12 +236,6 @@ impl BuiltIn for Nice {
     }
 }
 
-/// Reductions at once, at most.
-const MOST_REDUCTIONS: i32 = 16;
-
-/// How long a receiver waits for a second segment before it acknowledges the first (Linux, TCP_DELACK_MIN).
-const ACK_DELAY: TimeDelta = TimeDelta::from_millis(40);
-
 /// Bytes of the flow that were delivered from when the newest segment that `ack` acknowledges left until it was acknowledged: those in flight, but for lost ones.
 fn flight(ack: &AckSample) -> u64 {
     ack.delivered.saturating_sub(ack.prior_delivered)
@@ -285,7 +283,8 @@ impl Nice {
 
     /// The delay that so many packets of the flow explain.
     fn own_delay(&self, packets: f64) -> TimeDelta {
-        let timer = if self.is_slow() { self.time_of(1.0).min(ACK_DELAY) } else { TimeDelta::ZERO };
+        let timer =
+            if self.is_slow() { self.time_of(1.0).min(NiceParams::ACK_DELAY) } else { TimeDelta::ZERO };
         self.time_of(packets) + timer
     }
 
@@ -299,14 +298,15 @@ impl Nice {
         self.late_above.saturating_sub(self.base())
     }
 
-    /// How many times to reduce the window for a round that ended with this sample: see the head of this file.
-    fn reductions(&self, ack: &AckSample) -> i32 {
+    /// How many times to reduce the window for a round that ended with this sample: as many times as the delay that is late fits into the delay by others, of
+    /// which one segment's time counts at most; once at least.
+    fn reductions(&self, ack: &AckSample) -> u32 {
         let (true, Some(rtt)) = (self.own_packets > 0.0, ack.rtt) else { return 1 };
         let own = self.base() + self.own_delay(flight(ack) as f64 / self.mss());
         let by_others = rtt.min(self.rule.round_rtt()).saturating_sub(own);
         let times =
             by_others.min(self.time_of(1.0)).as_secs_f64() / self.late_delay().as_secs_f64().max(1e-9);
-        (times as i32).clamp(1, MOST_REDUCTIONS)
+        (times as u32).clamp(1, NiceParams::MOST_REDUCTIONS)
     }
 
     /// The range of the RTTs has changed.
