@@ -7,7 +7,8 @@
  *
  * A packet is late if its RTT exceeds base + threshold * (max - base), or base + 10 ms, unless its own flow delayed it. If more than `fraction` of a round trip's packets
  * were late, the window shrinks (to half in the paper), down to 1/48 of a segment; otherwise it follows Vegas(1, 3), and Reno after a loss.
- * A connection begins with two segments: `init` may write snd_cwnd, so that TCP_BPF_IW, which takes a program on a control group, is not needed.
+ * A connection begins with two segments, and with one where others have found that a segment takes longer at the narrowest link than the delay that is late. `init`
+ * may write snd_cwnd, so that TCP_BPF_IW, which takes a program on a control group, is not needed.
  *
  * A window W below two segments is sent as in the paper's prototype: two segments, then a wait of 2/W smoothed round trips. The
  * kernel's window is a whole number, so the kernel's pacing does the waiting. min_tso_segs, which the kernel calls before it
@@ -17,7 +18,7 @@
  * Differences from the simulator: connections between the same two addresses share the smallest RTT and the time of a segment at the narrowest
  * link; rounds are counted by sequence number (as in tcp_vegas.c), not by delivered bytes; a window of two segments or more is used rounded down to whole segments (the fraction is kept);
  * in recovery, the kernel's proportional rate reduction sets the window, in whole segments; the first ten segments of a connection
- * are not paced, because the kernel never paces them (they leave in pairs while the window is small). After idle time, the window is that of the kernel's restart.
+ * are not paced, because the kernel never paces them (they leave in pairs while the window is small, and one by one on a slow line). After idle time, the window is that of the kernel's restart.
  */
 #include "kernel_types.h"
 
@@ -109,11 +110,15 @@ static __always_inline void stop_pacing(struct sock *sk, struct nice *nice)
 }
 
 /* Sets the kernel's window. */
-static __always_inline void use_window(struct sock *sk, struct nice *nice)
+static __always_inline void use_window(struct sock *sk, struct nice *nice, const struct nice_parameters *conf)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	/* Pairs while the kernel does not pace: otherwise the first ten segments of a window of 1/48 would leave like those of a window of four. */
-	u32 cwnd = tp->data_segs_out < NICE_UNPACED ? NICE_BURST : 2 * NICE_BURST;
+	u32 cwnd = 2 * NICE_BURST;
+
+	/* Pairs while the kernel does not pace, and single ones on a slow line: otherwise the first ten segments of a window of 1/48 would leave like those of a
+	 * window of four. */
+	if (tp->data_segs_out < NICE_UNPACED)
+		cwnd = is_slow(&nice->rules, conf) ? 1 : NICE_BURST;
 
 	if (nice->rules.window >= NICE_BURST * NICE_ONE) {
 		stop_pacing(sk, nice);
@@ -204,6 +209,39 @@ static __always_inline void turn_path(struct nice_path *path, u32 span, u32 now)
 	path->span_began = now;
 }
 
+/* Takes over what others have measured of the path. */
+static __always_inline void learn(struct nice_rules *rules, const struct nice_parameters *conf, const struct nice_path *path)
+{
+	if (path->segment_time >= rules->segment_time && path->base_rtt >= rules->base_rtt)
+		return;
+	rules->segment_time = at_most(rules->segment_time, path->segment_time);
+	rules->base_rtt = at_most(rules->base_rtt, path->base_rtt);
+	if (rules->base_rtt != NICE_INFINITE)
+		set_threshold(rules, conf);
+}
+
+/* Before a connection sends its first segment: if its path is known to be slow, it begins with one. */
+static __always_inline void begin_path(const struct sock *sk, struct nice *nice)
+{
+	const struct nice_parameters *conf = parameters();
+	u32 now = account_clock(bpf_ktime_get_ns() / 1000);
+	struct nice_ends ends = {};
+	struct nice_path *path;
+
+	if (!conf || !conf->own_packets)
+		return;
+	name_ends(&ends, &sk->__sk_common);
+	path = bpf_map_lookup_elem(&nice_paths, &ends);
+	if (!path)
+		return;
+	turn_path(path, conf->base_window, now);
+	learn(&nice->rules, conf, path);
+	if (!is_slow(&nice->rules, conf))
+		return;
+	nice->rules.window = at_most(nice->rules.window, NICE_ONE);
+	nice->set_cwnd = 1;
+}
+
 /* At the end of a round, tells the path what the connection has measured in it, and takes what others have. If two processors do so at once, one of them
  * may not be heard. */
 static __always_inline void share_path(const struct sock *sk, struct nice *nice, const struct nice_parameters *conf, u32 now)
@@ -236,14 +274,8 @@ static __always_inline void share_path(const struct sock *sk, struct nice *nice,
 	path->new_segment_time = at_most(path->new_segment_time, segment_time);
 	path->segment_time = at_most(path->segment_time, segment_time);
 	/* An old connection knows by itself. So what is wrong for it, where two addresses have several paths, ends with its span. */
-	if (conf->base_window && now - nice->account.begun >= conf->base_window)
-		return;
-	if (path->segment_time >= rules->segment_time && path->base_rtt >= rules->base_rtt)
-		return;
-	rules->segment_time = at_most(rules->segment_time, path->segment_time);
-	rules->base_rtt = at_most(rules->base_rtt, path->base_rtt);
-	if (rules->base_rtt != NICE_INFINITE)
-		set_threshold(rules, conf);
+	if (!conf->base_window || now - nice->account.begun < conf->base_window)
+		learn(rules, conf, path);
 }
 
 /* Judges the round that ends, and begins the next. */
@@ -318,7 +350,7 @@ void BPF_PROG(nice_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 			/* Each burst is a round. It ends now, and not with the next burst, which may be 96 round trips away. */
 			end_round(sk, nice, conf, &now);
 		}
-		use_window(sk, nice);
+		use_window(sk, nice, conf);
 	}
 }
 
@@ -327,8 +359,11 @@ void BPF_PROG(nice_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct nice *nice = state_of(sk);
+	const struct nice_parameters *conf = parameters();
 	u64 counted = (u64)acked * NICE_ONE;
 
+	if (!conf)
+		return;
 	if (limited(tp, nice)) {
 		if (nice->rules.window < nice->rules.ssthresh) {
 			u64 step = nice->rules.ssthresh - nice->rules.window;
@@ -347,7 +382,7 @@ void BPF_PROG(nice_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 			}
 		}
 	}
-	use_window(sk, nice);
+	use_window(sk, nice, conf);
 }
 
 SEC("struct_ops")
@@ -415,8 +450,10 @@ u32 BPF_PROG(nice_min_tso_segs, struct sock *sk)
 	u64 rate;
 
 	/* If it was chosen before the socket connected, the kernel has set its own initial window since (tcp_init_transfer). */
-	if (!tp->data_segs_out)
+	if (!tp->data_segs_out) {
+		begin_path(sk, nice);
 		tp->snd_cwnd = at_most(tp->snd_cwnd, nice->set_cwnd);
+	}
 
 	if (nice->rules.window >= NICE_BURST * NICE_ONE || !srtt) {
 		stop_pacing(sk, nice);

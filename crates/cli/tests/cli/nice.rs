@@ -441,6 +441,28 @@ show()
 }
 
 #[test]
+fn a_connection_on_a_path_that_is_known_to_be_slow_begins_with_one_segment() {
+    let Some(_kernel) = able(&["python3"]) else { return };
+    // A segment takes 47 ms, and there is time to look before it is acknowledged.
+    let link = ["--delay", "300ms", "--rate", "256kbit", "--queue", "50p"];
+    let script = "
+first = connection(b'nice')
+first.sendall(bytes(40_000))
+time.sleep(8)
+begins(b'nice')
+time.sleep(0.2)
+show()
+";
+    let connections = connections_shown(&link, script);
+    let windows: Vec<&Value> = connections
+        .iter()
+        .filter(|one| one["bytes_acked"].as_u64() < Some(10_000))
+        .map(|one| &one["window"])
+        .collect();
+    assert_eq!(windows, [1.0], "{connections:?}");
+}
+
+#[test]
 fn a_flow_alone_on_a_slow_line_is_not_late_for_its_own_packets() {
     let Some(_kernel) = able(&["python3"]) else { return };
     let link = ["--delay", "20ms", "--rate", "256kbit", "--queue", "50p"];
