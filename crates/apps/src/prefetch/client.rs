@@ -143,7 +143,7 @@ pub fn run(trace: &Trace, options: &Options, stop: &AtomicBool) -> io::Result<Re
             scope.spawn(move || {
                 let client = Client::default();
                 thread::scope(|scope| {
-                    let ahead = Connection::new(options.prefetch.clone());
+                    let ahead = Connection::new(options.prefetch.clone()).patient();
                     let breaker = ahead.breaker();
                     if options.policy.is_some() {
                         scope.spawn(|| fetch_ahead(&client, ahead, options.pipeline, trace, count, stop));

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Longest head of an answer in bytes.
 const MAX_HEAD: u64 = 16 << 10;
 
-/// After this long without data, the server is considered gone.
+/// How long a server may send nothing.
 const SILENCE: Duration = Duration::from_secs(120);
 
 /// A connection to a server; opened when it is needed, and opened again if it breaks.
@@ -18,6 +18,8 @@ pub struct Connection {
     address: String,
     stream: Option<BufReader<TcpStream>>,
     breaker: Breaker,
+    /// After this long without data, the server is considered gone; never without it.
+    silence: Option<Duration>,
     /// Requests that are not answered yet: their paths, and header lines of their own.
     asked: VecDeque<(String, String)>,
     /// Whether this stream has answered a request before.
@@ -100,7 +102,20 @@ pub fn parse_head(head: &str) -> io::Result<(u16, u64)> {
 impl Connection {
     /// A connection to "host:port".
     pub fn new(address: String) -> Self {
-        Connection { address, stream: None, breaker: Breaker::default(), asked: VecDeque::new(), used: false }
+        Connection {
+            address,
+            stream: None,
+            breaker: Breaker::default(),
+            silence: Some(SILENCE),
+            asked: VecDeque::new(),
+            used: false,
+        }
+    }
+
+    /// Has it wait as long as it takes: in the background of other traffic, nothing may come for minutes.
+    #[must_use]
+    pub fn patient(self) -> Self {
+        Connection { silence: None, ..self }
     }
 
     /// A handle that ends it from another thread.
@@ -174,7 +189,7 @@ impl Connection {
                 let stream = TcpStream::connect(&self.address)?;
                 self.breaker.holds(&stream)?;
                 stream.set_nodelay(true)?;
-                stream.set_read_timeout(Some(SILENCE))?;
+                stream.set_read_timeout(self.silence)?;
                 self.used = false;
                 BufReader::new(stream)
             }

@@ -235,6 +235,7 @@ fn config(directory: &Path, addresses: &[SocketAddr; 2], hints: Option<&Predicto
         "daemon off;\nworker_processes 1;\npid {directory}/nginx.pid;\nerror_log {directory}/error.log;\n\
          events {{ worker_connections 1024; }}\n\
          http {{\n  access_log off;\n  sendfile on;\n  tcp_nopush off;\n  keepalive_requests 1000000;\n  keepalive_timeout 3600;\n  \
+         # A background connection may send nothing for minutes.\n  send_timeout 3600;\n  \
          client_body_temp_path {directory}/b;\n  proxy_temp_path {directory}/p;\n  fastcgi_temp_path {directory}/f;\n  \
          uwsgi_temp_path {directory}/u;\n  scgi_temp_path {directory}/s;\n"
     );
