@@ -36,10 +36,10 @@ def test_runs_that_need_the_machine_are_made_one_at_a_time_and_say_which_it_was(
     assert plain.judged.kept.machines == []
 
 
-def test_runs_that_need_the_machine_are_made_at_once_where_their_factor_leaves_room(tmp_path: Path) -> None:
+def test_runs_that_need_the_machine_are_made_at_once_where_they_leave_room(tmp_path: Path) -> None:
     # Each waits until another one has begun.
     meet = "import time\n        began = Path(__file__).parent / f'began-{at[\"seed\"]}-{at[\"x\"]}'\n        began.touch()\n        until = time.monotonic() + 20\n        while len(list(began.parent.glob('began-*'))) < 2:\n            assert time.monotonic() < until, 'alone'\n            time.sleep(0.01)\n        "
-    text = PURE.replace("        return {", f"        {meet}return {{").replace("seeds=2", "seeds=2, alone=True, tdf=100")
+    text = PURE.replace("        return {", f"        {meet}return {{").replace("seeds=2", "seeds=2, alone=True, cpus=0.1")
     (done,) = study.run(str(declare(tmp_path, text)))
     assert not done.failures
     assert done.judged.kept.machines
@@ -86,7 +86,7 @@ def test_seeds_are_not_widened_where_the_machine_is_unable(tmp_path: Path) -> No
 
 def test_a_run_that_shared_a_busy_machine_is_made_again_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_machine.Watch, "had_enough", False)
-    declared = _registry.load(declare(tmp_path, PURE.replace("seeds=2", "seeds=1, alone=True, tdf=50")))
+    declared = _registry.load(declare(tmp_path, PURE.replace("seeds=2", "seeds=1, alone=True, cpus=0.2")))
     dumps = cloud_dumps(declared.module)
     assert dumps is not None
     with ThreadPoolExecutor(4) as here:

@@ -166,7 +166,7 @@ FIG11 = Figure(
     points=study.grid(rate_mbps=FAST),
     settings={"flows": 50, "seconds": 8, "warmup": 3, "most_mbps": FAST[-1]},
     alone=True,
-    tdf=DILATED,
+    cpus=1,
     labels=LABELS,
     picture=study.lines(x="rate_mbps", y="flow_mbps"),
     claims=[

@@ -134,7 +134,7 @@ class Figure:
         note: What a reader must know beside the table, in a sentence or two.
         alone: Whether the runs need the machine for themselves, because what they measure is the machine's, and whether the results say which machine it
             was. A scenario under the real or a dilated clock does so by itself; a `model` that runs such scenarios has to say it.
-        tdf: With `alone`, the least time dilation factor of the scenarios that a `model` runs. A large one leaves room for other runs.
+        cpus: With `alone`, how many CPUs a run takes at most, if that is less than the machine has. What it leaves is for other runs.
         keep: Whether measures need the files of the run directory, such as what programs print. It is removed afterwards.
         cc: Congestion controls written in Python, as in `Scenario.run`.
         allowed: Failures of a run that are a result, by a part of their text: "Connection timed out". A run with others counts as failed.
@@ -155,7 +155,7 @@ class Figure:
     source: str = ""
     note: str = ""
     alone: bool = False
-    tdf: float = 1
+    cpus: float | None = None
     keep: bool = False
     cc: CcFactories | None = None
     allowed: Sequence[str] = ()
@@ -168,8 +168,8 @@ class Figure:
             raise ValueError(f"{self.name!r}: the name of a figure is letters, digits, '-', '_' and '.', because its files are called so")
         if not self.points:
             raise ValueError(f"{self.name}: no points")
-        if self.tdf != 1 and not (self.alone and self.tdf > 0):
-            raise ValueError(f"{self.name}: tdf is a positive factor, and needs alone=True")
+        if self.cpus is not None and not (self.alone and self.cpus > 0):
+            raise ValueError(f"{self.name}: cpus is a positive number, and needs alone=True")
         axes = self.axes
         for point in self.points:
             if tuple(point) != axes:
@@ -239,7 +239,7 @@ class Figure:
         """What part of the machine a run takes: 0 if it depends on the virtual clock only, and so shares the machine with whatever runs there; 1 if nothing
         else may run. In dilated time, little happens in a second of the machine, and several runs at once keep pace."""
         if self.alone:
-            return _part(self.tdf)
+            return 1 if self.cpus is None else min(1, self.cpus / cores())
         if scenario is None:
             return 0
         whole = scenario.to_dict()
