@@ -168,7 +168,7 @@ FIG9 = prefetching(
             ours=over_none("aggressive, Nice", QUEUES),
             theirs=1.05,
             bound=study.at_most(),
-            differs="a packet takes 0.21 s on this line, and the kernel paces none of the first ten packets of each of sixteen connections, which are nearly all that Nice sends in the 150 s of a test",
+            differs="a packet takes 0.21 s on this line, and the kernel paces none of the first ten packets of each of sixteen connections, which are most of what Nice sends in the 150 s of a test",
         ),
     ],
 )

@@ -18,7 +18,7 @@ pub struct Connection {
     address: String,
     stream: Option<BufReader<TcpStream>>,
     breaker: Breaker,
-    /// After this long without data, the server is considered gone; never without it.
+    /// After this long without data, the server is considered gone. `None` is for a connection that waits as long as it takes.
     silence: Option<Duration>,
     /// Requests that are not answered yet: their paths, and header lines of their own.
     asked: VecDeque<(String, String)>,
