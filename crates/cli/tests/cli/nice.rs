@@ -481,8 +481,8 @@ show()
     let acked = |one: &Value| one["bytes_acked"].as_f64().unwrap();
     let most = connections.iter().map(acked).fold(0.0, f64::max);
     let line = 15.0 * 256e3 / 8.0;
-    // It gets nine tenths without the other connection, whose small packets show a shorter RTT than full ones have; about half with it; and a
-    // twentieth if its own packets count as late.
+    // It gets nine tenths without the other connection, whose small packets show a shorter RTT than full ones have; a third to a half with it, and
+    // less beside other work; and a twentieth if its own packets count as late.
     assert!(most > 0.15 * line, "{most} bytes of {line}: {connections:?}");
 }
 

@@ -128,9 +128,8 @@ pub struct NiceParams {
 impl NiceParams {
     /// How often the window is reduced at once, at most.
     pub const MOST_REDUCTIONS: u32 = 16;
-    /// How long a receiver waits for a second segment before it acknowledges the first, at most: Linux's 40 ms (TCP_ATO_MIN), and up to
-    /// two ticks of its clock, of 10 ms where they are longest.
-    pub const ACK_DELAY: TimeDelta = TimeDelta::from_millis(60);
+    /// How long a receiver waits for a second segment before it acknowledges the first (Linux, TCP_DELACK_MIN).
+    pub const ACK_DELAY: TimeDelta = TimeDelta::from_millis(40);
 
     /// The defaults of a variant.
     pub fn of(variant: NiceVariant) -> Self {
