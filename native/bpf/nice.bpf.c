@@ -16,9 +16,11 @@
  * round trips. Meanwhile snd_cwnd is 4, because the kernel sends at most half of it in one burst.
  *
  * Differences from the simulator: connections between the same two addresses share the smallest RTT and the time of a segment at the narrowest
- * link; rounds are counted by sequence number (as in tcp_vegas.c), not by delivered bytes; a window of two segments or more is used rounded down to whole segments (the fraction is kept);
- * in recovery, the kernel's proportional rate reduction sets the window, in whole segments; the first ten segments of a connection
- * are not paced, because the kernel never paces them (they leave in pairs while the window is small, and one by one on a slow line). After idle time, the window is that of the kernel's restart.
+ * link (not in the paper's form); packets in flight count as full segments; rounds are counted by sequence number (as in tcp_vegas.c), not by
+ * delivered bytes; a window of two segments or more is used rounded down to whole segments (the fraction is kept); in recovery, the kernel's
+ * proportional rate reduction sets the window, in whole segments, and the RTT of the acknowledgement that ends it counts; the first ten segments of
+ * a connection are not paced, because the kernel never paces them (they leave in pairs while the window is small, and one by one on a slow line).
+ * After idle time, the window is that of the kernel's restart.
  */
 #include "kernel_types.h"
 
@@ -199,8 +201,8 @@ static __always_inline void turn_path(struct nice_path *path, u32 span, u32 now)
 {
 	u32 base_rtt = path->new_base_rtt, segment_time = path->new_segment_time, age = now - path->span_began;
 
-	/* Another processor may have begun a span a moment after `now`. */
-	if (!span || (s32)age < (s32)span)
+	/* Another processor may have begun a span a moment after `now`: the age is then just below zero. */
+	if (!span || age + span < 2 * span)
 		return;
 	path->base_rtt = age / 2 < span ? base_rtt : NICE_INFINITE;
 	path->segment_time = age / 2 < span ? segment_time : NICE_INFINITE;
@@ -220,6 +222,18 @@ static __always_inline void learn(struct nice_rules *rules, const struct nice_pa
 		set_threshold(rules, conf);
 }
 
+/* What others have measured of the path, without what is too old; NULL if nothing. Writes the path's ends. */
+static __always_inline struct nice_path *find_path(const struct sock *sk, struct nice_ends *ends, const struct nice_parameters *conf, u32 now)
+{
+	struct nice_path *path;
+
+	name_ends(ends, &sk->__sk_common);
+	path = bpf_map_lookup_elem(&nice_paths, ends);
+	if (path)
+		turn_path(path, conf->base_window, now);
+	return path;
+}
+
 /* Before a connection sends its first segment: if its path is known to be slow, it begins with one. */
 static __always_inline void begin_path(const struct sock *sk, struct nice *nice)
 {
@@ -230,11 +244,9 @@ static __always_inline void begin_path(const struct sock *sk, struct nice *nice)
 
 	if (!conf || !conf->own_packets)
 		return;
-	name_ends(&ends, &sk->__sk_common);
-	path = bpf_map_lookup_elem(&nice_paths, &ends);
+	path = find_path(sk, &ends, conf, now);
 	if (!path)
 		return;
-	turn_path(path, conf->base_window, now);
 	learn(&nice->rules, conf, path);
 	if (!is_slow(&nice->rules, conf))
 		return;
@@ -253,8 +265,7 @@ static __always_inline void share_path(const struct sock *sk, struct nice *nice,
 
 	if (!conf->own_packets)
 		return;
-	name_ends(&ends, &sk->__sk_common);
-	path = bpf_map_lookup_elem(&nice_paths, &ends);
+	path = find_path(sk, &ends, conf, now);
 	if (!path) {
 		struct nice_path first = {
 			.base_rtt = base_rtt,
@@ -268,7 +279,6 @@ static __always_inline void share_path(const struct sock *sk, struct nice *nice,
 			bpf_map_update_elem(&nice_paths, &ends, &first, BPF_ANY);
 		return;
 	}
-	turn_path(path, conf->base_window, now);
 	path->new_base_rtt = at_most(path->new_base_rtt, base_rtt);
 	path->base_rtt = at_most(path->base_rtt, base_rtt);
 	path->new_segment_time = at_most(path->new_segment_time, segment_time);

@@ -32,10 +32,8 @@ fn word(field: &Field<'_>, unit: Unit) -> Option<u32> {
     if unit == Unit::Micros && size == TimeDelta::MAX.as_nanos() as f64 {
         return Some(u32::MAX);
     }
-    let scaled = size * unit.scale();
-    // No more than a little is as good as nothing, except for parts.
-    let whole = if unit == Unit::Part { scaled.round() } else { scaled.ceil() };
-    (size <= unit.most()).then_some(whole as u32)
+    // Never less: a little is not nothing, and two packets of five are not more than 0.4 of them.
+    (size <= unit.most()).then_some((size * unit.scale()).ceil() as u32)
 }
 
 /// The value that a word says.
@@ -159,7 +157,7 @@ mod tests {
     fn parameters_survive_their_way_to_the_kernel() {
         let block = Block::of(&NiceParams::default());
         let words = [
-            13107, 26214, 45875, 86, 4096, 12288, 4096, 6144, 32768, 131_072, 10_000, 16_384, 8192, 585_938,
+            13108, 26215, 45876, 86, 4096, 12288, 4096, 6144, 32768, 131_072, 10_000, 16_384, 8192, 585_938,
             1, 1,
         ];
         assert_eq!((block.0[0], &block.0[1..]), (block::LAYOUT, &words[..]));
