@@ -11,6 +11,7 @@ use warpline_results::Unit;
 use warpline_results::live::AuditSummary;
 
 use super::base::LinkFact;
+use super::judge::Verdict;
 use super::load::Load;
 
 /// What a difference comes from.
@@ -61,7 +62,7 @@ impl Explanation {
 
     /// What the experiments found: the first after which the ways agree.
     pub fn narrowed(&self) -> Option<&Experiment> {
-        self.experiments.iter().find(|experiment| experiment.agrees)
+        self.experiments.iter().find(|experiment| experiment.verdict == Verdict::Agrees)
     }
 }
 
@@ -70,8 +71,8 @@ impl Explanation {
 pub struct Experiment {
     /// What was changed, as words: "with Reno for every flow".
     pub what: String,
-    /// Whether what differed agrees then, or is within chance.
-    pub agrees: bool,
+    /// The worst verdict then on the measures that differed before.
+    pub verdict: Verdict,
     /// The largest difference then, of the measures that differed before, in percent.
     pub worst_percent: f64,
     /// What the difference comes from, if they agree: "the congestion control".

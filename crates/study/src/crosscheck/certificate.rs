@@ -34,7 +34,7 @@ pub enum Outcome {
     Nothing,
     /// Some differ, and nothing says why.
     Unexplained,
-    /// A way could not be run to its end.
+    /// A way could not be run to its end, or its runs do not repeat.
     Failed,
 }
 
@@ -46,7 +46,7 @@ impl Outcome {
             Outcome::Explained => "differ, and it is explained",
             Outcome::Nothing => "have no measure in common",
             Outcome::Unexplained => "differ, and it is not explained",
-            Outcome::Failed => "a way failed",
+            Outcome::Failed => "cannot be relied on: one failed, or does not repeat",
         }
     }
 }
@@ -166,6 +166,11 @@ impl WayFacts {
         }
     }
 
+    /// Whether it failed, or a simulation with the same seed was not the same.
+    fn is_spoilt(&self) -> bool {
+        self.failed.is_some() || self.repeats == Some(false)
+    }
+
     /// Notes what was run, and how it went.
     pub(super) fn fill(&mut self, made: &Made, runs: &[Ran], evidence: &Evidence) {
         let scenario = &made.scenario;
@@ -263,7 +268,7 @@ impl Pair {
 
 impl Certificate {
     pub(super) fn new(plan: &Plan, base: &Base, ways: Vec<WayFacts>, pairs: Vec<Pair>) -> Certificate {
-        let failed = ways.iter().any(|way| way.failed.is_some()).then_some(Outcome::Failed);
+        let failed = ways.iter().any(WayFacts::is_spoilt).then_some(Outcome::Failed);
         let outcome = pairs.iter().map(Pair::outcome).chain(failed).max().unwrap_or(Outcome::Nothing);
         let Scenario { name, description, .. } = &base.scenario;
         Certificate {
@@ -415,12 +420,16 @@ fn explained(pair: &Pair) -> String {
 
 /// What the experiments of an explanation found, a sentence each.
 pub(super) fn experiments(explanation: &Explanation) -> Vec<String> {
-    let one = |experiment: &super::Experiment| match experiment.agrees {
-        true => format!(
+    let one = |experiment: &super::Experiment| match experiment.verdict {
+        Verdict::Agrees => format!(
             "{}, they agree (at most {:.1} %): it comes from {}",
             experiment.what, experiment.worst_percent, experiment.from
         ),
-        false => {
+        Verdict::Chance => format!(
+            "{}, the difference (up to {:.1} %) is within chance: more seeds would tell",
+            experiment.what, experiment.worst_percent
+        ),
+        Verdict::Differs => {
             format!("{}, they still differ (by up to {:.1} %)", experiment.what, experiment.worst_percent)
         }
     };

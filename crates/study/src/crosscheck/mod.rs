@@ -364,11 +364,11 @@ pub fn crosscheck(
     let mut done: Vec<Done<'_>> = Vec::new();
     for (number, choice, jobs) in possible {
         let runs: Vec<Result<Ran, String>> = outcomes.by_ref().take(jobs.len()).collect();
-        let again = again(&jobs).and_then(|_| outcomes.next()).and_then(Result::ok);
+        let again = again(&jobs).and_then(|_| outcomes.next()).transpose();
         let Some(Job { made, .. }) = jobs.into_iter().next() else { continue };
         let way = &mut facts[number];
-        match runs.into_iter().collect::<Result<Vec<Ran>, String>>() {
-            Ok(runs) => {
+        match runs.into_iter().collect::<Result<Vec<Ran>, String>>().and_then(|runs| Ok((runs, again?))) {
+            Ok((runs, again)) => {
                 let evidence = workshop.evidence(choice, &made, &runs, again.as_ref());
                 way.fill(&made, &runs, &evidence);
                 done.push(Done { choice, made, runs, evidence });

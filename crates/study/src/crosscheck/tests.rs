@@ -315,7 +315,7 @@ fn a_certificate_is_as_its_schema_says_and_names_what_it_cites() {
     };
     let experiment = Experiment {
         what: "with Reno".to_owned(),
-        agrees: true,
+        verdict: Verdict::Agrees,
         worst_percent: 1.0,
         from: "the congestion control".to_owned(),
     };
@@ -375,6 +375,18 @@ fn a_certificate_is_as_its_schema_says_and_names_what_it_cites() {
     let open = Certificate::new(&plan, &base, ways(), vec![pair(None)]);
     assert_eq!(open.outcome, Outcome::Unexplained);
     assert!(open.render(false).contains("not explained"));
+    // A simulation that does not repeat can be relied on no more than one that failed.
+    let mut unsteady = ways();
+    unsteady[0].repeats = Some(false);
+    let unsteady = Certificate::new(&plan, &base, unsteady, vec![pair(Some(explanation()))]);
+    assert_eq!(unsteady.outcome, Outcome::Failed);
+    assert!(unsteady.to_html().contains("cannot be relied on: one failed, or does not repeat"));
+    // What is within chance says nothing of where a difference comes from.
+    let unknown = Experiment { verdict: Verdict::Chance, worst_percent: 30.0, ..experiment.clone() };
+    let chance = Explanation { experiments: vec![unknown], ..explanation() };
+    assert_eq!(chance.narrowed(), None);
+    let told = Certificate::new(&plan, &base, ways(), vec![pair(Some(chance))]).render(false);
+    assert!(told.contains("with Reno, the difference (up to 30.0 %) is within chance"), "{told}");
     let mut failed = ways();
     failed[0].failed = Some("seed 1: it died".to_owned());
     assert_eq!(Certificate::new(&plan, &base, failed, Vec::new()).outcome, Outcome::Failed);
