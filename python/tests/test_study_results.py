@@ -113,6 +113,17 @@ def test_a_claim_that_does_not_look_at_the_results_is_found() -> None:
     blind = study.Claim(text="", ours=lambda _: 2.0, theirs=2, bound=study.within(0.1))
     assert blind.judge(RESULTS).state == "cannot fail"
     assert not blind.judge(RESULTS).good
+    # It looks at them, but what it finds is always the same, or no number.
+    for same in (lambda results: results.mean("y") / results.mean("y"), lambda results: results.rising("y", "x", line="a") / results.rising("y", "x", line="a")):
+        assert study.Claim(text="", ours=same, theirs=1, bound=study.within(0.1)).judge(RESULTS).state == "cannot fail"
+
+
+@pytest.mark.parametrize("bound", [study.within(0.5), study.at_least(0.01), study.at_most(100)])
+def test_a_ratio_of_two_measures_or_cells_can_fail(bound: study.Bound) -> None:
+    alone = study.Results([Cell({"x": 1}, {"y": [3.0], "z": [3.1]})])
+    assert study.Claim(text="", ours=lambda results: results.mean("y") / results.mean("z"), theirs=1, bound=bound).judge(alone).state == "met"
+    pair = study.Results(Cell({"x": x}, {"y": [3.0]}) for x in range(100, 102))
+    assert study.Claim(text="", ours=lambda results: results.mean("y", x=100) / results.mean("y", x=101), theirs=1, bound=bound).judge(pair).state == "met"
 
 
 def test_claims_of_a_table() -> None:

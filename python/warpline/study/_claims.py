@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -61,17 +62,20 @@ class Claim:
 
     def _notices(self, results: Results) -> bool:
         """Whether it refuses results that are spoilt in some way."""
-        return not all(self._met(other) for other in _spoilt(results))
+        return any(self._refuses(other) for other in _spoilt(results))
 
-    def _met(self, results: Results) -> bool:
+    def _refuses(self, results: Results) -> bool:
+        """Whether these results have a value, and it is refused. What is no number (0/0) would be so whatever the bound is, and says nothing of the claim."""
         try:
-            return self.bound.met(float(self.ours(results)), self.theirs)
-        except _INCOMPLETE:
+            ours = float(self.ours(results))
+        except Exception:  # It needs to cope with results, not with spoilt ones.
             return False
+        return math.isfinite(ours) and not self.bound.met(ours, self.theirs)
 
 
 def _spoilt(results: Results) -> Iterator[Results]:
-    """The results, spoilt in several ways: all of them too large or small, exchanged, growing from cell to cell, and all the same."""
+    """The results, spoilt in several ways: all of them too large or small, exchanged, growing from cell to cell, all the same, and each measure of each cell
+    by a factor of its own."""
     for factor in (0.0, -1.0, 1e-3, 1e3, 0.5, 2.0, 0.8, 1.25):
         yield results.changed(lambda _, __, values, factor=factor: [factor * value for value in values])  # type: ignore[misc]
     yield results.shuffled()
@@ -79,6 +83,12 @@ def _spoilt(results: Results) -> Iterator[Results]:
         order = {id(cell): float(place) for place, cell in enumerate(cells, 1)}
         yield results.changed(lambda cell, _, values, order=order: [order[id(cell)]] * len(values))  # type: ignore[misc]
     yield results.changed(lambda _, __, values: [1.0] * len(values))
+    draw = random.Random(0)
+    for _ in range(8):
+        powers = {(id(cell), measure): draw.uniform(-3, 3) for cell in results.cells for measure in cell.samples}
+        # The other way round, too: a bound may refuse on one side only.
+        for sign in (1, -1):
+            yield results.changed(lambda cell, measure, values, powers=powers, sign=sign: [10 ** (sign * powers[id(cell), measure]) * value for value in values])  # type: ignore[misc]
 
 
 State = Literal["met", "differs", "not met", "incomplete", "no results", "agrees after all", "cannot fail"]
