@@ -129,6 +129,18 @@ def test_a_measure_that_is_no_number_gets_the_most_seeds(tmp_path: Path) -> None
     assert [line for line in ran(tmp_path) if line.startswith(("1 ", "2 "))] == ["1 1", "1 2", "1 3", "1 4", "2 1", "2 2"]
 
 
+@pytest.mark.parametrize(("seeds", "judged"), [("4", [1, 3, 4]), ("study.until(0.001, of='y', least=4, most=9)", [1])])
+def test_seeds_after_one_that_failed_are_declared_and_count_where_none_depends_on_it(tmp_path: Path, seeds: str, judged: list[int]) -> None:
+    text = PURE.replace("seeds=2", f"seeds={seeds}").replace("x=[1, 2, 3]", "x=[1]").replace("return {", "1 / (at['seed'] - 2)\n        return {")
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
+    kept = done.judged.kept
+    assert (len(done.failures), kept.missing, kept.runs, kept.others) == (1, 1, 3, 0)
+    assert list(kept.results.where(x=1).cells[0].by_seed("y")) == judged
+    # One that is left out is not declared any more.
+    declared = _registry.load(declare(tmp_path, text.replace(f"seeds={seeds}", "seeds=3")))
+    assert (again := declared.study(declared.figures[0]).kept()).runs == 2 and again.others == 1
+
+
 def test_every_point_is_run_with_one_seed_before_any_with_two(tmp_path: Path) -> None:
     study.run(str(declare(tmp_path)), jobs=1)
     assert (tmp_path / "ran.txt").read_text().splitlines() == ["1 1", "2 1", "3 1", "1 2", "2 2", "3 2"]

@@ -255,14 +255,19 @@ class Study:
         rows: list[Row] = []
         lacking: list[Point] = []
         find = self._finder(store, sum(most(self.figure.seeds, point) for point in self.figure.points))
+        seeds = store.seeds
         for point in self.figure.points:
             found: dict[int, Sequence[Row]] = {}
-            for seed in range(1, most(self.figure.seeds, point) + 1):
+            last = most(self.figure.seeds, point)
+            for seed in (seed for seed in seeds if seed <= last):
                 lines = find(point, seed)
                 if not lines:
-                    break
-                found[seed] = lines
+                    continue
                 declared.append((int(lines[0]["scenario"] or 0), seed))
+                # How many seeds `Until` adds depends on those before: after one that is missing, they wait for it.
+                if isinstance(self.figure.seeds, Until) and seed > len(found) + 1:
+                    continue
+                found[seed] = lines
                 # The point as declared: a column of the file has one type, and an axis may have several.
                 rows += [{**row, **point} for row in lines]
             if len(found) < self._wanted(point, found):

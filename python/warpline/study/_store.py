@@ -90,6 +90,11 @@ class Store:
         """How many runs are kept."""
         return len(self._runs)
 
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds of which runs are kept, in rising order."""
+        return sorted({seed for _, seed in self._runs})
+
     def find(self, scenario: str, seed: int, measured: str, ran: str | None = None, builds: str | None = None) -> list[Row]:
         """The rows of a run that what is declared now has measured; of any build, or of the build `ran` only; with any kernels and stacks, or with the `builds`
         only (rows of versions that did not note them count). None if it has not run."""
