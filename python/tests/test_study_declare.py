@@ -80,6 +80,8 @@ def test_a_declaration_with_an_error_says_what() -> None:
         simple(points=[{"x": 1}, {"x": 1}])
     with pytest.raises(ValueError, match="seed cannot be"):
         simple(points=study.grid(seed=[1]))
+    with pytest.raises(ValueError, match="x cannot be"):
+        simple(model=None, scenario="x.toml", measures={"x": "totals.jain"})
     with pytest.raises(ValueError, match="no points"):
         simple(points=[])
 

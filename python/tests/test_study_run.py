@@ -225,6 +225,13 @@ def test_measures_with_lines(tmp_path: Path) -> None:
     assert done.judged.kept.results.mean("rate_seen", rate=8) == 8
 
 
+@pytest.mark.parametrize("name", ["seed", "x"])
+def test_a_measure_does_not_take_the_name_of_another_column(tmp_path: Path, name: str) -> None:
+    (done,) = study.run(str(declare(tmp_path, PURE.replace('return {"y"', f'return {{"{name}": 7, "y"'))), jobs=1)
+    assert {failure.error for failure in done.failures} == {f"{name} cannot be the name of a measure: results have such a column already"}
+    assert done.judged.kept.runs == 0
+
+
 def test_a_point_may_say_how_many_seeds_it_gets(tmp_path: Path) -> None:
     (done,) = study.run(str(declare(tmp_path, PURE.replace("seeds=2", "seeds=lambda at: at['x']"))), jobs=1)
     assert ran(tmp_path) == ["1 1", "2 1", "2 2", "3 1", "3 2", "3 3"] and done.good

@@ -176,7 +176,8 @@ class Figure:
                 raise ValueError(f"{self.name}: all points have the same axes in the same order; {dict(point)} has not those of the first, {', '.join(axes)}")
         if len({json.dumps(point) for point in map(dict, self.points)}) < len(self.points):
             raise ValueError(f"{self.name}: a point is named twice")
-        taken = {*RESERVED} & {*axes, *self.settings, *(self.measures if isinstance(self.measures, Mapping) else ())}
+        named = {*self.measures} if isinstance(self.measures, Mapping) else set()
+        taken = ({*RESERVED} & {*axes, *self.settings, *named}) | ({*axes} & named)
         if taken:
             raise ValueError(f"{self.name}: {', '.join(sorted(taken))} cannot be the name of an axis, setting or measure: results have such columns already")
         for point in self.points:

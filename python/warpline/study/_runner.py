@@ -92,7 +92,7 @@ def perform(figure: bytes, packed: bytes) -> Outcome:
         unable: str | None = None
         with watch or contextlib.nullcontext():
             try:
-                lines = _lines(_measured(shared, task))
+                lines = _lines(shared, _measured(shared, task))
             except Unable as reason:
                 lines, unable = {}, str(reason)
         return Outcome(lines, watch.columns if watch else {}, unable, build(), builds, unable is not None, watch is not None and not watch.had_enough)
@@ -135,10 +135,12 @@ def _run_directory(wanted: bool) -> Iterator[Path | None]:
         yield directory / "run"
 
 
-def _lines(measured: Mapping[str, Measured]) -> dict[str | None, dict[str, Scalar]]:
+def _lines(figure: Figure, measured: Mapping[str, Measured]) -> dict[str | None, dict[str, Scalar]]:
     """Values by line and measure."""
     found: dict[str | None, dict[str, Scalar]] = {}
     for name, value in measured.items():
+        if name in (*RESERVED, *figure.axes):
+            raise MeasureError(f"{name} cannot be the name of a measure: results have such a column already")
         for line, one in (value if isinstance(value, Mapping) else {None: value}).items():
             plain: Any = getattr(one, "item", lambda one=one: one)()  # A number of numpy's.
             if not isinstance(plain, (bool, int, float, str, type(None))):
