@@ -232,6 +232,19 @@ def test_a_measure_does_not_take_the_name_of_another_column(tmp_path: Path, name
     assert done.judged.kept.runs == 0
 
 
+def test_a_text_among_numbers_is_a_failed_run_and_leaves_the_others_numbers(tmp_path: Path) -> None:
+    (done,) = study.run(str(declare(tmp_path, PURE.replace('return {"y":', 'return {"none": None, "y": "n/a" if (at["x"], at["seed"]) == (2, 2) else'))), jobs=1)
+    (failure,) = done.failures
+    assert failure.error == "the measure y returned text ('n/a'), and a number before; all its values are of one kind, or None"
+    assert (failure.point["x"], failure.seed) == (2, 2) and done.judged.kept.results.means("y", x=[1, 2]) == pytest.approx([10.15, 20.1])
+    # Neither beside the runs that are kept.
+    (again,) = study.run(str(tmp_path / "mine.py"), jobs=1)
+    assert [failure.error for failure in again.failures] == [failure.error]
+    # Nor among the lines of a run.
+    (lines,) = study.run(str(declare(tmp_path, PURE.replace('return {"y":', 'return {"y": {"a": True, "b": 1}, "z":'))), jobs=1, only={"x": 1})
+    assert {failure.error for failure in lines.failures} == {"the measure y returned a number (1), and true or false before; all its values are of one kind, or None"}
+
+
 def test_a_point_may_say_how_many_seeds_it_gets(tmp_path: Path) -> None:
     (done,) = study.run(str(declare(tmp_path, PURE.replace("seeds=2", "seeds=lambda at: at['x']"))), jobs=1)
     assert ran(tmp_path) == ["1 1", "2 1", "2 2", "3 1", "3 2", "3 3"] and done.good

@@ -274,8 +274,12 @@ def cell(value: Any) -> Scalar:
     return _toml(plain)
 
 
+def kind(value: bool | int | float | str) -> str:
+    """What a column of such values has, in words: one column has one kind."""
+    return "text" if isinstance(value, str) else "true or false" if isinstance(value, bool) else "a number"
+
+
 def column(values: list[Scalar]) -> list[Scalar]:
-    """The values of one column; all as text if they are of different types."""
-    present = [value for value in values if value is not None]
-    kinds = {str if isinstance(value, str) else bool if isinstance(value, bool) else float for value in present}
+    """The values of one column; all as text if they are of different kinds."""
+    kinds = {kind(value) for value in values if value is not None}
     return values if len(kinds) <= 1 else [None if value is None else str(value) for value in values]

@@ -18,7 +18,7 @@ from typing import Any
 from warpline._errors import WarplineError
 from warpline._pool import ExecutorLike
 from warpline._scenario import Scenario
-from warpline._sweep import Scalar
+from warpline._sweep import Scalar, kind
 from warpline.study import _code, _imported, _machine, _scratch
 from warpline.study._declare import RESERVED, UNABLE, Figure, Measured, Quick, build
 from warpline.study._points import Point
@@ -149,6 +149,24 @@ def _lines(figure: Figure, measured: Mapping[str, Measured]) -> dict[str | None,
     if not found:
         raise MeasureError("nothing was measured")
     return found
+
+
+class _Kinds:
+    """Of what kind the values of each measure are: all of one, because a file with texts among numbers has texts only."""
+
+    def __init__(self, axes: Sequence[str]) -> None:
+        self._other = {*RESERVED, *axes}
+        self._known: dict[str, str] = {}
+
+    def refuse(self, lines: Iterable[Mapping[str, Scalar]]) -> str | None:
+        """Why a run whose values these are cannot be kept beside those before. If it can, its kinds count from now on."""
+        kinds = dict(self._known)
+        for values in lines:
+            for name, value in values.items():
+                if value is not None and name not in self._other and kinds.setdefault(name, kind(value)) != kind(value):
+                    return f"the measure {name} returned {kind(value)} ({value!r}), and {kinds[name]} before; all its values are of one kind, or None"
+        self._known = kinds
+        return None
 
 
 class _Here:
@@ -359,6 +377,7 @@ class Study:
         done: queue.SimpleQueue[tuple[_Run, Any]] = queue.SimpleQueue()
         under_way: dict[_Run, Any] = {}
         declared, measured, ran, installed = self.figure.declared, self.figure.measured, build(), _Here()
+        kinds = _Kinds(self.figure.axes)
         # A worker needs to know how to run and measure, and nothing else.
         sent = dumps(replace(self.figure, points=self.figure.points[:1], seeds=1, claims=(), picture=(), quick=Quick()))
         spots = [_Spot(point, set(range(1, first(self.figure.seeds, point) + 1))) for point in self.figure.chosen(only or {})]
@@ -371,7 +390,7 @@ class Study:
             scenario_hash, scenario = self.identity(spot.point, seed)
             spot.hashes[seed] = scenario_hash
             rows = [] if force else store.find(scenario_hash, seed, measured, None if keep else ran, installed.builds(scenario))
-            if rows and not _cannot(rows):
+            if rows and not _cannot(rows) and kinds.refuse(rows) is None:
                 spot.rows[seed] = rows if rows[0].get("declared") == declared else store.renew(rows, declared)
                 spot.open.discard(seed)
                 counts.kept += 1
@@ -415,6 +434,8 @@ class Study:
                     for run, future in _ready(done, wait=bool(under_way)):
                         del under_way[run]
                         outcome = _outcome(future)
+                        if refused := kinds.refuse(outcome.lines.values()):
+                            outcome = replace(outcome, error=refused)
                         if run.takes and turns.end(run, good=outcome.error is None and not outcome.full):
                             continue
                         spot, seed = run.spot, run.seed
