@@ -101,6 +101,7 @@ def test_the_command_runs_judges_and_lists(tmp_path: Path, capsys: pytest.Captur
         (["run", "nowhere.py"], "cannot be read"),
         (["judge", "--repro", "/nowhere"], "--repro DIR"),
         (["run", "wrong.py"], "wrong.py:2: ZeroDivisionError"),
+        (["run", "lacking.py"], "lacking.py:1: FileNotFoundError: [Errno 2] No such file or directory: 'paths.csv'"),
         (["run", "empty.py"], "declares nothing"),
     ],
 )
@@ -108,6 +109,7 @@ def test_wrong_words_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     (tmp_path / "repro/paper").mkdir(parents=True)
     declare(tmp_path / "repro/paper", name="declarations.py")
     (tmp_path / "wrong.py").write_text("import os\n1 / 0\n")
+    (tmp_path / "lacking.py").write_text("open('paths.csv')\n")
     (tmp_path / "empty.py").write_text("")
     monkeypatch.chdir(tmp_path)
     assert main(words) == 2

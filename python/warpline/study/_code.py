@@ -22,15 +22,11 @@ TEXT = "__warpline_text__"
 PLAIN = (bool, int, float, str, bytes, type(None))
 
 
-def execute(module: ModuleType, file: Path) -> None:
-    """Runs a file as a module, which keeps its text.
+def execute(module: ModuleType, file: Path, text: str) -> None:
+    """Runs the text of a file as a module, which keeps it.
 
     Without the cache of compiled modules, which takes a file that was changed within a second for the same.
-
-    Raises:
-        OSError: If it cannot be read.
     """
-    text = file.read_text(encoding="utf-8")
     module.__file__ = str(file)
     vars(module)[TEXT] = text
     exec(compile(text, str(file), "exec"), vars(module))

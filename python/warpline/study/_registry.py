@@ -66,7 +66,8 @@ class _Loader(SourceFileLoader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Runs it."""
-        _code.execute(module, Path(self.path))
+        path = Path(self.path)
+        _code.execute(module, path, path.read_text(encoding="utf-8"))
 
 
 class _Finder(MetaPathFinder):
@@ -103,9 +104,7 @@ def load(path: Path, name: str | None = None) -> Declared:
     module.__package__ = package
     sys.modules[module.__name__] = module
     try:
-        _code.execute(module, path)
-    except OSError as error:
-        raise StudyError(f"{path} cannot be read: {error.strerror}") from error
+        _code.execute(module, path, _text(path))
     except WarplineError:
         raise
     except Exception as error:
@@ -118,6 +117,13 @@ def load(path: Path, name: str | None = None) -> Declared:
             raise StudyError(f"{path} declares nothing: assign a study.Paper to PAPER, or a study.Figure to any name")
         paper = Paper((module.__doc__ or name).strip().splitlines()[0], figures)
     return Declared(paper.name or name, path.parent, paper, parent)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise StudyError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _frames(error: BaseException) -> list[TracebackType]:
