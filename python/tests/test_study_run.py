@@ -129,8 +129,11 @@ def test_points_of_one_scenario_share_its_run_where_no_measure_reads_the_point(t
     declared = _registry.load(tmp_path / "mine.py")
     many = declared.study(declared.figures[0]).kept()
     assert done.judged.kept.missing == many.missing == 0 and many.results.values("limit") == [10, 50, 100]
-    # A keyword is no point.
+    # A keyword is no point, and neither is what has a value already.
     assert not simple(measures={"y": lambda run, *, more=1: more}).reads_point
+    bound = simple(measures={"y": lambda run, more=1: more})
+    nothing: Any = None
+    assert not bound.reads_point and bound.measure(nothing, {"x": 1}) == {"y": 1}
 
 
 def test_an_axis_of_numbers_and_words_lacks_nothing_with_many_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -293,7 +293,8 @@ def Table(**options: Any) -> Figure:
 def _takes_point(measure: Callable[..., Any]) -> bool:
     """Whether a measure is a function of the run and the point, and not of the run alone."""
     named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
-    return sum(parameter.kind not in named for parameter in inspect.signature(measure).parameters.values()) > 1
+    needed = [one for one in inspect.signature(measure).parameters.values() if one.kind not in named and one.default is one.empty]
+    return len(needed) > 1
 
 
 def _called(measure: Callable[..., Any], run: Run, point: Point) -> Any:
