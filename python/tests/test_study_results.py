@@ -21,6 +21,9 @@ def test_results_are_chosen_by_values_collections_and_functions() -> None:
     assert RESULTS.means("y", x=[1, 4], line="b") == pytest.approx([3.1, 12.1])
     assert RESULTS.max("y", x=lambda x: x < 4) == pytest.approx(6.1)
     assert RESULTS.rising("y", "x", line="a") == pytest.approx(4.1 / 1.1)
+    assert RESULTS.rising("y", "x") == pytest.approx((4.1 + 12.1) / (1.1 + 3.1)), "of both lines"
+    with pytest.raises(study.NoResultsError, match="one value of x"):
+        RESULTS.where(x=4).rising("y", "x")
     assert RESULTS.values("line") == ["a", "b"]
     with pytest.raises(study.NoResultsError, match="x=3"):
         RESULTS.mean("y", x=3)

@@ -153,11 +153,13 @@ class Results:
         return list(dict.fromkeys(cell.where[axis] for cell in self.cells if axis in cell.where))
 
     def rising(self, measure: str, x: str, **where: Any) -> float:
-        """By how much the mean at the largest `x` is above that at the smallest, as a ratio: above 1 where it rises."""
-        series = sorted((at, mean) for at, mean, _ in self.series(measure, x, **where))
-        if len(series) < 2:
+        """By how much the mean at the largest `x` is above that at the smallest, as a ratio: above 1 where it rises. Of several cells at an `x`, the mean."""
+        means: dict[Any, list[float]] = {}
+        for at, mean, _ in self.series(measure, x, **where):
+            means.setdefault(at, []).append(mean)
+        if len(means) < 2:
             raise NoResultsError(f"one value of {x}: it takes two to rise")
-        first, last = series[0][1], series[-1][1]
+        first, last = (statistics.fmean(means[at]) for at in (min(means), max(means)))
         return last / first if first else math.inf if last else math.nan
 
     def paired(
