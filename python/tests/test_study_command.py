@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,6 +65,25 @@ def test_means_over_too_few_seeds_count_no_more(tmp_path: Path) -> None:
     declared = _registry.load(declare(tmp_path, PURE.replace("seeds=2", "seeds=3")))
     kept = declared.study(declared.figures[0]).kept()
     assert kept.missing == 1 and kept.results.values("x") == [2, 3]
+
+
+def test_means_of_a_figure_with_fewer_axes_count_no_more(tmp_path: Path) -> None:
+    file = declare(tmp_path)
+    table = tmp_path / "means.csv"
+    table.write_text("x,y,half_width_95,seeds\n1,10,0.5,2\n3,30,0.5,2\n")
+    words = ["import", f"{file}:line", str(table), "--column", "x=x", "--column", "y=y", "--made-by", "a"]
+
+    def known() -> Any:
+        declared = _registry.load(file)
+        return declared.study(declared.figures[0]).kept().results.values("x")
+
+    assert main(words) == 0 and known() == [1, 3]
+    declare(tmp_path, PURE.replace("x=[1, 2, 3]", "x=[1, 2, 3], k=[1, 2]"))
+    assert known() == []
+    assert main([*words, "--at", "k=2"]) == 0 and known() == [1, 3]
+    # They stay in the file, and count again where the figure is as it was.
+    declare(tmp_path)
+    assert known() == [1, 3]
 
 
 def test_the_command_runs_judges_and_lists(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

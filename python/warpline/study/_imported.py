@@ -57,11 +57,11 @@ def take(figure: Figure, identity: Identity, store: Path, table: Path, names: Ma
     if len(measures) != 1:
         raise ImportFailedError(f"{', '.join(measures) or 'nothing'}: name one column that is the measure; the axes are {', '.join(figure.axes)}, and lines are called {LINE}")
     (measure,) = measures
-    points = {tuple(_plain(point[axis]) for axis in figure.axes): point for point in figure.points}
+    points = {_place(figure, point): point for point in figure.points}
     rows: list[dict[str, Scalar]] = []
     for number, row in _rows(table, (*names, HALF_WIDTH, SEEDS)):
         found = {**fixed, **{name: row[heading] for heading, name in names.items()}}
-        point = points.get(tuple(_plain(found.get(axis, "")) for axis in figure.axes))
+        point = points.get(_place(figure, found))
         if point is None:
             raise ImportFailedError(f"{table}:{number}: {found} is no point of {figure.name}")
         try:
@@ -83,11 +83,16 @@ def take(figure: Figure, identity: Identity, store: Path, table: Path, names: Ma
             }
         )
     out = path_of(store)
-    replaced = {(row["measure"], *(_plain(row[axis]) for axis in figure.axes), row[LINE]) for row in rows}
-    before = [row for row in _read(out) if (row["measure"], *(_plain(row[axis]) for axis in figure.axes), row[LINE]) not in replaced] if out.exists() else []
+
+    def place(row: Mapping[str, Scalar]) -> tuple[Scalar, ...]:
+        return (row["measure"], *_place(figure, row), row[LINE])
+
+    replaced = {place(row) for row in rows}
+    before = [row for row in _read(out) if place(row) not in replaced] if out.exists() else []
     every = before + rows
     out.parent.mkdir(parents=True, exist_ok=True)
-    Table.from_columns({name: column([row[name] for row in every]) for name in every[0]}).write(out)
+    columns = dict.fromkeys(name for row in every for name in row)
+    Table.from_columns({name: column([row.get(name) for row in every]) for name in columns}).write(out)
     return len(rows)
 
 
@@ -122,12 +127,12 @@ def cells(figure: Figure, identity: Identity, store: Path) -> tuple[list[Cell], 
     path = path_of(store)
     if not path.exists():
         return [], []
-    points = {tuple(_plain(point[axis]) for axis in figure.axes): point for point in figure.points}
+    points = {_place(figure, point): point for point in figure.points}
     known: dict[tuple[int, int], str] = {}
     gathered: dict[tuple[Scalar, ...], Cell] = {}
     made: set[str] = set()
     for row in _read(path):
-        point = points.get(tuple(_plain(row[axis]) for axis in figure.axes))
+        point = points.get(_place(figure, row))
         if point is None:
             continue
         seeds = int(row["seeds"] or 0)
@@ -157,6 +162,11 @@ def _read(path: Path) -> list[dict[str, Scalar]]:
 
 def _scenarios(identity: Identity, point: Point, seeds: int) -> str:
     return hashlib.sha256("\n".join(identity(point, seed) for seed in range(1, seeds + 1)).encode()).hexdigest()[:16]
+
+
+def _place(figure: Figure, where: Mapping[str, Scalar]) -> tuple[str, ...]:
+    """The values of the figure's axes as text; nothing for one that was not there when a mean was taken over: then it is of no point."""
+    return tuple(_plain(where.get(axis, "")) for axis in figure.axes)
 
 
 def _plain(value: Scalar) -> str:
