@@ -28,7 +28,7 @@ def test_a_run_that_fails_or_kills_its_process_does_not_end_the_study(tmp_path: 
     (done,) = study.run(str(declare(tmp_path, text)), jobs=2)
     errors = {(failure.point["x"], failure.seed): failure.error for failure in done.failures}
     assert sorted(errors) == [(2, 1), (2, 2), (3, 1), (3, 2)]
-    assert "SIGKILL" in errors[2, 1] and "ZeroDivisionError" in errors[3, 2]
+    assert "SIGKILL" in errors[2, 1] and errors[3, 2] == "ZeroDivisionError: division by zero (mine.py:11, in model)"
     assert not done.good and done.judged.kept.missing == 2
     assert [line for line in ran(tmp_path) if line[0] == "1"] == ["1 1", "1 2"]
     # What failed is tried again, and nothing else.
@@ -51,6 +51,23 @@ def test_a_figure_of_which_runs_are_missing_is_not_met(tmp_path: Path) -> None:
     declare(tmp_path, text.replace("- 2)", "- 9)").replace("x=[1, 2, 3]", "x=[9]"))
     (done,) = study.run(str(tmp_path / "mine.py"), jobs=1)
     assert [verdict.state for verdict in done.judged.verdicts] == ["no results"]
+
+
+def test_an_error_of_a_run_is_told_with_its_line_and_with_what_it_came_of(tmp_path: Path) -> None:
+    helper = """\
+        import json
+
+        def received(text):
+            try:
+                return json.loads(text)
+            except ValueError as error:
+                raise KeyError("sum_received") from error
+    """
+    declare(tmp_path, helper, "helper.py")
+    text = PURE.replace("import os", "import os\n    from .helper import received").replace("return {", "received('')\n        return {")
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=1, only={"x": 1})
+    told = "KeyError: 'sum_received' (helper.py:7, in received); it came of JSONDecodeError: Expecting value: line 1 column 1 (char 0) (helper.py:5, in received)"
+    assert [failure.error for failure in done.failures] == [told, told]
 
 
 def test_an_executor_of_ones_own_and_one_that_loses_work(tmp_path: Path) -> None:

@@ -19,6 +19,9 @@ from typing import Any
 TEXT = "__warpline_text__"
 """Under this name a module of declarations has the text that it was made of. By the time of a digest its file may have another."""
 
+PACKAGE = "warpline_declared_"
+"""How the names of the packages of declarations begin."""
+
 PLAIN = (bool, int, float, str, bytes, type(None))
 
 

@@ -26,12 +26,8 @@ REPRO = "WARPLINE_REPRO"
 """The variable that names the directory with the papers."""
 
 
-PACKAGE = "warpline_declared_"
-"""How the names of the packages of declarations begin."""
-
-
 class StudyError(WarplineError):
-    """A study cannot begin: a name is unknown, or a declaration cannot be read."""
+    """A name is unknown, a declaration cannot be read, or a claim or picture of it raises an error."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +71,7 @@ class _Finder(MetaPathFinder):
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Where a module is."""
-        found = PathFinder.find_spec(fullname, path, target) if fullname.startswith(PACKAGE) else None
+        found = PathFinder.find_spec(fullname, path, target) if fullname.startswith(_code.PACKAGE) else None
         if found is not None and isinstance(found.loader, SourceFileLoader):
             found.loader = _Loader(found.loader.name, found.loader.path)
         return found
@@ -93,7 +89,7 @@ def load(path: Path, name: str | None = None) -> Declared:
     path = path.resolve()
     name = name or path.stem
     # A package of its own for each file: papers may have modules of the same name, and so may directories of the same name.
-    package = PACKAGE + hashlib.sha256(str(path).encode()).hexdigest()[:16]
+    package = _code.PACKAGE + hashlib.sha256(str(path).encode()).hexdigest()[:16]
     for earlier in [known for known in sys.modules if known.startswith(f"{package}.")]:
         del sys.modules[earlier]
     importlib.invalidate_caches()

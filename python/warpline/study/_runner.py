@@ -26,6 +26,7 @@ from warpline.study._progress import Counts
 from warpline.study._results import LINE, Results
 from warpline.study._seeds import Until, first, most
 from warpline.study._store import Row, Store, number
+from warpline.study._told import told
 from warpline.study._turns import Turns
 
 Packer = Callable[[Any], bytes]
@@ -99,7 +100,7 @@ def perform(figure: bytes, packed: bytes) -> Outcome:
     except WarplineError as error:
         return Outcome(error=str(error))
     except Exception as error:
-        return Outcome(error=f"{type(error).__name__}: {error}")
+        return Outcome(error=told(error))
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,16 @@
+"""Errors of what a declaration has of its own: its measures, models, claims and pictures."""
+
+from __future__ import annotations
+
+import traceback
+
+from warpline.study import _code
+
+
+def told(error: BaseException) -> str:
+    """An error in words, with the line of the declaration, or of a module beside it, that raised it; then that which it came of."""
+    # By the names of modules: in a worker a function has come as bytes, and its code does not name its file.
+    frames = [(str(frame.f_globals.get("__name__")), line, frame.f_code.co_name) for frame, line in traceback.walk_tb(error.__traceback__)]
+    own = [f" ({module.rpartition('.')[2]}.py:{line}, in {function})" for module, line, function in frames if module.startswith(_code.PACKAGE)]
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return f"{type(error).__name__}: {error}" + "".join(own[-1:]) + (f"; it came of {told(cause)}" if cause is not None else "")
