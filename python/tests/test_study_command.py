@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from warpline import study
-from warpline.study import _registry
+from warpline.study import _registry, _store
 from warpline.study.__main__ import main
 
 from studies import PURE, declare, ran
@@ -146,6 +146,46 @@ def test_a_claim_that_is_not_met_ends_with_1(tmp_path: Path, capsys: pytest.Capt
     # A reason belongs to the full form: the quick one may agree all the same, whichever command judges it.
     assert main(["run", str(tmp_path / "mine.py"), "--quick"]) == 0 == main(["judge", str(tmp_path / "mine.py"), "--quick"])
     assert main(["judge", str(tmp_path / "mine.py")]) == 1
+
+
+TWO = PURE + """
+    OTHER = study.Figure(name="other", title="Another", model=model, points=study.grid(k=[1], x=[1]), settings={"slope": 10}, quick=study.quick())
+"""
+
+
+def test_points_that_a_later_figure_does_not_have_are_told_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(declare(tmp_path, TWO.replace("FIGURE =", "OTHERS =")))
+    assert main(["run", file, "--only", "x=2,3"]) == 2
+    assert "other has no such points: x is 1" in capsys.readouterr().err
+    assert ran(tmp_path) == []
+
+
+@pytest.mark.parametrize("ours", ["{}['none']", "len(results.cells).none"])
+def test_a_claim_that_raises_an_error_is_named_and_the_next_figure_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str], ours: str) -> None:
+    file = str(declare(tmp_path, TWO.replace('results.rising("y", "x")', ours)))
+    for command in ("run", "judge"):
+        assert main([command, file]) == 2
+        said = capsys.readouterr()
+        assert "error: mine/line, claim 'it rises threefold': " in said.err and "Error: " in said.err and "(mine.py:19, in <lambda>)" in said.err
+        assert ("mine/other: Another" in said.out) == (command == "run")
+
+
+def test_a_picture_that_raises_an_error_hides_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(declare(tmp_path, PURE.replace('study.lines(x="x", y="y")', "study.lines(x='x', y='y', of=lambda results: {}['none'])")))
+    assert main(["run", file, "--jobs", "1"]) == 1
+    said = capsys.readouterr().out
+    assert "met  it rises threefold" in said and "not drawn: mine/line, picture: KeyError: 'none' (mine.py:20, in <lambda>)" in said
+    assert main(["judge", file, "--draw"]) == 2
+    assert "mine/line, picture: KeyError" in capsys.readouterr().err
+
+
+def test_a_figure_whose_results_cannot_be_written_does_not_end_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(declare(tmp_path, TWO))
+    with _store.Store(tmp_path / "results/line.parquet"):
+        assert main(["run", file, "--jobs", "1"]) == 3
+    said = capsys.readouterr()
+    assert "mine/other: Another" in said.out and "error: mine/line: another study is running" in said.err
+    assert ran(tmp_path) == ["1 1"]
 
 
 def test_some_points_are_run_and_the_others_keep_what_they_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -181,6 +181,17 @@ def test_a_surface_has_the_means_over_the_other_axes() -> None:
     assert image.get_array().tolist() == [[112.0, 212.0], [122.0, 222.0]]
 
 
+def test_a_distribution_leaves_out_lines_without_the_measure() -> None:
+    from matplotlib.figure import Figure as Drawing
+
+    axes = Drawing().subplots()
+    results = study.Results([Cell({"a": 1, "line": "few"}, {"z": [1.0]}), Cell({"a": 1, "line": "many"}, {"y": [1.0, 2.0]})])
+    figure = simple(points=study.grid(a=[1]))
+    study.cdf("y").draw(axes, results, figure)
+    assert [line.get_label() for line in axes.get_lines()] == ["many"]
+    assert not study.cdf("none").has_results(results)
+
+
 def test_a_distribution_of_very_many_values_is_drawn_in_fewer_steps() -> None:
     from matplotlib.figure import Figure as Drawing
 

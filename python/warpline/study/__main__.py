@@ -112,6 +112,8 @@ def _say(one: Done) -> None:
         print(f"  failed: {dict(failure.point)}, seed {failure.seed}: {failure.error}")
     if len(one.failures) > 3:
         print(f"  and {len(one.failures) - 3} more failed")
+    if one.not_drawn:
+        print(f"  not drawn: {one.not_drawn}")
     print(f"  {', '.join(_near(path) for path in one.files)}", flush=True)
 
 

@@ -167,8 +167,13 @@ class Cdf(Picture):
     title: str = ""
     bounds: tuple[float, float] | None = None
 
+    def has_results(self, results: Results) -> bool:
+        """Whether there is something to draw."""
+        return any(self.y in cell.samples for cell in results.cells)
+
     def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
         """Draws it."""
+        results = Results(cell for cell in results.cells if self.y in cell.samples)
         for name, mine in _named(results, self.by or _default_by(results, "")):
             curve = mine.distribution(self.y, alike=self.alike)
             count = len(curve)

@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warpline._errors import MissingDependencyError
+from warpline._errors import MissingDependencyError, RunError, WarplineError
 from warpline._files import write_whole
 from warpline._frames import require
 from warpline._pool import ExecutorLike, Workers, cloud_dumps, cores
 from warpline._progress import wanted
-from warpline.study._declare import Figure
 from warpline.study._pictures import markdown, svg
 from warpline.study._progress import Counts, Progress
 from warpline.study._registry import Declared, StudyError, find
-from warpline.study._report import Judged, judged
+from warpline.study._report import Judged, judged, naming
 from warpline.study._runner import Failure, Study
 
 AT_ONCE = 32
@@ -30,16 +29,17 @@ PATIENCE_S = 10
 
 @dataclass(frozen=True)
 class Done:
-    """What came out of a figure: the judgement, the runs that failed, and the files written."""
+    """What came out of a figure: the judgement, the runs that failed, and the files written; and why its table or picture could not be drawn."""
 
     judged: Judged
     failures: Sequence[Failure]
     files: Sequence[Path]
+    not_drawn: str = ""
 
     @property
     def good(self) -> bool:
         """Whether nothing failed, and results and declaration agree."""
-        return not self.failures and self.judged.good
+        return not self.failures and not self.not_drawn and self.judged.good
 
 
 def run(
@@ -70,48 +70,66 @@ def run(
         said: Called with what came out of each figure, as soon as it is known.
 
     Raises:
-        StudyError: If a name is unknown or a declaration cannot be read.
+        StudyError: If a name is unknown or a declaration cannot be read; or, when the other figures have ended, if a claim raised an error.
         NoPointsError: If a figure has none of the points.
         ScenarioError: If a scenario has errors.
-        RunError: If results cannot be read or written.
+        RunError: When the other figures have ended, if the results of one could not be read or written.
         MissingDependencyError: If cloudpickle is not installed.
     """
     chosen = [(declared, figure) for declared, figures in find(names, repro) for figure in figures]
     counts = [Counts(f"{declared.name}/{figure.name}") for declared, figure in chosen]
+    studies = [declared.study(figure, quick=quick) for declared, figure in chosen]
+    for study in studies:
+        study.figure.chosen(only or {})
     progress = Progress(counts, sys.stderr if wanted() else None, page)
     done = []
+    errors: list[WarplineError] = []
     try:
         at_once = jobs or AT_ONCE
         with _executor(executor, jobs or cores()) as workers, _here(executor, at_once) as here:
-            for (declared, figure), count in zip(chosen, counts, strict=True):
-                one = _one(declared, figure, workers, here, at_once, count, quick=quick, force=force, keep=keep, only=only)
+            for (declared, _), study, count in zip(chosen, studies, counts, strict=True):
+                try:
+                    one = _one(declared, study, workers, here, at_once, count, force=force, keep=keep, only=only)
+                except (RunError, StudyError) as error:
+                    errors.append(error if isinstance(error, StudyError) else RunError(f"{count.name}: {error}"))
+                    count.verdict = str(error)
+                    continue
                 count.verdict = f"{len(one.failures)} runs failed" if one.failures else one.judged.short
                 progress.erase()
                 said(one)
                 done.append(one)
     finally:
         progress.close()
+    if errors:
+        raise errors[0] if len(errors) == 1 else RunError("\n".join(map(str, errors)))
     return done
 
 
-def _one(declared: Declared, figure: Figure, executor: ExecutorLike, here: ExecutorLike | None, at_once: int, counts: Counts, *, quick: bool, force: bool, keep: bool, only: Mapping[str, Any] | None) -> Done:
+def _one(declared: Declared, study: Study, executor: ExecutorLike, here: ExecutorLike | None, at_once: int, counts: Counts, *, force: bool, keep: bool, only: Mapping[str, Any] | None) -> Done:
     dumps = cloud_dumps(declared.module)
     if dumps is None:
         raise MissingDependencyError(
             "a study needs cloudpickle, which is not installed; install it with: pip install 'warpline[study]'"
         )
-    study = declared.study(figure, quick=quick)
     failures = study.run(executor, dumps, here=here, at_once=at_once, force=force, keep=keep, only=only, counts=counts)
     one = judged(counts.name, study)
-    return Done(one, failures, [study.store, *draw(study, one)])
+    try:
+        return Done(one, failures, [study.store, *draw(study, one)])
+    except StudyError as error:
+        return Done(one, failures, [study.store], str(error))
 
 
 def draw(study: Study, one: Judged) -> list[Path]:
-    """Writes the table and the picture of the results that are kept beside them, and returns their paths."""
+    """Writes the table and the picture of the results that are kept beside them, and returns their paths.
+
+    Raises:
+        StudyError: If they cannot be drawn.
+    """
     files = []
     if one.kept.results.cells:
-        files.append((study.store.with_suffix(".md"), f"# {study.figure.title}\n\n{markdown(study.figure, one.kept.results)}".encode()))
-        with contextlib.suppress(MissingDependencyError):
+        with naming(f"{one.name}, table"):
+            files.append((study.store.with_suffix(".md"), f"# {study.figure.title}\n\n{markdown(study.figure, one.kept.results)}".encode()))
+        with contextlib.suppress(MissingDependencyError), naming(f"{one.name}, picture"):
             picture = svg(study.figure, one.kept.results)
             if picture is not None:
                 files.append((study.store.with_suffix(".svg"), picture))
