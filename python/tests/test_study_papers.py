@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -44,6 +45,24 @@ def test_the_search_for_what_is_carried_finds_the_most(most: int) -> None:
     found = knee(holds, 150, 1.05)
     assert found <= most <= max(1.05 * found, found + 1 if found else 0)
     assert len(set(tried)) < 25
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="unix: who may read a file")
+def test_the_log_of_web_users_can_be_read_by_all_and_is_tried_again_if_it_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (nice,) = [paper for paper in _registry.papers(REPRO) if paper.name == "tcp-nice"]
+    surge = sys.modules[f"{nice.module.__name__}.surge"]
+    monkeypatch.setattr(surge, "log", lambda *_: [surge.Request(1.0, 2.0, 3, 4, 5)])
+    (tmp_path / "results").write_text("")
+    with pytest.raises(OSError):
+        surge.written(tmp_path / "results/access.log")
+    (tmp_path / "results").unlink()
+    before = os.umask(0o022)
+    try:
+        surge.written(tmp_path / "results/access.log")
+    finally:
+        os.umask(before)
+    (log,) = (tmp_path / "results").iterdir()
+    assert log.read_text().startswith("2.000 1000 10.0.0.4 TCP_MISS/200 5 GET") and log.stat().st_mode & 0o777 == 0o644
 
 
 def test_the_page_of_the_book_is_up_to_date() -> None:

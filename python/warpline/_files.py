@@ -9,7 +9,7 @@ from pathlib import Path
 def write_whole(path: Path, data: bytes) -> None:
     """Writes a file whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
+    part = path.with_name(f".{path.name}.part-{os.getpid()}")
     with part.open("wb") as out:
         out.write(data)
         out.flush()

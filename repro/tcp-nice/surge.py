@@ -17,12 +17,9 @@ client is active from the request for a page to the last answer of that page. Th
 from __future__ import annotations
 
 import argparse
-import contextlib
 import math
-import os
 import random
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,15 +156,13 @@ def written(path: Path, seed: int = 1) -> None:
     """Writes the log of a seed into a file, whole or not at all, unless the file holds it already."""
     if path in WRITTEN:
         return
-    WRITTEN.add(path)
+    # As a program, this file needs nothing but Python.
+    from warpline._files import write_whole
+
     wanted = text(log(seed, SECONDS, CLIENTS)).encode()
-    with contextlib.suppress(FileNotFoundError):
-        if path.read_bytes() == wanted:
-            return
-    path.parent.mkdir(exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(wanted)
-    os.replace(file.name, path)
+    if not path.exists() or path.read_bytes() != wanted:
+        write_whole(path, wanted)
+    WRITTEN.add(path)
 
 
 def main() -> int:
