@@ -170,6 +170,18 @@ def test_a_claim_that_raises_an_error_is_named_and_the_next_figure_runs(tmp_path
         assert ("mine/other: Another" in said.out) == (command == "run")
 
 
+def test_one_run_is_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = PURE.replace("x=[1, 2, 3]", "x=[1]").replace("seeds=2", "seeds=1")
+    assert main(["run", str(declare(tmp_path, one)), "--jobs", "1"]) == 1
+    assert main(["run", str(declare(tmp_path, one.replace("x=[1]", "x=[2]"))), "--jobs", "1"]) == 1
+    assert "  1 run of what is not declared any more: kept, and not judged\n" in capsys.readouterr().out
+    assert main(["judge", str(declare(tmp_path, one.replace("x=[1]", "x=[1, 3]")))]) == 1
+    assert "1 of 2 points lack results; there is 1 run so far" in capsys.readouterr().out
+    broken = one.replace("x=[1]", "x=[4]").replace("return {", "1 / 0\n        return {")
+    assert main(["run", str(declare(tmp_path, broken)), "--jobs", "1"]) == 1
+    assert "; 1 run failed\n" in capsys.readouterr().out
+
+
 def test_a_picture_that_raises_an_error_hides_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(declare(tmp_path, PURE.replace('study.lines(x="x", y="y")', "study.lines(x='x', y='y', of=lambda results: {}['none'])")))
     assert main(["run", file, "--jobs", "1"]) == 1

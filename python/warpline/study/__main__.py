@@ -16,6 +16,7 @@ from warpline._files import write_whole
 from warpline.study import _imported, _registry, _report
 from warpline.study._declare import Elsewhere, NoPointsError
 from warpline.study._imported import ImportFailedError
+from warpline.study._progress import runs
 from warpline.study._registry import StudyError
 from warpline.study._work import AT_ONCE, Done, dask, draw, run
 
@@ -102,7 +103,7 @@ def _run(options: argparse.Namespace) -> int:
         )
     verdicts = [verdict for one in done for verdict in one.judged.verdicts]
     failed = sum(len(one.failures) for one in done)
-    print(f"{len(done)} {'figure' if len(done) == 1 else 'figures'}: {_report.count(verdicts)}" + (f"; {failed} runs failed" if failed else ""))
+    print(f"{len(done)} {'figure' if len(done) == 1 else 'figures'}: {_report.count(verdicts)}" + (f"; {runs(failed)} failed" if failed else ""))
     return SUCCESS if all(one.good for one in done) else DIFFERS
 
 

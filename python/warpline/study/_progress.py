@@ -34,7 +34,6 @@ class Counts:
     failed: int = 0
     verdict: str = ""
     listener: Callable[[], object] | None = None
-    begun: float | None = None
 
     def tell(self) -> None:
         """Calls the listener."""
@@ -48,6 +47,11 @@ def span(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def runs(number: int) -> str:
+    """A number of runs as people say it: "1 run", "2 runs"."""
+    return f"{number} run" if number == 1 else f"{number} runs"
 
 
 @dataclass

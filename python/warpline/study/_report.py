@@ -12,6 +12,7 @@ from typing import get_args
 from warpline._errors import MissingDependencyError
 from warpline.study._claims import State, Verdict
 from warpline.study._declare import Elsewhere, Figure
+from warpline.study._progress import runs
 from warpline.study._registry import Declared, StudyError
 from warpline.study._runner import Kept, Study
 from warpline.study._told import told
@@ -49,7 +50,7 @@ class Judged:
     @property
     def lacking(self) -> str:
         """What is missing."""
-        return f"{self.kept.missing} of {len(self.figure.points)} points lack results; there are {self.kept.runs} runs so far"
+        return f"{self.kept.missing} of {len(self.figure.points)} points lack results; there {'is' if self.kept.runs == 1 else 'are'} {runs(self.kept.runs)} so far"
 
 
 def judge(declared: Declared, figure: Figure, *, quick: bool = False) -> Judged:
@@ -116,7 +117,7 @@ def text(one: Judged) -> str:
     if one.kept.missing:
         lines.append(f"  {one.lacking}")
     if one.kept.others:
-        lines.append(f"  {one.kept.others} runs are kept that are not declared any more; they are not judged")
+        lines.append(f"  {runs(one.kept.others)} of what is not declared any more: kept, and not judged")
     return "\n".join(lines)
 
 

@@ -22,7 +22,7 @@ from warpline._sweep import Scalar, kind
 from warpline.study import _code, _imported, _machine, _scratch
 from warpline.study._declare import RESERVED, UNABLE, Figure, Measured, Quick, build
 from warpline.study._points import Point
-from warpline.study._progress import Counts
+from warpline.study._progress import Counts, runs
 from warpline.study._results import LINE, Results
 from warpline.study._seeds import Until, first, most
 from warpline.study._store import Row, Store, number
@@ -318,7 +318,7 @@ class Study:
             count = wanted
         return count
 
-    def _finder(self, store: Store, runs: int) -> Finder:
+    def _finder(self, store: Store, count: int) -> Finder:
         """How the rows of a run are found: by the hash of its scenario. Where there are very many, it would take minutes to make all scenarios. Then they
         are found by point and seed, if the declaration was the same when they were made, and if some of them, drawn at random, have the scenarios that are declared."""
         measured = self.figure.measured
@@ -326,7 +326,7 @@ class Study:
         def exact(point: Point, seed: int) -> Sequence[Row]:
             return store.find(self.identity(point, seed)[0], seed, measured)
 
-        if runs <= MANY:
+        if count <= MANY:
             return exact
         places = store.places(self.figure.axes, self.figure.declared, measured)
         points = {self._place(point): point for point in self.figure.points}
@@ -485,8 +485,7 @@ def _unable(rows: Sequence[Row], points: Sequence[Point]) -> list[str]:
     said = []
     for reason, those in found.items():
         where = [f"{axis} {', '.join(map(str, mine))}" for axis in points[0] if len(mine := _values(axis, those)) < len(_values(axis, points))]
-        runs = f"{len(those)} run" + "s" * (len(those) > 1)
-        said.append(f"{runs} could not be made ({'; '.join(where)}): {reason}" if where else f"{runs} could not be made: {reason}")
+        said.append(f"{runs(len(those))} could not be made" + (f" ({'; '.join(where)})" if where else "") + f": {reason}")
     return said
 
 

@@ -15,7 +15,7 @@ from warpline._frames import require
 from warpline._pool import ExecutorLike, Workers, cloud_dumps, cores
 from warpline._progress import wanted
 from warpline.study._pictures import markdown, svg
-from warpline.study._progress import Counts, Progress
+from warpline.study._progress import Counts, Progress, runs
 from warpline.study._registry import Declared, StudyError, find
 from warpline.study._report import Judged, judged, naming
 from warpline.study._runner import Failure, Study
@@ -94,7 +94,7 @@ def run(
                     errors.append(error if isinstance(error, StudyError) else RunError(f"{count.name}: {error}"))
                     count.verdict = str(error)
                     continue
-                count.verdict = f"{len(one.failures)} runs failed" if one.failures else one.judged.short
+                count.verdict = f"{runs(len(one.failures))} failed" if one.failures else one.judged.short
                 progress.erase()
                 said(one)
                 done.append(one)
