@@ -373,102 +373,147 @@ class Study:
             RunError: If another study writes the same results.
         """
         _scratch.remove_left_over()
-        counts = counts or Counts()
-        failures: list[Failure] = []
-        done: queue.SimpleQueue[tuple[_Run, Any]] = queue.SimpleQueue()
-        under_way: dict[_Run, Any] = {}
-        declared, measured, ran, installed = self.figure.declared, self.figure.measured, build(), _Here()
-        kinds = _Kinds(self.figure.axes)
-        # A worker needs to know how to run and measure, and nothing else.
-        sent = dumps(replace(self.figure, points=self.figure.points[:1], seeds=1, claims=(), picture=(), quick=Quick()))
-        spots = [_Spot(point, set(range(1, first(self.figure.seeds, point) + 1))) for point in self.figure.chosen(only or {})]
-        # Every point with one seed, then with two: a study that is stopped has something of everything, except of runs that need the machine.
-        planned = deque(sorted(((spot, seed) for spot in spots for seed in spot.open), key=lambda one: one[1]))
-        turns: Turns[_Run] = Turns(at_once if here is not None else 1)
-        counts.total += len(planned)
-
-        def start(spot: _Spot, seed: int) -> None:
-            scenario_hash, scenario = self.identity(spot.point, seed)
-            spot.hashes[seed] = scenario_hash
-            rows = [] if force else store.find(scenario_hash, seed, measured, None if keep else ran, installed.builds(scenario))
-            if rows and not _cannot(rows) and kinds.refuse(rows) is None:
-                spot.rows[seed] = rows if rows[0].get("declared") == declared else store.renew(rows, declared)
-                spot.open.discard(seed)
-                counts.kept += 1
-                widen(spot)
-                return
-            run = _Run(spot, seed, scenario, self.figure.takes(scenario))
-            if run.takes:
-                turns.add(run, run.takes)
-            else:
-                submit(executor, run)
-
-        def submit(executor: ExecutorLike, run: _Run) -> None:
-            future = executor.submit(perform, sent, dumps(Task(run.spot.point, run.seed, run.scenario)))
-            under_way[run] = future
-            future.add_done_callback(lambda future: done.put((run, future)))
-
-        def widen(spot: _Spot) -> None:
-            """Plans further seeds where the interval is too wide. What is decided depends on results only, not on which came first."""
-            if spot.open or spot.failed or not isinstance(self.figure.seeds, Until):
-                return
-            lines = _by_line(spot.rows, self.figure.seeds.of)
-            if not lines:
-                raise MeasureError(f"seeds are run until {self.figure.seeds.of} is known well enough, but no run has a number of that name")
-            wanted = self.figure.seeds.wanted(lines)
-            further = range(len(spot.rows) + 1, wanted + 1)
-            spot.open.update(further)
-            planned.extend((spot, seed) for seed in further)
-            counts.total += len(further)
-
+        points = self.figure.chosen(only or {})
         with Store(self.store) as store:
-            try:
-                while planned or turns or under_way:
-                    while planned and len(under_way) < AHEAD and done.empty():
-                        start(*planned.popleft())
-                        counts.tell()
-                    # Runs that need the machine come last.
-                    while not planned and len(under_way) == turns.under_way and (next_run := turns.begin()) is not None:
-                        submit(here or executor, next_run)
-                    fresh: list[list[Row]] = []
-                    ended: list[_Spot] = []
-                    for run, future in _ready(done, wait=bool(under_way)):
-                        del under_way[run]
-                        outcome = _outcome(future)
-                        if refused := kinds.refuse(outcome.lines.values()):
-                            outcome = replace(outcome, error=refused)
-                        if run.takes and turns.end(run, good=outcome.error is None and not outcome.full):
-                            continue
-                        spot, seed = run.spot, run.seed
-                        spot.open.discard(seed)
-                        ended.append(spot)
-                        digests: dict[str, Scalar] = {"declared": declared, "ran": outcome.ran, "builds": outcome.builds, "measured": measured}
-                        if outcome.error is None:
-                            spot.rows[seed] = self._rows(spot, seed, outcome, digests)
-                            fresh.append(spot.rows[seed])
-                        else:
-                            before = store.find(spot.hashes[seed], seed, measured)
-                            # What the same run has measured on a quieter day counts more.
-                            if outcome.unable and (not before or _cannot(before)):
-                                store.put([self._rows(spot, seed, replace(outcome, lines={None: {UNABLE: outcome.error}}), digests)])
-                            spot.failed = True
-                            failures.append(Failure(spot.point, seed, outcome.error))
-                            counts.failed += 1
-                    if fresh:
-                        store.put(fresh)
-                        counts.done += len(fresh)
-                    for spot in ended:
-                        widen(spot)
-                    counts.tell()
-            except BaseException:
-                for future in under_way.values():
-                    future.cancel()
-                raise
-        return failures
+            return _Pass(self, store, executor, dumps, here, at_once, force=force, keep=keep, counts=counts or Counts()).over(points)
 
-    def _rows(self, spot: _Spot, seed: int, outcome: Outcome, digests: Mapping[str, Scalar]) -> list[Row]:
-        head = {**digests, "scenario": number(spot.hashes.pop(seed)), "seed": seed}
-        return [{**head, **spot.point, **({} if line is None else {LINE: line}), **outcome.machine, **values} for line, values in outcome.lines.items()]
+
+class _Pass:
+    """A pass over a figure: plans its runs, hands them out, and keeps what they measure."""
+
+    def __init__(
+        self,
+        study: Study,
+        store: Store,
+        executor: ExecutorLike,
+        dumps: Packer,
+        here: ExecutorLike | None,
+        at_once: int,
+        *,
+        force: bool,
+        keep: bool,
+        counts: Counts,
+    ) -> None:
+        """As in `Study.run`."""
+        self._study, self._figure, self._store = study, study.figure, store
+        self._executor, self._dumps, self._here = executor, dumps, here
+        self._force, self._keep, self._counts = force, keep, counts
+        self._failures: list[Failure] = []
+        self._done: queue.SimpleQueue[tuple[_Run, Any]] = queue.SimpleQueue()
+        self._under_way: dict[_Run, Any] = {}
+        self._planned: deque[tuple[_Spot, int]] = deque()
+        self._turns: Turns[_Run] = Turns(at_once if here is not None else 1)
+        self._declared, self._measured, self._ran, self._installed = self._figure.declared, self._figure.measured, build(), _Here()
+        self._kinds = _Kinds(self._figure.axes)
+        # A worker needs to know how to run and measure, and nothing else.
+        self._sent = dumps(replace(self._figure, points=self._figure.points[:1], seeds=1, claims=(), picture=(), quick=Quick()))
+
+    def over(self, points: Sequence[Point]) -> list[Failure]:
+        """Runs what is missing at these points, and returns what failed."""
+        spots = [_Spot(point, set(range(1, first(self._figure.seeds, point) + 1))) for point in points]
+        # Every point with one seed, then with two: a study that is stopped has something of everything, except of runs that need the machine.
+        self._plan(sorted(((spot, seed) for spot in spots for seed in spot.open), key=lambda one: one[1]))
+        try:
+            while self._planned or self._turns or self._under_way:
+                self._hand_out()
+                self._harvest()
+                self._counts.tell()
+        except BaseException:
+            for future in self._under_way.values():
+                future.cancel()
+            raise
+        return self._failures
+
+    def _plan(self, runs: Sequence[tuple[_Spot, int]]) -> None:
+        self._planned.extend(runs)
+        self._counts.total += len(runs)
+
+    def _widen(self, spot: _Spot) -> None:
+        """Plans further seeds where the interval is too wide. What is decided depends on results only, not on which came first."""
+        seeds = self._figure.seeds
+        if spot.open or spot.failed or not isinstance(seeds, Until):
+            return
+        lines = _by_line(spot.rows, seeds.of)
+        if not lines:
+            raise MeasureError(f"seeds are run until {seeds.of} is known well enough, but no run has a number of that name")
+        further = range(len(spot.rows) + 1, seeds.wanted(lines) + 1)
+        spot.open.update(further)
+        self._plan([(spot, seed) for seed in further])
+
+    def _hand_out(self) -> None:
+        """Submits what is planned, as far as there is room."""
+        while self._planned and len(self._under_way) < AHEAD and self._done.empty():
+            self._start(*self._planned.popleft())
+            self._counts.tell()
+        # Runs that need the machine come last.
+        while not self._planned and len(self._under_way) == self._turns.under_way and (next_run := self._turns.begin()) is not None:
+            self._submit(self._here or self._executor, next_run)
+
+    def _start(self, spot: _Spot, seed: int) -> None:
+        """Takes the rows of a run that are kept, or submits it, or has it wait for its turn."""
+        scenario_hash, scenario = self._study.identity(spot.point, seed)
+        spot.hashes[seed] = scenario_hash
+        rows = [] if self._force else self._store.find(scenario_hash, seed, self._measured, None if self._keep else self._ran, self._installed.builds(scenario))
+        if rows and not _cannot(rows) and self._kinds.refuse(rows) is None:
+            spot.rows[seed] = rows if rows[0].get("declared") == self._declared else self._store.renew(rows, self._declared)
+            spot.open.discard(seed)
+            self._counts.kept += 1
+            self._widen(spot)
+            return
+        run = _Run(spot, seed, scenario, self._figure.takes(scenario))
+        if run.takes:
+            self._turns.add(run, run.takes)
+        else:
+            self._submit(self._executor, run)
+
+    def _submit(self, executor: ExecutorLike, run: _Run) -> None:
+        future = executor.submit(perform, self._sent, self._dumps(Task(run.spot.point, run.seed, run.scenario)))
+        self._under_way[run] = future
+        future.add_done_callback(lambda future: self._done.put((run, future)))
+
+    def _harvest(self) -> None:
+        """Keeps what the runs that have ended have measured."""
+        fresh: list[list[Row]] = []
+        ended: list[_Spot] = []
+        for run, future in _ready(self._done, wait=bool(self._under_way)):
+            del self._under_way[run]
+            outcome = _outcome(future)
+            if refused := self._kinds.refuse(outcome.lines.values()):
+                outcome = replace(outcome, error=refused)
+            if run.takes and self._turns.end(run, good=outcome.error is None and not outcome.full):
+                continue
+            run.spot.open.discard(run.seed)
+            ended.append(run.spot)
+            if outcome.error is None:
+                run.spot.rows[run.seed] = self._rows(run, outcome)
+                fresh.append(run.spot.rows[run.seed])
+            else:
+                self._fail(run, outcome, outcome.error)
+        if fresh:
+            self._store.put(fresh)
+            self._counts.done += len(fresh)
+        for spot in ended:
+            self._widen(spot)
+
+    def _fail(self, run: _Run, outcome: Outcome, error: str) -> None:
+        before = self._store.find(run.spot.hashes[run.seed], run.seed, self._measured)
+        # What the same run has measured on a quieter day counts more.
+        if outcome.unable and (not before or _cannot(before)):
+            self._store.put([self._rows(run, replace(outcome, lines={None: {UNABLE: error}}))])
+        run.spot.failed = True
+        self._failures.append(Failure(run.spot.point, run.seed, error))
+        self._counts.failed += 1
+
+    def _rows(self, run: _Run, outcome: Outcome) -> list[Row]:
+        head: dict[str, Scalar] = {
+            "declared": self._declared,
+            "ran": outcome.ran,
+            "builds": outcome.builds,
+            "measured": self._measured,
+            "scenario": number(run.spot.hashes.pop(run.seed)),
+            "seed": run.seed,
+        }
+        return [{**head, **run.spot.point, **({} if line is None else {LINE: line}), **outcome.machine, **values} for line, values in outcome.lines.items()]
 
 
 def _cannot(rows: Sequence[Row]) -> bool:
