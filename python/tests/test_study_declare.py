@@ -178,6 +178,28 @@ def test_all_that_a_measure_uses_is_in_its_digest(tmp_path: Path, before: str, a
     assert found[0] == found[1] != found[2]
 
 
+WITH_VALUES = """\
+    import re
+    import warpline
+    from warpline import study
+
+    QUEUE = warpline.Droptail(limit="10p")
+    NUMBER = re.compile("[0-9]+")
+    KNOWN = {1, 2}
+
+    def model(at):
+        return {"y": len(KNOWN) if NUMBER.match(QUEUE.limit) else 0}
+
+    FIGURE = study.Figure(name="f", title="F", model=model, points=study.grid(x=[1]), quick=study.quick())
+"""
+
+
+@pytest.mark.parametrize(("before", "after"), [("10p", "20p"), ("[0-9]+", "[0-9]"), ("{1, 2}", "{1, 3}")])
+def test_what_values_of_other_packages_hold_is_in_a_digest(tmp_path: Path, before: str, after: str) -> None:
+    first = _registry.load(declare(tmp_path, WITH_VALUES)).figures[0].measured
+    assert _registry.load(declare(tmp_path, WITH_VALUES.replace(before, after))).figures[0].measured != first
+
+
 def test_a_digest_is_the_same_under_all_versions_of_python(tmp_path: Path) -> None:
     """If this fails after a change of how digests are made, the results of the papers need to be written with the new ones."""
     declare(tmp_path, HELPER, "helper.py")

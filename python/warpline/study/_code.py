@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import hashlib
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache, partial
@@ -23,6 +24,7 @@ PACKAGE = "warpline_declared_"
 """How the names of the packages of declarations begin."""
 
 PLAIN = (bool, int, float, str, bytes, type(None))
+COLLECTIONS = (set, frozenset, range, re.Pattern)
 
 
 def execute(module: ModuleType, file: Path, text: str) -> None:
@@ -90,7 +92,7 @@ class _Parts:
             self.add(inner)
         else:
             self.add(type(value))
-            self._named("(", dict(sorted(getattr(value, "__dict__", {}).items())), ")")
+            self._named("(", _contents(value), ")")
 
     def _add_class(self, value: type) -> None:
         # The name of the package depends on where the declaration is.
@@ -113,6 +115,17 @@ class _Parts:
                 # Those that dataclasses make have no text.
                 if _source(function) is not None:
                     self.add(function)
+
+
+def _contents(value: Any) -> dict[str, Any]:
+    """What an object holds, by name."""
+    if isinstance(value, COLLECTIONS):
+        return {"": sorted(map(repr, value)) if isinstance(value, (set, frozenset)) else repr(value)}
+    if hasattr(value, "__dict__"):
+        return dict(sorted(vars(value).items()))
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return {}
 
 
 def _functions(value: Any, module: str) -> list[FunctionType]:
@@ -146,8 +159,11 @@ def _used(function: FunctionType) -> Iterator[Any]:
             found = [value]
         for one in found:
             owner = one if isinstance(one, type) else type(one)
-            if _inside(owner.__module__, module) or isinstance(one, (bool, int, float, str, tuple, list, dict)):
+            if _inside(owner.__module__, module) or isinstance(one, (bool, int, float, str, bytes, tuple, list, dict)):
                 yield one
+            elif isinstance(one, COLLECTIONS) or (dataclasses.is_dataclass(one) and owner is not one):
+                # A queue of Warpline's, a regular expression: what it holds, and not how its class works.
+                yield [owner.__qualname__, _contents(one)]
             else:
                 functions = _functions(one, module)
                 yield from [one] if functions and isinstance(one, partial) else functions
