@@ -34,12 +34,15 @@ ifdef NO_COLOR
 say = @printf '\n== %s\n' "$(1)"
 endif
 
+# Optimisation at the time of linking changes no figure, and takes long.
+RELEASE_TESTS = INSTA_UPDATE=no CARGO_PROFILE_RELEASE_LTO=off $(CARGO) test --release --locked --package warpline-core --package warpline-net --package warpline-transport --package warpline-capacity
+
 FUZZ_SECONDS ?= 30
 # The fuzz targets are for this system only.
 FUZZ_FEATURE := $(if $(filter Linux-x86_64,$(SYSTEM)),--features warpline-fuzz/libfuzzer)
 
 .PHONY: help run test bench bench-live fuzz release docs schema python stacks clean setup-run setup-python setup-test setup-mpi setup-bench \
-	format lint deny test-rust test-examples test-template test-release test-docs test-scenarios test-python test-mpi golden miri memory model threads
+	format lint deny test-rust ahead test-examples test-template test-release test-docs test-scenarios test-python test-mpi golden miri memory model threads
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,7 +51,7 @@ run: setup-run ## Build Warpline, run a scenario (SCENARIO=scenarios/dumbbell.to
 	RUSTFLAGS="$${RUSTFLAGS:-} $(QUICK_FLAGS)" $(CARGO) rustc --profile quick --locked --package warpline-cli --no-default-features --bin warpline -- $(QUICK_LINK)
 	$(QUICK) run $(SCENARIO)
 
-test: setup-test format lint deny test-rust test-examples test-template test-release test-docs test-scenarios test-python ## Run every check
+test: setup-test format test-rust lint deny test-examples test-template test-release test-docs test-scenarios test-python ## Run every check
 	@printf '\nAll checks passed.\n'
 
 bench: setup-bench ## Compare speed and memory with ns-2 and ns-3, alternating in one session
@@ -148,7 +151,12 @@ deny: ## Licences, sources and known vulnerabilities of dependencies
 test-rust: ## Unit, property, snapshot, command-line and browser tests
 	$(call say,test-rust)
 	@$(PYTHON) scripts/build_stacks.py $(TARGET)/stacks
-	$(CARGO) test --locked --workspace
+	$(CARGO) test --locked --workspace --no-run
+	@# Half of what follows is waiting for clocks. Meanwhile, what the checks after it compile is compiled.
+	scripts/beside.sh 'make --keep-going ahead' $(CARGO) test --locked --workspace
+
+ahead: lint test-docs # What the checks after test-rust compile
+	$(RELEASE_TESTS) --no-run
 
 test-examples: ## The Rust examples
 	$(call say,test-examples)
@@ -161,8 +169,7 @@ test-template: ## What scripts/new_part.py makes compiles and passes its tests
 
 test-release: ## The engine's and TCP's tests in the release build, against figures recorded with the other build
 	$(call say,test-release)
-	@# Optimisation at the time of linking changes no figure, and takes long.
-	INSTA_UPDATE=no CARGO_PROFILE_RELEASE_LTO=off $(CARGO) test --release --locked --package warpline-core --package warpline-net --package warpline-transport --package warpline-capacity
+	$(RELEASE_TESTS)
 
 test-docs: ## The API documentation without warnings
 	$(call say,test-docs)
