@@ -645,7 +645,18 @@ mod tests {
         use std::os::unix::process::ExitStatusExt as _;
         let root = tempfile::tempdir().unwrap();
         let runs = Runs::new(Folder::open(root.path()).unwrap(), PathBuf::from("none"));
-        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        // A job in the background of a shell ignores this signal, and so would its child; it is up when it no longer does.
+        let words: &[&str] =
+            if cfg!(target_os = "linux") { &["env", "--default-signal=INT", "sh"] } else { &["sh"] };
+        let mut child = Command::new(words[0])
+            .args(&words[1..])
+            .args(["-c", "echo up; exec sleep 60"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = [0; 3];
+        child.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+        assert_eq!(&said, b"up\n");
         let process = Some(child.id());
         let job = |process, stopping| Job {
             state: State::Running,

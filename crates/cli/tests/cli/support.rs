@@ -49,11 +49,13 @@ impl Desk {
     pub(crate) fn program_in(&self, shell: &[&str], arguments: &[&str]) -> Command {
         // A job in the background of a shell ignores these signals, and so would the program: tests send them.
         let signals: &[&str] =
-            if cfg!(target_os = "linux") { &["env", "--default-signal=HUP,INT"] } else { &[] };
+            if cfg!(target_os = "linux") { &["env", "--default-signal=HUP,INT,TERM"] } else { &[] };
         let mut words = signals.iter().chain(shell).copied().chain([env!("CARGO_BIN_EXE_warpline")]);
         let mut command = Command::new(words.next().unwrap());
         command.args(words);
         command.args(arguments).current_dir(self.path()).env("COLUMNS", "100").env_remove("CLICOLOR_FORCE");
+        // Addresses of an emulated network are behind no proxy, and tests look for words of other programs.
+        command.env("no_proxy", "*").env("NO_PROXY", "*").env("LC_ALL", "C");
         command
     }
 
