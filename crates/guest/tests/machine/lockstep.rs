@@ -5,7 +5,7 @@ use warpline_guest::lockstep::Ended;
 use warpline_guest::order::{Ending, Report};
 use warpline_guest::{LockStep, MachineConfig};
 
-use crate::bed::{Bed, Path, bulk, counting, guest, host, kernel, program, seconds};
+use crate::bed::{Bed, Path, bulk, counting, guest, host, kernel, program, seconds, while_busy};
 
 /// Runs guests to their end, and returns the reports, the network and the guests.
 fn run(configs: &[MachineConfig], path: Path) -> Option<(Vec<Report>, Bed, LockStep)> {
@@ -107,20 +107,7 @@ fn the_same_seed_gives_the_same_bytes_and_timestamps_on_a_busy_machine() {
     };
     let Some(quiet) = outcome(1) else { return };
     assert!(quiet.1 > 5000, "{}", quiet.1);
-    // Keeps all cores busy with something else.
-    let stop = std::sync::atomic::AtomicBool::new(false);
-    let busy = std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
-            scope.spawn(|| {
-                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            });
-        }
-        let busy = outcome(1);
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        busy
-    });
+    let busy = while_busy(|| outcome(1));
     assert_eq!(Some(&quiet), busy.as_ref());
     let other = outcome(2).unwrap();
     assert_ne!(

@@ -5,7 +5,7 @@ use warpline_guest::lockstep::Ended;
 use warpline_guest::order::{CardOrder, Report};
 use warpline_guest::{GuestError, LockStep, MachineConfig};
 
-use crate::bed::{Bed, Path, bulk, guest, host, kernel, program, seconds};
+use crate::bed::{Bed, Path, bulk, guest, host, kernel, program, seconds, while_busy};
 use crate::dilated;
 
 /// A datagram that a host sent.
@@ -147,20 +147,7 @@ fn offloads_change_no_goodput_and_are_repeatable_on_a_busy_machine() {
     assert!(acknowledgements * 2 < full * 3 / 2, "{acknowledgements} for {full}");
     assert!(lockstep.is_reproducible());
     let said = std::fs::read_to_string(lockstep.machines().next().unwrap().shared("ping.stdout")).unwrap();
-    // Keeps all cores busy with something else.
-    let stop = std::sync::atomic::AtomicBool::new(false);
-    let busy = std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
-            scope.spawn(|| {
-                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            });
-        }
-        let busy = outcome(Some(125));
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        busy
-    });
+    let busy = while_busy(|| outcome(Some(125)));
     let (_, again, other, mut lockstep) = busy.unwrap();
     assert_eq!((sent.len(), digest), (again.len(), other));
     let said_again =

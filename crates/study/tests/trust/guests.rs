@@ -1,6 +1,7 @@
 //! Scenarios with guests: real Linux kernels in simulated time.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use warpline_lab::run::{RunError, RunOptions, RunOutcome, run};
 use warpline_net::Control;
@@ -275,6 +276,36 @@ fn exit_codes_of_guests_programs_are_checked_and_their_files_collected() {
     assert!(!Path::new("/tmp/warpline-test-result").exists());
 }
 
+/// Ends threads when it is dropped, by a panic too.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Does something while all cores are busy with threads that compute, or that also yield all the time.
+fn while_busy<T>(yields: bool, act: impl FnOnce() -> T) -> T {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _ends = Ends(&over);
+        for _ in 0..2 * std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    for _ in 0..20_000 {
+                        std::hint::spin_loop();
+                    }
+                    if yields {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+        }
+        act()
+    })
+}
+
 #[test]
 fn the_same_seed_gives_the_same_files_even_on_a_busy_machine() {
     let directory = tempfile::tempdir().unwrap();
@@ -299,27 +330,9 @@ fn the_same_seed_gives_the_same_files_even_on_a_busy_machine() {
         Some(all)
     };
     let Some(quiet) = files("quiet") else { return };
-    let stop = std::sync::atomic::AtomicBool::new(false);
     // Twice with all cores busy: with threads that compute, and with threads that yield all the time.
     for (name, yields) in [("busy", false), ("restless", true)] {
-        let busy = std::thread::scope(|scope| {
-            for _ in 0..2 * std::thread::available_parallelism().map_or(2, usize::from) {
-                scope.spawn(|| {
-                    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                        for _ in 0..20_000 {
-                            std::hint::spin_loop();
-                        }
-                        if yields {
-                            std::thread::yield_now();
-                        }
-                    }
-                });
-            }
-            let busy = files(name);
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
-            busy.unwrap()
-        });
-        stop.store(false, std::sync::atomic::Ordering::Relaxed);
+        let busy = while_busy(yields, || files(name)).unwrap();
         let names =
             |files: &[(String, Vec<u8>)]| files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
         assert_eq!(names(&quiet), names(&busy));
