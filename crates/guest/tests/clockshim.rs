@@ -20,7 +20,7 @@ fn check(test: &str, parts: &[&str], sanitizers: &str) -> String {
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     // The leak sanitizer must trace the process, which not every sandbox allows. The thread sanitizer needs its usual addresses.
     let ran = Command::new("timeout")
-        .args(["60", "setarch", "-R"])
+        .args(["600", "setarch", "-R"])
         .arg(&program)
         .env("ASAN_OPTIONS", "detect_leaks=0")
         .output()

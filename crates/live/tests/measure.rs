@@ -67,7 +67,7 @@ fn config(server: SocketAddr, options: CapOptions) -> CapConfig {
         server,
         options,
         key: None,
-        patience: TimeDelta::from_secs(3),
+        patience: TimeDelta::from_secs(30),
         interval: TimeDelta::from_millis(100),
         trace: false,
         offload: true,

@@ -25,7 +25,7 @@ pub(crate) const MODEL_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0
 pub(crate) const LINUX_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 
 /// Seconds after which a test gives up.
-const PATIENCE: u64 = 60;
+const PATIENCE: u64 = 600;
 
 /// The host's endpoint, and that of the port.
 const HOST: EndpointId = EndpointId(0);
