@@ -50,8 +50,9 @@ fn directories(pid: u32) -> usize {
 fn guests_a_model_and_a_namespace_share_dilated_time_and_both_clocks_are_reported() {
     let Some(_turn) = guests(&["ping"]) else { return };
     let desk = Desk::new();
+    // ping waits for the last answer as long as between two, or for two round trips. All pings are before the flows.
     let scenario = r#"name = "mix"
-duration = "4s"
+duration = "3s"
 clock = { mode = "dilated", tdf = 3 }
 link = [
   { between = ["g", "r"], rate = "100Mbit/s", delay = "2ms" },
@@ -63,9 +64,9 @@ link = [
 name = "g"
 endpoint = "guest"
 program = [
-  { command = ["ping", "-n", "-c", "3", "-i", "0.2", "{h}"] },
-  { command = ["ping", "-n", "-c", "3", "-i", "0.2", "{h:6}"] },
-  { command = ["ping", "-n", "-c", "3", "-i", "0.2", "{l}"] },
+  { command = ["ping", "-n", "-c", "2", "-i", "0.9", "{h}"] },
+  { command = ["ping", "-n", "-c", "2", "-i", "0.9", "{h:6}"] },
+  { command = ["ping", "-n", "-c", "2", "-i", "0.9", "{l}"] },
 ]
 [[host]]
 name = "h"
@@ -86,11 +87,11 @@ to = "h"
 start = "1s"
 "#;
     let answer = run(&desk, scenario).fine();
-    assert!(answer.stdout.contains("4 s perceived in 12"), "{}", answer.stdout);
+    assert!(answer.stdout.contains("3 s perceived in 9"), "{}", answer.stdout);
     let summary = desk.summary("out");
     let dilation = &summary["live"]["dilation"];
-    assert_eq!((&dilation["tdf"], &dilation["perceived_s"]), (&3.0.into(), &4.0.into()));
-    assert!(dilation["wall_s"].as_f64().unwrap() >= 12.0);
+    assert_eq!((&dilation["tdf"], &dilation["perceived_s"]), (&3.0.into(), &3.0.into()));
+    assert!(dilation["wall_s"].as_f64().unwrap() >= 9.0);
     // Delays are as the guests perceive them, over IPv4 and IPv6: never less than the links', and less than three times as much.
     for (number, least) in [(0, 24.0), (1, 24.0), (2, 10.0)] {
         let text = printed(&desk, &format!("g.{number}.stdout"));
@@ -107,7 +108,7 @@ start = "1s"
             .parse()
             .unwrap();
         let late = rtt >= 2.5 * least && kept_pace(&summary);
-        assert!(rtt >= least && !late && text.contains("3 received"), "{rtt}\n{text}");
+        assert!(rtt >= least && !late && text.contains("2 received"), "{rtt}\n{text}");
     }
     // The namespace's programs run in the machine's time, in which delays are three times as long.
     let text = printed(&desk, "l.0.stdout");
@@ -120,10 +121,10 @@ start = "1s"
             flows.iter().find(|flow| flow["group"] == name).unwrap_or_else(|| panic!("{name}: {flows:?}"));
         flow["delivered_bytes"].as_u64().unwrap()
     };
-    // The flows share 10 Mbit/s for three seconds.
+    // The flows share 10 Mbit/s for two seconds.
     let (linux, model) = (moved("linux"), moved("model"));
     let much = linux > 50_000 && model > 50_000 || !kept_pace(&summary);
-    assert!(linux > 0 && model > 0 && much && linux + model < 3_750_000, "{linux} {model}");
+    assert!(linux > 0 && model > 0 && much && linux + model < 2_500_000, "{linux} {model}");
     assert_eq!(summary["guests"]["machines"].as_array().unwrap().len(), 2);
 }
 
@@ -167,7 +168,7 @@ name = "a"
 endpoint = "guest"
 tdf = 2
 [[host.program]]
-command = "ping -n -c 3 -i 0.2 {b}; cat /proc/uptime"
+command = "ping -n -c 2 -i 1 {b}; cat /proc/uptime"
 start = "1s"
 [[host]]
 name = "b"
@@ -183,17 +184,17 @@ size = "20kB"
     assert_eq!(answer.code, Some(0), "{}{}", answer.stdout, answer.stderr);
     let summary = desk.summary("out");
     let text = printed(&desk, "a.0.stdout");
-    assert!(shortest(&text) >= 40.0 && text.contains("3 received"), "{text}");
+    assert!(shortest(&text) >= 40.0 && text.contains("2 received"), "{text}");
     let uptime: f64 = text.lines().last().unwrap().split(' ').next().unwrap().parse().unwrap();
-    assert!(uptime >= 102.4, "{text}");
+    assert!(uptime >= 103.0, "{text}");
     let machines = summary["guests"]["machines"].as_array().unwrap();
     let own = machines.iter().map(|machine| machine.get("tdf").and_then(|tdf| tdf.as_f64()));
     assert_eq!(own.collect::<Vec<_>>(), [Some(2.0), None]);
-    // It was started after a second of the run, and its 0.4 s between pings are 0.2 s of the run.
+    // It was started after a second of the run, and its 1 s between pings is 0.5 s of the run.
     let program = &summary["guests"]["programs"][0];
     let seconds = |key: &str| program[key].as_f64().unwrap();
     let took = seconds("end_s") - seconds("start_s");
-    assert!(seconds("start_s") >= 1.0 && took >= 0.2, "{program}");
+    assert!(seconds("start_s") >= 1.0 && took >= 0.5, "{program}");
     assert!(!kept_pace(&summary) || seconds("start_s") < 1.5, "{program}");
     let flows = summary["flows"].as_array().unwrap();
     let flow = flows.iter().find(|flow| flow["app"] == "transfer").unwrap();
@@ -248,16 +249,16 @@ fn a_command_in_dilated_time_reaches_its_peer_and_its_exit_code_is_returned() {
     let Some(_turn) = guests(&["ping", "curl"]) else { return };
     let desk = Desk::new();
     let line =
-        "echo out; echo err >&2; ping -n -c 2 -i 0.2 $WARPLINE_PEER; ping -n -c 1 $WARPLINE_PEER6; exit 7";
+        "echo out; echo err >&2; ping -n -c 2 -i 1 $WARPLINE_PEER; ping -n -c 1 $WARPLINE_PEER6; exit 7";
     let answer = dilate(&desk, &["--tdf", "4", "--delay", "10ms", "-v", "--", "sh", "-c", line]);
     assert_eq!(answer.code, Some(7), "{}{}", answer.stdout, answer.stderr);
     assert!(answer.stdout.starts_with("out\n") && answer.stderr.starts_with("err\n"), "{answer:?}");
     assert_eq!(answer.stdout.matches("0% packet loss").count(), 2, "{}", answer.stdout);
     assert!(shortest(&answer.stdout) >= 20.0, "{}", answer.stdout);
-    // 0.2 s between the pings, plus two round trips.
+    // A second between the pings, plus two round trips.
     let wall = answer.stderr.split_once(" s perceived in ").unwrap_or_else(|| panic!("{}", answer.stderr)).1;
     let wall: f64 = wall.split(' ').next().unwrap().parse().unwrap();
-    assert!(wall >= 4.0 * 0.22 && answer.stderr.contains("TDF 4"), "{}", answer.stderr);
+    assert!(wall >= 4.0 * 1.02 && answer.stderr.contains("TDF 4"), "{}", answer.stderr);
     // The peer's own services, and the command that it runs.
     let serve = "echo served > /run/file; cd /run; exec python3 -m http.server 80";
     let line = "echo hello | timeout 500 nc -N $WARPLINE_PEER 7; curl -s --retry 500 --retry-delay 1 --retry-connrefused http://$WARPLINE_PEER/file";
