@@ -185,7 +185,7 @@ mod with_guests {
         let desk = Desk::new();
         desk.write("x.toml", SAWTOOTH);
         let ways = ["--ways", "model,linux", "--seeds", "1..6", "--jobs", "1"];
-        let child = checking(&desk, &ways).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = checking(&desk, &ways).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let kept = || {
             desk.names("out/kept")
                 .iter()
@@ -193,6 +193,7 @@ mod with_guests {
                 .sum::<usize>()
         };
         while kept() == 0 {
+            assert_eq!(child.try_wait().unwrap(), None, "it ended before anything was kept");
             crate::live::pause();
         }
         assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());

@@ -326,9 +326,11 @@ fn a_kill_leaves_no_kernel_and_clean_removes_the_directories() {
         .unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(directories(child.id()), 2);
+    // The start of another process may have removed them.
+    let left = directories(child.id());
+    assert!(left <= 2, "{left}");
     let answer = desk.warpline(&["clean"]).fine();
-    assert!(answer.stdout.contains("guest"), "{}", answer.stdout);
+    assert!(left == 0 || answer.stdout.contains("guest"), "{}", answer.stdout);
     assert_eq!((directories(child.id()), kernels(child.id()).len()), (0, 0));
 }
 

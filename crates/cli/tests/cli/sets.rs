@@ -180,7 +180,7 @@ fn seeds_whose_programs_fail_are_named_once_with_their_output() {
     desk.write(
         "fails.toml",
         &format!(
-            "name = \"fails\"\nduration = \"300ms\"\nclock = {{ mode = \"real\" }}\n\
+            "name = \"fails\"\nduration = \"600s\"\nuntil = \"a.0 exits\"\nclock = {{ mode = \"real\" }}\n\
              link = [{{ between = [\"a\", \"b\"], rate = \"1Gbit/s\", delay = \"1ms\", record = [\"pcap\"] }}]\n\
              [[host]]\nname = \"a\"\nendpoint = \"live\"\nprogram = [{{ command = [\"sh\", \"-c\", {line:?}] }}]\n"
         ),
