@@ -379,12 +379,12 @@ fn simulated_hosts_and_machines_outside_share_links_under_a_dilated_clock() {
     }
     let (_turn, world) = (alone(), apart());
     let text = scenario([LEFT, RIGHT], "").replace("mode = \"real\"", "mode = \"dilated\", tdf = 4")
-        + "[[flow]]\nfrom = \"r\"\nto = \"left\"\nport = 7000\nsize = \"100kB\"\napp = \"transfer\"\nstart = \"2s\"\n";
+        + "[[flow]]\nfrom = \"r\"\nto = \"left\"\nport = 7000\nsize = \"100kB\"\napp = \"transfer\"\nstart = \"500ms\"\n";
     let mut sink = world.left.command("exec iperf3 -s -p 7000 > /dev/null 2>&1").spawn().unwrap();
     let mut run = world.begin(&text);
     let ping = run.until(&world.left, "ping -n -c 3 -i 0.3 198.51.100.7");
-    // Long enough for the flow to have begun, at 8 s of this machine's time.
-    run.until(&world.left, "ping -n -c 50 -i 0.2 -q 198.51.100.7");
+    // Long enough for the flow to have begun, at 2 s of this machine's time.
+    run.until(&world.left, "ping -n -c 15 -i 0.2 -q 198.51.100.7");
     let summary = run.end();
     sink.kill().unwrap();
     sink.wait().unwrap();

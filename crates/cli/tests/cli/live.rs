@@ -277,7 +277,7 @@ fn live_and_simulated_flows_share_a_link() {
     let Some(_turn) = turn(&["iperf3"]) else { return };
     let desk = Desk::new();
     let flow = "[[flow]]\nfrom = \"c\"\nto = \"d\"\ncc = \"cubic\"\n";
-    run(&desk, &format!("{}{flow}", iperf(10))).fine();
+    run(&desk, &format!("{}{flow}", iperf(5))).fine();
     let summary = desk.summary("out");
     let (simulated, live) = (summary["flows"][0]["goodput_bps"].as_f64().unwrap(), received(&desk));
     let pace = kept_pace(&summary);

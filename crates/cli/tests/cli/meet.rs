@@ -69,7 +69,7 @@ fn a_program_receives_every_byte_from_simulated_tcp() {
             "{to}name = \"six\"\nport = 5002\nipv6 = true\napp = \"transfer\"\nsize = \"500kB\"\ntransfers = 3"
         ),
         format!(
-            "{to}name = \"cbr\"\nport = 5003\napp = \"cbr\"\nrate = \"1Mbit/s\"\ntransport = \"tcp\"\nstop = \"20s\""
+            "{to}name = \"cbr\"\nport = 5003\napp = \"cbr\"\nrate = \"1Mbit/s\"\ntransport = \"tcp\"\nstop = \"10s\""
         ),
     ];
     let flows = flows.each_ref().map(String::as_str);
@@ -115,22 +115,23 @@ fn programs_use_the_services_of_a_simulated_host() {
     let python = |body: &str| {
         format!("command = [\"python3\", \"-c\", \"\"\"\nimport socket, threading\n{body}\n\"\"\"]")
     };
+    let prints = |text: &str| format!("\nready = {{ prints = \"{text}\", within = \"500s\" }}");
     let programs = [
-        get("http://{a}/"),
-        get("http://[{a:6}]/bytes/123456"),
+        get("http://{a}/") + &prints("300000"),
+        get("http://[{a:6}]/bytes/123456") + &prints("123456"),
         python(
-            "s = socket.create_connection(('{a}', 9))\ns.sendall(bytes(1000000)); s.shutdown(socket.SHUT_WR)\nassert s.recv(1) == b''",
-        ),
+            "s = socket.create_connection(('{a}', 9))\ns.sendall(bytes(1000000)); s.shutdown(socket.SHUT_WR)\nassert s.recv(1) == b''\nprint('over')",
+        ) + &prints("over"),
         python(
-            "s = socket.create_connection(('{a:6}', 7)); data = bytes(range(256)) * 1000\nthreading.Thread(target=lambda: (s.sendall(data), s.shutdown(socket.SHUT_WR))).start()\ngot = b''\nwhile part := s.recv(65536): got += part\nassert got == data",
-        ),
+            "s = socket.create_connection(('{a:6}', 7)); data = bytes(range(256)) * 1000\nthreading.Thread(target=lambda: (s.sendall(data), s.shutdown(socket.SHUT_WR))).start()\ngot = b''\nwhile part := s.recv(65536): got += part\nassert got == data\nprint('over')",
+        ) + &prints("over"),
         python(
             "s = socket.create_connection(('{a}', 19)); n = 0\nwhile part := s.recv(65536): n += len(part)\nprint(n)",
-        ),
+        ) + &prints("200000"),
         "command = \"curl -sS --max-time 100 http://{a}:81/\"\nexpect = 7".to_owned(),
         "command = \"ping -n -c 3 -W 1 -i 0.2 {a}\"\nexpect = \"any\"".to_owned(),
-        // What the other services received is acknowledged before the run ends.
-        "command = \"sleep 3\"".to_owned(),
+        // It waits for those above, and what the services received is acknowledged before the run ends.
+        "command = \"sleep 2\"".to_owned(),
     ];
     let programs: Vec<&str> = programs.iter().map(String::as_str).collect();
     let until: Vec<String> = (0..programs.len()).map(|number| format!("\"b.{number} exits\"")).collect();

@@ -553,7 +553,7 @@ fn the_meter_is_in_the_title_and_leaves_the_commands_output_as_it_is() {
     let Some(_turn) = able_alone(true, &["ping", "python3"]) else { return };
     let desk = Desk::new();
     let words =
-        ["shell", "--", "sh", "-c", "echo one; ping -q -c 15 -i 0.1 $WARPLINE_BASE >/dev/null; echo two"];
+        ["shell", "--", "sh", "-c", "echo one; ping -q -c 25 -i 0.1 $WARPLINE_BASE >/dev/null; echo two"];
     // On a busy machine there may be a note at the end.
     let on_a_terminal = |kind: &str, words: &[&str]| {
         let said = on_a_terminal(&desk, kind, words).fine().stdout;
