@@ -4,7 +4,7 @@
 //! skipped. The measurements have generous bounds: the foreground keeps its bandwidth, and the background takes the rest.
 
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::Value;
 
@@ -13,11 +13,21 @@ use crate::support::{Answer, Desk};
 /// There is one kernel for all tests.
 static KERNEL: Mutex<()> = Mutex::new(());
 
+/// Whether Nice was in it before the first of these tests: then it is somebody else's.
+static FOREIGN: OnceLock<bool> = OnceLock::new();
+
+/// How often a measurement is tried again: other work on the machine takes some of what is measured.
+const TRIES: u32 = 3;
+
 /// Whether this machine can do it, and no other test does it now; otherwise says what is missing.
 fn able(programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
     let succeeds = |line: &str| Command::new("sh").args(["-c", line]).status().is_ok_and(|s| s.success());
     // Held before the attempt below, which another test would see.
     let kernel = KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
+    if *FOREIGN.get_or_init(is_loaded) {
+        warpline_skip::skip("tcp-nice", "somebody else has it loaded");
+        return None;
+    }
     let mut missing = Vec::new();
     // What the kernel lacks may be missing anywhere; a program or a part of the build may not.
     let mut what = if succeeds("[ $(id -u) = 0 ]") { "tcp-nice" } else { "root" };
@@ -41,8 +51,10 @@ fn able(programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
     Some(kernel)
 }
 
-fn available() -> String {
-    std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap()
+/// Whether Nice is in the kernel.
+fn is_loaded() -> bool {
+    let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    available.split_whitespace().any(|name| name == "nice")
 }
 
 fn json(text: &str) -> Value {
@@ -82,6 +94,8 @@ fn mistakes_are_reported_before_anything_starts() {
 #[test]
 fn the_exit_code_is_that_of_the_command_and_nothing_is_left() {
     let Some(_kernel) = able(&[]) else { return };
+    // Tests of other commands remove leftovers, too.
+    let _turn = crate::live::alone();
     let desk = Desk::new();
     for (words, code) in [
         (&["sh", "-c", "exit 7"][..], 7),
@@ -99,7 +113,7 @@ fn the_exit_code_is_that_of_the_command_and_nothing_is_left() {
     // Gone: no process can be in it, and the algorithm has gone with its last user.
     let found = Command::new("find").args(["/sys/fs/cgroup", "-name", "warpline-nice-*"]).output().unwrap();
     assert!(!String::from_utf8_lossy(&found.stdout).contains(group.rsplit('/').next().unwrap()));
-    assert!(!available().split_whitespace().any(|name| name == "nice"));
+    assert!(!is_loaded());
 }
 
 /// Connects to itself and prints the congestion control of each end, of a child process's socket, and after asking for another one.
@@ -159,7 +173,7 @@ fn loaded_it_stays_until_it_is_unloaded() {
     assert!(Command::new("python3").args(["-c", choice]).status().unwrap().success());
     desk.warpline(&["nice", "unload"]).fine();
     assert_eq!(status()["loaded"], Value::Null);
-    assert!(!available().split_whitespace().any(|name| name == "nice"));
+    assert!(!is_loaded());
 }
 
 #[test]
@@ -190,6 +204,7 @@ fn a_pin_is_used_only_if_nobody_but_root_can_write_there() {
 #[test]
 fn leftovers_of_a_killed_command_are_removed() {
     let Some(_kernel) = able(&[]) else { return };
+    let _turn = crate::live::alone();
     let desk = Desk::new();
     let mut killed = desk
         .program(&["nice", "--", "sh", "-c", "cat /proc/self/cgroup; exec sleep 600"])
@@ -210,7 +225,7 @@ fn leftovers_of_a_killed_command_are_removed() {
     let name = group.rsplit('/').next().unwrap();
     let found = Command::new("find").args(["/sys/fs/cgroup", "-name", name]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&found.stdout), "", "{}", answer.stdout);
-    assert!(!available().split_whitespace().any(|name| name == "nice"));
+    assert!(!is_loaded());
 }
 
 /// The rate that a real program reported at the end, in Mbit/s.
@@ -227,11 +242,14 @@ fn beside_each_other(ways: &str, nice: &str) -> [Value; 4] {
     let script = format!(
         "
         cd {directory}
-        until grep -q listening first.log && grep -q listening second.log; do sleep 0.1; done
+        tries=0
+        until grep -q listening first.log && grep -q listening second.log; do
+            tries=$((tries + 1)); [ $tries -lt 1000 ] || exit 1; sleep 0.1
+        done
         {warpline} nice --strict {nice} -- iperf3 -c $WARPLINE_BASE -J -t 5 {ways} -P 4 > alone.json || exit
         iperf3 -c $WARPLINE_BASE -p 5202 -J -t 6 -C cubic {ways} > before.json || exit
         {warpline} nice --strict {nice} -- iperf3 -c $WARPLINE_BASE -J -t 300 {ways} -P 8 > background.json &
-        until {warpline} nice status --json | python3 busy.py; do sleep 0.1; done
+        until {warpline} nice status --json | python3 busy.py; do kill -0 $! || exit 1; sleep 0.1; done
         iperf3 -c $WARPLINE_BASE -p 5202 -J -t 6 -C cubic {ways} > beside.json || exit
         {warpline} nice status --json > status.json || exit
         kill $! && wait
@@ -265,14 +283,26 @@ sys.exit(sum(bytes > 100_000 for bytes in carried) < 8)
     ["alone.json", "before.json", "beside.json", "status.json"].map(read)
 }
 
+/// The same, until the background alone has used the line and the foreground has kept its rate beside it. Returns the background's status.
+#[track_caller]
+fn yielding(ways: &str, nice: &str) -> Value {
+    let mut got = Vec::new();
+    for _ in 0..TRIES {
+        let [alone, before, beside, status] = beside_each_other(ways, nice);
+        let (alone, kept) = (rate(&alone), rate(&beside) / rate(&before));
+        // Wrong are 2.3 Mbit/s alone, and the 0.11 that one of nine equal flows keeps.
+        if alone > 10.0 && kept > 0.5 {
+            return status;
+        }
+        got.push((alone, kept));
+    }
+    panic!("what the background got of 20 Mbit/s alone, and the part that the foreground kept: {got:?}");
+}
+
 #[test]
 fn the_foreground_keeps_its_throughput_and_the_background_takes_the_rest() {
     let Some(_kernel) = able(&["iperf3", "python3"]) else { return };
-    let [alone, before, beside, status] = beside_each_other("", "");
-    assert!(rate(&alone) > 10.0, "four flows alone on 20 Mbit/s got {}", rate(&alone));
-    // Nine equal flows would leave it a ninth. A machine that runs other tests beside this one takes some of the rest.
-    let kept = rate(&beside) / rate(&before);
-    assert!(kept > 0.5, "the foreground kept {kept} of {} Mbit/s", rate(&before));
+    let status = yielding("", "");
     // Beside a foreground that fills the queue, windows fall below a segment. The detector's values are plausible.
     let sockets = status["connections"].as_array().unwrap();
     let data: Vec<&Value> = sockets.iter().filter(|s| s["bytes_acked"].as_u64() > Some(10_000)).collect();
@@ -290,11 +320,7 @@ fn the_foreground_keeps_its_throughput_and_the_background_takes_the_rest() {
 #[test]
 fn received_data_yields_too() {
     let Some(_kernel) = able(&["iperf3", "python3"]) else { return };
-    let [alone, before, beside, status] = beside_each_other("-R", "--receive");
-    assert!(rate(&alone) > 10.0, "four flows alone on 20 Mbit/s got {}", rate(&alone));
-    // Nine equal flows would leave it a ninth. A machine that runs other tests beside this one takes some of the rest.
-    let kept = rate(&beside) / rate(&before);
-    assert!(kept > 0.5, "the foreground kept {kept} of {} Mbit/s", rate(&before));
+    let status = yielding("-R", "--receive");
     let sockets = status["connections"].as_array().unwrap();
     let data: Vec<&Value> = sockets.iter().filter(|s| s["bytes_received"].as_u64() > Some(10_000)).collect();
     assert_eq!(data.len(), 8, "{status}");
@@ -337,7 +363,10 @@ fn behind(desk: &Desk, link: &[&str], server: &str, lines: &str) -> Answer {
     let lines = format!(
         "
         cd {directory}
-        until python3 -c 'import socket, sys; socket.create_connection((sys.argv[1], 5201)).close()' $WARPLINE_BASE 2>/dev/null; do sleep 0.1; done
+        tries=0
+        until python3 -c 'import socket, sys; socket.create_connection((sys.argv[1], 5201)).close()' $WARPLINE_BASE 2>/dev/null; do
+            tries=$((tries + 1)); [ $tries -lt 1000 ] || exit 1; sleep 0.1
+        done
         {lines}
         ",
         directory = desk.path().display()
@@ -383,7 +412,7 @@ socketserver.ThreadingTCPServer(('0.0.0.0', 5201), Drain).serve_forever()
 /// What the scripts below begin with: a connection to the address of the first argument, a thread that sends on it, and the connections of Nice that `warpline`,
 /// the second argument, shows.
 const SENDING: &str = "
-import socket, subprocess, sys, threading, time
+import socket, struct, subprocess, sys, threading, time
 address, warpline = sys.argv[1:]
 def connection(cc):
     s = socket.socket()
@@ -400,8 +429,8 @@ def show():
     print(subprocess.run([warpline, 'nice', 'status', '--json'], check=True, capture_output=True, text=True).stdout)
 ";
 
-/// The connections of Nice that a script shows, which begins with [`SENDING`] and runs behind a link, while Nice is in the kernel.
-fn connections_shown(link: &[&str], script: &str) -> Vec<Value> {
+/// What a script prints, which begins with [`SENDING`] and runs behind a link, while Nice is in the kernel.
+fn told_behind(link: &[&str], script: &str) -> String {
     let desk = Desk::new();
     desk.write("script.py", &format!("{SENDING}{script}"));
     let warpline = env!("CARGO_BIN_EXE_warpline");
@@ -412,8 +441,12 @@ fn connections_shown(link: &[&str], script: &str) -> Vec<Value> {
         {warpline} nice unload >/dev/null
         "
     );
-    let answer = behind(&desk, link, DRAIN, &lines);
-    let mut status = json(&answer.stdout);
+    behind(&desk, link, DRAIN, &lines).stdout
+}
+
+/// The connections of Nice that such a script shows.
+fn connections_shown(link: &[&str], script: &str) -> Vec<Value> {
+    let mut status = json(&told_behind(link, script));
     serde_json::from_value(status["connections"].take()).unwrap()
 }
 
@@ -445,21 +478,24 @@ fn a_connection_on_a_path_that_is_known_to_be_slow_begins_with_one_segment() {
     let Some(_kernel) = able(&["python3"]) else { return };
     // A segment takes 47 ms, and there is time to look before it is acknowledged.
     let link = ["--delay", "300ms", "--rate", "256kbit", "--queue", "50p"];
+    // Places in the kernel's struct tcp_info (linux/tcp.h): segments in flight, the window, and bytes that are not sent yet.
     let script = "
+UNACKED, WINDOW, NOT_SENT = 24, 80, 144
+def told(s, *places):
+    info = s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192)
+    return [struct.unpack_from('I', info, place)[0] for place in places]
 first = connection(b'nice')
 first.sendall(bytes(40_000))
-time.sleep(8)
-begins(b'nice')
-time.sleep(0.2)
-show()
+end = time.monotonic() + 100
+while any(told(first, UNACKED, NOT_SENT)):
+    assert time.monotonic() < end, told(first, UNACKED, NOT_SENT)
+    time.sleep(0.05)
+second = connection(b'nice')
+second.sendall(bytes(10_000))
+print(*told(second, UNACKED, WINDOW))
 ";
-    let connections = connections_shown(&link, script);
-    let windows: Vec<&Value> = connections
-        .iter()
-        .filter(|one| one["bytes_acked"].as_u64() < Some(10_000))
-        .map(|one| &one["window"])
-        .collect();
-    assert_eq!(windows, [1.0], "{connections:?}");
+    // Any other new connection has two, in a window of two.
+    assert_eq!(told_behind(&link, script), "1 1\n");
 }
 
 #[test]
@@ -477,13 +513,20 @@ begins(b'nice')
 time.sleep(15)
 show()
 ";
-    let connections = connections_shown(&link, script);
-    let acked = |one: &Value| one["bytes_acked"].as_f64().unwrap();
-    let most = connections.iter().map(acked).fold(0.0, f64::max);
     let line = 15.0 * 256e3 / 8.0;
-    // It gets nine tenths without the other connection, whose small packets show a shorter RTT than full ones have; a third to a half with it, and
-    // less beside other work; and a twentieth if its own packets count as late.
-    assert!(most > 0.15 * line, "{most} bytes of {line}: {connections:?}");
+    let mut got = Vec::new();
+    for _ in 0..TRIES {
+        let connections = connections_shown(&link, script);
+        let acked = |one: &Value| one["bytes_acked"].as_f64().unwrap();
+        let most = connections.iter().map(acked).fold(0.0, f64::max);
+        // It gets nine tenths without the other connection, whose small packets show a shorter RTT than full ones have; a third to a half with it, and
+        // less beside other work; and a twentieth if its own packets count as late.
+        if most > 0.15 * line {
+            return;
+        }
+        got.push((most, connections));
+    }
+    panic!("bytes of {line}, and the connections: {got:?}");
 }
 
 #[test]
@@ -502,26 +545,15 @@ fn a_request_to_end_is_passed_on() {
     assert_eq!(child.wait().unwrap().code(), Some(9));
 }
 
-/// `warpline` as a user without any privilege.
-fn as_nobody(words: &[&str]) -> std::process::Output {
-    const USER: &str = "import os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534); os.execv(sys.argv[1], sys.argv[1:])";
-    let mut command = Command::new("python3");
-    command.args(["-c", USER, env!("CARGO_BIN_EXE_warpline")]).args(words).current_dir("/");
-    command.output().unwrap()
-}
-
 #[test]
 fn users_can_use_it_once_it_is_loaded_and_before_that_a_message_says_what_to_do() {
-    let Some(_kernel) = able(&["python3"]) else { return };
-    if !as_nobody(&["--version"]).status.success() {
-        let reason = format!("an ordinary user cannot reach {}", env!("CARGO_BIN_EXE_warpline"));
-        return warpline_skip::skip("reach", reason);
-    }
+    let Some(_kernel) = able(&["python3", "setpriv"]) else { return };
+    let desk = Desk::new();
+    let as_nobody = |words: &[&str]| crate::shell::ordinary(&desk).args(words).output().unwrap();
     let said = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
     let before = as_nobody(&["nice", "--", "true"]);
     assert_eq!(before.status.code(), Some(1));
     assert!(said(&before).contains("root's privileges") && said(&before).contains("sudo warpline nice load"));
-    let desk = Desk::new();
     desk.warpline(&["nice", "load"]).fine();
     let answers = [
         &["nice", "--strict", "--", "python3", "-c", SOCKETS][..],
@@ -529,7 +561,7 @@ fn users_can_use_it_once_it_is_loaded_and_before_that_a_message_says_what_to_do(
         &["nice", "--receive", "--strict", "--", "true"],
         &["nice", "--threshold", "0.3", "--", "true"],
         &["nice", "status"],
-        &["nice", "--", "sh", "-c", "(sleep 1) & exit 5"],
+        &["nice", "--", "sh", "-c", "(sleep 3) & exit 5"],
     ]
     .map(as_nobody);
     desk.warpline(&["nice", "unload"]).fine();
