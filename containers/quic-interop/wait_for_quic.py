@@ -31,7 +31,7 @@ def is_answer(data: bytes, identifier: bytes) -> bool:
     return len(data) > 6 + len(identifier) and data[0] >= 0x80 and data[1:5] == bytes(4) and data[6 : 6 + len(identifier)] == identifier
 
 
-def wait(host: str, port: int, patience: float = PATIENCE) -> bool:
+def wait(host: str, port: int, patience: float) -> bool:
     """Whether the server answers within `patience` seconds."""
     identifier = secrets.token_bytes(8)
     end = time.monotonic() + patience
@@ -59,7 +59,7 @@ def main() -> int:
     if len(sys.argv) != 2 or not colon or not port.isdigit():
         print("usage: wait_for_quic.py HOST:PORT", file=sys.stderr)
         return 2
-    if wait(host.strip("[]"), int(port)):
+    if wait(host.strip("[]"), int(port), PATIENCE):
         return 0
     print(f"{host}:{port} has not answered a QUIC packet within {PATIENCE:.0f} s", file=sys.stderr)
     return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import signal
@@ -111,12 +112,18 @@ while True:
     assert waited.returncode == 0 and time.monotonic() - began >= 1
 
 
-def test_a_server_that_does_not_answer_is_named() -> None:
+def test_a_server_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = importlib.util.spec_from_file_location("wait_for_quic", WAIT)
+    assert spec is not None and spec.loader is not None
+    waiting = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(waiting)
+    monkeypatch.setattr(waiting, "PATIENCE", 1.0)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mute:
         mute.bind(("127.0.0.1", 0))
         place = f"127.0.0.1:{mute.getsockname()[1]}"
-        waited = subprocess.run([sys.executable, WAIT, place], capture_output=True, text=True, timeout=60, check=False)
-    assert waited.returncode == 1 and f"{place} has not answered" in waited.stderr
+        monkeypatch.setattr(sys, "argv", [str(WAIT), place])
+        assert waiting.main() == 1
+    assert f"{place} has not answered a QUIC packet within 1 s" in capsys.readouterr().err
     assert subprocess.run([sys.executable, WAIT, "server"], capture_output=True, timeout=60, check=False).returncode == 2
 
 
@@ -196,6 +203,12 @@ def test_the_containers_script_carries_datagrams_and_keeps_captures(network: Non
     script = within("sim", "bash", str(ROOT / "containers/quic-interop/run.sh"))
     with (tmp_path / "log").open("wb") as log, subprocess.Popen(script, env=environment, stdout=log, stderr=log) as simulator:
         try:
+            # Both captures have begun before anything is sent.
+            captures = [tmp_path / f"trace_node_{side}.pcap" for side in ("left", "right")]
+            end = time.monotonic() + 60
+            while not all(capture.exists() for capture in captures):
+                assert time.monotonic() < end and simulator.poll() is None, (tmp_path / "log").read_text()
+                time.sleep(0.05)
             with subprocess.Popen(within("server", sys.executable, "-c", serve), stdout=subprocess.PIPE) as server:
                 assert server.stdout is not None and server.stdout.readline() == b"up\n"
                 asked = subprocess.run(within("client", sys.executable, "-c", ask), stdout=subprocess.PIPE, timeout=120, check=False)

@@ -20,7 +20,7 @@ from warpline.study.__main__ import main
 
 from conftest import child_environment
 
-#: Each run takes a while, and says which process makes it.
+#: Each run says which process makes it, and waits until it may go on.
 SLOW = """\
     import os, time
     from pathlib import Path
@@ -29,7 +29,8 @@ SLOW = """\
     def model(at):
         with (Path(__file__).parent / "ran.txt").open("a") as out:
             out.write(f"{os.getpid()} {at['x']}\\n")
-        time.sleep(0.5)
+        while not (Path(__file__).parent / "go").exists():
+            time.sleep(0.05)
         return {"y": 2 * at["x"]}
 
     FIGURE = study.Figure(
@@ -91,11 +92,13 @@ def test_a_worker_that_is_killed_costs_no_results(tmp_path: Path, cluster: tuple
     def makers() -> set[int]:
         return {int(line.split()[0]) for line in log.read_text().splitlines()} if log.exists() else set()
 
-    # Both work; then one dies in the middle of a run.
+    # Both work; then one dies in the middle of a run, and the other goes on.
     await_("runs by both workers", lambda: len(makers()) == 2)
     victim = workers[0]
     assert victim.pid in makers()
     os.kill(victim.pid, signal.SIGKILL)
+    victim.wait()
+    (tmp_path / "go").touch()
     out, errors = study.communicate(timeout=240)
     assert study.returncode == 0, out + errors
     assert "1 met" in out
