@@ -26,9 +26,9 @@ pub(crate) fn kernel() -> Option<Kernel> {
 }
 
 /// Ends threads when it is dropped, by a panic too.
-struct Ends<'a>(&'a AtomicBool);
+struct EndsOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Ends<'_> {
+impl Drop for EndsOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -38,7 +38,7 @@ impl Drop for Ends<'_> {
 pub(crate) fn while_busy<T>(act: impl FnOnce() -> T) -> T {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let _ends = Ends(&over);
+        let _ends = EndsOnDrop(&over);
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
