@@ -120,7 +120,10 @@ fn build_libbpf(out: &Path) -> Result<PathBuf, String> {
     if !made.status.success() {
         let said = String::from_utf8_lossy(&made.stderr);
         // It, or a compiler that it ran, was ended from outside: nothing is missing, and a build without the programs must not be kept.
-        assert!(made.status.code().is_some() && !said.contains("(signal: "), "libbpf could not be built: {said}");
+        assert!(
+            made.status.code().is_some() && !said.contains("(signal: "),
+            "libbpf could not be built: {said}"
+        );
         let line = said.lines().rfind(|line| line.contains("error")).unwrap_or("it said nothing");
         return Err(format!("libbpf could not be built ({})", line.trim()));
     }

@@ -24,7 +24,8 @@ mod object;
 mod parameters;
 #[cfg(bpf_object)]
 mod pin;
-#[cfg(all(test, bpf_object))]
+#[cfg(bpf_object)]
+#[cfg(test)]
 mod rules;
 #[cfg(bpf_object)]
 pub mod sockets;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use warpline_core::random::{Stream, Streams};
-use warpline_core::{TimeDelta, Timestamp};
+use warpline_core::{TimeDelta, Timestamp, float};
 use warpline_transport::cc::{AckSample, Algorithm, CcConfig, CongestionControl, NiceParams, Phase};
 
 use super::{Block, SEGMENT};
@@ -82,7 +82,7 @@ impl Line {
         let mut random = Streams::new(seed).stream("path");
         let base = random.range(1e3, 200e3) as u64;
         // From 100 Mbit/s to a modem's 56 kbit/s.
-        let segment = (120.0 * random.range(0.0, 7.5).exp()) as u64;
+        let segment = (120.0 * float::exp(random.range(0.0, 7.5))) as u64;
         Line { random, base, segment, crowd: 0, clock: 1_000_000, delivered: 0 }
     }
 
