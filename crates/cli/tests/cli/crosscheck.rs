@@ -148,7 +148,7 @@ mod with_guests {
         let experiments = pair(&certificate, "model")["explanation"]["experiments"].as_array().unwrap();
         let found: Vec<&str> = experiments
             .iter()
-            .filter(|experiment| experiment["agrees"] == true)
+            .filter(|experiment| experiment["verdict"] == "agrees")
             .map(|experiment| experiment["from"].as_str().unwrap())
             .collect();
         assert_eq!(
