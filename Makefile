@@ -152,10 +152,10 @@ test-rust: ## Unit, property, snapshot, command-line and browser tests
 	$(call say,test-rust)
 	@$(PYTHON) scripts/build_stacks.py $(TARGET)/stacks
 	$(CARGO) test --locked --workspace --no-run
-	@# Half of what follows is waiting for clocks. Meanwhile, what the checks after it compile is compiled.
+	@# Half of what follows is waiting for clocks. Meanwhile, what the checks after it compile is compiled. Not what pip installs, which must not be ended half-way.
 	scripts/beside.sh 'make --keep-going ahead' $(CARGO) test --locked --workspace
 
-ahead: lint test-docs # What the checks after test-rust compile
+ahead: lint test-docs deny # What the checks after test-rust compile
 	$(RELEASE_TESTS) --no-run
 
 test-examples: ## The Rust examples
