@@ -16,6 +16,9 @@ mod block;
 
 #[cfg(bpf_object)]
 pub(super) use block::SEGMENT;
+#[cfg(bpf_object)]
+#[cfg(test)]
+pub(super) use block::WHOLE;
 use block::{Unit, WORDS};
 
 /// `struct nice_parameters`: the layout, and the words.

@@ -11,6 +11,7 @@ use warpline_core::random::{Stream, Streams};
 use warpline_core::{TimeDelta, Timestamp, float};
 use warpline_transport::cc::{AckSample, Algorithm, CcConfig, CongestionControl, NiceParams, Phase};
 
+use super::parameters::WHOLE;
 use super::{Block, SEGMENT};
 
 /// A segment has as many bytes as the programs have units of it, so that both count windows in the same.
@@ -179,7 +180,8 @@ fn in_c(program: &Path, params: &NiceParams, lines: &str) -> Vec<(u64, u64)> {
 
 /// The parameters as the words hold them, so that a packet near a threshold is late in both or in none.
 fn exact(params: NiceParams) -> NiceParams {
-    let held = |part: f64| (part * 65536.0).ceil() / 65536.0;
+    let whole = f64::from(WHOLE);
+    let held = |part: f64| (part * whole).ceil() / whole;
     NiceParams {
         threshold: held(params.threshold),
         fraction: held(params.fraction),
