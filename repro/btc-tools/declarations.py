@@ -189,7 +189,7 @@ NOW = pairs(
             theirs=0,
             bound=study.at_least(),
             quick=False,
-            differs="Linux's timers are not what was missing: with delayed acknowledgements, one of them opens TReno's window as if it were for one segment (RFC 5681), and Linux counts the segments (RFC 3465). "
+            differs="Linux's timers are not what was missing: with delayed acknowledgements, one of them opens TReno's window as if it were for one segment (formula 3 of RFC 5681), and Linux counts the segments, as that RFC recommends. "
             "With them TReno gets 0.61 to 0.81 of what it gets without on country-lossy, country-very-lossy, ocean-lossy and wifi; half the growth explains 0.71, the square root of 1/2",
         ),
         Claim(
