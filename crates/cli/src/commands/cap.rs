@@ -112,7 +112,7 @@ pub(crate) struct Args {
     #[arg(long, value_parser = recoveries(), help_heading = "Emulated TCP")]
     recovery: Option<Recovery>,
 
-    /// Bytes of a full segment on the wire, IPv4 and TCP headers included [default: 1500B]
+    /// Bytes of a full segment on the wire, IP and TCP headers included: over IPv6 it has 20 bytes less of data [default: 1500B]
     #[arg(long, value_name = "SIZE", help_heading = "Emulated TCP")]
     segment: Option<Size>,
 
@@ -259,7 +259,7 @@ pub(crate) fn yes_or_no(text: &str) -> Result<bool, String> {
 }
 
 impl Args {
-    fn options(&self, direction: Direction) -> Result<CapOptions, Failure> {
+    fn options(&self, direction: Direction, ipv6: bool) -> Result<CapOptions, Failure> {
         let mut options = match self.preset {
             Preset::Linux => CapOptions::default(),
             Preset::Classic => CapOptions::classic(),
@@ -269,8 +269,8 @@ impl Args {
         options.cc = self.cc.unwrap_or(options.cc);
         options.recovery = self.recovery.unwrap_or(options.recovery);
         let bytes = |size: Size| size.0.0;
-        options.segment =
-            self.segment.map_or(options.segment, |size| bytes(size).min(u64::from(u32::MAX)) as u32);
+        let packet = self.segment.map_or(options.segment, |size| bytes(size).min(u64::from(u32::MAX)) as u32);
+        options.set_packet(packet, ipv6).map_err(Failure::usage)?;
         options.window = self.window.map_or(options.window, bytes);
         options.initial_window = self.initial_window.unwrap_or(options.initial_window);
         let time = |time: Option<Time>, default: TimeDelta| time.map_or(default, |time| time.0);
@@ -291,7 +291,7 @@ impl Args {
     }
 
     fn way(&self, direction: Direction, server: SocketAddr, key: Option<&[u8]>) -> Result<Way, Failure> {
-        let options = self.options(direction)?;
+        let options = self.options(direction, server.is_ipv6())?;
         let (patience, interval) = (self.patience.0, self.interval.0);
         Ok(if self.sender_only {
             let path = ProbePath { target: server.ip(), mode: self.mode.into(), ttl: None };
@@ -405,7 +405,7 @@ fn finish(args: &Args, run: CapRun, probes: Option<&str>) -> Test {
     let outcome = match (run.outcome, run.too_big) {
         (Outcome::Stopped, Some(mtu)) => format!(
             "a segment of {} bytes is larger than the path's MTU{}; choose a smaller --segment",
-            run.options.segment,
+            run.options.packet(run.remote.is_ipv6()),
             mtu.map_or_else(String::new, |mtu| format!(", which is {mtu}"))
         ),
         (outcome, _) if probes.is_some() => spoken_alone(outcome, &args.host),

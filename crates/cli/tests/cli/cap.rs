@@ -313,6 +313,15 @@ fn namespaces() -> bool {
     can
 }
 
+/// Whether the kernel has IPv6; says so otherwise.
+fn ipv6() -> bool {
+    let has = std::path::Path::new("/proc/sys/net/ipv6").exists();
+    if !has {
+        warpline_skip::skip("ipv6", "the kernel has none");
+    }
+    has
+}
+
 #[test]
 fn cap_and_treno_measure_an_emulated_link() {
     if !namespaces() {
@@ -343,6 +352,39 @@ fn cap_and_treno_measure_an_emulated_link() {
     // Linux limits port-unreachable answers; all answers came over the link.
     assert!(treno["rtt_ms"][0].as_f64().unwrap() >= 20.0, "{treno}");
     assert!(treno["throughput_bps"].as_f64().unwrap() < 9.8e6);
+}
+
+#[test]
+fn over_ipv6_full_segments_fit_the_usual_mtu() {
+    if !namespaces() || !ipv6() {
+        return;
+    }
+    let desk = Desk::new();
+    let program = env!("CARGO_BIN_EXE_warpline");
+    let base = format!("{program} capd -q");
+    let cap = |name: &str, options: &str| {
+        format!("{program} cap $WARPLINE_BASE6 -t 1s --json --anyway {options} > {name}.json")
+    };
+    let line = format!(
+        "tries=0; until {}; do tries=$((tries + 1)); [ $tries -lt 100 ] || exit 1; sleep 0.5; done; {}; {}; true",
+        cap("there", ""),
+        cap("back", "--reverse"),
+        cap("alone", "--sender-only --mode udp")
+    );
+    // The shell's interfaces have an MTU of 1500 bytes.
+    let link = [
+        "shell", "--rate", "10mbit", "--delay", "10ms", "--queue", "60p", "--base", &base, "--", "sh", "-c",
+        &line,
+    ];
+    desk.warpline(&link).fine();
+    for name in ["there", "back", "alone"] {
+        let text = std::fs::read(desk.path().join(format!("{name}.json"))).unwrap();
+        let report = serde_json::from_slice::<Value>(&text).unwrap()["tests"][0].clone();
+        assert_eq!(report["outcome"], "complete", "{name}: {report}");
+        assert!(report["data_sent_bits"].as_u64().unwrap() > 0, "{name}: {report}");
+        let size = report["statements"]["segment_size"].as_str().unwrap();
+        assert!(size.contains("1428 bytes of data in packets of 1500 bytes"), "{name}: {size}");
+    }
 }
 
 #[test]

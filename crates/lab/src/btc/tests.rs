@@ -343,10 +343,12 @@ fn everything_that_rfc_3148_asks_for_is_in_text_json_page_and_manual() {
 
 #[test]
 fn the_classic_options_state_their_ticks_and_their_header_bytes() {
-    let statements = Statements::new(&CapOptions::classic(), true, false, None);
+    let mut options = CapOptions::classic();
+    options.set_packet(1500, true).unwrap();
+    let statements = Statements::new(&options, true, false, None);
     assert!(statements.retransmission_timeout.contains("500 ms"), "{}", statements.retransmission_timeout);
     assert!(statements.headers.starts_with("72 bytes"), "{}", statements.headers);
-    assert!(statements.segment_size.contains("1448 bytes of data in packets of 1520 bytes"));
+    assert!(statements.segment_size.contains("1428 bytes of data in packets of 1500 bytes"));
     assert!(statements.loss_recovery.contains("RFC 6675"));
     assert!(statements.congestion_avoidance.contains("equation 4"));
 }
