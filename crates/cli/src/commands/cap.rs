@@ -379,6 +379,10 @@ fn spoken(outcome: Outcome, host: &str, port: u16, under_way: bool) -> String {
                 ),
                 None => "the server does not support these options: its version may be different".into(),
             },
+            Refusal::TooLarge => {
+                "segments are larger than the MTU of the server's interface; choose a smaller --segment"
+                    .into()
+            }
             Refusal::Crowded => format!(
                 "this address has {value} tests under way, the most that the server allows one address without a key; wait for them to end, or \
                  give both sides a key (--key-file)"
@@ -405,7 +409,7 @@ fn finish(args: &Args, run: CapRun, probes: Option<&str>) -> Test {
     let outcome = match (run.outcome, run.too_big) {
         (Outcome::Stopped, Some(mtu)) => format!(
             "a segment of {} bytes is larger than the path's MTU{}; choose a smaller --segment",
-            run.options.packet(run.remote.is_ipv6()),
+            run.packet(),
             mtu.map_or_else(String::new, |mtu| format!(", which is {mtu}"))
         ),
         (outcome, _) if probes.is_some() => spoken_alone(outcome, &args.host),
@@ -576,7 +580,8 @@ fn report(args: &Args, tests: &[Test]) -> Result<Code, Failure> {
                 text += &bps.map_or_else(|| "-\n".to_owned(), |bps| format!("{bps:.0}\n"));
                 continue;
             }
-            if test.report.throughput_bps.is_some() {
+            // A test that ran its full time has a report, also if it says that nothing arrived.
+            if test.report.throughput_bps.is_some() || test.run.outcome == Outcome::Complete {
                 let lines = if args.verbose { test.report.lines() } else { test.report.brief() };
                 text += &format!("\n{}", output::headed(&render(&lines, output::width())));
             }
@@ -600,6 +605,12 @@ fn report(args: &Args, tests: &[Test]) -> Result<Code, Failure> {
         } else if test.report.bulk_transfer_capacity_bps.is_none() {
             for reason in &test.report.judgement.host_limited {
                 output::error(reason);
+            }
+            if test.report.throughput_bps.is_none() {
+                output::error(&format!(
+                    "no data arrived: packets of {} bytes may be larger than the path's MTU; choose a smaller --segment",
+                    test.run.packet()
+                ));
             }
             code = Code::Failed;
         }

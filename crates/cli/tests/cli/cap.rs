@@ -182,6 +182,17 @@ enum Trouble {
     Rebinding,
     /// Every datagram arrives twice, with a forged copy of each, and the first requests are repeated again and again.
     Forgery,
+    /// It carries small datagrams only, and says nothing about it, as a tunnel whose messages a firewall drops.
+    Narrow,
+}
+
+/// Whether a path with this trouble loses a datagram of this many bytes.
+fn lost(trouble: Trouble, len: usize) -> bool {
+    match trouble {
+        Trouble::Silence => true,
+        Trouble::Narrow => len > 1000,
+        Trouble::Rebinding | Trouble::Forgery => false,
+    }
 }
 
 /// A path between client and server that is disturbed after so many datagrams of the client. Ends with the test's process.
@@ -214,7 +225,7 @@ fn path(server: &str, trouble: Trouble, after: u32) -> (u16, Arc<AtomicU64>) {
                 if early.len() < 4 {
                     early.push(bytes.to_vec());
                 }
-                if spoilt && trouble == Trouble::Silence {
+                if spoilt && lost(trouble, len) {
                     continue;
                 }
                 far.send_to(bytes, server).unwrap();
@@ -231,7 +242,7 @@ fn path(server: &str, trouble: Trouble, after: u32) -> (u16, Arc<AtomicU64>) {
                 }
             }
             while let (Ok((len, _)), Some(client)) = (far.recv_from(&mut buffer), client) {
-                if !(spoilt && trouble == Trouble::Silence) {
+                if !(spoilt && lost(trouble, len)) {
                     near.send_to(&buffer[..len], client).unwrap();
                 }
             }
@@ -285,6 +296,23 @@ fn copies_forgeries_and_replays_do_not_disturb_a_test() {
     assert_eq!(test["outcome"], "complete");
     assert!(test["flow_based_path_properties"]["duplicated"].as_u64().unwrap() > 10, "{test}");
     assert!(test["throughput_bps"].as_f64().unwrap() < 5e6, "{test}");
+}
+
+#[test]
+fn a_test_in_which_no_data_arrived_has_a_report_and_an_error() {
+    let desk = Desk::new();
+    let server = Server::start(&desk, &[]);
+    let (port, _) = path(&server.port, Trouble::Narrow, 0);
+    let port = port.to_string();
+    let words = ["cap", "127.0.0.1", "--port", &port, "-t", "500ms", "--max-rate", "5Mbit/s"];
+    for direction in [None, Some("--reverse")] {
+        let words: Vec<&str> = words.into_iter().chain(direction).collect();
+        let answer = desk.warpline(&words);
+        assert_eq!(answer.code, Some(1), "{answer:?}");
+        assert!(answer.stdout.contains("not measured"), "{answer:?}");
+        let error = "no data arrived: packets of 1500 bytes may be larger than the path's MTU";
+        assert!(answer.stderr.contains(error), "{answer:?}");
+    }
 }
 
 #[test]
