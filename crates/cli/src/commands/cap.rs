@@ -11,11 +11,12 @@ use serde_json::json;
 use warpline_capacity::{Bound, CapOptions, Direction, Outcome, Refusal, StrangerLimits, Unreachable};
 use warpline_core::TimeDelta;
 use warpline_core::parameter::{Choice, Words};
-use warpline_lab::btc::{CapInput, CapReport, CapTrace, csv, render, write_run};
+use warpline_lab::btc::{CapInput, CapReport, CapTrace, claim, csv, render, write_run};
 use warpline_live::measure::cap::{CapConfig, CapRun, Sample, run};
 use warpline_live::measure::probing::ProbePath;
 use warpline_live::measure::sender_only::{self, SenderOnlyConfig};
 use warpline_live::measure::{Family, MeasureError, PORT, resolve};
+use warpline_results::RunWriter;
 use warpline_scenario::{BitRate, Size, Time};
 use warpline_transport::cc::Algorithm;
 use warpline_transport::tcp::Recovery;
@@ -309,6 +310,16 @@ impl Args {
         })
     }
 
+    /// Where the results of a test in this direction go.
+    fn target(&self, direction: Direction) -> Option<PathBuf> {
+        let out = self.out.clone()?;
+        Some(match (self.both, direction) {
+            (true, Direction::Forward) => out.join("to"),
+            (true, Direction::Reverse) => out.join("from"),
+            (false, _) => out,
+        })
+    }
+
     fn family(&self) -> Family {
         match (self.ipv4, self.ipv6) {
             (true, _) => Family::V4,
@@ -486,7 +497,14 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         .iter()
         .map(|&direction| args.way(direction, server, key.as_deref()))
         .collect::<Result<_, Failure>>()?;
-    interrupt::listen(args.out.iter().cloned().collect())?;
+    let targets: Vec<PathBuf> = directions.iter().filter_map(|&direction| args.target(direction)).collect();
+    interrupt::listen(targets.clone())?;
+    // Before the tests: a directory that cannot be written must not cost what they measure.
+    let writers = targets
+        .iter()
+        .map(|target| claim(target, args.force))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(Failure::output)?;
     let quiet = args.quiet || args.json || args.csv;
     let halt = AtomicBool::new(false);
     let tests: Vec<Result<_, _>> = std::thread::scope(|scope| {
@@ -528,21 +546,17 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         let (run, probes) = test.map_err(failed)?;
         done.push(finish(args, run, probes));
     }
-    report(args, &done)
+    report(args, &done, writers)
 }
 
-fn report(args: &Args, tests: &[Test]) -> Result<Code, Failure> {
-    let mut directories = Vec::new();
-    if let Some(out) = &args.out {
-        for test in tests {
-            let out = match (args.both, test.run.options.direction) {
-                (true, Direction::Forward) => out.join("to"),
-                (true, Direction::Reverse) => out.join("from"),
-                _ => out.clone(),
-            };
-            let path =
-                write_run(&out, args.force, true, &test.report, &test.trace).map_err(Failure::output)?;
-            directories.push(path);
+/// Writes and prints the results. `writers` are those of the tests' directories, if there are some.
+fn report(args: &Args, tests: &[Test], writers: Vec<RunWriter>) -> Result<Code, Failure> {
+    let (mut directories, mut unwritten) = (Vec::new(), None);
+    for (test, writer) in tests.iter().zip(writers) {
+        match write_run(writer, true, &test.report, &test.trace) {
+            Ok(path) => directories.push(path),
+            // What was measured is shown first.
+            Err(error) => unwritten = unwritten.or(Some(Failure::output(error))),
         }
     }
     let mut text = String::new();
@@ -615,5 +629,5 @@ fn report(args: &Args, tests: &[Test]) -> Result<Code, Failure> {
             code = Code::Failed;
         }
     }
-    Ok(code)
+    unwritten.map_or(Ok(code), Err)
 }

@@ -8,12 +8,13 @@ use clap::ValueHint;
 use serde_json::json;
 use warpline_capacity::{TrenoOptions, TrenoOutcome, TrenoSample};
 use warpline_core::TimeDelta;
-use warpline_lab::btc::{HopReport, TrenoInput, TrenoReport, render, treno_csv, write_treno};
+use warpline_lab::btc::{HopReport, TrenoInput, TrenoReport, claim, render, treno_csv, write_treno};
 use warpline_live::measure::path::trace;
 use warpline_live::measure::probe::ProbeMode;
 use warpline_live::measure::probing::ProbePath;
 use warpline_live::measure::treno::{TrenoConfig, TrenoRun, run};
 use warpline_live::measure::{Family, MeasureError, resolve};
+use warpline_results::RunWriter;
 use warpline_scenario::{Size, Time};
 
 use crate::failure::{Code, Failure};
@@ -36,7 +37,7 @@ Examples:
 ICMP uses ping sockets if sysctl net.ipv4.ping_group_range includes your group, else a raw socket
 as root. --mode udp needs no privilege.
 
-Exit codes: 0 measured; 1 not measured, in part only, or unreliable (alarms); 2 wrong input; 130 interrupted.";
+Exit codes: 0 measured; 1 not measured, in part only, or unreliable (alarms); 2 wrong input; 3 results could not be written; 130 interrupted.";
 
 /// The kind of probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -303,6 +304,9 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     let address = resolve(&args.host, 0, family).map_err(Failure::usage)?.ip();
     let options = args.options()?;
     interrupt::listen(args.out.iter().cloned().collect())?;
+    // Before the test: a directory that cannot be written must not cost what is measured.
+    let writer =
+        args.out.as_deref().map(|out| claim(out, args.force)).transpose().map_err(Failure::output)?;
     let stop = AtomicBool::new(false);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -314,13 +318,19 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
                 std::thread::park_timeout(std::time::Duration::from_millis(30));
             }
         });
-        let result = measure(args, address, &options, &stop);
+        let result = measure(args, address, &options, writer, &stop);
         over.store(true, Ordering::Relaxed);
         result
     })
 }
 
-fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBool) -> Result<Code, Failure> {
+fn measure(
+    args: &Args,
+    address: IpAddr,
+    options: &TrenoOptions,
+    writer: Option<RunWriter>,
+    stop: &AtomicBool,
+) -> Result<Code, Failure> {
     let shown = !(args.quiet || args.json || args.csv);
     let target = if args.host == address.to_string() {
         args.host.clone()
@@ -389,9 +399,11 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
             HopReport::new(*ttl, report.as_ref())
         })
         .collect();
-    let directory = match &args.out {
-        Some(out) => Some(write_treno(out, args.force, &report, &run.samples).map_err(Failure::output)?),
-        None => None,
+    let (directory, unwritten) = match writer.map(|writer| write_treno(writer, &report, &run.samples)) {
+        Some(Ok(path)) => (Some(path), None),
+        // What was measured is shown first.
+        Some(Err(error)) => (None, Some(Failure::output(error))),
+        None => (None, None),
     };
     let text = if args.json {
         let mut value = json!(report);
@@ -409,7 +421,7 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
         format!("\n{}{place}", output::headed(&render(&lines, output::width())))
     };
     output::print(&text)?;
-    Ok(match run.outcome {
+    let code = match run.outcome {
         TrenoOutcome::Stopped => Code::Interrupted,
         TrenoOutcome::NoAnswer => {
             output::error(&no_answer(&target));
@@ -425,5 +437,6 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
             }
             if report.bulk_transfer_capacity_bps.is_some() { Code::Success } else { Code::Failed }
         }
-    })
+    };
+    unwritten.map_or(Ok(code), Err)
 }

@@ -115,6 +115,42 @@ fn results_are_a_run_directory_that_other_commands_read() {
 }
 
 #[test]
+fn whether_results_can_be_written_is_checked_before_a_test() {
+    let desk = Desk::new();
+    let server = Server::start(&desk, &[]);
+    desk.warpline(&gentle(&server, &["--out", "out", "--quiet", "--anyway"])).fine();
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    // A test would find nobody at the port, and show its progress.
+    for words in [
+        &["cap", "127.0.0.1", "--port", &free, "-t", "1s", "--out", "out"][..],
+        &["treno", "127.0.0.1", "--mode", "udp", "-t", "500ms", "--interval", "100ms", "--out", "out"],
+    ] {
+        let answer = desk.warpline(words);
+        assert_eq!((answer.code, answer.stdout.as_str()), (Some(3), ""), "{answer:?}");
+        assert!(answer.stderr.contains("out holds an earlier run"), "{answer:?}");
+    }
+}
+
+#[test]
+fn what_was_measured_is_printed_also_if_it_cannot_be_written() {
+    let desk = Desk::new();
+    let server = Server::start(&desk, &[]);
+    let treno =
+        ["treno", "127.0.0.1", "--mode", "udp", "-t", "600s", "--interval", "100ms", "--out", "other"];
+    for (client, out) in [(under_way(&desk, &server), "out"), (begun(&desk, &treno), "other")] {
+        // Somebody takes the place meanwhile.
+        std::fs::create_dir(desk.path().join(out)).unwrap();
+        desk.write(&format!("{out}/theirs"), "");
+        terminate(client.id());
+        let answer = Answer::from(client.wait_with_output().unwrap());
+        assert_eq!(answer.code, Some(3), "{answer:?}");
+        assert!(answer.stdout.contains("Bulk transfer capacity"), "{answer:?}");
+        assert!(answer.stderr.contains("is not a run directory"), "{answer:?}");
+        assert_eq!(desk.names(out), ["theirs"]);
+    }
+}
+
+#[test]
 fn csv_has_a_row_for_each_interval() {
     let desk = Desk::new();
     let server = Server::start(&desk, &[]);
@@ -159,12 +195,22 @@ fn results_are_kept_if_the_server_is_killed_in_mid_test() {
 fn under_way(desk: &Desk, server: &Server) -> Child {
     let mut words = gentle(server, &["--interval", "100ms", "--out", "out", "--anyway"]);
     words[5] = "600s";
-    let mut child = desk.program(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    begun(desk, &words)
+}
+
+/// The program in the middle of this test, which shows its progress every 100 ms.
+fn begun(desk: &Desk, words: &[&str]) -> Child {
+    let mut child = desk.program(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // Byte by byte, so that later output is left to the caller. Each interval with a measurement has a line.
     let stdout = child.stdout.as_mut().unwrap();
     let lines = std::io::Read::bytes(stdout).map(Result::unwrap).filter(|byte| *byte == b'\n');
     assert_eq!(lines.take(3).count(), 3, "it has ended");
     child
+}
+
+fn terminate(process: u32) {
+    let done = Command::new("sh").args(["-c", &format!("kill -TERM {process}")]).status().unwrap();
+    assert!(done.success());
 }
 
 /// Bits that the client of [`under_way`] has sent.
@@ -320,15 +366,11 @@ fn signals_end_both_sides_properly() {
     let desk = Desk::new();
     let mut server = Server::start(&desk, &[]);
     let client = under_way(&desk, &server);
-    let signal = |pid: u32| {
-        let done = Command::new("sh").args(["-c", &format!("kill -TERM {pid}")]).status().unwrap();
-        assert!(done.success());
-    };
-    signal(client.id());
+    terminate(client.id());
     let answer = Answer::from(client.wait_with_output().unwrap());
     assert_eq!(answer.code, Some(130), "{answer:?}");
     assert!(sent(&desk) > 0, "{answer:?}");
-    signal(server.child.id());
+    terminate(server.child.id());
     assert_eq!(server.child.wait().unwrap().code(), Some(130));
 }
 
