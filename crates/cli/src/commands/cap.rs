@@ -295,7 +295,7 @@ impl Args {
         let options = self.options(direction, server.is_ipv6())?;
         let (patience, interval) = (self.patience.0, self.interval.0);
         Ok(if self.sender_only {
-            let path = ProbePath { target: server.ip(), mode: self.mode.into(), ttl: None };
+            let path = ProbePath { target: server, mode: self.mode.into(), ttl: None };
             Way::Alone(SenderOnlyConfig { path, options, patience, interval, trace: self.trace })
         } else {
             Way::Server(CapConfig {

@@ -1,6 +1,6 @@
 //! `warpline treno`: measures the capacity of a path from one side.
 
-use std::net::IpAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -185,7 +185,7 @@ impl Args {
         Ok(options)
     }
 
-    fn path(&self, target: IpAddr, ttl: Option<u8>) -> ProbePath {
+    fn path(&self, target: SocketAddr, ttl: Option<u8>) -> ProbePath {
         ProbePath { target, mode: self.mode.into(), ttl }
     }
 }
@@ -214,7 +214,7 @@ fn quiet_run(config: &TrenoConfig, stop: &AtomicBool) -> Result<TrenoRun, Failur
 /// Floods this host, the first hop and the target for half a second each.
 fn calibrate(
     args: &Args,
-    target: IpAddr,
+    target: SocketAddr,
     options: &TrenoOptions,
     stop: &AtomicBool,
 ) -> Result<Calibration, Failure> {
@@ -237,8 +237,8 @@ fn calibrate(
         let seconds = run.results.elapsed_ns as f64 / 1e9;
         (run.results.data_bytes as f64 * 8.0 / seconds, run.results.replies as f64 / seconds)
     };
-    let here: IpAddr =
-        if target.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() };
+    let here: SocketAddr =
+        if target.is_ipv4() { (Ipv4Addr::LOCALHOST, 0).into() } else { (Ipv6Addr::LOCALHOST, 0).into() };
     let host = quiet_run(&flood(here, None, options.mtu), stop)?;
     let first = quiet_run(&flood(target, Some(1), options.mtu), stop)?;
     let large = quiet_run(&flood(target, args.ttl, options.mtu), stop)?;
@@ -301,7 +301,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         (_, true) => Family::V6,
         _ => Family::Any,
     };
-    let address = resolve(&args.host, 0, family).map_err(Failure::usage)?.ip();
+    let address = resolve(&args.host, 0, family).map_err(Failure::usage)?;
     let options = args.options()?;
     interrupt::listen(args.out.iter().cloned().collect())?;
     // Before the test: a directory that cannot be written must not cost what is measured.
@@ -326,17 +326,14 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
 
 fn measure(
     args: &Args,
-    address: IpAddr,
+    address: SocketAddr,
     options: &TrenoOptions,
     writer: Option<RunWriter>,
     stop: &AtomicBool,
 ) -> Result<Code, Failure> {
     let shown = !(args.quiet || args.json || args.csv);
-    let target = if args.host == address.to_string() {
-        args.host.clone()
-    } else {
-        format!("{} ({address})", args.host)
-    };
+    let ip = address.ip().to_string();
+    let target = if args.host == ip { ip } else { format!("{} ({ip})", args.host) };
     let mut options = options.clone();
     if args.mtu.is_none()
         && let Ok(socket) =

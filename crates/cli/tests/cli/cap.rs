@@ -458,6 +458,34 @@ fn over_ipv6_full_segments_fit_the_usual_mtu() {
 }
 
 #[test]
+fn a_link_local_address_is_reached_through_its_zone() {
+    if !namespaces() || !ipv6() {
+        return;
+    }
+    let desk = Desk::new();
+    let program = env!("CARGO_BIN_EXE_warpline");
+    let line = format!(
+        "ip link set lo mtu 1400 up; ip addr add fe80::1/64 dev lo nodad; \
+         {program} treno fe80::1%lo --mode udp -t 500ms --json --anyway > treno.json; \
+         {program} cap fe80::1%lo --sender-only --mode udp -t 500ms --segment 1400B --json --anyway > cap.json; true"
+    );
+    let mut inside = Command::new("unshare");
+    inside.args(["-rn", "sh", "-c", &line]).current_dir(desk.path());
+    assert!(inside.status().unwrap().success());
+    let read = |name: &str| -> Value {
+        let text = std::fs::read_to_string(desk.path().join(name)).unwrap();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}: {text}"))
+    };
+    let treno = read("treno.json");
+    assert!(treno["throughput_bps"].as_f64().unwrap() > 0.0, "{treno}");
+    // The interface is found through the zone, too.
+    assert_eq!(treno["mtu"], 1400, "{treno}");
+    let cap = &read("cap.json")["tests"][0];
+    assert!(cap["throughput_bps"].as_f64().unwrap() > 0.0, "{cap}");
+    assert_eq!(cap["ends"]["sender"], "fe80::1", "{cap}");
+}
+
+#[test]
 fn without_a_server_the_capacity_is_that_with_one() {
     if Command::new("linux.uml").arg("--version").output().is_err() {
         return warpline_skip::skip("program", "linux.uml is not installed");
