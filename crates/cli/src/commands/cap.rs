@@ -22,7 +22,7 @@ use warpline_transport::cc::Algorithm;
 use warpline_transport::tcp::Recovery;
 
 use crate::commands::capd::{Key, read_key};
-use crate::commands::treno::{Mode, failed, no_answer, silent};
+use crate::commands::treno::{Mode, failed, no_answer, silent, tangible};
 use crate::failure::{Code, Failure};
 use crate::{interrupt, output};
 
@@ -169,7 +169,7 @@ pub(crate) struct Args {
     key: Key,
 
     /// Give up if the server sends nothing for this long
-    #[arg(long, value_name = "TIME", default_value = "30s")]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = tangible)]
     patience: Time,
 
     /// Send datagrams one by one, without segmentation offload
@@ -181,7 +181,7 @@ pub(crate) struct Args {
     anyway: bool,
 
     /// How often to show and sample progress
-    #[arg(short, long, value_name = "TIME", default_value = "1s")]
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = tangible)]
     interval: Time,
 
     /// Directory for the results: btc.json, tables, a report page
@@ -490,9 +490,6 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     };
     let server = resolve(&args.host, args.port, args.family()).map_err(Failure::usage)?;
     let key = read_key(&args.key)?;
-    if args.interval.0.is_zero() {
-        return Err(Failure::usage("--interval must be longer than 0"));
-    }
     let ways: Vec<Way> = directions
         .iter()
         .map(|&direction| args.way(direction, server, key.as_deref()))

@@ -123,7 +123,7 @@ pub(crate) struct Args {
     min_rto: Time,
 
     /// Give up if nothing answers for this long
-    #[arg(long, value_name = "TIME", default_value = "30s")]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = tangible)]
     patience: Time,
 
     /// Report the result even if there are alarms
@@ -131,7 +131,7 @@ pub(crate) struct Args {
     anyway: bool,
 
     /// How often to show and sample progress
-    #[arg(short, long, value_name = "TIME", default_value = "1s")]
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = tangible)]
     interval: Time,
 
     /// Directory for the results: btc.json, tables, a report page
@@ -188,6 +188,14 @@ impl Args {
     fn path(&self, target: SocketAddr, ttl: Option<u8>) -> ProbePath {
         ProbePath { target, mode: self.mode.into(), ttl }
     }
+}
+
+/// A time in which something can happen: with a shorter one a test gives up before an answer can come, or takes a sample at every turn of
+/// its loop.
+pub(crate) fn tangible(text: &str) -> Result<Time, String> {
+    const LEAST: TimeDelta = TimeDelta::from_millis(1);
+    let time: Time = text.parse()?;
+    if time.0 < LEAST { Err(format!("it must be at least {LEAST}")) } else { Ok(time) }
 }
 
 pub(crate) fn failed(error: MeasureError) -> Failure {

@@ -180,6 +180,21 @@ fn errors_distinguish_a_missing_server_a_wrong_key_and_a_wrong_option() {
 }
 
 #[test]
+fn times_that_do_not_pass_are_refused() {
+    let desk = Desk::new();
+    for command in ["cap", "treno"] {
+        for option in ["--interval", "--patience"] {
+            for time in ["0s", "999us"] {
+                let answer = desk.warpline(&[command, "127.0.0.1", "-t", "100ms", option, time]);
+                assert_eq!(answer.code, Some(2), "{answer:?}");
+                assert!(answer.stderr.contains(option), "{answer:?}");
+                assert!(answer.stderr.contains("at least 1ms"), "{answer:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn results_are_kept_if_the_server_is_killed_in_mid_test() {
     let desk = Desk::new();
     let mut server = Server::start(&desk, &[]);
