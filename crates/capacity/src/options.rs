@@ -12,9 +12,9 @@ use warpline_transport::tcp::{Recovery, RtoVariance, TcpConfig, Window};
 
 /// Bytes of IPv4 and TCP headers without options that count for every segment.
 pub const HEADERS: u32 = 40;
-/// Smallest segment, on the wire: its header and the tool's own must fit.
+/// Smallest segment, in the bytes of [`CapOptions::segment`]: its header and the tool's own must fit.
 pub const MIN_SEGMENT: u32 = 128;
-/// Largest segment, on the wire: what an IPv4 datagram can hold.
+/// Largest segment, in the same bytes: what an IPv4 datagram can hold.
 pub const MAX_SEGMENT: u32 = 65_507;
 /// Longest test.
 pub const MAX_DURATION: TimeDelta = TimeDelta::from_secs(86_400);
@@ -41,7 +41,9 @@ pub struct CapOptions {
     pub cc: Algorithm,
     /// How lost segments are recovered.
     pub recovery: Recovery,
-    /// Bytes of a full segment on the wire from the IPv4 header on (on IPv6, 20 bytes more are sent).
+    /// Bytes of a full packet over IPv4, from the IP header on. Over IPv6 the same data makes a longer packet: [`packet`](Self::packet)
+    /// is its size, and [`set_packet`](Self::set_packet) chooses the segment by it. Both ends take the size of their data from this number,
+    /// so it means the same at both, also where a translator between them makes one family of the other.
     pub segment: u32,
     /// Window that the receiver advertises, in bytes.
     pub window: u64,
@@ -103,6 +105,22 @@ impl Default for CapOptions {
     }
 }
 
+/// How many bytes longer a packet with the same data is than over IPv4.
+const fn longer(ipv6: bool) -> u32 {
+    if ipv6 { 20 } else { 0 }
+}
+
+/// Checks the size of a full packet on the wire.
+fn check_packet(bytes: u32, ipv6: bool) -> Result<(), OptionError> {
+    let [least, most] = [MIN_SEGMENT, MAX_SEGMENT].map(|bound| bound + longer(ipv6));
+    if (least..=most).contains(&bytes) {
+        return Ok(());
+    }
+    let family = if ipv6 { " over IPv6" } else { "" };
+    let allowed = format!("{least} to {most} bytes{family}");
+    Err(OptionError { option: "segment", value: bytes.to_string(), allowed })
+}
+
 /// An invalid option.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{option} = {value}: must be {allowed}")]
@@ -143,6 +161,21 @@ impl CapOptions {
         }
     }
 
+    /// Bytes of a full packet on the wire, from the IP header on.
+    pub fn packet(&self, ipv6: bool) -> u32 {
+        self.segment + longer(ipv6)
+    }
+
+    /// Makes full packets this large on the wire, from the IP header on: over IPv6 less of it is data.
+    ///
+    /// # Errors
+    /// If that is too small or too large, with the allowed sizes.
+    pub fn set_packet(&mut self, bytes: u32, ipv6: bool) -> Result<(), OptionError> {
+        check_packet(bytes, ipv6)?;
+        self.segment = bytes - longer(ipv6);
+        Ok(())
+    }
+
     /// Checks every option.
     ///
     /// # Errors
@@ -157,12 +190,7 @@ impl CapOptions {
         if let Some(wrong) = self.cc.faults().into_iter().next() {
             return Err(wrong.into());
         }
-        check(
-            (MIN_SEGMENT..=MAX_SEGMENT).contains(&self.segment),
-            "segment",
-            self.segment.to_string(),
-            "128 to 65507 bytes",
-        )?;
+        check_packet(self.segment, false)?;
         let hour = TimeDelta::from_secs(3600);
         let tick = TimeDelta::from_millis(1);
         check(
@@ -383,6 +411,18 @@ mod tests {
         let config = odd.tcp(TimeDelta::ZERO);
         assert_eq!(config.initial_rto, TimeDelta::from_millis(2800), "int(3 s / G)");
         assert_eq!(config.min_rto, TimeDelta::from_millis(1400), "ceil(1 s / G)");
+    }
+
+    #[test]
+    fn packets_are_as_large_over_ipv6_and_carry_less() {
+        for (ipv6, data) in [(false, 1448), (true, 1428)] {
+            let mut options = CapOptions::default();
+            options.set_packet(1500, ipv6).unwrap();
+            assert_eq!((options.packet(ipv6), options.tcp(TimeDelta::ZERO).payload()), (1500, data));
+            options.validate().unwrap();
+        }
+        let told = CapOptions::default().set_packet(147, true).unwrap_err().to_string();
+        assert_eq!(told, "segment = 147: must be 148 to 65527 bytes over IPv6");
     }
 
     #[test]

@@ -26,6 +26,8 @@ const MEMORY: u64 = 1 << 14;
 #[derive(Debug)]
 pub struct SenderOnly {
     options: CapOptions,
+    /// Bytes of a full probe on the wire.
+    packet: u32,
     patience: TimeDelta,
     sender: Link,
     receiver: Link,
@@ -67,6 +69,7 @@ impl SenderOnly {
         SenderOnly {
             sender: Link::new(&options, parts(true)),
             receiver: Link::new(&options, parts(false)),
+            packet: options.packet(ipv6),
             options,
             patience,
             out: BTreeMap::new(),
@@ -218,7 +221,7 @@ impl Prober for SenderOnly {
 
     fn on_too_big(&mut self, now: Timestamp, mtu: u32) {
         // The segments of a connection keep their size. A router that could carry them says nothing.
-        if self.outcome.is_none() && mtu < self.options.segment {
+        if self.outcome.is_none() && mtu < self.packet {
             self.too_big = Some(mtu);
             self.finish(now, Outcome::Stopped);
         }
@@ -400,5 +403,22 @@ mod tests {
         assert_eq!(one.outcome(), None);
         one.on_too_big(Timestamp::ZERO, 1280);
         assert_eq!((one.outcome(), one.too_big()), (Some(Outcome::Stopped), Some(1280)));
+    }
+
+    #[test]
+    fn over_ipv6_it_is_the_probe_on_the_wire_that_must_fit() {
+        let begun = |options: CapOptions| {
+            let mut one = SenderOnly::new(options, TimeDelta::ZERO, true, TimeDelta::from_secs(5), false);
+            let (now, later) = (Timestamp::ZERO, Timestamp::from_millis(20));
+            let first = one.poll_transmit(now).unwrap();
+            assert!(one.on_reply(later, first.number, ProbeReply::Echo));
+            let largest = std::iter::from_fn(|| one.poll_transmit(later)).map(|probe| probe.size).max();
+            one.on_too_big(later, 1500);
+            (largest, one.outcome(), one.too_big())
+        };
+        let mut fits = options(1);
+        fits.set_packet(1500, true).unwrap();
+        assert_eq!(begun(fits), (Some(1500), None, None));
+        assert_eq!(begun(options(1)), (Some(1520), Some(Outcome::Stopped), Some(1500)));
     }
 }

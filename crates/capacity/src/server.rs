@@ -153,6 +153,17 @@ impl CapServer {
         }
     }
 
+    /// The system refused to send a datagram to `to` because it is too large for the interface. Segments keep their size, so a test whose
+    /// data goes there ends, and its client is told.
+    pub fn on_too_large(&mut self, to: SocketAddr) {
+        let sends = |session: &Session| session.client.address == to && session.link.sends();
+        let tokens: Vec<u64> =
+            self.sessions.iter().filter(|(_, session)| sends(session)).map(|(&token, _)| token).collect();
+        for token in tokens {
+            self.refuse_session(token, Refusal::TooLarge, "segments larger than the MTU");
+        }
+    }
+
     /// Sends a message other than data, unless too many wait.
     fn enqueue(&mut self, to: Peer, bytes: Vec<u8>) {
         if self.queue.len() < WAITING {

@@ -67,10 +67,13 @@ pub enum Refusal {
     Options,
     /// The client's address has as many tests as allowed; the value is how many.
     Crowded,
+    /// Full packets of the test are larger than the MTU of the server's interface, so that none can leave it. An older client does not
+    /// know this reason, and ignores the message.
+    TooLarge,
 }
 
 impl Refusal {
-    const ALL: [Refusal; 10] = [
+    const ALL: [Refusal; 11] = [
         Refusal::Busy,
         Refusal::Key,
         Refusal::Unknown,
@@ -81,6 +84,7 @@ impl Refusal {
         Refusal::Version,
         Refusal::Options,
         Refusal::Crowded,
+        Refusal::TooLarge,
     ];
 }
 

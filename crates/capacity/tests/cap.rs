@@ -466,6 +466,26 @@ fn a_replayed_cookie_opens_no_second_session() {
 }
 
 #[test]
+fn a_server_whose_segments_are_too_large_to_be_sent_ends_that_test_and_says_so() {
+    let mut server = CapServer::new(ServerLimits::default(), &SECRET, 0);
+    let now = Timestamp::from_secs(1);
+    for (port, direction) in [(1, Direction::Forward), (2, Direction::Reverse), (3, Direction::Reverse)] {
+        let open = introduced(&mut server, address(port), port as u8, direction);
+        answers(&mut server, now, address(port), &open);
+    }
+    for port in [1, 2] {
+        server.on_too_large(address(port));
+    }
+    assert_eq!(server.sessions(), 2, "the first only receives, and the third has another path");
+    let ended = server.take_finished();
+    assert_eq!((ended[0].client, ended[0].why), (address(2), "segments larger than the MTU"));
+    let mut out = Vec::new();
+    let (to, _) = server.poll_transmit(now, &mut out).unwrap();
+    // A refusal; its reason follows the session.
+    assert_eq!((to.address, out[1], out[18]), (address(2), 5, Refusal::TooLarge as u8));
+}
+
+#[test]
 fn a_client_of_another_version_learns_the_servers_version() {
     let mut server = CapServer::new(ServerLimits::default(), &SECRET, 0);
     let mut hello = vec![0xb2, 1];

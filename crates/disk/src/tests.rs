@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::sim::{Fault, SimDisk};
 use crate::{
-    Directory, DiskFile as _, Kind, Open, OsDirectory, Time, create_directories, portable, remove_all,
-    write_whole,
+    Directory, DiskFile as _, Kind, Open, OsDirectory, Time, check_whole, create_directories, portable,
+    remove_all, write_whole,
 };
 
 fn p(path: &str) -> &Path {
@@ -22,6 +22,15 @@ fn contract<D: Directory>(root: &D) {
     write_whole(root, p("a/b/file"), 0o666, b"some bytes").unwrap();
     write_whole(root, p("a/b/file"), 0o666, b"others").unwrap();
     assert_eq!(root.read(p("a/b/file")).unwrap(), b"others");
+    for name in ["a/b/file", "a/b/other"] {
+        check_whole(root, p(name), 0o666).unwrap();
+    }
+    for (name, kind) in [("a/b", io::ErrorKind::IsADirectory), ("none/file", io::ErrorKind::NotFound)] {
+        let refused = check_whole(root, p(name), 0o666).unwrap_err();
+        assert_eq!(refused.kind(), kind, "{name}");
+        assert!(write_whole(root, p(name), 0o666, b"").is_err(), "{name}");
+    }
+    assert_eq!(root.names(p("a")).unwrap(), ["b"]);
     assert_eq!(root.names(p("a/b")).unwrap(), ["file"]);
     assert_eq!(root.open(p("a/b/file"), Open::New(0o600)).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
     assert_eq!(root.open(p("none"), Open::Read).unwrap_err().kind(), io::ErrorKind::NotFound);

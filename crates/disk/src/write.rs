@@ -63,12 +63,7 @@ pub fn write_whole_with<D: Directory>(
 ) -> io::Result<()> {
     let part = beside(path);
     let written = (|| {
-        // A file left by a killed process could have any mode, so it is always created anew.
-        match at.remove_file(&part) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = at.open(&part, Open::New(mode))?;
+        let mut file = new_part(at, &part, mode)?;
         write(&mut file)?;
         file.sync()?;
         at.rename(&part, path)
@@ -79,6 +74,28 @@ pub fn write_whole_with<D: Directory>(
         return Err(error);
     }
     sync_parent(at, path)
+}
+
+/// Checks, before there is something to write, what [`write_whole`] needs: a directory that takes a file, and a name that is not a
+/// directory's. Leaves nothing behind.
+///
+/// # Errors
+/// What [`write_whole`] would fail with.
+pub fn check_whole<D: Directory>(at: &D, path: &Path, mode: u32) -> io::Result<()> {
+    if at.look(path).is_ok_and(|there| there.kind == Kind::Directory) {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let part = beside(path);
+    new_part(at, &part, mode)?;
+    at.remove_file(&part)
+}
+
+/// Makes a file of that temporary name. One left by a killed process could have any mode, so it is always created anew.
+fn new_part<D: Directory>(at: &D, part: &Path, mode: u32) -> io::Result<D::File> {
+    match at.remove_file(part) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => at.open(part, Open::New(mode)),
+    }
 }
 
 /// The temporary, hidden name under which this process writes a file.

@@ -347,8 +347,27 @@ fn segments_that_do_not_fit_are_said_to_be_too_large() {
     assert_eq!((run.outcome, run.too_big), (Outcome::Complete, None));
 }
 
+#[test]
+fn segments_larger_than_the_interface_end_a_test_with_that_reason_whoever_sends() {
+    if !inside_namespace("segments_larger_than_the_interface_end_a_test_with_that_reason_whoever_sends") {
+        return;
+    }
+    let set = Command::new("ip").args(["link", "set", "lo", "mtu", "1400", "up"]).status().unwrap();
+    assert!(set.success());
+    let server = Server::start("127.0.0.1:0", ServerLimits::default()).unwrap();
+    for (direction, outcome, too_big) in [
+        (Direction::Forward, Outcome::Stopped, Some(None)),
+        (Direction::Reverse, Outcome::Refused(Refusal::TooLarge, 0), None),
+    ] {
+        let run = measure(&config(server.address, gentle(direction)));
+        assert_eq!((run.outcome, run.too_big), (outcome, too_big), "{direction:?}");
+        let smaller = CapOptions { segment: 1400, ..gentle(direction) };
+        assert_eq!(measure(&config(server.address, smaller)).outcome, Outcome::Complete, "{direction:?}");
+    }
+}
+
 fn loopback(mode: ProbeMode) -> ProbePath {
-    ProbePath { target: Ipv4Addr::LOCALHOST.into(), mode, ttl: None }
+    ProbePath { target: (Ipv4Addr::LOCALHOST, 0).into(), mode, ttl: None }
 }
 
 #[test]
@@ -370,7 +389,7 @@ fn cap_measures_loopback_from_one_side() {
     assert!(probes.starts_with("ICMP echo"), "{probes}");
     let (sender, receiver) = (run.own.sender.unwrap(), run.own.receiver.unwrap());
     assert!(sender.data_bytes > 0 && receiver.data_bytes >= sender.data_bytes, "{run:?}");
-    assert_eq!(run.local.ip(), config.path.target);
+    assert_eq!(run.local.ip(), config.path.target.ip());
     assert!(!run.samples.is_empty());
 }
 

@@ -152,6 +152,18 @@ pub fn write_page(data: &ReportData, out: &Path) -> Result<(), ReportError> {
 /// # Errors
 /// If it cannot be written.
 pub fn write_whole(bytes: &[u8], out: &Path) -> Result<(), ReportError> {
-    let failed = |source| ReportError::Write { path: out.to_owned(), source };
-    warpline_disk::write_whole(&OsDirectory::here(), out, FILE_MODE, bytes).map_err(failed)
+    warpline_disk::write_whole(&OsDirectory::here(), out, FILE_MODE, bytes).map_err(unwritten(out))
+}
+
+/// Checks that [`write_whole`] can write to the file `out`, before the work that makes what it writes. Leaves nothing behind.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn check_writable(out: &Path) -> Result<(), ReportError> {
+    warpline_disk::check_whole(&OsDirectory::here(), out, FILE_MODE).map_err(unwritten(out))
+}
+
+/// The error of a write to `out`.
+fn unwritten(out: &Path) -> impl FnOnce(std::io::Error) -> ReportError {
+    move |source| ReportError::Write { path: out.to_owned(), source }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{ValueEnum, ValueHint};
 use warpline_lab::run::prepare;
 use warpline_live::calibrate::bed::BedError;
+use warpline_report::check_writable;
 use warpline_study::calibrate::{CalibrateError, Options, Part, calibrate, report, tables};
 
 use crate::bar::Steps;
@@ -106,7 +107,13 @@ impl Args {
 }
 
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
-    // Before anything else: a process with threads cannot enter a user namespace.
+    // The report is written after minutes of measuring, so it is checked now that it can be.
+    if !args.no_report {
+        check_writable(&args.out).map_err(|error| {
+            Failure::output(format!("{error}; name another file with --out, or write none with --no-report"))
+        })?;
+    }
+    // Before there are threads, with which a process cannot enter a user namespace.
     prepare().map_err(Failure::run)?;
     let program =
         env::current_exe().map_err(|error| Failure::run(format!("cannot find this program: {error}")))?;
@@ -125,14 +132,15 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         }
         Err(error) => return Err(Failure::run(error)),
     };
-    if !args.no_report {
-        report::write(&calibration, &args.out).map_err(Failure::output)?;
-    }
+    // What was measured is shown also if the report cannot be written.
     if args.json {
         output::print_json(&calibration)?;
     } else {
         output::print(&headed(&tables::render(&calibration)))?;
-        if !args.no_report {
+    }
+    if !args.no_report {
+        report::write(&calibration, &args.out).map_err(Failure::output)?;
+        if !args.json {
             output::print(&format!("\nReport: {}\n", args.out.display()))?;
         }
     }

@@ -11,17 +11,18 @@ use serde_json::json;
 use warpline_capacity::{Bound, CapOptions, Direction, Outcome, Refusal, StrangerLimits, Unreachable};
 use warpline_core::TimeDelta;
 use warpline_core::parameter::{Choice, Words};
-use warpline_lab::btc::{CapInput, CapReport, CapTrace, csv, render, write_run};
+use warpline_lab::btc::{CapInput, CapReport, CapTrace, claim, csv, render, write_run};
 use warpline_live::measure::cap::{CapConfig, CapRun, Sample, run};
 use warpline_live::measure::probing::ProbePath;
 use warpline_live::measure::sender_only::{self, SenderOnlyConfig};
 use warpline_live::measure::{Family, MeasureError, PORT, resolve};
+use warpline_results::RunWriter;
 use warpline_scenario::{BitRate, Size, Time};
 use warpline_transport::cc::Algorithm;
 use warpline_transport::tcp::Recovery;
 
 use crate::commands::capd::{Key, read_key};
-use crate::commands::treno::{Mode, failed, no_answer, silent};
+use crate::commands::treno::{Mode, failed, no_answer, silent, tangible};
 use crate::failure::{Code, Failure};
 use crate::{interrupt, output};
 
@@ -112,7 +113,7 @@ pub(crate) struct Args {
     #[arg(long, value_parser = recoveries(), help_heading = "Emulated TCP")]
     recovery: Option<Recovery>,
 
-    /// Bytes of a full segment on the wire, IPv4 and TCP headers included [default: 1500B]
+    /// Bytes of a full segment on the wire, IP and TCP headers included: over IPv6 it has 20 bytes less of data [default: 1500B]
     #[arg(long, value_name = "SIZE", help_heading = "Emulated TCP")]
     segment: Option<Size>,
 
@@ -168,7 +169,7 @@ pub(crate) struct Args {
     key: Key,
 
     /// Give up if the server sends nothing for this long
-    #[arg(long, value_name = "TIME", default_value = "30s")]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = tangible)]
     patience: Time,
 
     /// Send datagrams one by one, without segmentation offload
@@ -180,7 +181,7 @@ pub(crate) struct Args {
     anyway: bool,
 
     /// How often to show and sample progress
-    #[arg(short, long, value_name = "TIME", default_value = "1s")]
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = tangible)]
     interval: Time,
 
     /// Directory for the results: btc.json, tables, a report page
@@ -259,7 +260,7 @@ pub(crate) fn yes_or_no(text: &str) -> Result<bool, String> {
 }
 
 impl Args {
-    fn options(&self, direction: Direction) -> Result<CapOptions, Failure> {
+    fn options(&self, direction: Direction, ipv6: bool) -> Result<CapOptions, Failure> {
         let mut options = match self.preset {
             Preset::Linux => CapOptions::default(),
             Preset::Classic => CapOptions::classic(),
@@ -269,8 +270,8 @@ impl Args {
         options.cc = self.cc.unwrap_or(options.cc);
         options.recovery = self.recovery.unwrap_or(options.recovery);
         let bytes = |size: Size| size.0.0;
-        options.segment =
-            self.segment.map_or(options.segment, |size| bytes(size).min(u64::from(u32::MAX)) as u32);
+        let packet = self.segment.map_or(options.segment, |size| bytes(size).min(u64::from(u32::MAX)) as u32);
+        options.set_packet(packet, ipv6).map_err(Failure::usage)?;
         options.window = self.window.map_or(options.window, bytes);
         options.initial_window = self.initial_window.unwrap_or(options.initial_window);
         let time = |time: Option<Time>, default: TimeDelta| time.map_or(default, |time| time.0);
@@ -291,10 +292,10 @@ impl Args {
     }
 
     fn way(&self, direction: Direction, server: SocketAddr, key: Option<&[u8]>) -> Result<Way, Failure> {
-        let options = self.options(direction)?;
+        let options = self.options(direction, server.is_ipv6())?;
         let (patience, interval) = (self.patience.0, self.interval.0);
         Ok(if self.sender_only {
-            let path = ProbePath { target: server.ip(), mode: self.mode.into(), ttl: None };
+            let path = ProbePath { target: server, mode: self.mode.into(), ttl: None };
             Way::Alone(SenderOnlyConfig { path, options, patience, interval, trace: self.trace })
         } else {
             Way::Server(CapConfig {
@@ -306,6 +307,16 @@ impl Args {
                 trace: self.trace,
                 offload: !self.no_offload,
             })
+        })
+    }
+
+    /// Where the results of a test in this direction go.
+    fn target(&self, direction: Direction) -> Option<PathBuf> {
+        let out = self.out.clone()?;
+        Some(match (self.both, direction) {
+            (true, Direction::Forward) => out.join("to"),
+            (true, Direction::Reverse) => out.join("from"),
+            (false, _) => out,
         })
     }
 
@@ -379,6 +390,10 @@ fn spoken(outcome: Outcome, host: &str, port: u16, under_way: bool) -> String {
                 ),
                 None => "the server does not support these options: its version may be different".into(),
             },
+            Refusal::TooLarge => {
+                "segments are larger than the MTU of the server's interface; choose a smaller --segment"
+                    .into()
+            }
             Refusal::Crowded => format!(
                 "this address has {value} tests under way, the most that the server allows one address without a key; wait for them to end, or \
                  give both sides a key (--key-file)"
@@ -405,7 +420,7 @@ fn finish(args: &Args, run: CapRun, probes: Option<&str>) -> Test {
     let outcome = match (run.outcome, run.too_big) {
         (Outcome::Stopped, Some(mtu)) => format!(
             "a segment of {} bytes is larger than the path's MTU{}; choose a smaller --segment",
-            run.options.segment,
+            run.packet(),
             mtu.map_or_else(String::new, |mtu| format!(", which is {mtu}"))
         ),
         (outcome, _) if probes.is_some() => spoken_alone(outcome, &args.host),
@@ -475,14 +490,18 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     };
     let server = resolve(&args.host, args.port, args.family()).map_err(Failure::usage)?;
     let key = read_key(&args.key)?;
-    if args.interval.0.is_zero() {
-        return Err(Failure::usage("--interval must be longer than 0"));
-    }
     let ways: Vec<Way> = directions
         .iter()
         .map(|&direction| args.way(direction, server, key.as_deref()))
         .collect::<Result<_, Failure>>()?;
-    interrupt::listen(args.out.iter().cloned().collect())?;
+    let targets: Vec<PathBuf> = directions.iter().filter_map(|&direction| args.target(direction)).collect();
+    interrupt::listen(targets.clone())?;
+    // Before the tests: a directory that cannot be written must not cost what they measure.
+    let writers = targets
+        .iter()
+        .map(|target| claim(target, args.force))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(Failure::output)?;
     let quiet = args.quiet || args.json || args.csv;
     let halt = AtomicBool::new(false);
     let tests: Vec<Result<_, _>> = std::thread::scope(|scope| {
@@ -524,21 +543,17 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         let (run, probes) = test.map_err(failed)?;
         done.push(finish(args, run, probes));
     }
-    report(args, &done)
+    report(args, &done, writers)
 }
 
-fn report(args: &Args, tests: &[Test]) -> Result<Code, Failure> {
-    let mut directories = Vec::new();
-    if let Some(out) = &args.out {
-        for test in tests {
-            let out = match (args.both, test.run.options.direction) {
-                (true, Direction::Forward) => out.join("to"),
-                (true, Direction::Reverse) => out.join("from"),
-                _ => out.clone(),
-            };
-            let path =
-                write_run(&out, args.force, true, &test.report, &test.trace).map_err(Failure::output)?;
-            directories.push(path);
+/// Writes and prints the results. `writers` are those of the tests' directories, if there are some.
+fn report(args: &Args, tests: &[Test], writers: Vec<RunWriter>) -> Result<Code, Failure> {
+    let (mut directories, mut unwritten) = (Vec::new(), None);
+    for (test, writer) in tests.iter().zip(writers) {
+        match write_run(writer, true, &test.report, &test.trace) {
+            Ok(path) => directories.push(path),
+            // What was measured is shown first.
+            Err(error) => unwritten = unwritten.or(Some(Failure::output(error))),
         }
     }
     let mut text = String::new();
@@ -576,7 +591,8 @@ fn report(args: &Args, tests: &[Test]) -> Result<Code, Failure> {
                 text += &bps.map_or_else(|| "-\n".to_owned(), |bps| format!("{bps:.0}\n"));
                 continue;
             }
-            if test.report.throughput_bps.is_some() {
+            // A test that ran its full time has a report, also if it says that nothing arrived.
+            if test.report.throughput_bps.is_some() || test.run.outcome == Outcome::Complete {
                 let lines = if args.verbose { test.report.lines() } else { test.report.brief() };
                 text += &format!("\n{}", output::headed(&render(&lines, output::width())));
             }
@@ -601,8 +617,14 @@ fn report(args: &Args, tests: &[Test]) -> Result<Code, Failure> {
             for reason in &test.report.judgement.host_limited {
                 output::error(reason);
             }
+            if test.report.throughput_bps.is_none() {
+                output::error(&format!(
+                    "no data arrived: packets of {} bytes may be larger than the path's MTU; choose a smaller --segment",
+                    test.run.packet()
+                ));
+            }
             code = Code::Failed;
         }
     }
-    Ok(code)
+    unwritten.map_or(Ok(code), Err)
 }

@@ -1,7 +1,7 @@
 //! `warpline shell`: a command behind an emulated link.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use warpline_core::{TimeDelta, Timestamp};
@@ -9,12 +9,12 @@ use warpline_lab::run::control::{self, Orders};
 use warpline_lab::run::recording::{Pulse, PulseMeter, Recording, RecordingOptions, create_capture};
 use warpline_live::clock::Waiting;
 use warpline_live::control::{Serving, VARIABLE};
-use warpline_live::crossing::Crossing;
+use warpline_live::crossing::{Account, Crossing};
 use warpline_live::emulator::Turn;
 use warpline_live::nat::Reach;
 use warpline_live::shell::{Begun, BridgeConfig, BridgeOutcome, ShellConfig, ShellError, run, run_bridge};
 use warpline_live::terminal::Title;
-use warpline_report::write_whole;
+use warpline_report::{check_writable, write_whole};
 use warpline_scenario::Time;
 
 use crate::commands::link_args::{LinkArgs, or_shell, report, values};
@@ -53,8 +53,9 @@ Examples:
   As an ordinary user, a server and a client:
     warpline shell --delay 20ms --base 'iperf3 -s' -- sh -c 'sleep 1; iperf3 -c $WARPLINE_BASE'
 
-Exit code: the command's; 128 plus the signal's number if a signal ended it; with
---hard-limit 1 if the emulator could not keep pace.";
+Exit code: the command's, also if a file could not be written at the end; 128 plus the
+signal's number if a signal ended it; with --hard-limit 1 if the emulator could not keep
+pace.";
 
 /// The end of the help text.
 fn examples() -> String {
@@ -128,6 +129,10 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     let greets = args.command.is_empty() && !args.quiet;
     super::clean::before();
     // Before entering the namespaces: the files belong to the caller.
+    if let Some(path) = &args.save {
+        check_writable(path)
+            .map_err(|error| Failure::output(format!("{error}; name another file with --save")))?;
+    }
     let destination = args.report.then(|| Destination::claim("shell")).transpose()?;
     let capture = args.pcap.as_deref().map(create_capture).transpose().map_err(Failure::output)?;
     (link.up.record, link.down.record) = (capture.is_some(), capture.is_some());
@@ -238,19 +243,41 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     drop(serving);
     let (status, mut account, reach) = ran.map_err(failure)?;
     let length = account.network.now() - Timestamp::ZERO;
-    let scenario = duplex.to_toml(args.link.seed, length, &changes).map_err(Failure::output)?;
     // Also if the emulator could not go on.
-    if let Some(recording) = recording
-        && let Some(path) = recording.finish(&mut account, &scenario).map_err(Failure::output)?
-    {
-        output::note(&format!("report: {}", path.display()));
-    }
-    if let Some(path) = &args.save {
-        write_whole(scenario.as_bytes(), path).map_err(Failure::output)?;
-    }
+    let kept = match duplex.to_toml(args.link.seed, length, &changes) {
+        Ok(scenario) => keep(recording, args.save.as_deref(), &mut account, &scenario),
+        Err(error) => {
+            output::error(&error.to_string());
+            false
+        }
+    };
     let status = status.map_err(Failure::run)?;
     report(&mut account, &reach, args.verbose);
-    Ok(status)
+    // How a command ended must not get lost. `Success` is that of a link without one.
+    Ok(if !kept && status == Code::Success { Code::Output } else { status })
+}
+
+/// Writes what is kept of a session: its recording, and `scenario` to `save`. Reports what cannot be written, and returns whether all was.
+fn keep(recording: Option<Recording>, save: Option<&Path>, account: &mut Account, scenario: &str) -> bool {
+    let recorded = match recording.map(|recording| recording.finish(account, scenario)) {
+        Some(Ok(Some(path))) => {
+            output::note(&format!("report: {}", path.display()));
+            true
+        }
+        Some(Err(error)) => {
+            output::error(&error.to_string());
+            false
+        }
+        Some(Ok(None)) | None => true,
+    };
+    let saved = match save.map(|path| write_whole(scenario.as_bytes(), path)) {
+        Some(Err(error)) => {
+            output::error(&error.to_string());
+            false
+        }
+        Some(Ok(())) | None => true,
+    };
+    recorded && saved
 }
 
 /// The two interfaces between which the link is, if there are some.

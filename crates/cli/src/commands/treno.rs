@@ -1,6 +1,6 @@
 //! `warpline treno`: measures the capacity of a path from one side.
 
-use std::net::IpAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,12 +8,13 @@ use clap::ValueHint;
 use serde_json::json;
 use warpline_capacity::{TrenoOptions, TrenoOutcome, TrenoSample};
 use warpline_core::TimeDelta;
-use warpline_lab::btc::{HopReport, TrenoInput, TrenoReport, render, treno_csv, write_treno};
+use warpline_lab::btc::{HopReport, TrenoInput, TrenoReport, claim, render, treno_csv, write_treno};
 use warpline_live::measure::path::trace;
 use warpline_live::measure::probe::ProbeMode;
 use warpline_live::measure::probing::ProbePath;
 use warpline_live::measure::treno::{TrenoConfig, TrenoRun, run};
 use warpline_live::measure::{Family, MeasureError, resolve};
+use warpline_results::RunWriter;
 use warpline_scenario::{Size, Time};
 
 use crate::failure::{Code, Failure};
@@ -36,7 +37,7 @@ Examples:
 ICMP uses ping sockets if sysctl net.ipv4.ping_group_range includes your group, else a raw socket
 as root. --mode udp needs no privilege.
 
-Exit codes: 0 measured; 1 not measured, in part only, or unreliable (alarms); 2 wrong input; 130 interrupted.";
+Exit codes: 0 measured; 1 not measured, in part only, or unreliable (alarms); 2 wrong input; 3 results could not be written; 130 interrupted.";
 
 /// The kind of probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -122,7 +123,7 @@ pub(crate) struct Args {
     min_rto: Time,
 
     /// Give up if nothing answers for this long
-    #[arg(long, value_name = "TIME", default_value = "30s")]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = tangible)]
     patience: Time,
 
     /// Report the result even if there are alarms
@@ -130,7 +131,7 @@ pub(crate) struct Args {
     anyway: bool,
 
     /// How often to show and sample progress
-    #[arg(short, long, value_name = "TIME", default_value = "1s")]
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = tangible)]
     interval: Time,
 
     /// Directory for the results: btc.json, tables, a report page
@@ -184,9 +185,17 @@ impl Args {
         Ok(options)
     }
 
-    fn path(&self, target: IpAddr, ttl: Option<u8>) -> ProbePath {
+    fn path(&self, target: SocketAddr, ttl: Option<u8>) -> ProbePath {
         ProbePath { target, mode: self.mode.into(), ttl }
     }
+}
+
+/// A time in which something can happen: with a shorter one a test gives up before an answer can come, or takes a sample at every turn of
+/// its loop.
+pub(crate) fn tangible(text: &str) -> Result<Time, String> {
+    const LEAST: TimeDelta = TimeDelta::from_millis(1);
+    let time: Time = text.parse()?;
+    if time.0 < LEAST { Err(format!("it must be at least {LEAST}")) } else { Ok(time) }
 }
 
 pub(crate) fn failed(error: MeasureError) -> Failure {
@@ -213,7 +222,7 @@ fn quiet_run(config: &TrenoConfig, stop: &AtomicBool) -> Result<TrenoRun, Failur
 /// Floods this host, the first hop and the target for half a second each.
 fn calibrate(
     args: &Args,
-    target: IpAddr,
+    target: SocketAddr,
     options: &TrenoOptions,
     stop: &AtomicBool,
 ) -> Result<Calibration, Failure> {
@@ -236,8 +245,8 @@ fn calibrate(
         let seconds = run.results.elapsed_ns as f64 / 1e9;
         (run.results.data_bytes as f64 * 8.0 / seconds, run.results.replies as f64 / seconds)
     };
-    let here: IpAddr =
-        if target.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() };
+    let here: SocketAddr =
+        if target.is_ipv4() { (Ipv4Addr::LOCALHOST, 0).into() } else { (Ipv6Addr::LOCALHOST, 0).into() };
     let host = quiet_run(&flood(here, None, options.mtu), stop)?;
     let first = quiet_run(&flood(target, Some(1), options.mtu), stop)?;
     let large = quiet_run(&flood(target, args.ttl, options.mtu), stop)?;
@@ -300,9 +309,12 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         (_, true) => Family::V6,
         _ => Family::Any,
     };
-    let address = resolve(&args.host, 0, family).map_err(Failure::usage)?.ip();
+    let address = resolve(&args.host, 0, family).map_err(Failure::usage)?;
     let options = args.options()?;
     interrupt::listen(args.out.iter().cloned().collect())?;
+    // Before the test: a directory that cannot be written must not cost what is measured.
+    let writer =
+        args.out.as_deref().map(|out| claim(out, args.force)).transpose().map_err(Failure::output)?;
     let stop = AtomicBool::new(false);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -314,19 +326,22 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
                 std::thread::park_timeout(std::time::Duration::from_millis(30));
             }
         });
-        let result = measure(args, address, &options, &stop);
+        let result = measure(args, address, &options, writer, &stop);
         over.store(true, Ordering::Relaxed);
         result
     })
 }
 
-fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBool) -> Result<Code, Failure> {
+fn measure(
+    args: &Args,
+    address: SocketAddr,
+    options: &TrenoOptions,
+    writer: Option<RunWriter>,
+    stop: &AtomicBool,
+) -> Result<Code, Failure> {
     let shown = !(args.quiet || args.json || args.csv);
-    let target = if args.host == address.to_string() {
-        args.host.clone()
-    } else {
-        format!("{} ({address})", args.host)
-    };
+    let ip = address.ip().to_string();
+    let target = if args.host == ip { ip } else { format!("{} ({ip})", args.host) };
     let mut options = options.clone();
     if args.mtu.is_none()
         && let Ok(socket) =
@@ -389,9 +404,11 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
             HopReport::new(*ttl, report.as_ref())
         })
         .collect();
-    let directory = match &args.out {
-        Some(out) => Some(write_treno(out, args.force, &report, &run.samples).map_err(Failure::output)?),
-        None => None,
+    let (directory, unwritten) = match writer.map(|writer| write_treno(writer, &report, &run.samples)) {
+        Some(Ok(path)) => (Some(path), None),
+        // What was measured is shown first.
+        Some(Err(error)) => (None, Some(Failure::output(error))),
+        None => (None, None),
     };
     let text = if args.json {
         let mut value = json!(report);
@@ -409,7 +426,7 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
         format!("\n{}{place}", output::headed(&render(&lines, output::width())))
     };
     output::print(&text)?;
-    Ok(match run.outcome {
+    let code = match run.outcome {
         TrenoOutcome::Stopped => Code::Interrupted,
         TrenoOutcome::NoAnswer => {
             output::error(&no_answer(&target));
@@ -425,5 +442,6 @@ fn measure(args: &Args, address: IpAddr, options: &TrenoOptions, stop: &AtomicBo
             }
             if report.bulk_transfer_capacity_bps.is_some() { Code::Success } else { Code::Failed }
         }
-    })
+    };
+    unwritten.map_or(Ok(code), Err)
 }

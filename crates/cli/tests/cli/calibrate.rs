@@ -99,6 +99,45 @@ fn a_stopped_calibration_writes_no_report_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn whether_the_report_can_be_written_is_checked_before_anything_is_measured() {
+    let desk = Desk::new();
+    let words = ["calibrate", "--quick", "--only", "accuracy", "--out", "none/page.html"];
+    let mut child = desk.program(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut measures = false;
+    while !measures && child.try_wait().unwrap().is_none() {
+        measures = has_children(child.id());
+        pause();
+    }
+    // It has ended, unless it measures.
+    let _ = child.kill();
+    let answer = Answer::from(child.wait_with_output().unwrap());
+    assert!(!measures, "{answer:?}");
+    assert_eq!((answer.code, answer.stdout.as_str()), (Some(3), ""), "{answer:?}");
+    assert!(answer.stderr.contains("cannot write none/page.html"), "{answer:?}");
+    assert!(answer.stderr.contains("--no-report"), "{answer:?}");
+}
+
+#[test]
+fn a_calibration_is_printed_also_if_its_report_cannot_be_written() {
+    let Some(_turn) = turn(&[]) else { return };
+    let desk = Desk::new();
+    let gone = desk.path().join("gone");
+    std::fs::create_dir(&gone).unwrap();
+    let words = ["calibrate", "--quick", "--only", "accuracy", "--json", "--out", "gone/page.html"];
+    let mut child = desk.program(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while !has_children(child.id()) {
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        pause();
+    }
+    std::fs::remove_dir(&gone).unwrap();
+    let answer = Answer::from(child.wait_with_output().unwrap());
+    assert_eq!(answer.code, Some(3), "{answer:?}");
+    let said: Value = serde_json::from_str(&answer.stdout).unwrap();
+    assert!(said["accuracy"]["delay"].is_array(), "{said}");
+    assert!(answer.stderr.contains("cannot write gone/page.html"), "{answer:?}");
+}
+
+#[test]
 fn unknown_words_for_load_are_refused() {
     let answer = Desk::new().warpline(&["load", "what"]);
     assert_eq!(answer.code, Some(2), "{answer:?}");

@@ -115,6 +115,42 @@ fn results_are_a_run_directory_that_other_commands_read() {
 }
 
 #[test]
+fn whether_results_can_be_written_is_checked_before_a_test() {
+    let desk = Desk::new();
+    let server = Server::start(&desk, &[]);
+    desk.warpline(&gentle(&server, &["--out", "out", "--quiet", "--anyway"])).fine();
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    // A test would find nobody at the port, and show its progress.
+    for words in [
+        &["cap", "127.0.0.1", "--port", &free, "-t", "1s", "--out", "out"][..],
+        &["treno", "127.0.0.1", "--mode", "udp", "-t", "500ms", "--interval", "100ms", "--out", "out"],
+    ] {
+        let answer = desk.warpline(words);
+        assert_eq!((answer.code, answer.stdout.as_str()), (Some(3), ""), "{answer:?}");
+        assert!(answer.stderr.contains("out holds an earlier run"), "{answer:?}");
+    }
+}
+
+#[test]
+fn what_was_measured_is_printed_also_if_it_cannot_be_written() {
+    let desk = Desk::new();
+    let server = Server::start(&desk, &[]);
+    let treno =
+        ["treno", "127.0.0.1", "--mode", "udp", "-t", "600s", "--interval", "100ms", "--out", "other"];
+    for (client, out) in [(under_way(&desk, &server), "out"), (begun(&desk, &treno), "other")] {
+        // Somebody takes the place meanwhile.
+        std::fs::create_dir(desk.path().join(out)).unwrap();
+        desk.write(&format!("{out}/theirs"), "");
+        terminate(client.id());
+        let answer = Answer::from(client.wait_with_output().unwrap());
+        assert_eq!(answer.code, Some(3), "{answer:?}");
+        assert!(answer.stdout.contains("Bulk transfer capacity"), "{answer:?}");
+        assert!(answer.stderr.contains("is not a run directory"), "{answer:?}");
+        assert_eq!(desk.names(out), ["theirs"]);
+    }
+}
+
+#[test]
 fn csv_has_a_row_for_each_interval() {
     let desk = Desk::new();
     let server = Server::start(&desk, &[]);
@@ -144,6 +180,21 @@ fn errors_distinguish_a_missing_server_a_wrong_key_and_a_wrong_option() {
 }
 
 #[test]
+fn times_that_do_not_pass_are_refused() {
+    let desk = Desk::new();
+    for command in ["cap", "treno"] {
+        for option in ["--interval", "--patience"] {
+            for time in ["0s", "999us"] {
+                let answer = desk.warpline(&[command, "127.0.0.1", "-t", "100ms", option, time]);
+                assert_eq!(answer.code, Some(2), "{answer:?}");
+                assert!(answer.stderr.contains(option), "{answer:?}");
+                assert!(answer.stderr.contains("at least 1ms"), "{answer:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn results_are_kept_if_the_server_is_killed_in_mid_test() {
     let desk = Desk::new();
     let mut server = Server::start(&desk, &[]);
@@ -159,12 +210,22 @@ fn results_are_kept_if_the_server_is_killed_in_mid_test() {
 fn under_way(desk: &Desk, server: &Server) -> Child {
     let mut words = gentle(server, &["--interval", "100ms", "--out", "out", "--anyway"]);
     words[5] = "600s";
-    let mut child = desk.program(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    begun(desk, &words)
+}
+
+/// The program in the middle of this test, which shows its progress every 100 ms.
+fn begun(desk: &Desk, words: &[&str]) -> Child {
+    let mut child = desk.program(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // Byte by byte, so that later output is left to the caller. Each interval with a measurement has a line.
     let stdout = child.stdout.as_mut().unwrap();
     let lines = std::io::Read::bytes(stdout).map(Result::unwrap).filter(|byte| *byte == b'\n');
     assert_eq!(lines.take(3).count(), 3, "it has ended");
     child
+}
+
+fn terminate(process: u32) {
+    let done = Command::new("sh").args(["-c", &format!("kill -TERM {process}")]).status().unwrap();
+    assert!(done.success());
 }
 
 /// Bits that the client of [`under_way`] has sent.
@@ -182,6 +243,17 @@ enum Trouble {
     Rebinding,
     /// Every datagram arrives twice, with a forged copy of each, and the first requests are repeated again and again.
     Forgery,
+    /// It carries small datagrams only, and says nothing about it, as a tunnel whose messages a firewall drops.
+    Narrow,
+}
+
+/// Whether a path with this trouble loses a datagram of this many bytes.
+fn lost(trouble: Trouble, len: usize) -> bool {
+    match trouble {
+        Trouble::Silence => true,
+        Trouble::Narrow => len > 1000,
+        Trouble::Rebinding | Trouble::Forgery => false,
+    }
 }
 
 /// A path between client and server that is disturbed after so many datagrams of the client. Ends with the test's process.
@@ -214,7 +286,7 @@ fn path(server: &str, trouble: Trouble, after: u32) -> (u16, Arc<AtomicU64>) {
                 if early.len() < 4 {
                     early.push(bytes.to_vec());
                 }
-                if spoilt && trouble == Trouble::Silence {
+                if spoilt && lost(trouble, len) {
                     continue;
                 }
                 far.send_to(bytes, server).unwrap();
@@ -231,7 +303,7 @@ fn path(server: &str, trouble: Trouble, after: u32) -> (u16, Arc<AtomicU64>) {
                 }
             }
             while let (Ok((len, _)), Some(client)) = (far.recv_from(&mut buffer), client) {
-                if !(spoilt && trouble == Trouble::Silence) {
+                if !(spoilt && lost(trouble, len)) {
                     near.send_to(&buffer[..len], client).unwrap();
                 }
             }
@@ -288,19 +360,32 @@ fn copies_forgeries_and_replays_do_not_disturb_a_test() {
 }
 
 #[test]
+fn a_test_in_which_no_data_arrived_has_a_report_and_an_error() {
+    let desk = Desk::new();
+    let server = Server::start(&desk, &[]);
+    let (port, _) = path(&server.port, Trouble::Narrow, 0);
+    let port = port.to_string();
+    let words = ["cap", "127.0.0.1", "--port", &port, "-t", "500ms", "--max-rate", "5Mbit/s"];
+    for direction in [None, Some("--reverse")] {
+        let words: Vec<&str> = words.into_iter().chain(direction).collect();
+        let answer = desk.warpline(&words);
+        assert_eq!(answer.code, Some(1), "{answer:?}");
+        assert!(answer.stdout.contains("not measured"), "{answer:?}");
+        let error = "no data arrived: packets of 1500 bytes may be larger than the path's MTU";
+        assert!(answer.stderr.contains(error), "{answer:?}");
+    }
+}
+
+#[test]
 fn signals_end_both_sides_properly() {
     let desk = Desk::new();
     let mut server = Server::start(&desk, &[]);
     let client = under_way(&desk, &server);
-    let signal = |pid: u32| {
-        let done = Command::new("sh").args(["-c", &format!("kill -TERM {pid}")]).status().unwrap();
-        assert!(done.success());
-    };
-    signal(client.id());
+    terminate(client.id());
     let answer = Answer::from(client.wait_with_output().unwrap());
     assert_eq!(answer.code, Some(130), "{answer:?}");
     assert!(sent(&desk) > 0, "{answer:?}");
-    signal(server.child.id());
+    terminate(server.child.id());
     assert_eq!(server.child.wait().unwrap().code(), Some(130));
 }
 
@@ -311,6 +396,15 @@ fn namespaces() -> bool {
         warpline_skip::skip("root", "this user may not make namespaces here");
     }
     can
+}
+
+/// Whether the kernel has IPv6; says so otherwise.
+fn ipv6() -> bool {
+    let has = std::path::Path::new("/proc/sys/net/ipv6").exists();
+    if !has {
+        warpline_skip::skip("ipv6", "the kernel has none");
+    }
+    has
 }
 
 #[test]
@@ -343,6 +437,67 @@ fn cap_and_treno_measure_an_emulated_link() {
     // Linux limits port-unreachable answers; all answers came over the link.
     assert!(treno["rtt_ms"][0].as_f64().unwrap() >= 20.0, "{treno}");
     assert!(treno["throughput_bps"].as_f64().unwrap() < 9.8e6);
+}
+
+#[test]
+fn over_ipv6_full_segments_fit_the_usual_mtu() {
+    if !namespaces() || !ipv6() {
+        return;
+    }
+    let desk = Desk::new();
+    let program = env!("CARGO_BIN_EXE_warpline");
+    let base = format!("{program} capd -q");
+    let cap = |name: &str, options: &str| {
+        format!("{program} cap $WARPLINE_BASE6 -t 1s --json --anyway {options} > {name}.json")
+    };
+    let line = format!(
+        "tries=0; until {}; do tries=$((tries + 1)); [ $tries -lt 100 ] || exit 1; sleep 0.5; done; {}; {}; true",
+        cap("there", ""),
+        cap("back", "--reverse"),
+        cap("alone", "--sender-only --mode udp")
+    );
+    // The shell's interfaces have an MTU of 1500 bytes.
+    let link = [
+        "shell", "--rate", "10mbit", "--delay", "10ms", "--queue", "60p", "--base", &base, "--", "sh", "-c",
+        &line,
+    ];
+    desk.warpline(&link).fine();
+    for name in ["there", "back", "alone"] {
+        let text = std::fs::read(desk.path().join(format!("{name}.json"))).unwrap();
+        let report = serde_json::from_slice::<Value>(&text).unwrap()["tests"][0].clone();
+        assert_eq!(report["outcome"], "complete", "{name}: {report}");
+        assert!(report["data_sent_bits"].as_u64().unwrap() > 0, "{name}: {report}");
+        let size = report["statements"]["segment_size"].as_str().unwrap();
+        assert!(size.contains("1428 bytes of data in packets of 1500 bytes"), "{name}: {size}");
+    }
+}
+
+#[test]
+fn a_link_local_address_is_reached_through_its_zone() {
+    if !namespaces() || !ipv6() {
+        return;
+    }
+    let desk = Desk::new();
+    let program = env!("CARGO_BIN_EXE_warpline");
+    let line = format!(
+        "ip link set lo mtu 1400 up; ip addr add fe80::1/64 dev lo nodad; \
+         {program} treno fe80::1%lo --mode udp -t 500ms --json --anyway > treno.json; \
+         {program} cap fe80::1%lo --sender-only --mode udp -t 500ms --segment 1400B --json --anyway > cap.json; true"
+    );
+    let mut inside = Command::new("unshare");
+    inside.args(["-rn", "sh", "-c", &line]).current_dir(desk.path());
+    assert!(inside.status().unwrap().success());
+    let read = |name: &str| -> Value {
+        let text = std::fs::read_to_string(desk.path().join(name)).unwrap();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}: {text}"))
+    };
+    let treno = read("treno.json");
+    assert!(treno["throughput_bps"].as_f64().unwrap() > 0.0, "{treno}");
+    // The interface is found through the zone, too.
+    assert_eq!(treno["mtu"], 1400, "{treno}");
+    let cap = &read("cap.json")["tests"][0];
+    assert!(cap["throughput_bps"].as_f64().unwrap() > 0.0, "{cap}");
+    assert_eq!(cap["ends"]["sender"], "fe80::1", "{cap}");
 }
 
 #[test]

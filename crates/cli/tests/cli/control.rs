@@ -115,6 +115,25 @@ fn a_ping_takes_the_delay_that_is_set_and_the_saved_scenario_has_it() {
 }
 
 #[test]
+fn a_scenario_that_cannot_be_saved_is_reported_and_the_command_keeps_its_code() {
+    if !able(true, &[]) {
+        return;
+    }
+    let _turn = alone();
+    let desk = Desk::new();
+    let shell = |file: &str, line: &str| desk.warpline(&["shell", "--save", file, "--", "sh", "-c", line]);
+    // Known beforehand: nothing is run.
+    let refused = shell("none/link.toml", "touch ran; exit 7");
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    assert!(refused.stderr.contains("cannot write none/link.toml"), "{refused:?}");
+    assert!(!desk.path().join("ran").exists());
+    std::fs::create_dir(desk.path().join("gone")).unwrap();
+    let answer = shell("gone/link.toml", "rmdir gone; exit 7");
+    assert_eq!(answer.code, Some(7), "{answer:?}");
+    assert!(answer.stderr.contains("cannot write gone/link.toml"), "{answer:?}");
+}
+
+#[test]
 fn two_clients_at_a_time_are_served_and_every_change_is_kept() {
     if !able(true, &[]) {
         return;

@@ -16,7 +16,7 @@ pub use lines::{Line, render};
 pub use statements::Statements;
 pub use treno::{HopReport, TrenoInput, TrenoReport};
 pub use verdict::{Judgement, host_limits};
-pub use write::{CapTrace, csv, treno_csv, write_run, write_treno};
+pub use write::{CapTrace, claim, csv, treno_csv, write_run, write_treno};
 
 /// The report of either tool, as read from a file.
 pub(crate) enum MeasureReport {

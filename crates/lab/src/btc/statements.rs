@@ -140,10 +140,9 @@ impl Statements {
     /// The statements for these options; `reached` says whether segments of the size arrived. `probes` is what carried them, in words, if
     /// there was no software at the far end.
     pub fn new(options: &CapOptions, ipv6: bool, reached: bool, probes: Option<&str>) -> Statements {
-        let headers = HEADERS + if options.timestamps { 12 } else { 0 };
-        let payload = options.segment - headers;
-        let more = if ipv6 { 20 } else { 0 };
-        let size = options.segment + more;
+        let size = options.packet(ipv6);
+        let headers = HEADERS + (size - options.segment) + if options.timestamps { 12 } else { 0 };
+        let payload = size - headers;
         let (rto, clock) = if options.modern {
             (
                 format!(
@@ -188,7 +187,7 @@ impl Statements {
             headers: format!(
                 "{} bytes of IP and TCP headers{} are assumed on every data segment and do not count; SACK blocks add to acknowledgements \
                  only. The packets are {} of the same size",
-                headers + more,
+                headers,
                 if options.timestamps { " (with 12 of timestamps)" } else { "" },
                 probes.unwrap_or("UDP")
             ),

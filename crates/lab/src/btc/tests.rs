@@ -319,7 +319,8 @@ fn everything_that_rfc_3148_asks_for_is_in_text_json_page_and_manual() {
     let text = render(&report.lines(), 2000);
     let json = serde_json::to_value(&report).unwrap();
     let parent = tempfile::tempdir().unwrap();
-    let run = write_run(&parent.path().join("test"), false, true, &report, &CapTrace::default()).unwrap();
+    let writer = claim(&parent.path().join("test"), false).unwrap();
+    let run = write_run(writer, true, &report, &CapTrace::default()).unwrap();
     let page = std::fs::read_to_string(run.join("report.html")).unwrap();
     let manual = include_str!("../../../../docs/src/cap.md").to_lowercase();
     for (section, name, place) in ASKED_FOR {
@@ -343,10 +344,12 @@ fn everything_that_rfc_3148_asks_for_is_in_text_json_page_and_manual() {
 
 #[test]
 fn the_classic_options_state_their_ticks_and_their_header_bytes() {
-    let statements = Statements::new(&CapOptions::classic(), true, false, None);
+    let mut options = CapOptions::classic();
+    options.set_packet(1500, true).unwrap();
+    let statements = Statements::new(&options, true, false, None);
     assert!(statements.retransmission_timeout.contains("500 ms"), "{}", statements.retransmission_timeout);
     assert!(statements.headers.starts_with("72 bytes"), "{}", statements.headers);
-    assert!(statements.segment_size.contains("1448 bytes of data in packets of 1520 bytes"));
+    assert!(statements.segment_size.contains("1428 bytes of data in packets of 1500 bytes"));
     assert!(statements.loss_recovery.contains("RFC 6675"));
     assert!(statements.congestion_avoidance.contains("equation 4"));
 }
@@ -447,7 +450,9 @@ fn a_test_becomes_a_run_directory() {
     let text = csv(&trace);
     assert!(text.contains("1.100000,8000000,14480,,0,40.000,0\n2.100000,12000000,"), "{text}");
     let out = parent.path().join("test");
-    let path = write_run(&out, false, true, &report(idle(), idle(), false), &trace).unwrap();
+    let writer = claim(&out, false).unwrap();
+    assert!(!out.exists(), "it appears whole");
+    let path = write_run(writer, true, &report(idle(), idle(), false), &trace).unwrap();
     let run = warpline_results::Run::open(&path).unwrap();
     assert_eq!(run.summary().flows[0].delivered_bytes, 11_750_000);
     let page = std::fs::read_to_string(path.join("report.html")).unwrap();

@@ -164,21 +164,27 @@ fn packets(trace: &CapTrace) -> Vec<LinkRecord> {
     records
 }
 
-/// Writes the run directory of a test to `out`: `btc.json`, `btc.txt`, tables, and, if anything was traced, tcp.parquet, packets.parquet,
-/// qlog and captures; and its report page if `page`. Returns its path.
+/// Begins the run directory of a test at `out`, before the test, so that what it measures has a place.
 ///
 /// # Errors
-/// If `out` exists and must not be replaced, or it cannot be written; then nothing of it is left.
+/// If `out` exists and must not be replaced, or the directory cannot be made.
+pub fn claim(out: &Path, force: bool) -> Result<RunWriter, ResultError> {
+    let mut book = AddressBook::new();
+    book.add_connection(FLOW, (CLIENT, NodeId(0)), (SERVER, NodeId(1)));
+    RunWriter::create(out, force, book)
+}
+
+/// Writes the run directory of a test that [`claim`] began: `btc.json`, `btc.txt`, tables, and, if anything was traced, tcp.parquet,
+/// packets.parquet, qlog and captures; and its report page if `page`. Returns its path.
+///
+/// # Errors
+/// If it cannot be written; then nothing of it is left.
 pub fn write_run(
-    out: &Path,
-    force: bool,
+    mut writer: RunWriter,
     page: bool,
     report: &CapReport,
     trace: &CapTrace,
 ) -> Result<PathBuf, ResultError> {
-    let mut book = AddressBook::new();
-    book.add_connection(FLOW, (CLIENT, NodeId(0)), (SERVER, NodeId(1)));
-    let mut writer = RunWriter::create(out, force, book)?;
     let recorded = !trace.traced.is_empty();
     if recorded {
         writer.record_tcp(FLOW);
@@ -301,17 +307,15 @@ pub fn treno_csv(samples: &[TrenoSample]) -> String {
     text
 }
 
-/// Writes the run directory of a TReno test to `out`: `btc.json`, `btc.txt`, tables and its report page. Returns its path.
+/// Writes the run directory of a TReno test that [`claim`] began: `btc.json`, `btc.txt`, tables and its report page. Returns its path.
 ///
-/// If `out` exists and must not be replaced, or it cannot be written; then nothing of it is left.
-/// If something else is there, or it cannot be written; then nothing is left of it.
+/// # Errors
+/// If it cannot be written; then nothing of it is left.
 pub fn write_treno(
-    out: &Path,
-    force: bool,
+    mut writer: RunWriter,
     report: &TrenoReport,
     samples: &[TrenoSample],
 ) -> Result<PathBuf, ResultError> {
-    let mut writer = RunWriter::create(out, force, AddressBook::new())?;
     writer.flow_samples(&treno_samples(samples))?;
     let json = serde_json::to_string_pretty(report).unwrap_or_default();
     writer.add_file("btc.json", json.as_bytes())?;

@@ -70,6 +70,13 @@ pub struct CapRun {
     pub too_big: Option<Option<u32>>,
 }
 
+impl CapRun {
+    /// Bytes of a full packet on the wire, from the IP header on.
+    pub fn packet(&self) -> u32 {
+        self.options.packet(self.remote.is_ipv6())
+    }
+}
+
 /// Runs a test. `stop` ends it early with the results so far; `progress` is called with its progress.
 ///
 /// # Errors

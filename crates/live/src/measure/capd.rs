@@ -73,6 +73,9 @@ pub fn serve(
         for (to, count) in endpoint.take_refused() {
             server.on_refused(to, count);
         }
+        for to in endpoint.take_too_large() {
+            server.on_too_large(to);
+        }
         let looked = endpoint.watch(now);
         if server.sessions() == 0 {
             if !idle {

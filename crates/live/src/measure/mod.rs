@@ -12,7 +12,7 @@ pub mod socket;
 pub mod treno;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 
 use rustix::time::{ClockId, clock_gettime};
 use warpline_core::{TimeDelta, Timestamp};
@@ -111,6 +111,15 @@ fn unspecified(ip: IpAddr) -> IpAddr {
         IpAddr::V4(_) => IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED),
         IpAddr::V6(_) => IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED),
     }
+}
+
+/// A socket for which the system has chosen the way to `target`: the interface, and its own address. Nothing is sent.
+fn towards(mut target: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((unspecified(target.ip()), 0))?;
+    // Any port will do but 0.
+    target.set_port(9);
+    socket.connect(target)?;
+    Ok(socket)
 }
 
 /// Random bytes from the system.

@@ -1,6 +1,6 @@
 //! Finds the routers on the way to a target, with probes limited to one hop, two hops, and so on.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ pub struct Hop {
 /// # Errors
 /// If there is no socket.
 pub fn trace(
-    target: IpAddr,
+    target: SocketAddr,
     mode: ProbeMode,
     most: u8,
     wait: TimeDelta,

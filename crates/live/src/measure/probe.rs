@@ -121,11 +121,11 @@ fn last(errno: Errno) -> io::Error {
 }
 
 impl ProbeSocket {
-    /// A socket for probes to `target`, limited to `ttl` hops.
+    /// A socket for probes to `target`, whose port has no meaning, limited to `ttl` hops.
     ///
     /// # Errors
     /// If the user may not open it, or the system refuses.
-    pub fn open(target: IpAddr, mode: ProbeMode, ttl: Option<u8>) -> Result<Self, MeasureError> {
+    pub fn open(mut target: SocketAddr, mode: ProbeMode, ttl: Option<u8>) -> Result<Self, MeasureError> {
         use socket2::{Domain, Protocol, Socket, Type};
         let v4 = target.is_ipv4();
         let domain = if v4 { Domain::IPV4 } else { Domain::IPV6 };
@@ -184,7 +184,7 @@ impl ProbeSocket {
             // Below the ports of probes: a probe to this very host must not reach this socket.
             let bound = (0..32).any(|step| {
                 let port = OWN_PORTS.0 + ((random >> 16) + step) as u16 % (OWN_PORTS.1 - OWN_PORTS.0);
-                socket.bind(&SocketAddr::new(super::unspecified(target), port).into()).is_ok()
+                socket.bind(&SocketAddr::new(super::unspecified(target.ip()), port).into()).is_ok()
             });
             if !bound {
                 return Err(MeasureError::socket("find a free UDP port below 33434")(
@@ -192,10 +192,12 @@ impl ProbeSocket {
                 ));
             }
         }
+        // A raw socket of IPv6 takes no other port.
+        target.set_port(0);
         Ok(ProbeSocket {
             socket: socket.into(),
             kind,
-            target: SocketAddr::new(target, 0),
+            target,
             id: random as u16,
             packet: vec![0xa5; ROOM],
             answer: vec![0; ROOM],
@@ -286,8 +288,7 @@ impl ProbeSocket {
 
     /// The MTU of the interface towards the target, if the system knows it.
     pub fn interface_mtu(&self) -> Option<u32> {
-        let socket = std::net::UdpSocket::bind((super::unspecified(self.target.ip()), 0)).ok()?;
-        socket.connect((self.target.ip(), 9)).ok()?;
+        let socket = super::towards(self.target).ok()?;
         let (level, name) = if self.target.is_ipv4() {
             (libc::SOL_IP, libc::IP_MTU)
         } else {

@@ -1,6 +1,6 @@
 //! The loop that carries the probes of a test over a socket, and their answers back.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use warpline_capacity::{ProbeReply, Prober};
@@ -20,8 +20,8 @@ const REFUSED_PAUSE: TimeDelta = TimeDelta::from_millis(1);
 /// Where probes go.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbePath {
-    /// The target.
-    pub target: IpAddr,
+    /// The target, with its zone if its address needs one (`fe80::1%eth0`). The port has no meaning.
+    pub target: SocketAddr,
     /// The kind of probes.
     pub mode: ProbeMode,
     /// How many hops they may travel; `None` for no limit.

@@ -1,6 +1,6 @@
 //! One test with the TCP of cap and no software at the far end, over a socket for probes.
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 
 use warpline_capacity::{CapOptions, HostResults, Outcome, ProbeReply, Report, SenderOnly, Traced};
@@ -8,7 +8,7 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use super::cap::{CapRun, Sample};
 use super::probing::{ProbePath, Watcher, carry};
-use super::{MeasureError, random, unspecified, wall_us};
+use super::{MeasureError, random, towards, unspecified, wall_us};
 use crate::clock::RealClock;
 
 /// Settings of a test.
@@ -102,8 +102,8 @@ pub fn run(
         outcome: test.outcome().unwrap_or(Outcome::Stopped),
         options: test.options().clone(),
         granted: None,
-        local: SocketAddr::new(source(target).unwrap_or_else(|| unspecified(target)), 0),
-        remote: SocketAddr::new(target, 0),
+        local: SocketAddr::new(source(target).unwrap_or_else(|| unspecified(target.ip())), 0),
+        remote: target,
         wall_us: wall,
         own: Report { sender, receiver, host },
         peer: None,
@@ -115,8 +115,7 @@ pub fn run(
 }
 
 /// The address that this host sends from.
-fn source(target: IpAddr) -> Option<IpAddr> {
-    let socket = UdpSocket::bind((unspecified(target), 0)).ok()?;
-    socket.connect((target, 9)).ok()?;
+fn source(target: SocketAddr) -> Option<IpAddr> {
+    let socket = towards(target).ok()?;
     socket.local_addr().ok().map(|address| address.ip())
 }

@@ -78,6 +78,8 @@ pub struct Endpoint {
     sent_alone: BTreeMap<SocketAddr, usize>,
     /// Datagrams that the system refused to send to one peer.
     refused: Vec<(SocketAddr, u64)>,
+    /// Peers to which a datagram was too large, where many share the socket.
+    too_large: Vec<SocketAddr>,
     failures: u32,
     out: Vec<u8>,
     batch: Option<Batch>,
@@ -138,6 +140,7 @@ impl Endpoint {
             names_source: remote.is_none() && local.ip().is_unspecified(),
             sent_alone: BTreeMap::new(),
             refused: Vec::new(),
+            too_large: Vec::new(),
             failures: 0,
             host: HostResults { batch_max: 1, ..HostResults::default() },
             looked: Timestamp::ZERO,
@@ -184,6 +187,11 @@ impl Endpoint {
     /// Datagrams that the system refused to send since the last call, by destination.
     pub fn take_refused(&mut self) -> impl Iterator<Item = (SocketAddr, u64)> + '_ {
         self.refused.drain(..)
+    }
+
+    /// Peers of a server to which a datagram was too large to be sent since the last call.
+    pub fn take_too_large(&mut self) -> impl Iterator<Item = SocketAddr> + '_ {
+        self.too_large.drain(..)
     }
 
     /// Checks the socket's queues if it has not for a while; returns whether it did.
@@ -328,7 +336,11 @@ impl Endpoint {
                     step = batch.segment;
                 }
                 Some(libc::EMSGSIZE) => {
-                    self.complaint = Some(Complaint::TooBig(None));
+                    if self.serves {
+                        self.note_too_large(batch.to.address);
+                    } else {
+                        self.complaint = Some(Complaint::TooBig(None));
+                    }
                     at = end;
                 }
                 // An error for an earlier datagram, which the system reports at the next opportunity: this one has not been sent yet.
@@ -369,6 +381,12 @@ impl Endpoint {
             *sum += count;
         } else if self.refused.len() < REMEMBERED {
             self.refused.push((to, count));
+        }
+    }
+
+    fn note_too_large(&mut self, to: SocketAddr) {
+        if self.too_large.last() != Some(&to) && self.too_large.len() < REMEMBERED {
+            self.too_large.push(to);
         }
     }
 
