@@ -3,10 +3,11 @@
 //! They check that nothing arrives early or faster than the link sends, and that everything arrives, but not how soon, because the machine
 //! may be busy. They need root (or permission to create user namespaces) and the programs; otherwise the tests are skipped.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdout, Command, Stdio};
 use std::sync::MutexGuard;
 
+use crate::interrupt::kill;
 use crate::live::{alone, pause, shortest};
 use crate::support::Desk;
 use crate::terminal::on_a_terminal;
@@ -417,11 +418,14 @@ fn ctrl_c_goes_to_the_command() {
     for (script, code) in
         [("echo up; exec sleep 1000", 130), ("trap 'exit 3' INT; echo up; while :; do sleep 0.1; done", 3)]
     {
-        let mut child = start(&["sh", "-c", script]);
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        assert_eq!(line(&mut output), "up\n");
-        interrupt(&child, "-INT", "-");
-        assert_eq!(child.wait_with_output().unwrap().status.code(), Some(code));
+        // To all processes in front of the terminal, and to this one alone, which then passes it on.
+        for to in ["-", ""] {
+            let mut child = start(&["sh", "-c", script]);
+            let mut output = BufReader::new(child.stdout.take().unwrap());
+            assert_eq!(line(&mut output), "up\n");
+            interrupt(&child, "-INT", to);
+            assert_eq!(child.wait_with_output().unwrap().status.code(), Some(code));
+        }
     }
     // One that hangs, and only prints that it got the signal: the second one ends it.
     let mut child = start(&["sh", "-c", "trap 'echo told' INT TERM; echo up; while :; do sleep 0.1; done"]);
@@ -431,6 +435,35 @@ fn ctrl_c_goes_to_the_command() {
     assert_eq!(line(&mut output), "told\n");
     interrupt(&child, "-TERM", "");
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(137));
+}
+
+/// Checks that what the program's parent set to be ignored is ignored by the program and by the command that `words` start.
+pub(crate) fn ignores_what_its_parent_wants(words: &[&str]) {
+    let desk = Desk::new();
+    desk.write("ignoring.sh", "trap '' HUP INT QUIT\nexec \"$@\"\n");
+    let script = "grep SigIgn /proc/self/status; read line; exit 5";
+    let mut child = desk
+        .program_in(&["sh", "ignoring.sh"], &[words, &["--", "sh", "-c", script]].concat())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    for signal in ["-HUP", "-INT", "-QUIT"] {
+        kill(&child, signal);
+    }
+    child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+    let mask = u64::from_str_radix(line.trim_start_matches("SigIgn:").trim(), 16).unwrap();
+    // The numbers of the three signals are 1 to 3.
+    assert_eq!(mask & 0b111, 0b111, "{line}");
+}
+
+#[test]
+fn nohup_s_wish_holds_for_the_command_behind_the_link_too() {
+    let Some(_turn) = able_alone(true, &[]) else { return };
+    ignores_what_its_parent_wants(&["shell"]);
 }
 
 #[test]
