@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use crate::address;
 use crate::nftables::{FAMILIES, run, table};
-use crate::registry::{Session, Setting};
+use crate::registry::{Entry, Setting};
 
 /// How far packets from inside can travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -33,16 +33,16 @@ pub struct Way<'a> {
     pub own: bool,
 }
 
-/// Lets packets travel wherever this namespace can reach, under its own address. Records changes in `session`, which undoes
-/// them. IPv4 packets are forwarded from then on; for IPv6 see [`forward`].
+/// Lets packets travel wherever this namespace can reach, under its own address. Records each change in `entry` before it makes it, so that it is
+/// undone however this process ends. IPv4 packets are forwarded from then on; for IPv6 see [`forward`].
 ///
 /// Forwarding applies to the whole namespace. So if nothing was forwarded before, packets that belong to no session are dropped, and hosts outside
 /// cannot open connections to the inside.
 ///
 /// # Errors
 /// If there is no `nft` or the kernel has no nftables: then packets travel only as far as this namespace.
-pub fn masquerade(session: &mut Session, way: &Way<'_>) -> io::Result<()> {
-    let table = table(&session.id);
+pub fn masquerade(entry: &mut Entry, way: &Way<'_>) -> io::Result<()> {
+    let table = table(&entry.session.id);
     let [ip, both] = FAMILIES;
     let family = if way.networks.iter().any(|(network, _)| network.is_ipv6()) { both } else { ip };
     let interface = way.interface;
@@ -62,7 +62,7 @@ pub fn masquerade(session: &mut Session, way: &Way<'_>) -> io::Result<()> {
             "chain pass {{ type filter hook forward priority filter;\n\
                oifname \"{interface}\" iifname != {{ {sessions} }} ct state != {{ established, related }} drop\n"
         );
-        if session.before(&Setting::ForwardIpv4)? == "0" {
+        if entry.session.before(&Setting::ForwardIpv4)? == "0" {
             script += &format!("iifname != {{ {sessions} }} oifname != {{ {sessions} }} drop\n");
         }
         script += "}\n";
@@ -74,9 +74,10 @@ pub fn masquerade(session: &mut Session, way: &Way<'_>) -> io::Result<()> {
         );
     }
     script += "}\n";
+    entry.session.tables.push(format!("{family} {table}"));
+    entry.save();
     run(&script)?;
-    session.tables.push(format!("{family} {table}"));
-    session.set(Setting::ForwardIpv4, "1")
+    entry.change(Setting::ForwardIpv4, "1")
 }
 
 /// Lets this namespace, which the emulator made itself, forward packets.

@@ -1,6 +1,7 @@
 //! Packet filter rules (nftables): scripts of `nft`, and the names of the tables that sessions make.
 
 use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use crate::start::in_path;
@@ -16,6 +17,8 @@ pub(crate) fn run(script: &str) -> io::Result<()> {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
+        // Ctrl-C is not for it: whoever is asked to end waits for what it does, or needs it to clean up.
+        .process_group(0)
         .spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
         stdin.write_all(script.as_bytes())?;

@@ -6,6 +6,8 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 
 use nix::libc;
 pub use nix::sys::signal::Signal;
@@ -30,6 +32,8 @@ pub struct Signals {
     delivery: RefCell<SignalDelivery<UnixStream, WithRawSiginfo>>,
     /// Whether the command was asked to end.
     asked: Cell<bool>,
+    /// The signal that asked this process to end before it had a command.
+    early: Cell<Option<Signal>>,
     /// Readable when a signal has come that was not taken yet.
     bell: UnixStream,
 }
@@ -44,7 +48,8 @@ impl Signals {
         let (bell, rung) = UnixStream::pair()?;
         let heeded = CAUGHT.into_iter().map(|signal| signal as i32).filter(|&signal| !is_ignored(signal));
         let delivery = SignalDelivery::with_pipe(bell.try_clone()?, rung, WithRawSiginfo, heeded)?;
-        Ok(Signals { delivery: RefCell::new(delivery), asked: Cell::new(false), bell })
+        let delivery = RefCell::new(delivery);
+        Ok(Signals { delivery, asked: Cell::new(false), early: Cell::new(None), bell })
     }
 
     /// Becomes readable when a signal comes. A signal interrupts a wait that has begun, but not one that is about to begin: that needs this.
@@ -67,6 +72,15 @@ impl Signals {
     /// Takes the signals that have come, each once.
     pub fn take(&self) -> Vec<Signal> {
         self.take_with_origin().into_iter().map(|(signal, _)| signal).collect()
+    }
+
+    /// For a process that has not started its command yet: how the command would have ended by a signal that has come, if one has that asks to end.
+    /// The answer stays.
+    pub(crate) fn early_end(&self) -> Option<ExitStatus> {
+        let come = self.take().into_iter().find(|signal| *signal != Signal::SIGWINCH);
+        self.early.set(self.early.get().or(come));
+        // In a status, the number of the signal that ended the process has the lowest bits (wait(2)).
+        self.early.get().map(|signal| ExitStatus::from_raw(signal as i32))
     }
 
     /// Passes on by `send` what has come for a command of this process's terminal. SIGTERM and SIGHUP come to this process alone, and so do SIGINT
@@ -161,6 +175,18 @@ mod tests {
         // Who does not pass it on gets it in any case.
         press(Signal::SIGINT);
         assert_eq!(signals.take(), [Signal::SIGINT]);
+    }
+
+    #[test]
+    fn who_is_asked_to_end_before_the_command_starts_remembers_it() {
+        let (_alone, signals) = listen_alone();
+        raise(Signal::SIGWINCH).unwrap();
+        assert_eq!(signals.early_end(), None);
+        press(Signal::SIGINT);
+        let ended = signals.early_end().unwrap();
+        assert_eq!(ended.signal(), Some(Signal::SIGINT as i32));
+        assert!(!rings(&signals));
+        assert_eq!(signals.early_end(), Some(ended));
     }
 
     #[test]

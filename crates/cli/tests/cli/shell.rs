@@ -437,6 +437,37 @@ fn ctrl_c_goes_to_the_command() {
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(137));
 }
 
+#[test]
+fn an_interrupt_while_the_shell_starts_ends_it_and_leaves_nothing() {
+    let Some(_turn) = able_alone(true, &["nft"]) else { return };
+    let desk = Desk::new();
+    // An nft that has made the table, and does not end before the signal has been sent.
+    let path = std::env::var("PATH").unwrap();
+    let slow = format!(
+        "#!/bin/sh\nPATH='{path}' nft \"$@\"\ncode=$?\ntouch made\nwhile [ ! -e sent ]; do sleep 0.05; done\nexit $code\n"
+    );
+    let nft = desk.write("nft", &slow);
+    std::fs::set_permissions(&nft, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut child = desk
+        .program(&["shell", "--", "echo", "started"])
+        .env("PATH", format!("{}:{path}", desk.path().display()))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while !desk.path().join("made").exists() {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
+        pause();
+    }
+    kill(&child, "-INT");
+    desk.write("sent", "");
+    let table = format!("warpline_{}_", child.id());
+    let output = child.wait_with_output().unwrap();
+    let tables = Command::new("nft").args(["list", "tables"]).output().unwrap();
+    assert!(!String::from_utf8_lossy(&tables.stdout).contains(&table), "{tables:?}");
+    // The command has not begun.
+    assert_eq!((output.status.code(), output.stdout), (Some(130), Vec::new()));
+}
+
 /// Checks that what the program's parent set to be ignored is ignored by the program and by the command that `words` start.
 pub(crate) fn ignores_what_its_parent_wants(words: &[&str]) {
     let desk = Desk::new();

@@ -163,6 +163,9 @@ pub fn run(
     if ordinary {
         privilege::enter_user_namespace()?;
     }
+    let system = |what| move |source| ShellError::System { what, source };
+    // From here on no signal may end this process before it has undone what it does.
+    let signals = Signals::listen().map_err(system("listen for signals"))?;
     let mut entry = Entry::create("warpline shell");
     let parent: Option<Block> =
         std::env::var(child::NETWORK).ok().filter(|_| !ordinary).and_then(|text| text.parse().ok());
@@ -171,20 +174,17 @@ pub fn run(
         Some(outward) => {
             let (reach, note) =
                 wires.open_outward(outward.as_mut(), config.base_command.is_some(), &mut entry);
-            if !note.is_empty() {
+            if !note.is_empty() && signals.early_end().is_none() {
                 (config.warn)(&note);
             }
             (reach, note)
         }
         None => wires.open_up(config.nat, parent.is_some(), &mut entry),
     };
-    entry.save();
 
     let ports = wires.ports()?.map(|port| Box::new(port) as Box<dyn LivePort>);
     let mut carrier = Carrier::new(&config.link, ports);
     carrier.emulator.note_offloads(&wires.offloads);
-    let system = |what| move |source| ShellError::System { what, source };
-    let signals = Signals::listen().map_err(system("listen for signals"))?;
     let base = wires.block.outside();
     let mut environment = vec![
         ("WARPLINE_BASE", base[0].to_string()),
@@ -201,6 +201,11 @@ pub fn run(
     };
     let congestion = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").ok();
     let congestion = wires.inside.within(congestion)?.map(|name| name.trim().to_owned());
+    if let Some(status) = signals.early_end() {
+        drop(server);
+        registry::end_processes(&entry.session);
+        return Ok(ShellOutcome { status: Ok(status), account: carrier.account(), reach_note });
+    }
     began(&Begun { congestion_control: congestion, base: base[0], reach });
     let inside = Place::Within(&wires.inside);
     let child = Child::start(&config.command, inside, &environment, &entry.session.id)?;

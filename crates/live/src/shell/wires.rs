@@ -167,7 +167,7 @@ impl Wires {
 }
 
 fn translate(way: &Way<'_>, entry: &mut Entry) -> Opened {
-    match nat::masquerade(&mut entry.session, way) {
+    match nat::masquerade(entry, way) {
         Ok(()) => (Reach::World, String::new()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => (
             Reach::Base,
