@@ -444,7 +444,7 @@ fn an_interrupt_while_the_shell_starts_ends_it_and_leaves_nothing() {
     // An nft that has made the table, and does not end before the signal has been sent.
     let path = std::env::var("PATH").unwrap();
     let slow = format!(
-        "#!/bin/sh\nPATH='{path}' nft \"$@\"\ncode=$?\ntouch made\nwhile [ ! -e sent ]; do sleep 0.05; done\nexit $code\n"
+        "#!/bin/sh\nPATH='{path}'\nnft \"$@\"\ncode=$?\ntouch made\nwhile [ ! -e sent ]; do sleep 0.05; done\nexit $code\n"
     );
     let nft = desk.write("nft", &slow);
     std::fs::set_permissions(&nft, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
