@@ -135,6 +135,48 @@ fn a_machine_that_forwarded_nothing_forwards_the_shell_s_packets_only() {
 }
 
 #[test]
+fn a_chain_that_drops_what_is_forwarded_is_named_and_what_is_said_helps() {
+    let Some(world) = World::new() else { return };
+    world.set("1");
+    assert!(world.passes(INSIDE, SECOND).1);
+    let _entry = world.open();
+    let told = || world.base.within(|| obstacle("wl0")).unwrap();
+    let add = |rules: &str| world.base.within(|| nftables::run(rules)).unwrap().unwrap();
+    assert_eq!(told(), None);
+    let chains = ["input", "forward"]
+        .map(|hook| format!("chain {hook}s {{ type filter hook {hook} priority filter; policy drop; }}\n"));
+    add(&format!("table ip others {{\n{}}}\n", chains.concat()));
+    assert!(world.is_closed(INSIDE, SECOND));
+    let text = told().unwrap();
+    assert!(text.contains("ip others forwards") && !text.contains("inputs"), "{text}");
+    for rule in text.split("nft ").skip(1) {
+        add(rule.trim_end_matches("; "));
+    }
+    assert_eq!(told(), None);
+    assert!(world.passes(INSIDE, SECOND).1);
+}
+
+#[test]
+fn only_chains_that_drop_forwarded_ipv4_packets_count() {
+    let chain = |family: &str, hook: &str, policy: &str| {
+        serde_json::json!({"chain": {
+            "family": family, "table": "filter", "name": "c", "handle": 1, "type": "filter", "hook": hook, "prio": 0, "policy": policy,
+        }})
+    };
+    let listed = serde_json::json!({"nftables": [
+        {"metainfo": {"version": "1.0.6", "json_schema_version": 1}},
+        {"chain": {"family": "ip", "table": "filter", "name": "DOCKER", "handle": 2}},
+        chain("ip", "forward", "accept"), chain("ip", "input", "drop"), chain("ip6", "forward", "drop"),
+        chain("ip", "forward", "drop"), chain("inet", "forward", "drop"),
+    ]});
+    assert_eq!(
+        dropping(&listed.to_string()),
+        ["ip", "inet"].map(|family| [family, "filter", "c"].map(str::to_owned))
+    );
+    assert!(dropping("no JSON").is_empty());
+}
+
+#[test]
 fn a_table_is_on_record_before_it_is_made() {
     let Some(world) = World::new() else { return };
     let parent = tempfile::tempdir().unwrap();

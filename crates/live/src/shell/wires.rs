@@ -25,7 +25,7 @@ fn mac(block: &Block, end: u8) -> Mac {
     [0x02, b'w', b'l', 0, block.number() as u8, end]
 }
 
-/// How far packets from a shell can travel, and why no further.
+/// How far packets from a shell can travel, and why no further, or what may stop them. Empty if nothing does.
 pub(super) type Opened = (Reach, String);
 
 /// The namespaces and interfaces that a shell's packets cross.
@@ -114,7 +114,10 @@ impl Wires {
         }
         // IPv4 only: a machine that forwards IPv6 stops listening to its router's advertisements.
         let networks = &self.block.networks()[..1];
-        translate(&Way { networks, interface: &self.outside_name, machine: None, own: false }, entry)
+        match translate(&Way { networks, interface: &self.outside_name, machine: None, own: false }, entry) {
+            (Reach::World, _) => (Reach::World, nat::obstacle(&self.outside_name).unwrap_or_default()),
+            base @ (Reach::Base, _) => base,
+        }
     }
 
     /// The same for an ordinary user's namespace outside, which this process made itself. `serves`: it has servers of its own,
