@@ -52,7 +52,7 @@ pub struct ShellConfig {
     pub base_command: Option<OsString>,
     /// Whether packets may leave for the world beyond this machine.
     pub nat: bool,
-    /// Called, before the command starts, with what keeps packets from travelling as far as they could, or may.
+    /// Called, before the command starts, with what keeps packets from travelling as far as they could, or may; and if that takes long to find out.
     pub warn: fn(&str),
     /// The longest time between two turns of the observer; `None` if it needs no turn without packets.
     pub pulse: Option<TimeDelta>,
@@ -173,7 +173,7 @@ pub fn run(
         std::env::var(child::NETWORK).ok().filter(|_| !ordinary).and_then(|text| text.parse().ok());
     let wires = wires::Wires::lay(parent, ordinary, config.link.emulator.mtu, &mut entry)?;
     let (reach, reach_note) = match &mut outward {
-        Some(outward) => wires.open_outward(outward.as_mut(), config.base_command.is_some(), &mut entry),
+        Some(outward) => wires.open_outward(outward.as_mut(), config, &signals, &mut entry),
         None => wires.open_up(config.nat, parent.is_some(), &mut entry),
     };
     if !reach_note.is_empty() && signals.early_end().is_none() {

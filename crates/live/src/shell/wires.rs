@@ -11,9 +11,10 @@ use crate::netns::NetNs;
 use crate::offload;
 use crate::port::af_packet::{AfPacketConfig, AfPacketPort, Mac};
 use crate::registry::Entry;
+use crate::signals::Signals;
 
-use super::ShellError;
 use super::outward::Outward;
+use super::{ShellConfig, ShellError};
 
 /// The interface inside.
 const INSIDE: &str = "warp0";
@@ -120,16 +121,17 @@ impl Wires {
         }
     }
 
-    /// The same for an ordinary user's namespace outside, which this process made itself. `serves`: it has servers of its own,
-    /// which its address then means, instead of the machine's.
+    /// The same for an ordinary user's namespace outside, which this process made itself. If `config` has a server for it, its address means that
+    /// one, instead of the machine's.
     pub(super) fn open_outward(
         &self,
         outward: Result<&mut Outward, &mut io::Error>,
-        serves: bool,
+        config: &ShellConfig,
+        signals: &Signals,
         entry: &mut Entry,
     ) -> Opened {
         let machine = match outward {
-            Ok(outward) => outward.connect().map_err(|error| error.to_string()),
+            Ok(outward) => outward.connect(config.warn, signals).map_err(|error| error.to_string()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err("an ordinary user's shell reaches the machine's network through pasta, which is not installed (package \
                      passt); start servers in the namespace outside with --base, or run as root"
@@ -143,13 +145,13 @@ impl Wires {
         };
         nat::forward();
         let near = self.block.outside().into_iter().find_map(|address| match address {
-            IpAddr::V4(address) if !serves => Some(address),
+            IpAddr::V4(address) if config.base_command.is_none() => Some(address),
             _ => None,
         });
         let way = Way {
             networks: &self.block.networks(),
             interface: &self.outside_name,
-            machine: near.map(|near| (near, machine)),
+            machine: near.zip(machine),
             own: true,
         };
         translate(&way, entry)
