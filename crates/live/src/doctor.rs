@@ -274,6 +274,9 @@ fn struct_ops(privileged: bool) -> Result<String, String> {
         return Ok("not tried: an ordinary user".to_owned());
     }
     if let Some(loaded) = bpf::control::status() {
+        if loaded.is_foreign() {
+            return Ok(bpf::BpfError::Foreign.to_string());
+        }
         let how = if loaded.stays { "until it is unloaded" } else { "while commands use it" };
         return Ok(format!("TCP Nice is in the kernel, {how}"));
     }
@@ -331,6 +334,7 @@ mod tests {
             assert_eq!(priorities(without), "nice works between all processes");
         }
         assert!(priorities(Some("2")).contains("\"2\""));
+        let _turn = bpf::turn();
         let findings = examine();
         let remark = findings.iter().find(|finding| finding.name == "priorities").unwrap();
         assert!(remark.ok, "{remark:?}");
@@ -352,6 +356,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_comes_with_a_remedy() {
+        let _turn = bpf::turn();
         for finding in examine() {
             assert_eq!(finding.ok, finding.remedy.is_empty(), "{finding:?}");
             assert!(!finding.found.is_empty() && !finding.used_for.is_empty());
