@@ -8,6 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::failure::{Code, Failure};
 use crate::output;
 
+#[cfg(unix)]
+#[path = "../../live/src/signals/ignored.rs"]
+mod ignored;
+
 /// Whether the user asked to stop.
 static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -118,8 +122,7 @@ fn handle(mut asked: impl FnMut() + Send + 'static) -> io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     use signal_hook::iterator::Signals;
 
-    let ignored = ignored_signals();
-    let heeded = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let heeded = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !ignored::is_ignored(signal));
     let mut signals = Signals::new(heeded)?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for _ in signals.forever() {
@@ -127,15 +130,6 @@ fn handle(mut asked: impl FnMut() + Send + 'static) -> io::Result<()> {
         }
     })?;
     Ok(())
-}
-
-/// The signals that our parent set to be ignored (as `nohup` does for SIGHUP), as a mask: `SigIgn` in proc(5). `None` if
-/// the system does not report it.
-#[cfg(unix)]
-fn ignored_signals() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// Calls `asked`, on a thread of its own, whenever a signal asks the process to end.

@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sched::{CloneFlags, unshare};
+use nix::unistd::Uid;
 use rustix::event::{Timespec, poll};
 use serde::Serialize;
 use warpline_core::TimeDelta;
@@ -210,9 +211,31 @@ fn present(paths: &[&str]) -> Option<String> {
     paths.iter().find(|path| Path::new(path).exists()).map(|path| (*path).to_owned())
 }
 
-/// Starts a child that makes a user and a network namespace, and ends.
+/// The user and the group "nobody", by the kernel's own default (`overflowuid` in proc(5)).
+const NOBODY: u32 = 65_534;
+
+/// Whether ordinary users can make a user and a network namespace.
 fn user_namespace() -> io::Result<()> {
-    let mut command = Command::new("true");
+    match user_namespace_as(Uid::effective().is_root().then_some(NOBODY)) {
+        // In a user namespace without that user, this one is the only one there is.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => user_namespace_as(None),
+        other => other,
+    }
+}
+
+/// A program that runs as this user, if one is named: without root's privileges then.
+fn program(name: &str, user: Option<u32>) -> Command {
+    let mut command = Command::new(name);
+    if let Some(user) = user {
+        // This gives up further groups, too.
+        command.uid(user).gid(user);
+    }
+    command
+}
+
+/// Starts a child that makes a user and a network namespace, and ends.
+fn user_namespace_as(user: Option<u32>) -> io::Result<()> {
+    let mut command = program("true", user);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     // SAFETY: between fork and exec the closure makes one system call and allocates nothing.
     let child = unsafe {
@@ -251,6 +274,9 @@ fn struct_ops(privileged: bool) -> Result<String, String> {
         return Ok("not tried: an ordinary user".to_owned());
     }
     if let Some(loaded) = bpf::control::status() {
+        if loaded.is_foreign() {
+            return Ok(bpf::BpfError::Foreign.to_string());
+        }
         let how = if loaded.stays { "until it is unloaded" } else { "while commands use it" };
         return Ok(format!("TCP Nice is in the kernel, {how}"));
     }
@@ -308,13 +334,29 @@ mod tests {
             assert_eq!(priorities(without), "nice works between all processes");
         }
         assert!(priorities(Some("2")).contains("\"2\""));
+        let _turn = bpf::turn();
         let findings = examine();
         let remark = findings.iter().find(|finding| finding.name == "priorities").unwrap();
         assert!(remark.ok, "{remark:?}");
     }
 
     #[test]
+    fn what_users_can_do_is_tried_as_one_of_them() {
+        if !Uid::effective().is_root() {
+            return warpline_skip::skip("root", "only root can become another user");
+        }
+        let script = "id -u; id -G; grep CapEff /proc/self/status";
+        let output = program("sh", Some(NOBODY)).args(["-c", script]).output().unwrap();
+        let capabilities = "CapEff:\t0000000000000000";
+        assert_eq!(
+            String::from_utf8(output.stdout).unwrap(),
+            format!("{NOBODY}\n{NOBODY}\n{capabilities}\n")
+        );
+    }
+
+    #[test]
     fn what_is_missing_comes_with_a_remedy() {
+        let _turn = bpf::turn();
         for finding in examine() {
             assert_eq!(finding.ok, finding.remedy.is_empty(), "{finding:?}");
             assert!(!finding.found.is_empty() && !finding.used_for.is_empty());

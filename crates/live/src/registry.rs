@@ -111,21 +111,6 @@ impl Session {
             None => setting.value(),
         }
     }
-
-    /// Sets a setting, and records its value before sessions of this namespace changed it.
-    ///
-    /// # Errors
-    /// If it cannot be read or written.
-    pub fn set(&mut self, setting: Setting, value: &str) -> io::Result<()> {
-        let before = self.before(&setting)?;
-        if setting.value()? != value {
-            setting.write(value)?;
-        }
-        if before != value {
-            self.settings.push((setting, before));
-        }
-        Ok(())
-    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -192,7 +177,8 @@ impl Entry {
         entry
     }
 
-    /// Sets a setting as [`Session::set`] does, and saves what it was before it is changed: whoever cleans up after this process knows it.
+    /// Sets a setting, and saves its value before sessions of this namespace changed it: before it is changed, so that whoever cleans up after this
+    /// process knows it.
     ///
     /// # Errors
     /// If it cannot be read or written. Then nothing is recorded.
@@ -216,6 +202,14 @@ impl Entry {
         if let Some(directory) = &self.directory {
             let _ = directory.write(&self.session.file(), &text);
         }
+    }
+}
+
+#[cfg(test)]
+impl Entry {
+    /// A session with its file in this directory, if there is one.
+    pub(crate) fn of(session: Session, directory: Option<PrivateDirectory>) -> Self {
+        Entry { directory, session }
     }
 }
 

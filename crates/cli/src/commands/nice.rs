@@ -7,7 +7,7 @@ use clap::ValueHint;
 use serde_json::json;
 use warpline_core::TimeDelta;
 use warpline_core::parameter::{Choice as _, Description};
-use warpline_live::bpf::{self, Direction, Socket, control, sockets};
+use warpline_live::bpf::{self, Direction, Loaded, Socket, control, sockets};
 use warpline_live::nice::means::{Choice, Way, choice};
 use warpline_live::nice::{Connections, NiceConfig, NiceError, NiceOutcome, run};
 use warpline_live::terminal::Title;
@@ -183,7 +183,11 @@ fn status(as_json: bool) -> Result<Code, Failure> {
         return Err(failure(bpf::BpfError::NotBuilt));
     }
     let loaded = control::status();
-    let list = match sockets::all() {
+    let list = match loaded.as_ref() {
+        Some(loaded) if loaded.is_foreign() => Ok(Vec::new()),
+        _ => sockets::all(),
+    };
+    let list = match list {
         Err(error @ bpf::BpfError::Privilege) if !as_json => {
             output::print(known_to_users(choice(bpf::NAME)))?;
             return Err(Failure::run(format!("cannot list its connections: {error}")));
@@ -194,22 +198,10 @@ fn status(as_json: bool) -> Result<Code, Failure> {
         output::print(&format!("{:#}\n", json!({ "loaded": loaded, "connections": list })))?;
         return Ok(Code::Success);
     }
-    let mut text = match loaded {
-        None => "TCP Nice is not in the kernel.\n".to_owned(),
-        Some(loaded) => {
-            let mut text = "TCP Nice is in the kernel, ".to_owned();
-            text += if loaded.stays { "until it is unloaded" } else { "while commands use it" };
-            if let Some(p) = loaded.parameters {
-                let _ = write!(
-                    text,
-                    "; threshold {:.3}, fraction {:.3}, floor {:.4} segments",
-                    p.threshold, p.fraction, p.floor
-                );
-            }
-            text + ".\n"
-        }
-    };
-    if list.is_empty() {
+    let mut text = state(loaded.as_ref());
+    if loaded.is_some_and(|loaded| loaded.is_foreign()) {
+        text += "What its connections do cannot be read.\n";
+    } else if list.is_empty() {
         text += "It controls no connection in this network namespace.\n";
     } else {
         text += &format!(
@@ -222,6 +214,21 @@ fn status(as_json: bool) -> Result<Code, Failure> {
     }
     output::print(&text)?;
     Ok(Code::Success)
+}
+
+/// Whether TCP Nice is in the kernel, and how.
+fn state(loaded: Option<&Loaded>) -> String {
+    let Some(loaded) = loaded else { return "TCP Nice is not in the kernel.\n".to_owned() };
+    let Some(p) = loaded.parameters else {
+        return format!("This version's TCP Nice is not in the kernel: {}.\n", bpf::BpfError::Foreign);
+    };
+    format!(
+        "TCP Nice is in the kernel, {}; threshold {:.3}, fraction {:.3}, floor {:.4} segments.\n",
+        if loaded.stays { "until it is unloaded" } else { "while commands use it" },
+        p.threshold,
+        p.fraction,
+        p.floor
+    )
 }
 
 /// What can be reported without a privilege.
@@ -392,6 +399,18 @@ mod tests {
         };
         let text = "nice: sending 512 bit/s, 1 connection, window 2.0 segments, backed off 25 % of the time";
         assert_eq!(describe(&reading), text);
+    }
+
+    #[test]
+    fn another_version_s_is_said_to_be_and_how_to_unload_it() {
+        let own = Loaded { parameters: Some(NiceParams::default()), stays: true };
+        assert_eq!(
+            state(Some(&own)),
+            "TCP Nice is in the kernel, until it is unloaded; threshold 0.200, fraction 0.400, floor 0.0208 segments.\n"
+        );
+        let text = state(Some(&Loaded { parameters: None, stays: true }));
+        assert!(text.contains("another version's") && text.contains("warpline nice unload"), "{text}");
+        assert_eq!(state(None), "TCP Nice is not in the kernel.\n");
     }
 
     #[test]

@@ -215,9 +215,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
                 command: or_shell(args.command),
                 base_command: args.base,
                 nat: !args.no_nat,
-                warn: |why| {
-                    output::note(&format!("this shell reaches no further than its own namespaces: {why}"))
-                },
+                warn: output::note,
                 pulse,
                 bell,
                 environment,
@@ -229,9 +227,10 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
                 began_serving(&mut serving);
             };
             run(&config, began, observe).map(|outcome| {
-                let reach = match outcome.reach_note.as_str() {
-                    "" => String::new(),
-                    why => format!("  reach      this machine only: {why}\n"),
+                let reach = match (outcome.reach, outcome.reach_note.as_str()) {
+                    (_, "") => String::new(),
+                    (Reach::Base, why) => format!("  reach      this machine only: {why}\n"),
+                    (Reach::World, what) => format!("  reach      {what}\n"),
                 };
                 (outcome.status.map(Code::from), outcome.account, reach)
             })

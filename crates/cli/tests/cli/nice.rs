@@ -533,16 +533,22 @@ show()
 fn a_request_to_end_is_passed_on() {
     let Some(_kernel) = able(&[]) else { return };
     let desk = Desk::new();
-    let mut child = desk
-        .program(&["nice", "--", "sh", "-c", "trap 'exit 9' TERM; echo ready; while :; do sleep 0.1; done"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut line)
-        .unwrap();
-    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
-    assert_eq!(child.wait().unwrap().code(), Some(9));
+    for signal in ["TERM", "INT", "QUIT"] {
+        let script = format!("trap 'exit 9' {signal}; echo ready; while :; do sleep 0.1; done");
+        let words = ["nice", "--", "sh", "-c", &script];
+        let mut child = desk.program(&words).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut line)
+            .unwrap();
+        crate::interrupt::kill(&child, &format!("-{signal}"));
+        assert_eq!(child.wait().unwrap().code(), Some(9), "{signal}");
+    }
+}
+
+#[test]
+fn nohup_s_wish_holds_for_the_command_too() {
+    let Some(_kernel) = able(&[]) else { return };
+    crate::shell::ignores_what_its_parent_wants(&["nice"]);
 }
 
 #[test]

@@ -3,10 +3,11 @@
 //! They check that nothing arrives early or faster than the link sends, and that everything arrives, but not how soon, because the machine
 //! may be busy. They need root (or permission to create user namespaces) and the programs; otherwise the tests are skipped.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdout, Command, Stdio};
 use std::sync::MutexGuard;
 
+use crate::interrupt::kill;
 use crate::live::{alone, pause, shortest};
 use crate::support::Desk;
 use crate::terminal::on_a_terminal;
@@ -63,8 +64,8 @@ fn the_exit_code_is_that_of_the_command() {
         let answer = desk.warpline(&words);
         assert_eq!(answer.code, Some(code), "{words:?}: {}", answer.stderr);
     }
-    // Only the command writes to standard output.
-    let answer = desk.warpline(&["shell", "--rate", "1Mbit/s", "--", "echo", "hello"]);
+    // Only the command writes to standard output. Without translation there is no note of the machine's own rules.
+    let answer = desk.warpline(&["shell", "--rate", "1Mbit/s", "--no-nat", "--", "echo", "hello"]);
     assert_eq!((answer.stdout.as_str(), answer.stderr.as_str()), ("hello\n", ""));
 }
 
@@ -417,11 +418,14 @@ fn ctrl_c_goes_to_the_command() {
     for (script, code) in
         [("echo up; exec sleep 1000", 130), ("trap 'exit 3' INT; echo up; while :; do sleep 0.1; done", 3)]
     {
-        let mut child = start(&["sh", "-c", script]);
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        assert_eq!(line(&mut output), "up\n");
-        interrupt(&child, "-INT", "-");
-        assert_eq!(child.wait_with_output().unwrap().status.code(), Some(code));
+        // To all processes in front of the terminal, and to this one alone, which then passes it on.
+        for to in ["-", ""] {
+            let mut child = start(&["sh", "-c", script]);
+            let mut output = BufReader::new(child.stdout.take().unwrap());
+            assert_eq!(line(&mut output), "up\n");
+            interrupt(&child, "-INT", to);
+            assert_eq!(child.wait_with_output().unwrap().status.code(), Some(code));
+        }
     }
     // One that hangs, and only prints that it got the signal: the second one ends it.
     let mut child = start(&["sh", "-c", "trap 'echo told' INT TERM; echo up; while :; do sleep 0.1; done"]);
@@ -431,6 +435,66 @@ fn ctrl_c_goes_to_the_command() {
     assert_eq!(line(&mut output), "told\n");
     interrupt(&child, "-TERM", "");
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(137));
+}
+
+#[test]
+fn an_interrupt_while_the_shell_starts_ends_it_and_leaves_nothing() {
+    let Some(_turn) = able_alone(true, &["nft"]) else { return };
+    let desk = Desk::new();
+    // An nft that has made the table, and does not end before the signal has been sent.
+    let path = std::env::var("PATH").unwrap();
+    let slow = format!(
+        "#!/bin/sh\nPATH='{path}'\nnft \"$@\"\ncode=$?\ntouch made\nwhile [ ! -e sent ]; do sleep 0.05; done\nexit $code\n"
+    );
+    let nft = desk.write("nft", &slow);
+    std::fs::set_permissions(&nft, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut child = desk
+        .program(&["shell", "--", "echo", "started"])
+        .env("PATH", format!("{}:{path}", desk.path().display()))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while !desk.path().join("made").exists() {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
+        pause();
+    }
+    kill(&child, "-INT");
+    desk.write("sent", "");
+    let table = format!("warpline_{}_", child.id());
+    let output = child.wait_with_output().unwrap();
+    let tables = Command::new("nft").args(["list", "tables"]).output().unwrap();
+    assert!(!String::from_utf8_lossy(&tables.stdout).contains(&table), "{tables:?}");
+    // The command has not begun.
+    assert_eq!((output.status.code(), output.stdout), (Some(130), Vec::new()));
+}
+
+/// Checks that what the program's parent set to be ignored is ignored by the program and by the command that `words` start.
+pub(crate) fn ignores_what_its_parent_wants(words: &[&str]) {
+    let desk = Desk::new();
+    desk.write("ignoring.sh", "trap '' HUP INT QUIT\nexec \"$@\"\n");
+    let script = "grep SigIgn /proc/self/status; read line; exit 5";
+    let mut child = desk
+        .program_in(&["sh", "ignoring.sh"], &[words, &["--", "sh", "-c", script]].concat())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    for signal in ["-HUP", "-INT", "-QUIT"] {
+        kill(&child, signal);
+    }
+    child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+    let mask = u64::from_str_radix(line.trim_start_matches("SigIgn:").trim(), 16).unwrap();
+    // The numbers of the three signals are 1 to 3.
+    assert_eq!(mask & 0b111, 0b111, "{line}");
+}
+
+#[test]
+fn nohup_s_wish_holds_for_the_command_behind_the_link_too() {
+    let Some(_turn) = able_alone(true, &[]) else { return };
+    ignores_what_its_parent_wants(&["shell"]);
 }
 
 #[test]
@@ -511,7 +575,8 @@ fn a_report_of_the_session_is_written_and_named() {
     let Some(_turn) = able_alone(true, &["ping"]) else { return };
     let desk = Desk::new();
     let ping = "ping -c 4 -i 0.1 -s 1000 $WARPLINE_BASE; exit 5";
-    let words = ["shell", "--rate", "2Mbit/s", "--loss", "100%", "--report", "--", "sh", "-c", ping];
+    let link = ["shell", "--rate", "2Mbit/s", "--loss", "100%", "--no-nat", "--report"];
+    let words = [&link[..], &["--", "sh", "-c", ping]].concat();
     let answer = desk.warpline(&words);
     assert_eq!(answer.code, Some(5), "{answer:?}");
     assert_eq!(answer.stderr, "note: report: runs/shell/report.html\n");
@@ -545,15 +610,15 @@ fn a_shell_begins_with_its_link_and_how_to_leave() {
     ] {
         assert!(told.contains(part), "{part} is missing in\n{told}");
     }
-    assert_eq!(shell(&["--quiet"]), "");
+    assert_eq!(shell(&["--quiet", "--no-nat"]), "");
 }
 
 #[test]
 fn the_meter_is_in_the_title_and_leaves_the_commands_output_as_it_is() {
     let Some(_turn) = able_alone(true, &["ping", "python3"]) else { return };
     let desk = Desk::new();
-    let words =
-        ["shell", "--", "sh", "-c", "echo one; ping -q -c 25 -i 0.1 $WARPLINE_BASE >/dev/null; echo two"];
+    let script = "echo one; ping -q -c 25 -i 0.1 $WARPLINE_BASE >/dev/null; echo two";
+    let words = ["shell", "--no-nat", "--", "sh", "-c", script];
     // On a busy machine there may be a note at the end.
     let on_a_terminal = |kind: &str, words: &[&str]| {
         let said = on_a_terminal(&desk, kind, words).fine().stdout;
@@ -583,7 +648,7 @@ fn the_meter_is_in_the_title_and_leaves_the_commands_output_as_it_is() {
     assert_eq!(written, "one\r\ntwo\r\n", "{said:?}");
     assert!(said.rfind("[23;2t") > said.rfind("]2;"), "{said:?}");
     for (kind, more) in [("linux", &[][..]), ("xterm", &["--quiet"])] {
-        let words = [&["shell"], more, &["--", "sh", "-c", "sleep 1.2; echo one"]].concat();
+        let words = [&["shell", "--no-nat"], more, &["--", "sh", "-c", "sleep 1.2; echo one"]].concat();
         assert_eq!(on_a_terminal(kind, &words), "one\r\n");
     }
 }

@@ -49,7 +49,7 @@ impl Desk {
     pub(crate) fn program_in(&self, shell: &[&str], arguments: &[&str]) -> Command {
         // A job in the background of a shell ignores these signals, and so would the program: tests send them.
         let signals: &[&str] =
-            if cfg!(target_os = "linux") { &["env", "--default-signal=HUP,INT,TERM"] } else { &[] };
+            if cfg!(target_os = "linux") { &["env", "--default-signal=HUP,INT,QUIT,TERM"] } else { &[] };
         let mut words = signals.iter().chain(shell).copied().chain([env!("CARGO_BIN_EXE_warpline")]);
         let mut command = Command::new(words.next().unwrap());
         command.args(words);

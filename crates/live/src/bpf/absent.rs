@@ -10,6 +10,13 @@ pub mod control {
     #[derive(Debug)]
     pub enum Hold {}
 
+    impl Hold {
+        /// Never called in this build.
+        pub fn parameters(&self) -> NiceParams {
+            match *self {}
+        }
+    }
+
     /// Returns an error: this build lacks the BPF objects.
     ///
     /// # Errors

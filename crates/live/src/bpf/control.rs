@@ -19,6 +19,14 @@ use super::{Block, BpfError, Loaded, NAME};
 pub struct Hold {
     /// Keeps it in the kernel.
     _link: Kept,
+    parameters: NiceParams,
+}
+
+impl Hold {
+    /// The parameters in force when the claim was taken: whoever loaded it chose them.
+    pub fn parameters(&self) -> NiceParams {
+        self.parameters
+    }
 }
 
 #[derive(Debug)]
@@ -30,7 +38,7 @@ enum Kept {
 /// Takes a claim on TCP Nice, and loads it if necessary.
 ///
 /// # Errors
-/// If the kernel does not support it, or has it with parameters other than the requested ones.
+/// If the kernel does not support it, or has another version's, or has it with parameters other than the requested ones.
 pub fn hold(parameters: Option<&NiceParams>) -> Result<Hold, BpfError> {
     let wanted = parameters.copied().unwrap_or_default();
     check(&wanted)?;
@@ -38,7 +46,7 @@ pub fn hold(parameters: Option<&NiceParams>) -> Result<Hold, BpfError> {
         return Ok(hold);
     }
     match attach(&wanted) {
-        Ok(link) => Ok(Hold { _link: Kept::Own { _link: link } }),
+        Ok(link) => Ok(Hold { _link: Kept::Own { _link: link }, parameters: wanted }),
         // Another process may have loaded it first.
         Err(error) => found(parameters)?.ok_or(error),
     }
@@ -47,18 +55,13 @@ pub fn hold(parameters: Option<&NiceParams>) -> Result<Hold, BpfError> {
 /// A claim on the TCP Nice that is already in the kernel, if its parameters match.
 fn found(parameters: Option<&NiceParams>) -> Result<Option<Hold>, BpfError> {
     let Some(descriptor) = find_link() else { return Ok(None) };
-    let present = read_parameters();
-    if let (Some(wanted), Some(present)) = (parameters, present)
+    let (_, present) = present()?;
+    if let Some(wanted) = parameters
         && Block::of(wanted) != Block::of(&present)
     {
         return Err(BpfError::Otherwise(Algorithm::Nice(present).to_string()));
     }
-    if present.is_none() {
-        return Err(BpfError::Kernel(
-            "another congestion control with the name \"nice\", or another version's, is in the kernel; unload that first".to_owned(),
-        ));
-    }
-    Ok(Some(Hold { _link: Kept::Found { _descriptor: descriptor } }))
+    Ok(Some(Hold { _link: Kept::Found { _descriptor: descriptor }, parameters: present }))
 }
 
 /// Loads the object and registers the congestion control.
@@ -101,15 +104,23 @@ fn parameter_map() -> Option<MapHandle> {
     MapHandle::from_map_id(maps.map(|map| map.id).max()?).ok()
 }
 
-fn read_parameters() -> Option<NiceParams> {
-    let bytes = parameter_map()?.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
-    Block::from_bytes(&bytes).map(Block::parameters)
+/// The map with the parameters of the TCP Nice that is in the kernel, and what it says.
+///
+/// # Errors
+/// If it has none of this version's form.
+fn present() -> Result<(MapHandle, NiceParams), BpfError> {
+    let read = || {
+        let map = parameter_map()?;
+        let bytes = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
+        Some((map, Block::from_bytes(&bytes)?.parameters()))
+    };
+    read().ok_or(BpfError::Foreign)
 }
 
 /// Loads TCP Nice permanently, or changes the parameters of a loaded one. Returns whether it was loaded before.
 ///
 /// # Errors
-/// If the kernel does not support it, or there is no BPF file system for its pin.
+/// If the kernel does not support it, or has another version's, or there is no BPF file system for its pin.
 pub fn load(parameters: Option<&NiceParams>) -> Result<bool, BpfError> {
     let wanted = parameters.copied().unwrap_or_default();
     check(&wanted)?;
@@ -117,7 +128,9 @@ pub fn load(parameters: Option<&NiceParams>) -> Result<bool, BpfError> {
     let before = found.is_some();
     let link = match found {
         Some(descriptor) => {
-            if let Some(map) = parameters.and_then(|_| parameter_map()) {
+            // Another version's is neither kept nor changed.
+            let (map, _) = present()?;
+            if parameters.is_some() {
                 map.update(&0u32.to_ne_bytes(), &Block::of(&wanted).bytes(), MapFlags::ANY)
                     .map_err(|error| object::failed("setting the parameters", &error))?;
             }
@@ -146,5 +159,66 @@ pub fn unload() -> Result<bool, BpfError> {
 
 /// The state of TCP Nice in the kernel; `None` if it is not loaded.
 pub fn status() -> Option<Loaded> {
-    find_link().map(|link| Loaded { parameters: read_parameters(), stays: pin::holds(link.as_fd()) })
+    find_link().map(|link| {
+        let parameters = present().ok().map(|(_, parameters)| parameters);
+        Loaded { parameters, stays: pin::holds(link.as_fd()) }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::MutexGuard;
+
+    use super::super::turn;
+    use super::*;
+
+    /// Loads TCP Nice with these parameters, if this machine can have it; otherwise says what is missing.
+    fn loaded(parameters: &NiceParams) -> Option<(MutexGuard<'static, ()>, Hold)> {
+        let turn = turn();
+        let skip = |why: &dyn std::fmt::Display| {
+            let what = if crate::privilege::is_privileged() { "tcp-nice" } else { "root" };
+            warpline_skip::skip(what, why);
+        };
+        if find_link().is_some() {
+            skip(&"somebody else has it loaded");
+            return None;
+        }
+        match hold(Some(parameters)) {
+            Ok(hold) => Some((turn, hold)),
+            Err(error) => {
+                skip(&error);
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn who_finds_it_loaded_knows_its_parameters() {
+        let params = NiceParams { threshold: 0.25, ..NiceParams::default() };
+        let Some((_turn, _hold)) = loaded(&params) else { return };
+        assert_eq!(hold(None).unwrap().parameters(), params);
+        assert!(matches!(hold(Some(&NiceParams::default())), Err(BpfError::Otherwise(_))));
+    }
+
+    #[test]
+    fn another_version_s_is_not_taken_for_this_one_s() {
+        let params = NiceParams::default();
+        let Some((_turn, _hold)) = loaded(&params) else { return };
+        let (map, _) = present().unwrap();
+        // The layout comes first.
+        let mut older = Block::of(&params).bytes();
+        older[..4].copy_from_slice(&0u32.to_ne_bytes());
+        map.update(&0u32.to_ne_bytes(), &older, MapFlags::ANY).unwrap();
+        let answers = [hold(None).map(drop), load(None).map(drop), load(Some(&params)).map(drop)];
+        let status = status();
+        let left = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).unwrap().unwrap();
+        // If it was kept after all.
+        let kept = unload();
+        for answer in answers {
+            assert!(matches!(answer, Err(BpfError::Foreign)), "{answer:?}");
+        }
+        assert!(!kept.unwrap());
+        assert_eq!(left, older);
+        assert_eq!(status, Some(Loaded { parameters: None, stays: false }));
+    }
 }

@@ -53,6 +53,13 @@ pub const REMEDY: &str = concat!(
     "; then build it again, as it was built (make run, or cargo build, or cargo install)"
 );
 
+/// The turn of a test that loads TCP Nice, or looks whether it is loaded: there is one kernel.
+#[cfg(test)]
+pub(crate) fn turn() -> std::sync::MutexGuard<'static, ()> {
+    static KERNEL: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    KERNEL.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// Why an operation with BPF failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BpfError {
@@ -73,6 +80,12 @@ pub enum BpfError {
          warpline nice load"
     )]
     Otherwise(String),
+    /// Loaded already, by another version or another program.
+    #[error(
+        "the congestion control \"nice\" that is in the kernel is another version's or another program's; unload it first with \
+         warpline nice unload, and end the commands that use it"
+    )]
+    Foreign,
     /// A parameter is out of its range: which, and what is allowed.
     #[error("{0}")]
     Parameter(String),
@@ -94,6 +107,13 @@ pub struct Loaded {
     pub parameters: Option<NiceParams>,
     /// Whether it stays until it is unloaded (`warpline nice load`), rather than only while a command runs.
     pub stays: bool,
+}
+
+impl Loaded {
+    /// Whether it is another program's or another version's: then what its connections hold cannot be read either.
+    pub fn is_foreign(&self) -> bool {
+        self.parameters.is_none()
+    }
 }
 
 /// Counters of the programs of a cgroup.

@@ -135,7 +135,22 @@ fn foreign(path: &Path, what: &str) -> BpfError {
 /// An error of the system, with the operation that failed.
 pub(super) fn system(what: &str, source: io::Error) -> BpfError {
     match source.kind() {
-        io::ErrorKind::PermissionDenied => BpfError::Privilege,
+        // Root is refused by something else, such as a container's rules.
+        io::ErrorKind::PermissionDenied if !crate::privilege::is_privileged() => BpfError::Privilege,
         _ => BpfError::System { what: what.to_owned(), source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_the_privileges_is_not_told_to_get_them() {
+        let refused = |kind: io::ErrorKind| system("mount it", kind.into()).to_string();
+        let text = refused(io::ErrorKind::PermissionDenied);
+        assert_eq!(text.starts_with("cannot mount it: "), crate::privilege::is_privileged(), "{text}");
+        assert_eq!(text.contains("use sudo"), !crate::privilege::is_privileged(), "{text}");
+        assert!(refused(io::ErrorKind::NotFound).starts_with("cannot mount it: "));
     }
 }

@@ -7,7 +7,9 @@ use super::*;
 use crate::netlink::{Netlink, VethEnd};
 use crate::netns::NetNs;
 use crate::nftables;
+use crate::private::PrivateDirectory;
 use crate::privilege;
+use crate::registry::Session;
 
 /// A namespace surrounded by others: two of strangers, and the inside of a shell.
 struct World {
@@ -54,14 +56,25 @@ impl World {
         Some(World { base, around })
     }
 
-    /// Opens the route from the inside to the outside.
-    fn open(&self) -> Session {
-        let mut session =
+    /// A session that starts from the namespace in the middle, with its file in this directory, if there is one.
+    fn session(&self, directory: Option<PrivateDirectory>) -> Entry {
+        let session =
             Session { id: "1-2".to_owned(), base: self.base.inode().unwrap(), ..Session::default() };
+        Entry::of(session, directory)
+    }
+
+    /// Tries to open the route from the inside, which is behind this interface, to the outside.
+    fn try_open(&self, entry: &mut Entry, interface: &str) -> io::Result<()> {
         let networks = [(Ipv4Addr::new(100, 64, 0, 0).into(), 16)];
-        let way = Way { networks: &networks, interface: "wl0", machine: None, own: false };
-        self.base.within(|| masquerade(&mut session, &way)).unwrap().unwrap();
-        session
+        let way = Way { networks: &networks, interface, machine: None, own: false };
+        self.base.within(|| masquerade(entry, &way)).unwrap()
+    }
+
+    /// Opens the route from the inside to the outside.
+    fn open(&self) -> Entry {
+        let mut entry = self.session(None);
+        self.try_open(&mut entry, "wl0").unwrap();
+        entry
     }
 
     fn set(&self, value: &str) {
@@ -112,25 +125,79 @@ fn a_machine_that_forwarded_nothing_forwards_the_shell_s_packets_only() {
     world.set("1");
     assert!(world.passes(FIRST, SECOND).1 && world.passes(INSIDE, SECOND).1);
     world.set("0");
-    let session = world.open();
+    let entry = world.open();
     let (source, answered) = world.passes(INSIDE, SECOND);
     assert_eq!((source.ip().to_string().as_str(), answered), ("10.2.0.1", true));
     assert!(world.is_closed(FIRST, SECOND), "strangers' packets are forwarded");
     assert!(world.is_closed(FIRST, INSIDE), "a stranger gets to the inside");
-    assert_eq!(session.settings, [(Setting::ForwardIpv4, "0".to_owned())]);
-    assert_eq!(session.tables, ["ip warpline_1_2"]);
+    assert_eq!(entry.session.settings, [(Setting::ForwardIpv4, "0".to_owned())]);
+    assert_eq!(entry.session.tables, ["ip warpline_1_2"]);
+}
+
+#[test]
+fn a_chain_that_drops_what_is_forwarded_is_named_and_what_is_said_helps() {
+    let Some(world) = World::new() else { return };
+    world.set("1");
+    assert!(world.passes(INSIDE, SECOND).1);
+    let _entry = world.open();
+    let told = || world.base.within(|| obstacle("wl0")).unwrap();
+    let add = |rules: &str| world.base.within(|| nftables::run(rules)).unwrap().unwrap();
+    assert_eq!(told(), None);
+    let chains = ["input", "forward"]
+        .map(|hook| format!("chain {hook}s {{ type filter hook {hook} priority filter; policy drop; }}\n"));
+    add(&format!("table ip others {{\n{}}}\n", chains.concat()));
+    assert!(world.is_closed(INSIDE, SECOND));
+    let text = told().unwrap();
+    assert!(text.contains("ip others forwards") && !text.contains("inputs"), "{text}");
+    for rule in text.split("nft ").skip(1) {
+        add(rule.trim_end_matches("; "));
+    }
+    assert_eq!(told(), None);
+    assert!(world.passes(INSIDE, SECOND).1);
+}
+
+#[test]
+fn only_chains_that_drop_forwarded_ipv4_packets_count() {
+    let chain = |family: &str, hook: &str, policy: &str| {
+        serde_json::json!({"chain": {
+            "family": family, "table": "filter", "name": "c", "handle": 1, "type": "filter", "hook": hook, "prio": 0, "policy": policy,
+        }})
+    };
+    let listed = serde_json::json!({"nftables": [
+        {"metainfo": {"version": "1.0.6", "json_schema_version": 1}},
+        {"chain": {"family": "ip", "table": "filter", "name": "DOCKER", "handle": 2}},
+        chain("ip", "forward", "accept"), chain("ip", "input", "drop"), chain("ip6", "forward", "drop"),
+        chain("ip", "forward", "drop"), chain("inet", "forward", "drop"),
+    ]});
+    assert_eq!(
+        dropping(&listed.to_string()),
+        ["ip", "inet"].map(|family| [family, "filter", "c"].map(str::to_owned))
+    );
+    assert!(dropping("no JSON").is_empty());
+}
+
+#[test]
+fn a_table_is_on_record_before_it_is_made() {
+    let Some(world) = World::new() else { return };
+    let parent = tempfile::tempdir().unwrap();
+    let directory = PrivateDirectory::open(parent.path(), "warpline").unwrap();
+    let mut entry = world.session(Some(directory));
+    // nft refuses it, so that nothing can have been recorded afterwards.
+    assert!(world.try_open(&mut entry, "no\"name").is_err());
+    let text = std::fs::read_to_string(parent.path().join("warpline/1-2.json")).unwrap();
+    assert!(text.contains("ip warpline_1_2"), "{text}");
 }
 
 #[test]
 fn a_machine_that_forwarded_goes_on_and_the_inside_stays_closed() {
     let Some(world) = World::new() else { return };
     world.set("1");
-    let session = world.open();
+    let entry = world.open();
     assert!(world.passes(FIRST, SECOND).1, "the machine's own forwarding is broken");
     assert!(world.passes(INSIDE, SECOND).1);
     assert!(world.is_closed(FIRST, INSIDE), "a stranger gets to the inside");
     // Only the table has to be removed.
-    assert!(session.settings.is_empty());
-    world.base.within(|| nftables::remove(&session.tables[0])).unwrap().unwrap();
+    assert!(entry.session.settings.is_empty());
+    world.base.within(|| nftables::remove(&entry.session.tables[0])).unwrap().unwrap();
     assert!(world.passes(FIRST, INSIDE).1);
 }

@@ -198,7 +198,7 @@ impl Means {
     pub(super) fn prepare(config: &NiceConfig, entry: &mut Entry) -> Result<Self, NiceError> {
         let (hold, reason) = match control::hold(config.parameters.as_ref()) {
             Ok(hold) => {
-                let receiving = config.receive.then(|| config.parameters.unwrap_or_default());
+                let receiving = config.receive.then(|| hold.parameters());
                 let governing = Governing { sending: Some(NAME), receiving };
                 match Means::attach(Way::Nice { receive: config.receive }, &governing, entry) {
                     Ok(means) => return Ok(Means { _hold: Some(hold), ..means }),

@@ -18,8 +18,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::process::ExitStatus;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::libc;
 use nix::sys::signal::{Signal, kill};
@@ -93,20 +91,22 @@ pub fn run(
             break status;
         }
     };
-    wait_for_the_left(&mut means, lingers)?;
+    wait_for_the_left(&mut means, &signals, lingers);
     Ok(NiceOutcome { status, way: means.way().clone(), counts: means.counts(), reading: meter.last() })
 }
 
 /// If processes that the command left running cannot connect without us, waits until they have ended, or until a signal ends the wait.
-fn wait_for_the_left(means: &mut Means, lingers: impl FnOnce()) -> Result<(), NiceError> {
-    let enough = Arc::new(AtomicBool::new(false));
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&enough)).map_err(system("listen for signals"))?;
-    }
+fn wait_for_the_left(means: &mut Means, signals: &Signals, lingers: impl FnOnce()) {
+    // What has come so far was for the command.
+    signals.take();
+    let enough = || {
+        let ends = |signal: &Signal| matches!(signal, Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP);
+        signals.take().iter().any(ends)
+    };
     // The end of the last process shows after a moment.
     let mut lingers = Some(lingers);
     for turn in 0.. {
-        if !means.is_needed() || enough.load(Ordering::Relaxed) {
+        if !means.is_needed() || enough() {
             break;
         }
         if turn == 10
@@ -116,7 +116,6 @@ fn wait_for_the_left(means: &mut Means, lingers: impl FnOnce()) -> Result<(), Ni
         }
         pause();
     }
-    Ok(())
 }
 
 /// Waits until `descriptor` is readable, for a period at most.

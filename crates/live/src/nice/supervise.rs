@@ -19,6 +19,7 @@ use std::thread::{self, JoinHandle};
 
 use nix::libc;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::ipproto;
 use rustix::net::sockopt::{set_tcp_congestion, socket_protocol};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
@@ -246,7 +247,7 @@ fn still_waits(listener: BorrowedFd<'_>, mut call: u64) -> io::Result<()> {
 }
 
 /// Gives a congestion control to a socket of another process, by its number there, if the thread still waits: otherwise its number may
-/// have been reused, and this would be another process's socket. Returns whether it was a TCP socket.
+/// have been reused, and this would be another process's socket. Returns whether it was a socket of TCP or MPTCP, whose subflows follow it.
 fn switch(
     thread: u32,
     number: i32,
@@ -262,7 +263,7 @@ fn switch(
     };
     still_waits()?;
     match socket_protocol(&socket) {
-        Ok(Some(protocol)) if protocol == rustix::net::ipproto::TCP => {}
+        Ok(Some(protocol)) if [ipproto::TCP, ipproto::MPTCP].contains(&protocol) => {}
         _ => return Ok(false),
     }
     set_tcp_congestion(&socket, name)?;
@@ -372,6 +373,23 @@ os.wait()
         assert!(name().starts_with("reno"));
         drop(keep);
         launcher.join().unwrap();
+    }
+
+    #[test]
+    fn a_socket_of_mptcp_is_switched_as_one_of_tcp() {
+        use socket2::{Domain, Protocol, Socket, Type};
+        if let Err(error) = is_possible() {
+            return warpline_skip::skip("seccomp-notify", error);
+        }
+        let open = |kind, protocol| Socket::new(Domain::IPV4, kind, Some(protocol));
+        let multipath = match open(Type::STREAM, Protocol::MPTCP) {
+            Ok(socket) => socket,
+            Err(error) => return warpline_skip::skip("mptcp", error),
+        };
+        let switched = |socket: &Socket| switch(std::process::id(), socket.as_raw_fd(), "reno", || Ok(()));
+        assert!(switched(&multipath).unwrap());
+        assert!(multipath.tcp_congestion().unwrap().starts_with(b"reno"));
+        assert!(!switched(&open(Type::DGRAM, Protocol::UDP).unwrap()).unwrap());
     }
 
     #[test]

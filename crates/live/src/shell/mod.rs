@@ -52,7 +52,7 @@ pub struct ShellConfig {
     pub base_command: Option<OsString>,
     /// Whether packets may leave for the world beyond this machine.
     pub nat: bool,
-    /// Called, before the command starts, if packets do not travel as far as they could, with the reason.
+    /// Called, before the command starts, with what keeps packets from travelling as far as they could, or may; and if that takes long to find out.
     pub warn: fn(&str),
     /// The longest time between two turns of the observer; `None` if it needs no turn without packets.
     pub pulse: Option<TimeDelta>,
@@ -80,7 +80,9 @@ pub struct ShellOutcome {
     pub status: Result<ExitStatus, EmulatorError>,
     /// How the emulator kept pace, and what the links did.
     pub account: Account,
-    /// Why packets could not travel further than this machine; empty if they could.
+    /// How far packets could travel.
+    pub reach: Reach,
+    /// Why they could not travel further, or what may have stopped them; empty if nothing did.
     pub reach_note: String,
 }
 
@@ -163,28 +165,32 @@ pub fn run(
     if ordinary {
         privilege::enter_user_namespace()?;
     }
+    let system = |what| move |source| ShellError::System { what, source };
+    // From here on no signal may end this process before it has undone what it does.
+    let signals = Signals::listen().map_err(system("listen for signals"))?;
     let mut entry = Entry::create("warpline shell");
     let parent: Option<Block> =
         std::env::var(child::NETWORK).ok().filter(|_| !ordinary).and_then(|text| text.parse().ok());
     let wires = wires::Wires::lay(parent, ordinary, config.link.emulator.mtu, &mut entry)?;
     let (reach, reach_note) = match &mut outward {
-        Some(outward) => {
-            let (reach, note) =
-                wires.open_outward(outward.as_mut(), config.base_command.is_some(), &mut entry);
-            if !note.is_empty() {
-                (config.warn)(&note);
-            }
-            (reach, note)
-        }
+        Some(outward) => wires.open_outward(outward.as_mut(), config, &signals, &mut entry),
         None => wires.open_up(config.nat, parent.is_some(), &mut entry),
     };
-    entry.save();
+    if !reach_note.is_empty() && signals.early_end().is_none() {
+        match reach {
+            Reach::World => (config.warn)(&reach_note),
+            Reach::Base if outward.is_some() => {
+                let text = format!("this shell reaches no further than its own namespaces: {reach_note}");
+                (config.warn)(&text);
+            }
+            // This machine is outside, and the greeting says that only it can be reached.
+            Reach::Base => {}
+        }
+    }
 
     let ports = wires.ports()?.map(|port| Box::new(port) as Box<dyn LivePort>);
     let mut carrier = Carrier::new(&config.link, ports);
     carrier.emulator.note_offloads(&wires.offloads);
-    let system = |what| move |source| ShellError::System { what, source };
-    let signals = Signals::listen().map_err(system("listen for signals"))?;
     let base = wires.block.outside();
     let mut environment = vec![
         ("WARPLINE_BASE", base[0].to_string()),
@@ -201,6 +207,11 @@ pub fn run(
     };
     let congestion = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").ok();
     let congestion = wires.inside.within(congestion)?.map(|name| name.trim().to_owned());
+    if let Some(status) = signals.early_end() {
+        drop(server);
+        registry::end_processes(&entry.session);
+        return Ok(ShellOutcome { status: Ok(status), account: carrier.account(), reach, reach_note });
+    }
     began(&Begun { congestion_control: congestion, base: base[0], reach });
     let inside = Place::Within(&wires.inside);
     let child = Child::start(&config.command, inside, &environment, &entry.session.id)?;
@@ -215,5 +226,5 @@ pub fn run(
     }
     command.child.end();
     registry::end_processes(&entry.session);
-    Ok(ShellOutcome { status, account, reach_note })
+    Ok(ShellOutcome { status, account, reach, reach_note })
 }

@@ -16,6 +16,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::process::pause;
+use crate::signals::Signals;
 use crate::start::{self, in_path};
 
 /// Waits for a line, then runs pasta, which is $2, on the namespaces of the process $1, forwarding nothing inwards.
@@ -25,8 +26,9 @@ const SCRIPT: &str = "read -r go || exit 0\n\
     trap 'kill $!' TERM\n\
     wait $!";
 
-/// How long to wait for pasta, in steps of 50 ms: if something is wrong it ends by itself.
+/// How long to wait for pasta, in steps of 50 ms: if something is wrong it ends by itself. After the first part of that time a note says so.
 const PATIENCE: u32 = 600;
+const SILENCE: u32 = 40;
 /// The device with which pasta makes the namespace's interface.
 pub(crate) const TUN: &str = "/dev/net/tun";
 
@@ -70,17 +72,28 @@ impl Outward {
     }
 
     /// Connects this process's network namespace, by now one of its own. Returns the address of the machine itself
-    /// in it: pasta passes what is sent to the gateway to the machine's loopback.
+    /// in it: pasta passes what is sent to the gateway to the machine's loopback. None if the machine has IPv6 only. Calls `warn` if it takes long.
     ///
     /// # Errors
-    /// If pasta ends, with its last line, or does not connect within half a minute.
-    pub(super) fn connect(&mut self) -> io::Result<Ipv4Addr> {
+    /// If pasta ends, with its last line, or does not connect within half a minute, or if a signal ends the wait.
+    pub(super) fn connect(&mut self, warn: fn(&str), signals: &Signals) -> io::Result<Option<Ipv4Addr>> {
         if let Some(mut stdin) = self.child.stdin.take() {
             stdin.write_all(b"go\n")?;
         }
-        for _ in 0..PATIENCE {
-            if let Some(gateway) = gateway(&fs::read_to_string("/proc/thread-self/net/route")?) {
+        for turn in 0..PATIENCE {
+            // IPv6 first: pasta sets up IPv4 before it, so where that is missing afterwards it does not come. A kernel may have no IPv6.
+            let v6 = fs::read_to_string("/proc/thread-self/net/ipv6_route").unwrap_or_default();
+            let gateway = gateway(&fs::read_to_string("/proc/thread-self/net/route")?);
+            if gateway.is_some() || has_default_v6(&v6) {
                 return Ok(gateway);
+            }
+            if signals.early_end().is_some() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            if turn == SILENCE {
+                warn(
+                    "waiting for pasta to connect this shell to the machine's network, for half a minute at most",
+                );
             }
             if self.child.try_wait()?.is_some() {
                 let mut said = String::new();
@@ -115,6 +128,15 @@ fn gateway(table: &str) -> Option<Ipv4Addr> {
     })
 }
 
+/// Whether a table in the format of `/proc/net/ipv6_route` has a default route: to a network of no bits. The kernel itself has one to the loopback
+/// interface, which refuses packets.
+fn has_default_v6(table: &str) -> bool {
+    table.lines().any(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        matches!(fields[..], [_, "00", _, _, _, _, _, _, _, interface] if interface != "lo")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,5 +153,22 @@ mod tests {
         assert_eq!(gateway(&format!("{head}{on_link}{default}")), Some(Ipv4Addr::new(192, 0, 2, 1)));
         // Cut off in the middle of a line.
         assert_eq!(gateway(&format!("{head}eth0\t0000")), None);
+    }
+
+    #[test]
+    fn a_default_route_of_ipv6_is_not_the_kernel_s_own() {
+        let line = |to: &str, len: &str, via: &str, flags: &str, interface: &str| {
+            let none = "0".repeat(32);
+            format!("{to} {len} {none} 00 {via} 00000400 00000001 00000000 {flags} {interface:>8}\n")
+        };
+        let (none, router) = ("0".repeat(32), "fe800000000000000000000000000001");
+        let own = line(&none, "00", &none, "00200200", "lo");
+        let on_link = line("fd776172706c64420000000000000000", "40", &none, "00000001", "wl0");
+        let default = line(&none, "00", router, "00000003", "eth0");
+        assert!(!has_default_v6(""));
+        assert!(!has_default_v6(&format!("{on_link}{own}")));
+        assert!(has_default_v6(&format!("{on_link}{default}{own}")));
+        // Cut off in the middle of a line.
+        assert!(!has_default_v6(&format!("{none} 00 {none} 00")));
     }
 }

@@ -11,9 +11,10 @@ use crate::netns::NetNs;
 use crate::offload;
 use crate::port::af_packet::{AfPacketConfig, AfPacketPort, Mac};
 use crate::registry::Entry;
+use crate::signals::Signals;
 
-use super::ShellError;
 use super::outward::Outward;
+use super::{ShellConfig, ShellError};
 
 /// The interface inside.
 const INSIDE: &str = "warp0";
@@ -25,7 +26,7 @@ fn mac(block: &Block, end: u8) -> Mac {
     [0x02, b'w', b'l', 0, block.number() as u8, end]
 }
 
-/// How far packets from a shell can travel, and why no further.
+/// How far packets from a shell can travel, and why no further, or what may stop them. Empty if nothing does.
 pub(super) type Opened = (Reach, String);
 
 /// The namespaces and interfaces that a shell's packets cross.
@@ -114,19 +115,23 @@ impl Wires {
         }
         // IPv4 only: a machine that forwards IPv6 stops listening to its router's advertisements.
         let networks = &self.block.networks()[..1];
-        translate(&Way { networks, interface: &self.outside_name, machine: None, own: false }, entry)
+        match translate(&Way { networks, interface: &self.outside_name, machine: None, own: false }, entry) {
+            (Reach::World, _) => (Reach::World, nat::obstacle(&self.outside_name).unwrap_or_default()),
+            base @ (Reach::Base, _) => base,
+        }
     }
 
-    /// The same for an ordinary user's namespace outside, which this process made itself. `serves`: it has servers of its own,
-    /// which its address then means, instead of the machine's.
+    /// The same for an ordinary user's namespace outside, which this process made itself. If `config` has a server for it, its address means that
+    /// one, instead of the machine's.
     pub(super) fn open_outward(
         &self,
         outward: Result<&mut Outward, &mut io::Error>,
-        serves: bool,
+        config: &ShellConfig,
+        signals: &Signals,
         entry: &mut Entry,
     ) -> Opened {
         let machine = match outward {
-            Ok(outward) => outward.connect().map_err(|error| error.to_string()),
+            Ok(outward) => outward.connect(config.warn, signals).map_err(|error| error.to_string()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err("an ordinary user's shell reaches the machine's network through pasta, which is not installed (package \
                      passt); start servers in the namespace outside with --base, or run as root"
@@ -140,13 +145,13 @@ impl Wires {
         };
         nat::forward();
         let near = self.block.outside().into_iter().find_map(|address| match address {
-            IpAddr::V4(address) if !serves => Some(address),
+            IpAddr::V4(address) if config.base_command.is_none() => Some(address),
             _ => None,
         });
         let way = Way {
             networks: &self.block.networks(),
             interface: &self.outside_name,
-            machine: near.map(|near| (near, machine)),
+            machine: near.zip(machine),
             own: true,
         };
         translate(&way, entry)
@@ -167,7 +172,7 @@ impl Wires {
 }
 
 fn translate(way: &Way<'_>, entry: &mut Entry) -> Opened {
-    match nat::masquerade(&mut entry.session, way) {
+    match nat::masquerade(entry, way) {
         Ok(()) => (Reach::World, String::new()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => (
             Reach::Base,
