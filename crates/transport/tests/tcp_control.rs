@@ -81,6 +81,8 @@ fn a_rate_limit_holds_on_the_wire() {
     // 100 packets of 1500 bytes a second.
     let sent = wire.data_sent().len();
     assert!((1_990..=2_002).contains(&sent), "{sent}");
+    // Two packets are in flight. RFC 7661: a window that is not used does not grow, or a loss would change nothing.
+    assert!(wire.client.cwnd() <= 20 * MSS, "{}", wire.client.cwnd());
 }
 
 #[test]
@@ -92,6 +94,45 @@ fn a_window_clamp_holds() {
     wire.run_for(TimeDelta::from_secs(10));
     let sent = wire.data_sent().len();
     assert!((380..=404).contains(&sent), "{sent} segments in 100 round trips of four");
+}
+
+#[test]
+fn behind_a_clamp_the_window_does_not_grow_so_a_loss_halves_what_is_used() {
+    let config = TcpConfig { max_window: Some(Window::Bytes(16 * MSS)), ..TcpConfig::default() };
+    let mut wire = Wire::plain(&config, 50);
+    wire.channels[0].drop_data = vec![400];
+    wire.client.set_unlimited(true);
+    wire.establish();
+    assert!(wire.run_until(Timestamp::from_secs(60), |wire| wire.client.stats().recoveries > 0));
+    assert!(wire.client.ssthresh() <= 9 * MSS, "{}", wire.client.ssthresh() / MSS);
+}
+
+#[test]
+fn delivery_rates_are_sampled_on_the_longest_paths() {
+    let mut wire = Wire::plain(&TcpConfig::default(), 30_000);
+    wire.client.set_unlimited(true);
+    wire.open();
+    wire.run(Timestamp::from_secs(200));
+    let last = wire.client.congestion_control().last.expect("acknowledgements came");
+    assert!(last.delivery_rate.is_some(), "{last:?}");
+}
+
+#[test]
+fn the_window_after_a_syn_that_went_out_again_is_one_segment_unless_it_was_only_late() {
+    let first_flight = |one_way: u64, lost: &[u64], timestamps: bool| {
+        let mut wire = Wire::plain(&TcpConfig { timestamps, ..TcpConfig::default() }, one_way);
+        wire.channels[0].drop_any = lost.to_vec();
+        wire.client.set_unlimited(true);
+        wire.open();
+        wire.run(Timestamp::from_secs(30));
+        let sent = wire.data_sent();
+        sent.iter().filter(|one| one.0 == sent[0].0).count()
+    };
+    assert_eq!(first_flight(50, &[], true), 10);
+    assert_eq!(first_flight(50, &[0], true), 1);
+    // The time-out is a second, and the answer takes longer.
+    assert_eq!(first_flight(700, &[], true), 10);
+    assert_eq!(first_flight(700, &[], false), 1, "nothing tells which SYN was answered");
 }
 
 #[test]

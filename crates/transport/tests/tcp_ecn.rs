@@ -237,11 +237,32 @@ fn the_latched_echo_of_rfc_3168_is_one_signal_where_dctcp_has_as_many_as_there_a
 }
 
 #[test]
+fn a_mark_in_a_window_that_was_halved_for_a_loss_is_answered_by_that() {
+    let config = ecn(EcnFeedback::Auto);
+    let mut path = Path::new(("reno", &config), ("reno", &config)).marking([6]);
+    path.lose = vec![1];
+    let path = path.send(60);
+    let stats = path.client.stats();
+    assert_eq!((stats.recoveries, stats.ecn_reductions), (1, 0));
+    let cwr = path.sent.iter().filter(|s| s.segment.flags.contains(Flags::CWR) && s.segment.len > 0);
+    assert_eq!(cwr.count(), 1);
+}
+
+#[test]
+fn a_mark_counts_though_its_acknowledgement_leaves_nothing_outstanding() {
+    let config = ecn(EcnFeedback::Auto);
+    let path = Path::new(("reno", &config), ("reno", &config)).marking([1]).send(2);
+    assert_eq!(path.acks(), [(2, ECE)]);
+    assert_eq!(path.client.stats().ecn_reductions, 1);
+    assert!(path.client.ssthresh() < 10 * MSS, "{}", path.client.ssthresh());
+}
+
+#[test]
 fn one_reduction_per_window_of_data_whatever_is_marked() {
     let config = plain();
     let path = Path::new(("dctcp", &config), ("dctcp", &config)).marking(0..30).send(30);
-    // Ten segments, then what half a window and less lets out: alpha stays near one.
-    assert!((4..=8).contains(&path.client.stats().ecn_reductions), "{:?}", path.client.stats());
+    // Ten segments, then what half a window and less lets out, and then two by two: alpha stays near one.
+    assert!((4..=12).contains(&path.client.stats().ecn_reductions), "{:?}", path.client.stats());
     assert!(path.alpha() > 0.9, "{}", path.alpha());
     assert_eq!(path.client.stats().retransmitted_segments, 0);
     assert!(path.client.cwnd() <= 3000, "{}", path.client.cwnd());

@@ -300,6 +300,18 @@ fn rfc_3708_a_spurious_fast_retransmit_is_undone_by_d_sack() {
 }
 
 #[test]
+fn what_the_network_doubles_undoes_nothing() {
+    let mut wire = Wire::plain(&TcpConfig::default(), 20);
+    (wire.channels[0].loss, wire.channels[0].duplicate) = (0.01, 0.1);
+    wire.client.set_unlimited(true);
+    wire.establish();
+    wire.run_for(TimeDelta::from_secs(60));
+    let (stats, undos) = (wire.client.stats(), wire.client.congestion_control().undos);
+    assert!(stats.recoveries > 50 && stats.dsacks_received > 2 * stats.retransmitted_segments, "{stats:?}");
+    assert!(u64::from(undos) * 10 < stats.recoveries, "{undos} of {}", stats.recoveries);
+}
+
+#[test]
 fn a_real_loss_is_not_undone() {
     for recovery in RECOVERIES {
         let config = TcpConfig { recovery, ..TcpConfig::default() };

@@ -179,9 +179,11 @@ impl ModelHosts {
         self.opened.push(Opened { at, flow, opener: with_node(opener), other: with_node(opener.other()) });
     }
 
-    /// Connections opened since the last call.
+    /// Connections opened since the last call, in the order in which addresses are assigned, which is the same for any number of cores.
     pub(crate) fn take_opened(&mut self) -> Vec<Opened> {
-        std::mem::take(&mut self.opened)
+        let mut opened = std::mem::take(&mut self.opened);
+        opened.sort_by_key(Opened::order);
+        opened
     }
 
     /// Opens a connection for an exchange.

@@ -5,7 +5,7 @@
 //! start", Computer Networks 2011. The constants are the kernel's defaults.
 //!
 //! Departures: sending is taken for not paced, as iperf3's is without the fq discipline (with pacing the kernel wants trains of a
-//! whole round trip); acknowledgements in fast recovery and those that find the window not in use are not looked at.
+//! whole round trip); acknowledgements in fast recovery are not looked at.
 
 use warpline_core::{TimeDelta, Timestamp};
 

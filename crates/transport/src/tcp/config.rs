@@ -170,7 +170,7 @@ pub struct TcpConfig {
     /// Duplicate ACKs that start fast retransmit (RFC 5681 section 3.2).
     #[parameter(default = 3, min = 1, max = 1000)]
     pub dupack_threshold: u32,
-    /// Upper bound of what the congestion window allows to be on its way, in segments or bytes. The window itself may grow beyond it. Without it there is none.
+    /// Upper bound of what the congestion window allows to be on its way, in segments or bytes. At the bound, the window no longer grows. Without it there is none.
     #[parameter(above = Some(Window::Segments(0.0)))]
     pub max_window: Option<Window>,
     /// Upper bound of the sending rate in bytes on the wire, enforced by pacing. Without it there is none.

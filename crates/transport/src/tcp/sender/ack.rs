@@ -238,7 +238,9 @@ impl<C: CongestionControl> Sender<C> {
                 (None, self.rate.delivered - acked)
             }
         };
-        let limited = self.usage.full || self.is_doubling() || !self.config.cwnd_validation;
+        // Behind a bound, the window would grow without end and no longer fall with losses (Linux snd_cwnd_clamp).
+        let bound = self.cc.cwnd() >= self.max_window;
+        let limited = !bound && (self.usage.full || self.is_doubling() || !self.config.cwnd_validation);
         let sample = AckSample {
             now,
             acked,
@@ -493,7 +495,7 @@ impl<C: CongestionControl> Sender<C> {
         }
     }
 
-    /// Takes SACK blocks. Returns whether one of them reported a duplicate.
+    /// Takes SACK blocks. Returns whether one of them reported that a retransmission was not needed.
     fn on_sack(
         &mut self,
         now: Timestamp,
@@ -504,14 +506,12 @@ impl<C: CongestionControl> Sender<C> {
         is_known: impl Fn(&Sent) -> bool,
     ) -> bool {
         let mut reported = segment.sack.iter(segment.ack);
-        let dsack = reports_duplicate(segment);
-        if dsack && let Some((start, end)) = reported.next() {
-            log.stats.dsacks_received += 1;
-            // A retransmission that was not needed has arrived all the same (Linux tcp_dsack_seen); what the network doubled is no delivery.
-            if log.stats.dsacks_received <= log.stats.retransmitted_segments {
-                delivery.bytes += end.saturating_sub(start).min(self.mss);
-                delivery.segments += 1;
-            }
+        let duplicate = if reports_duplicate(segment) { reported.next() } else { None };
+        let needless = duplicate.filter(|&range| self.is_of_a_retransmission(log, range));
+        if let Some((start, end)) = needless {
+            // A retransmission that was not needed has arrived all the same (Linux tcp_dsack_seen).
+            delivery.bytes += end.saturating_sub(start).min(self.mss);
+            delivery.segments += 1;
             if let Some(undo) = &mut self.undo {
                 undo.on_dsack(end);
             }
@@ -527,7 +527,16 @@ impl<C: CongestionControl> Sender<C> {
             delivery.note(sent, forward, is_known(sent));
             delivery.sacked = true;
         });
-        dsack
+        needless.is_some()
+    }
+
+    /// Whether a D-SACK tells of a retransmission, and not of a packet that the network has doubled. More reports than retransmissions tell of the
+    /// network (Linux tcp_dsack_seen), and so does one of a segment in flight that was sent once (Linux tcp_sacktag_one).
+    fn is_of_a_retransmission(&self, log: &mut Log, (start, end): (u64, u64)) -> bool {
+        log.stats.dsacks_received += 1;
+        let sent_once = |sent: &Sent| sent.seq < end && start < sent.end() && !sent.was_retransmitted();
+        log.stats.dsacks_received <= log.stats.retransmitted_segments
+            && !(end > self.una && self.board.iter().any(sent_once))
     }
 
     /// A duplicate acknowledgement (RFC 5681 section 2) without SACK stands for one segment that arrived.

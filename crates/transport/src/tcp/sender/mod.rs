@@ -21,7 +21,7 @@ mod undo;
 use std::sync::Arc;
 
 use warpline_core::record::TcpEvent;
-use warpline_core::{Bytes, Segment, Timestamp};
+use warpline_core::{Bytes, Segment, TimeDelta, Timestamp};
 
 use super::accecn::MarkedBytes;
 use super::config::{Recovery, TcpConfig};
@@ -43,6 +43,9 @@ use sent::Sent;
 pub(super) use timers::Expired;
 use timers::{Alarm, Timers};
 use undo::Undo;
+
+/// How far a timestamp may be from the time when it was taken (a millisecond is their resolution).
+const TICK: TimeDelta = TimeDelta::from_millis(1);
 
 /// Where the data of an unlimited source ends: further than any run sends.
 const UNLIMITED: u64 = 1 << 62;
@@ -364,11 +367,16 @@ impl<C: CongestionControl> Sender<C> {
     pub(super) fn establish(&mut self, now: Timestamp, segment: &Segment, log: &mut Log) {
         while let Some(sent) = self.board.pop(1) {
             if sent.was_retransmitted() {
-                // RFC 5681 section 3.1: after the loss of a SYN the window starts at one segment.
-                self.ramp = self.mss;
-                match self.echo_rtt(now, AckFields::of(segment)) {
+                let rtt = self.echo_rtt(now, AckFields::of(segment));
+                match rtt {
                     Some(rtt) => log.stats.note_rtt(rtt),
                     None => self.rtt.restart_after_syn_loss(),
+                }
+                // RFC 5681 section 3.1: after the loss of a SYN the window starts at one segment. Where the answer is to one that was sent before
+                // the last, the path was longer than the time-out, and that is no loss (Linux tcp_init_transfer, by timestamps).
+                let was_late = rtt.is_some_and(|rtt| rtt > now.saturating_since(sent.sent_at) + TICK);
+                if !was_late {
+                    self.ramp = self.mss;
                 }
             } else {
                 let rtt = now.saturating_since(sent.sent_at);

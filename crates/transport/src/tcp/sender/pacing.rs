@@ -11,6 +11,8 @@ pub(super) struct Pacer {
     /// Bytes that may still leave together with what left at `together_at`.
     together: u64,
     together_at: Timestamp,
+    /// The gate is closed by a cap on the rate, and not by the window.
+    pub capped: bool,
     /// Segments of the current burst that may still leave; only for windows below one segment.
     burst_left: u32,
     /// When the last burst ended, and until when the gate is closed for it.

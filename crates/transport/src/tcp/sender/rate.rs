@@ -1,8 +1,7 @@
 //! Delivery rate (draft-cheng-iccrg-delivery-rate-estimation): bytes delivered over the longer of the time they took to send
 //! and the time they took to be acknowledged.
 //!
-//! Departure: the two times of a segment are kept as 32-bit spans before it was sent; if one exceeds 4.29 s, there is
-//! no sample. Whether the application limits sending is looked at when it writes, and nowhere else (as Linux mostly does).
+//! Departure: whether the application limits sending is looked at when it writes, and nowhere else (as Linux mostly does).
 
 use warpline_core::{Rate, TimeDelta, Timestamp};
 
@@ -28,17 +27,37 @@ const UNSAMPLED: u64 = u64::MAX;
 pub(super) struct SendState {
     /// Bytes delivered then.
     pub delivered: u64,
-    /// Nanoseconds since the send time of the segment acknowledged last; `u32::MAX` for too long.
-    pub send_span: u32,
-    /// Nanoseconds since the last delivery; `u32::MAX` for too long.
-    pub ack_span: u32,
+    /// Since the send time of the segment acknowledged last.
+    pub send_span: Span,
+    /// Since the last delivery.
+    pub ack_span: Span,
     /// [`Sent::APP_LIMITED`], or nothing.
     pub mark: u8,
 }
 
-#[inline]
-fn span(now: Timestamp, then: Timestamp) -> u32 {
-    now.saturating_since(then).as_nanos().min(u64::from(u32::MAX)) as u32
+/// A span of time in 32 bits, so that what is kept of a segment stays small: in nanoseconds up to two seconds, and in units of 1024 ns up to 36
+/// minutes, which is more than any segment waits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Span(u32);
+
+impl Span {
+    /// Marks units of 1024 ns.
+    const COARSE: u32 = 1 << 31;
+
+    #[inline]
+    fn between(then: Timestamp, now: Timestamp) -> Span {
+        let nanos = now.saturating_since(then).as_nanos();
+        if nanos < u64::from(Self::COARSE) {
+            Span(nanos as u32)
+        } else {
+            Span(Self::COARSE | (nanos >> 10).min(u64::from(Self::COARSE - 1)) as u32)
+        }
+    }
+
+    #[inline]
+    fn nanos(self) -> u64 {
+        if self.0 & Self::COARSE == 0 { u64::from(self.0) } else { u64::from(self.0 & !Self::COARSE) << 10 }
+    }
 }
 
 impl DeliveryRate {
@@ -72,7 +91,7 @@ impl DeliveryRate {
     #[inline]
     pub(super) fn on_send(&mut self, now: Timestamp, idle: bool) -> SendState {
         if !self.is_sampled() {
-            return SendState { delivered: self.delivered, send_span: 0, ack_span: 0, mark: 0 };
+            return SendState { delivered: self.delivered, mark: 0, ..SendState::default() };
         }
         if idle {
             self.first_sent_at = now;
@@ -80,8 +99,8 @@ impl DeliveryRate {
         }
         SendState {
             delivered: self.delivered,
-            send_span: span(now, self.first_sent_at),
-            ack_span: span(now, self.delivered_at),
+            send_span: Span::between(self.first_sent_at, now),
+            ack_span: Span::between(self.delivered_at, now),
             mark: if self.is_limited() { Sent::APP_LIMITED } else { 0 },
         }
     }
@@ -107,15 +126,27 @@ impl DeliveryRate {
         if self.delivered > self.limited_until {
             self.limited_until = 0;
         }
-        if newest.send_span == u32::MAX || newest.ack_span == u32::MAX {
-            return None;
-        }
-        let acked_over = now.saturating_since(newest.sent_at).as_nanos() + u64::from(newest.ack_span);
-        let interval = acked_over.max(u64::from(newest.send_span));
+        let acked_over = now.saturating_since(newest.sent_at).as_nanos() + newest.ack_span.nanos();
+        let interval = acked_over.max(newest.send_span.nanos());
         if interval == 0 || interval < min_rtt.as_nanos() {
             return None;
         }
         let bits = (self.delivered - newest.delivered) as f64 * 8e9;
         Some(Rate::from_bps((bits / interval as f64) as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_exact_up_to_two_seconds_and_near_beyond() {
+        for nanos in [0, 1, (1 << 31) - 1, 1 << 31, 4_300_000_000, 60_000_000_000, 2_000_000_000_000] {
+            let then = Timestamp::from_secs(5);
+            let span = Span::between(then, then + TimeDelta::from_nanos(nanos)).nanos();
+            let off = nanos - span;
+            assert!(off < if nanos < 1 << 31 { 1 } else { 1024 }, "{nanos}: {span}");
+        }
     }
 }

@@ -81,8 +81,9 @@ impl<C: CongestionControl> Sender<C> {
             }
             Episode::Cwr { .. } => {}
             Episode::Open(signs) | Episode::Disorder(signs) => {
-                if delivery.marked && self.una < self.nxt {
-                    self.enter_cwr(now, log, signs);
+                // What was marked in a window that was reduced for a loss is answered by that (RFC 3168 section 6.1.2).
+                if delivery.marked && self.una > self.recover {
+                    self.enter_cwr(now, log, signs, self.nxt - prior_una);
                 } else if self.board.sacked > 0 || signs.dupacks > 0 {
                     self.enter(now, log, Episode::Disorder(signs));
                 } else {
@@ -178,6 +179,7 @@ impl<C: CongestionControl> Sender<C> {
             let under_way = self.board.retrans.div_ceil(self.mss.max(1)) as u32;
             self.undo = self.config.undo.then(|| Undo::new(self.una, under_way));
             self.cc.on_congestion_event(&event);
+            self.announce_reduction();
             self.begin_reduction(delivered)
         };
         self.recover = self.nxt;
@@ -198,13 +200,22 @@ impl<C: CongestionControl> Sender<C> {
         proportional.then(|| Prr::begin(self.cc.cwnd(), flight, self.in_flight()))
     }
 
+    /// The window was reduced, for whatever reason: the next new data says so, which ends the echo of a mark (RFC 3168 section 6.1.2).
+    fn announce_reduction(&mut self) {
+        self.cwr_pending = self.uses.ecn.is_on() && !self.uses.ecn.is_accurate();
+    }
+
     #[inline(never)]
-    fn enter_cwr(&mut self, now: Timestamp, log: &mut Log, signs: Signs) {
+    fn enter_cwr(&mut self, now: Timestamp, log: &mut Log, signs: Signs, before: u64) {
         log.stats.ecn_reductions += 1;
-        let event = self.congestion_event(now, LossTrigger::Ecn);
+        let mut event = self.congestion_event(now, LossTrigger::Ecn);
+        if event.in_flight == 0 {
+            // The acknowledgement covers all that was outstanding.
+            event.in_flight = before;
+        }
         self.undo = None;
         self.cc.on_congestion_event(&event);
-        self.cwr_pending = !self.uses.ecn.is_accurate();
+        self.announce_reduction();
         // A scalable window falls by little, and is to be in force at once (Linux tcp_prague.c does without, too).
         let prr = if self.cc.ecn_need() == EcnNeed::L4s { None } else { self.begin_reduction(0) };
         self.enter(now, log, Episode::Cwr { end: self.nxt, signs: Signs { flight: 0, ..signs }, prr });
@@ -220,6 +231,7 @@ impl<C: CongestionControl> Sender<C> {
         if before != Phase::Loss || !repeated {
             let event = self.congestion_event(now, trigger);
             self.cc.on_rto(&event);
+            self.announce_reduction();
             // A time-out that ends an impatient recovery is never spurious: a retransmission is always under way
             // then.
             let genuine = self.episode.is_impatient();
@@ -316,6 +328,7 @@ impl<C: CongestionControl> Sender<C> {
                 log.stats.recoveries += 1;
                 log.stats.lost_segments += 1;
                 self.cc.on_congestion_event(&event);
+                self.announce_reduction();
                 self.cc.on_recovery_exit(now);
                 if let Some(signs) = self.episode.signs() {
                     signs.flight = 0;

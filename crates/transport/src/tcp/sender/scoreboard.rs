@@ -74,7 +74,6 @@ impl Scoreboard {
     pub(super) fn at(&self, position: u64) -> Option<&Sent> {
         self.segments.at(position)
     }
-    #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Sent> {
         self.segments.iter().map(|(_, sent)| sent)
     }

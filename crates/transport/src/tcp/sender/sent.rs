@@ -2,7 +2,7 @@
 
 use warpline_core::Timestamp;
 
-use super::rate::SendState;
+use super::rate::{SendState, Span};
 
 /// A segment in flight. 48 bytes: a window of thousands stays in the cache.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,9 +16,9 @@ pub(super) struct Sent {
     /// Bytes delivered over the connection at the last transmission.
     pub delivered: u64,
     /// See [`super::rate::SendState`].
-    pub send_span: u32,
+    pub send_span: Span,
     /// See [`super::rate::SendState`].
-    pub ack_span: u32,
+    pub ack_span: Span,
     /// Sequence space, SYN and FIN included.
     pub len: u32,
     /// Marks.

@@ -33,7 +33,10 @@ impl<C: CongestionControl> Sender<C> {
             return None;
         }
         if (self.paced || self.small_window) && !self.pacer.is_open(now) {
-            self.limited_until = self.nxt;
+            // A window that a cap keeps from being used must not grow (Linux tcp_write_xmit).
+            if !self.pacer.capped {
+                self.limited_until = self.nxt;
+            }
             self.timers.pace_at = self.pacer.next;
             return None;
         }
@@ -230,7 +233,7 @@ impl<C: CongestionControl> Sender<C> {
         }
         let wire = u64::from(segment.wire_size());
         let own = self.cc.pacing_rate();
-        let mut span = match own {
+        let span = match own {
             Some(rate) if self.cc.paces_payload() => rate.time_for(u64::from(segment.len)),
             Some(rate) => rate.time_for(wire),
             None if self.config.pacing && !srtt.is_zero() && !self.small_window => {
@@ -242,9 +245,9 @@ impl<C: CongestionControl> Sender<C> {
             }
             None => TimeDelta::ZERO,
         };
-        if let Some(cap) = self.config.max_rate {
-            span = span.max(cap.time_for(wire));
-        }
+        let least = self.config.max_rate.map_or(TimeDelta::ZERO, |cap| cap.time_for(wire));
+        self.pacer.capped = least > span && !self.small_window;
+        let span = span.max(least);
         if !span.is_zero() {
             self.pacer.on_sent(now, span, u64::from(segment.len), self.cc.send_quantum());
         }
