@@ -2363,8 +2363,8 @@ class Tcp(Part):
             true; false with `ns2-sack1`.
         dupack_threshold: Duplicate ACKs that start fast retransmit (RFC 5681 section 3.2). Default 3. At least 1 and at
             most 1000.
-        max_window: Upper bound of what the congestion window allows to be on its way, in segments or bytes. The window
-            itself may grow beyond it. Without it there is none. Above 0p.
+        max_window: Upper bound of what the congestion window allows to be on its way, in segments or bytes. At the
+            bound, the window no longer grows. Without it there is none. Above 0p.
         max_rate: Upper bound of the sending rate in bytes on the wire, enforced by pacing. Without it there is none.
             Above 0bit/s.
     """

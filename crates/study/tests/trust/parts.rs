@@ -88,6 +88,32 @@ proptest! {
     }
 }
 
+/// Connections that begin at one instant get their ports in the order of flows, wherever their ends are.
+#[test]
+fn captures_have_the_same_ports_for_any_number_of_cores() {
+    let link = |ends: &str, rest: &str| format!("[[link]]\nbetween = {ends}\n{rest}\n");
+    let far = "rate = \"1Mbit/s\"\ndelay = \"70ms\"";
+    let flow = |ends: &str, rest: &str| format!("[[flow]]\n{ends}\n{rest}\n");
+    let text = [
+        "duration = \"5s\"\n".to_owned(),
+        link("[\"a\", \"r\"]", &format!("{far}\nrecord = [\"pcap\"]")),
+        link("[\"b\", \"r\"]", far),
+        link("[\"r\", \"c\"]", "rate = \"10Mbit/s\"\ndelay = \"5ms\""),
+        flow("from = \"a\"\nto = \"c\"", "app = \"onoff\"\nrate = \"1Mbit/s\"\ntransport = \"tcp\""),
+        flow("from = \"b\"\nto = \"c\"", ""),
+        flow("from = \"b\"\nto = \"a\"", "app = \"media\""),
+    ]
+    .concat();
+    let directory = tempfile::tempdir().unwrap();
+    let whole = directory.path().join("1");
+    write(&text, &whole, 1);
+    for cores in [2, 3, 4] {
+        let cut = directory.path().join(cores.to_string());
+        write(&text, &cut, cores);
+        assert_same(&whole, &cut);
+    }
+}
+
 #[test]
 fn the_number_of_parts_is_told() {
     let text = "duration = \"1s\"\n[topology]\nkind = \"dumbbell\"\npairs = 4\n\
