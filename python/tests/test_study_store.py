@@ -186,6 +186,57 @@ def test_results_of_earlier_versions_are_read(tmp_path: Path) -> None:
     assert "key" not in warpline.Table.read(path).column_names
 
 
+def test_numbers_stay_numbers_beside_earlier_results_of_another_kind(tmp_path: Path) -> None:
+    def run(measured: str) -> study.Done:
+        return study.run(str(declare(tmp_path, PURE.replace('return {"y":', f'return {{"y": {measured}, "z":'))), jobs=1)[0]
+
+    run('at["x"] > 1')
+    done = run('at["x"] * 1.5')
+    assert done.good and done.judged.kept.others == 6
+    rows = [row for rows in _store.Store(tmp_path / "results/line.parquet")._runs.values() for row in rows]
+    values = [row["y"] for row in rows]
+    assert {type(value) for value in values} == {bool, float} and sorted(map(float, values)) == [0, 0, *[1] * 4, 1.5, 1.5, 3, 3, 4.5, 4.5]
+    # The first declaration has what it has measured, too.
+    ran(tmp_path)
+    assert run('at["x"] > 1').judged.kept.results.means("y") == [0, 1, 1] and ran(tmp_path) == []
+
+
+def test_lines_and_axes_of_several_kinds_stay_what_they_are(tmp_path: Path) -> None:
+    text = PURE.replace("x=[1, 2, 3]", "x=[1, 'two', False]").replace('{"y": at["slope"] * at["x"] + 0.1 * (at["seed"] % 3)}', '{"y": {1: 1.0, 2: 5.0, "all": 6.0}}')
+    text = text.replace('results.rising("y", "x"), theirs=3', 'results.mean("y", line=2), theirs=5').replace('study.lines(x="x", y="y")', "study.table()")
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
+    assert done.good and done.judged.kept.results.values("line") == [1, 2, "all"]
+    rows = [row for rows in _store.Store(tmp_path / "results/line.parquet")._runs.values() for row in rows]
+    assert {repr(row["x"]) for row in rows} == {"1", "'two'", "False"}
+    assert {repr(row["line"]) for row in rows} == {"1", "2", "'all'"}
+
+
+def test_a_column_whose_name_is_like_that_of_a_packed_one_is_read_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    name = f"y{_store.JSON}"
+    with _store.Store(path) as store:
+        store.put([[{**kept_row(1), name: "[1"}]])
+    (rows,) = _store.Store(path)._runs.values()
+    assert rows[0][name] == "[1"
+
+
+@pytest.mark.parametrize(("measured", "told"), [("2**70", "the measure y returned a whole number of 71 bits"), ('{2**70: 1}', "the measure y has as a line a whole number of 71 bits"), ("{(1, 2): 3}", "as a line tuple")])
+def test_what_cannot_be_kept_is_a_failed_run_and_the_next_study_goes_on(tmp_path: Path, measured: str, told: str) -> None:
+    (done,) = study.run(str(declare(tmp_path, PURE.replace('return {"y":', f'return {{"y": {measured}, "z":'))), jobs=1, only={"x": 1})
+    assert len(done.failures) == 2 and all(told in failure.error for failure in done.failures)
+    (again,) = study.run(str(declare(tmp_path)), jobs=1)
+    assert again.good
+
+
+def test_a_journal_with_a_number_that_a_column_cannot_have_does_not_stop_a_study(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    path.with_suffix(".jsonl").write_text(json.dumps([{**kept_row(1), "y": 2**70}]) + "\n")
+    with _store.Store(path):
+        pass
+    (rows,) = _store.Store(path)._runs.values()
+    assert rows[0]["y"] == 2**70
+
+
 def test_a_run_that_is_in_the_journal_twice_counts_once(tmp_path: Path) -> None:
     row = {"ran": "w", "scenario": 7, "measured": "m", "seed": 1, "x": 1}
     path = tmp_path / "f.parquet"

@@ -27,8 +27,8 @@ from warpline.study._points import Point
 from warpline.study._results import LINE, fits
 from warpline.study._seeds import Seeds, most
 
-Measured: TypeAlias = "Scalar | Mapping[str, Scalar]"
-"""A value, or one for each line of the figure."""
+Measured: TypeAlias = "Scalar | Mapping[Any, Scalar]"
+"""A value, or one for each line of the figure, by its name: a text or a number."""
 
 Measure: TypeAlias = "str | Callable[..., Measured]"
 """Measures a run: a function of a `Run`, or of a `Run` and the point; or the name of a column, such as "group.bulk.goodput_bps" or "totals.jain"."""

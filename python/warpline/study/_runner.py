@@ -60,7 +60,7 @@ class Outcome:
     the run. And the machine, if the run needs it, and whether it was busy to the full; and the worker's build of Warpline, and the kernels and stacks there that
     made the run."""
 
-    lines: Mapping[str | None, Mapping[str, Scalar]] = field(default_factory=dict)
+    lines: Mapping[Scalar, Mapping[str, Scalar]] = field(default_factory=dict)
     machine: Mapping[str, Scalar] = field(default_factory=dict)
     error: str | None = None
     ran: str = ""
@@ -136,24 +136,31 @@ def _run_directory(wanted: bool) -> Iterator[Path | None]:
         yield directory / "run"
 
 
-def _lines(figure: Figure, measured: Mapping[str, Measured]) -> dict[str | None, dict[str, Scalar]]:
+def _lines(figure: Figure, measured: Mapping[str, Measured]) -> dict[Scalar, dict[str, Scalar]]:
     """Values by line and measure."""
-    found: dict[str | None, dict[str, Scalar]] = {}
+    found: dict[Scalar, dict[str, Scalar]] = {}
     for name, value in measured.items():
         if name in (*RESERVED, *figure.axes):
             raise MeasureError(f"{name} cannot be the name of a measure: results have such a column already")
         for line, one in (value if isinstance(value, Mapping) else {None: value}).items():
-            plain: Any = getattr(one, "item", lambda one=one: one)()  # A number of numpy's.
-            if not isinstance(plain, (bool, int, float, str, type(None))):
-                raise MeasureError(f"the measure {name} returned {type(plain).__name__}; it returns a number, text or None, or a mapping of lines to these")
-            found.setdefault(line, {})[name] = plain
+            found.setdefault(_plain(line, f"the measure {name} has as a line"), {})[name] = _plain(one, f"the measure {name} returned")
     if not found:
         raise MeasureError("nothing was measured")
     return found
 
 
+def _plain(value: Any, what: str) -> Scalar:
+    """A value as it is kept. `what` is how an error begins."""
+    plain: Any = getattr(value, "item", lambda: value)()  # A number of numpy's.
+    if not isinstance(plain, (bool, int, float, str, type(None))):
+        raise MeasureError(f"{what} {type(plain).__name__}; a measure returns a number, text or None, or a mapping of lines to these, and a line is a number or text")
+    if isinstance(plain, int) and not -(2**63) <= plain < 2**63:
+        raise MeasureError(f"{what} a whole number of {plain.bit_length()} bits; results have 64, and float(...) makes a number that fits")
+    return plain
+
+
 class _Kinds:
-    """Of what kind the values of each measure are: all of one, because a file with texts among numbers has texts only."""
+    """Of what kind the values of each measure are: all of one, because a mean or a picture of numbers would leave a text among them out without a word."""
 
     def __init__(self, axes: Sequence[str]) -> None:
         self._other = {*RESERVED, *axes}

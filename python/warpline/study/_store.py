@@ -2,6 +2,9 @@
 
 While a study runs, each run that ends is appended to a journal (a line of JSON) and flushed to the disk, so that a kill loses the runs under way and no
 others. The next study, or the end of this one, moves them to the Parquet file, which is written whole.
+
+A column of a Parquet file has values of one kind. Where a measure, an axis or the lines have several, or whole numbers of more than 64 bits, the values are
+JSON, and the name of the column ends with `JSON`.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from warpline._errors import RunError
-from warpline._sweep import Scalar, column
+from warpline._sweep import Scalar, kind
 from warpline._warpline import Table
 from warpline.study._declare import RESERVED
 
@@ -27,6 +30,10 @@ Row = Mapping[str, Scalar]
 """A line of a run: the columns of `RESERVED`, the axes, and the measures."""
 
 
+JSON = " (as JSON)"
+"""How the name of a column ends whose values are JSON."""
+
+
 def number(scenario: str) -> int:
     """The hash of a scenario ("sha256:..."), of a point or of a model as a number of 60 bits, which takes a quarter of the room of its text."""
     return int(scenario.partition(":")[2][:15], 16)
@@ -36,6 +43,22 @@ def _current(row: Row) -> Row:
     """A row as rows are now: earlier versions kept the hash as text, and a key made of what the row has anyway."""
     scenario = row["scenario"]
     return {**{name: value for name, value in row.items() if name != "key"}, "scenario": number(scenario)} if isinstance(scenario, str) else row
+
+
+def _packed(name: str, values: list[Scalar]) -> tuple[str, list[Scalar]]:
+    """A column as the file has it: its name and its values."""
+    kinds = {kind(value) for value in values if value is not None}
+    small = all(type(value) is not int or -(2**63) <= value < 2**63 for value in values)
+    if len(kinds) <= 1 and small and not name.endswith(JSON):
+        return name, values
+    return name + JSON, [None if value is None else json.dumps(value) for value in values]
+
+
+def _unpacked(name: str, values: list[Any]) -> tuple[str, list[Scalar]]:
+    """A column of the file as it was."""
+    if not name.endswith(JSON):
+        return name, values
+    return name.removesuffix(JSON), [None if value is None else json.loads(value) for value in values]
 
 
 def _is_at(file: TextIO, path: Path) -> bool:
@@ -65,8 +88,8 @@ class Store:
         journal = self._journal_lines()
         if self.path.exists():
             table = Table.read(self.path)
-            names = table.column_names
-            self._take(dict(zip(names, values, strict=True)) for values in zip(*(table[name] for name in names), strict=True))
+            columns = dict(_unpacked(name, table[name]) for name in table.column_names)
+            self._take(dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
         for line in journal:
             try:
                 rows = json.loads(line)
@@ -182,7 +205,7 @@ class Store:
         if not rows:
             return
         names = dict.fromkeys(name for row in rows for name in row)
-        Table.from_columns({name: column([row.get(name) for row in rows]) for name in names}).write(self.path)
+        Table.from_columns(dict(_packed(name, [row.get(name) for row in rows]) for name in names)).write(self.path)
 
     def _place(self, run: tuple[int, int]) -> tuple[Any, ...]:
         row = self._runs[run][0]
