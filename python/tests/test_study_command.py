@@ -170,6 +170,40 @@ def test_a_claim_that_raises_an_error_is_named_and_the_next_figure_runs(tmp_path
         assert ("mine/other: Another" in said.out) == (command == "run")
 
 
+BUILDS = """
+    OTHER = study.Figure(name="built", title="Built", scenario=SOURCE, points=study.grid(x=[1, 2]), measures={"jain": "totals.jain"}, quick=study.quick())
+    FIGURE = study.Figure(name="line", title="A line", model=model, points=study.grid(x=[1]), settings={"slope": 10}, quick=study.quick())
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("lambda at: {}[at['x']]", "KeyError: 1 (mine.py:24, in <lambda>)"),
+        ("lambda at: 7", "TypeError: "),
+        ("study.file('two.toml', lambda at: at['none'])", "KeyError: 'none' (mine.py:24, in <lambda>)"),
+        ("study.file('none.toml')", "none.toml"),
+        ("study.template('none.in')", "FileNotFoundError: "),
+        ("study.template('one.in')", "one.in: $sec names no axis or setting; there are x, seed"),
+        ("study.template('wrong.in')", "duratoin"),
+    ],
+)
+def test_a_scenario_that_cannot_be_made_is_named_and_the_next_figure_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str], source: str, told: str) -> None:
+    (tmp_path / "one.in").write_text("duration = '$sec'")
+    (tmp_path / "wrong.in").write_text("duratoin = '1s'")
+    file = str(declare(tmp_path, PURE.replace("FIGURE =", "PLAIN =").replace('name="line"', 'name="plain"') + BUILDS.replace("SOURCE", source)))
+    assert main(["run", file, "--jobs", "1"]) == 2
+    said = capsys.readouterr()
+    assert "error: mine/built, scenario of {'x': 1}, seed 1: " in said.err and told in said.err
+    assert "mine/plain: A line" in said.out and "mine/line: A line" in said.out
+    assert main(["judge", file]) == 1, "nothing is kept of it"
+    # Of several errors, all are told.
+    twice = PURE + BUILDS.replace("SOURCE", source) + BUILDS.replace("SOURCE", source).replace("OTHER", "THIRD").replace('"built"', '"third"')
+    assert main(["run", str(declare(tmp_path, twice)), "--jobs", "1"]) == 2
+    said = capsys.readouterr()
+    assert "mine/built, scenario" in said.err and "mine/third, scenario" in said.err
+
+
 def test_one_run_is_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = PURE.replace("x=[1, 2, 3]", "x=[1]").replace("seeds=2", "seeds=1")
     assert main(["run", str(declare(tmp_path, one)), "--jobs", "1"]) == 1

@@ -129,6 +129,30 @@ def test_a_measure_that_is_no_number_gets_the_most_seeds(tmp_path: Path) -> None
     assert [line for line in ran(tmp_path) if line.startswith(("1 ", "2 "))] == ["1 1", "1 2", "1 3", "1 4", "2 1", "2 2"]
 
 
+def test_a_point_without_a_number_gets_the_least_seeds_and_the_others_go_on(tmp_path: Path) -> None:
+    text = PURE.replace("seeds=2", "seeds=study.until(0.001, of='y', least=2, most=4)").replace('return {"y":', 'return {"z": 1, "y": None if at["x"] == 1 else')
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
+    assert not done.failures and done.judged.kept.missing == 0
+    assert [line for line in ran(tmp_path) if line.startswith(("1 ", "2 "))] == ["1 1", "1 2", "2 1", "2 2", "2 3", "2 4"]
+    # These points only, too.
+    (some,) = study.run(str(tmp_path / "mine.py"), jobs=1, force=True, only={"x": 1})
+    assert not some.failures
+    # None has one: the name is wrong. The figure after it runs.
+    both = text.replace("of='y'", "of='why'") + "\n    OTHER = study.Figure(name='other', title='', model=lambda at: {'y': 1}, points=study.grid(x=[1]), quick=study.quick())\n"
+    said: list[study.Done] = []
+    with pytest.raises(study.StudyError, match="mine/line: seeds are run until 'why' is known well enough, but no run has a number of that name; there are z, y"):
+        study.run(str(declare(tmp_path, both)), jobs=1, said=said.append)
+    assert [done.judged.name for done in said] == ["mine/other"]
+
+
+def test_a_line_without_a_number_at_one_seed_gets_more_seeds(tmp_path: Path) -> None:
+    line = '{"y": {"a": 0.1 * (at["seed"] % 3), "b": None if at["seed"] == 2 else 1 + at["x"]}}'
+    text = PURE.replace("seeds=2", "seeds=study.until(0.001, of='y', least=3, most=7)").replace('{"y": at["slope"] * at["x"] + 0.1 * (at["seed"] % 3)}', line)
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
+    assert len(ran(tmp_path)) == 3 * 7 and done.judged.kept.missing == 0
+    assert [len(values) for values in (done.judged.kept.results.where(x=1, line=line).samples("y") for line in "ab")] == [7, 6]
+
+
 @pytest.mark.parametrize(("seeds", "judged"), [("4", [1, 3, 4]), ("study.until(0.001, of='y', least=4, most=9)", [1])])
 def test_seeds_after_one_that_failed_are_declared_and_count_where_none_depends_on_it(tmp_path: Path, seeds: str, judged: list[int]) -> None:
     text = PURE.replace("seeds=2", f"seeds={seeds}").replace("x=[1, 2, 3]", "x=[1]").replace("return {", "1 / (at['seed'] - 2)\n        return {")

@@ -17,7 +17,7 @@ from warpline.study import _imported, _registry, _report
 from warpline.study._declare import Elsewhere, NoPointsError
 from warpline.study._imported import ImportFailedError
 from warpline.study._progress import runs
-from warpline.study._registry import StudyError
+from warpline.study._told import StudyError
 from warpline.study._work import AT_ONCE, Done, dask, draw, run
 
 CODES = (
@@ -151,7 +151,7 @@ def _judge(options: argparse.Namespace) -> int:
     for declared, figures in _registry.find(names, options.repro):
         for figure in figures:
             study = declared.study(figure, quick=options.quick)
-            one = _report.judged(f"{declared.name}/{figure.name}", study)
+            one = _report.judged(study)
             print(_report.text(one))
             if options.draw and (files := draw(study, one)):
                 print(f"  {', '.join(_near(path) for path in files)}")

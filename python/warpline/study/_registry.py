@@ -18,16 +18,13 @@ from warpline._errors import WarplineError
 from warpline.study import _code
 from warpline.study._declare import Elsewhere, Figure, Paper
 from warpline.study._runner import Study
+from warpline.study._told import StudyError
 
 FILE = "declarations.py"
 """The file in the directory of a paper."""
 
 REPRO = "WARPLINE_REPRO"
 """The variable that names the directory with the papers."""
-
-
-class StudyError(WarplineError):
-    """A name is unknown, a declaration cannot be read, or a claim or picture of it raises an error."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class Declared:
     def study(self, figure: Figure, *, quick: bool = False) -> Study:
         """The study of a figure, with its results in `results/` beside the declaration, those of the quick form in `results/quick/`."""
         results = self.directory / "results" / ("quick" if quick else "")
-        return Study(figure.quickly() if quick else figure, self.directory, results / f"{figure.name}.parquet")
+        return Study(f"{self.name}/{figure.name}", figure.quickly() if quick else figure, self.directory, results / f"{figure.name}.parquet")
 
 
 class _Loader(SourceFileLoader):

@@ -26,7 +26,7 @@ from warpline.study._progress import Counts, runs
 from warpline.study._results import LINE, Results
 from warpline.study._seeds import Until, first, most
 from warpline.study._store import Row, Store, number
-from warpline.study._told import told
+from warpline.study._told import StudyError, naming, told
 from warpline.study._turns import Turns
 
 Packer = Callable[[Any], bytes]
@@ -252,16 +252,24 @@ class Kept:
 
 
 class Study:
-    """A figure, the directory of its declaration, and its results."""
+    """A figure with its name PAPER/FIGURE, the directory of its declaration, and its results."""
 
-    def __init__(self, figure: Figure, directory: Path, store: Path) -> None:
+    def __init__(self, name: str, figure: Figure, directory: Path, store: Path) -> None:
+        self.name = name
         self.figure = figure
         self.directory = directory
         self.store = store
 
     def identity(self, point: Point, seed: int) -> tuple[str, Scenario | None]:
-        """A hash of what decides the results of a run, and the scenario if it has one. Where measures read the point, two of the same scenario may differ."""
-        scenario = None if self.figure.model is not None else self.figure.built(point, seed, self.directory)
+        """A hash of what decides the results of a run, and the scenario if it has one. Where measures read the point, two of the same scenario may differ.
+
+        Raises:
+            StudyError: If the scenario has errors, or what makes it raises one.
+        """
+        scenario = None
+        if self.figure.model is None:
+            with naming(f"{self.name}, scenario of {dict(point)}, seed {seed}"):
+                scenario = self.figure.built(point, seed, self.directory)
         if scenario is not None and not self.figure.reads_point:
             return scenario.hash, scenario
         values = json.dumps({**self.figure.settings, **point}, sort_keys=True)
@@ -274,6 +282,7 @@ class Study:
 
         Raises:
             RunError: If they cannot be read.
+            StudyError: If a scenario has errors, or what makes it raises one.
         """
         store = Store(self.store)
         imported, makers = _imported.cells(self.figure, lambda point, seed: self.identity(point, seed)[0], self.store)
@@ -319,7 +328,7 @@ class Study:
             so_far = {seed: rows[seed] for seed in sorted(rows)[:count]}
             if any(_cannot(run) for run in so_far.values()):
                 break
-            wanted = self.figure.seeds.wanted(_by_line(so_far, self.figure.seeds.of))
+            wanted = self.figure.seeds.wanted(_by_line(so_far, self.figure.seeds.of), count)
             if wanted <= count:
                 break
             count = wanted
@@ -376,7 +385,7 @@ class Study:
             counts: Told of what is done.
 
         Raises:
-            ScenarioError: If a scenario has errors.
+            StudyError: If a scenario has errors, or what makes it raises one; or, when all have run, if seeds depend on a measure of which no run has a number.
             RunError: If another study writes the same results.
         """
         _scratch.remove_left_over()
@@ -429,7 +438,19 @@ class _Pass:
             for future in self._under_way.values():
                 future.cancel()
             raise
+        self._check_seeds(spots)
         return self._failures
+
+    def _check_seeds(self, spots: Sequence[_Spot]) -> None:
+        """Refuses seeds that depend on a measure of which no run of the figure has a number: its name is wrong. Some points may be without."""
+        seeds = self._figure.seeds
+        if not isinstance(seeds, Until) or len(spots) < len(self._figure.points) or any(spot.failed for spot in spots):
+            return
+        rows = [row for spot in spots for run in spot.rows.values() for row in run]
+        if not any(isinstance(row.get(seeds.of), (int, float)) for row in rows):
+            others = {*RESERVED, *self._figure.axes}
+            names = dict.fromkeys(name for row in rows for name, value in row.items() if name not in others and isinstance(value, (int, float)))
+            raise StudyError(f"{self._study.name}: seeds are run until {seeds.of!r} is known well enough, but no run has a number of that name; there are {', '.join(names) or 'none'}")
 
     def _plan(self, runs: Sequence[tuple[_Spot, int]]) -> None:
         self._planned.extend(runs)
@@ -440,10 +461,7 @@ class _Pass:
         seeds = self._figure.seeds
         if spot.open or spot.failed or not isinstance(seeds, Until):
             return
-        lines = _by_line(spot.rows, seeds.of)
-        if not lines:
-            raise MeasureError(f"seeds are run until {seeds.of} is known well enough, but no run has a number of that name")
-        further = range(len(spot.rows) + 1, seeds.wanted(lines) + 1)
+        further = range(len(spot.rows) + 1, seeds.wanted(_by_line(spot.rows, seeds.of), len(spot.rows)) + 1)
         spot.open.update(further)
         self._plan([(spot, seed) for seed in further])
 

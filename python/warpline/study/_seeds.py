@@ -28,9 +28,9 @@ class Until:
     least: int
     most: int
 
-    def wanted(self, lines: Sequence[Sequence[float]]) -> int:
-        """How many seeds a point needs, as far as one knows from those that it has: for each line, the values of the measure."""
-        count = min((len(values) for values in lines), default=0)
+    def wanted(self, lines: Sequence[Sequence[float]], count: int) -> int:
+        """How many seeds a point needs, as far as one knows from the `count` that it has: for each line, the values of the measure. A line may have fewer values
+        than there are seeds. A point without any line needs no more than the least."""
         if count < self.least:
             return self.least
         wanted = count
