@@ -20,7 +20,7 @@ from warpline._pool import ExecutorLike
 from warpline._scenario import Scenario
 from warpline._sweep import Scalar, kind
 from warpline.study import _code, _imported, _machine, _scratch
-from warpline.study._declare import RESERVED, UNABLE, Figure, Measured, Quick, build
+from warpline.study._declare import ALLOWED, RESERVED, UNABLE, Figure, Measured, Quick, build
 from warpline.study._points import Point
 from warpline.study._progress import Counts, runs
 from warpline.study._results import LINE, Results
@@ -57,8 +57,8 @@ class Task:
 @dataclass(frozen=True)
 class Outcome:
     """What a worker sends back: values by line (one, without a name, if the measures have none), or an error, which may be that this machine is unable to make
-    the run. And the machine, if the run needs it, and whether it was busy to the full; and the worker's build of Warpline, and the kernels and stacks there that
-    made the run."""
+    the run. And the machine, if the run needs it, and whether it was busy to the full; the worker's build of Warpline, and the kernels and stacks there that
+    made the run; and the failures of the run that are a result."""
 
     lines: Mapping[Scalar, Mapping[str, Scalar]] = field(default_factory=dict)
     machine: Mapping[str, Scalar] = field(default_factory=dict)
@@ -67,6 +67,7 @@ class Outcome:
     builds: str = ""
     unable: bool = False
     full: bool = False
+    allowed: Sequence[str] = ()
 
 
 class Unable(WarplineError, RuntimeError):
@@ -91,12 +92,15 @@ def perform(figure: bytes, packed: bytes) -> Outcome:
         builds = "" if task.scenario is None else " ".join(task.scenario.builds)
         watch = _machine.Watch() if shared.takes(task.scenario) else None
         unable: str | None = None
+        allowed: Sequence[str] = ()
         with watch or contextlib.nullcontext():
             try:
-                lines = _lines(shared, _measured(shared, task))
+                measured, allowed = _measured(shared, task)
+                lines = _lines(shared, measured)
             except Unable as reason:
                 lines, unable = {}, str(reason)
-        return Outcome(lines, watch.columns if watch else {}, unable, build(), builds, unable is not None, watch is not None and not watch.had_enough)
+        full = watch is not None and not watch.had_enough
+        return Outcome(lines, watch.columns if watch else {}, unable, build(), builds, unable is not None, full, allowed)
     except WarplineError as error:
         return Outcome(error=str(error))
     except Exception as error:
@@ -109,21 +113,22 @@ def _unpacked(figure: bytes) -> Figure:
     return unpacked
 
 
-def _measured(figure: Figure, task: Task) -> Mapping[str, Measured]:
+def _measured(figure: Figure, task: Task) -> tuple[Mapping[str, Measured], list[str]]:
+    """What is measured, and the failures of the run that are a result."""
     if figure.model is not None:
-        return figure.model({**figure.settings, **task.point, "seed": task.seed})
+        return figure.model({**figure.settings, **task.point, "seed": task.seed}), []
     assert task.scenario is not None
     with _run_directory(figure.keep) as out:
         run = task.scenario.run(seed=task.seed, cores=1, out=out, progress=False, cc=figure.cc)
-        failures = [failure for failure in run.failures if not any(text in failure for text in figure.allowed)]
-        if failures:
-            raise MeasureError("; ".join(failures))
+        others = [failure for failure in run.failures if not figure.allows(failure)]
+        if others:
+            raise MeasureError("; ".join(others))
         # With many flows, reading the summary takes longer than finding out that it has nothing to say of guests.
         guests: Any = run.summary.get("guests") if '"guests":' in run.summary_json else None
         # Under other clocks a run depends on the machine anyway.
         if guests and not guests["reproducible"] and run.summary["clock"] == "virtual":
             raise MeasureError("a guest had to be pushed on, because the machine was too busy: the result would depend on the machine")
-        return figure.measure(run, task.point)
+        return figure.measure(run, task.point), list(run.failures)
 
 
 @contextlib.contextmanager
@@ -284,7 +289,7 @@ class Study:
             RunError: If they cannot be read.
             StudyError: If a scenario has errors, or what makes it raises one.
         """
-        store = Store(self.store)
+        store = Store(self.store, self.figure.allows)
         imported, makers = _imported.cells(self.figure, lambda point, seed: self.identity(point, seed)[0], self.store)
         if not store and not imported:
             return Kept(Results([]), [], 0, len(self.figure.points))
@@ -390,7 +395,7 @@ class Study:
         """
         _scratch.remove_left_over()
         points = self.figure.chosen(only or {})
-        with Store(self.store) as store:
+        with Store(self.store, self.figure.allows) as store:
             return _Pass(self, store, executor, dumps, here, at_once, force=force, keep=keep, counts=counts or Counts()).over(points)
 
 
@@ -530,6 +535,7 @@ class _Pass:
         self._counts.failed += 1
 
     def _rows(self, run: _Run, outcome: Outcome) -> list[Row]:
+        noted = {ALLOWED: json.dumps(list(outcome.allowed))} if outcome.allowed else {}
         head: dict[str, Scalar] = {
             "declared": self._declared,
             "ran": outcome.ran,
@@ -538,7 +544,7 @@ class _Pass:
             "scenario": number(run.spot.hashes.pop(run.seed)),
             "seed": run.seed,
         }
-        return [{**head, **run.spot.point, **({} if line is None else {LINE: line}), **outcome.machine, **values} for line, values in outcome.lines.items()]
+        return [{**head, **run.spot.point, **({} if line is None else {LINE: line}), **outcome.machine, **noted, **values} for line, values in outcome.lines.items()]
 
 
 def _cannot(rows: Sequence[Row]) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
@@ -19,7 +19,7 @@ from typing import Any, TextIO
 from warpline._errors import RunError
 from warpline._sweep import Scalar, kind
 from warpline._warpline import Table
-from warpline.study._declare import RESERVED
+from warpline.study._declare import ALLOWED, RESERVED
 
 try:
     import fcntl
@@ -72,12 +72,17 @@ def _is_at(file: TextIO, path: Path) -> bool:
 class Store:
     """The results of a figure. As a context it may be written, by one study at a time.
 
+    Args:
+        path: The Parquet file.
+        allows: Whether a failure of a run is a result. What was kept with another failure counts no more; rows of versions that did not note failures do.
+
     Raises:
         RunError: If the file cannot be read, or another study writes it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, allows: Callable[[str], bool] = lambda _: True) -> None:
         self.path = path
+        self._allows = allows
         self._journal_path = path.with_suffix(".jsonl")
         self._journal: TextIO | None = None
         self._read()
@@ -122,10 +127,14 @@ class Store:
         """The rows of a run that what is declared now has measured; of any build, or of the build `ran` only; with any kernels and stacks, or with the `builds`
         only (rows of versions that did not note them count). None if it has not run."""
         rows = self._runs.get((number(scenario), seed), [])
-        if not rows or rows[0]["measured"] != measured:
+        if not rows or not self._counts(rows[0], measured):
             return []
         of_builds = builds is None or rows[0].get("builds") in (None, builds)
         return rows if of_builds and ran in (None, rows[0]["ran"]) else []
+
+    def _counts(self, row: Row, measured: str) -> bool:
+        """Whether what is declared now has measured the run of a row, and allows its failures."""
+        return row["measured"] == measured and all(map(self._allows, json.loads(str(row.get(ALLOWED) or "[]"))))
 
     def places(self, axes: Sequence[str], declared: str, measured: str) -> dict[tuple[tuple[Scalar, ...], int], list[Row]]:
         """The rows of the runs of a declaration, by the values of the axes and the seed. Of two that are the same in these (of another file that the
@@ -133,7 +142,7 @@ class Store:
         found: dict[tuple[tuple[Scalar, ...], int], list[Row]] = {}
         twice = set()
         for (_, seed), rows in self._runs.items():
-            if rows[0].get("declared") == declared and rows[0]["measured"] == measured:
+            if rows[0].get("declared") == declared and self._counts(rows[0], measured):
                 at = (tuple(rows[0].get(axis) for axis in axes), seed)
                 if at in found:
                     twice.add(at)
