@@ -32,6 +32,12 @@ def test_drawn_points_are_in_their_ranges_and_the_same_each_time(draw: Any) -> N
     assert 20 <= sum(point["rate"] < math.sqrt(1e15) for point in drawn) <= 44
 
 
+def test_whole_numbers_below_zero_are_as_likely_as_those_above() -> None:
+    numbers = study.integers(-2, 2)
+    assert [numbers.at(share / 10) for share in range(11)] == [-2, -2, -1, -1, 0, 0, 1, 1, 2, 2, 2]
+    assert {numbers.at(share / 1000) for share in range(1000)} == {-2, -1, 0, 1, 2}
+
+
 def test_a_sample_has_some_points_once_and_in_their_order() -> None:
     points = study.grid(a=range(10), b=range(10))
     drawn = study.sample(points, 30, seed=3)
