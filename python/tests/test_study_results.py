@@ -91,6 +91,19 @@ def test_paths_weigh_alike_however_many_seeds_they_have() -> None:
         results.distribution("z")
 
 
+def test_what_is_no_number_has_no_place_in_an_order() -> None:
+    results = study.Results([Cell({"x": 1}, {"y": [3.0, math.nan]}), Cell({"x": 2}, {"y": [1.0, 2.0]}), Cell({"x": 3}, {"y": [9.0, math.inf]}), Cell({"x": 4}, {"z": [1.0]})])
+    for ask in (lambda: results.distribution("y"), lambda: results.quantile("y", 0.5), lambda: results.share_up_to(1, "y", alike="x")):
+        with pytest.raises(ValueError, match=r"y is nan at {'x': 1}, seed 2, .* return None"):
+            ask()
+    assert all(math.isnan(value) for value in (results.min("y"), results.max("y"), results.min("y", x=[2, 1]), results.max("y", x=[2, 1])))
+    assert (results.min("y", x=[2, 3]), results.max("y", x=[2, 3])) == (1.5, math.inf)
+    # Infinity has one.
+    assert results.quantile("y", 1, x=[2, 3, 4]) == math.inf
+    verdict = study.Claim(text="", ours=lambda results: results.quantile("y", 0.5), theirs=1, bound=study.within(0.1)).judge(results)
+    assert verdict.state == "no results" and "y is nan" in verdict.why
+
+
 def claim(theirs: float, bound: study.Bound, differs: str = "") -> study.Verdict:
     return study.Claim(text="", ours=lambda results: results.mean("y", x=2, line="a"), theirs=theirs, bound=bound, differs=differs).judge(RESULTS)
 
