@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from warpline import study
-from warpline.study import _registry, _store
+from warpline.study import _imported, _registry, _store
 from warpline.study.__main__ import main
 
 from studies import PURE, declare, ran
@@ -65,6 +65,20 @@ def test_means_over_too_few_seeds_count_no_more(tmp_path: Path) -> None:
     declared = _registry.load(declare(tmp_path, PURE.replace("seeds=2", "seeds=3")))
     kept = declared.study(declared.figures[0]).kept()
     assert kept.missing == 1 and kept.results.values("x") == [2, 3]
+
+
+def test_points_that_differ_in_the_seventh_digit_and_true_and_false_are_told_apart(tmp_path: Path) -> None:
+    file = declare(tmp_path, PURE.replace("x=[1, 2, 3]", "x=[1000000, 1000001, 0.1, 'a'], on=[True, False]"))
+    values = [(x, on) for x in ("1000000", "1000001.0", "0.10", "a") for on in ("true", "False")]
+    table = tmp_path / "means.csv"
+    table.write_text("x,on,y,half_width_95,seeds\n" + "".join(f"{x},{on},{number},,2\n" for number, (x, on) in enumerate(values)))
+    words = ["import", f"{file}:line", str(table), "--column", "x=x", "--column", "on=on", "--column", "y=y", "--made-by", "a"]
+    # Once more in place of themselves.
+    assert main(words) == 0 == main(words)
+    declared = _registry.load(file)
+    kept = declared.study(declared.figures[0]).kept()
+    assert kept.missing == 0 and [cell.mean("y") for cell in kept.results.cells] == list(range(8))
+    assert len(_imported._read(tmp_path / "results/line.imported.parquet")) == 8
 
 
 def test_means_of_a_figure_with_fewer_axes_count_no_more(tmp_path: Path) -> None:
