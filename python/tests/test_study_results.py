@@ -194,6 +194,20 @@ def test_a_surface_has_the_means_over_the_other_axes() -> None:
     assert image.get_array().tolist() == [[112.0, 212.0], [122.0, 222.0]]
 
 
+@pytest.mark.parametrize("xs", [[1, "two", 3.5], ["one", "two", "three"]])
+def test_words_and_numbers_of_an_axis_stand_side_by_side(xs: list[Any]) -> None:
+    from matplotlib.figure import Figure as Drawing
+
+    results = study.Results(Cell({"x": x}, {"y": [place + 1.0]}) for place, x in enumerate(xs))
+    axes = Drawing().subplots()
+    study.lines("x", "y", log="xy").draw(axes, results, simple(points=study.grid(x=xs)))
+    line: Any = axes.get_lines()[0]
+    assert [*line.get_xdata()] == [0, 1, 2] and [*line.get_ydata()] == [1, 2, 3]
+    assert [label.get_text() for label in axes.get_xticklabels()] == [str(x) for x in xs]
+    # A word has no logarithm.
+    assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "log")
+
+
 def test_a_distribution_leaves_out_lines_without_the_measure() -> None:
     from matplotlib.figure import Figure as Drawing
 
