@@ -218,6 +218,15 @@ def test_a_scenario_that_cannot_be_made_is_named_and_the_next_figure_runs(tmp_pa
     assert "mine/built, scenario" in said.err and "mine/third, scenario" in said.err
 
 
+def test_a_page_that_cannot_be_written_is_told_once_and_the_study_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # It is written when the study begins and when it ends.
+    (tmp_path / "file").write_text("")
+    page = tmp_path / "file/page.html"
+    assert main(["run", str(declare(tmp_path)), "--jobs", "1", "--page", str(page)]) == 0
+    said = capsys.readouterr()
+    assert said.err.count(f"{page}: the page of the progress cannot be written: ") == 1 and "1 figure: 1 met" in said.out
+
+
 def test_one_run_is_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = PURE.replace("x=[1, 2, 3]", "x=[1]").replace("seeds=2", "seeds=1")
     assert main(["run", str(declare(tmp_path, one)), "--jobs", "1"]) == 1
@@ -260,3 +269,13 @@ def test_some_points_are_run_and_the_others_keep_what_they_have(tmp_path: Path, 
         assert main(["run", file, "--only", word]) == 2
         assert told in capsys.readouterr().err
     assert ran(tmp_path) == []
+
+
+def test_a_value_of_an_axis_and_a_heading_may_have_an_equals_sign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = PURE.replace("x=[1, 2, 3]", "cc=['reno', 'nice:threshold=0.1'], x=[1]")
+    file = str(declare(tmp_path, text))
+    assert main(["run", file, "--jobs", "1", "--only", "cc=nice:threshold=0.1"]) == 1
+    assert ran(tmp_path) == ["1 1", "1 2"] and "1 of 2 points lack results" in capsys.readouterr().out
+    (tmp_path / "means.csv").write_text("x,y=10,half_width_95,seeds\n1,10,,2\n")
+    words = ["import", file, str(tmp_path / "means.csv"), "--column", "x=x", "--column", "y=10=y", "--made-by", "a"]
+    assert main([*words, "--at", "cc=nice:threshold=0.1"]) == 0

@@ -164,7 +164,7 @@ def _import(options: argparse.Namespace) -> int:
     if len(figures) != 1:
         raise StudyError(f"{options.name} has {len(figures)} figures; name one")
     study = declared.study(figures[0])
-    names, fixed = (dict(_pair(word) for word in words) for words in (options.column, options.at))
+    names, fixed = dict(_pair(word, last=True) for word in options.column), dict(map(_pair, options.at))
     count = _imported.take(
         figures[0], lambda point, seed: study.identity(point, seed)[0], study.store, options.table, names, fixed, options.made_by
     )
@@ -184,8 +184,9 @@ def _values(words: str) -> list[str | float | bool]:
     return values
 
 
-def _pair(word: str) -> tuple[str, str]:
-    name, equals, value = word.rpartition("=")
+def _pair(word: str, *, last: bool = False) -> tuple[str, str]:
+    """The parts before and after the first "=", or the last: a value may have one, and so may a heading."""
+    name, equals, value = word.rpartition("=") if last else word.partition("=")
     if not equals:
         raise StudyError(f"{word!r}: write NAME=VALUE")
     return name, value
