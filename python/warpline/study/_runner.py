@@ -381,8 +381,8 @@ class Study:
         Args:
             executor: Runs the tasks.
             dumps: Packs a task for a worker.
-            here: Runs those that need this machine, as many at once as their time dilation factors leave room for, and `at_once` at most. Without it
-                `executor` runs them, one at a time: nobody knows which machines it has.
+            here: Runs those that need this machine, as many at once as their time dilation factors leave room for, and `at_once` at most, and none while another
+                study on this machine makes such runs. Without it `executor` runs them, one at a time: nobody knows which machines it has.
             at_once: How many processes `here` has.
             force: Whether to run what is there already, too.
             keep: Whether results of other builds of Warpline count as there. Those of other kernels and stacks do not.
@@ -424,6 +424,8 @@ class _Pass:
         self._under_way: dict[_Run, Any] = {}
         self._planned: deque[tuple[_Spot, int]] = deque()
         self._turns: Turns[_Run] = Turns(at_once if here is not None else 1)
+        self._machine = contextlib.ExitStack()
+        self._has_machine = False
         self._declared, self._measured, self._ran, self._installed = self._figure.declared, self._figure.measured, build(), _Here()
         self._kinds = _Kinds(self._figure.axes)
         # A worker needs to know how to run and measure, and nothing else.
@@ -435,10 +437,11 @@ class _Pass:
         # Every point with one seed, then with two: a study that is stopped has something of everything, except of runs that need the machine.
         self._plan(sorted(((spot, seed) for spot in spots for seed in spot.open), key=lambda one: one[1]))
         try:
-            while self._planned or self._turns or self._under_way:
-                self._hand_out()
-                self._harvest()
-                self._counts.tell()
+            with self._machine:
+                while self._planned or self._turns or self._under_way:
+                    self._hand_out()
+                    self._harvest()
+                    self._counts.tell()
         except BaseException:
             for future in self._under_way.values():
                 future.cancel()
@@ -476,7 +479,12 @@ class _Pass:
             self._start(*self._planned.popleft())
             self._counts.tell()
         # Runs that need the machine come last.
-        while not self._planned and len(self._under_way) == self._turns.under_way and (next_run := self._turns.begin()) is not None:
+        if self._planned or not self._turns or len(self._under_way) > self._turns.under_way:
+            return
+        if self._here is not None and not self._has_machine:
+            self._machine.enter_context(_machine.alone(self._counts.say))
+            self._has_machine = True
+        while (next_run := self._turns.begin()) is not None:
             self._submit(self._here or self._executor, next_run)
 
     def _start(self, spot: _Spot, seed: int) -> None:
