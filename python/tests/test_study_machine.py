@@ -70,7 +70,7 @@ def test_what_a_machine_cannot_run_is_a_result_and_is_tried_again(tmp_path: Path
     assert done.judged.kept.missing == 0 and [verdict.state for verdict in done.judged.verdicts] == ["met"]
     assert done.judged.kept.unable == ["2 runs could not be made (x 2): too slow"]
     assert "2 runs could not be made (x 2): too slow" in _report.text(done.judged)
-    paper = _registry.Declared("mine", tmp_path, study.Paper(title="A paper", figures=[done.judged.figure]), sys.modules[__name__])
+    paper = _registry.Declared("mine", tmp_path / "mine.py", study.Paper(title="A paper", figures=[done.judged.figure]), sys.modules[__name__])
     assert "\n\n2 runs could not be made (x 2): too slow.\n" in _report.book([paper])
     assert {"x": 2} not in [cell.where for cell in done.judged.kept.results.cells]
     ran(tmp_path)

@@ -334,3 +334,31 @@ def test_a_ctrl_c_while_a_run_is_written_does_not_lose_it(tmp_path: Path, monkey
         patch.setattr("warpline.study._store.os.fsync", interrupted)
         store.put([[{"ran": "w", "scenario": 7, "measured": "m", "seed": 1, "y": 1}]])
     assert warpline.Table.read(path)["y"] == [1] and not path.with_suffix(".jsonl").exists()
+
+
+def test_two_declarations_in_one_directory_do_not_share_the_results_of_a_figure(tmp_path: Path) -> None:
+    study.run(str(declare(tmp_path)), jobs=1)
+    other = declare(tmp_path, PURE.replace('"slope": 10', '"slope": 11').replace("it rises", "'line' rises"), "other.py")
+    picture = (tmp_path / "results/line.svg").read_bytes()
+    ran(tmp_path)
+    with pytest.raises(study.StudyError, match=r"^other/line: .*line.parquet has results of mine.py, which declares a figure 'line', too: .* give one of the two another name"):
+        study.run(str(other), jobs=1)
+    assert ran(tmp_path) == [] and (tmp_path / "results/line.svg").read_bytes() == picture
+    # The other one goes on.
+    (done,) = study.run(str(tmp_path / "mine.py"), jobs=1)
+    assert done.good and ran(tmp_path) == []
+    # A file that has another name now, or whose figure has one.
+    declare(tmp_path, PURE.replace('name="line"', 'name="straight"'))
+    (done,) = study.run(str(other), jobs=1)
+    assert done.good and len(ran(tmp_path)) == 6
+    other.rename(tmp_path / "third.py")
+    (done,) = study.run(str(tmp_path / "third.py"), jobs=1)
+    assert done.good and ran(tmp_path) == []
+
+
+def test_a_figure_of_a_module_beside_the_declaration_has_its_results_by_either_name(tmp_path: Path) -> None:
+    declare(tmp_path, "from .helper import FIGURE\n")
+    helper = declare(tmp_path, name="helper.py")
+    for file in (helper, tmp_path / "mine.py", helper):
+        (done,) = study.run(str(file), jobs=1, force=True)
+        assert done.good and len(ran(tmp_path)) == 6

@@ -42,10 +42,13 @@ UNABLE = "unable"
 ALLOWED = "allowed_failures"
 """The column with the failures of a run that its figure allowed, as JSON."""
 
+DECLARED_IN = "declared_in"
+"""The column with the name of the file of the declaration that made the run."""
+
 ONE_CPU = 10
 """The time dilation factor at which a run takes one CPU at most, by what the networks of the time warp paper take."""
 
-RESERVED = ("declared", "ran", "builds", "scenario", "seed", "measured", LINE, *_machine.COLUMNS, UNABLE, ALLOWED)
+RESERVED = ("declared", "ran", "builds", "scenario", "seed", "measured", LINE, *_machine.COLUMNS, UNABLE, ALLOWED, DECLARED_IN)
 """Columns of the results that belong to no axis and no measure."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import hashlib
 import json
@@ -20,7 +21,7 @@ from warpline._pool import ExecutorLike
 from warpline._scenario import Scenario
 from warpline._sweep import Scalar, kind
 from warpline.study import _code, _imported, _machine, _scratch
-from warpline.study._declare import ALLOWED, RESERVED, UNABLE, Figure, Measured, Quick, build
+from warpline.study._declare import ALLOWED, DECLARED_IN, RESERVED, UNABLE, Figure, Measured, Quick, build
 from warpline.study._points import Point
 from warpline.study._progress import Counts, runs
 from warpline.study._results import LINE, Results
@@ -257,13 +258,15 @@ class Kept:
 
 
 class Study:
-    """A figure with its name PAPER/FIGURE, the directory of its declaration, and its results."""
+    """A figure with its name PAPER/FIGURE, the directory of its declaration, its results, and the names of the files that it is declared in: the declaration's own first,
+    then those of the modules beside it that it imports."""
 
-    def __init__(self, name: str, figure: Figure, directory: Path, store: Path) -> None:
+    def __init__(self, name: str, figure: Figure, directory: Path, store: Path, files: Sequence[str]) -> None:
         self.name = name
         self.figure = figure
         self.directory = directory
         self.store = store
+        self.files = files
 
     def identity(self, point: Point, seed: int) -> tuple[str, Scenario | None]:
         """A hash of what decides the results of a run, and the scenario if it has one. Where measures read the point, two of the same scenario may differ.
@@ -390,13 +393,34 @@ class Study:
             counts: Told of what is done.
 
         Raises:
-            StudyError: If a scenario has errors, or what makes it raises one; or, when all have run, if seeds depend on a measure of which no run has a number.
+            StudyError: If another declaration has its results in the same file; if a scenario has errors, or what makes it raises one; or, when all have run, if
+                seeds depend on a measure of which no run has a number.
             RunError: If another study writes the same results.
         """
         _scratch.remove_left_over()
         points = self.figure.chosen(only or {})
         with Store(self.store, self.figure.allows) as store:
+            self._refuse_others(store)
             return _Pass(self, store, executor, dumps, here, at_once, force=force, keep=keep, counts=counts or Counts()).over(points)
+
+
+    def _refuse_others(self, store: Store) -> None:
+        """Refuses results that another declaration beside this one has made, too. One that is gone, or has no such figure any more, has left them to this one."""
+        for other in store.files:
+            if other not in self.files and _declares(self.directory / other, self.figure.name):
+                raise StudyError(
+                    f"{self.name}: {self.store} has results of {other}, which declares a figure {self.figure.name!r}, too: figures of one name share their results if "
+                    f"their files are in one directory; give one of the two another name, or move {other} to another directory"
+                )
+
+
+def _declares(file: Path, figure: str) -> bool:
+    """Whether a file has something with the name of a figure, as far as its text tells."""
+    try:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return False
+    return any(isinstance(node, ast.keyword) and node.arg == "name" and isinstance(node.value, ast.Constant) and node.value.value == figure for node in ast.walk(tree))
 
 
 class _Pass:
@@ -546,6 +570,7 @@ class _Pass:
         noted = {ALLOWED: json.dumps(list(outcome.allowed))} if outcome.allowed else {}
         head: dict[str, Scalar] = {
             "declared": self._declared,
+            DECLARED_IN: self._study.files[0],
             "ran": outcome.ran,
             "builds": outcome.builds,
             "measured": self._measured,

@@ -19,7 +19,7 @@ from typing import Any, TextIO
 from warpline._errors import RunError
 from warpline._sweep import Scalar, kind
 from warpline._warpline import Table
-from warpline.study._declare import ALLOWED, RESERVED
+from warpline.study._declare import ALLOWED, DECLARED_IN, RESERVED
 
 try:
     import fcntl
@@ -122,6 +122,11 @@ class Store:
     def seeds(self) -> list[int]:
         """The seeds of which runs are kept, in rising order."""
         return sorted({seed for _, seed in self._runs})
+
+    @property
+    def files(self) -> list[str]:
+        """The names of the files of declarations that made the runs, as far as the rows name them."""
+        return sorted({str(rows[0][DECLARED_IN]) for rows in self._runs.values() if rows[0].get(DECLARED_IN) is not None})
 
     def find(self, scenario: str, seed: int, measured: str, ran: str | None = None, builds: str | None = None) -> list[Row]:
         """The rows of a run that what is declared now has measured; of any build, or of the build `ran` only; with any kernels and stacks, or with the `builds`
