@@ -43,7 +43,7 @@ def test_runs_that_need_the_machine_are_made_one_at_a_time_and_say_which_it_was(
     assert set(table["machine"]) == {_machine.name()} and all(isinstance(value, float) for column in _machine.COLUMNS[1:] for value in table[column])
     # It is no measure.
     assert {*done.judged.kept.results.cells[0].samples} == {"y"}
-    (plain,) = study.run(str(declare(tmp_path, name="other.py")), jobs=1)
+    (plain,) = study.run(str(declare(tmp_path, PURE.replace('name="line"', 'name="plain"'), "other.py")), jobs=1)
     assert plain.judged.kept.machines == []
 
 
