@@ -403,7 +403,6 @@ class Study:
             self._refuse_others(store)
             return _Pass(self, store, executor, dumps, here, at_once, force=force, keep=keep, counts=counts or Counts()).over(points)
 
-
     def _refuse_others(self, store: Store) -> None:
         """Refuses results that another declaration beside this one has made, too. One that is gone, or has no such figure any more, has left them to this one."""
         for other in store.files:

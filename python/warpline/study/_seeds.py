@@ -50,7 +50,11 @@ class Until:
 def until(width: float, *, of: str, least: int = 5, most: int = 30) -> Until:
     """Seeds 1, 2 and so on, until half of the 95 % interval of the measure `of` is at most `width` of its mean, for each line of a point.
 
-    At least `least` seeds are run and at most `most`. With lines that differ by chance a lot, `most` decides; the results have the width reached.
+    At least `least` seeds are run and at most `most`. With lines that differ by chance a lot, `most` decides; the results have the width reached. A point
+    of which no run has a number of that name gets `least`; a study in which none has one ends with a `StudyError`.
+
+    Raises:
+        ValueError: If `width` is no share, `least` is below 2, or `most` is below `least`.
     """
     if not 0 < width < 1:
         raise ValueError(f"width={width}: a share of the mean between 0 and 1, such as 0.05")
