@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from warpline import study
-from warpline.study import _registry, _store
+from warpline.study import _imported, _registry, _store
 from warpline.study.__main__ import main
 
 from studies import PURE, declare, ran
@@ -65,6 +65,20 @@ def test_means_over_too_few_seeds_count_no_more(tmp_path: Path) -> None:
     declared = _registry.load(declare(tmp_path, PURE.replace("seeds=2", "seeds=3")))
     kept = declared.study(declared.figures[0]).kept()
     assert kept.missing == 1 and kept.results.values("x") == [2, 3]
+
+
+def test_points_that_differ_in_the_seventh_digit_and_true_and_false_are_told_apart(tmp_path: Path) -> None:
+    file = declare(tmp_path, PURE.replace("x=[1, 2, 3]", "x=[1000000, 1000001, 0.1, 'a'], on=[True, False]"))
+    values = [(x, on) for x in ("1000000", "1000001.0", "0.10", "a") for on in ("true", "False")]
+    table = tmp_path / "means.csv"
+    table.write_text("x,on,y,half_width_95,seeds\n" + "".join(f"{x},{on},{number},,2\n" for number, (x, on) in enumerate(values)))
+    words = ["import", f"{file}:line", str(table), "--column", "x=x", "--column", "on=on", "--column", "y=y", "--made-by", "a"]
+    # Once more in place of themselves.
+    assert main(words) == 0 == main(words)
+    declared = _registry.load(file)
+    kept = declared.study(declared.figures[0]).kept()
+    assert kept.missing == 0 and [cell.mean("y") for cell in kept.results.cells] == list(range(8))
+    assert len(_imported._read(tmp_path / "results/line.imported.parquet")) == 8
 
 
 def test_means_of_a_figure_with_fewer_axes_count_no_more(tmp_path: Path) -> None:
@@ -170,6 +184,49 @@ def test_a_claim_that_raises_an_error_is_named_and_the_next_figure_runs(tmp_path
         assert ("mine/other: Another" in said.out) == (command == "run")
 
 
+BUILDS = """
+    OTHER = study.Figure(name="built", title="Built", scenario=SOURCE, points=study.grid(x=[1, 2]), measures={"jain": "totals.jain"}, quick=study.quick())
+    FIGURE = study.Figure(name="line", title="A line", model=model, points=study.grid(x=[1]), settings={"slope": 10}, quick=study.quick())
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("lambda at: {}[at['x']]", "KeyError: 1 (mine.py:24, in <lambda>)"),
+        ("lambda at: 7", "TypeError: "),
+        ("study.file('two.toml', lambda at: at['none'])", "KeyError: 'none' (mine.py:24, in <lambda>)"),
+        ("study.file('none.toml')", "none.toml"),
+        ("study.template('none.in')", "FileNotFoundError: "),
+        ("study.template('one.in')", "one.in: $sec names no axis or setting; there are x, seed"),
+        ("study.template('wrong.in')", "duratoin"),
+    ],
+)
+def test_a_scenario_that_cannot_be_made_is_named_and_the_next_figure_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str], source: str, told: str) -> None:
+    (tmp_path / "one.in").write_text("duration = '$sec'")
+    (tmp_path / "wrong.in").write_text("duratoin = '1s'")
+    file = str(declare(tmp_path, PURE.replace("FIGURE =", "PLAIN =").replace('name="line"', 'name="plain"') + BUILDS.replace("SOURCE", source)))
+    assert main(["run", file, "--jobs", "1"]) == 2
+    said = capsys.readouterr()
+    assert "error: mine/built, scenario of {'x': 1}, seed 1: " in said.err and told in said.err
+    assert "mine/plain: A line" in said.out and "mine/line: A line" in said.out
+    assert main(["judge", file]) == 1, "nothing is kept of it"
+    # Of several errors, all are told.
+    twice = PURE + BUILDS.replace("SOURCE", source) + BUILDS.replace("SOURCE", source).replace("OTHER", "THIRD").replace('"built"', '"third"')
+    assert main(["run", str(declare(tmp_path, twice)), "--jobs", "1"]) == 2
+    said = capsys.readouterr()
+    assert "mine/built, scenario" in said.err and "mine/third, scenario" in said.err
+
+
+def test_a_page_that_cannot_be_written_is_told_once_and_the_study_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # It is written when the study begins and when it ends.
+    (tmp_path / "file").write_text("")
+    page = tmp_path / "file/page.html"
+    assert main(["run", str(declare(tmp_path)), "--jobs", "1", "--page", str(page)]) == 0
+    said = capsys.readouterr()
+    assert said.err.count(f"{page}: the page of the progress cannot be written: ") == 1 and "1 figure: 1 met" in said.out
+
+
 def test_one_run_is_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = PURE.replace("x=[1, 2, 3]", "x=[1]").replace("seeds=2", "seeds=1")
     assert main(["run", str(declare(tmp_path, one)), "--jobs", "1"]) == 1
@@ -212,3 +269,13 @@ def test_some_points_are_run_and_the_others_keep_what_they_have(tmp_path: Path, 
         assert main(["run", file, "--only", word]) == 2
         assert told in capsys.readouterr().err
     assert ran(tmp_path) == []
+
+
+def test_a_value_of_an_axis_and_a_heading_may_have_an_equals_sign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = PURE.replace("x=[1, 2, 3]", "cc=['reno', 'nice:threshold=0.1'], x=[1]")
+    file = str(declare(tmp_path, text))
+    assert main(["run", file, "--jobs", "1", "--only", "cc=nice:threshold=0.1"]) == 1
+    assert ran(tmp_path) == ["1 1", "1 2"] and "1 of 2 points lack results" in capsys.readouterr().out
+    (tmp_path / "means.csv").write_text("x,y=10,half_width_95,seeds\n1,10,,2\n")
+    words = ["import", file, str(tmp_path / "means.csv"), "--column", "x=x", "--column", "y=10=y", "--made-by", "a"]
+    assert main([*words, "--at", "cc=nice:threshold=0.1"]) == 0

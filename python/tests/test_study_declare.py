@@ -32,6 +32,12 @@ def test_drawn_points_are_in_their_ranges_and_the_same_each_time(draw: Any) -> N
     assert 20 <= sum(point["rate"] < math.sqrt(1e15) for point in drawn) <= 44
 
 
+def test_whole_numbers_below_zero_are_as_likely_as_those_above() -> None:
+    numbers = study.integers(-2, 2)
+    assert [numbers.at(share / 10) for share in range(11)] == [-2, -2, -1, -1, 0, 0, 1, 1, 2, 2, 2]
+    assert {numbers.at(share / 1000) for share in range(1000)} == {-2, -1, 0, 1, 2}
+
+
 def test_a_sample_has_some_points_once_and_in_their_order() -> None:
     points = study.grid(a=range(10), b=range(10))
     drawn = study.sample(points, 30, seed=3)
@@ -60,13 +66,17 @@ def test_sobol_without_scipy_says_what_to_install(monkeypatch: pytest.MonkeyPatc
 
 def test_seeds_are_added_until_the_interval_is_narrow() -> None:
     wanted = study.until(0.05, of="y", least=3, most=20)
-    assert wanted.wanted([]) == 3
-    assert wanted.wanted([[10.0, 10.1, 9.9]]) == 3
-    assert wanted.wanted([[10.0, 10.1, 9.9], [10.0, 14.0, 6.0]]) == 6
-    assert wanted.wanted([[float(n % 5) for n in range(18)]]) == 20
-    assert wanted.wanted([[0.0, 0.0, 0.0]]) == 3
+    assert wanted.wanted([], 0) == 3
+    assert wanted.wanted([[10.0, 10.1, 9.9]], 3) == 3
+    assert wanted.wanted([[10.0, 10.1, 9.9], [10.0, 14.0, 6.0]], 3) == 6
+    assert wanted.wanted([[float(n % 5) for n in range(18)]], 18) == 20
+    assert wanted.wanted([[0.0, 0.0, 0.0]], 3) == 3
+    # Of a line that lacks values, those that are there count.
+    assert wanted.wanted([[10.0, 10.1, 9.9], [10.0, 14.0]], 3) == 6
+    assert wanted.wanted([[10.0, 10.1, 9.9, 10.0], [10.0, 10.1, 9.9]], 4) == 4
+    assert wanted.wanted([], 3) == 3
     # What is no number is not known any better with more of them, and ends at the most.
-    assert wanted.wanted([[math.nan, 1.0, 1.0]]) == wanted.wanted([[1.0, 1.0, 1.0], [math.inf, 1.0, -math.inf]]) == 20
+    assert wanted.wanted([[math.nan, 1.0, 1.0]], 3) == wanted.wanted([[1.0, 1.0, 1.0], [math.inf, 1.0, -math.inf]], 3) == 20
     with pytest.raises(ValueError, match="at least 2"):
         study.until(0.05, of="y", least=1)
 

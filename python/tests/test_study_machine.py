@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,8 +18,15 @@ from warpline import study
 from warpline._pool import cloud_dumps
 from warpline.study import _machine, _registry, _report
 
-from conftest import dumbbell, needs_guests
+from conftest import child_environment, dumbbell, needs_guests
 from studies import PURE, declare, ran, NETWORK
+
+
+@pytest.fixture(autouse=True)
+def other_studies(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Tests do not wait for studies of this machine that are no tests: their lock is elsewhere."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
+
 
 ALONE = PURE.replace("        return {", "        with (Path(__file__).parent / 'ran.txt').open('a') as out:\n            out.write('end\\n')\n        return {").replace(
     "seeds=2", "seeds=2, alone=True"
@@ -32,7 +43,7 @@ def test_runs_that_need_the_machine_are_made_one_at_a_time_and_say_which_it_was(
     assert set(table["machine"]) == {_machine.name()} and all(isinstance(value, float) for column in _machine.COLUMNS[1:] for value in table[column])
     # It is no measure.
     assert {*done.judged.kept.results.cells[0].samples} == {"y"}
-    (plain,) = study.run(str(declare(tmp_path, name="other.py")), jobs=1)
+    (plain,) = study.run(str(declare(tmp_path, PURE.replace('name="line"', 'name="plain"'), "other.py")), jobs=1)
     assert plain.judged.kept.machines == []
 
 
@@ -59,7 +70,7 @@ def test_what_a_machine_cannot_run_is_a_result_and_is_tried_again(tmp_path: Path
     assert done.judged.kept.missing == 0 and [verdict.state for verdict in done.judged.verdicts] == ["met"]
     assert done.judged.kept.unable == ["2 runs could not be made (x 2): too slow"]
     assert "2 runs could not be made (x 2): too slow" in _report.text(done.judged)
-    paper = _registry.Declared("mine", tmp_path, study.Paper(title="A paper", figures=[done.judged.figure]), sys.modules[__name__])
+    paper = _registry.Declared("mine", tmp_path / "mine.py", study.Paper(title="A paper", figures=[done.judged.figure]), sys.modules[__name__])
     assert "\n\n2 runs could not be made (x 2): too slow.\n" in _report.book([paper])
     assert {"x": 2} not in [cell.where for cell in done.judged.kept.results.cells]
     ran(tmp_path)
@@ -92,6 +103,88 @@ def test_a_run_that_shared_a_busy_machine_is_made_again_alone(tmp_path: Path, mo
     with ThreadPoolExecutor(4) as here:
         assert not declared.study(declared.figures[0], quick=False).run(here, dumps, here=here, at_once=4)
     assert sorted(ran(tmp_path)) == ["1 1", "1 1", "2 1", "2 1", "3 1", "3 1"]
+
+
+unix = pytest.mark.skipif(sys.platform == "win32", reason="unix: locks of files")
+
+
+@unix
+def test_two_studies_do_not_make_runs_that_need_the_machine_at_once(tmp_path: Path) -> None:
+    environment = {**child_environment(), "TMPDIR": tempfile.gettempdir()}
+
+    def start(*words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen([sys.executable, *words], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    first = start("-c", "from warpline.study import _machine\nwith _machine.alone(print):\n    print('has', flush=True)\n    input()")
+    assert first.stdout is not None and first.stdout.readline() == "has\n"
+    # Runs that need no machine do not wait.
+    (plain,) = study.run(str(declare(tmp_path, PURE.replace("return {", "(Path(__file__).parent / 'plain').touch()\n        return {"))), jobs=1)
+    assert plain.good and (tmp_path / "plain").exists()
+    ran(tmp_path)
+    second = start("-m", "warpline.study", "run", str(declare(tmp_path, ALONE.replace('"line"', '"alone"'), "alone.py")))
+    assert second.stderr is not None
+    waits = second.stderr.readline()
+    assert waits == f"alone/alone: waits, because another study on this machine makes runs that need it, and has the lock of {_machine.lock_path()}\n"
+    assert ran(tmp_path) == [] and second.poll() is None
+    # However the first one ends.
+    first.kill()
+    first.communicate()
+    out, errors = second.communicate(timeout=60)
+    assert second.returncode == 0 and errors == "" and "1 met" in out
+    assert len(ran(tmp_path)) == 12
+
+
+@unix
+def test_a_study_that_waits_for_the_machine_can_be_stopped(tmp_path: Path) -> None:
+    with _machine.alone(print):
+        command = [sys.executable, "-m", "warpline.study", "run", str(declare(tmp_path, ALONE))]
+        waiting = subprocess.Popen(command, env={**child_environment(), "TMPDIR": tempfile.gettempdir()}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert waiting.stderr is not None and "waits" in waiting.stderr.readline()
+        waiting.terminate()
+        _, errors = waiting.communicate(timeout=60)
+    assert waiting.returncode == 130 and "the same command goes on" in errors and ran(tmp_path) == []
+
+
+@unix
+def test_the_lock_of_the_machine_may_be_a_file_of_another_user() -> None:
+    said: list[str] = []
+    path = _machine.lock_path()
+    before = os.umask(0o077)
+    try:
+        with _machine.alone(said.append):
+            pass
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644, "the others can open it"
+    path.chmod(0o444)
+    path.parent.chmod(0o1777)
+    if os.geteuid() == 0:
+        os.chown(path, 12345, 12345)
+    with _machine.alone(said.append):
+        pass
+    assert said == [] and path.exists()
+    path.unlink()
+    path.symlink_to("elsewhere")
+    with _machine.alone(said.append):
+        pass
+    assert len(said) == 1 and f"{path} cannot be opened: " in said[0]
+
+
+@unix
+def test_a_lock_of_a_removed_file_keeps_nobody_out_and_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+
+    lock = fcntl.flock
+
+    def late(file: Any, how: int) -> None:
+        """Between opening and locking, somebody tidies up."""
+        monkeypatch.setattr(fcntl, "flock", lock)
+        _machine.lock_path().unlink()
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with _machine.alone(print), _machine.lock_path().open() as file, pytest.raises(BlockingIOError):
+        lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_the_clock_of_a_scenario_says_whether_it_needs_the_machine(tmp_path: Path) -> None:

@@ -91,6 +91,19 @@ def test_paths_weigh_alike_however_many_seeds_they_have() -> None:
         results.distribution("z")
 
 
+def test_what_is_no_number_has_no_place_in_an_order() -> None:
+    results = study.Results([Cell({"x": 1}, {"y": [3.0, math.nan]}), Cell({"x": 2}, {"y": [1.0, 2.0]}), Cell({"x": 3}, {"y": [9.0, math.inf]}), Cell({"x": 4}, {"z": [1.0]})])
+    for ask in (lambda: results.distribution("y"), lambda: results.quantile("y", 0.5), lambda: results.share_up_to(1, "y", alike="x")):
+        with pytest.raises(ValueError, match=r"y is nan at {'x': 1}, seed 2, .* return None"):
+            ask()
+    assert all(math.isnan(value) for value in (results.min("y"), results.max("y"), results.min("y", x=[2, 1]), results.max("y", x=[2, 1])))
+    assert (results.min("y", x=[2, 3]), results.max("y", x=[2, 3])) == (1.5, math.inf)
+    # Infinity has one.
+    assert results.quantile("y", 1, x=[2, 3, 4]) == math.inf
+    verdict = study.Claim(text="", ours=lambda results: results.quantile("y", 0.5), theirs=1, bound=study.within(0.1)).judge(results)
+    assert verdict.state == "no results" and "y is nan" in verdict.why
+
+
 def claim(theirs: float, bound: study.Bound, differs: str = "") -> study.Verdict:
     return study.Claim(text="", ours=lambda results: results.mean("y", x=2, line="a"), theirs=theirs, bound=bound, differs=differs).judge(RESULTS)
 
@@ -179,6 +192,20 @@ def test_a_surface_has_the_means_over_the_other_axes() -> None:
     study.surface("a", "b", "y").draw(axes, results, simple(points=study.grid(a=[1], b=[1], c=[0])))
     image: Any = axes.get_images()[0]
     assert image.get_array().tolist() == [[112.0, 212.0], [122.0, 222.0]]
+
+
+@pytest.mark.parametrize("xs", [[1, "two", 3.5], ["one", "two", "three"]])
+def test_words_and_numbers_of_an_axis_stand_side_by_side(xs: list[Any]) -> None:
+    from matplotlib.figure import Figure as Drawing
+
+    results = study.Results(Cell({"x": x}, {"y": [place + 1.0]}) for place, x in enumerate(xs))
+    axes = Drawing().subplots()
+    study.lines("x", "y", log="xy").draw(axes, results, simple(points=study.grid(x=xs)))
+    line: Any = axes.get_lines()[0]
+    assert [*line.get_xdata()] == [0, 1, 2] and [*line.get_ydata()] == [1, 2, 3]
+    assert [label.get_text() for label in axes.get_xticklabels()] == [str(x) for x in xs]
+    # A word has no logarithm.
+    assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "log")
 
 
 def test_a_distribution_leaves_out_lines_without_the_measure() -> None:

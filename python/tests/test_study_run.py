@@ -237,6 +237,26 @@ def test_a_failure_that_is_allowed_is_a_result() -> None:
     assert allowed.error is None and allowed.lines[None]["y"] is not None
 
 
+def test_a_run_with_a_failure_that_is_no_longer_allowed_is_made_again(tmp_path: Path) -> None:
+    dumbbell(duration="3s", warmup="0s").save(tmp_path / "two.toml")
+    expect = """lambda at: {"expect": ["total.goodput > 1Gbit/s"] if at["delay"] == 2 else []}"""
+    text = MANY.replace("scenario=scenario", f'scenario=study.file("two.toml", {expect})').replace("range(1, 7)", "[1, 2]").replace("seeds=2", "seeds=2, allowed=[]")
+
+    def run(allowed: str) -> tuple[int, study.Done]:
+        with Counting(2) as executor:
+            (done,) = study.run(str(declare(tmp_path, text.replace("allowed=[]", f"allowed={allowed}"))), executor=executor)
+        return executor.count, done
+
+    made, done = run("['goodput']")
+    assert (made, len(done.failures), done.judged.kept.missing) == (4, 0, 0)
+    assert {*done.judged.kept.results.cells[0].samples} == {"bps"}, "the failure is no measure"
+    assert run("['refused', 'total.']")[0] == 0, "another word that allows it"
+    made, done = run("['refused']")
+    assert (made, len(done.failures), done.judged.kept.missing, done.judged.kept.runs) == (2, 2, 1, 2)
+    made, done = run("['goodput']")
+    assert (made, done.judged.kept.missing) == (0, 0)
+
+
 def test_measures_with_lines(tmp_path: Path) -> None:
     dumbbell(duration="12s", warmup="4s").save(tmp_path / "two.toml")
     (done,) = study.run(str(declare(tmp_path, NETWORK)), jobs=1)

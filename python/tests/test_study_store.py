@@ -129,6 +129,30 @@ def test_a_measure_that_is_no_number_gets_the_most_seeds(tmp_path: Path) -> None
     assert [line for line in ran(tmp_path) if line.startswith(("1 ", "2 "))] == ["1 1", "1 2", "1 3", "1 4", "2 1", "2 2"]
 
 
+def test_a_point_without_a_number_gets_the_least_seeds_and_the_others_go_on(tmp_path: Path) -> None:
+    text = PURE.replace("seeds=2", "seeds=study.until(0.001, of='y', least=2, most=4)").replace('return {"y":', 'return {"z": 1, "y": None if at["x"] == 1 else')
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
+    assert not done.failures and done.judged.kept.missing == 0
+    assert [line for line in ran(tmp_path) if line.startswith(("1 ", "2 "))] == ["1 1", "1 2", "2 1", "2 2", "2 3", "2 4"]
+    # These points only, too.
+    (some,) = study.run(str(tmp_path / "mine.py"), jobs=1, force=True, only={"x": 1})
+    assert not some.failures
+    # None has one: the name is wrong. The figure after it runs.
+    both = text.replace("of='y'", "of='why'") + "\n    OTHER = study.Figure(name='other', title='', model=lambda at: {'y': 1}, points=study.grid(x=[1]), quick=study.quick())\n"
+    said: list[study.Done] = []
+    with pytest.raises(study.StudyError, match="mine/line: seeds are run until 'why' is known well enough, but no run has a number of that name; there are z, y"):
+        study.run(str(declare(tmp_path, both)), jobs=1, said=said.append)
+    assert [done.judged.name for done in said] == ["mine/other"]
+
+
+def test_a_line_without_a_number_at_one_seed_gets_more_seeds(tmp_path: Path) -> None:
+    line = '{"y": {"a": 0.1 * (at["seed"] % 3), "b": None if at["seed"] == 2 else 1 + at["x"]}}'
+    text = PURE.replace("seeds=2", "seeds=study.until(0.001, of='y', least=3, most=7)").replace('{"y": at["slope"] * at["x"] + 0.1 * (at["seed"] % 3)}', line)
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
+    assert len(ran(tmp_path)) == 3 * 7 and done.judged.kept.missing == 0
+    assert [len(values) for values in (done.judged.kept.results.where(x=1, line=line).samples("y") for line in "ab")] == [7, 6]
+
+
 @pytest.mark.parametrize(("seeds", "judged"), [("4", [1, 3, 4]), ("study.until(0.001, of='y', least=4, most=9)", [1])])
 def test_seeds_after_one_that_failed_are_declared_and_count_where_none_depends_on_it(tmp_path: Path, seeds: str, judged: list[int]) -> None:
     text = PURE.replace("seeds=2", f"seeds={seeds}").replace("x=[1, 2, 3]", "x=[1]").replace("return {", "1 / (at['seed'] - 2)\n        return {")
@@ -184,6 +208,57 @@ def test_results_of_earlier_versions_are_read(tmp_path: Path) -> None:
     (done,) = study.run(str(file))
     assert ran(tmp_path) == [] and done.good
     assert "key" not in warpline.Table.read(path).column_names
+
+
+def test_numbers_stay_numbers_beside_earlier_results_of_another_kind(tmp_path: Path) -> None:
+    def run(measured: str) -> study.Done:
+        return study.run(str(declare(tmp_path, PURE.replace('return {"y":', f'return {{"y": {measured}, "z":'))), jobs=1)[0]
+
+    run('at["x"] > 1')
+    done = run('at["x"] * 1.5')
+    assert done.good and done.judged.kept.others == 6
+    rows = [row for rows in _store.Store(tmp_path / "results/line.parquet")._runs.values() for row in rows]
+    values = [row["y"] for row in rows]
+    assert {type(value) for value in values} == {bool, float} and sorted(float(value or 0) for value in values) == [0, 0, *[1] * 4, 1.5, 1.5, 3, 3, 4.5, 4.5]
+    # The first declaration has what it has measured, too.
+    ran(tmp_path)
+    assert run('at["x"] > 1').judged.kept.results.means("y") == [0, 1, 1] and ran(tmp_path) == []
+
+
+def test_lines_and_axes_of_several_kinds_stay_what_they_are(tmp_path: Path) -> None:
+    text = PURE.replace("x=[1, 2, 3]", "x=[1, 'two', False]").replace('{"y": at["slope"] * at["x"] + 0.1 * (at["seed"] % 3)}', '{"y": {1: 1.0, 2: 5.0, "all": 6.0}}')
+    text = text.replace('results.rising("y", "x"), theirs=3', 'results.mean("y", line=2), theirs=5').replace('study.lines(x="x", y="y")', "study.table()")
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
+    assert done.good and done.judged.kept.results.values("line") == [1, 2, "all"]
+    rows = [row for rows in _store.Store(tmp_path / "results/line.parquet")._runs.values() for row in rows]
+    assert {repr(row["x"]) for row in rows} == {"1", "'two'", "False"}
+    assert {repr(row["line"]) for row in rows} == {"1", "2", "'all'"}
+
+
+def test_a_column_whose_name_is_like_that_of_a_packed_one_is_read_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    name = f"y{_store.JSON}"
+    with _store.Store(path) as store:
+        store.put([[{**kept_row(1), name: "[1"}]])
+    (rows,) = _store.Store(path)._runs.values()
+    assert rows[0][name] == "[1"
+
+
+@pytest.mark.parametrize(("measured", "told"), [("2**70", "the measure y returned a whole number of 71 bits"), ('{2**70: 1}', "the measure y has as a line a whole number of 71 bits"), ("{(1, 2): 3}", "as a line tuple")])
+def test_what_cannot_be_kept_is_a_failed_run_and_the_next_study_goes_on(tmp_path: Path, measured: str, told: str) -> None:
+    (done,) = study.run(str(declare(tmp_path, PURE.replace('return {"y":', f'return {{"y": {measured}, "z":'))), jobs=1, only={"x": 1})
+    assert len(done.failures) == 2 and all(told in failure.error for failure in done.failures)
+    (again,) = study.run(str(declare(tmp_path)), jobs=1)
+    assert again.good
+
+
+def test_a_journal_with_a_number_that_a_column_cannot_have_does_not_stop_a_study(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    path.with_suffix(".jsonl").write_text(json.dumps([{**kept_row(1), "y": 2**70}]) + "\n")
+    with _store.Store(path):
+        pass
+    (rows,) = _store.Store(path)._runs.values()
+    assert rows[0]["y"] == 2**70
 
 
 def test_a_run_that_is_in_the_journal_twice_counts_once(tmp_path: Path) -> None:
@@ -259,3 +334,31 @@ def test_a_ctrl_c_while_a_run_is_written_does_not_lose_it(tmp_path: Path, monkey
         patch.setattr("warpline.study._store.os.fsync", interrupted)
         store.put([[{"ran": "w", "scenario": 7, "measured": "m", "seed": 1, "y": 1}]])
     assert warpline.Table.read(path)["y"] == [1] and not path.with_suffix(".jsonl").exists()
+
+
+def test_two_declarations_in_one_directory_do_not_share_the_results_of_a_figure(tmp_path: Path) -> None:
+    study.run(str(declare(tmp_path)), jobs=1)
+    other = declare(tmp_path, PURE.replace('"slope": 10', '"slope": 11').replace("it rises", "'line' rises"), "other.py")
+    picture = (tmp_path / "results/line.svg").read_bytes()
+    ran(tmp_path)
+    with pytest.raises(study.StudyError, match=r"^other/line: .*line.parquet has results of mine.py, which declares a figure 'line', too: .* give one of the two another name"):
+        study.run(str(other), jobs=1)
+    assert ran(tmp_path) == [] and (tmp_path / "results/line.svg").read_bytes() == picture
+    # The other one goes on.
+    (done,) = study.run(str(tmp_path / "mine.py"), jobs=1)
+    assert done.good and ran(tmp_path) == []
+    # A file that has another name now, or whose figure has one.
+    declare(tmp_path, PURE.replace('name="line"', 'name="straight"'))
+    (done,) = study.run(str(other), jobs=1)
+    assert done.good and len(ran(tmp_path)) == 6
+    other.rename(tmp_path / "third.py")
+    (done,) = study.run(str(tmp_path / "third.py"), jobs=1)
+    assert done.good and ran(tmp_path) == []
+
+
+def test_a_figure_of_a_module_beside_the_declaration_has_its_results_by_either_name(tmp_path: Path) -> None:
+    declare(tmp_path, "from .helper import FIGURE\n")
+    helper = declare(tmp_path, name="helper.py")
+    for file in (helper, tmp_path / "mine.py", helper):
+        (done,) = study.run(str(file), jobs=1, force=True)
+        assert done.good and len(ran(tmp_path)) == 6

@@ -32,10 +32,10 @@ from warpline.study._claims import Claim, Verdict, values
 from warpline.study._declare import Elsewhere, Figure, File, Paper, Quick, Table, Template, column, file, quick, template
 from warpline.study._pictures import Picture, bars, cdf, lines, surface, table
 from warpline.study._points import Point, Range, choice, grid, integers, log, points, random, sample, sobol, uniform
-from warpline.study._registry import StudyError
 from warpline.study._results import Cell, NoResultsError, Results
 from warpline.study._runner import Failure, MeasureError, Unable
 from warpline.study._seeds import Until, until
+from warpline.study._told import StudyError
 from warpline.study._work import Done, dask, run
 
 __all__ = [

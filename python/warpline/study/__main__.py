@@ -17,7 +17,7 @@ from warpline.study import _imported, _registry, _report
 from warpline.study._declare import Elsewhere, NoPointsError
 from warpline.study._imported import ImportFailedError
 from warpline.study._progress import runs
-from warpline.study._registry import StudyError
+from warpline.study._told import StudyError
 from warpline.study._work import AT_ONCE, Done, dask, draw, run
 
 CODES = (
@@ -151,7 +151,7 @@ def _judge(options: argparse.Namespace) -> int:
     for declared, figures in _registry.find(names, options.repro):
         for figure in figures:
             study = declared.study(figure, quick=options.quick)
-            one = _report.judged(f"{declared.name}/{figure.name}", study)
+            one = _report.judged(study)
             print(_report.text(one))
             if options.draw and (files := draw(study, one)):
                 print(f"  {', '.join(_near(path) for path in files)}")
@@ -164,7 +164,7 @@ def _import(options: argparse.Namespace) -> int:
     if len(figures) != 1:
         raise StudyError(f"{options.name} has {len(figures)} figures; name one")
     study = declared.study(figures[0])
-    names, fixed = (dict(_pair(word) for word in words) for words in (options.column, options.at))
+    names, fixed = dict(_pair(word, last=True) for word in options.column), dict(map(_pair, options.at))
     count = _imported.take(
         figures[0], lambda point, seed: study.identity(point, seed)[0], study.store, options.table, names, fixed, options.made_by
     )
@@ -184,8 +184,9 @@ def _values(words: str) -> list[str | float | bool]:
     return values
 
 
-def _pair(word: str) -> tuple[str, str]:
-    name, equals, value = word.rpartition("=")
+def _pair(word: str, *, last: bool = False) -> tuple[str, str]:
+    """The parts before and after the first "=", or the last: a value may have one, and so may a heading."""
+    name, equals, value = word.rpartition("=") if last else word.partition("=")
     if not equals:
         raise StudyError(f"{word!r}: write NAME=VALUE")
     return name, value

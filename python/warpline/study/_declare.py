@@ -27,8 +27,8 @@ from warpline.study._points import Point
 from warpline.study._results import LINE, fits
 from warpline.study._seeds import Seeds, most
 
-Measured: TypeAlias = "Scalar | Mapping[str, Scalar]"
-"""A value, or one for each line of the figure."""
+Measured: TypeAlias = "Scalar | Mapping[Any, Scalar]"
+"""A value, or one for each line of the figure, by its name: a text or a number."""
 
 Measure: TypeAlias = "str | Callable[..., Measured]"
 """Measures a run: a function of a `Run`, or of a `Run` and the point; or the name of a column, such as "group.bulk.goodput_bps" or "totals.jain"."""
@@ -39,10 +39,16 @@ Measures: TypeAlias = "Mapping[str, Measure] | Callable[..., Mapping[str, Measur
 UNABLE = "unable"
 """The column that says why a machine cannot make a run; such a run has no measures."""
 
+ALLOWED = "allowed_failures"
+"""The column with the failures of a run that its figure allowed, as JSON."""
+
+DECLARED_IN = "declared_in"
+"""The column with the name of the file of the declaration that made the run."""
+
 ONE_CPU = 10
 """The time dilation factor at which a run takes one CPU at most, by what the networks of the time warp paper take."""
 
-RESERVED = ("declared", "ran", "builds", "scenario", "seed", "measured", LINE, *_machine.COLUMNS, UNABLE)
+RESERVED = ("declared", "ran", "builds", "scenario", "seed", "measured", LINE, *_machine.COLUMNS, UNABLE, ALLOWED, DECLARED_IN)
 """Columns of the results that belong to no axis and no measure."""
 
 
@@ -137,7 +143,8 @@ class Figure:
         cpus: With `alone`, how many CPUs a run takes at most, if that is less than the machine has. What it leaves is for other runs.
         keep: Whether measures need the files of the run directory, such as what programs print. It is removed afterwards.
         cc: Congestion controls written in Python, as in `Scenario.run`.
-        allowed: Failures of a run that are a result, by a part of their text: "Connection timed out". A run with others counts as failed.
+        allowed: Failures of a run that are a result, by a part of their text: "Connection timed out". A run with others counts as failed. A run that was kept
+            with such a failure is made again if that is no longer allowed.
     """
 
     name: str
@@ -248,6 +255,10 @@ class Figure:
         if clock["mode"] != "dilated":
             return 0 if clock["mode"] == "virtual" else 1
         return _part(*(one["tdf"] for one in (clock, *whole.get("host", ())) if one.get("tdf") is not None))
+
+    def allows(self, failure: str) -> bool:
+        """Whether a failure of a run is a result."""
+        return any(text in failure for text in self.allowed)
 
     @property
     def declared(self) -> str:

@@ -170,8 +170,10 @@ def _place(figure: Figure, where: Mapping[str, Scalar]) -> tuple[str, ...]:
 
 
 def _plain(value: Scalar) -> str:
-    """A value as text that is the same for 10, 10.0 and "10"."""
+    """A value as text that is the same for 10, 10.0 and "10", and for True, "True" and "true"."""
+    if isinstance(value, bool) or str(value) in ("True", "False"):
+        return str(value).lower()
     try:
-        return f"{float(value):g}"  # type: ignore[arg-type]
+        return repr(float(value))  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return str(value)

@@ -1,19 +1,24 @@
-"""The machine of a run under its clock, and what else it did meanwhile: such a result is of that machine, at that time."""
+"""The machine of a run under its clock, and what else it did meanwhile: such a result is of that machine, at that time. One study has it at a time."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
 import statistics
 import sys
+import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 
 from warpline._pool import cores
 from warpline._sweep import Scalar
+
+if sys.platform != "win32":
+    import fcntl
 
 COLUMNS = ("machine", "load_before", "other_work")
 """Columns of the results of such runs: which machine, its load average of a minute at the start, and how many of its cores other processes kept busy
@@ -94,3 +99,60 @@ def told(rows: Iterable[Mapping[str, Scalar]]) -> list[str]:
 
 def _work(values: list[float]) -> str:
     return f"; other work took {statistics.fmean(values):.2f} of its CPUs, at most {max(values):.2f}" if values else ""
+
+
+def lock_path() -> Path:
+    """The file whose lock the study has that makes runs which need the machine."""
+    return Path(tempfile.gettempdir()) / "warpline-machine.lock"
+
+
+@contextlib.contextmanager
+def alone(say: Callable[[str], object]) -> Iterator[None]:
+    """Keeps other studies of this machine, also those of other users, from making runs that need it meanwhile. While another one makes some, it waits, and says so
+    once. The system frees the lock when a process ends, however it ends. Without locks of files (Windows), or if the file cannot be opened, nobody waits.
+    """
+    lock = None if sys.platform == "win32" else _lock(lock_path(), say)
+    try:
+        yield
+    finally:
+        # The file stays: one who waits for the lock of a removed file keeps nobody out.
+        if lock is not None:
+            os.close(lock)
+
+
+if sys.platform != "win32":
+
+    def _lock(path: Path, say: Callable[[str], object]) -> int | None:
+        """An open file that has the lock, as soon as nobody else has it; None if there is no such file."""
+        while True:
+            try:
+                file = _opened(path)
+            except OSError as error:
+                say(f"{path} cannot be opened: {error.strerror}. If another study on this machine makes runs that need it, both disturb each other")
+                return None
+            try:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    say(f"waits, because another study on this machine makes runs that need it, and has the lock of {path}")
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                # Unless somebody has removed it meanwhile: then another one may have the lock of a new file.
+                with contextlib.suppress(FileNotFoundError):
+                    if os.path.samestat(os.fstat(file), path.stat()):
+                        return file
+            except BaseException:
+                os.close(file)
+                raise
+            os.close(file)
+
+    def _opened(path: Path) -> int:
+        """Opens a file that all users may read, which is enough for a lock. One that is there is opened as it is: in a directory for all, Linux does not let one user
+        open another's file as one that may be made."""
+        how = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        while True:
+            with contextlib.suppress(FileNotFoundError):
+                return os.open(path, how)
+            with contextlib.suppress(FileExistsError):
+                file = os.open(path, how | os.O_CREAT | os.O_EXCL)
+                os.fchmod(file, 0o644)
+                return file

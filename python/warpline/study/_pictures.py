@@ -92,7 +92,9 @@ class Lines(Picture):
     def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
         """Draws it."""
         results = results.where(**(self.only or {}))
-        words = [value for value in results.values(self.x) if isinstance(value, str)]
+        values = results.values(self.x)
+        # With a word among them, all stand side by side.
+        words = values if any(isinstance(value, str) for value in values) else []
         named = _named(results, self.by or _default_by(results, self.x))
         for number, (name, mine) in enumerate(named):
             series = mine.series(self.y, self.x)
@@ -110,9 +112,9 @@ class Lines(Picture):
                 linestyle="-" if number < 10 else "--",
             )
         if words:
-            axes.set_xticks(range(len(words)), words)
+            axes.set_xticks(range(len(words)), [str(word) for word in words])
             axes.tick_params(axis="x", labelrotation=30)
-        _scales(axes, self.log, [x for x in results.values(self.x) if isinstance(x, (int, float))])
+        _scales(axes, self.log.replace("x", "") if words else self.log, [x for x in values if isinstance(x, (int, float))])
         axes.set(xlabel=figure.label(self.x), ylabel=figure.label(self.y), title=self.title)
         if len(named) > 1:
             axes.legend()

@@ -44,7 +44,7 @@ class Range:
         if self.log:
             return math.exp(math.log(self.low) + share * (math.log(self.high) - math.log(self.low)))
         if self.whole:
-            return min(int(self.low + share * (self.high - self.low + 1)), int(self.high))
+            return min(math.floor(self.low + share * (self.high - self.low + 1)), int(self.high))
         return self.low + share * (self.high - self.low)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ class Counts:
         failed: Runs that failed.
         verdict: What came out, once it is known.
         listener: Called after each change.
+        teller: Called with what people have to know at once.
     """
 
     name: str = ""
@@ -34,6 +36,12 @@ class Counts:
     failed: int = 0
     verdict: str = ""
     listener: Callable[[], object] | None = None
+    teller: Callable[[str], object] | None = None
+
+    def say(self, text: str) -> None:
+        """Says what people have to know at once."""
+        if self.teller is not None:
+            self.teller(f"{self.name}: {text}")
 
     def tell(self) -> None:
         """Calls the listener."""
@@ -61,7 +69,7 @@ class Progress:
     Attributes:
         figures: The figures, in their order.
         stream: A terminal to write to, or None.
-        page: A page to write, or None.
+        page: A page to write, or None. One that cannot be written is told, and not tried again.
         clock: Seconds, from any start.
     """
 
@@ -77,7 +85,7 @@ class Progress:
         if self.stream is not None:
             self._line = Line(self.stream, self.clock)
         for figure in self.figures:
-            figure.listener = self.show
+            figure.listener, figure.teller = self.show, self.say
 
     def show(self) -> None:
         """Shows it, if it is time to."""
@@ -89,7 +97,16 @@ class Progress:
     def _page(self, *, last: bool) -> None:
         if self.page is not None:
             self._page_written = self.clock()
-            write_whole(self.page, self.html(last).encode())
+            try:
+                write_whole(self.page, self.html(last).encode())
+            except OSError as error:
+                self.say(f"{self.page}: the page of the progress cannot be written: {error.strerror}; the study goes on without it")
+                self.page = None
+
+    def say(self, text: str) -> None:
+        """Writes a line that stays, to standard error."""
+        self.erase()
+        print(text, file=sys.stderr, flush=True)
 
     def text(self) -> str:
         """The line: what is done, failed and left, of the figure under way, and of all if there are several."""

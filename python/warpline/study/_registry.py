@@ -18,6 +18,7 @@ from warpline._errors import WarplineError
 from warpline.study import _code
 from warpline.study._declare import Elsewhere, Figure, Paper
 from warpline.study._runner import Study
+from warpline.study._told import StudyError
 
 FILE = "declarations.py"
 """The file in the directory of a paper."""
@@ -26,25 +27,26 @@ REPRO = "WARPLINE_REPRO"
 """The variable that names the directory with the papers."""
 
 
-class StudyError(WarplineError):
-    """A name is unknown, a declaration cannot be read, or a claim or picture of it raises an error."""
-
-
 @dataclass(frozen=True)
 class Declared:
     """A file of declarations.
 
     Attributes:
         name: The paper's short name: that of its directory, unless it has another.
-        directory: Where the file is.
+        file: Where it is.
         paper: What it declares.
         module: The module, which other processes cannot import.
     """
 
     name: str
-    directory: Path
+    file: Path
     paper: Paper
     module: ModuleType
+
+    @property
+    def directory(self) -> Path:
+        """The directory of the file."""
+        return self.file.parent
 
     @property
     def figures(self) -> list[Figure]:
@@ -54,7 +56,8 @@ class Declared:
     def study(self, figure: Figure, *, quick: bool = False) -> Study:
         """The study of a figure, with its results in `results/` beside the declaration, those of the quick form in `results/quick/`."""
         results = self.directory / "results" / ("quick" if quick else "")
-        return Study(figure.quickly() if quick else figure, self.directory, results / f"{figure.name}.parquet")
+        beside = [Path(str(module.__file__)).name for name, module in sys.modules.items() if name.startswith(f"{self.module.__name__}.")]
+        return Study(f"{self.name}/{figure.name}", figure.quickly() if quick else figure, self.directory, results / f"{figure.name}.parquet", [self.file.name, *beside])
 
 
 class _Loader(SourceFileLoader):
@@ -112,7 +115,7 @@ def load(path: Path, name: str | None = None) -> Declared:
         if not figures:
             raise StudyError(f"{path} declares nothing: assign a study.Paper to PAPER, or a study.Figure to any name")
         paper = Paper((module.__doc__ or name).strip().splitlines()[0], figures)
-    return Declared(paper.name or name, path.parent, paper, parent)
+    return Declared(paper.name or name, path, paper, parent)
 
 
 def _text(path: Path) -> str:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from warpline._errors import MissingDependencyError
 from warpline.study._claims import State, Verdict
 from warpline.study._declare import Elsewhere, Figure
 from warpline.study._progress import runs
-from warpline.study._registry import Declared, StudyError
+from warpline.study._registry import Declared
 from warpline.study._runner import Kept, Study
-from warpline.study._told import told
+from warpline.study._told import naming
 
 
 @dataclass(frozen=True)
@@ -55,37 +53,21 @@ class Judged:
 
 def judge(declared: Declared, figure: Figure, *, quick: bool = False) -> Judged:
     """Judges the results that are kept."""
-    study = declared.study(figure, quick=quick)
-    return judged(f"{declared.name}/{figure.name}", study)
+    return judged(declared.study(figure, quick=quick))
 
 
-def judged(name: str, study: Study) -> Judged:
+def judged(study: Study) -> Judged:
     """Judges the results that are kept of a study.
 
     Raises:
-        StudyError: If a claim raises an error.
+        StudyError: If a scenario or a claim raises an error.
     """
     kept = study.kept()
     verdicts = []
     for claim in study.figure.claims:
-        with naming(f"{name}, claim {claim.text!r}"):
+        with naming(f"{study.name}, claim {claim.text!r}"):
             verdicts.append(claim.judge(kept.results))
-    return Judged(name, study.figure, kept, [verdict.so_far for verdict in verdicts] if kept.missing else verdicts)
-
-
-@contextlib.contextmanager
-def naming(part: str) -> Iterator[None]:
-    """Names the part of a declaration that raises an error meanwhile.
-
-    Raises:
-        StudyError: In place of that error.
-    """
-    try:
-        yield
-    except MissingDependencyError:
-        raise
-    except Exception as error:
-        raise StudyError(f"{part}: {told(error)}") from error
+    return Judged(study.name, study.figure, kept, [verdict.so_far for verdict in verdicts] if kept.missing else verdicts)
 
 
 def count(verdicts: Sequence[Verdict]) -> str:

@@ -97,12 +97,13 @@ class Results:
         return statistics.fmean(self._some(measure, where))
 
     def min(self, measure: str, **where: Any) -> float:
-        """The smallest mean."""
-        return min(self._some(measure, where))
+        """The smallest mean; nan if one is nan."""
+        # Python's own order of nan and numbers depends on which comes first.
+        return min(self._some(measure, where), key=lambda mean: (not math.isnan(mean), mean))
 
     def max(self, measure: str, **where: Any) -> float:
-        """The largest mean."""
-        return max(self._some(measure, where))
+        """The largest mean; nan if one is nan."""
+        return max(self._some(measure, where), key=lambda mean: (math.isnan(mean), mean))
 
     def samples(self, measure: str, **where: Any) -> list[float]:
         """The value of each cell and seed."""
@@ -112,8 +113,16 @@ class Results:
         """The values of all cells and seeds in rising order, each with the share of the whole that is no larger.
 
         With `alike`, the name of an axis, each value of that axis weighs the same, however many samples it has.
+
+        Raises:
+            NoResultsError: If there are none.
+            ValueError: If a value is nan, which has no place in an order.
         """
         cells = self.where(**where).cells
+        for cell in cells:
+            nans = [seed for seed, value in cell.by_seed(measure).items() if math.isnan(value)] if measure in cell.samples else []
+            if nans:
+                raise ValueError(f"{measure} is nan at {dict(cell.where)}, seed {nans[0]}, and nan has no place in a distribution; let the measure return None where there is no value")
         samples = [(value, cell.where[alike] if alike else None) for cell in cells for value in cell.samples.get(measure, ())]
         if not samples:
             raise NoResultsError(f"no results of {measure}")
@@ -125,11 +134,11 @@ class Results:
         return [(value, so_far / (each * len(counts))) for (value, _), so_far in zip(weighed, sums, strict=True)]
 
     def quantile(self, measure: str, share: float, *, alike: str | None = None, **where: Any) -> float:
-        """The smallest value that is not below this share of all of them: 0.5 for the median. `alike` as in `distribution`."""
+        """The smallest value that is not below this share of all of them: 0.5 for the median. `alike` and errors as in `distribution`."""
         return next(value for value, so_far in self.distribution(measure, alike=alike, **where) if so_far >= share)
 
     def share_up_to(self, most: float, measure: str, *, alike: str | None = None, **where: Any) -> float:
-        """The share of the values that are `most` or less. `alike` as in `distribution`."""
+        """The share of the values that are `most` or less. `alike` and errors as in `distribution`."""
         return max((so_far for value, so_far in self.distribution(measure, alike=alike, **where) if value <= most), default=0.0)
 
     def half_width(self, measure: str, **where: Any) -> float:

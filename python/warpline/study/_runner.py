@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import hashlib
 import json
@@ -20,13 +21,13 @@ from warpline._pool import ExecutorLike
 from warpline._scenario import Scenario
 from warpline._sweep import Scalar, kind
 from warpline.study import _code, _imported, _machine, _scratch
-from warpline.study._declare import RESERVED, UNABLE, Figure, Measured, Quick, build
+from warpline.study._declare import ALLOWED, DECLARED_IN, RESERVED, UNABLE, Figure, Measured, Quick, build
 from warpline.study._points import Point
 from warpline.study._progress import Counts, runs
 from warpline.study._results import LINE, Results
 from warpline.study._seeds import Until, first, most
 from warpline.study._store import Row, Store, number
-from warpline.study._told import told
+from warpline.study._told import StudyError, naming, told
 from warpline.study._turns import Turns
 
 Packer = Callable[[Any], bytes]
@@ -57,16 +58,17 @@ class Task:
 @dataclass(frozen=True)
 class Outcome:
     """What a worker sends back: values by line (one, without a name, if the measures have none), or an error, which may be that this machine is unable to make
-    the run. And the machine, if the run needs it, and whether it was busy to the full; and the worker's build of Warpline, and the kernels and stacks there that
-    made the run."""
+    the run. And the machine, if the run needs it, and whether it was busy to the full; the worker's build of Warpline, and the kernels and stacks there that
+    made the run; and the failures of the run that are a result."""
 
-    lines: Mapping[str | None, Mapping[str, Scalar]] = field(default_factory=dict)
+    lines: Mapping[Scalar, Mapping[str, Scalar]] = field(default_factory=dict)
     machine: Mapping[str, Scalar] = field(default_factory=dict)
     error: str | None = None
     ran: str = ""
     builds: str = ""
     unable: bool = False
     full: bool = False
+    allowed: Sequence[str] = ()
 
 
 class Unable(WarplineError, RuntimeError):
@@ -91,12 +93,15 @@ def perform(figure: bytes, packed: bytes) -> Outcome:
         builds = "" if task.scenario is None else " ".join(task.scenario.builds)
         watch = _machine.Watch() if shared.takes(task.scenario) else None
         unable: str | None = None
+        allowed: Sequence[str] = ()
         with watch or contextlib.nullcontext():
             try:
-                lines = _lines(shared, _measured(shared, task))
+                measured, allowed = _measured(shared, task)
+                lines = _lines(shared, measured)
             except Unable as reason:
                 lines, unable = {}, str(reason)
-        return Outcome(lines, watch.columns if watch else {}, unable, build(), builds, unable is not None, watch is not None and not watch.had_enough)
+        full = watch is not None and not watch.had_enough
+        return Outcome(lines, watch.columns if watch else {}, unable, build(), builds, unable is not None, full, allowed)
     except WarplineError as error:
         return Outcome(error=str(error))
     except Exception as error:
@@ -109,21 +114,22 @@ def _unpacked(figure: bytes) -> Figure:
     return unpacked
 
 
-def _measured(figure: Figure, task: Task) -> Mapping[str, Measured]:
+def _measured(figure: Figure, task: Task) -> tuple[Mapping[str, Measured], list[str]]:
+    """What is measured, and the failures of the run that are a result."""
     if figure.model is not None:
-        return figure.model({**figure.settings, **task.point, "seed": task.seed})
+        return figure.model({**figure.settings, **task.point, "seed": task.seed}), []
     assert task.scenario is not None
     with _run_directory(figure.keep) as out:
         run = task.scenario.run(seed=task.seed, cores=1, out=out, progress=False, cc=figure.cc)
-        failures = [failure for failure in run.failures if not any(text in failure for text in figure.allowed)]
-        if failures:
-            raise MeasureError("; ".join(failures))
+        others = [failure for failure in run.failures if not figure.allows(failure)]
+        if others:
+            raise MeasureError("; ".join(others))
         # With many flows, reading the summary takes longer than finding out that it has nothing to say of guests.
         guests: Any = run.summary.get("guests") if '"guests":' in run.summary_json else None
         # Under other clocks a run depends on the machine anyway.
         if guests and not guests["reproducible"] and run.summary["clock"] == "virtual":
             raise MeasureError("a guest had to be pushed on, because the machine was too busy: the result would depend on the machine")
-        return figure.measure(run, task.point)
+        return figure.measure(run, task.point), list(run.failures)
 
 
 @contextlib.contextmanager
@@ -136,24 +142,31 @@ def _run_directory(wanted: bool) -> Iterator[Path | None]:
         yield directory / "run"
 
 
-def _lines(figure: Figure, measured: Mapping[str, Measured]) -> dict[str | None, dict[str, Scalar]]:
+def _lines(figure: Figure, measured: Mapping[str, Measured]) -> dict[Scalar, dict[str, Scalar]]:
     """Values by line and measure."""
-    found: dict[str | None, dict[str, Scalar]] = {}
+    found: dict[Scalar, dict[str, Scalar]] = {}
     for name, value in measured.items():
         if name in (*RESERVED, *figure.axes):
             raise MeasureError(f"{name} cannot be the name of a measure: results have such a column already")
         for line, one in (value if isinstance(value, Mapping) else {None: value}).items():
-            plain: Any = getattr(one, "item", lambda one=one: one)()  # A number of numpy's.
-            if not isinstance(plain, (bool, int, float, str, type(None))):
-                raise MeasureError(f"the measure {name} returned {type(plain).__name__}; it returns a number, text or None, or a mapping of lines to these")
-            found.setdefault(line, {})[name] = plain
+            found.setdefault(_plain(line, f"the measure {name} has as a line"), {})[name] = _plain(one, f"the measure {name} returned")
     if not found:
         raise MeasureError("nothing was measured")
     return found
 
 
+def _plain(value: Any, what: str) -> Scalar:
+    """A value as it is kept. `what` is how an error begins."""
+    plain: Any = getattr(value, "item", lambda: value)()  # A number of numpy's.
+    if not isinstance(plain, (bool, int, float, str, type(None))):
+        raise MeasureError(f"{what} {type(plain).__name__}; a measure returns a number, text or None, or a mapping of lines to these, and a line is a number or text")
+    if isinstance(plain, int) and not -(2**63) <= plain < 2**63:
+        raise MeasureError(f"{what} a whole number of {plain.bit_length()} bits; results have 64, and float(...) makes a number that fits")
+    return plain
+
+
 class _Kinds:
-    """Of what kind the values of each measure are: all of one, because a file with texts among numbers has texts only."""
+    """Of what kind the values of each measure are: all of one, because a mean or a picture of numbers would leave a text among them out without a word."""
 
     def __init__(self, axes: Sequence[str]) -> None:
         self._other = {*RESERVED, *axes}
@@ -245,16 +258,26 @@ class Kept:
 
 
 class Study:
-    """A figure, the directory of its declaration, and its results."""
+    """A figure with its name PAPER/FIGURE, the directory of its declaration, its results, and the names of the files that it is declared in: the declaration's own first,
+    then those of the modules beside it that it imports."""
 
-    def __init__(self, figure: Figure, directory: Path, store: Path) -> None:
+    def __init__(self, name: str, figure: Figure, directory: Path, store: Path, files: Sequence[str]) -> None:
+        self.name = name
         self.figure = figure
         self.directory = directory
         self.store = store
+        self.files = files
 
     def identity(self, point: Point, seed: int) -> tuple[str, Scenario | None]:
-        """A hash of what decides the results of a run, and the scenario if it has one. Where measures read the point, two of the same scenario may differ."""
-        scenario = None if self.figure.model is not None else self.figure.built(point, seed, self.directory)
+        """A hash of what decides the results of a run, and the scenario if it has one. Where measures read the point, two of the same scenario may differ.
+
+        Raises:
+            StudyError: If the scenario has errors, or what makes it raises one.
+        """
+        scenario = None
+        if self.figure.model is None:
+            with naming(f"{self.name}, scenario of {dict(point)}, seed {seed}"):
+                scenario = self.figure.built(point, seed, self.directory)
         if scenario is not None and not self.figure.reads_point:
             return scenario.hash, scenario
         values = json.dumps({**self.figure.settings, **point}, sort_keys=True)
@@ -267,8 +290,9 @@ class Study:
 
         Raises:
             RunError: If they cannot be read.
+            StudyError: If a scenario has errors, or what makes it raises one.
         """
-        store = Store(self.store)
+        store = Store(self.store, self.figure.allows)
         imported, makers = _imported.cells(self.figure, lambda point, seed: self.identity(point, seed)[0], self.store)
         if not store and not imported:
             return Kept(Results([]), [], 0, len(self.figure.points))
@@ -312,7 +336,7 @@ class Study:
             so_far = {seed: rows[seed] for seed in sorted(rows)[:count]}
             if any(_cannot(run) for run in so_far.values()):
                 break
-            wanted = self.figure.seeds.wanted(_by_line(so_far, self.figure.seeds.of))
+            wanted = self.figure.seeds.wanted(_by_line(so_far, self.figure.seeds.of), count)
             if wanted <= count:
                 break
             count = wanted
@@ -360,8 +384,8 @@ class Study:
         Args:
             executor: Runs the tasks.
             dumps: Packs a task for a worker.
-            here: Runs those that need this machine, as many at once as their time dilation factors leave room for, and `at_once` at most. Without it
-                `executor` runs them, one at a time: nobody knows which machines it has.
+            here: Runs those that need this machine, as many at once as their time dilation factors leave room for, and `at_once` at most, and none while another
+                study on this machine makes such runs. Without it `executor` runs them, one at a time: nobody knows which machines it has.
             at_once: How many processes `here` has.
             force: Whether to run what is there already, too.
             keep: Whether results of other builds of Warpline count as there. Those of other kernels and stacks do not.
@@ -369,13 +393,33 @@ class Study:
             counts: Told of what is done.
 
         Raises:
-            ScenarioError: If a scenario has errors.
+            StudyError: If another declaration has its results in the same file; if a scenario has errors, or what makes it raises one; or, when all have run, if
+                seeds depend on a measure of which no run has a number.
             RunError: If another study writes the same results.
         """
         _scratch.remove_left_over()
         points = self.figure.chosen(only or {})
-        with Store(self.store) as store:
+        with Store(self.store, self.figure.allows) as store:
+            self._refuse_others(store)
             return _Pass(self, store, executor, dumps, here, at_once, force=force, keep=keep, counts=counts or Counts()).over(points)
+
+    def _refuse_others(self, store: Store) -> None:
+        """Refuses results that another declaration beside this one has made, too. One that is gone, or has no such figure any more, has left them to this one."""
+        for other in store.files:
+            if other not in self.files and _declares(self.directory / other, self.figure.name):
+                raise StudyError(
+                    f"{self.name}: {self.store} has results of {other}, which declares a figure {self.figure.name!r}, too: figures of one name share their results if "
+                    f"their files are in one directory; give one of the two another name, or move {other} to another directory"
+                )
+
+
+def _declares(file: Path, figure: str) -> bool:
+    """Whether a file has something with the name of a figure, as far as its text tells."""
+    try:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return False
+    return any(isinstance(node, ast.keyword) and node.arg == "name" and isinstance(node.value, ast.Constant) and node.value.value == figure for node in ast.walk(tree))
 
 
 class _Pass:
@@ -403,6 +447,8 @@ class _Pass:
         self._under_way: dict[_Run, Any] = {}
         self._planned: deque[tuple[_Spot, int]] = deque()
         self._turns: Turns[_Run] = Turns(at_once if here is not None else 1)
+        self._machine = contextlib.ExitStack()
+        self._has_machine = False
         self._declared, self._measured, self._ran, self._installed = self._figure.declared, self._figure.measured, build(), _Here()
         self._kinds = _Kinds(self._figure.axes)
         # A worker needs to know how to run and measure, and nothing else.
@@ -414,15 +460,28 @@ class _Pass:
         # Every point with one seed, then with two: a study that is stopped has something of everything, except of runs that need the machine.
         self._plan(sorted(((spot, seed) for spot in spots for seed in spot.open), key=lambda one: one[1]))
         try:
-            while self._planned or self._turns or self._under_way:
-                self._hand_out()
-                self._harvest()
-                self._counts.tell()
+            with self._machine:
+                while self._planned or self._turns or self._under_way:
+                    self._hand_out()
+                    self._harvest()
+                    self._counts.tell()
         except BaseException:
             for future in self._under_way.values():
                 future.cancel()
             raise
+        self._check_seeds(spots)
         return self._failures
+
+    def _check_seeds(self, spots: Sequence[_Spot]) -> None:
+        """Refuses seeds that depend on a measure of which no run of the figure has a number: its name is wrong. Some points may be without."""
+        seeds = self._figure.seeds
+        if not isinstance(seeds, Until) or len(spots) < len(self._figure.points) or any(spot.failed for spot in spots):
+            return
+        rows = [row for spot in spots for run in spot.rows.values() for row in run]
+        if not any(isinstance(row.get(seeds.of), (int, float)) for row in rows):
+            others = {*RESERVED, *self._figure.axes}
+            names = dict.fromkeys(name for row in rows for name, value in row.items() if name not in others and isinstance(value, (int, float)))
+            raise StudyError(f"{self._study.name}: seeds are run until {seeds.of!r} is known well enough, but no run has a number of that name; there are {', '.join(names) or 'none'}")
 
     def _plan(self, runs: Sequence[tuple[_Spot, int]]) -> None:
         self._planned.extend(runs)
@@ -433,10 +492,7 @@ class _Pass:
         seeds = self._figure.seeds
         if spot.open or spot.failed or not isinstance(seeds, Until):
             return
-        lines = _by_line(spot.rows, seeds.of)
-        if not lines:
-            raise MeasureError(f"seeds are run until {seeds.of} is known well enough, but no run has a number of that name")
-        further = range(len(spot.rows) + 1, seeds.wanted(lines) + 1)
+        further = range(len(spot.rows) + 1, seeds.wanted(_by_line(spot.rows, seeds.of), len(spot.rows)) + 1)
         spot.open.update(further)
         self._plan([(spot, seed) for seed in further])
 
@@ -446,7 +502,12 @@ class _Pass:
             self._start(*self._planned.popleft())
             self._counts.tell()
         # Runs that need the machine come last.
-        while not self._planned and len(self._under_way) == self._turns.under_way and (next_run := self._turns.begin()) is not None:
+        if self._planned or not self._turns or len(self._under_way) > self._turns.under_way:
+            return
+        if self._here is not None and not self._has_machine:
+            self._machine.enter_context(_machine.alone(self._counts.say))
+            self._has_machine = True
+        while (next_run := self._turns.begin()) is not None:
             self._submit(self._here or self._executor, next_run)
 
     def _start(self, spot: _Spot, seed: int) -> None:
@@ -505,15 +566,17 @@ class _Pass:
         self._counts.failed += 1
 
     def _rows(self, run: _Run, outcome: Outcome) -> list[Row]:
+        noted = {ALLOWED: json.dumps(list(outcome.allowed))} if outcome.allowed else {}
         head: dict[str, Scalar] = {
             "declared": self._declared,
+            DECLARED_IN: self._study.files[0],
             "ran": outcome.ran,
             "builds": outcome.builds,
             "measured": self._measured,
             "scenario": number(run.spot.hashes.pop(run.seed)),
             "seed": run.seed,
         }
-        return [{**head, **run.spot.point, **({} if line is None else {LINE: line}), **outcome.machine, **values} for line, values in outcome.lines.items()]
+        return [{**head, **run.spot.point, **({} if line is None else {LINE: line}), **outcome.machine, **noted, **values} for line, values in outcome.lines.items()]
 
 
 def _cannot(rows: Sequence[Row]) -> bool:

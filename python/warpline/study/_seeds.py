@@ -28,9 +28,9 @@ class Until:
     least: int
     most: int
 
-    def wanted(self, lines: Sequence[Sequence[float]]) -> int:
-        """How many seeds a point needs, as far as one knows from those that it has: for each line, the values of the measure."""
-        count = min((len(values) for values in lines), default=0)
+    def wanted(self, lines: Sequence[Sequence[float]], count: int) -> int:
+        """How many seeds a point needs, as far as one knows from the `count` that it has: for each line, the values of the measure. A line may have fewer values
+        than there are seeds. A point without any line needs no more than the least."""
         if count < self.least:
             return self.least
         wanted = count
@@ -50,7 +50,11 @@ class Until:
 def until(width: float, *, of: str, least: int = 5, most: int = 30) -> Until:
     """Seeds 1, 2 and so on, until half of the 95 % interval of the measure `of` is at most `width` of its mean, for each line of a point.
 
-    At least `least` seeds are run and at most `most`. With lines that differ by chance a lot, `most` decides; the results have the width reached.
+    At least `least` seeds are run and at most `most`. With lines that differ by chance a lot, `most` decides; the results have the width reached. A point
+    of which no run has a number of that name gets `least`; a study in which none has one ends with a `StudyError`.
+
+    Raises:
+        ValueError: If `width` is no share, `least` is below 2, or `most` is below `least`.
     """
     if not 0 < width < 1:
         raise ValueError(f"width={width}: a share of the mean between 0 and 1, such as 0.05")

@@ -2,21 +2,24 @@
 
 While a study runs, each run that ends is appended to a journal (a line of JSON) and flushed to the disk, so that a kill loses the runs under way and no
 others. The next study, or the end of this one, moves them to the Parquet file, which is written whole.
+
+A column of a Parquet file has values of one kind. Where a measure, an axis or the lines have several, or whole numbers of more than 64 bits, the values are
+JSON, and the name of the column ends with `JSON`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
 from warpline._errors import RunError
-from warpline._sweep import Scalar, column
+from warpline._sweep import Scalar, kind
 from warpline._warpline import Table
-from warpline.study._declare import RESERVED
+from warpline.study._declare import ALLOWED, DECLARED_IN, RESERVED
 
 try:
     import fcntl
@@ -25,6 +28,10 @@ except ImportError:  # Windows has no such locks.
 
 Row = Mapping[str, Scalar]
 """A line of a run: the columns of `RESERVED`, the axes, and the measures."""
+
+
+JSON = " (as JSON)"
+"""How the name of a column ends whose values are JSON."""
 
 
 def number(scenario: str) -> int:
@@ -38,6 +45,22 @@ def _current(row: Row) -> Row:
     return {**{name: value for name, value in row.items() if name != "key"}, "scenario": number(scenario)} if isinstance(scenario, str) else row
 
 
+def _packed(name: str, values: list[Scalar]) -> tuple[str, list[Scalar]]:
+    """A column as the file has it: its name and its values."""
+    kinds = {kind(value) for value in values if value is not None}
+    small = all(type(value) is not int or -(2**63) <= value < 2**63 for value in values)
+    if len(kinds) <= 1 and small and not name.endswith(JSON):
+        return name, values
+    return name + JSON, [None if value is None else json.dumps(value) for value in values]
+
+
+def _unpacked(name: str, values: list[Any]) -> tuple[str, list[Scalar]]:
+    """A column of the file as it was."""
+    if not name.endswith(JSON):
+        return name, values
+    return name.removesuffix(JSON), [None if value is None else json.loads(value) for value in values]
+
+
 def _is_at(file: TextIO, path: Path) -> bool:
     """Whether an open file is still the one that has this path."""
     try:
@@ -49,12 +72,17 @@ def _is_at(file: TextIO, path: Path) -> bool:
 class Store:
     """The results of a figure. As a context it may be written, by one study at a time.
 
+    Args:
+        path: The Parquet file.
+        allows: Whether a failure of a run is a result. What was kept with another failure counts no more; rows of versions that did not note failures do.
+
     Raises:
         RunError: If the file cannot be read, or another study writes it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, allows: Callable[[str], bool] = lambda _: True) -> None:
         self.path = path
+        self._allows = allows
         self._journal_path = path.with_suffix(".jsonl")
         self._journal: TextIO | None = None
         self._read()
@@ -65,8 +93,8 @@ class Store:
         journal = self._journal_lines()
         if self.path.exists():
             table = Table.read(self.path)
-            names = table.column_names
-            self._take(dict(zip(names, values, strict=True)) for values in zip(*(table[name] for name in names), strict=True))
+            columns = dict(_unpacked(name, table[name]) for name in table.column_names)
+            self._take(dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
         for line in journal:
             try:
                 rows = json.loads(line)
@@ -95,14 +123,23 @@ class Store:
         """The seeds of which runs are kept, in rising order."""
         return sorted({seed for _, seed in self._runs})
 
+    @property
+    def files(self) -> list[str]:
+        """The names of the files of declarations that made the runs, as far as the rows name them."""
+        return sorted({str(rows[0][DECLARED_IN]) for rows in self._runs.values() if rows[0].get(DECLARED_IN) is not None})
+
     def find(self, scenario: str, seed: int, measured: str, ran: str | None = None, builds: str | None = None) -> list[Row]:
         """The rows of a run that what is declared now has measured; of any build, or of the build `ran` only; with any kernels and stacks, or with the `builds`
         only (rows of versions that did not note them count). None if it has not run."""
         rows = self._runs.get((number(scenario), seed), [])
-        if not rows or rows[0]["measured"] != measured:
+        if not rows or not self._counts(rows[0], measured):
             return []
         of_builds = builds is None or rows[0].get("builds") in (None, builds)
         return rows if of_builds and ran in (None, rows[0]["ran"]) else []
+
+    def _counts(self, row: Row, measured: str) -> bool:
+        """Whether what is declared now has measured the run of a row, and allows its failures."""
+        return row["measured"] == measured and all(map(self._allows, json.loads(str(row.get(ALLOWED) or "[]"))))
 
     def places(self, axes: Sequence[str], declared: str, measured: str) -> dict[tuple[tuple[Scalar, ...], int], list[Row]]:
         """The rows of the runs of a declaration, by the values of the axes and the seed. Of two that are the same in these (of another file that the
@@ -110,7 +147,7 @@ class Store:
         found: dict[tuple[tuple[Scalar, ...], int], list[Row]] = {}
         twice = set()
         for (_, seed), rows in self._runs.items():
-            if rows[0].get("declared") == declared and rows[0]["measured"] == measured:
+            if rows[0].get("declared") == declared and self._counts(rows[0], measured):
                 at = (tuple(rows[0].get(axis) for axis in axes), seed)
                 if at in found:
                     twice.add(at)
@@ -182,7 +219,7 @@ class Store:
         if not rows:
             return
         names = dict.fromkeys(name for row in rows for name in row)
-        Table.from_columns({name: column([row.get(name) for row in rows]) for name in names}).write(self.path)
+        Table.from_columns(dict(_packed(name, [row.get(name) for row in rows]) for name in names)).write(self.path)
 
     def _place(self, run: tuple[int, int]) -> tuple[Any, ...]:
         row = self._runs[run][0]

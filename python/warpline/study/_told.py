@@ -1,10 +1,17 @@
-"""Errors of what a declaration has of its own: its measures, models, claims and pictures."""
+"""Errors of what a declaration has of its own: its scenarios, measures, models, claims and pictures."""
 
 from __future__ import annotations
 
+import contextlib
 import traceback
+from collections.abc import Iterator
 
+from warpline._errors import MissingDependencyError, WarplineError
 from warpline.study import _code
+
+
+class StudyError(WarplineError):
+    """A name is unknown, a declaration cannot be read, or a scenario, claim or picture of it raises an error."""
 
 
 def told(error: BaseException) -> str:
@@ -14,3 +21,18 @@ def told(error: BaseException) -> str:
     own = [f" ({module.rpartition('.')[2]}.py:{line}, in {function})" for module, line, function in frames if module.startswith(_code.PACKAGE)]
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return f"{type(error).__name__}: {error}" + "".join(own[-1:]) + (f"; it came of {told(cause)}" if cause is not None else "")
+
+
+@contextlib.contextmanager
+def naming(part: str) -> Iterator[None]:
+    """Names the part of a declaration that raises an error meanwhile.
+
+    Raises:
+        StudyError: In place of that error.
+    """
+    try:
+        yield
+    except MissingDependencyError:
+        raise
+    except Exception as error:
+        raise StudyError(f"{part}: {told(error)}") from error

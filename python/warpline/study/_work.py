@@ -16,9 +16,10 @@ from warpline._pool import ExecutorLike, Workers, cloud_dumps, cores
 from warpline._progress import wanted
 from warpline.study._pictures import markdown, svg
 from warpline.study._progress import Counts, Progress, runs
-from warpline.study._registry import Declared, StudyError, find
-from warpline.study._report import Judged, judged, naming
+from warpline.study._registry import Declared, find
+from warpline.study._report import Judged, judged
 from warpline.study._runner import Failure, Study
+from warpline.study._told import StudyError, naming
 
 AT_ONCE = 32
 """How many runs in dilated time are made at once at most: each has guests, which need memory."""
@@ -70,15 +71,15 @@ def run(
         said: Called with what came out of each figure, as soon as it is known.
 
     Raises:
-        StudyError: If a name is unknown or a declaration cannot be read; or, when the other figures have ended, if a claim raised an error.
+        StudyError: If a name is unknown or a declaration cannot be read; or, when the other figures have ended, if a scenario has errors or one of them or a
+            claim raised an error.
         NoPointsError: If a figure has none of the points.
-        ScenarioError: If a scenario has errors.
         RunError: When the other figures have ended, if the results of one could not be read or written.
         MissingDependencyError: If cloudpickle is not installed.
     """
     chosen = [(declared, figure) for declared, figures in find(names, repro) for figure in figures]
-    counts = [Counts(f"{declared.name}/{figure.name}") for declared, figure in chosen]
     studies = [declared.study(figure, quick=quick) for declared, figure in chosen]
+    counts = [Counts(study.name) for study in studies]
     for study in studies:
         study.figure.chosen(only or {})
     progress = Progress(counts, sys.stderr if wanted() else None, page)
@@ -101,7 +102,8 @@ def run(
     finally:
         progress.close()
     if errors:
-        raise errors[0] if len(errors) == 1 else RunError("\n".join(map(str, errors)))
+        unwritten = any(isinstance(error, RunError) for error in errors)
+        raise errors[0] if len(errors) == 1 else (RunError if unwritten else StudyError)("\n".join(map(str, errors)))
     return done
 
 
@@ -112,7 +114,7 @@ def _one(declared: Declared, study: Study, executor: ExecutorLike, here: Executo
             "a study needs cloudpickle, which is not installed; install it with: pip install 'warpline[study]'"
         )
     failures = study.run(executor, dumps, here=here, at_once=at_once, force=force, keep=keep, only=only, counts=counts)
-    one = judged(counts.name, study)
+    one = judged(study)
     try:
         return Done(one, failures, [study.store, *draw(study, one)])
     except StudyError as error:
