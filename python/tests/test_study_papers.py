@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import sys
@@ -63,6 +64,16 @@ def test_the_log_of_web_users_can_be_read_by_all_and_is_tried_again_if_it_cannot
         os.umask(before)
     (log,) = (tmp_path / "results").iterdir()
     assert log.read_text().startswith("2.000 1000 10.0.0.4 TCP_MISS/200 5 GET") and log.stat().st_mode & 0o777 == 0o644
+
+
+def test_the_grid_has_the_tcps_of_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(REPRO / "network-simulation-cradle"))
+    grid, stacks = importlib.import_module("grid"), importlib.import_module("stacks")
+    monkeypatch.setitem(stacks.LINUX_LIKE, "quick_acks", 7)
+    monkeypatch.setitem(stacks.MODEL_CC, "westwood", {"kind": "westwood", "tick": "7ms"})
+    linux, model = grid.scenario(2e6, 0.02, 0.01, ["westwood"], 1, 30.0, 30.0).to_dict()["flow"]
+    assert "tcp" not in linux
+    assert (model["tcp"]["quick_acks"], model["cc"]["tick"]) == (7, "7ms")
 
 
 def claims_of(name: str, words: str) -> tuple[list[study.Claim], study.Results]:
