@@ -67,7 +67,7 @@ def test_no_module_is_needed_by_one_that_it_needs() -> None:
     graphlib.TopologicalSorter(needs).prepare()
 
 
-JUNK = (None, [], {}, "", "x", "\0", "~nobody-of-this-name/x", 1, -1.5, True, [{}], [[1]], {"a": [None]}, 10**400, math.nan, math.inf)
+JUNK: tuple[Any, ...] = (None, [], {}, "", "x", "\0", "~nobody-of-this-name/x", 1, -1.5, True, [{}], [[1]], {"a": [None]}, 10**400, math.nan, math.inf)
 
 
 def spoilt(data: Any) -> Iterator[Any]:

@@ -53,7 +53,7 @@ class _Point:
 
 def sweep(
     scenario: Scenario,
-    parameters: Mapping[str, Sequence[Any]],
+    parameters: Mapping[str, Iterable[Any]],
     *,
     seeds: Iterable[int] | None = None,
     jobs: int | None = None,
@@ -128,15 +128,15 @@ def sweep(
     for label, (error, found) in zip(labels, outcomes, strict=True):
         rows += [{**label, "error": error, **row} for row in (found if error is None else [{}])]
     names = dict.fromkeys(name for row in rows for name in row)
-    found = {name: [row.get(name) for row in rows] for name in names}
-    mixed = [name for name, values in found.items() if name not in parameters and len(_kinds(values)) > 1]
+    whole = {name: [row.get(name) for row in rows] for name in names}
+    mixed = [name for name, values in whole.items() if name not in parameters and len(_kinds(values)) > 1]
     if mixed:
         warnings.warn(
             f"metrics returned values of several kinds for {', '.join(mixed)}, so that all of them are text in the table; return numbers only, text only, "
             "or true and false only, and None where there is no value",
             stacklevel=2,
         )
-    return Table.from_columns({name: column(values) for name, values in found.items()})
+    return Table.from_columns({name: column(values) for name, values in whole.items()})
 
 
 def _check_names(parameters: Iterable[str], by: str) -> None:
