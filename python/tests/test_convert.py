@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import copy
+import graphlib
 import gzip
 import heapq
 import json
+import math
 import string
 import textwrap
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +20,7 @@ from typing import Any
 
 import networkx
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -47,6 +53,54 @@ def lost(share: float) -> dict[str, Any]:
 
 def said(imported: convert.Imported) -> str:
     return "\n".join([*imported.assumed, *imported.left_out])
+
+
+def test_no_module_is_needed_by_one_that_it_needs() -> None:
+    """Imports within functions count, too."""
+    needs: dict[str, set[str]] = {}
+    for file in Path(convert.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("warpline.convert"):
+                _, _, module = (node.module or "").partition("warpline.convert.")
+                needs.setdefault(file.stem, set()).update([module] if module else [name.name for name in node.names])
+    assert "_units" in needs["graph"]
+    graphlib.TopologicalSorter(needs).prepare()
+
+
+JUNK: tuple[Any, ...] = (None, [], {}, "", "x", "\0", "~nobody-of-this-name/x", 1, -1.5, True, [{}], [[1]], {"a": [None]}, 10**400, math.nan, math.inf)
+
+
+def spoilt(data: Any) -> Iterator[Any]:
+    """The data, with something else in place of each of its parts, or without it."""
+
+    def places(part: Any, way: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+        for key in part if isinstance(part, dict) else range(len(part)) if isinstance(part, list) else ():
+            yield (*way, key)
+            yield from places(part[key], (*way, key))
+
+    for *way, last in places(data, ()):
+        for junk in (*JUNK, ...):
+            made = copy.deepcopy(data)
+            part = made
+            for key in way:
+                part = part[key]
+            if junk is ...:
+                del part[last]
+            else:
+                part[last] = junk
+            yield made
+
+
+def taken_or_refused(read: Callable[[Path], object], file: Path, data: Any, text: Callable[[Any], str] = json.dumps) -> None:
+    """Checks that data spoilt in any way is read, or refused with a `ConvertError`."""
+    refused = 0
+    for number, made in enumerate(spoilt(data)):
+        file.write_text(text(made), encoding="utf-8")
+        try:
+            read(file)
+        except ConvertError:
+            refused += 1
+    assert 0 < refused < number
 
 
 # Graphs ---------------------------------------------------------------------------------------------------------------
@@ -205,6 +259,15 @@ def test_bad_graphs(tmp_path: Path, text: str, words: str) -> None:
         convert.read(file)
 
 
+def test_node_link_data_of_any_kind_is_taken_or_refused(tmp_path: Path) -> None:
+    graph: networkx.MultiGraph[Any] = networkx.MultiGraph(name="town", Creator="me")
+    graph.add_node("b", label="B", Latitude=1.0, Longitude=2.0)
+    graph.add_edge("a", "b", rate="1Mbit/s", delay="1ms", loss="1%", queue={"kind": "codel", "limit": "5p"}, jitter=0, LinkSpeed="10", LinkSpeedUnits="G", LinkSpeedRaw=1e9)
+    data = networkx.node_link_data(graph, edges="links")
+    taken_or_refused(lambda file: convert.read(file, "graph").toml, tmp_path / "town.json", data)
+    taken_or_refused(lambda file: convert.read(file, "topology-zoo", delay_unit="ms").toml, tmp_path / "town.json", data)
+
+
 ZOO = """\
     graph [
       Creator "Topology Zoo Toolset"
@@ -332,6 +395,22 @@ def test_ways_through_shadows_graph_are_found_once_for_each_node(tmp_path: Path,
     assert nodes <= taken <= nodes * (nodes * nodes + 1)
 
 
+def test_shadows_yaml_of_any_kind_is_taken_or_refused(tmp_path: Path) -> None:
+    data = yaml.safe_load(textwrap.dedent(SHADOW))
+    taken_or_refused(lambda file: convert.read(file, "shadow").toml, tmp_path / "shadow.yaml", data, yaml.safe_dump)
+    for path in ("~nobody-of-this-name/x", "a\0b"):
+        data["network"]["graph"] = {"type": "gml", "file": {"path": path}}
+        (tmp_path / "shadow.yaml").write_text(yaml.safe_dump(data), encoding="utf-8")
+        with pytest.raises(ConvertError, match="the graph cannot be read"):
+            convert.read(tmp_path / "shadow.yaml")
+
+
+@pytest.mark.parametrize("value", ['!!int ""', "!!bool x", "!!timestamp x", "!!float x", "2026-13-45"])
+def test_a_value_that_is_not_what_its_tag_says_is_refused(tmp_path: Path, value: str) -> None:
+    with pytest.raises(ConvertError, match="shadow.yaml: is not YAML that can be read"):
+        convert.read(write(tmp_path, "shadow.yaml", f"general: {value}\nnetwork: {{}}\nhosts: {{}}\n"))
+
+
 def test_shadows_switch_halves_its_latency(tmp_path: Path) -> None:
     text = "general: { stop_time: 1s }\nnetwork: { graph: { type: 1_gbit_switch } }\nhosts:\n  a: { network_node_id: 0, processes: [] }\n  b: { network_node_id: 0, processes: [{ path: late, start_time: 9s }] }\n"
     imported = convert.read(write(tmp_path, "s.yaml", text))
@@ -456,6 +535,15 @@ def test_a_later_netem_set_replaces_the_one_before(tmp_path: Path) -> None:
     imported = convert.read(write(tmp_path, "lab.clab.yml", LAB), script=script)
     assert links(imported.scenario)["r1-pc2"]["reverse"]["delay"] == "4ms"
     assert "the earlier settings of a queue that a later command replaces: pc2:eth1" in imported.left_out
+
+
+def test_netem_set_counts_as_a_command_only(tmp_path: Path) -> None:
+    lines = ["# containerlab tools netem set -n clab-lab-pc2 -i eth1 --delay 3ms", "ssh far 'containerlab tools netem set -n clab-lab-pc2 -i eth1 --delay 3ms'"]
+    imported = convert.read(write(tmp_path, "lab.clab.yml", LAB), script=write(tmp_path, "netem.sh", "\n".join(lines)))
+    assert "reverse" not in links(imported.scenario)["r1-pc2"]
+    assert f"netem set within quotation marks: {tmp_path / 'netem.sh'}:2" in imported.left_out
+    with pytest.raises(ConvertError, match="netem.sh:1: netem set needs -n NODE"):
+        convert.read(tmp_path / "lab.clab.yml", script=write(tmp_path, "netem.sh", "containerlab tools netem set"))
 
 
 def test_the_command_takes_containerlabs_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -823,10 +911,21 @@ def test_errors_of_iperf3(tmp_path: Path) -> None:
         ('{"start": {}, "end": {"streams": []}}', "no streams"),
         ('{"start": 1}', "has no start"),
         ("nonsense", r"x.json:1: is not JSON"),
+        ('{"start": {"connected": [{}]}, "end": {"streams": []}}', r"x.json: connected: \{\} has no socket, a whole number"),
+        ('{"start": {}, "end": {"streams": [{"sender": 5}]}}', "x.json: sender is not the mapping that iperf3 writes"),
     ):
         file = write(tmp_path, "x.json", text)
         with pytest.raises(ConvertError, match=message):
             convert.iperf3.flows(file)
+
+
+def test_iperf3s_json_of_any_kind_is_taken_or_refused(tmp_path: Path) -> None:
+    data: dict[str, Any] = copy.deepcopy(IPERF)
+    data["end"]["streams"].append({"udp": {**STREAM, "packets": 10, "lost_packets": 2}})
+    events = [{"event": "start", "data": data["start"]}, {"event": "interval", "data": data["intervals"][0]}, {"event": "end", "data": data["end"]}]
+    taken_or_refused(convert.iperf3.flows, tmp_path / "iperf.json", data)
+    taken_or_refused(convert.iperf3.series, tmp_path / "iperf.json", data)
+    taken_or_refused(convert.iperf3.series, tmp_path / "iperf.json", events, lambda made: "\n".join(map(json.dumps, made)))
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -965,6 +1064,10 @@ def test_python_refuses_options_that_mean_nothing_too() -> None:
         convert.read(P2P, duration="60s")
     with pytest.raises(ConvertError, match="--guests means nothing to graph; it takes --duration, --rate"):
         convert.from_networkx(networkx.path_graph(2), guests=True)
+    with pytest.raises(ConvertError, match="there are no words; name a file, or a command"):
+        convert.read([])
+    with pytest.raises(ConvertError, match="is not the name of a file"):
+        convert.read("a\0b")
     # What is not given is not refused.
     assert convert.read(P2P, guests=False, script=None, rate=None, flow=()).toml
 

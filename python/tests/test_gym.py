@@ -25,6 +25,7 @@ import warpline
 import warpline.gym
 from warpline import Interval
 from warpline.gym import Interface, Utility
+from warpline._sweep import cell
 from warpline.gym._interface import Observer
 
 from conftest import child_environment, code_of_chapter, dumbbell, needs_guests, needs_live
@@ -290,9 +291,46 @@ def test_varied_scenarios_follow_the_seed() -> None:
     env.close()
 
 
+def test_listed_values_may_be_of_any_type_that_a_scenario_has() -> None:
+    source = warpline.gym.vary(
+        bulk(),
+        {
+            "fast_forward": [True, False],
+            "flow.bulk.cc": [{"kind": "vegas"}, warpline.Vegas(alpha=np.float64(1.5)), "cubic", {"kind": "nice", "threshold": 0.25}],
+            "flow.bulk.count": np.arange(1, 4).tolist(),
+            "expect": [["flow.bulk.goodput > 1Mbit/s"], []],
+        },
+    )
+    found = [source(np.random.default_rng(seed)).to_dict() for seed in range(60)]
+    assert {one.get("fast_forward", False) for one in found} == {True, False}
+    assert {cell(one["flow"][0]["cc"]) for one in found} == {"vegas", "vegas(alpha=1.5)", "cubic", "nice(threshold=0.25)"}
+    assert {one["flow"][0].get("count", 1) for one in found} == {1, 2, 3}
+    assert {len(one.get("expect", [])) for one in found} == {0, 1}
+
+
+@pytest.mark.parametrize("unit", ["p", "B"])
+def test_a_range_of_packets_or_bytes_has_whole_numbers(unit: str) -> None:
+    source = warpline.gym.vary(bulk(), {"topology.bottleneck.queue": (f"2000{unit}", f"4000{unit}")})
+    found = [source(np.random.default_rng(seed)).to_dict()["topology"]["bottleneck"]["queue"]["limit"] for seed in range(20)]
+    # 2.5kB is 2500 bytes.
+    assert len(set(found)) > 10
+    assert all(float(limit.removesuffix("kB")) * 1000 % 1 == 0 if limit.endswith("kB") else limit.removesuffix(unit).isdecimal() for limit in found), found
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_every_listed_value_and_both_ends_are_checked_at_once(number: int) -> None:
+    queues = ["20p", "30p", "40p"]
+    queues[number] = "codell"
+    with pytest.raises(warpline.ScenarioError, match="codell"):
+        warpline.gym.vary(bulk(), {"topology.bottleneck.queue": queues, "topology.bottleneck.rate": ["2Mbit/s", "3Mbit/s"]})
+    with pytest.raises(warpline.ScenarioError, match="150%"):
+        warpline.gym.vary(bulk(), {"topology.bottleneck.loss": ("1%", "150%")})
+
+
 @pytest.mark.parametrize(
     ("key", "values", "message"),
     [
+        ("topology.bottleneck.queue", ["20p", None], "None cannot be a value in a scenario"),
         ("topology.bottleneck.rate", ("2Mbit/s", "50kbit/s"), "both ends have the same unit"),
         ("topology.bottleneck.rate", ("50Mbit/s", "2Mbit/s"), "the lower end comes first"),
         ("topology.bottleneck.rate", ("2Mbit/s",), "it has two ends"),

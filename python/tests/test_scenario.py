@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import pickle
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -193,10 +194,12 @@ def test_a_missing_file_is_an_error_with_advice(tmp_path: Path) -> None:
 def test_values_from_numpy_and_paths_are_accepted() -> None:
     assert encode({"a": np.float64(0.5), "b": np.int64(3), "c": Path("x"), "d": None}) == {"a": 0.5, "b": 3, "c": "x"}
     assert encode(np.array([1, 2])) == [1, 2]
+    assert [type(number) for number in encode([np.float64(0.5), np.int64(3), True])] == [float, int, bool]
     with pytest.raises(TypeError, match="object"):
         encode(object())
-    with pytest.raises(ValueError, match="no limit"):
-        encode(float("inf"))
+    for infinite in (float("inf"), Decimal("inf")):
+        with pytest.raises(ValueError, match="no limit"):
+            encode(infinite)
 
 
 def test_parts_become_plain_data() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import sys
@@ -63,6 +64,56 @@ def test_the_log_of_web_users_can_be_read_by_all_and_is_tried_again_if_it_cannot
         os.umask(before)
     (log,) = (tmp_path / "results").iterdir()
     assert log.read_text().startswith("2.000 1000 10.0.0.4 TCP_MISS/200 5 GET") and log.stat().st_mode & 0o777 == 0o644
+
+
+def test_the_grid_has_the_tcps_of_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(REPRO / "network-simulation-cradle"))
+    grid, stacks = importlib.import_module("grid"), importlib.import_module("stacks")
+    monkeypatch.setitem(stacks.LINUX_LIKE, "quick_acks", 7)
+    monkeypatch.setitem(stacks.MODEL_CC, "westwood", {"kind": "westwood", "tick": "7ms"})
+    linux, model = grid.scenario(2e6, 0.02, 0.01, ["westwood"], 1, 30.0, 30.0).to_dict()["flow"]
+    assert "tcp" not in linux
+    assert (model["tcp"]["quick_acks"], model["cc"]["tick"]) == (7, "7ms")
+
+
+def claims_of(name: str, words: str) -> tuple[list[study.Claim], study.Results]:
+    """The claims of a figure whose text has these words, and the results that are kept of it."""
+    ((declared, (figure,)),) = _registry.find([name], REPRO)
+    found = [claim for claim in figure.claims if words in claim.text]
+    assert found, words
+    return found, declared.study(figure).kept().results
+
+
+def test_fairness_does_not_depend_on_which_flow_is_the_first() -> None:
+    claims, results = claims_of("network-simulation-cradle/fig4", "the ratio farthest from 1")
+    turned = results.changed(lambda _, __, values: [1 / value for value in values])
+    assert [claim.ours(turned) for claim in claims] == pytest.approx([claim.ours(results) for claim in claims])
+
+
+def test_interference_that_does_not_fall_is_not_said_to_fall() -> None:
+    claims, results = claims_of("tcp-nice/theory", "falls exponentially")
+    steady = results.changed(lambda cell, _, values: [10 if cell.where["nice"] == 0 else 9.84 for _ in values])
+    assert [(claim.judge(results).state, claim.judge(steady).state) for claim in claims] == [("met", "not met")]
+
+
+def test_each_kind_that_slows_the_foreground_less_than_nice_counts() -> None:
+    (claim,), results = claims_of("tcp-nice/fig2", "all others slow the foreground more than Nice does")
+    for kind in ("reno", "vegas(1,3)", "vegas(0,0)", "ledbat", "ledbat++", "lp"):
+        halved = results.changed(lambda cell, _, values, kind=kind: [value / (2 if cell.where["background"] == kind else 1) for value in values])  # type: ignore[misc]
+        assert claim.ours(halved) < 0.7 < claim.ours(results), kind
+
+
+def test_cpu_that_carries_less_step_by_step_is_noticed() -> None:
+    claims, results = claims_of("time-warped-emulation/fig11", "more CPU carries more")
+    lines = results.values("line")
+    falling = results.changed(lambda cell, _, values: [0.97 - 0.01 * lines.index(cell.where["line"]) for _ in values])
+    assert [claim.judge(falling).state for claim in claims] == 4 * ["not met"]
+
+
+def test_a_bound_of_chance_is_for_runs_of_its_length() -> None:
+    ((_, (figure,)),) = _registry.find(["emulation-accuracy/table3"], REPRO)
+    by_chance = [[claim for claim in form.claims if "of chance" in claim.bound.text] for form in (figure, figure.quickly())]
+    assert by_chance[0] and not by_chance[1]
 
 
 def test_the_page_of_the_book_is_up_to_date() -> None:

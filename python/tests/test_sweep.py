@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import concurrent.futures
+import enum
 import subprocess
 import sys
 import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars
 import pytest
 from hypothesis import given, settings
@@ -26,6 +28,12 @@ else:
 
 SHORT = dumbbell(duration="2s", warmup="0s")
 GRID: dict[str, list[Any]] = {"flow.bulk.cc": ["reno", "cubic"], "topology.bottleneck.rate": ["2Mbit/s", "4Mbit/s"]}
+
+
+class Level(enum.IntEnum):
+    """A number that has a name."""
+
+    HIGH = 7
 
 
 class Gentle(warpline.CongestionControl):
@@ -161,6 +169,69 @@ def test_mixed_values_become_text() -> None:
     assert frame["flow.bulk.tcp.initial_window"].to_list() == ["2", "4p"]
 
 
+def test_metrics_of_several_kinds_become_text_with_a_warning() -> None:
+    def odd(run: warpline.Run) -> dict[str, Any]:
+        return {"odd": "none" if run.summary["seed"] == 2 else 0.1 + 0.2, "even": None if run.summary["seed"] == 2 else 1}
+
+    with pytest.warns(UserWarning, match="metrics returned values of several kinds for odd, so that all of them are text"):
+        frame = warpline.sweep(SHORT, {}, seeds=[1, 2], jobs=1, metrics=odd).polars()
+    assert frame["odd"].to_list() == ["0.30000000000000004", "none"]
+    assert frame["even"].to_list() == [1, None]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "by", "message"),
+    [
+        ({"seed": [3, 4]}, "run", r"the column with the seed of each run; give the seeds apart: seeds=\[3, 4\]"),
+        ({"name": ["p", "q"]}, "flow", r"parameters has 'name', and so has each row of the table \(by='flow'\)"),
+        ({"link": [[]]}, "link", "parameters has 'link', and so has each row"),
+        ({"point": [1]}, "run", "parameters has 'point', and so has each row"),
+    ],
+)
+def test_a_parameter_with_the_name_of_another_column_is_refused(parameters: Any, by: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        warpline.sweep(SHORT, parameters, by=by, jobs=1)
+
+
+def test_parameters_named_like_columns_of_other_rows_are_not_refused() -> None:
+    assert warpline.sweep(SHORT, {"name": ["p", "q"]}, jobs=1)["name"] == ["p", "q"]
+
+
+@pytest.mark.parametrize("name", ["seed", "error", "flow.bulk.cc"])
+def test_metrics_may_not_have_the_name_of_a_label(name: str) -> None:
+    with pytest.raises(warpline.SweepError, match=f"metrics returned {name}, which the table has already; give it another name"):
+        warpline.sweep(SHORT, {"flow.bulk.cc": ["reno"]}, jobs=1, metrics=lambda run: {name: 7})
+
+
+def test_numbers_of_numpy_can_be_swept() -> None:
+    frame = warpline.sweep(SHORT, {"flow.bulk.cc.beta": np.linspace(0.3, 0.7, 2), "flow.bulk.count": np.arange(1, 3)}, jobs=1).polars()
+    assert frame["flow.bulk.cc.beta"].to_list() == [0.3, 0.3, 0.7, 0.7]
+    assert frame["flow.bulk.count"].to_list() == [1, 2, 1, 2]
+    assert frame["error"].null_count() == 4
+
+
+def test_an_interrupted_sweep_cancels_what_an_executor_has_not_begun() -> None:
+    def stop(done: int, of: int) -> None:
+        raise KeyboardInterrupt
+
+    class Waiting:
+        """Does the first piece of work, and leaves the others to wait."""
+
+        def __init__(self) -> None:
+            self.futures: list[concurrent.futures.Future[Any]] = []
+
+        def submit(self, fn: Any, /, *args: Any) -> concurrent.futures.Future[Any]:
+            self.futures.append(concurrent.futures.Future())
+            if len(self.futures) == 1:
+                self.futures[0].set_result(fn(*args))
+            return self.futures[-1]
+
+    executor = Waiting()
+    with pytest.raises(KeyboardInterrupt):
+        warpline.sweep(SHORT, {}, seeds=range(10), executor=executor, progress=stop)
+    assert [future.cancelled() for future in executor.futures] == [False] + 9 * [True]
+
+
 def test_a_wrong_kind_of_row_is_refused() -> None:
     wrong: Any = "day"
     with pytest.raises(ValueError, match="a run, a group, a flow or a link"):
@@ -179,6 +250,16 @@ def test_numbers_are_toml(value: bool | int | float) -> None:
     read = tomllib.loads(f"x = {toml_value(value)}")["x"]
     assert read == value
     assert type(read) is type(value)
+
+
+def test_numbers_of_other_types_are_toml() -> None:
+    assert toml_value(np.float64(0.3)) == "0.3"
+    assert toml_value([np.float64(0.5), np.int64(3), np.bool_(True)]) == "[0.5, 3, true]"
+    assert toml_value(Level.HIGH) == "7"
+    assert type(cell(np.float64(0.3))) is float
+    assert (cell(True), toml_value(True)) == (True, "true")
+    with pytest.raises(ValueError, match="None cannot be a value in a scenario"):
+        toml_value([None])
 
 
 def test_an_error_names_what_cannot_be_sent_to_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +343,7 @@ def test_without_cloudpickle_the_error_says_that_a_script_needs_a_guard(tmp_path
         (warpline.Vegas(alpha=1.5), "vegas(alpha=1.5)"),
         ({"kind": "codel", "limit": "100p", "ecn": True}, "codel(limit=100p, ecn=true)"),
         ({"kind": "reno"}, "reno"),
-        ({"a": 1}, '{"a" = 1}'),
+        ({"a": 1, "b c": [1.5]}, '{ a = 1, "b c" = [1.5] }'),
     ],
 )
 def test_points_have_readable_labels(value: Any, label: str) -> None:

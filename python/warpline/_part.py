@@ -40,13 +40,16 @@ def span(value: timedelta) -> str:
 
 
 def encode(value: Any) -> Any:
-    """`value` as plain data: parts become mappings, timedeltas text, numpy numbers Python numbers. Mappings lose keys that are None."""
-    if value is None or isinstance(value, (str, bool, int)):
+    """`value` as plain data: parts become mappings, timedeltas text, numbers of numpy and of enumerations Python's own. Mappings lose keys that are
+    None."""
+    if value is None or isinstance(value, (str, bool)):
         return value
+    if isinstance(value, int):
+        return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise ValueError(f"{value} is not allowed in a scenario; leave the key out for no limit")
-        return value
+            raise ValueError(f"{float(value)} is not allowed in a scenario; leave the key out for no limit")
+        return float(value)
     if isinstance(value, Part):
         return value.to_dict()
     if isinstance(value, timedelta):
@@ -58,7 +61,7 @@ def encode(value: Any) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
         return [encode(item) for item in value]
     if isinstance(value, Decimal):
-        return float(value)
+        return encode(float(value))
     if callable(item := getattr(value, "item", None)) and getattr(value, "shape", None) == ():
         return encode(item())
     if callable(tolist := getattr(value, "tolist", None)):

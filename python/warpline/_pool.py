@@ -1,7 +1,7 @@
 """Pieces of work in processes, one per core, or in any executor.
 
 A process does one piece at a time. If it ends before its piece is done (a crash, no memory left), only that piece fails, and a new process takes
-its place. The processes end when this one does, however it ends.
+its place. One that ends while it starts is started once more. The processes end when this one does, however it ends.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ class Workers:
         self._own = threading.local()
         self._starting = threading.Lock()
         self._all: set[_Worker] = set()
+        self._able = False
+        """Whether a process has ever come to work."""
         self._unable: str | None = None
+        """Why none ever will, where that is known."""
         self._closed = False
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> Future[Any]:
@@ -76,22 +79,28 @@ class Workers:
             raise
 
     def _start(self) -> _Worker:
-        # One at a time: what hides the main module is global.
-        with self._starting:
-            if self._closed or self._unable is not None:
-                raise WorkerDiedError(self._unable or "stopped")
-            with _main_hidden(self._hidden):
-                worker = _Worker()
-            self._all.add(worker)
-        if not worker.ready():
+        how = ""
+        for _ in range(2):
+            # One at a time: what hides the main module is global.
+            with self._starting:
+                if self._closed or self._unable is not None:
+                    raise WorkerDiedError(self._unable or "stopped")
+                with _main_hidden(self._hidden):
+                    worker = _Worker()
+                self._all.add(worker)
+            if worker.ready():
+                self._able = True
+                return worker
             self._all.discard(worker)
-            # The next one would not start either.
-            self._unable = (
-                "a worker process ended while it started. Without cloudpickle, workers import the main module, and a script needs "
-                '`if __name__ == "__main__":` around what it runs'
-            )
-            raise WorkerDiedError(self._unable)
-        return worker
+            how = worker.ended()
+            if not (self._hidden or self._able or worker.killed):
+                # The main module ended it, and would end the next one, too.
+                self._unable = (
+                    f"a worker process ended {how} while it started. Without cloudpickle, workers import the main module, and a script needs "
+                    '`if __name__ == "__main__":` around what it runs'
+                )
+                raise WorkerDiedError(self._unable)
+        raise WorkerDiedError(f"two worker processes in a row ended while they started, the second {how} (no memory left?); fewer at once need less (jobs)")
 
     def close(self, *, now: bool = False) -> None:
         """Ends the processes: after all work, or with `now` at once, in which case runs under way stop and remove what belongs to them."""
@@ -148,13 +157,21 @@ class _Worker:
             self._pipe.send_bytes(data)
             error, result = self._pipe.recv()
         except (EOFError, OSError):
-            self._process.join(_FAREWELL_S)
-            code = self._process.exitcode
-            how = f"by signal {-code} ({signal.Signals(-code).name})" if code is not None and code < 0 else f"with code {code}"
-            raise WorkerDiedError(f"a worker process ended {how} before its work was done (a crash, or no memory left?)") from None
+            raise WorkerDiedError(f"a worker process ended {self.ended()} before its work was done (a crash, or no memory left?)") from None
         if error is not None:
             raise error
         return result
+
+    @property
+    def killed(self) -> bool:
+        """Whether a signal has ended the process."""
+        return (self._process.exitcode or 0) < 0
+
+    def ended(self) -> str:
+        """How a process has ended whose pipe is closed, in words: "by signal 9 (SIGKILL)", "with code 1"."""
+        self._process.join(_FAREWELL_S)
+        code = self._process.exitcode
+        return f"by signal {-code} ({signal.Signals(-code).name})" if code is not None and code < 0 else f"with code {code}"
 
     def interrupt(self) -> None:
         """Stops what it does, as Ctrl-C would."""

@@ -262,9 +262,9 @@ class Scenario:
                 and so on. Without it, the results stay in memory, and captures and qlog files are not made.
             force: Whether to replace a run or a set of seeds that is there already.
             report: Whether to write report.html into the directory.
-            progress: True shows a progress line in a terminal or a notebook. A function is called with a `Progress` now and
-                then; if it returns False, the run stops and returns its results until then. With `seeds`, the function is called
-                from several threads with the progress of each run, and False stops all of them.
+            progress: True shows a progress line in a terminal or a notebook; with `seeds` there is none. A function is called with
+                a `Progress` now and then; if it returns False, the run stops and returns its results until then. With `seeds`, the
+                function is called from several threads with the progress of each run, and False stops all of them.
             cc: Congestion controls written in Python, by the name that flows give in cc = {kind = "custom", name = "..."}.
 
         Raises:

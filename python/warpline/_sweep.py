@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import pickle
 import sys
@@ -14,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from warpline import _toml
+from warpline._columns import columns
 from warpline._congestion import CcFactories
 from warpline._errors import SweepError, WarplineError
 from warpline._part import encode
@@ -29,12 +30,20 @@ Metrics = Callable[[Run], Mapping[str, Scalar]]
 """A function that returns further figures of a run, by the name of their column."""
 
 
+TABLES = {"run": "totals", "group": "groups", "flow": "flows", "link": "links"}
+"""What a row can be, and the table that its columns are from."""
+
+OWN = ("point", "seed", "error")
+"""Columns that every row has."""
+
+
 @dataclass(frozen=True)
 class _Point:
-    """One run of the grid, as it is sent to a worker."""
+    """One run of the grid, as it is sent to a worker. `labels` are the columns that say which one it is."""
 
     scenario: Scenario
     changes: tuple[str, ...]
+    labels: tuple[str, ...]
     seed: int | None
     out: str | None
     by: str
@@ -44,7 +53,7 @@ class _Point:
 
 def sweep(
     scenario: Scenario,
-    parameters: Mapping[str, Sequence[Any]],
+    parameters: Mapping[str, Iterable[Any]],
     *,
     seeds: Iterable[int] | None = None,
     jobs: int | None = None,
@@ -69,31 +78,35 @@ def sweep(
 
     Args:
         scenario: What to run.
-        parameters: Lists of values, by the paths of `Scenario.set`.
+        parameters: Lists of values, by the paths of `Scenario.set`. A path may not be the name of another column, such as "seed".
         seeds: Seeds to run each combination with; by default the seed of the scenario.
         jobs: How many processes to use; by default one per CPU. 1 runs the points in this process. With the package cloudpickle
             (`pip install 'warpline[sweep]'`), congestion controls and metrics may be defined anywhere, also in a notebook.
             Without it, each process imports the main module: a script needs `if __name__ == "__main__":`, and a notebook
             `executor=ThreadPoolExecutor()`.
-        executor: Runs the points in place of processes. It is not shut down.
+        executor: Runs the points in place of processes. It is not shut down. If Ctrl-C or another exception ends the sweep, the points that have not
+            begun are cancelled.
         by: What a row is: a run, a group of flows, a flow or a link direction.
-        metrics: A function that takes a `Run` and returns further columns, by name.
+        metrics: A function that takes a `Run` and returns further columns, by name. The values of one name are all numbers, all text, or all true or
+            false; None where there is none. A column with several of these becomes text, and a warning says so.
         out: Directory for the run directories of the points: "0000", "0001" and so on.
         cc: Congestion controls written in Python, as in `Scenario.run`.
         progress: Called with the number of points done and the number of all points.
 
     Raises:
         SweepError: If every point fails, or if something defined in a notebook cannot be sent to the processes.
+        ValueError: If a parameter has the name of another column, or `by` is none of the four words.
     """
-    if by not in ("run", "group", "flow", "link"):
+    if by not in TABLES:
         raise ValueError(f"by={by!r}: a row is a run, a group, a flow or a link")
+    _check_names(parameters, by)
     seed_list: list[int | None] = [None] if seeds is None else list(seeds)
     combinations = list(itertools.product(*(list(values) for values in parameters.values()), seed_list))
     points, labels = [], []
     for number, (*values, seed) in enumerate(combinations):
         changes = tuple(f"{path}={toml_value(value)}" for path, value in zip(parameters, values, strict=True))
         directory = None if out is None else str(Path(out) / f"{number:04}")
-        points.append(_Point(scenario, changes, seed, directory, by, cc, metrics))
+        points.append(_Point(scenario, changes, (*OWN, *parameters), seed, directory, by, cc, metrics))
         label: dict[str, Scalar] = {"point": number}
         label |= {path: cell(value) for path, value in zip(parameters, values, strict=True)}
         label["seed"] = scenario.seed if seed is None else seed
@@ -115,7 +128,27 @@ def sweep(
     for label, (error, found) in zip(labels, outcomes, strict=True):
         rows += [{**label, "error": error, **row} for row in (found if error is None else [{}])]
     names = dict.fromkeys(name for row in rows for name in row)
-    return Table.from_columns({name: column([row.get(name) for row in rows]) for name in names})
+    whole = {name: [row.get(name) for row in rows] for name in names}
+    mixed = [name for name, values in whole.items() if name not in parameters and len(_kinds(values)) > 1]
+    if mixed:
+        warnings.warn(
+            f"metrics returned values of several kinds for {', '.join(mixed)}, so that all of them are text in the table; return numbers only, text only, "
+            "or true and false only, and None where there is no value",
+            stacklevel=2,
+        )
+    return Table.from_columns({name: column(values) for name, values in whole.items()})
+
+
+def _check_names(parameters: Iterable[str], by: str) -> None:
+    """Refuses parameters whose column would have the name of another."""
+    for path in parameters:
+        if path == "seed":
+            raise ValueError("parameters has 'seed', which is the column with the seed of each run; give the seeds apart: seeds=[3, 4]")
+        if path in OWN or path in columns(TABLES[by]):
+            raise ValueError(
+                f"parameters has {path!r}, and so has each row of the table (by={by!r}), where it is another thing; choose another `by`, or leave it out: "
+                "the column point says which point a row is of"
+            )
 
 
 Outcome = tuple[str | None, list[dict[str, Scalar]]]
@@ -139,7 +172,16 @@ def _execute(
         return outcomes
 
     if executor is not None:
-        return gathered([executor.submit(_run_point, point).result for point in points])
+        futures: list[Any] = []
+        try:
+            for point in points:
+                futures.append(executor.submit(_run_point, point))
+            return gathered([future.result for future in futures])
+        except BaseException:
+            # The executor goes on after this, and what waits would be run all the same.
+            for future in futures:
+                future.cancel()
+            raise
     if jobs <= 1:
         return gathered(partial(_run_point, point) for point in points)
     packed, whole = _packed(points)
@@ -199,6 +241,8 @@ def _run_point(point: _Point) -> Outcome:
         rows = _rows(run, point.by)
         if point.metrics is not None:
             extra = {name: cell(value) for name, value in point.metrics(run).items()}
+            if taken := [name for name in extra if name in point.labels]:
+                raise ValueError(f"metrics returned {', '.join(taken)}, which the table has already; give it another name")
             rows = [{**row, **extra} for row in rows]
         return None, rows
     except WarplineError as error:
@@ -239,22 +283,7 @@ def _rows(run: Run, by: str) -> list[dict[str, Scalar]]:
 
 def toml_value(value: Any) -> str:
     """A value as text for a change, after the "="."""
-    return _toml(encode(value), top=True)
-
-
-def _toml(value: Any, *, top: bool = False) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        # TOML has JSON's escapes. One character must be escaped in TOML only.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_toml(str(key))} = {_toml(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(_toml(item) for item in value) + "]"
-    if value is None:
-        raise ValueError("None cannot be a value of a parameter: a scenario has no text for it")
-    return repr(value)
+    return _toml.text(encode(value))
 
 
 def cell(value: Any) -> Scalar:
@@ -269,9 +298,9 @@ def cell(value: Any) -> Scalar:
         rest = {key: item for key, item in plain.items() if key != "kind" and item is not None}
         if plain["kind"] == "custom" and list(rest) == ["name"]:
             return str(rest["name"])
-        words = ", ".join(f"{key}={item if isinstance(item, str) else _toml(item)}" for key, item in rest.items())
+        words = ", ".join(f"{key}={item if isinstance(item, str) else _toml.text(item)}" for key, item in rest.items())
         return f"{plain['kind']}({words})" if words else str(plain["kind"])
-    return _toml(plain)
+    return _toml.text(plain)
 
 
 def kind(value: bool | int | float | str) -> str:
@@ -279,7 +308,10 @@ def kind(value: bool | int | float | str) -> str:
     return "text" if isinstance(value, str) else "true or false" if isinstance(value, bool) else "a number"
 
 
+def _kinds(values: Iterable[Scalar]) -> set[str]:
+    return {kind(value) for value in values if value is not None}
+
+
 def column(values: list[Scalar]) -> list[Scalar]:
-    """The values of one column; all as text if they are of different kinds."""
-    kinds = {kind(value) for value in values if value is not None}
-    return values if len(kinds) <= 1 else [None if value is None else str(value) for value in values]
+    """The values of one column; all as text if they are of different kinds. The text of a number has all its digits."""
+    return values if len(_kinds(values)) <= 1 else [None if value is None else str(value) for value in values]

@@ -4,7 +4,7 @@
     python3 repro/network-simulation-cradle/grid.py target/release/warpline --short    # 8 cells, one seed, minutes
 
 Writes results/grid.csv, results/grid.md and, with matplotlib, plots of the congestion windows in single cells (results/windows-*.svg). Fails
-if a cell differs by more than 10 % and by more than chance.
+if a cell differs by more than 10 % and by more than chance. Warpline's Python package makes the scenarios.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import sys
 from pathlib import Path
 
 import nsc
+import stacks
+import warpline
 
 HERE = Path(__file__).parent
 CONTROLS = ["reno", "cubic", "vegas", "bic", "westwood"]
@@ -54,16 +56,20 @@ def losses(probability: float, seed: int, packets: int) -> list[int]:
     return [number for number in range(1, packets + 1) if draw.random() < probability]
 
 
-def scenario(rate: float, rtt: float, loss: float, controls: list[str], seed: int, seconds: float, samples: float) -> str:
+def scenario(rate: float, rtt: float, loss: float, controls: list[str], seed: int, seconds: float, samples: float) -> warpline.Scenario:
     """The scenario of a cell: for each congestion control a path between two guests and one between two models. All paths lose the same packets."""
     lost = losses(loss, seed, int(rate * seconds / PACKET))
-    parts = [f'name = "grid"\nduration = "{seconds:.3f}s"\nwarmup = "{min(20 * rtt, seconds / 4):.3f}s"\nseed = {seed}\nsample_interval = "{samples}s"\n']
+    dropped = {"loss": warpline.ListLoss(packets=lost), "reverse": {"loss": warpline.NoLoss()}} if lost else {}
+    links, hosts, flows = [], [], []
     for kind, cc in itertools.product(("linux", "model"), controls):
         ends = f"{kind}-{cc}-a", f"{kind}-{cc}-b"
-        stack = nsc.Stack(kind, kind, cc)
-        loss_lines = f'loss = {{ kind = "list", packets = {lost} }}\nreverse = {{ loss = {{ kind = "none" }} }}\n' if lost else ""
-        parts += [nsc.link(*ends, rate, rtt * 500, queue(rate, rtt), loss_lines), *(stack.host(end, "linux") for end in ends), stack.flow(f"{kind}-{cc}", *ends)]
-    return "\n".join(parts)
+        stack = stacks.Stack(kind, kind, cc)
+        links.append(stacks.link(*ends, rate, rtt * 500, queue(rate, rtt), **dropped))
+        hosts += [host for end in ends for host in stack.host(end, "linux")]
+        flows.append(stack.flow(f"{kind}-{cc}", *ends))
+    return warpline.Scenario(
+        name="grid", duration=f"{seconds:.3f}s", warmup=f"{min(20 * rtt, seconds / 4):.3f}s", seed=seed, sample_interval=f"{samples}s", link=links, host=hosts, flow=flows
+    )
 
 
 def goodputs(summary: dict, _: Path) -> dict[str, dict]:

@@ -7,6 +7,7 @@ free. That it was is not inferred from the throughput: the control group counts 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -149,11 +150,11 @@ def several_shares(at: study.Point) -> dict[str, dict[str, float]]:
 
 
 def more_carries_more(rate: int) -> Callable[[Results], float]:
-    """By how much of the link less CPU carries more, at most."""
+    """By how much of the link less CPU carries more, at most: of all pairs of shares."""
 
     def ours(results: Results) -> float:
         shares = results.means("of_link", rate_mbps=rate)
-        return max(less - more for less, more in zip(shares, shares[1:], strict=False))
+        return max(less - more for less, more in itertools.combinations(shares, 2))
 
     return ours
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warpline import _toml
 from warpline._errors import WarplineError
 
 if TYPE_CHECKING:
@@ -194,26 +194,7 @@ def _table(name: str, entry: Entry) -> list[str]:
 
 
 def _keys(keys: dict[str, Any]) -> list[str]:
-    return [f"{_key(key)} = {_value(value)}" for key, value in keys.items() if value is not None]
-
-
-def _key(key: str) -> str:
-    return key if re.fullmatch("[A-Za-z0-9_-]+", key) else _value(key)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        # JSON's text is TOML's but for this one character, and surrogates, which no file can have.
-        text = value.encode("utf-8", "replace").decode("utf-8")
-        return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, dict):
-        inside = ", ".join(f"{_key(str(key))} = {_value(item)}" for key, item in value.items() if item is not None)
-        return f"{{ {inside} }}" if inside else "{}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_value(item) for item in value) + "]"
-    return repr(value)
+    return [f"{_toml.key(key)} = {_toml.text(value)}" for key, value in keys.items() if value is not None]
 
 
 def _flat(text: object) -> str:

@@ -44,8 +44,10 @@ class Source:
         """The file that a single word names ("-" is standard input), or the words of a command.
 
         Raises:
-            ConvertError: If the file cannot be read.
+            ConvertError: If the file cannot be read, or there are no words.
         """
+        if not words:
+            raise ConvertError("there are no words; name a file, or a command and its words")
         if len(words) == 1:
             path = Path(words[0])
             if words[0] == "-":
@@ -67,6 +69,9 @@ class Source:
                 content = file.read(LARGEST + 1)
         except OSError as error:
             raise ConvertError(f"{path}: cannot be read: {error.strerror or error}") from error
+        except ValueError as error:
+            # A character 0 in its name.
+            raise ConvertError(f"{str(path)!r}: is not the name of a file: {error}") from error
         return cls(str(path), _text(str(path), content), None, path.parent)
 
     def at(self, line: int) -> str:

@@ -126,7 +126,8 @@ def load(source: Source) -> Map:
         mark = getattr(error, "problem_mark", None)
         place = source.name if mark is None else source.at(mark.line + 1)
         raise ConvertError(f"{place}: is not YAML: {getattr(error, 'problem', None) or str(error).splitlines()[0]}") from error
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+        # PyYAML raises errors of many kinds for values that are not what their tags say.
         raise ConvertError(f"{source.name}: is not YAML that can be read: {error}") from error
     if not isinstance(found, Map):
         raise ConvertError(f"{source.at(1)}: has to be a mapping, with lines `key: value`")

@@ -171,23 +171,31 @@ def _impairments(nodes: dict[str, Map], config: Map, draft: Draft, options: Opti
         script = Source.file(Path(options.script))
         prefix = f"{config.text('prefix') if config.text('prefix') is not None else 'clab'}-{config.text('name') or ''}-"
         for number, line in enumerate(script.text.splitlines(), 1):
-            if re.search(r"\bnetem\s+set\b", line):
-                container, device, words = _netem_set(script, number, line)
+            words = _words(script, number, line) if re.search(r"\bnetem\s+set\b", line) else []
+            at = next((at for at in range(len(words)) if words[at : at + 2] == ["netem", "set"]), None)
+            if at is not None:
+                container, device, words = _netem_set(script, number, words[at + 2 :])
                 name = container.removeprefix(prefix)
                 if name not in nodes:
                     raise ConvertError(f"{script.at(number)}: there is no node {name}; there are {', '.join(list(nodes)[:12])}")
                 take(name, Source(script.at(number), "", ("qdisc", "add", "dev", device, "root", "netem", *words)))
+            elif any(re.search(r"\bnetem\s+set\b", word) for word in words):
+                draft.left_out.add("netem set within quotation marks", script.at(number))
     return found
 
 
-def _netem_set(script: Source, number: int, line: str) -> tuple[str, str, list[str]]:
-    """The node, the interface and netem's words of `containerlab tools netem set ...`."""
+def _words(script: Source, number: int, line: str) -> list[str]:
+    """The words of a line, without its comment."""
     try:
-        words = shlex.split(line, comments=True)
+        return shlex.split(line, comments=True)
     except ValueError as error:
         raise ConvertError(f"{script.at(number)}: {error}") from error
+
+
+def _netem_set(script: Source, number: int, words: list[str]) -> tuple[str, str, list[str]]:
+    """The node, the interface and netem's words, of the words behind `containerlab tools netem set`."""
     given: dict[str, str] = {}
-    waiting = [part for word in words[words.index("set") + 1 :] for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    waiting = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
     names = {"-n": "node", "-i": "interface"}
     while waiting:
         flag = waiting.pop(0)

@@ -18,8 +18,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warpline import _toml
 from warpline._frames import require
-from warpline.convert import _traffic, _units
+from warpline._part import encode
+from warpline.convert import _traffic, _units, _zoo
 from warpline.convert._draft import ConvertError, Draft, File, Imported, Names, differences
 from warpline.convert._source import Options, Reader, Source
 
@@ -54,9 +56,7 @@ def from_networkx(graph: Graph, name: str = "", **options: Any) -> Imported:
     Raises:
         ConvertError: If an attribute cannot be understood.
     """
-    from warpline.convert import topology_zoo  # It is made of this module.
-
-    known = topology_zoo.translated(graph) if topology_zoo.is_of_it(graph) else graph
+    known = _zoo.translated(graph) if _zoo.is_of_it(graph) else graph
     return draft(known, "a NetworkX graph", name or str(graph.graph.get("name") or "graph"), READER.options(options)).imported(Path())
 
 
@@ -138,7 +138,7 @@ def _keys(data: dict[str, Any], made: Draft, options: Options, place: str) -> di
         where = f"{made.source}: edge {place}: {name} = {value!r}"
         bare = isinstance(value, (int, float)) or _is_number(str(value))
         try:
-            if bare and float(value) == 0:
+            if bare and _is_zero(value):
                 return Fraction(0)
             if bare and unit is None:
                 raise ConvertError(f"{where} has no unit; name it with --{what}-unit ({', '.join(units)})")
@@ -178,16 +178,31 @@ def _as_they_are(data: dict[str, Any], made: Draft, place: str) -> dict[str, Any
         if key not in TEXTS or str(value).strip() in ("", "None"):
             continue
         bare = isinstance(value, (int, float)) or _is_number(str(value))
-        if bare and float(value) == 0 and key in NONE_IF_ZERO:
+        if bare and _is_zero(value) and key in NONE_IF_ZERO:
             continue
         if isinstance(value, dict):
-            keys[key] = value
+            keys[key] = _table(value, f"{made.source}: edge {place}: {name}")
         elif isinstance(value, str) and (key == "trace" or not bare):
             keys[key] = File(value.strip()) if key == "trace" else value.strip()
         else:
             wrong = "has no unit" if bare and key not in ("trace", "radio") else "is not text"
             raise ConvertError(f"{made.source}: edge {place}: {name} = {value!r} {wrong}; write {TEXTS[key]!r}, for example")
     return keys
+
+
+def _table(value: dict[str, Any], where: str) -> Any:
+    """A table as plain data, of what a scenario can have."""
+    try:
+        plain = encode(value)
+        _toml.text(plain)
+    except (TypeError, ValueError) as error:
+        raise ConvertError(f"{where}: {error}") from error
+    return plain
+
+
+def _is_zero(value: object) -> bool:
+    """Whether a number, or the text of one, is 0."""
+    return value == 0 if isinstance(value, (int, float)) else _units.number(str(value)) == 0
 
 
 def _is_number(text: str) -> bool:
@@ -331,6 +346,8 @@ def _checked(source: Source) -> str:
 def _node_link(networkx: Any, source: Source) -> Graph:
     data = json.loads(source.text)
     edges = "links" if "links" in data else "edges"
+    if not isinstance(data.get("graph", {}), dict):
+        raise ValueError("`graph` is not a mapping of attributes")
     graph: Graph = networkx.node_link_graph(data, edges=edges)
     return graph
 

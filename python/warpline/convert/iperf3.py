@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -46,7 +47,7 @@ def series(path: str | os.PathLike[str]) -> Table:
     """
     source = Source.file(Path(path))
     data = _data(source)
-    numbers = {stream["socket"]: number for number, stream in enumerate(_list(source, data["start"], "connected"))}
+    numbers = {socket: number for number, socket in enumerate(_connected(source, data))}
     rows: list[dict[str, Any]] = []
     for interval in _list(source, data, "intervals"):
         for stream in _list(source, interval, "streams"):
@@ -55,7 +56,7 @@ def series(path: str | os.PathLike[str]) -> Table:
             rows.append(
                 {
                     "time_s": _number(stream, "end"),
-                    "flow": numbers.get(stream.get("socket")),
+                    "flow": numbers.get(_whole(stream, "socket")),
                     "goodput_bps": _number(stream, "bits_per_second"),
                     "cwnd_bytes": _whole(stream, "snd_cwnd"),
                     "srtt_ms": _scaled(stream, "rtt"),
@@ -68,23 +69,22 @@ def series(path: str | os.PathLike[str]) -> Table:
 
 def _flows(source: Source) -> Table:
     data = _data(source)
-    start = data["start"]
-    test = start.get("test_start") if isinstance(start.get("test_start"), dict) else {}
-    connected = {stream.get("socket"): stream for stream in _list(source, start, "connected")}
+    test = _mapping(source, data["start"], "test_start")
+    connected = _connected(source, data)
     transport = str(test.get("protocol", "TCP")).lower()
     rows: list[dict[str, Any]] = []
     for stream in _list(source, data["end"], "streams"):
-        udp = stream.get("udp")
-        sender = udp if isinstance(udp, dict) else stream.get("sender") or {}
-        receiver = udp if isinstance(udp, dict) else stream.get("receiver") or sender
+        udp = _mapping(source, stream, "udp")
+        sender = udp or _mapping(source, stream, "sender")
+        receiver = udp or _mapping(source, stream, "receiver") or sender
         number = len(rows)
         # Of UDP, older versions say only what was sent, and what of it was lost.
-        packets, lost = _number(udp, "packets") if isinstance(udp, dict) else None, _number(sender, "lost_packets")
+        packets, lost = _number(udp, "packets"), _number(sender, "lost_packets")
         arrived = 1 - lost / packets if packets and lost else 1.0
-        ends = connected.get(sender.get("socket"), {})
+        ends = connected.get(_whole(sender, "socket"), {})
         # `sender` says whether the end that wrote the file sends; with --reverse it receives.
         sends = sender.get("sender", not test.get("reverse"))
-        local, remote = ends.get("local_host"), ends.get("remote_host")
+        local, remote = _text(ends, "local_host"), _text(ends, "remote_host")
         rows.append(
             {
                 "flow": number,
@@ -94,7 +94,7 @@ def _flows(source: Source) -> Table:
                 "to": remote if sends else local,
                 "app": "program",
                 "transport": transport,
-                "cc": data["end"].get("sender_tcp_congestion") if transport == "tcp" else None,
+                "cc": _text(data["end"], "sender_tcp_congestion") if transport == "tcp" else None,
                 "start_s": _number(sender, "start"),
                 "end_s": _number(receiver, "end"),
                 "sent_packets": _whole(sender, "packets"),
@@ -125,10 +125,11 @@ def _data(source: Source) -> dict[str, Any]:
     data: Any
     try:
         data = json.loads(source.text)
-    except RecursionError as error:
-        raise ConvertError(f"{source.name}: is not a result of iperf3") from error
     except json.JSONDecodeError as error:
         data = _streamed(source, error)
+    except (RecursionError, ValueError) as error:
+        # Too deep, or a number with thousands of digits.
+        raise ConvertError(f"{source.name}: is not a result of iperf3: {error}") from error
     if not isinstance(data, dict):
         raise ConvertError(f"{source.name}: is not a result of iperf3, which begins with {{")
     if "event" in data:
@@ -143,7 +144,8 @@ def _data(source: Source) -> dict[str, Any]:
 
 def _streamed(source: Source, first: json.JSONDecodeError | None) -> dict[str, Any]:
     """What `iperf3 --json-stream` wrote: an event in each line."""
-    data: dict[str, Any] = {"intervals": []}
+    data: dict[str, Any] = {}
+    intervals: list[Any] = []
     for number, line in enumerate(source.text.splitlines(), 1):
         if not line.strip():
             continue
@@ -154,10 +156,29 @@ def _streamed(source: Source, first: json.JSONDecodeError | None) -> dict[str, A
             where = number if first is None or number > 1 else first.lineno
             raise ConvertError(f"{source.at(where)}: is not JSON as iperf3 writes it: {first.msg if first is not None else error}") from error
         if name == "interval":
-            data["intervals"].append(content)
+            intervals.append(content)
         else:
             data[str(name)] = content
-    return data
+    return {**data, "intervals": intervals}
+
+
+def _connected(source: Source, data: Mapping[str, Any]) -> dict[int | None, dict[str, Any]]:
+    """The connections of a test by their sockets, in their order."""
+    found: dict[int | None, dict[str, Any]] = {}
+    for connection in _list(source, data["start"], "connected"):
+        socket = _whole(connection, "socket")
+        if socket is None:
+            raise ConvertError(f"{source.name}: connected: {json.dumps(connection)[:60]} has no socket, a whole number, as iperf3 writes it")
+        found[socket] = connection
+    return found
+
+
+def _mapping(source: Source, data: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The mapping below a key; an empty one if there is none."""
+    found = data.get(key)
+    if found is not None and not isinstance(found, dict):
+        raise ConvertError(f"{source.name}: {key} is not the mapping that iperf3 writes")
+    return found or {}
 
 
 def _list(source: Source, data: Any, key: str) -> list[dict[str, Any]]:
@@ -169,7 +190,12 @@ def _list(source: Source, data: Any, key: str) -> list[dict[str, Any]]:
 
 def _number(data: Mapping[str, Any], key: str) -> float | None:
     value = data.get(key)
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max else None
+
+
+def _text(data: Mapping[str, Any], key: str) -> str | None:
+    value = data.get(key)
+    return value if isinstance(value, str) else None
 
 
 def _whole(data: Mapping[str, Any], key: str) -> int | None:

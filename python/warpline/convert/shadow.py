@@ -79,16 +79,20 @@ class _Net:
         name = settings.text("path") if file is None else file.text("path")
         if name is None:
             raise settings.wrong("type", "gml needs the graph below `inline`, or `file` with its `path`")
-        path = settings.source.directory / Path(name).expanduser()
         compression = None if file is None else file.text("compression")
+        path = Path(name)
         try:
+            path = settings.source.directory / path.expanduser()
             if compression == "xz" or path.suffix == ".xz":
                 with lzma.open(path, "rb") as packed:
                     content = packed.read(LARGEST)
             else:
                 content = path.read_bytes()
             return graph.gml(content.decode("utf-8"), str(path))
-        except (OSError, lzma.LZMAError, EOFError, UnicodeDecodeError) as error:
+        except ConvertError:
+            raise
+        except (OSError, lzma.LZMAError, EOFError, ValueError, RuntimeError) as error:
+            # The last two: it is not text, or it is not a name that a file can have, such as one below a home directory that there is not.
             raise ConvertError(f"{settings.at('file')}: {path}: the graph cannot be read: {error}") from error
 
     def _edge(self, one: int, other: int, data: Mapping[str, Any]) -> tuple[Fraction, float]:
@@ -98,7 +102,7 @@ class _Net:
             loss = float(data.get("packet_loss", 0.0))
         except KeyError as error:
             raise ConvertError(f"{where}: has no latency, such as latency \"10 ms\"") from error
-        except (TypeError, ValueError) as error:
+        except (OverflowError, TypeError, ValueError) as error:
             raise ConvertError(f"{where}: {error}") from error
         if not 0 <= loss <= 1:
             raise ConvertError(f"{where}: packet_loss {loss:g} is not a share from 0 to 1")
@@ -302,7 +306,10 @@ def _program(draft: Draft, host: str, number: int, process: Map) -> Entry | None
         args = [str(word) for word in raw] if isinstance(raw, list) else shlex.split(process.text("args") or "")
     except ValueError as error:
         raise process.wrong("args", str(error)) from error
-    command = [str(Path(path).expanduser()) if path.startswith("~") else path, *args]
+    try:
+        command = [str(Path(path).expanduser()) if path.startswith("~") else path, *args]
+    except RuntimeError as error:
+        raise process.wrong("path", f"{path!r}: there is no such home directory; write a path that begins with /") from error
     start = _units.read_time(_written(process, "start_time"), Fraction(1))
     if start >= _units.read_time(draft.head["duration"]):
         draft.left_out.add("processes that start when the run is over", f"{host}.{name}")
