@@ -357,7 +357,7 @@ FIG11 = figure(
             ours=order("nice", "reno, window 16"),
             theirs=1.2,
             bound=study.at_least(),
-            differs="at S = 5 there is room for all: they use 57 % of the spare capacity, and nobody waits. Up to S = 1 the foreground is 1.2 to 2.4 times as slow as beside Nice",
+            differs="at S = 5 there is room for all: they use 56 % of the spare capacity, and nobody waits. Up to S = 1 the foreground is 1.2 to 2.4 times as slow as beside Nice",
             quick=False,
         ),
     ],
