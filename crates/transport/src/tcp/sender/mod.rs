@@ -373,7 +373,7 @@ impl<C: CongestionControl> Sender<C> {
                     None => self.rtt.restart_after_syn_loss(),
                 }
                 // RFC 5681 section 3.1: after the loss of a SYN the window starts at one segment. Where the answer is to one that was sent before
-                // the last, the path was longer than the time-out, and that is no loss (Linux tcp_init_transfer, by timestamps).
+                // the last, the path was longer than the time-out, and that is no loss (Linux tcp_try_undo_spurious_syn).
                 let was_late = rtt.is_some_and(|rtt| rtt > now.saturating_since(sent.sent_at) + TICK);
                 if !was_late {
                     self.ramp = self.mss;
