@@ -211,7 +211,7 @@ def test_a_scenario_that_cannot_be_made_is_named_and_the_next_figure_runs(tmp_pa
     assert "error: mine/built, scenario of {'x': 1}, seed 1: " in said.err and told in said.err
     assert "mine/plain: A line" in said.out and "mine/line: A line" in said.out
     assert main(["judge", file]) == 1, "nothing is kept of it"
-    # Of several errors, all are told.
+    # If several figures fail, the message has all their errors.
     twice = PURE + BUILDS.replace("SOURCE", source) + BUILDS.replace("SOURCE", source).replace("OTHER", "THIRD").replace('"built"', '"third"')
     assert main(["run", str(declare(tmp_path, twice)), "--jobs", "1"]) == 2
     said = capsys.readouterr()

@@ -154,7 +154,7 @@ impl CapServer {
     }
 
     /// The system refused to send a datagram to `to` because it is too large for the interface. Segments keep their size, so a test whose
-    /// data goes there ends, and its client is told.
+    /// data goes there ends, and the server tells the client why.
     pub fn on_too_large(&mut self, to: SocketAddr) {
         let sends = |session: &Session| session.client.address == to && session.link.sends();
         let tokens: Vec<u64> =

@@ -134,7 +134,7 @@ fn the_window_after_a_syn_that_went_out_again_is_one_segment_unless_it_was_only_
     assert_eq!(first_flight(50, &[0], true), 1);
     // The time-out is a second, and the answer takes longer.
     assert_eq!(first_flight(700, &[], true), 10);
-    assert_eq!(first_flight(700, &[], false), 1, "nothing tells which SYN was answered");
+    assert_eq!(first_flight(700, &[], false), 1, "without timestamps it is not known which SYN was answered");
 }
 
 #[test]

@@ -69,7 +69,7 @@ class Progress:
     Attributes:
         figures: The figures, in their order.
         stream: A terminal to write to, or None.
-        page: A page to write, or None. One that cannot be written is told, and not tried again.
+        page: A page to write, or None. If it cannot be written, the study says so once, and does not try again.
         clock: Seconds, from any start.
     """
 
