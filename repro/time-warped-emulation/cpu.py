@@ -7,8 +7,8 @@ free. That it was is not inferred from the throughput: the control group counts 
 
 from __future__ import annotations
 
-import itertools
 import contextlib
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -59,10 +59,10 @@ def by_line(rows: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, floa
 
 
 def measure_paced(*how: Any) -> dict[str, float]:
-    """The same, a few times if the emulator does not keep pace.
+    """What `measure` returns with these arguments. If the emulator does not keep pace, it is called again, `TRIES` times in all.
 
     Raises:
-        Unable: If it does not in any of them.
+        Unable: If the emulator does not keep pace in any of them.
     """
     for _ in range(TRIES - 1):
         with contextlib.suppress(study.Unable):

@@ -26,7 +26,7 @@ from warpline.study._points import Point
 from warpline.study._progress import Counts, runs
 from warpline.study._results import LINE, Results
 from warpline.study._seeds import Until, first, most
-from warpline.study._store import Row, Store, number
+from warpline.study._store import Row, Store, fits, number
 from warpline.study._told import StudyError, naming, told
 from warpline.study._turns import Turns
 
@@ -160,7 +160,7 @@ def _plain(value: Any, what: str) -> Scalar:
     plain: Any = getattr(value, "item", lambda: value)()  # A number of numpy's.
     if not isinstance(plain, (bool, int, float, str, type(None))):
         raise MeasureError(f"{what} {type(plain).__name__}; a measure returns a number, text or None, or a mapping of lines to these, and a line is a number or text")
-    if isinstance(plain, int) and not -(2**63) <= plain < 2**63:
+    if isinstance(plain, int) and not fits(plain):
         raise MeasureError(f"{what} a whole number of {plain.bit_length()} bits; results have 64, and float(...) makes a number that fits")
     return plain
 

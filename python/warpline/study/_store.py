@@ -45,10 +45,15 @@ def _current(row: Row) -> Row:
     return {**{name: value for name, value in row.items() if name != "key"}, "scenario": number(scenario)} if isinstance(scenario, str) else row
 
 
+def fits(value: int) -> bool:
+    """Whether a column of numbers can have a whole number: one of 64 bits."""
+    return -(2**63) <= value < 2**63
+
+
 def _packed(name: str, values: list[Scalar]) -> tuple[str, list[Scalar]]:
     """A column as the file has it: its name and its values."""
     kinds = {kind(value) for value in values if value is not None}
-    small = all(type(value) is not int or -(2**63) <= value < 2**63 for value in values)
+    small = all(type(value) is not int or fits(value) for value in values)
     if len(kinds) <= 1 and small and not name.endswith(JSON):
         return name, values
     return name + JSON, [None if value is None else json.dumps(value) for value in values]

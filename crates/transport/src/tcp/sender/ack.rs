@@ -507,6 +507,7 @@ impl<C: CongestionControl> Sender<C> {
     ) -> bool {
         let mut reported = segment.sack.iter(segment.ack);
         let duplicate = if reports_duplicate(segment) { reported.next() } else { None };
+        log.stats.dsacks_received += u64::from(duplicate.is_some());
         let needless = duplicate.filter(|&range| self.is_of_a_retransmission(log, range));
         if let Some((start, end)) = needless {
             // A retransmission that was not needed has arrived all the same (Linux tcp_dsack_seen).
@@ -532,8 +533,7 @@ impl<C: CongestionControl> Sender<C> {
 
     /// Whether a D-SACK tells of a retransmission, and not of a packet that the network has doubled. More reports than retransmissions tell of the
     /// network (Linux tcp_dsack_seen), and so does one of a segment in flight that was sent once (Linux tcp_sacktag_one).
-    fn is_of_a_retransmission(&self, log: &mut Log, (start, end): (u64, u64)) -> bool {
-        log.stats.dsacks_received += 1;
+    fn is_of_a_retransmission(&self, log: &Log, (start, end): (u64, u64)) -> bool {
         let sent_once = |sent: &Sent| sent.seq < end && start < sent.end() && !sent.was_retransmitted();
         log.stats.dsacks_received <= log.stats.retransmitted_segments
             && !(end > self.una && self.board.iter().any(sent_once))

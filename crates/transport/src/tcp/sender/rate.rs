@@ -27,9 +27,9 @@ const UNSAMPLED: u64 = u64::MAX;
 pub(super) struct SendState {
     /// Bytes delivered then.
     pub delivered: u64,
-    /// Since the send time of the segment acknowledged last.
+    /// Time since the send time of the segment acknowledged last.
     pub send_span: Span,
-    /// Since the last delivery.
+    /// Time since the last delivery.
     pub ack_span: Span,
     /// [`Sent::APP_LIMITED`], or nothing.
     pub mark: u8,
@@ -91,7 +91,7 @@ impl DeliveryRate {
     #[inline]
     pub(super) fn on_send(&mut self, now: Timestamp, idle: bool) -> SendState {
         if !self.is_sampled() {
-            return SendState { delivered: self.delivered, mark: 0, ..SendState::default() };
+            return SendState { delivered: self.delivered, ..SendState::default() };
         }
         if idle {
             self.first_sent_at = now;

@@ -206,12 +206,12 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     #[inline(never)]
-    fn enter_cwr(&mut self, now: Timestamp, log: &mut Log, signs: Signs, before: u64) {
+    fn enter_cwr(&mut self, now: Timestamp, log: &mut Log, signs: Signs, prior_outstanding: u64) {
         log.stats.ecn_reductions += 1;
         let mut event = self.congestion_event(now, LossTrigger::Ecn);
         if event.in_flight == 0 {
-            // The acknowledgement covers all that was outstanding.
-            event.in_flight = before;
+            // The acknowledgement covers all that was outstanding before it came.
+            event.in_flight = prior_outstanding;
         }
         self.undo = None;
         self.cc.on_congestion_event(&event);
