@@ -142,6 +142,35 @@ def test_a_ratio_of_two_measures_or_cells_can_fail(bound: study.Bound) -> None:
     assert study.Claim(text="", ours=lambda results: results.mean("y", x=100) / results.mean("y", x=101), theirs=1, bound=bound).judge(pair).state == "met"
 
 
+def test_a_claim_waits_for_missing_runs_only_if_it_reads_them() -> None:
+    points = study.grid(x=[1, 2, 4, 8])
+
+    def waits(ours: Any, *lacking: int) -> bool:
+        claim = study.Claim(text="", ours=ours, theirs=1, bound=study.within(0.1))
+        return claim.waits_for([{"x": x} for x in lacking], points, RESULTS)
+
+    for ours in (
+        lambda results: results.mean("y", x=2, line="a"),
+        lambda results: results.max("y", x=lambda x: x < 4) / results.min("y", x=[1, 2]),
+        lambda results: results.cells[0].mean("y"),
+    ):
+        assert not waits(ours, 8) and not waits(ours, 4, 8), "x = 4 has some of its runs"
+    for ours in (
+        lambda results: results.mean("y", line="a"),
+        lambda results: results.max("y"),
+        lambda results: results.min("y"),
+        lambda results: results.rising("y", "x", line="b"),
+        lambda results: results.share_up_to(3, "y"),
+        lambda results: results.quantile("y", 0.5),
+        lambda results: results.cells[-1].mean("y"),
+        lambda results: len(results.cells),
+        lambda results: max(results.values("x")),
+        lambda results: results.mean("y", x=8),
+    ):
+        assert waits(ours, 8) and waits(ours, 1, 8)
+    assert waits(lambda results: results.mean("y", x=4), 4) and not waits(lambda results: results.mean("y", x=4), 8)
+
+
 def test_claims_of_a_table() -> None:
     claims = study.values("y", {(1, "a"): 1.1, (2, "b"): 9.0}, by=("x", "line"), bound=study.within(0.1), text="y", differs={(2, "b"): "why"})
     assert [one.judge(RESULTS).state for one in claims] == ["met", "differs"]

@@ -10,11 +10,16 @@ from typing import Any, Literal
 
 from warpline._sweep import Scalar
 from warpline.study._bounds import Bound
+from warpline.study._points import Point
 from warpline.study._results import NoResultsError, Results
 
 
 _INCOMPLETE = (NoResultsError, ArithmeticError, ValueError)
 """What reading a value raises where results are missing: nothing to choose from, nothing to divide by, lists of different lengths."""
+
+
+DRAWS = 8
+"""How often other values are drawn for the runs that are missing, to see whether a claim reads them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +65,20 @@ class Claim:
             return Verdict(self, ours, "met")
         return Verdict(self, ours, "differs", self.differs) if self.differs else Verdict(self, ours, "not met", "the declaration does not say why")
 
+    def waits_for(self, lacking: Sequence[Point], points: Sequence[Point], results: Results) -> bool:
+        """Whether its value can change with the runs that are missing: it is read with several values in their place, drawn at random.
+
+        Args:
+            lacking: The points that lack runs.
+            points: All points of the figure.
+            results: What is there.
+        """
+        try:
+            ours = float(self.ours(results))
+            return any(float(self.ours(results.filled(lacking, points, random.Random(draw)))) != ours for draw in range(DRAWS))
+        except Exception:  # It cannot do without them, or reads what was drawn.
+            return True
+
     def _notices(self, results: Results) -> bool:
         """Whether it refuses results that are spoilt in some way."""
         return any(self._refuses(other) for other in _spoilt(results))
@@ -92,7 +111,7 @@ def _spoilt(results: Results) -> Iterator[Results]:
 
 
 State = Literal["met", "differs", "not met", "incomplete", "no results", "agrees after all", "cannot fail"]
-"""How a claim stands. "differs" is one that is not met with its reason given, "incomplete" one of a figure of which runs are missing, "agrees after all"
+"""How a claim stands. "differs" is one that is not met with its reason given, "incomplete" one that runs may change which are missing, "agrees after all"
 one whose reason is out of date, and "cannot fail" one that is met whatever the results are."""
 
 
@@ -112,7 +131,7 @@ class Verdict:
 
     @property
     def so_far(self) -> Verdict:
-        """What it is while runs of the figure are missing: the others may turn it."""
+        """What it is while runs are missing that may change it."""
         if self.state == "no results":
             return self
         return replace(self, state="incomplete", why=f"{self.state} so far" + (f": {self.why}" if self.why else ""))

@@ -66,8 +66,10 @@ def judged(study: Study) -> Judged:
     verdicts = []
     for claim in study.figure.claims:
         with naming(f"{study.name}, claim {claim.text!r}"):
-            verdicts.append(claim.judge(kept.results))
-    return Judged(study.name, study.figure, kept, [verdict.so_far for verdict in verdicts] if kept.missing else verdicts)
+            verdict = claim.judge(kept.results)
+            waits = kept.missing and claim.waits_for(kept.lacking, study.figure.points, kept.results)
+            verdicts.append(verdict.so_far if waits else verdict)
+    return Judged(study.name, study.figure, kept, verdicts)
 
 
 def count(verdicts: Sequence[Verdict]) -> str:
@@ -110,7 +112,7 @@ def book(papers: Sequence[Declared]) -> str:
         "Each table and figure of the papers that Warpline repeats: what they have, what we have, how far we may be, and whether we are. "
         "This page is made from the declarations in `repro/PAPER/declarations.py` and the results beside them, by `warpline study evidence`; "
         "`make test` checks that it is up to date.",
-        "A claim is *met*, or it *differs*, and then a line says why. It is *incomplete* as long as runs of its figure are missing. A judgement that no result could fail is refused. `warpline reproduce PAPER/FIGURE` runs a "
+        "A claim is *met*, or it *differs*, and then a line says why. It is *incomplete* as long as runs are missing that may change it. A judgement that no result could fail is refused. `warpline reproduce PAPER/FIGURE` runs a "
         "figure again and judges it, with `--quick` in a small form; `warpline reproduce --all` runs everything, which takes days on a small machine.",
     ]
     # The column of those that are not declarations is left out where all are.

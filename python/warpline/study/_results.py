@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 import statistics
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 
 from warpline._errors import WarplineError
 from warpline._sweep import Scalar
+from warpline.study._points import Point
 from warpline.study._seeds import half_width
 
 LINE = "line"
@@ -237,6 +239,25 @@ class Results:
             replace(cell, samples={measure: change(cell, measure, values) for measure, values in cell.samples.items()})
             for cell in self.cells
         )
+
+    def filled(self, lacking: Sequence[Point], points: Sequence[Point], draw: random.Random) -> Results:
+        """Results with a number drawn at random, of any size, for each line and measure of the points that lack runs. Cells are in the order of `points`, all points of the figure."""
+        axes = list(points[0])
+
+        def at(where: Mapping[str, Scalar]) -> tuple[Scalar, ...]:
+            return tuple(where[axis] for axis in axes)
+
+        places = {at(point): number for number, point in enumerate(points)}
+        others = {at(point) for point in lacking}
+        measures = dict.fromkeys(measure for cell in self.cells for measure in cell.samples)
+        lines = dict.fromkeys(cell.where.get(LINE) for cell in self.cells)
+        drawn = [
+            Cell({**point, **({} if line is None else {LINE: line})}, {measure: [draw.choice((-1, 1)) * 10 ** draw.uniform(-6, 6)] for measure in measures})
+            for point in lacking
+            for line in lines
+        ]
+        known = (cell for cell in self.cells if at(cell.where) not in others)
+        return Results(sorted([*known, *drawn], key=lambda cell: places[at(cell.where)]))
 
     def shuffled(self) -> Results:
         """Results whose cells have each other's samples, in the reverse order."""

@@ -242,7 +242,7 @@ class Kept:
         results: The results of what is declared.
         builds: What made them.
         others: How many runs are kept that are not declared any more.
-        missing: How many points have fewer seeds than they get.
+        lacking: The points that have fewer seeds than they get.
         runs: How many runs there are of what is declared.
         machines: The machines of the runs that needed one, in words.
         unable: What could not be run on this machine, and why, in words.
@@ -251,10 +251,15 @@ class Kept:
     results: Results
     builds: Sequence[str]
     others: int
-    missing: int
+    lacking: Sequence[Point]
     runs: int = 0
     machines: Sequence[str] = ()
     unable: Sequence[str] = ()
+
+    @property
+    def missing(self) -> int:
+        """How many points have fewer seeds than they get."""
+        return len(self.lacking)
 
 
 class Study:
@@ -295,7 +300,7 @@ class Study:
         store = Store(self.store, self.figure.allows)
         imported, makers = _imported.cells(self.figure, lambda point, seed: self.identity(point, seed)[0], self.store)
         if not store and not imported:
-            return Kept(Results([]), [], 0, len(self.figure.points))
+            return Kept(Results([]), [], 0, self.figure.points)
         declared: list[tuple[int, int]] = []
         rows: list[Row] = []
         lacking: list[Point] = []
@@ -325,9 +330,9 @@ class Study:
         covered = {self._place(cell.where) for cell in others}
         order = {self._place(point): number for number, point in enumerate(self.figure.points)}
         cells = sorted([*own, *others], key=lambda cell: order[self._place(cell.where)])
-        missing = sum(self._place(point) not in covered for point in lacking)
+        lacking = [point for point in lacking if self._place(point) not in covered]
         made_by = store.builds(declared) + (makers if others else [])
-        return Kept(Results(cells), made_by, store.others(declared), missing, len(declared), _machine.told(rows), _unable(rows, self.figure.points))
+        return Kept(Results(cells), made_by, store.others(declared), lacking, len(declared), _machine.told(rows), _unable(rows, self.figure.points))
 
     def _wanted(self, point: Point, rows: Mapping[int, Sequence[Row]]) -> int:
         """How many seeds a point needs, as far as these rows tell: it begins with the first ones, and is widened as a study does it."""
