@@ -26,7 +26,7 @@ CLOSE = 0.15
 """How close the throughputs of two factors with the same perceived CPU must be."""
 DILATED, LEAST = 10, 0.001
 """The factor of a whole core, and the least share that a control group gives."""
-TRIES = 5
+TRIES = 20
 """How often a run at TDF 1 is made, which takes seconds, if the emulator does not keep pace: a virtual machine stands still for milliseconds now and then."""
 SENDERS, RECEIVERS = 0, 1
 WHOLE = "whole core"
@@ -76,11 +76,10 @@ def scaled(side: int) -> Callable[[study.Point], dict[str, dict[str, float]]]:
     def lines(at: study.Point) -> dict[str, dict[str, float]]:
         rate = at["rate_mbps"]
         whole = measure(at, side, DILATED, 1.0, rate)
-        share = max(LEAST, PART * whole["used"])
-        while share > LEAST and measure(at, side, DILATED, round(share, 5), rate)["of_link"] >= ENOUGH * whole["of_link"]:
-            share = max(LEAST, share / 2)
-        share = round(share, 5)
-        dilated = measure(at, side, DILATED, share, rate)
+        dilated, share = whole, 2 * PART * whole["used"]
+        while dilated["of_link"] >= ENOUGH * whole["of_link"] and share > LEAST:
+            share = max(LEAST, round(share / 2, 5))
+            dilated = measure(at, side, DILATED, share, rate)
         return by_line({WHOLE: whole, f"TDF {DILATED}": dilated, "TDF 1": measure_paced(at, side, 1, min(1.0, share * DILATED), rate)})
 
     return lines
