@@ -8,15 +8,13 @@ Flows and links are chosen by name ("bulk.0", "r1>r2"), by group ("bulk"), or by
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from warpline._columns import Column, columns
 from warpline._frames import require
+from warpline._intervals import half_width
 from warpline._run import Run
-from warpline._warpline import student_t_975
 
 if TYPE_CHECKING:
     import numpy as np
@@ -108,7 +106,7 @@ def bands(
                 samples.setdefault(instant, []).append(value)
         instants = sorted(samples)
         means = np.array([np.mean(samples[instant]) for instant in instants])
-        halves = np.array([_half_interval(samples[instant]) for instant in instants])
+        halves = np.array([half_width(samples[instant]) for instant in instants])
         drawn[name] = (np.array(instants) / 1e6, means, halves)
     ax = _axes(ax)
     factor, unit = _scale([float(means.max()) for _, means, _ in drawn.values() if means.size], column.unit)
@@ -138,13 +136,6 @@ def _aggregate(run: Run, kind: str, column: Column, of: str | None) -> dict[int,
         for second, value in zip(seconds, values, strict=True):
             found.setdefault(round(second * 1e6), []).append(float(value))
     return {at: sum(values) / (len(values) if column.fold == "mean" else 1) for at, values in found.items()}
-
-
-def _half_interval(samples: Sequence[float]) -> float:
-    """Half the width of the 95 % confidence interval of the mean; NaN for a single sample."""
-    if len(samples) < 2:
-        return math.nan
-    return student_t_975(len(samples) - 1) * statistics.stdev(samples) / math.sqrt(len(samples))
 
 
 def time_sequence(run: Run, flow: str | int = 0, ax: Axes | None = None) -> Axes:

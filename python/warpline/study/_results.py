@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from warpline._errors import WarplineError
+from warpline._intervals import half_width
 from warpline._sweep import Scalar
 from warpline.study._points import Point
-from warpline.study._seeds import half_width
 
 LINE = "line"
 """The column that names the lines of measures which return a mapping."""

@@ -1,4 +1,4 @@
-"""How many seeds a point gets, and intervals of means."""
+"""How many seeds a point gets."""
 
 from __future__ import annotations
 
@@ -8,15 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from warpline._warpline import student_t_975
+from warpline._intervals import half_width
 from warpline.study._points import Point
-
-
-def half_width(values: Sequence[float]) -> float:
-    """Half of the 95 % confidence interval of the mean (Student's t); nan for fewer than two values, and where one is not finite."""
-    if len(values) < 2 or not all(map(math.isfinite, values)):
-        return math.nan
-    return student_t_975(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
 
 
 @dataclass(frozen=True)
