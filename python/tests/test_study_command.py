@@ -233,7 +233,7 @@ def test_one_run_is_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["run", str(declare(tmp_path, one.replace("x=[1]", "x=[2]"))), "--jobs", "1"]) == 1
     assert "  1 run of what is not declared any more: kept, and not judged\n" in capsys.readouterr().out
     assert main(["judge", str(declare(tmp_path, one.replace("x=[1]", "x=[1, 3]")))]) == 1
-    assert "1 of 2 points lack results; there is 1 run so far" in capsys.readouterr().out
+    assert "1 of 2 points lack runs; there is 1 run so far" in capsys.readouterr().out
     broken = one.replace("x=[1]", "x=[4]").replace("return {", "1 / 0\n        return {")
     assert main(["run", str(declare(tmp_path, broken)), "--jobs", "1"]) == 1
     assert "; 1 run failed\n" in capsys.readouterr().out
@@ -260,7 +260,7 @@ def test_a_figure_whose_results_cannot_be_written_does_not_end_the_others(tmp_pa
 def test_some_points_are_run_and_the_others_keep_what_they_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(declare(tmp_path))
     assert main(["run", file, "--jobs", "1", "--only", "x=1,3"]) == 1
-    assert ran(tmp_path) == ["1 1", "1 2", "3 1", "3 2"] and "1 of 3 points lack results" in capsys.readouterr().out
+    assert ran(tmp_path) == ["1 1", "1 2", "3 1", "3 2"] and "1 of 3 points lack runs" in capsys.readouterr().out
     assert main(["run", file, "--jobs", "1", "--only", "x=2"]) == 0
     assert ran(tmp_path) == ["2 1", "2 2"]
     (done,) = study.run(file, jobs=1, force=True, only={"x": lambda x: x > 2})
@@ -275,7 +275,7 @@ def test_a_value_of_an_axis_and_a_heading_may_have_an_equals_sign(tmp_path: Path
     text = PURE.replace("x=[1, 2, 3]", "cc=['reno', 'nice:threshold=0.1'], x=[1]")
     file = str(declare(tmp_path, text))
     assert main(["run", file, "--jobs", "1", "--only", "cc=nice:threshold=0.1"]) == 1
-    assert ran(tmp_path) == ["1 1", "1 2"] and "1 of 2 points lack results" in capsys.readouterr().out
+    assert ran(tmp_path) == ["1 1", "1 2"] and "1 of 2 points lack runs" in capsys.readouterr().out
     (tmp_path / "means.csv").write_text("x,y=10,half_width_95,seeds\n1,10,,2\n")
     words = ["import", file, str(tmp_path / "means.csv"), "--column", "x=x", "--column", "y=10=y", "--made-by", "a"]
     assert main([*words, "--at", "cc=nice:threshold=0.1"]) == 0

@@ -37,7 +37,7 @@ def test_runs_that_need_the_machine_are_made_one_at_a_time_and_say_which_it_was(
     (done,) = study.run(str(declare(tmp_path, ALONE)), jobs=4)
     assert [line == "end" for line in (tmp_path / "ran.txt").read_text().splitlines()] == [False, True] * 6
     (machine,) = done.judged.kept.machines
-    assert machine.startswith(_machine.name()) and "other work took" in machine
+    assert machine.startswith(_machine.name()) and "other work kept" in machine
     assert f"on {machine}" in _report.text(done.judged)
     table = warpline.Table.read(tmp_path / "results/line.parquet")
     assert set(table["machine"]) == {_machine.name()} and all(isinstance(value, float) for column in _machine.COLUMNS[1:] for value in table[column])

@@ -41,7 +41,7 @@ def test_a_figure_of_which_runs_are_missing_is_not_met(tmp_path: Path) -> None:
     (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
     (verdict,) = done.judged.verdicts
     assert (verdict.state, verdict.why, verdict.good) == ("incomplete", "met so far", False) and verdict.ours == pytest.approx(2.97, abs=0.01)
-    assert not done.good and done.judged.short == "1 incomplete; 1 of 3 points lack results; there are 4 runs so far"
+    assert not done.good and done.judged.short == "1 incomplete; 1 of 3 points lack runs; there are 4 runs so far"
     declared = _registry.load(tmp_path / "mine.py")
     page = _report.book([declared])
     assert "| 1 | 1 incomplete |\n" in page and "**incomplete**: met so far |" in page
@@ -206,7 +206,7 @@ def test_a_judgement_of_very_many_runs_makes_some_of_their_scenarios_only(tmp_pa
     # What the declaration does not know of is found by these.
     before = (tmp_path / "two.toml").read_text()
     (tmp_path / "two.toml").write_text(before.replace("10Mbit/s", "11Mbit/s"))
-    assert judged().kept.missing == 6 and judged().short.endswith("6 of 6 points lack results; there are 0 runs so far")
+    assert judged().kept.missing == 6 and judged().short.endswith("6 of 6 points lack runs; there are 0 runs so far")
     # With results of both kinds, each judgement has its own.
     run()
     assert sum(runs) == 24

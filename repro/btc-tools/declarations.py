@@ -127,7 +127,7 @@ SLIDES = pairs(
             bound=study.at_most(),
         ),
         Claim(
-            text="cap predicts TCP as another transfer of TCP does: its share of pairs within 5 % is below that of TCP and TCP by",
+            text="cap predicts TCP as another transfer of TCP does: the share of TCP : TCP pairs within 5 %, minus that of TCP : cap pairs",
             ours=closer(TCP_TCP, TCP_CAP),
             theirs=0.1,
             bound=study.at_most(),
@@ -135,7 +135,7 @@ SLIDES = pairs(
             differs="where packets are lost at random, `classic` (the recovery of RFC 6675, a least time-out of 1 s) gets 16 to 58 % less than today's Reno of Linux, which has RACK and a least time-out of 0.2 s; theirs was a Reno of 2000",
         ),
         Claim(
-            text="whether a sender alone can do it is an open question: the mean size of TReno's difference over that of cap",
+            text="whether a sender alone can do it is an open question: the mean size of TReno's difference from TCP, divided by that of cap's",
             ours=lambda results: results.mean("size", pair=TCP_TRENO) / results.mean("size", pair=TCP_CAP),
             theirs=1,
             bound=study.at_least(),
@@ -170,27 +170,27 @@ NOW = pairs(
             for pair in ("TCP reno : cap reno", "TCP cubic : cap cubic")
         ),
         Claim(
-            text="cap might differ from TCP no more than another TCP does: its share of pairs within 5 % above that of Reno and CUBIC",
+            text="cap with Reno might differ from TCP no more than another TCP does: the share of Reno : cap pairs within 5 %, minus that of Reno : CUBIC pairs",
             ours=closer("TCP reno : cap reno", "TCP reno : TCP cubic"),
             theirs=0,
             bound=study.at_least(),
             quick=False,
         ),
         Claim(
-            text="the same for cap with CUBIC",
+            text="cap with CUBIC might differ from TCP no more than another TCP does: the share of CUBIC : cap pairs within 5 %, minus that of Reno : CUBIC pairs",
             ours=closer("TCP cubic : cap cubic", "TCP reno : TCP cubic"),
             theirs=0,
             bound=study.at_least(),
             quick=False,
         ),
         Claim(
-            text="TReno needs to be fixed to emulate TCP better: with Linux's timers its share of pairs within 5 % is above that without by",
+            text="TReno needs to be fixed to emulate TCP better: the share of TCP : TReno pairs within 5 % with Linux's timers, minus that without",
             ours=closer("TCP reno : TReno", "TCP reno : TReno, untuned"),
             theirs=0,
             bound=study.at_least(),
             quick=False,
-            differs="Linux's timers are not what was missing: with delayed acknowledgements, one of them opens TReno's window as if it were for one segment (formula 3 of RFC 5681), and Linux counts the segments, as that RFC recommends. "
-            "With them TReno gets 0.61 to 0.81 of what it gets without on country-lossy, country-very-lossy, ocean-lossy and wifi; half the growth explains 0.71, the square root of 1/2",
+            differs="with Linux's timers TReno gets less, not more. They delay acknowledgements, so that one answers two segments; TReno's window grows by it as for one segment (formula 3 of RFC 5681), and Linux counts both, as the RFC recommends. "
+            "Half the growth explains a throughput of 0.71, the square root of 1/2; on country-lossy, country-very-lossy, ocean-lossy and wifi it is 0.61 to 0.81",
         ),
         Claim(
             text="on quiet paths cap gets what TCP gets: the largest difference, with Reno and CUBIC",
@@ -305,21 +305,21 @@ ABLATION = Figure(
     picture=study.table(),
     claims=[
         Claim(
-            text="a first time-out of 6 s in place of 3 s explains a difference where the first window is lost: throughput of cap with 6 s to that with 3 s",
+            text="a first time-out of 6 s in place of 3 s explains a difference where the first window is lost: throughput of cap with 6 s, divided by that with 3 s",
             ours=ratio("cap, first time-out 6 s", "cap", FIRST),
             theirs=24 / 27,
             bound=study.within(0.03),
             differs="our cap opens with a SYN, so it has measured the round trip before the first segment, and its first time-out is the smallest one, 1 s",
         ),
         Claim(
-            text="the same of TReno, which has no SYN",
+            text="a first time-out of 6 s in place of 3 s explains a difference of TReno, which has no SYN: its throughput with 6 s, divided by that with 3 s, where the first window is lost",
             ours=ratio("TReno, first time-out 6 s", "TReno", FIRST),
             theirs=24 / 27,
             bound=study.within(0.03),
             quick=False,
         ),
         Claim(
-            text="cap's time-outs were longer than TCP's by a bug of the heartbeat; with ours they are not longer than without: throughput without it to that with it, where the first window is lost",
+            text="a bug in the heartbeat of the paper's cap made its time-outs longer than TCP's; ours costs nothing: throughput of cap without the heartbeat, divided by that with it, where the first window is lost",
             ours=ratio("cap, no heartbeat", "cap", FIRST),
             theirs=1,
             bound=study.at_most(),

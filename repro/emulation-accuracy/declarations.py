@@ -160,8 +160,9 @@ TABLE1 = study.Table(
     name="table1",
     source="Table 1, and the capacity in the text",
     title="Delay, and how much is carried",
-    note=f"The paper measured at the most that its emulator carried, {PAPERS_RATE} round trips a second. Here each link is also measured without load, and at half and all "
-    "of what it carries itself on this machine, which is searched first. A round trip is one of a ping, by the kernel's timestamps.",
+    note=f"The paper measured at {PAPERS_RATE} round trips a second, the most that its emulator carried. Here each link is also measured without load, and at half and all "
+    "of what it carries itself on this machine, which is searched first. A round trip is one of a ping, by the kernel's timestamps. *Adjusted*: the round trip over the link of 0 ms is "
+    "subtracted first, as in the paper. *Keeps pace*: 1 if at most one packet in a thousand left late, 0 if more did.",
     model=delays,
     points=study.grid(bytes=list(ON_WIRE), delay_ms=[0, 5, 10, 50, 300]),
     settings={"seconds": 8, **SEARCH},
@@ -372,8 +373,8 @@ TABLE3 = study.Table(
     name="table3",
     source="Table 3",
     title="Loss",
-    note="Both ways lose, and a round trip is lost if either does: at p each way, 1 - (1 - p)². What the program misses is counted, wherever it was lost. At all "
-    "that is carried, one in a thousand may be lost elsewhere, which is what carried means; there the link's own count is held against the setting.",
+    note="Both ways lose, and a round trip is lost if either does: at p each way, 1 - (1 - p)². What the program misses is counted, wherever it was lost. A load counts as carried if at most one round trip in a thousand "
+    "is lost elsewhere than at the link. So, at all that is carried, what the link itself has lost is held against the setting.",
     model=losses,
     points=study.grid(bytes=list(ON_WIRE), percent=[0.8, 2.5, 12]),
     settings={"seconds": LOSS_SECONDS, **SEARCH},

@@ -57,19 +57,19 @@ FIG1 = Figure(
             bound=study.at_most(),
         ),
         Claim(
-            text="the BSDs are very similar to ns-2's Sack1: 4.4BSD to Sack1 at 10 ms",
+            text="the BSDs are very similar to ns-2's Sack1: goodput of 4.4BSD, divided by that of Sack1, at 10 ms",
             ours=lambda results: results.mean("goodput", line="4.4BSD reno", delay_ms=10) / results.mean("goodput", line="ns-2 Sack1 (model)", delay_ms=10),
             theirs=1,
             bound=study.between(0.5, 2),
         ),
         Claim(
-            text="Linux is very different: its goodput to that of ns-2's Sack1 at 10 ms",
+            text="Linux is very different from ns-2's Sack1: its goodput, divided by that of Sack1, at 10 ms",
             ours=lambda results: results.mean("goodput", line="Linux cubic", delay_ms=10) / results.mean("goodput", line="ns-2 Sack1 (model)", delay_ms=10),
             theirs=3,
             bound=study.at_least(),
         ),
         Claim(
-            text="duplicate SACKs are one of the reasons: Linux with them to Linux without them at 50 ms",
+            text="duplicate SACKs are one of the reasons why Linux differs: its goodput with them, divided by that without them, at 50 ms",
             ours=lambda results: results.mean("goodput", line="Linux cubic", delay_ms=50) / results.mean("goodput", line="Linux cubic, no dsack", delay_ms=50),
             theirs=1.5,
             bound=study.at_least(),
@@ -213,14 +213,14 @@ FIG5 = Figure(
             unit="Mbit/s",
         ),
         Claim(
-            text="fairness grows with M: Jain's index with the most flows over that with 10, the smallest of Linux, the model and ns-2's",
+            text="fairness grows with M: Jain's index with the most flows, divided by that with 10, the smallest of Linux, the model and ns-2's",
             ours=lambda results: min(results.rising("jain", "flows", stack=name) for name in PAPERS_OWN),
             theirs=1,
             bound=study.at_least(),
             differs="Only Westwood is below one: its shares are as even with 10 flows as with 200, since its window after a loss follows its estimate of the bandwidth. All others rise.",
         ),
         Claim(
-            text="goodput is similar and fairness varies: range of Jain's index over range of goodput, as shares, with 10 flows",
+            text="goodput is similar and fairness varies: range of Jain's index, divided by that of goodput, as shares, with 10 flows",
             ours=lambda results: (results.max("jain", flows=10) / results.min("jain", flows=10)) / (results.max("goodput", flows=10) / results.min("goodput", flows=10)),
             theirs=1,
             bound=study.at_least(),
@@ -267,25 +267,25 @@ FIG6 = Figure(
     picture=study.lines(x="hops", y="goodput", by="stack"),
     claims=[
         Claim(
-            text="ns-2's Newreno achieves similar results to its Sack1: the ratio over three hops",
+            text="ns-2's Newreno achieves similar results to its Sack1: goodput of Newreno, divided by that of Sack1, at three hops",
             ours=lambda results: results.mean("goodput", stack=NEWRENO.name, hops=3) / results.mean("goodput", stack=SACK.name, hops=3),
             theirs=1,
             bound=study.within(0.3),
         ),
         Claim(
-            text="goodput falls with the number of hops: Linux's Reno over the most, to over one",
+            text="goodput falls with the number of hops: that of Linux's Reno at the most hops, divided by that at one",
             ours=lambda results: results.rising("goodput", "hops", stack="Linux reno"),
             theirs=0.9,
             bound=study.at_most(),
         ),
         Claim(
-            text="real stacks have a greater range than ns-2's models, over three hops",
+            text="real stacks have a greater range than ns-2's models at three hops: largest goodput divided by smallest, and the ratio of the two",
             ours=lambda results: spread(results, REAL) / spread(results, [NEWRENO.name, SACK.name]),
             theirs=1.5,
             bound=study.at_least(),
         ),
         Claim(
-            text="Linux has substantially less than the BSDs, over three hops: Linux's Reno to 4.4BSD",
+            text="Linux has substantially less than the BSDs at three hops: goodput of Linux's Reno, divided by that of 4.4BSD",
             ours=lambda results: results.mean("goodput", stack="Linux reno", hops=3) / results.mean("goodput", stack="4.4BSD reno", hops=3),
             theirs=0.8,
             bound=study.at_most(),
@@ -389,7 +389,7 @@ FIG7 = Figure(
             differs="The paper shows it for FreeBSD 5.3 and OpenBSD 3.5, and does not say what makes them slow. 4.4BSD, their common ancestor, recovers as ns-2's Reno does.",
         ),
         Claim(
-            text="delayed acknowledgements increase the latency under loss: Linux's CUBIC with them to without them at 1 %",
+            text="delayed acknowledgements increase the latency under loss: that of Linux's CUBIC with them, divided by that without them, at 1 %",
             ours=lambda results: results.mean("latency", line="Linux cubic, delayed ACKs", loss_percent=1) / results.mean("latency", line="Linux cubic", loss_percent=1),
             theirs=1,
             bound=study.at_least(),
@@ -422,7 +422,7 @@ def bottlenecks(at: study.Point) -> warpline.Scenario:
 def falls(name: str) -> Claim:
     """The paper's claim for a stack."""
     return Claim(
-        text=f"the goodput of all falls as A grows, {name}: with the most flows to with one",
+        text=f"the goodput of all falls as A grows, {name}: that with the most flows, divided by that with one",
         ours=lambda results: results.rising("goodput", "flows", stack=name),
         theirs=0.8,
         bound=study.at_most(),

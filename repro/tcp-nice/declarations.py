@@ -180,7 +180,7 @@ def demand(front: Foreground, title: str) -> Figure:
         picture=study.table(),
         claims=[
             Claim(
-                text="the mean demand that the figures assume: measured over assumed",
+                text="the mean demand that the figures assume: measured, divided by assumed",
                 ours=lambda results: results.mean("demand_mbps") / results.mean("declared_mbps"),
                 theirs=1,
                 bound=study.within(0.01),
@@ -215,7 +215,7 @@ FIG2 = figure(
             quick=False,
         ),
         Claim(
-            text="all others slow the foreground more than Nice does: latency beside them to beside Nice, the least of all kinds and S",
+            text="all others slow the foreground more than Nice does: latency beside them, divided by that beside Nice, the least of all kinds and S",
             ours=order("nice", *OTHERS),
             theirs=1,
             bound=study.at_least(),
@@ -223,7 +223,7 @@ FIG2 = figure(
             "Vegas(0,0) 38 %, where Nice takes 39 % at least; the paper has no LP",
             quick=False,
         ),
-        Claim(text="Reno and Vegas(1,3) do: the same, of these two", ours=order("nice", "reno", "vegas(1,3)"), theirs=1, bound=study.at_least()),
+        Claim(text="Reno and Vegas(1,3) slow the foreground more than Nice does: latency beside them, divided by that beside Nice, the least of all S", ours=order("nice", "reno", "vegas(1,3)"), theirs=1, bound=study.at_least()),
     ],
 )
 
@@ -239,7 +239,7 @@ FIG3 = figure(
     claims=[
         Claim(text="16 flows slow the mean demand packet by less than 5 %", ours=slower("nice", flows=16), theirs=1.05, bound=study.at_most(), quick=False),
         Claim(
-            text="and take over 70 % of the spare capacity",
+            text="16 flows take over 70 % of the spare capacity",
             ours=share("nice", flows=16),
             theirs=0.7,
             bound=study.at_least(),
@@ -262,13 +262,13 @@ FIG3 = figure(
             differs="it gets more: 19 % of the spare capacity, where a flow behind router priority gets 27 %",
         ),
         Claim(
-            text="the background stays below router priority: its share over that of priority, the largest",
+            text="the background stays below router priority: its share divided by that of priority, the largest",
             ours=most_of_ideal("nice"),
             theirs=1,
             bound=study.at_most(),
         ),
         Claim(
-            text="Reno shoots beyond router priority even for a few flows: its share over that of priority with 16",
+            text="Reno shoots beyond router priority even for a few flows: its share divided by that of priority, with 16",
             ours=lambda results: results.mean("share", background="reno", flows=16) / results.mean("share", background="priority", flows=16),
             theirs=1,
             bound=study.at_least(),
@@ -302,13 +302,13 @@ FIG5 = figure(
             differs="up to 0.3 it is below 1.13; at 0.5 the paper's form yields only when the queue of 50 packets is half full, which is 30 ms more for a packet of the log",
         ),
         Claim(
-            text="the same with today's form, from 0.1 to 0.9",
+            text="a large range of thresholds gives low interference: latency with today's form, the most from 0.1 to 0.9",
             ours=slower("nice", threshold=lambda value: 0.1 <= value <= 0.9),
             theirs=1,
             bound=study.between(0, 1.2),
         ),
         Claim(
-            text="interference grows with the threshold: latency of the paper's form at the largest over the smallest",
+            text="interference grows with the threshold: latency of the paper's form at the largest threshold, divided by that at the smallest",
             ours=lambda results: results.rising("latency_ms", "threshold", background="nice (paper)"),
             theirs=1.1,
             bound=study.at_least(),
@@ -327,7 +327,7 @@ FRACTION = figure(
     title="Trigger fraction and latency, 16 background flows, S = 1",
     claims=[
         Claim(
-            text="no change in latency as the fraction varies from 0.1 to 0.9: the largest latency over the smallest",
+            text="no change in latency as the fraction varies from 0.1 to 0.9: the largest latency, divided by the smallest",
             ours=lambda results: results.max("latency_ms", background="nice") / results.min("latency_ms", background="nice"),
             theirs=1,
             bound=study.within(0.05),
@@ -346,14 +346,14 @@ FIG11 = figure(
     title="Rate-limited Reno: spare capacity and latency, 8 background flows",
     claims=[
         Claim(
-            text="even flows limited to a window of 1 interfere more than Nice: their latency to that of Nice at S = 1",
+            text="even flows limited to a window of 1 interfere more than Nice: latency beside them, divided by that beside Nice, at S = 1",
             ours=order("nice", "reno, window 1", spare=1),
             theirs=1,
             bound=study.at_least(),
             differs="at S = 1 flows with a window of 1 take a tenth of the spare capacity, and Nice takes half: they interfere less because they hardly send. Up to S = 0.2 they interfere more",
         ),
         Claim(
-            text="those with higher rates perform much worse: window 16 to Nice, the least over all S",
+            text="flows with higher rates perform much worse: latency with a window of 16, divided by that beside Nice, the least of all S",
             ours=order("nice", "reno, window 16"),
             theirs=1.2,
             bound=study.at_least(),
@@ -374,7 +374,7 @@ FIG12 = figure(
     title="Rate-limited Reno: number of background flows, latency and background goodput, S = 1",
     claims=[
         Claim(
-            text="64 flows with a window of 1 increase the latency, and Nice does not: the ratio",
+            text="64 flows with a window of 1 increase the latency, and Nice does not: latency beside them, divided by that beside Nice",
             ours=order("nice", "reno, window 1", flows=64),
             theirs=1.2,
             bound=study.at_least(),
@@ -382,20 +382,20 @@ FIG12 = figure(
             quick=False,
         ),
         Claim(
-            text="a single Nice flow gets about 10 times as much as one with a window of 1",
+            text="a single Nice flow gets about 10 times as much as one of Reno with a window of 1",
             ours=lambda results: results.mean("background_mbps", background="nice", flows=1) / results.mean("background_mbps", background="reno, window 1", flows=1),
             theirs=10,
             bound=study.within(0.5),
             differs="it gets 17 times as much: a window of 1 sends a segment every 0.32 s, a round trip and the receiver's delay of its acknowledgement",
         ),
         Claim(
-            text="and more than one with a window of 8: the ratio",
+            text="a single Nice flow gets more than one of Reno with a window of 8: goodput, the ratio",
             ours=lambda results: results.mean("background_mbps", background="nice", flows=1) / results.mean("background_mbps", background="reno, window 8", flows=1),
             theirs=1,
             bound=study.at_least(),
         ),
         Claim(
-            text="all limited flows sooner or later take more than router priority leaves them: their share with 100 over that of priority, the least",
+            text="all limited flows sooner or later take more than router priority leaves them: their share with 100 flows, divided by that of priority, the least",
             ours=lambda results: min(
                 results.mean("share", background=name, flows=100) / results.mean("share", background="priority", flows=100) for name in limited(1, 2, 4, 8)
             ),
@@ -405,7 +405,7 @@ FIG12 = figure(
             quick=False,
         ),
         Claim(
-            text="and Nice never does: its share over that of priority, the largest",
+            text="Nice never takes more than router priority leaves it: its share divided by that of priority, the largest",
             ours=most_of_ideal("nice"),
             theirs=1,
             bound=study.at_most(),
@@ -430,9 +430,9 @@ FIG14 = figure(
     source="Figure 14",
     title="On/off UDP in front: spare capacity and latency, 8 background flows",
     claims=[
-        Claim(text="Nice causes less latency than Reno: Reno to Nice, the least over all S", ours=order("nice", "reno"), theirs=1, bound=study.at_least()),
-        Claim(text="and than Vegas(1,3)", ours=order("nice", "vegas(1,3)"), theirs=1, bound=study.at_least()),
-        Claim(text="but it is not as near to router priority as before: latency at S = 1", ours=slower("nice", spare=1), theirs=1.1, bound=study.at_least()),
+        Claim(text="Nice causes less latency than Reno: latency beside Reno, divided by that beside Nice, the least of all S", ours=order("nice", "reno"), theirs=1, bound=study.at_least()),
+        Claim(text="Nice causes less latency than Vegas(1,3): latency beside it, divided by that beside Nice, the least of all S", ours=order("nice", "vegas(1,3)"), theirs=1, bound=study.at_least()),
+        Claim(text="Nice is not as near to router priority as it is behind the log: latency at S = 1", ours=slower("nice", spare=1), theirs=1.1, bound=study.at_least()),
     ],
 )
 
@@ -446,9 +446,9 @@ FIG15 = figure(
     source="Figures 15 and 16",
     title="On/off UDP in front: number of background flows, latency and background goodput, S = 2",
     claims=[
-        Claim(text="Nice outperforms Reno: latency of Reno to that of Nice, the least", ours=order("nice", "reno"), theirs=1, bound=study.at_least()),
+        Claim(text="Nice outperforms Reno: latency beside Reno, divided by that beside Nice, the least", ours=order("nice", "reno"), theirs=1, bound=study.at_least()),
         Claim(
-            text="it degrades gracefully, by windows below 1: latency with W >= 1 to Nice's, with 64 flows",
+            text="Nice degrades gracefully, by windows below 1: latency with windows of at least 1, divided by that with Nice's, with 64 flows",
             ours=order("nice", "nice W>=1", flows=64),
             theirs=1.1,
             bound=study.at_least(),
@@ -496,7 +496,7 @@ CONDITIONS_FIGURE = figure(
             theirs=1,
             bound=study.between(0, 1.15),
         ),
-        Claim(text="and below LEDBAT++ in each", ours=order("nice", "ledbat++"), theirs=1, bound=study.at_least(), quick=False),
+        Claim(text="Nice causes less latency than LEDBAT++ in each condition: latency beside LEDBAT++, divided by that beside Nice, the least", ours=order("nice", "ledbat++"), theirs=1, bound=study.at_least(), quick=False),
     ],
 )
 

@@ -179,6 +179,7 @@ FIG6 = Figure(
 # Kernel and simulator --------------------------------------------------------------------------------------------------
 
 SIMULATOR, KERNEL = "simulator", "kernel"
+FLOWS = {1: "1 flow", 8: "8 flows"}
 LEAD = 4
 """How many seconds Nice is there before CUBIC, as in agreement.toml."""
 
@@ -219,18 +220,18 @@ AGREEMENT = study.Table(
     claims=[
         *(
             Claim(
-                text=f"{flows} of Nice alone: {what}, kernel over simulator",
+                text=f"{FLOWS[flows]} of Nice alone: {what} in the kernel, divided by that in the simulator",
                 ours=kernel_over_simulator(measure, "nobody", flows),
                 theirs=1,
                 bound=study.within(0.05),
                 quick=flows == 1,
             )
             for flows in (1, 8)
-            for what, measure in (("goodput", "nice_mbps"), ("delay", "delay_ms"))
+            for what, measure in (("goodput of Nice", "nice_mbps"), ("delay", "delay_ms"))
         ),
         *(
             Claim(
-                text=f"CUBIC in front of {flows}: {what}, kernel over simulator",
+                text=f"CUBIC in front of {FLOWS[flows]} of Nice: {what} in the kernel, divided by that in the simulator",
                 ours=kernel_over_simulator(measure, "CUBIC", flows),
                 theirs=1,
                 bound=study.within(0.05),
@@ -238,7 +239,7 @@ AGREEMENT = study.Table(
                 differs="" if flows == 1 or measure == "front_mbps" else "the simulator's means leave out CUBIC's first second, and those of iperf3 and ping do not; beside eight flows that were there first, that second counts for more",
             )
             for flows in (1, 8)
-            for what, measure in (("its goodput", "front_mbps"), ("delay", "delay_ms"))
+            for what, measure in (("goodput of CUBIC", "front_mbps"), ("delay", "delay_ms"))
         ),
     ],
     quick=study.quick(points=study.grid(front=["nobody"], flows=[1]), seeds=1),

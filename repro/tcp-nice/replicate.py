@@ -140,7 +140,7 @@ REPLICATION = Figure(
     claims=[
         *each(
             PATHS,
-            "Reno takes less time with a higher limit: a quarter of the rate over three quarters",
+            "Reno takes less time with a higher limit: its time with a limit of a quarter of the rate, divided by that with three quarters",
             lambda path: longer(limited(0.25), limited(0.75), "completion_s", path),
             1,
             study.at_least(),
@@ -148,16 +148,16 @@ REPLICATION = Figure(
         ),
         *each(
             PATHS,
-            "and lengthens pings more: without a limit over a quarter of the rate",
+            "Reno lengthens pings more with a higher limit: ping without a limit, divided by that with a quarter of the rate",
             lambda path: longer(UNLIMITED, limited(0.25), "ping_ms", path),
             1,
             study.at_least(),
             quick=SHORT,
         ),
-        *each(PATHS, "Nice finds a good rate without tuning: its time over that of Reno with half of the rate", lambda path: longer(NICE, limited(0.5), "completion_s", path), 1, study.at_most()),
+        *each(PATHS, "Nice finds a good rate without tuning: its time, divided by that of Reno with half of the rate", lambda path: longer(NICE, limited(0.5), "completion_s", path), 1, study.at_most()),
         *each(
             PATHS,
-            "and ensures short pings: over those beside Reno without a limit",
+            "Nice ensures short pings: ping beside Nice, divided by that beside Reno without a limit",
             lambda path: longer(NICE, UNLIMITED, "ping_ms", path),
             1,
             study.at_most(),

@@ -183,13 +183,13 @@ THEORY = Figure(
     picture=[study.lines(x="buffer", y="simulated_mbps", by="nice", only={"reno": reno}, title=f"{reno} Reno flows; lines: Nice flows") for reno in (4, 16)],
     claims=[
         Claim(
-            text="theorem 1 bounds the interference, 16 Reno flows and 8 Nice: the fluid model over the bound, the largest",
+            text="theorem 1 bounds the interference, 16 Reno flows and 8 Nice: the fluid model divided by the bound, the largest",
             ours=over_bound(16, 8, 10),
             theirs=1,
             bound=study.at_most(),
         ),
         Claim(
-            text="the same with 4 and 2",
+            text="theorem 1 bounds the interference, 4 Reno flows and 2 Nice: the fluid model divided by the bound, the largest",
             ours=over_bound(4, 2, 10),
             theirs=1,
             bound=study.at_most(),
@@ -203,7 +203,7 @@ THEORY = Figure(
             unit="per packet",
         ),
         Claim(
-            text="the same with 4 and 16",
+            text="interference falls exponentially with the buffer, as fast as by equation 4: the slope of its logarithm, 4 Reno flows and 16 Nice, simulator",
             ours=slope(4, 16),
             theirs=slope_by_bound(4),
             bound=study.at_most(),
@@ -212,13 +212,13 @@ THEORY = Figure(
             quick=False,
         ),
         Claim(
-            text="so that little is left of it: the simulator from 60 packets on, the largest share lost",
+            text="with a buffer of 60 packets or more Reno loses little to Nice: the largest share lost, simulator",
             ours=worst("simulated_mbps", 60),
             theirs=0.02,
             bound=study.at_most(),
         ),
         Claim(
-            text="it does not depend on the number of Nice flows: 16 instead of 2, simulator, from 20 packets on, the largest share lost",
+            text="interference does not depend on the number of Nice flows: with 16 in place of 2, the largest share that Reno loses with 20 packets or more, simulator",
             ours=worst("simulated_mbps", 20, ((4, 16),)),
             theirs=0.02,
             bound=study.at_most(),

@@ -138,9 +138,9 @@ FIG12 = Figure(
     picture=study.lines(x="clients", y="total_mbps", by="panel"),
     claims=[
         Claim(text="all clients finish: the least share", ours=lambda results: results.min("finished"), theirs=1, bound=study.at_least()),
-        Claim(text="nothing is faster than the shared link: what clients fetch over its rate, the most", ours=of_the_link, theirs=1, bound=study.at_most()),
-        Claim(text="more CPU helps: (b) over (a), the least of all numbers of clients", ours=more_in_all("b", "a"), theirs=0.95, bound=study.at_least(), quick=False),
-        Claim(text="and then a faster network helps: (c) over (b), the least of all numbers of clients", ours=more_in_all("c", "b"), theirs=0.95, bound=study.at_least()),
+        Claim(text="nothing is faster than the shared link: what clients fetch, divided by its rate, the most", ours=of_the_link, theirs=1, bound=study.at_most()),
+        Claim(text="more CPU helps: what all clients fetch in (b), divided by that in (a), the least of all numbers of clients", ours=more_in_all("b", "a"), theirs=0.95, bound=study.at_least(), quick=False),
+        Claim(text="with more CPU, a faster network helps: what all clients fetch in (c), divided by that in (b), the least of all numbers of clients", ours=more_in_all("c", "b"), theirs=0.95, bound=study.at_least()),
     ],
     quick=study.quick(points=points({"b": (100, 5), "c": (1000, 5)}, [4]), seeds=1, machines=2, seconds=15, mb=4),
 )

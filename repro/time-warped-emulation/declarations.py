@@ -98,14 +98,14 @@ TABLE3 = study.Table(
         for tdf in TABLE3_THEIRS
         for claim in (
             Claim(
-                text=f"TDF {tdf}: goodput of all flows over that of lock-step",
+                text=f"TDF {tdf}: goodput of all flows, divided by that of lock-step",
                 ours=over_lock_step("flow_mbps", tdf),
                 theirs=1,
                 bound=study.within(NEAR),
                 quick=tdf == 5,
             ),
             Claim(
-                text=f"TDF {tdf}: KS distance of the flows' rates from lock-step over what is allowed",
+                text=f"TDF {tdf}: KS distance of the flows' rates from lock-step, divided by what is allowed",
                 ours=distance(tdf),
                 theirs=1,
                 bound=study.at_most(),
@@ -172,7 +172,7 @@ def first_second(name: str, number: int, loss: str) -> Figure:
         picture=TimeSequence(loss),
         claims=[
             Claim(
-                text=f"TDF {tdf} looks as lock-step: what is sent at {at}, over that of lock-step",
+                text=f"TDF {tdf} looks as lock-step: what is sent at {at}, divided by that of lock-step",
                 ours=over_lock_step("packets", tdf, line=at),
                 theirs=1,
                 bound=study.within(0.05),
@@ -189,7 +189,7 @@ def first_second(name: str, number: int, loss: str) -> Figure:
 FIG2 = first_second("fig2", 2, "no loss")
 FIG3 = first_second("fig3", 3, "1% loss")
 
-# Table 4, and figure 4 ---------------------------------------------------------------------------------------------------
+# Table 4 ---------------------------------------------------------------------------------------------------
 
 
 def gaps(run: warpline.Run, at: study.Point) -> dict[str, float]:
@@ -248,7 +248,7 @@ TABLE4 = study.Table(
     picture=study.table(x="tdf"),
     claims=[
         Claim(
-            text=f"TDF {tdf}, {loss}: distance of the {what} from lock-step over {NEAR:.0%} and two standard errors of both",
+            text=f"TDF {tdf}, {loss}: distance of the {what} from that of lock-step, divided by what is allowed: {NEAR:.0%} and two standard errors of both",
             ours=from_lock_step(measure, tdf, loss),
             theirs=1,
             bound=study.at_most(),
@@ -312,7 +312,7 @@ FIG5 = Figure(
     picture=[study.lines(x="rate_mbps", y="flow_mbps", by="line", only={"tdf": tdf}, title=f"TDF {tdf}" if tdf else "Lock-step") for tdf in (LOCK_STEP, 1, 10)],
     claims=[
         Claim(
-            text=f"TDF {tdf}, {rtt} ms: distance from lock-step over {NEAR:.0%} and three of its standard deviations from seed to seed, the largest of all bottlenecks",
+            text=f"TDF {tdf}, {rtt} ms: distance from lock-step, divided by what is allowed: {NEAR:.0%} and three of its standard deviations from seed to seed; the largest of all bottlenecks",
             ours=off_by(tdf, rtt),
             theirs=1,
             bound=study.at_most(),
@@ -372,7 +372,7 @@ def at_a_factor(rates_mbps: Sequence[int], ccs: Sequence[str], quick_rate: int) 
     """That what a link carries at a factor is that of lock-step."""
     return [
         Claim(
-            text=f"{rate} Mbit/s, {cc}, TDF {factor_for(rate)}: goodput over that of lock-step",
+            text=f"{rate} Mbit/s, {cc}, TDF {factor_for(rate)}: goodput divided by that of lock-step",
             ours=over_lock_step("flow_mbps", factor_for(rate), rate_mbps=rate, cc=cc, machines=1, seconds=DILATED[factor_for(rate)][0]),
             theirs=1,
             bound=study.within(2 * NEAR),

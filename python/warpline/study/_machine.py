@@ -98,7 +98,7 @@ def told(rows: Iterable[Mapping[str, Scalar]]) -> list[str]:
 
 
 def _work(values: list[float]) -> str:
-    return f"; other work took {statistics.fmean(values):.2f} of its CPUs, at most {max(values):.2f}" if values else ""
+    return f"; other work kept {statistics.fmean(values):.2f} of its CPUs busy on average, and {max(values):.2f} in the busiest run" if values else ""
 
 
 def lock_path() -> Path:

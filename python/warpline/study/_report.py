@@ -48,7 +48,7 @@ class Judged:
     @property
     def lacking(self) -> str:
         """What is missing."""
-        return f"{self.kept.missing} of {len(self.figure.points)} points lack results; there {'is' if self.kept.runs == 1 else 'are'} {runs(self.kept.runs)} so far"
+        return f"{self.kept.missing} of {len(self.figure.points)} points lack runs; there {'is' if self.kept.runs == 1 else 'are'} {runs(self.kept.runs)} so far"
 
 
 def judge(declared: Declared, figure: Figure, *, quick: bool = False) -> Judged:
@@ -112,7 +112,9 @@ def book(papers: Sequence[Declared]) -> str:
         "Each table and figure of the papers that Warpline repeats: what they have, what we have, how far we may be, and whether we are. "
         "This page is made from the declarations in `repro/PAPER/declarations.py` and the results beside them, by `warpline study evidence`; "
         "`make test` checks that it is up to date.",
-        "A claim is *met*, or it *differs*, and then a line says why. It is *incomplete* as long as runs are missing that may change it. A judgement that no result could fail is refused. `warpline reproduce PAPER/FIGURE` runs a "
+        "*Theirs* is the paper's value. Where the paper has words only, or the claim is ours, it is a number that we chose to judge against. The verdict is *met* if our value is within the bound. If it is not, the claim "
+        "*differs*, and a line says why. It is *incomplete* as long as runs are missing that may change it, and has *no results* if no run has given it a value. A claim that no result could fail is refused. "
+        "`warpline reproduce PAPER/FIGURE` runs a "
         "figure again and judges it, with `--quick` in a small form; `warpline reproduce --all` runs everything, which takes days on a small machine.",
     ]
     # The column of those that are not declarations is left out where all are.

@@ -87,7 +87,8 @@ class Results:
         """
         found = [cell for cell in self.cells if all(fits(cell.where.get(name), wanted) for name, wanted in where.items())]
         if not found:
-            raise NoResultsError("no results" + (f" for {', '.join(f'{name}={_told(value)}' for name, value in where.items())}" if where else ""))
+            told = ", ".join(f"{name}={value!r}" for name, value in where.items() if not callable(value))
+            raise NoResultsError(f"no run with {told}" if told else "no run")
         return Results(found)
 
     def means(self, measure: str, **where: Any) -> list[float]:
@@ -298,7 +299,3 @@ def fits(value: Scalar, wanted: Any) -> bool:
     if isinstance(wanted, Collection) and not isinstance(wanted, str):
         return value in wanted
     return bool(value == wanted)
-
-
-def _told(wanted: Any) -> str:
-    return "..." if callable(wanted) else repr(wanted)
