@@ -158,7 +158,7 @@ def scaled_figure(name: str, number: int, side: int, who: str, differs: Sequence
 
 
 FIG7 = scaled_figure("fig7", 7, SENDERS, "senders", [50, 100, 800])
-FIG8 = scaled_figure("fig8", 8, RECEIVERS, "receivers", [])
+FIG8 = scaled_figure("fig8", 8, RECEIVERS, "receivers", [50, 100])
 
 # Figure 11 -------------------------------------------------------------------------------------------------------------
 
