@@ -64,7 +64,7 @@ class Bbr3(Part):
         probe_rtt_interval: How long an RTT puts off PROBE_RTT. Above 0s. Default 5s.
         probe_rtt: How long PROBE_RTT lasts, and a round trip at least. Above 0s. Default 200ms.
         probe_wait: Time from a probe to the next at least, where it is not counted in round trips. Default 2s.
-        probe_wait_spread: Up to so much is added to that at random. Default 1s.
+        probe_wait_spread: The largest random time that is added to `probe_wait`. Default 1s.
         quantum: Data that is sent at one moment, as a time at the pacing rate: two segments at least, and 64 KiB at
             most. The window holds three such bursts. Default 1ms.
     """
@@ -251,8 +251,8 @@ class Change(Part):
         duplicate: What arrives twice from then on.
         corrupt: What arrives with a bit changed from then on.
         jitter: The random delay from then on.
-        down: Whether the link is down from then on: what waits or comes is lost, what is under way arrives. Besides the
-            link's own times in `down`.
+        down: Whether the link is down from then on: what waits or comes is lost, what is under way arrives. The times
+            in the link's own `down` hold, too.
     """
 
     KIND: ClassVar[str | None] = None
@@ -352,9 +352,9 @@ class Compound(Part):
         k: Exponent of the growth per round trip. Default 0.75. At least 0 and at most 1.
         beta: What part of the window a loss takes. Default 0.5. Above 0 and below 1.
         eta: What part of its queue the connection gives up in a round trip. Default 1. At least 0.
-        gamma: Segments in the queue from which on the window is too large; after tuning, at most. Default 30 segments.
-            Above 0.
-        gamma_min: The same after tuning, at least. Not above `gamma`. Default 5 segments. At least 0.
+        gamma: Segments in the queue from which on the window is too large, and the upper limit of this number where it
+            is tuned. Default 30 segments. Above 0.
+        gamma_min: Lower limit of `gamma` where it is tuned. Not above `gamma`. Default 5 segments. At least 0.
         lambda_: Weight of a loss in the tuning of gamma; 0 for none. Default 0.8. At least 0 and at most 1.
     """
 
@@ -734,7 +734,8 @@ class FatTree(Part):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FirstRouting(Part):
-    """Every flow takes the same one: at the first node where they differ, the link that is listed first."""
+    """All flows between two nodes take the same route. Of routes that are equally good, it is the one whose link is
+    listed first, at the first node where they part."""
 
     KIND: ClassVar[str | None] = "first"
 
@@ -754,9 +755,10 @@ class Fixed(Part):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Flow(Part):
     """Traffic from one node to another, written `[[flow]]`; `count` makes several alike. Which of the parameters apply
-    depends on `app`; one that does not is refused. Under the real clock one end may be a live host. Where that is `to`,
-    the simulated TCP connects to a program that listens there on `port`, and sends to it. Where it is `from`, the
-    simulated host `to` offers its programs a service on `port`: app is "discard", "echo", "source" or "http".
+    depends on `app`; one that does not is refused. One end may be a host with real programs: a live host, a guest, or a
+    machine behind an interface. Where that is `to`, the simulated TCP connects to a program that listens there on
+    `port`, and sends to it. Where it is `from`, the simulated host `to` offers its programs a service on `port`: app is
+    "discard", "echo", "source" or "http".
 
     Attributes:
         name: Name of the group in results and in `--set flow[NAME].cc=...`. Instances are "NAME.0", "NAME.1" and so on.
@@ -773,8 +775,8 @@ class Flow(Part):
         count: How many such flows, as `pattern` counts them. Default 1. At least 1 and at most 100000.
         app: What the flow sends. Default bulk.
         transport: What carries it. Default: udp for cbr, onoff and media, tcp for the others.
-        port: Where one end is a live host: the TCP port, of the program on `to`, or of the service that `to` offers. At
-            least 1 and at most 65535.
+        port: Where one end is a host with real programs: the TCP port of the program on `to`, or of the service that
+            `to` offers. At least 1 and at most 65535.
         wait: To a program: how long the flow waits at the most, from its start, until a program listens on `port`; then
             the run ends with an error. 0s does not wait. Default 30s.
         ipv6: To a live host or a guest: over IPv6. Services are there for both. Default false.
@@ -1164,8 +1166,9 @@ class Htb(Part):
 
     Attributes:
         classes: The classes, a line each: "voice parent all rate 2Mbit/s ceil 10Mbit/s prio 0 dscp EF leaf fq_codel".
-            Parents stand before those that borrow from them. A class with the word `default` takes what no other does;
-            without one, that is sent first and at no limit of rate. Without classes there is one queue. Default .
+            Parents stand before those that borrow from them. A class with the word `default` takes the packets that no
+            other class takes. If none has it, these packets are sent before all others, without a limit of rate.
+            Without classes there is one queue. Default none.
     """
 
     KIND: ClassVar[str | None] = "htb"
@@ -1184,10 +1187,10 @@ class Htcp(Part):
         low_speed: Time after a loss in which the window grows as Reno's. Default 1s.
         beta: What remains of the window after a loss, at least. Default 0.5. Above 0 and below 1.
         beta_max: What remains of the window after a loss, at most. Not below `beta`. Default 0.8. Above 0 and below 1.
-        adaptive_backoff: Whether beta is the smallest round trip over the largest, and not always the least. Default
-            true.
-        bandwidth_switch: Whether beta is the least where the throughput has changed by more than a fifth from loss to
-            loss. Default true.
+        adaptive_backoff: Whether what remains after a loss is the smallest round trip divided by the largest, within
+            `beta` and `beta_max`. If not, it is always `beta`. Default true.
+        bandwidth_switch: Whether `beta` remains after a loss if the throughput has changed by more than a fifth since
+            the loss before. Default true.
         rtt_scaling: Whether flows with a round trip of less than 100ms grow more slowly, and those with a longer one
             faster, so that they share. Default true.
     """
@@ -1341,11 +1344,11 @@ class LeoRadio(Part):
         max_delay: Largest one-way delay of an interval, in addition to the link's `delay`. The defaults give round
             trips of 20 to 50 ms. Default 25ms.
         interval: How long an interval is. 1ms or more. Default 15s.
-        first: When the first interval ends; the run begins with a minute, and Starlink's intervals end at the seconds
-            12, 27, 42 and 57. Default 12s.
+        first: When the first interval ends. Starlink's intervals end at the seconds 12, 27, 42 and 57 of a minute: with
+            12s, the run begins at the start of a minute. Default 12s.
         spike: By how much the delay is longer at both ends of an interval. Default 74ms.
-        after: How long that lasts at the beginning of an interval. Default 140ms.
-        before: How long it lasts at the end of an interval. Default 75ms.
+        after: How long the delay is longer by `spike` at the beginning of an interval. Default 140ms.
+        before: How long the delay is longer by `spike` at the end of an interval. Default 75ms.
     """
 
     KIND: ClassVar[str | None] = "leo"
@@ -1611,14 +1614,16 @@ class Nice(Part):
         gamma: Vegas's gamma: segments in the queue above which slow start ends. Default 1 segment. At least 0.
         growth: Segments by which the window grows in a round trip where the queue is empty. Default 1.5 segments; 1
             with `paper`. Above 0.
-        target: Delay above minRTT at which the window stays as it is, as a part of that at which a packet is late: the
-            window grows the less the nearer a round's smallest RTT is to it, and shrinks beyond, by `growth` at most. 0
-            for growth at any delay. Default 0.5; 0 with `paper`. At least 0 and at most 1.
+        target: Queueing delay at which the window stays as it is, as a part of the delay from which packets are late.
+            With less delay the window grows, the less the nearer the delay is to this. With more it shrinks, by
+            `growth` at most in a round trip. 0: it grows at any delay. Default 0.5; 0 with `paper`. At least 0 and at
+            most 1.
         start: maxRTT after the first sample, in minRTTs. Default 2. At least 1.
         most_delay: Delay above minRTT at which a packet is late, whatever the threshold says. Above 0s. Default 10ms;
             unlimited with `paper`.
-        own_packets: Own packets that excuse a delay at most, each by the time that it takes at the narrowest link. The
-            packet itself counts. Default 4 packets; 0 with `paper`. At least 0.
+        own_packets: How many of the flow's own packets, the delayed one among them, are taken off a delay at most
+            before it is judged: each with its time at the narrowest link. Default 4 packets; 0 with `paper`. At least
+            0.
         initial_window: Largest initial window. Default 2 segments. Above 0.
         max_of_rounds: Whether maxRTT is the largest of the rounds' smallest RTTs, which delayed ACKs do not raise, and
             not of all. Default true; false with `paper`.
@@ -1692,12 +1697,12 @@ class Nv(Part):
             for no limit, as in Linux. After a time-out a limit is 1. Default 0.
         hystart: What ends slow start before a loss does. Default no.
         pad: Segments in the queue above which the path counts as congested. Default 10 segments. At least 0.
-        pad_buffer: How far below that the window stops growing. Default 2 segments. At least 0.
-        decrease: What part of the window that is too much goes at once. Default 0.3. Above 0 and at most 1.
+        pad_buffer: How many segments below `pad` the window stops growing. Default 2 segments. At least 0.
+        decrease: By what part of its excess the window shrinks on congestion. Default 0.3. Above 0 and at most 1.
         beta: What remains of the window after a loss. Default 0.8. Above 0 and below 1.
         smoothing: Weight of a new RTT in the smoothed one. Default 0.5. Above 0 and at most 1.
-        reset_period: How long a smallest RTT counts, by itself and then beside the next; a quarter less or more at
-            random. Above 0s. Default 5s.
+        reset_period: How often the search for the smallest RTT begins anew, a quarter less or more at random. The
+            smallest RTT of one period still counts in the next. Above 0s. Default 5s.
         recover_growth: Decisions to grow that double growth which time-outs have halved; 0 for never. Default 8.
         raise_growth: Decisions to grow that double growth above Reno's; 0 for never. Default 0.
         base_rtt: The RTT of the path where that is known, from which on there is congestion; 0s for unknown. Default
@@ -1897,7 +1902,7 @@ class Prague(Part):
         hystart: What ends slow start before a loss does. Default no.
         gain: Weight of a round trip in the moving average of the marked part. Default 0.0625. Above 0 and at most 1.
         virtual_rtt: Flows with a shorter round trip grow as fast as with this one; 0s for none. Default 25ms.
-        rtt_transition: Round trips after slow start from which on that holds. Default 4.
+        rtt_transition: How many round trips after slow start `virtual_rtt` begins to hold. Default 4.
         quantum: Data that is sent at one moment, as a time at the pacing rate: one segment at least. Default 244us.
     """
 
@@ -2045,7 +2050,7 @@ class Red(Part):
         hard_drop: Whether ECN-capable packets are dropped, too, when the average is beyond the range. Default true.
         adaptive: Whether `max_probability` changes over time so that the average comes to the middle of the range
             (Adaptive RED). Default false.
-        adapt_interval: How often it changes. 10us or more. Default 500ms.
+        adapt_interval: How often `max_probability` changes, with `adaptive`. 10us or more. Default 500ms.
     """
 
     KIND: ClassVar[str | None] = "red"
@@ -2317,9 +2322,9 @@ class Tcp(Part):
             once. Default 40ms; 200ms with `1988-tahoe`, `1990-reno`, `1999-newreno`; 100ms with `ns2-sack1`.
         delayed_ack_segments: Number of full segments after which an acknowledgement is sent at once. Default 2. At
             least 1 and at most 64.
-        quick_acks: Most segments at the start of a connection that are acknowledged one by one (Linux quick ACKs,
-            TCP_MAX_QUICKACKS): as many as half of the window holds, and two at least. Default 16; 0 with `1988-tahoe`,
-            `1990-reno`, `1999-newreno`, `ns2-sack1`.
+        quick_acks: How many segments at the start of a connection are acknowledged one by one (Linux quick ACKs,
+            TCP_MAX_QUICKACKS). No more than half of the receive buffer holds; two if that is less than one. Default 16;
+            0 with `1988-tahoe`, `1990-reno`, `1999-newreno`, `ns2-sack1`.
         min_rto: Smallest retransmission time-out (1s in RFC 6298, 200ms in Linux). Not above `max_rto`. Default 200ms;
             1s with `1988-tahoe`, `1990-reno`, `1999-newreno`.
         max_rto: Largest retransmission time-out, and largest back-off. Above 0s, not below `initial_rto`. Default 120s;
@@ -2343,8 +2348,8 @@ class Tcp(Part):
         saved_cwnd: Bytes that an earlier connection on the same path had delivered in a round trip: this one jumps to
             half of it (Careful Resume, RFC 9959). Only with `saved_rtt`, and for a congestion control that goes by a
             window. Above 0p.
-        saved_rtt: Smallest round-trip time of that connection. Where it is now no more than half of it, or more than
-            ten times, the path is another. Above 0s.
+        saved_rtt: Smallest round-trip time of the earlier connection. If that of this connection is at most half as
+            long, or more than ten times as long, the path is another, and `saved_cwnd` is not used. Above 0s.
         receive_buffer: Receive buffer: the largest window that is advertised, rounded down to the window scale. No
             16-bit window scaled by 14 is larger than 1073725440 bytes (RFC 7323). 1B to 1073725.44kB. Default 32MiB;
             65535B with `1988-tahoe`, `1990-reno`; 1GB with `ns2-sack1`.

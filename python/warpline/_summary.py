@@ -73,9 +73,9 @@ GroupSummary = TypedDict(
         "completion_mean_s": float | None,
         # Unique application bytes delivered after warm-up; of a subflow, those that it was the first to bring.
         "delivered_bytes": int,
-        # Longest time without new application bytes delivered, from its start to its end, in steps of the sampling
-        # interval; pauses of the application count, too. Absent for what real programs send, where time was skipped,
-        # and where no time series is kept.
+        # Longest time in which a flow delivered no new application bytes, from the flow's start to its end, in steps of
+        # the sampling interval; pauses of the application count, too. Absent for what real programs send, where time
+        # was skipped, and where no time series is kept.
         "stalled_max_s": float | None,
         # Packets that arrived with the congestion-experienced mark.
         "ce_marks": int,
@@ -151,17 +151,17 @@ FlowRow = TypedDict(
         "retransmitted_packets": int,
         # Unique application bytes delivered after warm-up; of a subflow, those that it was the first to bring.
         "delivered_bytes": int,
-        # Unique application bytes delivered per second after warm-up.
+        # Unique application data delivered per second after warm-up.
         "goodput_bps": float,
         # Goodput of the multipath connection that it is a subflow of: the sum over its subflows.
         "connection_goodput_bps": float | None,
-        # Wire bytes sent per second after warm-up.
+        # Data sent on the wire per second after warm-up.
         "throughput_bps": float,
         # Packets declared lost by the sender; for UDP, gaps seen by the receiver.
         "lost_packets": int,
-        # Longest time without new application bytes delivered, from its start to its end, in steps of the sampling
-        # interval; pauses of the application count, too. Absent for what real programs send, where time was skipped,
-        # and where no time series is kept.
+        # Longest time in which a flow delivered no new application bytes, from the flow's start to its end, in steps of
+        # the sampling interval; pauses of the application count, too. Absent for what real programs send, where time
+        # was skipped, and where no time series is kept.
         "stalled_max_s": float | None,
         # Retransmission time-outs.
         "rtos": int,
@@ -205,7 +205,7 @@ FlowRow = TypedDict(
         "frames_shown": int | None,
         # Frames shown later after their capture than the stream allows (`late`).
         "frames_late": int | None,
-        # Frames that were given up since some of them was missing, and those that depend on them.
+        # Frames that the receiver gave up because a part of them was missing, and frames that depend on those.
         "frames_lost": int | None,
         # Mean time from a frame's capture to its being shown.
         "frame_delay_mean_ms": float | None,
@@ -247,7 +247,7 @@ LinkRow = TypedDict(
         "sent_packets": int,
         # Bytes transmitted after warm-up, from the IP header on, with the link's framing.
         "sent_bytes": int,
-        # Bytes transmitted per second after warm-up.
+        # Data transmitted per second after warm-up.
         "throughput_bps": float,
         # Share of the rate that was used after warm-up, 0 to 1; absent where the link has no rate.
         "utilisation": float | None,
@@ -327,9 +327,10 @@ Stretch = TypedDict(
         "until_s": float,
         # Whether it was run after all.
         "audited": bool,
-        # Audited: by what share more bytes would have been counted than all flows together delivered.
+        # Of an audited stretch: how many more bytes skipping would have counted than all flows delivered, as a share of
+        # what they delivered; below zero if fewer.
         "goodput_error": float | None,
-        # Audited: the same for the flow for which it is farthest from zero.
+        # Of an audited stretch: `goodput_error` of the flow for which it is farthest from zero.
         "flow_goodput_error_max": float | None,
     },
 )

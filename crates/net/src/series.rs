@@ -31,7 +31,7 @@ pub enum TraceEnd {
     Hold,
 }
 
-/// The column of a LENS file. Others have only one.
+/// Which column of a LENS file is read. Other files have one column only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
 #[non_exhaustive]
 pub enum TraceColumn {
@@ -40,7 +40,7 @@ pub enum TraceColumn {
     /// From the Internet to the terminal.
     #[default]
     Downlink,
-    /// There and back; of delays, half of it. Files of ping have nothing else: there it stands for the other two.
+    /// There and back; of delays, half of it. LENS files of ping have this column only, so that it is read for the other two as well.
     Rtt,
 }
 

@@ -72,7 +72,8 @@ table! {
         window_end: Option<u64> ["B"],
         /// Bytes newly acknowledged, cumulatively or selectively.
         newly_acked: Option<u32> ["B"],
-        /// Of these, bytes reported as marked congestion-experienced; absent if none are. With RFC 3168's echo, all while it lasts.
+        /// Bytes of `newly_acked` that the receiver reported as marked congestion-experienced; absent if none. With the echo of RFC 3168, all bytes
+        /// that are acknowledged while it lasts.
         ce: Option<u32> ["B"],
         /// Round-trip time sample that the acknowledgement gave.
         rtt_ns: Option<u64> ["ns"],

@@ -38,9 +38,10 @@ table! {
         until_s: f64 ["s"],
         /// Whether it was run after all.
         audited: bool [""],
-        /// Audited: by what share more bytes would have been counted than all flows together delivered.
+        /// Of an audited stretch: how many more bytes skipping would have counted than all flows delivered, as a share of what they delivered; below zero
+        /// if fewer.
         goodput_error: Option<f64> ["1"],
-        /// Audited: the same for the flow for which it is farthest from zero.
+        /// Of an audited stretch: `goodput_error` of the flow for which it is farthest from zero.
         flow_goodput_error_max: Option<f64> ["1"],
     }
 }

@@ -42,15 +42,15 @@ table! {
         retransmitted_packets: u64 ["packets" compared sum called("Retransmitted")],
         /// Unique application bytes delivered after warm-up; of a subflow, those that it was the first to bring.
         delivered_bytes: u64 ["B" sum called("Delivered")],
-        /// Unique application bytes delivered per second after warm-up.
+        /// Unique application data delivered per second after warm-up.
         goodput_bps: f64 ["bit/s" compared terminal(2, "goodput")],
         /// Goodput of the multipath connection that it is a subflow of: the sum over its subflows.
         connection_goodput_bps: Option<f64> ["bit/s"],
-        /// Wire bytes sent per second after warm-up.
+        /// Data sent on the wire per second after warm-up.
         throughput_bps: f64 ["bit/s" compared],
         /// Packets declared lost by the sender; for UDP, gaps seen by the receiver.
         lost_packets: u64 ["packets" compared sum called("Lost")],
-        /// Longest time without new application bytes delivered, from its start to its end, in steps of the sampling interval; pauses of the application
+        /// Longest time in which a flow delivered no new application bytes, from the flow's start to its end, in steps of the sampling interval; pauses of the application
         /// count, too. Absent for what real programs send, where time was skipped, and where no time series is kept.
         stalled_max_s: Option<f64> ["s" max called("Longest stall")],
         /// Retransmission time-outs.
@@ -95,7 +95,7 @@ table! {
         frames_shown: Option<u64> ["" called("Frames shown")],
         /// Frames shown later after their capture than the stream allows (`late`).
         frames_late: Option<u64> ["" called("Frames late")],
-        /// Frames that were given up since some of them was missing, and those that depend on them.
+        /// Frames that the receiver gave up because a part of them was missing, and frames that depend on those.
         frames_lost: Option<u64> ["" called("Frames lost")],
         /// Mean time from a frame's capture to its being shown.
         frame_delay_mean_ms: Option<f64> ["ms" compared mean terminal(12, "frame delay")],
@@ -195,7 +195,7 @@ table! {
         sent_packets: u64 ["packets" called("Packets sent")],
         /// Bytes transmitted after warm-up, from the IP header on, with the link's framing.
         sent_bytes: u64 ["B" called("Bytes sent")],
-        /// Bytes transmitted per second after warm-up.
+        /// Data transmitted per second after warm-up.
         throughput_bps: f64 ["bit/s" compared],
         /// Share of the rate that was used after warm-up, 0 to 1; absent where the link has no rate.
         utilisation: Option<f64> ["1" compared max terminal(3, "used")],
@@ -246,9 +246,9 @@ table! {
         time_s: f64 ["s" key],
         /// Flow.
         flow: u32 ["" key],
-        /// Unique application bytes delivered per second in the interval.
+        /// Unique application data delivered per second in the interval.
         goodput_bps: f64 ["bit/s" drawn("goodput") sum],
-        /// Wire bytes sent per second in the interval.
+        /// Data sent on the wire per second in the interval.
         throughput_bps: f64 ["bit/s" drawn("throughput") sum],
         /// Congestion window of the data sender; absent for UDP.
         cwnd_bytes: Option<u64> ["B" drawn("cwnd") mean called("Congestion window")],
@@ -283,7 +283,7 @@ table! {
         time_s: f64 ["s" key],
         /// Link direction.
         link: u32 ["" key],
-        /// Bytes transmitted per second in the interval, from the IP header on.
+        /// Data transmitted per second in the interval, from the IP header on.
         throughput_bps: f64 ["bit/s" drawn("load") called("Link throughput")],
         /// Bits per second that the link could have carried in the interval: its rate, or its trace's opportunities; absent where it has no limit.
         capacity_bps: Option<f64> ["bit/s"],

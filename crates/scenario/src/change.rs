@@ -40,7 +40,8 @@ pub struct Change {
     /// The random delay from then on.
     #[schemars(example = &"uniform,max=5ms")]
     pub jitter: Option<Jitter>,
-    /// Whether the link is down from then on: what waits or comes is lost, what is under way arrives. Besides the link's own times in `down`.
+    /// Whether the link is down from then on: what waits or comes is lost, what is under way arrives. The times in the link's own
+    /// `down` hold, too.
     pub down: Option<bool>,
 }
 

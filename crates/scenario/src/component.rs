@@ -208,8 +208,9 @@ fn defaults(parameter: &Description) -> String {
         Some(Given::Text(text)) if parameter.kind == Kind::Size => {
             text.parse().map_or(text.clone(), Bytes::plain)
         }
-        Some(value) => value.plain(),
-        None => "none".to_owned(),
+        // A list without entries has no text.
+        Some(value) if !value.plain().is_empty() => value.plain(),
+        _ => "none".to_owned(),
     };
     let number = plain(&parameter.default);
     let unit = if number == "1" { parameter.unit.trim_end_matches('s') } else { parameter.unit };

@@ -15,9 +15,9 @@ use super::tcp::TcpOptions;
 ///
 /// Which of the parameters apply depends on `app`; one that does not is refused.
 ///
-/// Under the real clock one end may be a live host. Where that is `to`, the simulated TCP connects to a program that listens there on
-/// `port`, and sends to it. Where it is `from`, the simulated host `to` offers its programs a service on `port`: app is "discard",
-/// "echo", "source" or "http".
+/// One end may be a host with real programs: a live host, a guest, or a machine behind an interface. Where that is `to`, the simulated TCP
+/// connects to a program that listens there on `port`, and sends to it. Where it is `from`, the simulated host `to` offers its programs a
+/// service on `port`: app is "discard", "echo", "source" or "http".
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
@@ -52,7 +52,7 @@ pub struct Flow {
     pub app: App,
     /// What carries it. Default: udp for cbr, onoff and media, tcp for the others.
     pub transport: Option<Transport>,
-    /// Where one end is a live host: the TCP port, of the program on `to`, or of the service that `to` offers.
+    /// Where one end is a host with real programs: the TCP port of the program on `to`, or of the service that `to` offers.
     #[schemars(range(min = 1, max = 65535), example = 5001)]
     pub port: Option<u16>,
     /// To a program: how long the flow waits at the most, from its start, until a program listens on `port`; then the run ends with an

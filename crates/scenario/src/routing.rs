@@ -4,7 +4,8 @@ use warpline_core::parameter::{Choice, Parameters};
 
 use super::component::Written;
 
-/// Every flow takes the same one: at the first node where they differ, the link that is listed first.
+/// All flows between two nodes take the same route. Of routes that are equally good, it is the one whose link is listed first, at the first node
+/// where they part.
 #[derive(Clone, Copy, Debug, PartialEq, Parameters)]
 #[component("first")]
 pub struct First {}

@@ -33,8 +33,8 @@ const DIRECT: Limit = Limit::packets(1000);
 #[component("htb")]
 pub struct HtbParams {
     /// The classes, a line each: "voice parent all rate 2Mbit/s ceil 10Mbit/s prio 0 dscp EF leaf fq_codel". Parents stand before those
-    /// that borrow from them. A class with the word `default` takes what no other does; without one, that is sent first and at no limit of rate.
-    /// Without classes there is one queue.
+    /// that borrow from them. A class with the word `default` takes the packets that no other class takes. If none has it, these packets are
+    /// sent before all others, without a limit of rate. Without classes there is one queue.
     pub classes: Vec<String>,
 }
 

@@ -72,7 +72,7 @@ pub struct RedParams {
     pub hard_drop: bool,
     /// Whether `max_probability` changes over time so that the average comes to the middle of the range (Adaptive RED).
     pub adaptive: bool,
-    /// How often it changes.
+    /// How often `max_probability` changes, with `adaptive`.
     #[parameter(default = TimeDelta::from_millis(500), min = TimeDelta::from_micros(10))]
     pub adapt_interval: TimeDelta,
 }

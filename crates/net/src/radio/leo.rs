@@ -37,16 +37,17 @@ pub struct Leo {
     /// How long an interval is.
     #[parameter(default = TimeDelta::from_secs(15), min = TimeDelta::from_millis(1))]
     pub interval: TimeDelta,
-    /// When the first interval ends; the run begins with a minute, and Starlink's intervals end at the seconds 12, 27, 42 and 57.
+    /// When the first interval ends. Starlink's intervals end at the seconds 12, 27, 42 and 57 of a minute: with 12s, the run begins at the start of
+    /// a minute.
     #[parameter(default = TimeDelta::from_secs(12))]
     pub first: TimeDelta,
     /// By how much the delay is longer at both ends of an interval.
     #[parameter(default = TimeDelta::from_millis(74))]
     pub spike: TimeDelta,
-    /// How long that lasts at the beginning of an interval.
+    /// How long the delay is longer by `spike` at the beginning of an interval.
     #[parameter(default = TimeDelta::from_millis(140))]
     pub after: TimeDelta,
-    /// How long it lasts at the end of an interval.
+    /// How long the delay is longer by `spike` at the end of an interval.
     #[parameter(default = TimeDelta::from_millis(75))]
     pub before: TimeDelta,
 }

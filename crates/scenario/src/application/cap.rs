@@ -4,7 +4,7 @@ use warpline_core::parameter::Parameters;
 
 use super::{Pattern, Skipping};
 
-/// A test with `cap` from start to stop: its report is btc-NAME.json.
+/// A test with `cap` from start to stop: its report is btc-FLOW.json, such as btc-probe.0.json.
 #[derive(Clone, Debug, PartialEq, Parameters)]
 #[component("cap")]
 pub struct Cap {}

@@ -1,11 +1,11 @@
-//! Services that a simulated host offers to the programs on a live one.
+//! Services that a simulated host offers to real programs.
 
 use warpline_core::Bytes;
 use warpline_core::parameter::Parameters;
 
 use super::Pattern;
 
-/// A service for the programs on the live host `from`: takes what they send (RFC 863).
+/// A service on `to` for the programs on `from`: takes what they send (RFC 863).
 #[derive(Clone, Debug, PartialEq, Parameters)]
 #[component("discard")]
 pub struct Discard {}
@@ -16,7 +16,7 @@ impl Pattern for Discard {
     }
 }
 
-/// A service for the programs on the live host `from`: sends back what they send (RFC 862).
+/// A service on `to` for the programs on `from`: sends back what they send (RFC 862).
 #[derive(Clone, Debug, PartialEq, Parameters)]
 #[component("echo")]
 pub struct Echo {}
@@ -27,7 +27,7 @@ impl Pattern for Echo {
     }
 }
 
-/// A service for the programs on the live host `from`: sends `size` bytes and closes, or sends until they close.
+/// A service on `to` for the programs on `from`: sends `size` bytes and closes, or sends until they close.
 #[derive(Clone, Debug, PartialEq, Parameters)]
 #[component("source")]
 pub struct Source {
@@ -42,7 +42,7 @@ impl Pattern for Source {
     }
 }
 
-/// A service for the programs on the live host `from`: a web server, that answers `GET /bytes/N` with N bytes and any other path
+/// A service on `to` for the programs on `from`: a web server, that answers `GET /bytes/N` with N bytes and any other path
 /// with `size` bytes.
 #[derive(Clone, Debug, PartialEq, Parameters)]
 #[component("http")]

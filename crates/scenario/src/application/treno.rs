@@ -9,7 +9,7 @@ use super::super::tcp::TcpOptions;
 
 use super::{Pattern, Skipping};
 
-/// A test with `treno` from start to stop, whose probes `to` echoes: its report is btc-NAME.json. Of the TCP options it takes `mss`,
+/// A test with `treno` from start to stop, whose probes `to` echoes: its report is btc-FLOW.json, such as btc-probe.0.json. Of the TCP options it takes `mss`,
 /// `receive_buffer`, `initial_window`, `dupack_threshold`, `delayed_ack`, `initial_rto`, `min_rto` and `max_rto`, from the flow alone.
 #[derive(Clone, Debug, PartialEq, Parameters)]
 #[component("treno")]

@@ -71,7 +71,7 @@ pub struct Bbr3Params {
     /// Time from a probe to the next at least, where it is not counted in round trips.
     #[parameter(default = TimeDelta::from_secs(2))]
     pub probe_wait: TimeDelta,
-    /// Up to so much is added to that at random.
+    /// The largest random time that is added to `probe_wait`.
     #[parameter(default = TimeDelta::from_secs(1))]
     pub probe_wait_spread: TimeDelta,
     /// Data that is sent at one moment, as a time at the pacing rate: two segments at least, and 64 KiB at most. The window holds three such

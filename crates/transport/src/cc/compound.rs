@@ -52,10 +52,10 @@ pub struct CompoundParams {
     /// What part of its queue the connection gives up in a round trip.
     #[parameter(default = 1.0, min = 0.0)]
     pub eta: f64,
-    /// Segments in the queue from which on the window is too large; after tuning, at most.
+    /// Segments in the queue from which on the window is too large, and the upper limit of this number where it is tuned.
     #[parameter(default = 30.0, above = 0.0, unit = "segments")]
     pub gamma: f64,
-    /// The same after tuning, at least.
+    /// Lower limit of `gamma` where it is tuned.
     #[parameter(default = 5.0, min = 0.0, not_above = "gamma", unit = "segments")]
     pub gamma_min: f64,
     /// Weight of a loss in the tuning of gamma; 0 for none.

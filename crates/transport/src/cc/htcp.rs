@@ -43,10 +43,11 @@ pub struct HtcpParams {
     /// What remains of the window after a loss, at most.
     #[parameter(default = 0.8, above = 0.0, below = 1.0, not_below = "beta")]
     pub beta_max: f64,
-    /// Whether beta is the smallest round trip over the largest, and not always the least.
+    /// Whether what remains after a loss is the smallest round trip divided by the largest, within `beta` and `beta_max`. If not, it is always
+    /// `beta`.
     #[parameter(default = true)]
     pub adaptive_backoff: bool,
-    /// Whether beta is the least where the throughput has changed by more than a fifth from loss to loss.
+    /// Whether `beta` remains after a loss if the throughput has changed by more than a fifth since the loss before.
     #[parameter(default = true)]
     pub bandwidth_switch: bool,
     /// Whether flows with a round trip of less than 100ms grow more slowly, and those with a longer one faster, so that they share.

@@ -98,8 +98,8 @@ pub struct NiceParams {
     /// Segments by which the window grows in a round trip where the queue is empty.
     #[parameter(default = 1.5, above = 0.0, unit = "segments")]
     pub growth: f64,
-    /// Delay above minRTT at which the window stays as it is, as a part of that at which a packet is late: the window grows the less the nearer
-    /// a round's smallest RTT is to it, and shrinks beyond, by `growth` at most. 0 for growth at any delay.
+    /// Queueing delay at which the window stays as it is, as a part of the delay from which packets are late. With less delay the window grows, the
+    /// less the nearer the delay is to this. With more it shrinks, by `growth` at most in a round trip. 0: it grows at any delay.
     #[parameter(default = 0.5, min = 0.0, max = 1.0)]
     pub target: f64,
     /// maxRTT after the first sample, in minRTTs.
@@ -108,7 +108,8 @@ pub struct NiceParams {
     /// Delay above minRTT at which a packet is late, whatever the threshold says.
     #[parameter(default = TimeDelta::from_millis(10), above = TimeDelta::ZERO)]
     pub most_delay: TimeDelta,
-    /// Own packets that excuse a delay at most, each by the time that it takes at the narrowest link. The packet itself counts.
+    /// How many of the flow's own packets, the delayed one among them, are taken off a delay at most before it is judged: each with its time at the
+    /// narrowest link.
     #[parameter(default = 4.0, min = 0.0, unit = "packets")]
     pub own_packets: f64,
     /// Largest initial window.

@@ -52,10 +52,10 @@ pub struct NvParams {
     /// Segments in the queue above which the path counts as congested.
     #[parameter(default = 10.0, min = 0.0, unit = "segments")]
     pub pad: f64,
-    /// How far below that the window stops growing.
+    /// How many segments below `pad` the window stops growing.
     #[parameter(default = 2.0, min = 0.0, unit = "segments")]
     pub pad_buffer: f64,
-    /// What part of the window that is too much goes at once.
+    /// By what part of its excess the window shrinks on congestion.
     #[parameter(default = 0.3, above = 0.0, max = 1.0)]
     pub decrease: f64,
     /// What remains of the window after a loss.
@@ -64,7 +64,8 @@ pub struct NvParams {
     /// Weight of a new RTT in the smoothed one.
     #[parameter(default = 0.5, above = 0.0, max = 1.0)]
     pub smoothing: f64,
-    /// How long a smallest RTT counts, by itself and then beside the next; a quarter less or more at random.
+    /// How often the search for the smallest RTT begins anew, a quarter less or more at random. The smallest RTT of one period still counts in the
+    /// next.
     #[parameter(default = TimeDelta::from_secs(5), above = TimeDelta::ZERO)]
     pub reset_period: TimeDelta,
     /// Decisions to grow that double growth which time-outs have halved; 0 for never.

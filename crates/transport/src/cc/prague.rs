@@ -49,7 +49,7 @@ pub struct PragueParams {
     /// Flows with a shorter round trip grow as fast as with this one; 0s for none.
     #[parameter(default = TimeDelta::from_millis(25))]
     pub virtual_rtt: TimeDelta,
-    /// Round trips after slow start from which on that holds.
+    /// How many round trips after slow start `virtual_rtt` begins to hold.
     #[parameter(default = 4)]
     pub rtt_transition: u32,
     /// Data that is sent at one moment, as a time at the pacing rate: one segment at least.

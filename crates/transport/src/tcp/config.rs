@@ -104,8 +104,8 @@ pub struct TcpConfig {
     /// Number of full segments after which an acknowledgement is sent at once.
     #[parameter(default = 2, min = 1, max = 64)]
     pub delayed_ack_segments: u32,
-    /// Most segments at the start of a connection that are acknowledged one by one (Linux quick ACKs, TCP_MAX_QUICKACKS): as many as half of
-    /// the window holds, and two at least.
+    /// How many segments at the start of a connection are acknowledged one by one (Linux quick ACKs, TCP_MAX_QUICKACKS). No more than half of the
+    /// receive buffer holds; two if that is less than one.
     #[parameter(default = 16)]
     pub quick_acks: u32,
     /// Smallest retransmission time-out (1s in RFC 6298, 200ms in Linux).
@@ -141,7 +141,8 @@ pub struct TcpConfig {
     /// Only with `saved_rtt`, and for a congestion control that goes by a window.
     #[parameter(above = Some(Window::Segments(0.0)))]
     pub saved_cwnd: Option<Window>,
-    /// Smallest round-trip time of that connection. Where it is now no more than half of it, or more than ten times, the path is another.
+    /// Smallest round-trip time of the earlier connection. If that of this connection is at most half as long, or more than ten times as long, the
+    /// path is another, and `saved_cwnd` is not used.
     #[parameter(above = Some(TimeDelta::ZERO))]
     pub saved_rtt: Option<TimeDelta>,
     /// Receive buffer: the largest window that is advertised, rounded down to the window scale. No 16-bit window scaled by 14 is larger than

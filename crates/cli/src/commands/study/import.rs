@@ -12,5 +12,5 @@ They count as long as the scenarios of all their seeds are those that are declar
 
 Example:
   warpline study import network-simulation-cradle/fig8 fig8.csv --column stack=stack \\
-    --column 'flows in A=flows' --column 'goodput, Mbit/s=goodput' --made-by 'study.py'"
+    --column 'flows in A=flows' --column 'goodput, Mbit/s=goodput' --made-by 'my simulator 1.0'"
 }

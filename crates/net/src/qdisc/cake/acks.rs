@@ -21,7 +21,7 @@ pub enum CakeAckFilter {
     /// None.
     #[default]
     Off,
-    /// Those that a newer one makes redundant, except the last one before it.
+    /// Those that a newer one makes redundant, but not the one just before the newest.
     On,
     /// All that a newer one makes redundant.
     Aggressive,
