@@ -141,7 +141,7 @@ fn columns_carry_their_documentation_into_the_file() {
     let field = table.schema.field_with_name("goodput_bps").unwrap();
     assert_eq!(field.metadata().get("unit").map(String::as_str), Some("bit/s"));
     let description = field.metadata().get("description").map(String::as_str);
-    assert_eq!(description, Some("Unique application bytes delivered per second after warm-up."));
+    assert_eq!(description, Some("Unique application data delivered per second after warm-up."));
 }
 
 #[test]
