@@ -93,8 +93,8 @@ def ratio(measure: str, above: str, below: str, rate: int) -> Callable[[Results]
 
 
 ONE_BY_ONE = (
-    "a packet takes more CPU at TDF 10: packets come ten times further apart in real time, so that more of them wake the guest one by one "
-    "(a sender with a whole core uses 27 % of the perceived CPU for 50 Mbit/s at TDF 10, and 13 % at TDF 1)"
+    "a packet takes more CPU at TDF 10: a sender with a whole core uses 27 % of what it perceives as one for 50 Mbit/s, and 13 % at TDF 1; "
+    "probably because packets come ten times further apart in real time, so that more of them wake the guest one by one"
 )
 
 
