@@ -351,6 +351,15 @@ fn carried(flow: &Flow, guests: (bool, bool)) -> Option<(&'static str, String, S
             by_itself(),
         ));
     }
+    // The sender's kernel knows the congestion control by its name alone.
+    if guests.0
+        && let Some(cc @ Cc::BuiltIn(algorithm)) = &flow.cc
+        && !algorithm.given().is_empty()
+    {
+        let name = cc.name();
+        let message = format!("`{name}` of a guest's kernel has no parameters");
+        return Some(("cc", message, format!("cc = \"{name}\"")));
+    }
     let model = [
         ("tcp", flow.tcp.is_some()),
         ("max_window", flow.max_window.is_some()),

@@ -389,7 +389,7 @@ impl Runs {
             jobs.waiting.clear();
             jobs.all.values().filter_map(|job| job.process).collect()
         };
-        // Once to stop and keep what there is; a third time ends at once and leaves nothing behind.
+        // Once to stop and keep what there is; a third time ends at once.
         for patience in [40u32, 40, 20] {
             for &process in &processes {
                 if self.is_running(process) {

@@ -189,7 +189,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         memory: args.memory.map_or_else(|| (least + times * in_flight).min(most), |size| size.0.0),
         command,
         peer_command: args.peer_command,
-        environment: env::vars().collect(),
+        environment: DilateConfig::environment(),
         directory,
         terminal,
         keep: false,

@@ -67,7 +67,7 @@ exit code is 1; if a run lags more than clock.max_lag, it is 4.
 
 Ctrl-C or SIGTERM stops the run, keeps what was measured until then and says so:
 exit code 130, and \"stopped\" in summary.json. A second one changes nothing; a
-third ends at once and leaves nothing behind.";
+third ends at once. What it leaves of guests, \"warpline clean\" removes.";
 
 /// Run a scenario: summary, tables and a report
 ///

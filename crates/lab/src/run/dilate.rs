@@ -1,5 +1,6 @@
 //! Two dilated guests around a link, as `warpline dilate` and `warpline calibrate` run them: a command on one, servers on the other.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -120,6 +121,13 @@ impl Tail {
 }
 
 impl DilateConfig {
+    /// The environment variables of this process, for [`DilateConfig::environment`]: those whose name and value are text (UTF-8).
+    pub fn environment() -> Vec<(String, String)> {
+        let text =
+            |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+        std::env::vars_os().filter_map(text).collect()
+    }
+
     /// The machine at an end: 0 is the command's, 1 its peer.
     fn machine(&self, node: u32, terminal: Option<(u16, u16)>) -> MachineConfig {
         let here = node == 0;

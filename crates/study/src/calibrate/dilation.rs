@@ -121,7 +121,7 @@ mod guests {
                 .chain([program.to_string_lossy().into_owned()])
                 .collect(),
             peer_command: None,
-            environment: std::env::vars().collect(),
+            environment: DilateConfig::environment(),
             directory: PathBuf::from("/"),
             terminal: || None,
             keep: true,

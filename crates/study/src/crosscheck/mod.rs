@@ -247,9 +247,11 @@ impl<'a> Workshop<'a> {
             }
         }
         let audits = runs.iter().filter_map(|ran| ran.summary.live.as_ref()).map(|live| live.audit.clone());
-        let worse =
-            |audit: &warpline_results::live::AuditSummary| (audit.lost_outside, audit.lateness.p99_us);
-        let busier = |load: &Load| load.others() + load.waited.unwrap_or(0.0);
+        // First by what the causes are judged by: one run that did not keep pace, or was short of processors, is enough.
+        let worse = |audit: &warpline_results::live::AuditSummary| {
+            (!audit.kept_pace(), audit.lost_outside, audit.lateness.p99_us)
+        };
+        let busier = |load: &Load| (load.is_short(), load.others() + load.waited.unwrap_or(0.0));
         let scenario = &made.scenario;
         let of_guests =
             runs.first().and_then(|ran| ran.summary.guests.as_ref()).map(|guests| guests.kernel.clone());

@@ -109,6 +109,18 @@ fn flows_that_linux_cannot_carry_stay_models_and_it_is_said_why() {
         refused.contains("the flows of `other`, `bulk` stay models: their hosts have flows of `call`, too: "),
         "{refused}"
     );
+    // Wherever the other flow stands, and whichever of their hosts sends it: the kernel would send it, too.
+    for own in
+        ["from = \"a\", to = \"b\", cc = \"nice\"", "from = \"b\", to = \"a\", cc = \"cubic:beta=0.5\""]
+    {
+        let own = format!("{{ name = \"own\", {own} }},");
+        let before = TWO.replace("flow = [", &format!("flow = [ {own}"));
+        let after = TWO.replace("cc = \"nice\" },", &format!("cc = \"nice\" }}, {own}"));
+        for text in [before, after] {
+            let refused = made("linux", &base(&text, &[]), &[]).unwrap_err();
+            assert!(refused.contains("their hosts have flows of `own`, too: "), "{refused}");
+        }
+    }
 }
 
 #[test]

@@ -411,6 +411,10 @@ fn errors_about_guests_say_what_to_do() {
             ["`request_size` is out of range: 15B", "16B or more"],
         ),
         (format!("{STAR}{OTHER}{flow}max_window = \"4p\"\n"), ["`max_window` is for model hosts", "sysctl"]),
+        (
+            format!("{STAR}{flow}cc = \"cubic:beta=0.5\"\n"),
+            ["`cubic` of a guest's kernel has no parameters", "cc = \"cubic\""],
+        ),
         (format!("{STAR}tcp = {{}}\n"), ["`tcp` goes with endpoint = \"model\"", "sysctl"]),
         (
             format!("{STAR}interrupts = \"10us\"\n{flow}"),

@@ -154,7 +154,9 @@ impl Programs {
         };
         self.watch.look(now, readiness, ended);
         let due = |entry: &Entry, readiness: &Readiness| {
-            entry.row.start_s.is_none() && entry.start <= now && readiness.all_hold(&entry.after)
+            // One that could not be prepared has ended before it began.
+            let waits = entry.row.start_s.is_none() && entry.row.end_s.is_none();
+            waits && entry.start <= now && readiness.all_hold(&entry.after)
         };
         for (number, entry) in self.entries.iter_mut().enumerate() {
             if due(entry, readiness) {

@@ -27,7 +27,8 @@ pub(super) fn guests(base: &Base, linux: &Linux) -> Result<Hosts, String> {
         }
         if let Endpoint::Guest(guest) = &mut host.endpoint {
             // Under the virtual clock, a kernel's work takes no time.
-            (guest.cpu_share, guest.tsc) = (None, guest.tsc.filter(|tsc| *tsc == Tsc::Guest));
+            (guest.cpu_share, guest.cpu_period) = (None, None);
+            guest.tsc = guest.tsc.filter(|tsc| *tsc == Tsc::Guest);
         }
     }
     let mut kept = Vec::new();
@@ -36,7 +37,10 @@ pub(super) fn guests(base: &Base, linux: &Linux) -> Result<Hosts, String> {
         if ends.is_empty() {
             continue;
         }
-        let turned = settings(base, entry, linux).and_then(|sysctl| {
+        let turned = settings(base, entry, linux);
+        // What these hosts send besides would be sent by the kernel, too.
+        let turned = turned.and_then(|sysctl| others_fit(base, entry, &ends, linux).map(|()| sysctl));
+        let turned = turned.and_then(|sysctl| {
             let mut turned = scenario.clone();
             ends.iter().for_each(|name| turn(&mut turned, name, &sysctl));
             changed(&turned, &[]).map(|_| turned).map_err(|wrong| refusal(base, entry, &wrong))
@@ -73,6 +77,7 @@ pub(super) fn guests_in_time(base: &Base, linux: &Linux) -> Result<Hosts, String
             // Time between interrupts is for the virtual clock, and shares of a core are for the others.
             guest.interrupts = None;
             guest.cpu_share = own.and_then(|(_, own)| own.cpu_share);
+            guest.cpu_period = own.and_then(|(_, own)| own.cpu_period);
             guest.tsc = own.and_then(|(_, own)| own.tsc);
         }
     }
@@ -117,6 +122,22 @@ pub(super) fn models(base: &Base, scenario: &Scenario, entry: usize) -> BTreeSet
     let own = base.expanded.flows.iter().filter(|flow| flow.entry == entry);
     let names = own.flat_map(|flow| [flow.from, flow.to]).map(|node| base.expanded.nodes[node].to_owned());
     names.filter(|name| scenario.traffic(name) == Traffic::Model).collect()
+}
+
+/// Checks the other flows that hosts of a flow send, for a kernel that carries them.
+///
+/// # Errors
+/// What Linux does not have.
+fn others_fit(base: &Base, entry: usize, ends: &BTreeSet<String>, linux: &Linux) -> Result<(), String> {
+    let sends = |other: &usize| {
+        let mut own = base.expanded.flows.iter().filter(|flow| flow.entry == *other);
+        *other != entry && own.any(|flow| ends.contains(&base.expanded.nodes[flow.from]))
+    };
+    for other in (0..base.scenario.flow.len()).filter(sends) {
+        settings(base, other, linux)
+            .map_err(|why| format!("their hosts have flows of `{}`, too: {why}", group(base, other)))?;
+    }
+    Ok(())
 }
 
 /// The kernel's settings for the hosts of a flow.

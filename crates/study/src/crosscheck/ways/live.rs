@@ -117,7 +117,10 @@ fn fit(base: &Base, entry: usize, controls: &[String]) -> Result<String, String>
     if flow.app != App::Bulk || flow.transport() == Transport::Udp {
         return Err(format!("only app = \"bulk\" has a program here, and not {}", flow.app.name()));
     }
-    if let Some(option) = flow.tcp.iter().chain([&base.scenario.tcp]).flat_map(given).next() {
+    let ends = models(base, &base.scenario, entry);
+    let of_hosts = base.scenario.host.iter().filter(|host| ends.contains(&host.name));
+    let of_hosts = of_hosts.filter_map(|host| host.endpoint.tcp());
+    if let Some(option) = flow.tcp.iter().chain([&base.scenario.tcp]).chain(of_hosts).flat_map(given).next() {
         return Err(format!("`tcp.{option}` has no counterpart in a program"));
     }
     if flow.multipath.is_some() || flow.max_window.is_some() || flow.max_rate.is_some() || flow.port.is_some()
