@@ -20,7 +20,7 @@ def test_columns_are_described(finished: warpline.Run) -> None:
     assert list(flows) == finished.flows.column_names
     goodput = flows["goodput_bps"]
     assert (goodput.type, goodput.unit, goodput.heading, goodput.optional) == ("number", "bit/s", "Goodput", False)
-    assert "application bytes" in goodput.about
+    assert "application data" in goodput.about
     assert finished.flows.descriptions["goodput_bps"] == goodput.about
     assert (flows["ce_marks"].fold, flows["rtt_mean_ms"].fold) == ("sum", None)
     # The groups have the columns of flows that are summed or averaged.

@@ -240,4 +240,4 @@ def test_the_work_of_others_is_what_is_not_our_own(monkeypatch: pytest.MonkeyPat
     monkeypatch.undo()
     assert watch.columns["other_work"] == 1.0
     rows: list[dict[str, Any]] = [{"machine": "a", "other_work": 1.0}, {"machine": "a", "other_work": 2.0}, {"machine": "b", "other_work": None}, {"x": 1}]
-    assert _machine.told(rows) == ["a; other work took 1.50 of its CPUs, at most 2.00", "b"]
+    assert _machine.told(rows) == ["a; other work kept 1.50 of its CPUs busy on average, and 2.00 in the busiest run", "b"]

@@ -91,7 +91,7 @@ def test_fairness_does_not_depend_on_which_flow_is_the_first() -> None:
 
 
 def test_interference_that_does_not_fall_is_not_said_to_fall() -> None:
-    claims, results = claims_of("tcp-nice/theory", "falls exponentially")
+    claims, results = claims_of("tcp-nice/theory", "the slope of its logarithm, 16 Reno flows and 8 Nice")
     steady = results.changed(lambda cell, _, values: [10 if cell.where["nice"] == 0 else 9.84 for _ in values])
     assert [(claim.judge(results).state, claim.judge(steady).state) for claim in claims] == [("met", "not met")]
 

@@ -39,13 +39,17 @@ def test_a_run_that_fails_or_kills_its_process_does_not_end_the_study(tmp_path: 
 def test_a_figure_of_which_runs_are_missing_is_not_met(tmp_path: Path) -> None:
     text = PURE.replace("return {", "1 / (at['x'] - 2)\n        return {")
     (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
+    # The claim does not read what is missing.
+    assert not done.good and done.judged.short == "1 met; 1 of 3 points lack runs; there are 4 runs so far"
+    text = text.replace('results.rising("y", "x"), theirs=3', 'results.mean("y") / results.mean("y", x=1), theirs=2')
+    (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
     (verdict,) = done.judged.verdicts
-    assert (verdict.state, verdict.why, verdict.good) == ("incomplete", "met so far", False) and verdict.ours == pytest.approx(2.97, abs=0.01)
+    assert (verdict.state, verdict.why, verdict.good) == ("incomplete", "met so far", False) and verdict.ours == pytest.approx(1.99, abs=0.01)
     assert not done.good and done.judged.short == "1 incomplete; 1 of 3 points lack runs; there are 4 runs so far"
     declared = _registry.load(tmp_path / "mine.py")
     page = _report.book([declared])
     assert "| 1 | 1 incomplete |\n" in page and "**incomplete**: met so far |" in page
-    declare(tmp_path, text.replace("theirs=3", "differs='a steeper line', theirs=5"))
+    declare(tmp_path, text.replace("theirs=2", "differs='a steeper line', theirs=5"))
     (done,) = study.run(str(tmp_path / "mine.py"), jobs=1)
     assert [verdict.why for verdict in done.judged.verdicts] == ["differs so far: a steeper line"]
     declare(tmp_path, text.replace("- 2)", "- 9)").replace("x=[1, 2, 3]", "x=[9]"))
