@@ -147,7 +147,10 @@ def test_a_claim_waits_for_missing_runs_only_if_it_reads_them() -> None:
 
     def waits(ours: Any, *lacking: int) -> bool:
         claim = study.Claim(text="", ours=ours, theirs=1, bound=study.within(0.1))
-        return claim.waits_for([{"x": x} for x in lacking], points, RESULTS)
+        # Whatever the unit is.
+        scaled = [RESULTS.changed(lambda _, __, values, unit=unit: [unit * value for value in values]) for unit in (1e-9, 1.0, 1e12)]  # type: ignore[misc]
+        (answer,) = {claim.waits_for([{"x": x} for x in lacking], points, results) for results in scaled}
+        return answer
 
     for ours in (
         lambda results: results.mean("y", x=2, line="a"),
@@ -160,7 +163,8 @@ def test_a_claim_waits_for_missing_runs_only_if_it_reads_them() -> None:
         lambda results: results.max("y"),
         lambda results: results.min("y"),
         lambda results: results.rising("y", "x", line="b"),
-        lambda results: results.share_up_to(3, "y"),
+        lambda results: results.share_up_to(results.min("y"), "y"),
+        lambda results: results.mean("y", x=[8, 1], line="a") / results.mean("y", x=[8, 1], line="b"),
         lambda results: results.quantile("y", 0.5),
         lambda results: results.cells[-1].mean("y"),
         lambda results: len(results.cells),

@@ -50,8 +50,8 @@ table! {
         throughput_bps: f64 ["bit/s" compared],
         /// Packets declared lost by the sender; for UDP, gaps seen by the receiver.
         lost_packets: u64 ["packets" compared sum called("Lost")],
-        /// Longest time in which a flow delivered no new application bytes, from the flow's start to its end, in steps of the sampling interval; pauses of the application
-        /// count, too. Absent for what real programs send, where time was skipped, and where no time series is kept.
+        /// Longest time in which a flow delivered no new application bytes, from the flow's start to its end, in steps of the sampling interval; pauses
+        /// of the application count, too. Absent for what real programs send, where time was skipped, and where no time series is kept.
         stalled_max_s: Option<f64> ["s" max called("Longest stall")],
         /// Retransmission time-outs.
         rtos: u64 ["" compared sum terminal(10, "time-outs") if_any called("Time-outs")],

@@ -18,8 +18,14 @@ _INCOMPLETE = (NoResultsError, ArithmeticError, ValueError)
 """What reading a value raises where results are missing: nothing to choose from, nothing to divide by, lists of different lengths."""
 
 
-DRAWS = 8
-"""How often other values are drawn for the runs that are missing, to see whether a claim reads them."""
+def _instead() -> Iterator[Callable[[float], float]]:
+    """Values in the place of runs that are missing, to see whether a claim reads them, each by the largest size of its measure: beyond all others on both sides, so that each
+    maximum, minimum and place in an order notices; and different ones, so that what compares the missing runs with each other does."""
+    yield lambda largest: 1e3 * largest
+    yield lambda largest: -1e3 * largest
+    for seed in range(4):
+        draw = random.Random(seed)
+        yield lambda largest, draw=draw: draw.uniform(-2, 2) * largest  # type: ignore[misc]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +72,7 @@ class Claim:
         return Verdict(self, ours, "differs", self.differs) if self.differs else Verdict(self, ours, "not met", "the declaration does not say why")
 
     def waits_for(self, lacking: Sequence[Point], points: Sequence[Point], results: Results) -> bool:
-        """Whether its value can change with the runs that are missing: it is read with several values in their place, drawn at random.
+        """Whether its value can change with the runs that are missing: it is read with several other values in their place.
 
         Args:
             lacking: The points that lack runs.
@@ -75,8 +81,8 @@ class Claim:
         """
         try:
             ours = float(self.ours(results))
-            return any(float(self.ours(results.filled(lacking, points, random.Random(draw)))) != ours for draw in range(DRAWS))
-        except Exception:  # It cannot do without them, or reads what was drawn.
+            return any(float(self.ours(results.filled(lacking, points, instead))) != ours for instead in _instead())
+        except Exception:  # It cannot do without them, or reads what stands for them.
             return True
 
     def _notices(self, results: Results) -> bool:
@@ -111,8 +117,8 @@ def _spoilt(results: Results) -> Iterator[Results]:
 
 
 State = Literal["met", "differs", "not met", "incomplete", "no results", "agrees after all", "cannot fail"]
-"""How a claim stands. "differs" is one that is not met with its reason given, "incomplete" one that runs may change which are missing, "agrees after all"
-one whose reason is out of date, and "cannot fail" one that is met whatever the results are."""
+"""How a claim stands. "differs" is one that is not met with its reason given, "incomplete" one that missing runs may change, "no results" one that has no
+value yet, "agrees after all" one whose reason is out of date, and "cannot fail" one that is met whatever the results are."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
 import statistics
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -241,8 +240,9 @@ class Results:
             for cell in self.cells
         )
 
-    def filled(self, lacking: Sequence[Point], points: Sequence[Point], draw: random.Random) -> Results:
-        """Results with a number drawn at random, of any size, for each line and measure of the points that lack runs. Cells are in the order of `points`, all points of the figure."""
+    def filled(self, lacking: Sequence[Point], points: Sequence[Point], value: Callable[[float], float]) -> Results:
+        """Results with a value for each line and measure of the points that lack runs. `value` gets the largest size of the measure's means. Cells are in the order of `points`,
+        all points of the figure."""
         axes = list(points[0])
 
         def at(where: Mapping[str, Scalar]) -> tuple[Scalar, ...]:
@@ -250,15 +250,18 @@ class Results:
 
         places = {at(point): number for number, point in enumerate(points)}
         others = {at(point) for point in lacking}
-        measures = dict.fromkeys(measure for cell in self.cells for measure in cell.samples)
+        sizes: dict[str, float] = {}
+        for cell in self.cells:
+            for measure in cell.samples:
+                sizes[measure] = max(sizes.get(measure, 0.0), abs(cell.mean(measure)))
         lines = dict.fromkeys(cell.where.get(LINE) for cell in self.cells)
-        drawn = [
-            Cell({**point, **({} if line is None else {LINE: line})}, {measure: [draw.choice((-1, 1)) * 10 ** draw.uniform(-6, 6)] for measure in measures})
+        added = [
+            Cell({**point, **({} if line is None else {LINE: line})}, {measure: [value(size or 1.0)] for measure, size in sizes.items()})
             for point in lacking
             for line in lines
         ]
         known = (cell for cell in self.cells if at(cell.where) not in others)
-        return Results(sorted([*known, *drawn], key=lambda cell: places[at(cell.where)]))
+        return Results(sorted([*known, *added], key=lambda cell: places[at(cell.where)]))
 
     def shuffled(self) -> Results:
         """Results whose cells have each other's samples, in the reverse order."""

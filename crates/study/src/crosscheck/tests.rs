@@ -283,6 +283,50 @@ fn the_machine_of_guests_that_was_held_back_most_counts() {
     assert_eq!(held_back(&[&[Some(0.1), None], &[Some(0.0), Some(0.7)]]), Some((0.5, 0.7)));
 }
 
+/// A run with a smaller 99th percentile may have lagged all the same, and one with less other work may have been short of processors.
+#[test]
+fn the_run_that_did_not_keep_pace_stands_for_the_others() {
+    use warpline_results::live::{AuditSummary, LatenessSummary, LiveSummary};
+    let (plan, base) = (plan(), base(TWO, &[]));
+    let own = made("real", &base, &[]).unwrap();
+    let observe = |_: f64, _: &str| Control::Continue;
+    let workshop = Workshop { plan: &plan, base, bench: Bench::new(&plan, &observe) };
+    let way = *WAYS.iter().find(|way| way.name() == "real").unwrap();
+    let ran = |p99_us: f64, late_packets: u64, busy: f64, waited: f64| {
+        let lateness =
+            LatenessSummary { packets: 10_000, p99_us, late_packets, ..LatenessSummary::default() };
+        let audit = AuditSummary { lateness, ..AuditSummary::default() };
+        let live = Some(LiveSummary { audit, ..LiveSummary::default() });
+        let summary = warpline_results::Summary { live, ..Default::default() };
+        let load = Some(Load { cores: 2.0, busy, own: 0.0, waited: Some(waited) });
+        Ran { summary, smoothed: BTreeMap::new(), load }
+    };
+    let [calm, late] = [ran(300.0, 0, 1.2, 0.1), ran(100.0, 50, 0.1, 0.6)];
+    let evidence = workshop.evidence(Choice { way, kernel: None }, &own, &[calm, late], None);
+    assert_eq!(evidence.audit.map(|audit| audit.lateness.late_packets), Some(50));
+    assert!(evidence.load.is_some_and(|load| load.is_short()));
+}
+
+#[test]
+fn settings_of_hosts_that_a_way_does_not_have_are_not_left_out_without_a_word() {
+    let host = |keys: &str| base(&format!("{TWO}\n[[host]]\nname = \"b\"\n{keys}"), &[]);
+    // Nothing stands for the options of a model host in a namespace.
+    let live = made("live", &host("tcp = { sack = false }"), &[]).unwrap_err();
+    assert!(live.contains("`tcp.sack` has no counterpart in a program"), "{live}");
+    // Without a share, its period says nothing in lock-step.
+    let guest = "clock = { mode = \"dilated\", tdf = 2 }";
+    let guest = base(
+        &format!(
+            "{guest}\n{TWO}\n[[host]]\nname = \"b\"\nendpoint = \"guest\"\ncpu_share = 0.5\ncpu_period = \"20ms\""
+        ),
+        &[],
+    );
+    let linux = made("linux", &guest, &[]).unwrap().scenario;
+    assert!(linux.guests().all(|(_, guest)| guest.cpu_share.is_none() && guest.cpu_period.is_none()));
+    let dilated = made("dilated", &guest, &[]).unwrap().scenario;
+    assert!(dilated.guests().any(|(_, guest)| guest.cpu_share.is_some() && guest.cpu_period.is_some()));
+}
+
 /// Each stack in a shared object is a part of the name, by what its file holds.
 #[cfg(live)]
 #[test]
