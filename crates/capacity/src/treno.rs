@@ -4,8 +4,8 @@
 //! Every answer acknowledges only its own probe. On top of that, forward acknowledgement (FACK, Mathis and Mahdavi 1996) is emulated: a probe is
 //! lost when one sent [`TrenoOptions::dupacks`] later has been answered. The loss of a probe cannot be distinguished from the loss of its answer.
 //!
-//! The window is in bytes. Up to the threshold (`cwnd <= ssthresh`) it grows by a segment for every acknowledgement, above it by
-//! `MSS * MSS / cwnd`. A loss begins one round trip of rate halving: one probe for two answers; then `cwnd = ssthresh = (old - lost) / 2`. A
+//! The window is in bytes. Up to the threshold (`cwnd <= ssthresh`) it grows by the acknowledged bytes, above it by `MSS * bytes / cwnd` (RFC 3465
+//! with L = 2, as in Linux). A loss begins one round trip of rate halving: one probe for two answers; then `cwnd = ssthresh = (old - lost) / 2`. A
 //! time-out sets `ssthresh = cwnd / 4` and the window to one segment, and doubles the next time-out. Time-outs follow RFC 6298, one sample
 //! per round trip.
 //!
@@ -292,15 +292,16 @@ impl Treno {
                 self.held = Some((now + wait, self.mss));
             }
             (_, held) => {
-                self.in_flight -= held.map_or(0, |(_, bytes)| bytes).min(self.in_flight);
-                self.grow();
+                let waited = held.map_or(0, |(_, bytes)| bytes);
+                self.in_flight -= waited.min(self.in_flight);
+                self.grow(waited + self.mss);
             }
         }
     }
 
-    /// Grows the window for one acknowledgement.
-    fn grow(&mut self) {
-        let step = if self.in_slow_start() { self.mss } else { (self.mss * self.mss / self.cwnd).max(1) };
+    /// Grows the window for an acknowledgement of so many bytes.
+    fn grow(&mut self, bytes: u64) {
+        let step = if self.in_slow_start() { bytes } else { (self.mss * bytes / self.cwnd).max(1) };
         self.cwnd = (self.cwnd + step).min(self.options.max_window.max(self.mss));
         let peak = if self.in_slow_start() {
             &mut self.results.max_cwnd_slow_start
@@ -477,7 +478,7 @@ impl Prober for Treno {
             self.held = None;
             self.in_flight -= bytes.min(self.in_flight);
             self.accrue(now);
-            self.grow();
+            self.grow(bytes);
         }
         if now >= self.alarm {
             self.on_rto(now);

@@ -112,12 +112,30 @@ fn answers_are_taken_in_pairs_where_acknowledgements_are_delayed() {
     t.on_reply(at(50), 0, ProbeReply::Echo);
     assert!(send(&mut t, at(50)).is_empty(), "not acknowledged yet");
     t.on_reply(at(51), 1, ProbeReply::Echo);
-    assert_eq!(send(&mut t, at(51)).len(), 3, "two that left, and one by which the window grew");
+    assert_eq!(send(&mut t, at(51)).len(), 4, "two that left, and two by which the window grew");
     t.on_reply(at(52), 2, ProbeReply::Echo);
     assert_eq!(t.poll_timeout(), at(252));
     t.handle_timeout(at(252));
     assert_eq!(send(&mut t, at(252)).len(), 2);
-    assert_eq!(t.cwnd(), 6 * MSS);
+    assert_eq!(t.cwnd(), 7 * MSS);
+}
+
+/// RFC 3465: the bytes count, however many acknowledgements tell of them.
+#[test]
+fn above_the_threshold_a_pair_of_answers_counts_for_both() {
+    let windows = [None, Some(TimeDelta::from_millis(200))].map(|delayed_ack| {
+        let mut t = treno(TrenoOptions { initial_window: 10, delayed_ack, ..TrenoOptions::default() });
+        t.ssthresh = 5 * MSS;
+        let sent = send(&mut t, at(0));
+        assert_eq!(sent.len(), 10);
+        for (number, time) in sent.into_iter().zip(50..) {
+            t.on_reply(at(time), number, ProbeReply::Echo);
+        }
+        t.cwnd() as f64 / MSS as f64
+    });
+    for window in windows {
+        assert!((10.95..11.0).contains(&window), "a segment more in a round trip: {windows:?}");
+    }
 }
 
 #[test]
