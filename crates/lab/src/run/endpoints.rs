@@ -201,6 +201,8 @@ pub(super) struct Ending {
 pub(super) struct Accounting<'a> {
     /// Whether programs and flows had the time to do what is expected of them.
     pub(super) judged: bool,
+    /// When the run ended.
+    pub(super) end: Timestamp,
     /// The run directory, or a temporary one.
     pub(super) out: &'a Path,
     pub(super) evidence: &'a Evidence,

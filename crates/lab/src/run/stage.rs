@@ -148,7 +148,6 @@ impl Stage {
     ///
     /// # Errors
     /// If something cannot be written.
-    /// If something cannot be written.
     pub(super) fn account(
         &mut self,
         stop: Option<&Stop>,
@@ -165,7 +164,8 @@ impl Stage {
         let evidence = Evidence::of(session.sinks.directory(), session.options.out.as_deref());
         let traffic = &mut self.world.routers.traffic;
         account.flows.extend(traffic.finish(&self.nodes));
-        let accounting = Accounting { judged: stop.is_none(), out: &out, evidence: &evidence, traffic };
+        let end = self.network.now();
+        let accounting = Accounting { judged: stop.is_none(), end, out: &out, evidence: &evidence, traffic };
         let mut programs = kinds(&accounting, session, account)?;
         let name = |node: u32| self.nodes.get(node as usize).unwrap_or_default();
         account.failures.extend(self.world.models.failures(name));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use warpline_core::{Tdf, TimeDelta};
+use warpline_core::{Tdf, TimeDelta, Timestamp};
 use warpline_guest::order::{
     Ending, FlowReport, ProgramReport, Report, Role, SAMPLES, Sample, TcpInfo, queues_file,
 };
@@ -91,7 +91,7 @@ impl<'a> GuestResults<'a> {
     /// If something cannot be written.
     pub(in crate::run) fn account(
         &self,
-        &Accounting { judged, out, evidence, traffic }: &Accounting<'_>,
+        &Accounting { judged, end, out, evidence, traffic }: &Accounting<'_>,
         session: &mut Session<'_>,
         account: &mut Account,
     ) -> Result<Vec<ProgramRow>, RunError> {
@@ -104,7 +104,8 @@ impl<'a> GuestResults<'a> {
         })?;
         let samples = self.samples(traffic, session.scenario.sample_interval.0);
         session.sinks.each(|sink| sink.flow_samples(&samples))?;
-        account.failures.extend(self.complete(&mut account.flows, traffic, session.scenario.warmup.0));
+        let times = (session.scenario.warmup.0, end);
+        account.failures.extend(self.complete(&mut account.flows, traffic, times));
         account.transfers.extend(self.transfers(traffic, account.transfers.len() as u64));
         Ok(programs)
     }
@@ -166,7 +167,12 @@ impl<'a> GuestResults<'a> {
     }
 
     /// Adds the kernels' figures to the rows of flows that guests sent, and the errors of all flows that guests carried.
-    fn complete(&self, rows: &mut [FlowRow], traffic: &Traffic, warmup: TimeDelta) -> Vec<String> {
+    fn complete(
+        &self,
+        rows: &mut [FlowRow],
+        traffic: &Traffic,
+        (warmup, end): (TimeDelta, Timestamp),
+    ) -> Vec<String> {
         let mut failures = Vec::new();
         let trips = self.round_trips(warmup);
         for flow in &self.guests.flows {
@@ -192,9 +198,10 @@ impl<'a> GuestResults<'a> {
             if flow.key.is_none() {
                 continue;
             }
-            row.end_s = report.finished.map(|at| at as f64 / 1e9);
-            let Some(asker) = flow.asker.and_then(|asker| self.end_of(asker)) else { continue };
-            row.end_s = asker.finished.map(|at| at as f64 / 1e9);
+            let asker = flow.asker.and_then(|asker| self.end_of(asker));
+            row.end_s = asker.unwrap_or(report).finished.map(|at| at as f64 / 1e9);
+            set_rates(row, warmup, end);
+            let Some(asker) = asker else { continue };
             let counted = asker.requests.iter().filter(|request| request.asked >= warmup.as_nanos());
             let times: Vec<u64> =
                 counted.clone().filter_map(|request| Some(request.answered? - request.asked)).collect();
@@ -333,6 +340,15 @@ impl RoundTrips {
     }
 }
 
+/// Sets the rates of a flow as those of a model's flow: it is measured from its start or the warm-up's end to its own end or the run's, however long it
+/// was silent before.
+fn set_rates(row: &mut FlowRow, warmup: TimeDelta, end: Timestamp) {
+    let end = row.end_s.unwrap_or(f64::INFINITY).min(end.as_secs_f64());
+    let span = end - row.start_s.max(warmup.as_secs_f64());
+    let bps = |bytes: u64| if span > 0.0 { bytes as f64 * 8.0 / span } else { 0.0 };
+    (row.goodput_bps, row.throughput_bps) = (bps(row.delivered_bytes), bps(row.sent_bytes));
+}
+
 fn port(role: &Role) -> u16 {
     match role {
         Role::Send { port, .. }
@@ -362,4 +378,31 @@ fn fill(row: &mut ProgramRow, report: &ProgramReport) {
             "running".to_owned()
         }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_is_measured_to_its_own_end_or_to_that_of_the_run() {
+        let rate = |end_s, warmup| {
+            let mut row = FlowRow {
+                start_s: 2.0,
+                end_s,
+                delivered_bytes: 1_000_000,
+                sent_bytes: 2_000_000,
+                ..FlowRow::default()
+            };
+            set_rates(&mut row, TimeDelta::from_secs(warmup), Timestamp::from_secs(10));
+            assert_eq!(row.throughput_bps, 2.0 * row.goodput_bps);
+            row.goodput_bps
+        };
+        assert_eq!(rate(None, 0), 1e6, "it was stuck, and still counts as there");
+        assert_eq!(rate(Some(4.0), 0), 4e6);
+        assert_eq!(rate(Some(4.0), 3), 8e6);
+        // Its end is known later than the run's.
+        assert_eq!(rate(Some(11.0), 0), 1e6);
+        assert_eq!(rate(Some(2.0), 5), 0.0, "before the warm-up's end");
+    }
 }
