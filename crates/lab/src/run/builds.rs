@@ -4,7 +4,7 @@
 #[cfg(live)]
 use std::collections::BTreeSet;
 #[cfg(live)]
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use warpline_scenario::Scenario;
 #[cfg(live)]
@@ -35,7 +35,7 @@ pub fn builds(scenario: &Scenario) -> Result<Vec<String>, RunError> {
         build(&name, &[file])
     };
     let mut all = files.into_iter().map(stack).collect::<Result<Vec<_>, _>>()?;
-    all.extend(kernels(scenario, &directory)?);
+    all.extend(kernels(scenario)?);
     all.sort();
     all.dedup();
     Ok(all)
@@ -50,20 +50,27 @@ pub fn builds(_: &Scenario) -> Result<Vec<String>, RunError> {
     Ok(Vec::new())
 }
 
-/// The kernels of a scenario's guests.
+/// The kernels of a scenario's guests, as in [`builds`].
+///
+/// # Errors
+/// If one of them is not there, or cannot be read.
 #[cfg(guests)]
-fn kernels(scenario: &Scenario, directory: &Path) -> Result<Vec<String>, RunError> {
+pub fn kernels(scenario: &Scenario) -> Result<Vec<String>, RunError> {
+    let directory = scenario.base();
     let machines = super::programs::machine_names(scenario);
     let choices: BTreeSet<_> =
         machines.into_iter().map(|machine| super::guests::kernel_of(scenario, machine)).collect();
     let kernels = warpline_guest::Kernels::of_user();
-    let one = |choice: Option<&str>| of_kernel(&kernels.find(choice, directory).map_err(super::live_error)?);
+    let one = |choice: Option<&str>| of_kernel(&kernels.find(choice, &directory).map_err(super::live_error)?);
     choices.into_iter().map(one).collect()
 }
 
 /// Nothing: this build has no guests.
-#[cfg(all(live, not(guests)))]
-fn kernels(_: &Scenario, _: &Path) -> Result<Vec<String>, RunError> {
+///
+/// # Errors
+/// None.
+#[cfg(not(guests))]
+pub fn kernels(_: &Scenario) -> Result<Vec<String>, RunError> {
     Ok(Vec::new())
 }
 

@@ -88,7 +88,7 @@ pub(super) struct Evidence {
     pub(super) is_virtual: bool,
     /// Whether a second run with the same seed was the same; none if there was none.
     pub(super) repeats: Option<bool>,
-    /// The kernels whose TCP carries the flows, in the order of their versions; none if only models do.
+    /// The kernels whose TCP carries the flows, in the order of their versions, those of guests with digits of their files' hash; none if only models do.
     pub(super) kernels: Vec<String>,
     /// The links whose delay or rate is not the scenario's: the name, the link there, and the scenario's.
     pub(super) links: Vec<(String, LinkFact, LinkFact)>,

@@ -113,7 +113,8 @@ pub struct WayFacts {
     pub failed: Option<String>,
     /// Its clock: "virtual", "real", "dilated, TDF 2".
     pub clock: String,
-    /// The kernels whose TCP carries flows; none if only models do.
+    /// The kernels whose TCP carries flows, by their versions, those of guests with digits of their files' hash ("6.1.176-0123456789ab"); none if only
+    /// models do.
     pub kernels: Vec<String>,
     /// Changes in this way only.
     pub changes: Vec<String>,

@@ -130,15 +130,29 @@ pub(super) fn with_groups(summary: Summary, ports: &BTreeMap<u16, String>) -> Su
     let mut summary = Summary::new(info, flows, links);
     (summary.live, summary.guests) = (live, guests);
     if let Some(live) = &mut summary.live {
-        let stands = |program: &ProgramRow| {
-            ports.keys().any(|port| {
-                program.command.ends_with(&format!("tcp-sink {port}"))
-                    || program.command.contains(&format!(":{port} "))
-            })
-        };
-        live.programs.retain(|program| !stands(program));
+        live.programs.retain(|program| !stands(program, ports));
     }
     summary
+}
+
+/// Whether a program stands for a flow that goes to one of these ports.
+fn stands(program: &ProgramRow, ports: &BTreeMap<u16, String>) -> bool {
+    ports.keys().any(|port| {
+        program.command.ends_with(&format!("tcp-sink {port}"))
+            || program.command.contains(&format!(":{port} "))
+    })
+}
+
+/// The first of the programs that stand for flows which failed before the run ended, and how.
+pub(super) fn failed_flow(summary: &Summary, ports: &BTreeMap<u16, String>) -> Option<String> {
+    let live = summary.live.as_ref()?;
+    let early = |program: &&ProgramRow| program.end_s.is_some_and(|end| end < summary.info.simulated_s);
+    let mut failed = live.programs.iter().filter(early).filter(|program| program.code != Some(0));
+    let program = failed.find(|program| stands(program, ports))?;
+    Some(format!(
+        "{}: the program that stands for a flow failed: {} ({})",
+        program.host, program.command, program.outcome
+    ))
 }
 
 /// The shortest round trip of each group, in milliseconds.
@@ -153,7 +167,7 @@ pub(super) fn round_trips(summary: &Summary) -> BTreeMap<String, f64> {
 
 #[cfg(test)]
 mod tests {
-    use warpline_results::FlowRow;
+    use warpline_results::{FlowRow, LiveSummary};
 
     use super::*;
 
@@ -185,6 +199,35 @@ mod tests {
         assert_eq!(all[0], ("flow bulk".to_owned(), OF_GROUPS[0].0, 4000.0));
         assert!(all.iter().all(|(subject, ..)| subject == "flow bulk"), "{all:?}");
         assert_eq!(measured(&summary, &Smoothed::new()), []);
+    }
+
+    #[test]
+    fn a_program_that_cannot_stand_for_its_flow_is_found() {
+        let failed = |command: &str, end_s, code| {
+            let program = ProgramRow {
+                host: "a".to_owned(),
+                command: command.to_owned(),
+                end_s,
+                code,
+                outcome: "exit code 1".to_owned(),
+                ..ProgramRow::default()
+            };
+            let live = LiveSummary { programs: vec![program], ..LiveSummary::default() };
+            let mut summary = Summary { live: Some(live), ..Summary::default() };
+            summary.info.simulated_s = 8.0;
+            failed_flow(&summary, &BTreeMap::from([(5001, "bulk".to_owned())]))
+        };
+        let source = "warpline load tcp {b}:5001 8 0 cubic";
+        assert_eq!(
+            failed(source, Some(1.5), Some(1)).unwrap(),
+            "a: the program that stands for a flow failed: warpline load tcp {b}:5001 8 0 cubic (exit code 1)"
+        );
+        // By a signal.
+        assert!(failed("warpline load tcp-sink 5001", Some(1.5), None).is_some());
+        assert_eq!(failed(source, Some(7.9), Some(0)), None);
+        assert_eq!(failed(source, Some(8.0), Some(1)), None, "when all were stopped");
+        assert_eq!(failed(source, None, None), None, "it is still running");
+        assert_eq!(failed("curl http://{b}:5002/ ", Some(1.5), Some(1)), None, "the scenario's own");
     }
 
     #[test]

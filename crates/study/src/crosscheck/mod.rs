@@ -18,7 +18,7 @@ mod ways;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use warpline_lab::run::builds::builds;
+use warpline_lab::run::builds::{builds, kernels};
 use warpline_net::Control;
 use warpline_results::ResultError;
 use warpline_scenario::{ClockMode, Diagnostics, Scenario, Source};
@@ -253,10 +253,14 @@ impl<'a> Workshop<'a> {
         };
         let busier = |load: &Load| (load.is_short(), load.others() + load.waited.unwrap_or(0.0));
         let scenario = &made.scenario;
-        let of_guests =
-            runs.first().and_then(|ran| ran.summary.guests.as_ref()).map(|guests| guests.kernel.clone());
-        let mut kernels: Vec<String> =
-            of_guests.iter().flat_map(|kernels| kernels.split(", ")).map(str::to_owned).collect();
+        let mut kernels = match runs.first().and_then(|ran| ran.summary.guests.as_ref()) {
+            // A patched kernel often has the version of the other one. The files were there before the runs: without them, the versions are left.
+            Some(guests) => kernels(scenario).map_or_else(
+                |_| guests.kernel.split(", ").map(str::to_owned).collect(),
+                |builds| builds.iter().map(|build| build.trim_start_matches("linux-").to_owned()).collect(),
+            ),
+            None => Vec::new(),
+        };
         kernels.extend(scenario.needs_namespaces().then(|| self.plan.machine.kernel.clone()));
         kernels.sort();
         kernels.dedup();

@@ -143,6 +143,26 @@ fn both_get_the_same_settings() {
 }
 
 #[test]
+fn each_host_gets_its_own_settings() {
+    let one = format!("{TWO}\n[[host]]\nname = \"b\"\ntcp = {{ sack = false }}\n");
+    let linux = made("linux", &base(&one, &[]), &[]).unwrap().scenario;
+    let sack = linux
+        .guests()
+        .map(|(host, guest)| (&*host.name, guest.sysctl.get("net.ipv4.tcp_sack").map(|on| &**on)));
+    assert_eq!(sack.collect::<Vec<_>>(), [("a", None), ("b", Some("0"))]);
+    // One kernel cannot have it both ways.
+    let both = TWO.replace(
+        "cc = \"nice\" },",
+        "cc = \"nice\" }, { name = \"own\", from = \"a\", to = \"b\", tcp = { sack = false } },",
+    );
+    let refused = made("linux", &base(&both, &[]), &[]).unwrap_err();
+    assert!(
+        refused.contains("flows of `own`, too, with other `tcp` options, and `a` has one kernel for both"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn changes_in_one_way_come_last_and_must_be_right() {
     let linux = made("linux", &base(TWO, &[]), &["link.0.delay=15ms"]).unwrap();
     assert_eq!(linux.scenario.expand().links.iter().next().unwrap().kind.delay.as_millis(), 15);

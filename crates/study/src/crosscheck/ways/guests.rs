@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use warpline_scenario::endpoint::{Guest, Tsc};
-use warpline_scenario::{Diagnostics, Endpoint, Host, Scenario, Traffic, Transport};
+use warpline_scenario::{Diagnostics, Endpoint, Host, Scenario, TcpOptions, Traffic, Transport};
 
 use super::super::Linux;
 use super::super::base::{Base, VIRTUAL, changed, given, in_a_line, plain_cc, switch};
@@ -39,10 +39,12 @@ pub(super) fn guests(base: &Base, linux: &Linux) -> Result<Hosts, String> {
         }
         let turned = settings(base, entry, linux);
         // What these hosts send besides would be sent by the kernel, too.
-        let turned = turned.and_then(|sysctl| others_fit(base, entry, &ends, linux).map(|()| sysctl));
-        let turned = turned.and_then(|sysctl| {
+        let turned = turned.and_then(|own| others_fit(base, entry, (&ends, &own), linux).map(|()| own));
+        let turned = turned.and_then(|own| {
             let mut turned = scenario.clone();
-            ends.iter().for_each(|name| turn(&mut turned, name, &sysctl));
+            own.iter()
+                .filter(|(name, _)| ends.contains(*name))
+                .for_each(|(name, own)| turn(&mut turned, name, own));
             changed(&turned, &[]).map(|_| turned).map_err(|wrong| refusal(base, entry, &wrong))
         });
         match turned {
@@ -124,27 +126,40 @@ pub(super) fn models(base: &Base, scenario: &Scenario, entry: usize) -> BTreeSet
     names.filter(|name| scenario.traffic(name) == Traffic::Model).collect()
 }
 
-/// Checks the other flows that hosts of a flow send, for a kernel that carries them.
+/// Settings of a kernel, by their names.
+type Sysctl = BTreeMap<String, String>;
+
+/// Checks the other flows that hosts of a flow send, for a kernel that carries them with the settings for this flow.
 ///
 /// # Errors
-/// What Linux does not have.
-fn others_fit(base: &Base, entry: usize, ends: &BTreeSet<String>, linux: &Linux) -> Result<(), String> {
-    let sends = |other: &usize| {
-        let mut own = base.expanded.flows.iter().filter(|flow| flow.entry == *other);
-        *other != entry && own.any(|flow| ends.contains(&base.expanded.nodes[flow.from]))
-    };
-    for other in (0..base.scenario.flow.len()).filter(sends) {
-        settings(base, other, linux)
-            .map_err(|why| format!("their hosts have flows of `{}`, too: {why}", group(base, other)))?;
+/// What Linux does not have, or that they need other settings.
+fn others_fit(
+    base: &Base,
+    entry: usize,
+    (ends, own): (&BTreeSet<String>, &BTreeMap<String, Sysctl>),
+    linux: &Linux,
+) -> Result<(), String> {
+    for other in (0..base.scenario.flow.len()).filter(|other| *other != entry) {
+        let flows = base.expanded.flows.iter().filter(|flow| flow.entry == other);
+        let senders: BTreeSet<&str> = flows.map(|flow| &base.expanded.nodes[flow.from]).collect();
+        let shared: Vec<&str> = senders.into_iter().filter(|name| ends.contains(*name)).collect();
+        if shared.is_empty() {
+            continue;
+        }
+        let too = format!("their hosts have flows of `{}`, too", group(base, other));
+        let wanted = settings(base, other, linux).map_err(|why| format!("{too}: {why}"))?;
+        if let Some(name) = shared.into_iter().find(|name| own.get(*name) != wanted.get(*name)) {
+            return Err(format!("{too}, with other `tcp` options, and `{name}` has one kernel for both"));
+        }
     }
     Ok(())
 }
 
-/// The kernel's settings for the hosts of a flow.
+/// The kernels' settings for a flow, by the host.
 ///
 /// # Errors
 /// What Linux does not have.
-fn settings(base: &Base, entry: usize, linux: &Linux) -> Result<BTreeMap<String, String>, String> {
+fn settings(base: &Base, entry: usize, linux: &Linux) -> Result<BTreeMap<String, Sysctl>, String> {
     let Scenario { flow, tcp, host, .. } = &base.scenario;
     let flow = &flow[entry];
     if flow.transport() == Transport::Udp {
@@ -155,28 +170,37 @@ fn settings(base: &Base, entry: usize, linux: &Linux) -> Result<BTreeMap<String,
     if !linux.controls.contains(&cc) {
         return Err(format!("Linux {} has no congestion control `{cc}`", linux.version));
     }
-    let own = models(base, &base.scenario, entry);
-    let of_hosts = host.iter().filter(|host| own.contains(&host.name)).filter_map(|host| host.endpoint.tcp());
-    let mut settings: BTreeMap<String, String> =
-        BUFFERS.map(|(setting, sizes)| (setting.to_owned(), sizes.to_owned())).into();
-    for options in std::iter::once(tcp).chain(of_hosts).chain(&flow.tcp) {
-        for name in given(options) {
-            // These say how Linux is.
-            if MODEL_TCP.iter().any(|(key, _)| *key == name) {
-                continue;
-            }
-            let known = SWITCHES.iter().find(|(key, _)| *key == name);
-            let (Some((_, setting)), Some(on)) = (known, switch(options, &name)) else {
-                return Err(format!("`tcp.{name}` has no counterpart among the settings of a guest"));
-            };
-            settings.insert((*setting).to_owned(), u8::from(on).to_string());
+    let of_host = |name: String| {
+        let own = host.iter().find(|host| host.name == name).and_then(|host| host.endpoint.tcp());
+        let mut settings: Sysctl =
+            BUFFERS.map(|(setting, sizes)| (setting.to_owned(), sizes.to_owned())).into();
+        for options in std::iter::once(tcp).chain(own).chain(&flow.tcp) {
+            settings.extend(switches(options)?);
         }
+        Ok((name, settings))
+    };
+    models(base, &base.scenario, entry).into_iter().map(of_host).collect()
+}
+
+/// The kernel's settings for options of TCP.
+///
+/// # Errors
+/// What Linux does not have.
+fn switches(options: &TcpOptions) -> Result<Sysctl, String> {
+    let mut settings = Sysctl::new();
+    // Some say how Linux is.
+    for name in given(options).into_iter().filter(|name| !MODEL_TCP.iter().any(|(key, _)| key == name)) {
+        let known = SWITCHES.iter().find(|(key, _)| *key == name);
+        let (Some((_, setting)), Some(on)) = (known, switch(options, &name)) else {
+            return Err(format!("`tcp.{name}` has no counterpart among the settings of a guest"));
+        };
+        settings.insert((*setting).to_owned(), u8::from(on).to_string());
     }
     Ok(settings)
 }
 
 /// Makes a guest of a node.
-fn turn(scenario: &mut Scenario, name: &str, sysctl: &BTreeMap<String, String>) {
+fn turn(scenario: &mut Scenario, name: &str, sysctl: &Sysctl) {
     scenario.host.retain(|host| host.name != name);
     let guest = Guest { machine: Some(SHARED.to_owned()), sysctl: sysctl.clone(), ..Guest::default() };
     scenario.host.push(Host { name: name.to_owned(), endpoint: Endpoint::Guest(guest) });
