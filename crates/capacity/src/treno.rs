@@ -2,7 +2,8 @@
 //! exceeded, a closed port) stand for acknowledgements.
 //!
 //! Every answer acknowledges only its own probe. On top of that, forward acknowledgement (FACK, Mathis and Mahdavi 1996) is emulated: a probe is
-//! lost when one sent [`TrenoOptions::dupacks`] later has been answered. The loss of a probe cannot be distinguished from the loss of its answer.
+//! lost when one sent [`TrenoOptions::dupacks`] later has been answered. What was sent before a loss was found, and is found lost after its recovery, is no
+//! further congestion (the "overdamping" of the same paper). The loss of a probe cannot be distinguished from the loss of its answer.
 //!
 //! The window is in bytes. Up to the threshold (`cwnd <= ssthresh`) it grows by the acknowledged bytes, above it by `MSS * bytes / cwnd` (RFC 3465
 //! with L = 2, as in Linux). A loss begins one round trip of rate halving: one probe for two answers; then `cwnd = ssthresh = (old - lost) / 2`. A
@@ -65,6 +66,8 @@ pub struct Treno {
     /// Highest probe answered, plus one.
     fack: u64,
     halving: Option<Halving>,
+    /// Probes before this one were sent before the last loss was found. Those of them that are found lost later belong to the same congestion.
+    recover: u64,
     /// Probes that answers have earned, in rate halving.
     allowed: u32,
     alarm: Timestamp,
@@ -104,6 +107,7 @@ impl Treno {
             answered: BTreeMap::new(),
             fack: 0,
             halving: None,
+            recover: 0,
             allowed: 0,
             alarm: Timestamp::NEVER,
             repeated: false,
@@ -224,24 +228,26 @@ impl Treno {
     /// FACK: probes sent `dupacks` or more before the latest answered probe are lost.
     fn find_losses(&mut self, now: Timestamp) {
         let edge = (self.fack).saturating_sub(u64::from(self.options.dupacks));
-        let mut newly = 0;
+        let (mut newly, mut last) = (0, 0);
         while let Some((&number, &out)) = self.out.first_key_value()
             && number < edge
         {
             self.out.pop_first();
             self.in_flight -= u64::from(out.bytes);
             self.give_up(number, out.data);
-            newly += 1;
+            (newly, last) = (newly + 1, number);
         }
         if newly == 0 || self.options.flat_window.is_some() {
             return;
         }
         match &mut self.halving {
             Some(halving) => halving.lost += newly,
+            None if last < self.recover => {}
             None => {
                 self.accrue(now);
                 self.results.recoveries += 1;
                 self.results.congestion_signals += 1;
+                self.recover = self.next;
                 self.halving =
                     Some(Halving { until: self.next, old_cwnd: self.cwnd, lost: newly, answers: 0 });
                 self.allowed = 0;

@@ -85,6 +85,40 @@ fn a_loss_halves_the_rate_for_a_round_trip_and_then_the_window_less_what_was_los
     assert_eq!(t.results().retransmits, 2, "lost data goes first");
 }
 
+/// FACK's "overdamping": what was sent before the loss was found is lost to the same congestion.
+#[test]
+fn a_window_is_reduced_once_for_its_losses_however_late_they_are_found() {
+    let mut t = treno(TrenoOptions { initial_window: 20, ..TrenoOptions::default() });
+    assert_eq!(send(&mut t, at(0)).len(), 20);
+    // Probe 0 is lost, and the last one that leaves before that is found.
+    for number in 1..3 {
+        t.on_reply(at(100), number, ProbeReply::Echo);
+    }
+    assert!(t.halving.is_none() && t.in_slow_start());
+    let last = *send(&mut t, at(100)).last().unwrap();
+    t.on_reply(at(101), 3, ProbeReply::Echo);
+    assert!(t.halving.is_some());
+    let mut number = 4;
+    while number < t.next && t.next < last + 20 {
+        if number != last {
+            t.on_reply(at(200), number, ProbeReply::Echo);
+            send(&mut t, at(200));
+        }
+        number += 1;
+    }
+    let results = t.results();
+    assert_eq!((results.lost, results.recoveries, results.congestion_signals), (2, 1, 1));
+    assert!(t.halving.is_none() && t.cwnd() >= 10 * MSS, "{}", t.cwnd());
+    // A later loss is another one.
+    let lost = t.next;
+    send(&mut t, at(300));
+    (number..lost).chain(lost + 1..lost + 5).for_each(|number| {
+        t.on_reply(at(400), number, ProbeReply::Echo);
+        send(&mut t, at(400));
+    });
+    assert_eq!(t.results().recoveries, 2);
+}
+
 #[test]
 fn a_time_out_quarters_the_threshold_and_backs_off() {
     let mut t = treno(TrenoOptions { initial_window: 16, ..TrenoOptions::default() });

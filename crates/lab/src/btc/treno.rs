@@ -217,14 +217,14 @@ fn statements(input: &TrenoInput<'_>) -> Vec<(String, String)> {
     [
         (
             "congestion avoidance",
-            "cwnd is in bytes; every acknowledgement adds MSS * MSS / cwnd. In slow start it adds MSS".to_owned(),
+            "cwnd is in bytes; an acknowledgement adds MSS * bytes / cwnd, in slow start the bytes that it acknowledges".to_owned(),
         ),
         ("cwnd equal to ssthresh", "slow start".into()),
         (
             "loss recovery",
             format!(
                 "FACK: a probe is lost when one sent {} later has been answered; rate halving, one probe for two answers for one round trip, \
-                 then cwnd = ssthresh = (old cwnd - lost) / 2; after a time-out ssthresh = cwnd / 4 and cwnd = one segment",
+                 then cwnd = ssthresh = (old cwnd - lost) / 2, once for all that was sent before; after a time-out ssthresh = cwnd / 4 and cwnd = one segment",
                 o.dupacks
             ),
         ),
