@@ -66,7 +66,8 @@ impl Oversleep {
 /// last few samples. Caches are cold after a sleep, so it is some ten times the usual. Waits end earlier by the smallest of them.
 ///
 /// A packet must not leave before it is due, and handing over may be quicker than it was the last few times. So the packet is held until it is
-/// due less the shortest time from the system call to the departure that was ever seen ([`call`](Self::call)).
+/// due less the shortest time from the system call to the departure that was ever seen ([`call`](Self::call)). The time for which it was held does not count
+/// as handing over: waits would never end later again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Handover {
     nanos: [u64; 16],
@@ -81,9 +82,11 @@ impl Default for Handover {
 }
 
 impl Handover {
-    /// Records when a wait ended, when the system call began, and when the packet left, in nanoseconds of the machine's clock.
-    pub(crate) fn note(&mut self, woke: u64, called: u64, left: u64) {
-        self.nanos[self.count % self.nanos.len()] = left.saturating_sub(woke);
+    /// Records when a wait ended, from when to when the packet was held, after which the system call began, and when it left, in nanoseconds of the
+    /// machine's clock.
+    pub(crate) fn note(&mut self, woke: u64, (ready, called): (u64, u64), left: u64) {
+        let held = called.saturating_sub(ready);
+        self.nanos[self.count % self.nanos.len()] = left.saturating_sub(woke).saturating_sub(held);
         self.count += 1;
         self.call = self.call.min(left.saturating_sub(called));
     }
@@ -423,6 +426,22 @@ mod tests {
     }
 
     #[test]
+    fn waits_end_later_again_when_handing_over_has_become_quicker() {
+        let mut handover = Handover::default();
+        let mut pass = |takes: u64| {
+            // The wait ends early, the packet is held until 3 µs before it is due, or is late.
+            let (due, lead) = (1_000_000, handover.lead().as_nanos());
+            let (woke, ready) = (due - lead, due - lead + takes - 3_000);
+            let called = ready.max(due - 3_000);
+            handover.note(woke, (ready, called), called + 3_000);
+            handover.lead()
+        };
+        let last = |lead: &mut dyn FnMut() -> TimeDelta| (0..16).map(|_| lead()).last().unwrap();
+        assert_eq!(last(&mut || pass(40_000)), TimeDelta::from_micros(40));
+        assert_eq!(last(&mut || pass(10_000)), TimeDelta::from_micros(10), "although packets were held");
+    }
+
+    #[test]
     fn a_spinning_thread_that_is_stopped_sleeps_for_a_while_instead() {
         let mut precedence = Precedence::ask(0);
         if !precedence.first {
@@ -522,13 +541,13 @@ mod tests {
         let micros = TimeDelta::from_micros;
         let mut handover = Handover::default();
         for took in 0..15 {
-            handover.note(1_000, 5_000, 31_000 + took % 4 * 1_000);
+            handover.note(1_000, (5_000, 5_000), 31_000 + took % 4 * 1_000);
             assert_eq!(handover.lead(), TimeDelta::ZERO);
         }
-        handover.note(1_000, 21_000, 29_000);
+        handover.note(1_000, (21_000, 21_000), 29_000);
         assert_eq!((handover.lead(), handover.call()), (micros(28), 8_000));
         // Old samples are forgotten after sixteen more, but not the quickest call.
-        (0..16).for_each(|_| handover.note(1_000, 2_000, 41_000));
+        (0..16).for_each(|_| handover.note(1_000, (2_000, 2_000), 41_000));
         assert_eq!((handover.lead(), handover.call()), (micros(40), 8_000));
     }
 

@@ -534,9 +534,9 @@ impl Emulator {
             }
             // Checks whether the first one after a sleep left when it was due.
             let woke = self.slept.take();
-            let called = match (woke, outgoing.first()) {
+            let held = match (woke, outgoing.first()) {
                 (Some(_), Some(&(due, _))) => self.hold(due),
-                _ => host,
+                _ => (host, host),
             };
             let sent = match (woke, self.handles.as_slice()) {
                 (Some(woke), &[handle]) => {
@@ -544,7 +544,7 @@ impl Emulator {
                     left.map(|left| {
                         let left = left.map(|left| self.clock.stamp(left, self.clock.now()));
                         if let Some(left) = left.filter(|&left| left >= now) {
-                            self.handover.note(woke, called, self.clock.monotonic(left));
+                            self.handover.note(woke, held, self.clock.monotonic(left));
                         }
                     })
                 }
@@ -561,16 +561,16 @@ impl Emulator {
     }
 
     /// Waits until a packet that is due at `due` may be handed over: a wait ends early by what that took lately, and this time it may be
-    /// quicker. Returns the machine's time then.
-    fn hold(&self, due: Timestamp) -> u64 {
+    /// quicker. Returns from when to when it has waited, by the machine's clock.
+    fn hold(&self, due: Timestamp) -> (u64, u64) {
         let due = self.clock.monotonic(due);
-        loop {
-            let now = host_now();
-            if now.saturating_add(self.handover.call()) >= due {
-                return now;
-            }
+        let ready = host_now();
+        let mut now = ready;
+        while now.saturating_add(self.handover.call()) < due {
             std::hint::spin_loop();
+            now = host_now();
         }
+        (ready, now)
     }
 
     /// Whether a ring has something to read.
