@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,11 @@ def test_the_command_runs_judges_and_lists(tmp_path: Path, capsys: pytest.Captur
     assert "6 of 6 runs done" in page and "Ended" in page and "refresh" not in page
     assert main(["judge"]) == 0
     assert main(["reproduce", "--list"]) == 0
-    assert "paper/line" in capsys.readouterr().out
+    listed = capsys.readouterr().out
+    assert "paper/line" in listed and "(1 met)" in listed and "Real paths" in listed
+    assert main(["reproduce", "--list", "paper/line", "--quick"]) == 0
+    listed = capsys.readouterr().out
+    assert "Real paths" not in listed and "(1 no results" in listed
     assert main(["evidence"]) == 0 and main(["evidence", "--check"]) == 0
     book = (tmp_path / "docs/src/evidence.md").read_text()
     assert "| it rises threefold | 3 | 2.97" in book and "Not judged here, because it needs the Internet" in book
@@ -131,6 +136,9 @@ def test_the_command_runs_judges_and_lists(tmp_path: Path, capsys: pytest.Captur
         (["reproduce", "papers/line"], "is it paper?"),
         (["reproduce", "paper/lime"], "is it line?"),
         (["reproduce"], "--list"),
+        (["reproduce", "--list", "paper/lime"], "is it line?"),
+        (["run", "mine.py", "--only", "x=1", "--only", "x=2"], "--only x=...: named twice"),
+        (["run", "mine.py", "--dask", "localhost:1", "--jobs", "2"], "--jobs is for this machine"),
         (["reproduce", "paper", "--all"], "one of the two"),
         (["run", "nowhere.py"], "cannot be read"),
         (["judge", "--repro", "/nowhere"], "--repro DIR"),
@@ -255,6 +263,20 @@ def test_a_figure_whose_results_cannot_be_written_does_not_end_the_others(tmp_pa
     said = capsys.readouterr()
     assert "mine/other: Another" in said.out and "error: mine/line: another study is running" in said.err
     assert ran(tmp_path) == ["1 1"]
+    # Nor one whose files cannot be written.
+    (tmp_path / "results/line.md").mkdir()
+    assert main(["run", file, "--jobs", "1", "--force"]) == 3
+    said = capsys.readouterr()
+    assert "mine/other: Another" in said.out and "error: mine/line: " in said.err and "line.md" in said.err
+
+
+def test_a_pool_that_takes_no_more_work_fails_runs_and_ends_no_study(tmp_path: Path) -> None:
+    class Broken:
+        def submit(self, *_: object) -> Any:
+            raise BrokenProcessPool("a process has died")
+
+    first, second = study.run(str(declare(tmp_path, TWO)), executor=Broken())
+    assert first.failures and second.failures and "a process has died" in first.failures[0].error
 
 
 def test_some_points_are_run_and_the_others_keep_what_they_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,8 @@ def test_a_declaration_with_an_error_says_what() -> None:
         simple(points=[{"x": 1}, {"y": 2}])
     with pytest.raises(ValueError, match="twice"):
         simple(points=[{"x": 1}, {"x": 1}])
+    with pytest.raises(ValueError, match="twice"):
+        simple(points=[{"x": 0}, {"x": False}])
     with pytest.raises(ValueError, match="seed cannot be"):
         simple(points=study.grid(seed=[1]))
     with pytest.raises(ValueError, match="x cannot be"):
@@ -99,6 +102,10 @@ def test_a_declaration_with_an_error_says_what() -> None:
 def test_a_bound_that_refuses_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot fail"):
         study.Claim(text="anything goes", ours=lambda _: 1.0, theirs=1.0, bound=study.Bound("anything", lambda ours, theirs: True))
+    # However large theirs is.
+    for theirs in (1e10, -1e10, 1e300):
+        for bound in (study.at_most(), study.at_least(), study.within(0.1)):
+            study.Claim(text="a rate in bit/s", ours=lambda _: 1.0, theirs=theirs, bound=bound)
 
 
 def test_what_a_function_does_has_a_digest(tmp_path: Path) -> None:
@@ -190,21 +197,27 @@ def test_all_that_a_measure_uses_is_in_its_digest(tmp_path: Path, before: str, a
 
 WITH_VALUES = """\
     import re
+    from datetime import timedelta
+    from decimal import Decimal
+    import numpy
     import warpline
     from warpline import study
 
     QUEUE = warpline.Droptail(limit="10p")
     NUMBER = re.compile("[0-9]+")
     KNOWN = {1, 2}
+    SIZES = numpy.array([10, 20])
+    LONG = timedelta(seconds=3)
+    EXACT = Decimal("0.1")
 
     def model(at):
-        return {"y": len(KNOWN) if NUMBER.match(QUEUE.limit) else 0}
+        return {"y": len(KNOWN) if NUMBER.match(QUEUE.limit) else float(SIZES[0] + LONG.total_seconds()) + float(EXACT)}
 
     FIGURE = study.Figure(name="f", title="F", model=model, points=study.grid(x=[1]), quick=study.quick())
 """
 
 
-@pytest.mark.parametrize(("before", "after"), [("10p", "20p"), ("[0-9]+", "[0-9]"), ("{1, 2}", "{1, 3}")])
+@pytest.mark.parametrize(("before", "after"), [("10p", "20p"), ("[0-9]+", "[0-9]"), ("{1, 2}", "{1, 3}"), ("[10, 20]", "[10, 21]"), ("[10, 20]", "[10.0, 20]"), ("seconds=3", "seconds=4"), ('"0.1"', '"0.2"')])
 def test_what_values_of_other_packages_hold_is_in_a_digest(tmp_path: Path, before: str, after: str) -> None:
     first = _registry.load(declare(tmp_path, WITH_VALUES)).figures[0].measured
     assert _registry.load(declare(tmp_path, WITH_VALUES.replace(before, after))).figures[0].measured != first
@@ -217,6 +230,22 @@ def test_a_digest_is_the_same_under_all_versions_of_python(tmp_path: Path) -> No
     # What Python writes in several ways, and what it compiles in several.
     text = text.replace("return helper", "one, two = (f\"{run['a']}\" for _ in [[SINK for one in [by]]])\n        return helper")
     assert _registry.load(declare(tmp_path, text)).figures[0].measured == "76cc14f1c9434294"
+
+
+def test_a_digest_does_not_depend_on_the_process_where_a_module_is_closed_over(tmp_path: Path) -> None:
+    text = """\
+        from warpline import study
+
+        def make(share):
+            import json, statistics
+            return lambda at: {"y": len(json.dumps(share)) + statistics.fmean([share])}
+
+        FIGURE = study.Figure(name="f", title="F", model=make(99), points=study.grid(x=[1]), quick=study.quick())
+        """
+    file = declare(tmp_path, text)
+    script = f"from pathlib import Path; from warpline.study import _registry; print(_registry.load(Path({str(file)!r})).figures[0].measured)"
+    found = {subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout for _ in range(2)}
+    assert found == {_registry.load(file).figures[0].measured + "\n"}
 
 
 def test_a_digest_is_of_the_code_that_was_read(tmp_path: Path) -> None:

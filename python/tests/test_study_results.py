@@ -122,7 +122,13 @@ def test_a_claim_is_met_or_not_and_a_difference_needs_its_reason() -> None:
 
 def test_no_results_and_no_numbers_are_never_met() -> None:
     assert study.Claim(text="", ours=lambda results: results.mean("z"), theirs=1, bound=study.at_least()).judge(RESULTS).state == "no results"
-    assert study.Claim(text="", ours=lambda _: math.nan, theirs=1, bound=study.at_most()).judge(RESULTS).state == "not met"
+    assert study.Claim(text="", ours=lambda _: math.nan, theirs=1, bound=study.at_most()).judge(RESULTS).state == "no results"
+    # A regression must not hide behind the reason for a difference.
+    lost = study.Claim(text="", ours=lambda _: math.nan, theirs=1, bound=study.at_most(), differs="ours is slower").judge(RESULTS)
+    assert (lost.state, lost.good) == ("no results", False)
+    # As a mean, so an interval: one of them alone has no value.
+    with pytest.raises(study.NoResultsError, match="z at"):
+        RESULTS.half_width("z", x=1, line="a")
 
 
 def test_a_claim_that_does_not_look_at_the_results_is_found() -> None:
@@ -132,6 +138,13 @@ def test_a_claim_that_does_not_look_at_the_results_is_found() -> None:
     # It looks at them, but what it finds is always the same, or no number.
     for same in (lambda results: results.mean("y") / results.mean("y"), lambda results: results.rising("y", "x", line="a") / results.rising("y", "x", line="a")):
         assert study.Claim(text="", ours=same, theirs=1, bound=study.within(0.1)).judge(RESULTS).state == "cannot fail"
+
+
+@pytest.mark.parametrize(("value", "theirs"), [(0.0, 10), (1e-3, 50), (0.0, 1e12)])
+def test_a_claim_that_is_met_by_far_can_fail(value: float, theirs: float) -> None:
+    few = study.Results([Cell({"x": x}, {"y": [value]}) for x in (1, 2, 3)])
+    for ours in (lambda results: results.max("y"), lambda results: results.mean("y", x=2) / 5):
+        assert study.Claim(text="", ours=ours, theirs=theirs, bound=study.at_most()).judge(few).state == "met"
 
 
 @pytest.mark.parametrize("bound", [study.within(0.5), study.at_least(0.01), study.at_most(100)])

@@ -87,6 +87,8 @@ def _positive(word: str) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     done: list[Done] = []
+    if options.dask and options.jobs:
+        raise StudyError("--jobs is for this machine: how many runs a Dask cluster makes at a time depends on its workers")
     with contextlib.ExitStack() as stack:
         executor = stack.enter_context(dask(options.dask)) if options.dask else None
         done = run(
@@ -94,7 +96,7 @@ def _run(options: argparse.Namespace) -> int:
             quick=options.quick,
             force=options.force,
             keep=options.keep,
-            only={axis: _values(words) for axis, words in map(_pair, options.only)},
+            only=_only(options.only),
             jobs=options.jobs,
             executor=executor,
             page=options.page,
@@ -135,13 +137,23 @@ def _reproduce(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
+    wanted = {name.strip("/") for name in options.names}
+    unknown = set(wanted)
     for declared in _registry.papers(_registry.repro_directory(options.repro)):
-        print(f"{declared.name}: {declared.paper.title}")
-        for figure in declared.paper.figures:
+        names = {figure.name: {declared.name, f"{declared.name}/{figure.name}"} for figure in declared.paper.figures}
+        figures = [figure for figure in declared.paper.figures if not wanted or names[figure.name] & wanted]
+        unknown -= {declared.name}.union(*names.values())
+        if figures:
+            print(f"{declared.name}: {declared.paper.title}")
+        for figure in figures:
             if isinstance(figure, Elsewhere):
                 print(f"  {figure.name:<12} {figure.title}; made by: {figure.how}")
             else:
-                print(f"  {declared.name + '/' + figure.name:<32} {figure.title} ({_report.judge(declared, figure).short})")
+                print(f"  {declared.name + '/' + figure.name:<32} {figure.title} ({_report.judge(declared, figure, quick=options.quick).short})")
+    if unknown:
+        # It says what there is.
+        _registry.find(sorted(unknown), options.repro)
+        raise StudyError(f"{', '.join(sorted(unknown))}: `--list` lists papers and their figures")
     return SUCCESS
 
 
@@ -170,6 +182,15 @@ def _import(options: argparse.Namespace) -> int:
     )
     print(f"{count} means in {_near(_imported.path_of(study.store))}")
     return SUCCESS
+
+
+def _only(chosen: Sequence[str]) -> dict[str, list[str | float | bool]]:
+    """The values of the axes that are to be run."""
+    pairs = list(map(_pair, chosen))
+    twice = next((axis for place, (axis, _) in enumerate(pairs) if axis in dict(pairs[:place])), None)
+    if twice is not None:
+        raise StudyError(f"--only {twice}=...: named twice; write all values of an axis in one, with commas between them")
+    return {axis: _values(words) for axis, words in pairs}
 
 
 def _values(words: str) -> list[str | float | bool]:

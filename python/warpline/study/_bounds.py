@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 _PROBES = (0.0, -1.0, 1e-9, 1e9, -1e9)
-"""Values of which a bound must refuse at least one, whatever their value is."""
+"""Values of which a bound must refuse at least one, in units and in multiples of their value."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Bound:
 
     def can_fail(self, theirs: float) -> bool:
         """Whether there is a value that it refuses."""
-        return not all(self.holds(probe, theirs) for probe in _PROBES)
+        return not all(self.holds(probe * scale, theirs) for scale in (1.0, abs(theirs)) for probe in _PROBES)
 
 
 def within(share: float) -> Bound:

@@ -62,6 +62,8 @@ class Claim:
             ours = float(self.ours(results))
         except _INCOMPLETE as error:
             return Verdict(self, math.nan, "no results", str(error))
+        if math.isnan(ours):
+            return Verdict(self, ours, "no results", "our value is not a number")
         met = self.bound.met(ours, self.theirs)
         if met and not self._notices(results):
             return Verdict(self, ours, "cannot fail", "it is met whatever the results are")
@@ -87,7 +89,7 @@ class Claim:
 
     def _notices(self, results: Results) -> bool:
         """Whether it refuses results that are spoilt in some way."""
-        return any(self._refuses(other) for other in _spoilt(results))
+        return any(self._refuses(other) for other in _spoilt(results, self.theirs))
 
     def _refuses(self, results: Results) -> bool:
         """Whether these results have a value, and it is refused. What is no number (0/0) would be so whatever the bound is, and says nothing of the claim."""
@@ -98,22 +100,24 @@ class Claim:
         return math.isfinite(ours) and not self.bound.met(ours, self.theirs)
 
 
-def _spoilt(results: Results) -> Iterator[Results]:
+def _spoilt(results: Results, theirs: float) -> Iterator[Results]:
     """The results, spoilt in several ways: all of them too large or small, exchanged, growing from cell to cell, all the same, and each measure of each cell
-    by a factor of its own."""
+    by a factor of its own; and, as no factor changes a 0, other values that are far from all that is there."""
     for factor in (0.0, -1.0, 1e-3, 1e3, 0.5, 2.0, 0.8, 1.25):
         yield results.changed(lambda _, __, values, factor=factor: [factor * value for value in values])  # type: ignore[misc]
     yield results.shuffled()
     for cells in (results.cells, results.cells[::-1]):
         order = {id(cell): float(place) for place, cell in enumerate(cells, 1)}
         yield results.changed(lambda cell, _, values, order=order: [order[id(cell)]] * len(values))  # type: ignore[misc]
-    yield results.changed(lambda _, __, values: [1.0] * len(values))
+    for constant in (1.0, 1e3 * max(1.0, abs(theirs)), -1e3 * max(1.0, abs(theirs))):
+        yield results.changed(lambda _, __, values, constant=constant: [constant] * len(values))  # type: ignore[misc]
     draw = random.Random(0)
     for _ in range(8):
         powers = {(id(cell), measure): draw.uniform(-3, 3) for cell in results.cells for measure in cell.samples}
         # The other way round, too: a bound may refuse on one side only.
         for sign in (1, -1):
             yield results.changed(lambda cell, measure, values, powers=powers, sign=sign: [10 ** (sign * powers[id(cell), measure]) * value for value in values])  # type: ignore[misc]
+            yield results.changed(lambda cell, measure, values, powers=powers, sign=sign: [sign * 10 ** (3 * powers[id(cell), measure])] * len(values))  # type: ignore[misc]
 
 
 State = Literal["met", "differs", "not met", "incomplete", "no results", "agrees after all", "cannot fail"]

@@ -11,7 +11,12 @@ import dataclasses
 import hashlib
 import re
 import sys
+from array import array
+from collections import deque
 from collections.abc import Iterator, Mapping
+from datetime import date, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -24,7 +29,8 @@ PACKAGE = "warpline_declared_"
 """How the names of the packages of declarations begin."""
 
 PLAIN = (bool, int, float, str, bytes, type(None))
-COLLECTIONS = (set, frozenset, range, re.Pattern)
+COLLECTIONS = (set, frozenset, range, re.Pattern, array, complex, date, deque, Decimal, Fraction, time, timedelta)
+"""What is known by its text. (A date may have a time.)"""
 
 
 def execute(module: ModuleType, file: Path, text: str) -> None:
@@ -90,6 +96,9 @@ class _Parts:
             self.add([value.__func__, value.__self__])
         elif isinstance(inner := getattr(value, "__wrapped__", None), FunctionType):
             self.add(inner)
+        elif isinstance(value, ModuleType):
+            # What a module holds depends on the process. A declaration's own counts as a whole, as it is not known what is used of it.
+            self.texts.append(f"{value.__name__.rpartition('.')[2]} {vars(value).get(TEXT, '')}")
         else:
             self.add(type(value))
             self._named("(", _contents(value), ")")
@@ -121,11 +130,20 @@ def _contents(value: Any) -> dict[str, Any]:
     """What an object holds, by name."""
     if isinstance(value, COLLECTIONS):
         return {"": sorted(map(repr, value)) if isinstance(value, (set, frozenset)) else repr(value)}
+    if _is_array(value):
+        # The bytes of objects are their places in memory.
+        held = repr(value.tolist()) if value.dtype.hasobject else hashlib.sha256(value.tobytes()).hexdigest()
+        return {"": [str(value.dtype), list(value.shape), held]}
     if hasattr(value, "__dict__"):
         return dict(sorted(vars(value).items()))
     if dataclasses.is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return {}
+
+
+def _is_array(value: Any) -> bool:
+    """Whether it is an array of numpy, or a number of it."""
+    return all(hasattr(value, name) for name in ("dtype", "shape", "tobytes", "tolist")) and not isinstance(value, type)
 
 
 def _functions(value: Any, module: str) -> list[FunctionType]:
@@ -161,7 +179,7 @@ def _used(function: FunctionType) -> Iterator[Any]:
             owner = one if isinstance(one, type) else type(one)
             if _inside(owner.__module__, module) or isinstance(one, (bool, int, float, str, bytes, tuple, list, dict)):
                 yield one
-            elif isinstance(one, COLLECTIONS) or (dataclasses.is_dataclass(one) and owner is not one):
+            elif isinstance(one, COLLECTIONS) or _is_array(one) or (dataclasses.is_dataclass(one) and owner is not one):
                 # A queue of Warpline's, a regular expression: what it holds, and not how its class works.
                 yield [owner.__qualname__, _contents(one)]
             else:

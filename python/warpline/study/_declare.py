@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import json
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
@@ -181,7 +180,8 @@ class Figure:
         for point in self.points:
             if tuple(point) != axes:
                 raise ValueError(f"{self.name}: all points have the same axes in the same order; {dict(point)} has not those of the first, {', '.join(axes)}")
-        if len({json.dumps(point) for point in map(dict, self.points)}) < len(self.points):
+        # 0 and False are the same value of an axis to all that chooses points.
+        if len({tuple(point.values()) for point in self.points}) < len(self.points):
             raise ValueError(f"{self.name}: a point is named twice")
         named = {*self.measures} if isinstance(self.measures, Mapping) else set()
         taken = ({*RESERVED} & {*axes, *self.settings, *named}) | ({*axes} & named)

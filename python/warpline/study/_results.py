@@ -148,6 +148,8 @@ class Results:
         cells = self.where(**where).cells
         if len(cells) != 1:
             raise ValueError(f"{len(cells)} cells: an interval is of one point and line")
+        if measure not in cells[0].samples:
+            raise NoResultsError(f"no results of {measure} at {dict(cells[0].where)}")
         return cells[0].half_width(measure)
 
     def series(self, measure: str, x: str, **where: Any) -> list[tuple[Any, float, float]]:

@@ -11,6 +11,7 @@ import queue
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -533,7 +534,12 @@ class _Pass:
             self._submit(self._executor, run)
 
     def _submit(self, executor: ExecutorLike, run: _Run) -> None:
-        future = executor.submit(perform, self._sent, self._dumps(Task(run.spot.point, run.seed, run.scenario)))
+        task = self._dumps(Task(run.spot.point, run.seed, run.scenario))
+        try:
+            future: Any = executor.submit(perform, self._sent, task)
+        except Exception as error:  # A pool one of whose processes has died takes no more work.
+            future = Future()
+            future.set_exception(error)
         self._under_way[run] = future
         future.add_done_callback(lambda future: self._done.put((run, future)))
 

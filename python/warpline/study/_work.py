@@ -91,7 +91,7 @@ def run(
             for (declared, _), study, count in zip(chosen, studies, counts, strict=True):
                 try:
                     one = _one(declared, study, workers, here, at_once, count, force=force, keep=keep, only=only)
-                except (RunError, StudyError) as error:
+                except (RunError, StudyError, OSError) as error:
                     errors.append(error if isinstance(error, StudyError) else RunError(f"{count.name}: {error}"))
                     count.verdict = str(error)
                     continue

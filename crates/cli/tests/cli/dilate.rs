@@ -3,6 +3,8 @@
 //! The tests are skipped if there is no guest kernel. They do not depend on the speed of the machine: they check that dilated time is
 //! never too short, and that answers arrive.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 use std::sync::MutexGuard;
 
@@ -291,6 +293,16 @@ fn mistakes_are_reported_before_anything_starts() {
         assert_eq!(answer.code, Some(code), "{words:?}: {}", answer.stderr);
         assert!(answer.stderr.contains(told), "{words:?}: {}", answer.stderr);
     }
+}
+
+#[test]
+fn a_variable_that_is_no_text_does_no_harm() {
+    let Some(_turn) = guests(&[]) else { return };
+    let desk = Desk::new();
+    let mut command = desk.program(&["dilate", "--", "true"]);
+    let output = command.env("ODD", OsStr::from_bytes(b"\xff")).stdin(Stdio::null()).output().unwrap();
+    let answer = Answer::from(output);
+    assert_eq!(answer.code, Some(0), "{}", answer.stderr);
 }
 
 #[test]
