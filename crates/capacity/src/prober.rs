@@ -27,6 +27,11 @@ pub trait Prober {
     /// trip, whichever is longer; the caller does this by not polling.
     fn on_refused(&mut self, number: u64);
 
+    /// This host's interface cannot carry a probe of this size, so that it was never on the path. [`on_too_big`](Self::on_too_big) follows.
+    fn on_not_sent(&mut self, number: u64) {
+        self.on_refused(number);
+    }
+
     /// A router says that probes must not be larger than `mtu` bytes (RFC 1191).
     fn on_too_big(&mut self, now: Timestamp, mtu: u32);
 

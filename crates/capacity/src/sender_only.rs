@@ -235,7 +235,7 @@ impl Prober for SenderOnly {
         if self.outcome.is_some() || !self.is_out(number) {
             return false;
         }
-        if kind == ProbeReply::Unreachable {
+        if matches!(kind, ProbeReply::Unreachable | ProbeReply::TimeExceeded) {
             // It came back because it could not arrive. A single such message is not believed.
             self.returned = true;
             return true;

@@ -76,6 +76,8 @@ pub struct Treno {
     held: Option<(Timestamp, u64)>,
     started: Option<Timestamp>,
     heard: Timestamp,
+    /// The time in each phase by then.
+    heard_phases: [u64; 4],
     since: Timestamp,
     outcome: Option<TrenoOutcome>,
     results: TrenoResults,
@@ -114,6 +116,7 @@ impl Treno {
             held: None,
             started: None,
             heard: Timestamp::ZERO,
+            heard_phases: [0; 4],
             since: Timestamp::ZERO,
             outcome: None,
             results: TrenoResults { mtu: u64::from(options.mtu), ..TrenoResults::default() },
@@ -148,6 +151,12 @@ impl Treno {
     /// Bytes of data in flight.
     pub fn in_flight(&self) -> u64 {
         self.in_flight
+    }
+
+    /// Notes that the path answers.
+    fn hear(&mut self, now: Timestamp) {
+        self.accrue(now);
+        (self.heard, self.heard_phases) = (now, self.results.phases());
     }
 
     fn in_slow_start(&self) -> bool {
@@ -274,14 +283,7 @@ impl Treno {
         }
         if let Some(halving) = &mut self.halving {
             if number >= halving.until {
-                let halving = *halving;
-                self.accrue(now);
-                self.results.max_cluster = self.results.max_cluster.max(halving.lost);
-                self.halving = None;
-                self.allowed = 0;
-                let lost = halving.lost * self.mss;
-                self.cwnd = (halving.old_cwnd.saturating_sub(lost) / 2).max(self.mss);
-                self.ssthresh = self.cwnd.max(2 * self.mss);
+                self.end_halving(now);
             } else {
                 halving.answers += 1;
                 if halving.answers == 2 {
@@ -303,6 +305,29 @@ impl Treno {
                 self.grow(waited + self.mss);
             }
         }
+    }
+
+    /// Ends the round trip of rate halving.
+    fn end_halving(&mut self, now: Timestamp) {
+        let Some(halving) = self.halving else { return };
+        self.accrue(now);
+        self.results.max_cluster = self.results.max_cluster.max(halving.lost);
+        self.halving = None;
+        self.allowed = 0;
+        let lost = halving.lost * self.mss;
+        self.cwnd = (halving.old_cwnd.saturating_sub(lost) / 2).max(self.mss);
+        self.ssthresh = self.cwnd.max(2 * self.mss);
+    }
+
+    /// Takes back a probe that was never on the path: its data has to be sent again. Returns whether it was outstanding.
+    fn take_back(&mut self, number: u64) -> bool {
+        let Some(out) = self.out.remove(&number) else { return false };
+        self.in_flight -= u64::from(out.bytes);
+        self.lost.push_front(out.data);
+        self.allowed += u32::from(self.halving.is_some());
+        self.results.probes -= 1;
+        self.results.probe_wire_bytes -= u64::from(self.mtu);
+        true
     }
 
     /// Grows the window for an acknowledgement of so many bytes.
@@ -382,14 +407,11 @@ impl Prober for Treno {
     }
 
     fn on_refused(&mut self, number: u64) {
-        // Its data has to be sent again.
-        if let Some(out) = self.out.remove(&number) {
-            self.in_flight -= u64::from(out.bytes);
-            self.lost.push_front(out.data);
-            self.results.refused_sends += 1;
-            self.results.probes -= 1;
-            self.results.probe_wire_bytes -= u64::from(self.mtu);
-        }
+        self.results.refused_sends += u64::from(self.take_back(number));
+    }
+
+    fn on_not_sent(&mut self, number: u64) {
+        self.take_back(number);
     }
 
     fn on_too_big(&mut self, now: Timestamp, mtu: u32) {
@@ -398,11 +420,16 @@ impl Prober for Treno {
             return;
         }
         self.accrue(now);
+        // No probe is left by whose answer it would end.
+        self.end_halving(now);
         self.mtu = mtu;
         let old = self.mss;
         self.mss = u64::from(mtu - HEADERS);
-        // The window stays the same in segments, and there is no congestion signal.
+        // The window and the threshold stay the same in segments, and there is no congestion signal.
         self.cwnd = (self.cwnd / old).max(1) * self.mss;
+        if self.ssthresh != u64::MAX {
+            self.ssthresh = (self.ssthresh / old).max(2) * self.mss;
+        }
         self.results.mtu_reductions += 1;
         // Outstanding probes are too large, and are sent again smaller.
         for (_, out) in std::mem::take(&mut self.out) {
@@ -421,18 +448,22 @@ impl Prober for Treno {
         if self.outcome.is_some() || number >= self.next {
             return false;
         }
-        self.heard = now;
+        self.accrue(now);
+        let Some(out) = self.out.remove(&number) else {
+            // It may be of anyone who guesses numbers. One to a probe that was given up is late.
+            if self.answered.contains_key(&number) {
+                self.hear(now);
+            }
+            self.on_stray(number);
+            return false;
+        };
+        self.hear(now);
         *match kind {
             ProbeReply::Echo => &mut self.results.echoes,
             ProbeReply::TimeExceeded => &mut self.results.time_exceeded,
             ProbeReply::PortUnreachable => &mut self.results.port_unreachable,
             ProbeReply::Unreachable => &mut self.results.unreachable,
         } += 1;
-        self.accrue(now);
-        let Some(out) = self.out.remove(&number) else {
-            self.on_stray(number);
-            return false;
-        };
         self.results.replies += 1;
         self.in_flight -= u64::from(out.bytes);
         let in_order = number >= self.fack;
@@ -476,7 +507,13 @@ impl Prober for Treno {
         }
         if now >= self.heard + self.options.patience {
             let nothing = self.results.replies == 0;
-            return self.finish(now, if nothing { TrenoOutcome::NoAnswer } else { TrenoOutcome::Silent });
+            if nothing {
+                return self.finish(now, TrenoOutcome::NoAnswer);
+            }
+            // Waiting for a path that is silent is not part of the measurement.
+            self.accrue(now);
+            self.results.set_phases(self.heard_phases);
+            return self.finish(self.heard, TrenoOutcome::Silent);
         }
         if let Some((until, bytes)) = self.held
             && now >= until

@@ -81,6 +81,18 @@ pub struct TrenoResults {
     pub window_limited_ns: u64,
 }
 
+impl TrenoResults {
+    /// The time in slow start, in congestion avoidance, in recovery, and limited by the window.
+    pub(super) fn phases(&self) -> [u64; 4] {
+        [self.slow_start_ns, self.avoidance_ns, self.recovery_ns, self.window_limited_ns]
+    }
+
+    /// Sets these times.
+    pub(super) fn set_phases(&mut self, phases: [u64; 4]) {
+        [self.slow_start_ns, self.avoidance_ns, self.recovery_ns, self.window_limited_ns] = phases;
+    }
+}
+
 /// The state of a test at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrenoSample {

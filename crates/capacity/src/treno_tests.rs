@@ -188,6 +188,63 @@ fn the_path_makes_probes_smaller_without_congestion() {
 }
 
 #[test]
+fn a_smaller_mtu_in_a_recovery_ends_it_and_sending_goes_on() {
+    let mut t = treno(TrenoOptions { initial_window: 20, ..TrenoOptions::default() });
+    send(&mut t, at(0));
+    (1..5).for_each(|number| {
+        t.on_reply(at(100), number, ProbeReply::Echo);
+        send(&mut t, at(100));
+    });
+    assert!(t.halving.is_some());
+    t.on_too_big(at(110), 576);
+    assert!(t.halving.is_none() && !send(&mut t, at(110)).is_empty());
+    let window = t.cwnd() / t.mss;
+    assert!((9..=11).contains(&window), "half of what it was, in segments: {window}");
+    assert_eq!((t.ssthresh(), t.poll_timeout().is_set()), (t.cwnd(), true));
+    // And once more, without a recovery.
+    t.on_too_big(at(120), 552);
+    assert_eq!((t.cwnd() / t.mss, t.ssthresh() / t.mss), (window, window));
+}
+
+#[test]
+fn a_probe_that_the_interface_cannot_carry_was_not_refused_by_a_full_queue() {
+    let mut t = treno(TrenoOptions { mtu: 9000, ..TrenoOptions::default() });
+    let probe = t.poll_transmit(at(0)).unwrap();
+    t.on_not_sent(probe.number);
+    t.on_too_big(at(0), 1500);
+    assert_eq!(t.poll_transmit(at(0)).unwrap().size, 1500);
+    let results = t.results();
+    assert_eq!((results.refused_sends, results.probes, results.probe_wire_bytes), (0, 1, 1500));
+}
+
+#[test]
+fn silence_at_the_end_is_not_measured() {
+    let mut t = treno(TrenoOptions {
+        duration: TimeDelta::from_secs(60),
+        patience: TimeDelta::from_secs(5),
+        initial_window: 10,
+        ..TrenoOptions::default()
+    });
+    let sent = send(&mut t, at(0));
+    sent.iter().for_each(|&number| {
+        t.on_reply(at(1000), number, ProbeReply::Echo);
+    });
+    send(&mut t, at(1000));
+    // Whoever guesses numbers does not keep the test going, and his errors are none of the path.
+    t.on_reply(at(3000), 0, ProbeReply::Unreachable);
+    while t.outcome().is_none() {
+        let due = t.poll_timeout();
+        t.handle_timeout(due);
+        send(&mut t, due);
+    }
+    assert_eq!(t.outcome(), Some(TrenoOutcome::Silent));
+    let r = t.results();
+    assert_eq!((r.elapsed_ns, r.data_bytes), (1_000_000_000, 10 * MSS));
+    assert_eq!(r.slow_start_ns + r.avoidance_ns + r.recovery_ns, r.elapsed_ns);
+    assert_eq!((r.unreachable, r.stray_replies, r.echoes), (0, 1, 10));
+}
+
+#[test]
 fn what_the_kernel_refuses_was_not_on_the_path() {
     let mut t = treno(TrenoOptions::default());
     assert_eq!(send(&mut t, at(0)), [0, 1]);
@@ -293,6 +350,8 @@ proptest! {
                 sent += 1;
                 prop_assert!(sent < 100_000);
             }
+            let awaited = t.alarm.is_set() || t.held.is_some();
+            prop_assert!(awaited || t.outcome.is_some() || t.started.is_none(), "nothing is sent, and nothing is awaited");
             let out: u64 = t.out.values().map(|out| u64::from(out.bytes)).sum();
             prop_assert!(t.in_flight >= out && t.in_flight <= out + 1460, "{} {out}", t.in_flight);
             prop_assert!(t.cwnd >= t.mss && t.results.data_bytes <= t.next_data * 1460);

@@ -252,13 +252,19 @@ fn calibrate(
     let large = quiet_run(&flood(target, args.ttl, options.mtu), stop)?;
     let small = quiet_run(&flood(target, args.ttl, 48), stop)?;
     let answered = |run: &TrenoRun| run.results.replies > 0;
+    // Otherwise the window limited it, and the rate is a window in a round trip.
+    let filled = |run: &TrenoRun| {
+        let r = &run.results;
+        r.lost > 0 || r.rtt_sum_ns >= r.rtt_count * r.rtt_min_ns * 2
+    };
     // Less than one window came back: the host limits its answers, not its bandwidth.
     let rations = |run: &TrenoRun| run.results.replies < u64::from(WINDOW);
     Ok(Calibration {
         host_bps: answered(&host).then(|| rate(&host).0),
-        first_hop_bps: (answered(&first) && !rations(&first)).then(|| rate(&first).0),
+        first_hop_bps: (answered(&first) && !rations(&first) && filled(&first)).then(|| rate(&first).0),
         first_hop_rations: answered(&first) && rations(&first),
-        probe_rates: (answered(&large) && answered(&small)).then(|| (rate(&large).1, rate(&small).1)),
+        probe_rates: (answered(&large) && answered(&small) && filled(&large))
+            .then(|| (rate(&large).1, rate(&small).1)),
     })
 }
 

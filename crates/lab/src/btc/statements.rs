@@ -143,30 +143,25 @@ impl Statements {
         let size = options.packet(ipv6);
         let headers = HEADERS + (size - options.segment) + if options.timestamps { 12 } else { 0 };
         let payload = size - headers;
-        let (rto, clock) = if options.modern {
-            (
-                format!(
-                    "Linux's estimator (srtt, largest mean deviation of each round trip), a sample with every acknowledgement; its variance \
-                     term at least {:#}, the time-out",
-                    options.min_rto
-                ),
-                "The clock's granularity is below a microsecond".to_owned(),
+        let clock = match (options.granularity.is_zero(), options.heartbeat) {
+            (true, _) => "The clock's granularity is below a microsecond".to_owned(),
+            (false, true) => format!(
+                "Time-outs are whole ticks of {:#}: one of n ticks ends with the n-th beat of a heartbeat of random phase",
+                options.granularity
+            ),
+            (false, false) => format!("Time-outs are rounded up to {:#}", options.granularity),
+        };
+        let rto = if options.modern {
+            format!(
+                "Linux's estimator (srtt, largest mean deviation of each round trip), a sample with every acknowledgement; its variance \
+                 term at least {:#}, the time-out",
+                options.min_rto
             )
         } else {
-            let clock = match options.heartbeat {
-                true => format!(
-                    "Time-outs are whole ticks of {:#}: one of n ticks ends with the n-th beat of a heartbeat of random phase",
-                    options.granularity
-                ),
-                false => format!("Time-outs are rounded up to {:#}", options.granularity),
-            };
-            (
-                format!(
-                    "RFC 6298, one sample per round trip{}; at least {:#}, and",
-                    if options.timestamps { " (with timestamps also for segments sent twice)" } else { "" },
-                    options.min_rto
-                ),
-                clock,
+            format!(
+                "RFC 6298, one sample per round trip{}; at least {:#}, and",
+                if options.timestamps { " (with timestamps also for segments sent twice)" } else { "" },
+                options.min_rto
             )
         };
         Statements {

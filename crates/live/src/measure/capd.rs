@@ -83,6 +83,10 @@ pub fn serve(
             }
             (idle, idle_since) = (true, now);
         } else if looked || idle {
+            if idle {
+                // What waiting for clients took is no part of a test.
+                endpoint.begin();
+            }
             idle = false;
             server.set_host(endpoint.host(now, idle_since));
         }

@@ -118,7 +118,7 @@ pub(super) fn carry<P: Prober>(
                         break;
                     }
                     Sent::TooLarge => {
-                        prober.on_refused(probe.number);
+                        prober.on_not_sent(probe.number);
                         let mtu = socket.interface_mtu().unwrap_or(probe.size * 3 / 4).min(probe.size - 1);
                         prober.on_too_big(last, mtu);
                         came = true;
