@@ -418,7 +418,7 @@ fn finish(args: &Args, run: CapRun, probes: Option<&str>) -> Test {
         (peer.map(|p| p.host), Some(run.own.host))
     };
     let outcome = match (run.outcome, run.too_big) {
-        (Outcome::Stopped, Some(mtu)) => format!(
+        (Outcome::Stopped | Outcome::Silent, Some(mtu)) => format!(
             "a segment of {} bytes is larger than the path's MTU{}; choose a smaller --segment",
             run.packet(),
             mtu.map_or_else(String::new, |mtu| format!(", which is {mtu}"))

@@ -106,6 +106,7 @@ pub fn run(
     let mut samples = Vec::new();
     let mut traced = Vec::new();
     let mut next_sample = Timestamp::NEVER;
+    let packet = config.options.packet(config.server.is_ipv6());
     let mut too_big = None;
     let mut since = None;
     loop {
@@ -119,11 +120,14 @@ pub fn run(
         foremost.turn(now, came);
         match endpoint.take_complaint() {
             Some(Complaint::Unreachable(what)) => client.unreachable(now, what),
-            Some(Complaint::TooBig(mtu)) => {
+            Some(Complaint::TooBig(mtu)) if mtu.is_none_or(|mtu| mtu < packet) => {
                 too_big = Some(mtu);
-                client.stop(now);
+                // Anyone can send it, so with a key it only explains silence.
+                if config.key.is_none() {
+                    client.stop(now);
+                }
             }
-            None => {}
+            Some(Complaint::TooBig(_)) | None => {}
         }
         if client.poll_timeout() <= now {
             client.handle_timeout(now);
@@ -168,7 +172,7 @@ pub fn run(
                 peer: client.peer_report().copied(),
                 samples,
                 traced,
-                too_big,
+                too_big: too_big.filter(|_| config.key.is_none() || outcome == Outcome::Silent),
             });
         }
         if !came {
