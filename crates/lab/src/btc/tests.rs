@@ -354,6 +354,21 @@ fn the_classic_options_state_their_ticks_and_their_header_bytes() {
     assert!(statements.congestion_avoidance.contains("equation 4"));
 }
 
+#[test]
+fn the_clock_is_stated_as_it_is_used() {
+    let said = |options: CapOptions| Statements::new(&options, false, true, None).retransmission_timeout;
+    let tick = TimeDelta::from_millis(100);
+    assert!(said(CapOptions::default()).ends_with("The clock's granularity is below a microsecond"));
+    let coarse = CapOptions { granularity: tick, ..CapOptions::default() };
+    assert!(said(coarse.clone()).ends_with("Time-outs are rounded up to 100 ms"), "{}", said(coarse));
+    assert!(
+        said(CapOptions { granularity: tick, heartbeat: true, ..CapOptions::default() })
+            .contains("ticks of 100 ms")
+    );
+    let fine = CapOptions { granularity: TimeDelta::ZERO, heartbeat: false, ..CapOptions::classic() };
+    assert!(said(fine.clone()).ends_with("below a microsecond"), "{}", said(fine));
+}
+
 fn treno(results: TrenoResults) -> TrenoReport {
     let options = TrenoOptions::default();
     TrenoReport::new(&TrenoInput {
