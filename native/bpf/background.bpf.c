@@ -76,6 +76,8 @@ static __always_inline void limit_receiving(struct bpf_sock_ops *ctx)
 	/* A sender's initial window, which it uses in any case. */
 	start_rules(&receiver->rules, 10 * NICE_ONE);
 	receiver->account.begun = account_clock(bpf_ktime_get_ns() / 1000);
+	/* Before anything that will be echoed. A zero would be in the future half of the time: the clock has 32 bits, and turns over in 50 days. */
+	receiver->round_began = bpf_ktime_get_ns() / 1000000 - 1;
 	receiver->mss = at_least(tp->advmss, 1);
 	receiver->out_of_order = tp->rcv_ooopack;
 	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);

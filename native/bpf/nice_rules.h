@@ -271,16 +271,16 @@ static __always_inline void note_yielding(struct nice_account *account, u64 cloc
 static __always_inline void judge(struct nice_rules *rules, struct nice_account *account, const struct nice_parameters *conf, u32 floor,
 				  u64 clock, const struct nice_sample *sample, bool may_grow)
 {
-	bool skipped = rules->before_halving, yields, moved;
+	bool skipped = rules->before_halving, yields;
 
 	rules->before_halving = 0;
 	if (!rules->seen)
 		return;
-	moved = end_train(rules);
-	if (conf->max_of_rounds && raise_max(rules, rules->round_rtt))
-		moved = true;
-	if (moved)
-		set_threshold(rules, conf);
+	end_train(rules);
+	if (conf->max_of_rounds)
+		raise_max(rules, rules->round_rtt);
+	/* In any case: the parameters may have changed. */
+	set_threshold(rules, conf);
 	if (skipped)
 		return;
 	yields = congested(rules, conf);
