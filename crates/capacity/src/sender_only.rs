@@ -369,11 +369,14 @@ mod tests {
         }
         assert_eq!((never.outcome(), now), (Some(Outcome::NoAnswer), Timestamp::from_secs(5)));
 
-        let mut returned = test(options(60));
-        let probe = returned.poll_transmit(Timestamp::ZERO).unwrap();
-        assert!(returned.on_reply(Timestamp::from_secs(1), probe.number, ProbeReply::Unreachable));
-        returned.handle_timeout(Timestamp::from_secs(5));
-        assert_eq!(returned.outcome(), Some(Outcome::Unreachable(Unreachable::Host)));
+        // A router that sends it back has not delivered it.
+        for kind in [ProbeReply::Unreachable, ProbeReply::TimeExceeded] {
+            let mut returned = test(options(60));
+            let probe = returned.poll_transmit(Timestamp::ZERO).unwrap();
+            assert!(returned.on_reply(Timestamp::from_secs(1), probe.number, kind));
+            returned.handle_timeout(Timestamp::from_secs(5));
+            assert_eq!(returned.outcome(), Some(Outcome::Unreachable(Unreachable::Host)));
+        }
 
         let silent: Vec<u64> = (500..1_000_000).collect();
         let done = measure(test(options(60)), 12, 1000, &silent);
