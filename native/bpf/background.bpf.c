@@ -76,7 +76,7 @@ static __always_inline void limit_receiving(struct bpf_sock_ops *ctx)
 	/* A sender's initial window, which it uses in any case. */
 	start_rules(&receiver->rules, 10 * NICE_ONE);
 	receiver->account.begun = account_clock(bpf_ktime_get_ns() / 1000);
-	/* Before anything that will be echoed. A zero would be in the future half of the time: the clock has 32 bits, and turns over in 50 days. */
+	/* Before anything that will be echoed. Zero would not do: the clock has 32 bits, and seen from days 25 to 50, zero is in the future. */
 	receiver->round_began = bpf_ktime_get_ns() / 1000000 - 1;
 	receiver->mss = at_least(tp->advmss, 1);
 	receiver->out_of_order = tp->rcv_ooopack;

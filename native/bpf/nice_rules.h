@@ -103,14 +103,10 @@ static __always_inline u32 time_in_train(const struct nice_rules *rules)
 	return rest < 2 * NICE_ONE ? NICE_INFINITE : (u32)((u64)(rules->train_last - rules->train_began) * NICE_ONE / rest);
 }
 
-/* Ends a round's train. Returns whether a segment took less time in it than in any before. */
-static __always_inline bool end_train(struct nice_rules *rules)
+/* Ends a round's train: a segment may have taken less time in it than in any before. */
+static __always_inline void end_train(struct nice_rules *rules)
 {
-	u32 each = time_in_train(rules);
-	bool shorter = each < rules->segment_time;
-
-	rules->segment_time = at_most(rules->segment_time, each);
-	return shorter;
+	rules->segment_time = at_most(rules->segment_time, time_in_train(rules));
 }
 
 static __always_inline bool raise_max(struct nice_rules *rules, u32 rtt)

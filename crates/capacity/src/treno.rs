@@ -6,7 +6,7 @@
 //! further congestion (the "overdamping" of the same paper). The loss of a probe cannot be distinguished from the loss of its answer.
 //!
 //! The window is in bytes. Up to the threshold (`cwnd <= ssthresh`) it grows by the acknowledged bytes, above it by `MSS * bytes / cwnd` (RFC 3465
-//! with L = 2, as in Linux). A loss begins one round trip of rate halving: one probe for two answers; then `cwnd = ssthresh = (old - lost) / 2`. A
+//! with L = 2). A loss begins one round trip of rate halving: one probe for two answers; then `cwnd = ssthresh = (old - lost) / 2`. A
 //! time-out sets `ssthresh = cwnd / 4` and the window to one segment, and doubles the next time-out. Time-outs follow RFC 6298, one sample
 //! per round trip.
 //!
@@ -153,9 +153,8 @@ impl Treno {
         self.in_flight
     }
 
-    /// Notes that the path answers.
+    /// Notes that the path answers; all time up to now has been accrued.
     fn hear(&mut self, now: Timestamp) {
-        self.accrue(now);
         (self.heard, self.heard_phases) = (now, self.results.phases());
     }
 

@@ -67,7 +67,7 @@ impl Oversleep {
 ///
 /// A packet must not leave before it is due, and handing over may be quicker than it was the last few times. So the packet is held until it is
 /// due less the shortest time from the system call to the departure that was ever seen ([`call`](Self::call)). The time for which it was held does not count
-/// as handing over: waits would never end later again.
+/// as handing over. Otherwise waits would end ever earlier, and never later again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Handover {
     nanos: [u64; 16],

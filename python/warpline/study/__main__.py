@@ -140,9 +140,9 @@ def _list(options: argparse.Namespace) -> int:
     wanted = {name.strip("/") for name in options.names}
     unknown = set(wanted)
     for declared in _registry.papers(_registry.repro_directory(options.repro)):
-        names = {figure.name: {declared.name, f"{declared.name}/{figure.name}"} for figure in declared.paper.figures}
-        figures = [figure for figure in declared.paper.figures if not wanted or names[figure.name] & wanted]
-        unknown -= {declared.name}.union(*names.values())
+        known = [(figure, {declared.name, f"{declared.name}/{figure.name}"}) for figure in declared.paper.figures]
+        figures = [figure for figure, names in known if not wanted or names & wanted]
+        unknown -= set().union(*(names for _, names in known))
         if figures:
             print(f"{declared.name}: {declared.paper.title}")
         for figure in figures:

@@ -135,7 +135,7 @@ impl<'a> Bench<'a> {
         let outcome =
             whole_run(scenario, &RunOptions { tables: true, ..RunOptions::default() }, &mut observe)?;
         let load = before.and_then(|before| before.until(&Reading::now()?));
-        // They may end as they like when the run ends, so that the run does not judge them.
+        // The run does not judge the programs that stand for flows, because they may end in any way when it ends.
         if let Some(why) =
             outcome.failures.into_iter().next().or_else(|| failed_flow(&outcome.summary, ports))
         {

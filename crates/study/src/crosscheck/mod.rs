@@ -254,10 +254,15 @@ impl<'a> Workshop<'a> {
         let busier = |load: &Load| (load.is_short(), load.others() + load.waited.unwrap_or(0.0));
         let scenario = &made.scenario;
         let mut kernels = match runs.first().and_then(|ran| ran.summary.guests.as_ref()) {
-            // A patched kernel often has the version of the other one. The files were there before the runs: without them, the versions are left.
+            // By builds, as a patched kernel often has the version of the other one. If its file is gone since the run, the version has to do.
             Some(guests) => kernels(scenario).map_or_else(
                 |_| guests.kernel.split(", ").map(str::to_owned).collect(),
-                |builds| builds.iter().map(|build| build.trim_start_matches("linux-").to_owned()).collect(),
+                |builds| {
+                    builds
+                        .iter()
+                        .map(|build| build.strip_prefix("linux-").unwrap_or(build).to_owned())
+                        .collect()
+                },
             ),
             None => Vec::new(),
         };
