@@ -26,14 +26,16 @@ impl Rate {
     }
     /// The bytes that fit into `span` at this rate, rounded down.
     pub fn bytes_in(self, span: TimeDelta) -> Bytes {
-        Bytes((u128::from(self.0) * u128::from(span.as_nanos()) / 8_000_000_000) as u64)
+        let bytes = u128::from(self.0) * u128::from(span.as_nanos()) / 8_000_000_000;
+        Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
     }
     /// The time that `bytes` take at this rate, rounded up to a nanosecond; the longest span at rate zero.
     pub fn time_for(self, bytes: u64) -> TimeDelta {
         if self.0 == 0 {
             return TimeDelta::MAX;
         }
-        TimeDelta::from_nanos((u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(self.0)) as u64)
+        let nanos = (u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(self.0));
+        u64::try_from(nanos).map_or(TimeDelta::MAX, TimeDelta::from_nanos)
     }
 }
 
@@ -140,6 +142,11 @@ const RATE: Kind = Kind {
         ("KB/s", 8_000),
         ("MB/s", 8_000_000),
         ("GB/s", 8_000_000_000),
+        ("Bps", 8),
+        ("kBps", 8_000),
+        ("KBps", 8_000),
+        ("MBps", 8_000_000),
+        ("GBps", 8_000_000_000),
     ],
     max: "1000 Tbit/s",
 };

@@ -80,6 +80,8 @@ pub struct Trace {
     runs: Vec<(u32, u32)>,
     /// Opportunities in all.
     opportunities: u64,
+    /// Milliseconds after which it repeats, the last stamp or later; above 0.
+    period: u32,
 }
 
 /// Reads a trace piece by piece, so that a large file need not be in memory at once.
@@ -161,9 +163,9 @@ impl TraceParser {
         match self.runs.last() {
             None => Err(TraceError::Empty),
             Some((0, _)) => Err(TraceError::NoLength { line: self.lines }),
-            Some(_) => {
+            Some(&(period, _)) => {
                 self.runs.shrink_to_fit();
-                Ok(Trace { runs: self.runs, opportunities: self.lines })
+                Ok(Trace { runs: self.runs, opportunities: self.lines, period })
             }
         }
     }
@@ -179,11 +181,14 @@ impl Trace {
         parser.feed(text)?;
         parser.finish()
     }
-    /// A trace of milliseconds, above 0 and rising, with how many opportunities each has; none without any.
-    pub(crate) fn of_runs(runs: Vec<(u32, u32)>) -> Option<Trace> {
-        debug_assert!(runs.windows(2).all(|pair| pair[0].0 < pair[1].0) && runs.iter().all(|run| run.0 > 0));
+    /// A trace of milliseconds, above 0 and rising up to `period`, with how many opportunities each has. It repeats after `period`. None without any opportunity.
+    pub(crate) fn of_runs(runs: Vec<(u32, u32)>, period: u32) -> Option<Trace> {
+        debug_assert!(
+            runs.windows(2).all(|pair| pair[0].0 < pair[1].0)
+                && runs.iter().all(|run| (1..=period).contains(&run.0))
+        );
         let opportunities = runs.iter().map(|&(_, count)| u64::from(count)).sum();
-        (!runs.is_empty()).then_some(Trace { runs, opportunities })
+        (!runs.is_empty()).then_some(Trace { runs, opportunities, period })
     }
     /// Opportunities in one round.
     pub const fn opportunities(&self) -> u64 {
@@ -191,7 +196,7 @@ impl Trace {
     }
     /// Milliseconds in one round.
     pub fn period_ms(&self) -> u64 {
-        self.runs.last().map_or(1, |&(stamp, _)| u64::from(stamp).max(1))
+        u64::from(self.period)
     }
     /// The rate if every opportunity is used, rounded down.
     pub fn mean_rate(&self) -> Rate {

@@ -161,8 +161,9 @@ impl Network {
             None => config.qdisc.admission(&config.sizing),
         };
         let changing = Network::changing(&config, streams);
-        // Without serialisation nothing ever waits.
-        let unlimited = matches!(config.rate, RateConfig::Unlimited) && changing.is_none();
+        // Without serialisation nothing ever waits, unless the next node asks for a pause.
+        let unlimited =
+            matches!(config.rate, RateConfig::Unlimited) && changing.is_none() && config.pfc.is_none();
         let admission = admission.map(|given| if unlimited { Admission::ALL } else { given });
         let jitter = config.jitter.at_work(|| stream("jitter"));
         let simple =

@@ -23,6 +23,13 @@ impl TokenBucket {
         (rate > 0).then_some(TokenBucket { rate, depth, tokens: depth, at: Timestamp::ZERO })
     }
 
+    /// Fills at another rate from the last packet on. A rate of zero, which a link has that stands still, changes nothing.
+    pub(crate) fn set_rate(&mut self, rate: Rate) {
+        if rate.as_bps() > 0 {
+            self.rate = u128::from(rate.as_bps());
+        }
+    }
+
     /// Tokens at `now`.
     fn level(&self, now: Timestamp) -> u128 {
         let more = self.rate * u128::from(now.saturating_since(self.at).as_nanos());
@@ -89,6 +96,15 @@ mod tests {
             assert!(bucket.take(now, 1));
         }
         assert_eq!(now, Timestamp::from_nanos(8_000_000_001));
+    }
+
+    #[test]
+    fn a_bucket_fills_at_its_new_rate() {
+        let mut bucket = TokenBucket::new(Rate::from_bps(8_000_000), 1000).unwrap();
+        assert!(bucket.take(Timestamp::ZERO, 1000));
+        bucket.set_rate(Rate::from_bps(80_000_000));
+        bucket.set_rate(Rate::from_bps(0));
+        assert_eq!(bucket.ready(Timestamp::ZERO, 1000), Timestamp::from_nanos(100_000));
     }
 
     #[test]

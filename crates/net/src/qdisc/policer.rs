@@ -21,7 +21,7 @@ pub struct PolicerParams {
     /// How much may wait.
     #[parameter(default = QueueLimit::Packets(1000), above = QueueLimit::Packets(0))]
     pub limit: QueueLimit,
-    /// Rate that is allowed, the link's `framing` included. Without it the link's own.
+    /// Rate that is allowed, the link's `framing` included. Without it the link's own, as it changes; the burst stays as it was at the start.
     #[parameter(above = Some(Rate::from_bps(0)))]
     pub rate: Option<Rate>,
     /// Bytes that may come at once. Without it what the rate gives in 100 ms, and at least a full packet.
@@ -38,6 +38,8 @@ pub struct Policer {
     limit: Limit,
     /// None where no rate is known: then everything passes.
     bucket: Option<TokenBucket>,
+    /// Whether its rate is the link's.
+    follows: bool,
     ecn: bool,
 }
 
@@ -51,6 +53,7 @@ impl BuiltIn for Policer {
             fifo: Fifo::default(),
             limit: params.limit.resolve(sizing),
             bucket: TokenBucket::new(rate, burst),
+            follows: params.rate.is_none(),
             ecn: params.ecn,
         }
     }
@@ -77,6 +80,11 @@ impl Qdisc for Policer {
     #[inline]
     fn backlog(&self) -> (u32, u64) {
         self.fifo.backlog()
+    }
+    fn set_rate(&mut self, rate: Rate) {
+        if let Some(bucket) = self.bucket.as_mut().filter(|_| self.follows) {
+            bucket.set_rate(rate);
+        }
     }
 }
 

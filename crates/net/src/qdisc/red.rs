@@ -39,7 +39,6 @@ use warpline_core::record::DropReason;
 use warpline_core::{Bytes, Rate, Stream, TimeDelta, Timestamp, float};
 
 use super::fifo::{Admission, Fifo, Limit};
-use super::limit::FULL_PACKET;
 use super::{BuiltIn, Dropped, Qdisc, QueueLimit, Queued, Sizing, Verdict};
 
 /// Random early detection (Floyd and Jacobson 1993). Thresholds count as `limit` does: in packets, or else in bytes.
@@ -92,14 +91,14 @@ struct Thresholds {
 
 impl Thresholds {
     fn new(params: &RedParams, sizing: &Sizing) -> Self {
-        const FULL: u64 = FULL_PACKET as u64;
+        let full = u64::from(sizing.packet.max(1));
         let limit = params.limit.resolve(sizing);
         let bytes = limit.packets == u32::MAX;
         let amount = |limit: Limit| {
             if !bytes {
-                f64::from(limit.packets.min((limit.bytes / FULL).min(u64::from(u32::MAX)) as u32))
+                f64::from(limit.packets.min((limit.bytes / full).min(u64::from(u32::MAX)) as u32))
             } else if limit.bytes == u64::MAX {
-                f64::from(limit.packets) * FULL as f64
+                f64::from(limit.packets) * full as f64
             } else {
                 limit.bytes as f64
             }

@@ -21,7 +21,7 @@ pub struct TbfParams {
     /// How much may wait; a time and a BDP are counted at `rate`.
     #[parameter(default = QueueLimit::Packets(1000), above = QueueLimit::Packets(0))]
     pub limit: QueueLimit,
-    /// Rate, the link's `framing` included. Without it the link's own.
+    /// Rate, the link's `framing` included. Without it the link's own, as it changes; depth and limit stay as they were at the start.
     #[parameter(above = Some(Rate::from_bps(0)))]
     pub rate: Option<Rate>,
     /// Bytes that may leave at once. Without it what the rate gives in 10 ms, and at least a full packet.
@@ -42,6 +42,8 @@ pub struct Tbf {
     limit: Limit,
     /// None where no rate is known: then nothing is delayed.
     bucket: Option<TokenBucket>,
+    /// Whether its rate is the link's.
+    follows: bool,
     peak: Option<TokenBucket>,
 }
 
@@ -56,6 +58,7 @@ impl BuiltIn for Tbf {
             fifo: Fifo::default(),
             limit: params.limit.resolve(&Sizing { rate, ..*sizing }),
             bucket: TokenBucket::new(rate, burst),
+            follows: params.rate.is_none(),
             peak: params.peak.and_then(|peak| TokenBucket::new(peak, peak_burst)),
         }
     }
@@ -98,6 +101,11 @@ impl Qdisc for Tbf {
     #[inline]
     fn backlog(&self) -> (u32, u64) {
         self.fifo.backlog()
+    }
+    fn set_rate(&mut self, rate: Rate) {
+        if let Some(bucket) = self.bucket.as_mut().filter(|_| self.follows) {
+            bucket.set_rate(rate);
+        }
     }
 }
 
@@ -160,6 +168,23 @@ mod tests {
         assert_eq!(queue.next_ready(Timestamp::ZERO), Some(Timestamp::from_millis(1)));
         assert_eq!((queue.backlog(), slot(queue.discard(Timestamp::ZERO, &mut none))), ((1, 1000), Some(1)));
         assert_eq!(queue.next_ready(Timestamp::ZERO), None);
+    }
+
+    #[test]
+    fn without_a_rate_of_its_own_it_follows_the_link() {
+        let departs = |params: TbfParams| {
+            let (mut queue, mut none) =
+                (tbf(TbfParams { burst: Some(Bytes(1000)), ..params }), Dropped::default());
+            queue.set_rate(Rate::from_bps(160_000_000));
+            for slot in 0..2 {
+                queue.enqueue(Timestamp::ZERO, packet(slot, 1000), &mut none);
+            }
+            assert!(queue.dequeue(Timestamp::ZERO, &mut none).is_some());
+            queue.next_ready(Timestamp::ZERO).unwrap().as_nanos()
+        };
+        assert_eq!(departs(TbfParams::default()), 50_000);
+        let own = Some(Rate::from_bps(80_000_000));
+        assert_eq!(departs(TbfParams { rate: own, ..TbfParams::default() }), 100_000);
     }
 
     #[test]

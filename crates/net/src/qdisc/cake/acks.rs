@@ -111,7 +111,7 @@ fn congestion(segment: &Segment) -> u16 {
 /// Whether `newer` says all that `older` says, and more.
 fn says_less(older: &Segment, newer: &Segment) -> bool {
     let others = older.flags.0 & !(Flags::ECE.0 | Flags::CWR.0);
-    if others != Flags::ACK.0 || older.len > 0 || older.ack > newer.ack {
+    if others != Flags::ACK.0 || older.len > 0 || older.ack > newer.ack || older.accecn().is_some() {
         return false;
     }
     if let Some((value, echo)) = older.timestamps {
