@@ -290,6 +290,17 @@ fn a_loss_halves_dctcps_window_even_right_after_a_mark() {
 }
 
 #[test]
+fn a_tail_loss_in_a_window_that_was_reduced_for_a_mark_is_probed() {
+    let config = TcpConfig { tlp: true, delayed_ack: TimeDelta::ZERO, ..plain() };
+    let mut path = Path::new(("dctcp", &config), ("dctcp", &config)).marking([1]);
+    path.lose = vec![9];
+    let path = path.send(10);
+    let stats = path.client.stats();
+    assert_eq!((stats.ecn_reductions, stats.tail_probes, stats.rtos), (1, 1, 0));
+    assert_eq!(path.client.bytes_acked(), 10 * MSS);
+}
+
+#[test]
 fn all_of_dctcps_packets_are_ecn_capable_and_only_new_data_of_rfc_3168() {
     let is_data = |s: &Sent| s.segment.len > 0;
     let run = |cc: &str, config: &TcpConfig| {

@@ -243,8 +243,14 @@ fn rfc_8985_a_tail_loss_is_probed_before_the_time_out() {
 
 #[test]
 fn a_needless_probe_reduces_nothing() {
-    // The acknowledgements come late, once: the probe is answered with a D-SACK.
-    let mut wire = Wire::plain(&TcpConfig::default(), 20);
+    // The acknowledgements come late, once: the probe is answered with a D-SACK, or with a duplicate acknowledgement while nothing is in flight.
+    for dsack in [true, false] {
+        needless_probe(&TcpConfig { dsack, ..TcpConfig::default() });
+    }
+}
+
+fn needless_probe(config: &TcpConfig) {
+    let mut wire = Wire::plain(config, 20);
     wire.client.write(10 * MSS);
     wire.establish();
     wire.run_for(TimeDelta::from_secs(1));
@@ -254,9 +260,9 @@ fn a_needless_probe_reduces_nothing() {
     wire.client.write(5 * MSS);
     wire.run_for(TimeDelta::from_secs(1));
     assert_eq!(wire.client.stats().tail_probes, 1);
-    assert_eq!(wire.client.stats().dsacks_received, 1);
+    assert_eq!(wire.client.stats().dsacks_received, u64::from(config.dsack));
     assert_eq!(wire.client.congestion_control().events, 0);
-    assert_eq!(wire.client.stats().rtos, 0);
+    assert_eq!((wire.client.stats().rtos, wire.client.stats().recoveries), (0, 0));
 }
 
 #[test]

@@ -18,7 +18,7 @@
 //! * The detector compares the estimate times the number of groups, at most 60, with its threshold. Only so are 12.5 ms a threshold for a
 //!   change from group to group; the code in use does the same, the draft does not say it.
 //! * The variance of the rate at over-use is relative to that rate and lies between 0.4 and 2.5 kbit/s, as in aiortc.
-//! * The loss-based rate changes once for at least 20 packets and 200 ms, where the draft has every report, and grows from the rate in use.
+//! * The loss-based rate changes once for at least 20 packets and 200 ms, where the draft has every report, and falls from the rate in use.
 //! * Packets are paced at 2.5 times the target rate, as in WebRTC; the draft paces at the target rate, with which frames wait at the sender.
 //! * There is no probing, with which WebRTC finds a high rate early.
 

@@ -16,7 +16,7 @@ use crate::cc::{CcConfig, SavedPath};
 pub enum Recovery {
     /// Fast retransmit, then slow start from one segment (Jacobson 1988).
     Tahoe,
-    /// Fast retransmit and fast recovery, left at the first new ACK (Jacobson 1990, RFC 2581).
+    /// Fast retransmit and fast recovery, left at the first new ACK (Jacobson 1990, RFC 2581). Duplicate ACKs of what was sent before that begin no second one, as with `bugFix_` of ns-2.
     Reno,
     /// Fast recovery that goes on through partial ACKs (RFC 6582).
     #[word("newreno")]

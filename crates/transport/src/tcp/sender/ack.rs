@@ -102,7 +102,7 @@ impl<C: CongestionControl> Sender<C> {
         let bare = segment.sack.is_bare() || self.has_known_option(segment);
         let plain = bare && self.uses.ecn.is_quiet(segment.flags);
         self.offered.largest = self.offered.largest.max(u64::from(segment.window));
-        if plain && segment.ack == self.una && self.una == self.nxt {
+        if plain && segment.ack == self.una && self.una == self.nxt && self.tail_probe.is_none() {
             // Nothing is in flight: the usual case of a receiver.
             self.take_window(segment);
             self.settle_window_probes();
@@ -377,8 +377,9 @@ impl<C: CongestionControl> Sender<C> {
         let dsack = self.uses.sack
             && !segment.sack.is_empty()
             && self.on_sack(now, log, segment, forward, &mut delivery, is_known);
-        let duplicate =
-            !self.uses.sack && !advanced && same_window && segment.len == 0 && self.una < self.nxt;
+        // RFC 5681 section 2: neither data, nor a FIN, nor another window.
+        let repeats = !advanced && same_window && segment.seq_len() == 0;
+        let duplicate = !self.uses.sack && repeats && self.una < self.nxt;
         if duplicate {
             self.on_duplicate_ack(&mut delivery);
         }
@@ -394,7 +395,7 @@ impl<C: CongestionControl> Sender<C> {
         if !old {
             fields.ce = self.take_marks(segment, &mut delivery);
         }
-        self.on_probe_ack(now, log, segment, advanced, dsack);
+        self.on_probe_ack(now, log, segment, repeats, dsack);
         let looks = self.try_undo(now, log, segment, advanced);
         self.judge_time_out(now, log, advanced, duplicate, &delivery);
         let newly_lost = looks && self.on_signs(now, log, advanced, prior_una, &delivery);

@@ -137,12 +137,12 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     /// Sets the auxiliary timer after an acknowledgement. The reordering deadline takes precedence over a tail probe,
-    /// which is for the open state only.
+    /// which is for the states without losses only.
     pub(super) fn rearm_reordering(&mut self, now: Timestamp) {
         if self.rack_wake.is_set() && self.una < self.nxt {
             let at = self.rtt.tick_after(now, self.rack_wake);
             self.timers.auxiliary.set(Auxiliary::Reordering, at);
-        } else if self.timers.auxiliary.purpose() == Auxiliary::Reordering || !self.episode.is_open() {
+        } else if self.timers.auxiliary.purpose() == Auxiliary::Reordering || !self.episode.may_probe() {
             self.timers.auxiliary.stop();
         }
     }
@@ -292,17 +292,17 @@ impl<C: CongestionControl> Sender<C> {
         self.enter(now, log, Episode::OPEN);
     }
 
-    /// RFC 8985 section 7.4: was the tail loss probe needed?
+    /// RFC 8985 section 7.4: was the tail loss probe needed? `repeats`: the segment says what one before it has said, and nothing else.
     pub(super) fn on_probe_ack(
         &mut self,
         now: Timestamp,
         log: &mut Log,
         segment: &Segment,
-        advanced: bool,
+        repeats: bool,
         dsack: bool,
     ) {
         if let Some(probe) = self.tail_probe.filter(|probe| segment.ack >= probe.end) {
-            self.settle_tail_probe(now, log, segment, advanced, dsack, probe);
+            self.settle_tail_probe(now, log, segment, repeats, dsack, probe);
         }
     }
 
@@ -312,7 +312,7 @@ impl<C: CongestionControl> Sender<C> {
         now: Timestamp,
         log: &mut Log,
         segment: &Segment,
-        advanced: bool,
+        repeats: bool,
         dsack: bool,
         TailProbe { end, again }: TailProbe,
     ) {
@@ -335,7 +335,7 @@ impl<C: CongestionControl> Sender<C> {
                 }
                 self.refresh_window();
             }
-        } else if !advanced && segment.len == 0 && segment.sack.is_empty() {
+        } else if repeats && segment.sack.is_empty() {
             // A duplicate acknowledgement without SACK: the probe was one segment too many.
             self.tail_probe = None;
         }

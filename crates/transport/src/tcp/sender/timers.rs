@@ -190,7 +190,8 @@ impl<C: CongestionControl> Sender<C> {
     #[inline(always)]
     pub(super) fn rearm_probe<const CALM: bool>(&mut self, now: Timestamp) {
         debug_assert!(!CALM || self.is_calm());
-        let expected = CALM || self.episode.is_open() && self.tail_probe.is_none() && self.board.sacked == 0;
+        let expected =
+            CALM || self.episode.may_probe() && self.tail_probe.is_none() && self.board.sacked == 0;
         if self.uses.tail_probes && expected {
             let srtt = self.rtt.srtt();
             let more = if self.board.len() == 1 { WORST_ACK_DELAY } else { LEAST_PROBE_WAIT };
