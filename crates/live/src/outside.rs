@@ -336,13 +336,7 @@ impl Outside {
     ) -> Result<Self, OutsideError> {
         let mut entry = Entry::create(what);
         entry.session.base = NetNs::current()?.inode().map_err(NetNsError::Enter)?;
-        if let Some((device, by)) =
-            used.iter().find_map(|used| Some((used.clone(), entry.session.rival(used)?)))
-        {
-            return Err(OutsideError::InUse { device, by });
-        }
-        entry.session.uses = used;
-        entry.save();
+        entry.take(used).map_err(|(device, by)| OutsideError::InUse { device, by })?;
         let devices: BTreeSet<&str> =
             ports.iter().flat_map(|port| ground.down_from(&port.interface)).collect();
         let mut left = Vec::new();

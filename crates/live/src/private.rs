@@ -11,8 +11,11 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::Uid;
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, renameat, unlinkat,
+    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, fchmod, flock, fstat, mkdirat, openat,
+    renameat, unlinkat,
 };
+
+use crate::process::pause;
 
 /// The largest file that is read, in bytes; ours have a few hundred.
 const LARGEST: u64 = 1 << 20;
@@ -22,6 +25,20 @@ const LARGEST: u64 = 1 << 20;
 pub struct PrivateDirectory {
     path: PathBuf,
     descriptor: OwnedFd,
+}
+
+/// The lock of a directory.
+#[derive(Debug)]
+pub struct Lock<'a>(&'a PrivateDirectory);
+
+/// Steps of [`pause`] for which somebody waits for a lock.
+const LOCK_PATIENCE: u32 = 20;
+
+impl Drop for Lock<'_> {
+    fn drop(&mut self) {
+        // Explicitly: a program that was started meanwhile may still have the descriptor.
+        let _ = flock(&self.0.descriptor, FlockOperation::Unlock);
+    }
 }
 
 /// Why a directory is not used.
@@ -111,6 +128,19 @@ impl PrivateDirectory {
     /// Its path, for messages.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Keeps others who ask for this lock waiting until the value is dropped: other processes, and threads that have opened the directory themselves.
+    /// Who waits goes on without the lock after a second, so that a process that was stopped with it holds up nobody for good.
+    pub fn lock(&self) -> Lock<'_> {
+        for _ in 0..LOCK_PATIENCE {
+            match flock(&self.descriptor, FlockOperation::NonBlockingLockExclusive) {
+                Err(rustix::io::Errno::WOULDBLOCK) => pause(),
+                // A file system without locks: nobody waits.
+                Ok(()) | Err(_) => break,
+            }
+        }
+        Lock(self)
     }
 
     /// The names in it, sorted.
@@ -222,6 +252,23 @@ mod tests {
         fs::set_permissions(made.path(), fs::Permissions::from_mode(0o755)).unwrap();
         PrivateDirectory::open(parent.path(), "own").unwrap();
         assert_eq!(mode(made.path()), 0o700);
+    }
+
+    #[test]
+    fn one_has_the_lock_at_a_time() {
+        let parent = tempfile::tempdir().unwrap();
+        let [first, second] = [(); 2].map(|()| PrivateDirectory::open(parent.path(), "own").unwrap());
+        let free = |directory: &PrivateDirectory| {
+            let locked = flock(&directory.descriptor, FlockOperation::NonBlockingLockExclusive);
+            locked.and_then(|()| flock(&directory.descriptor, FlockOperation::Unlock)).is_ok()
+        };
+        let lock = first.lock();
+        assert!(!free(&second));
+        drop(lock);
+        assert!(free(&second));
+        // Who has waited in vain goes on.
+        let _lock = first.lock();
+        let _other = second.lock();
     }
 
     #[test]

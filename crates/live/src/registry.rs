@@ -90,7 +90,7 @@ impl Session {
     }
 
     /// The session that uses this interface now, as users know it, if there is another one.
-    pub(crate) fn rival(&self, used: &str) -> Option<String> {
+    fn rival(&self, used: &str) -> Option<String> {
         let rival = others(self).into_iter().find(|other| other.uses.iter().any(|own| own == used));
         rival.map(|rival| rival.described())
     }
@@ -126,7 +126,11 @@ fn leave_shared<'a>(session: &mut Session, others: impl Iterator<Item = &'a Sess
 
 /// Running sessions, apart from this one, that started from the same network namespace.
 fn others(session: &Session) -> Vec<Session> {
-    let Ok(directory) = directory() else { return Vec::new() };
+    directory().map_or_else(|_| Vec::new(), |directory| others_in(&directory, session))
+}
+
+/// The same, of the sessions whose files are in this directory.
+fn others_in(directory: &PrivateDirectory, session: &Session) -> Vec<Session> {
     let names = directory.names().unwrap_or_default();
     names
         .iter()
@@ -183,6 +187,8 @@ impl Entry {
     /// # Errors
     /// If it cannot be read or written. Then nothing is recorded.
     pub fn change(&mut self, setting: Setting, value: &str) -> io::Result<()> {
+        // Nobody else sets it back meanwhile.
+        let _lock = self.directory.as_ref().map(PrivateDirectory::lock);
         let before = self.session.before(&setting)?;
         if before != value {
             self.session.settings.push((setting.clone(), before));
@@ -194,6 +200,20 @@ impl Entry {
             self.save();
         }
         written
+    }
+
+    /// Records that this session uses these interfaces of others.
+    ///
+    /// # Errors
+    /// If another session uses one: which interface, and that session's description. Nothing is recorded then.
+    pub(crate) fn take(&mut self, used: Vec<String>) -> Result<(), (String, String)> {
+        let _lock = self.directory.as_ref().map(PrivateDirectory::lock);
+        if let Some(taken) = used.iter().find_map(|used| Some((used.clone(), self.session.rival(used)?))) {
+            return Err(taken);
+        }
+        self.session.uses = used;
+        self.save();
+        Ok(())
     }
 
     /// Saves the session's current state.
@@ -215,6 +235,8 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
+        // Of two that end together, the second sets back what they shared.
+        let _lock = self.directory.as_ref().map(PrivateDirectory::lock);
         set_back(&self.session);
         if let Some(directory) = &self.directory {
             let _ = directory.remove(&self.session.file());
@@ -268,7 +290,6 @@ fn clean_in(directory: &PrivateDirectory, report: &mut dyn FnMut(&str)) -> Resul
         .names()
         .map_err(|source| CleanError::System { path: directory.path().to_owned(), source })?;
     let mut gone = Vec::new();
-    let mut alive = Vec::new();
     for name in names {
         let path = directory.path().join(&name);
         if path.extension().is_some_and(|extension| extension == control::EXTENSION) {
@@ -277,10 +298,7 @@ fn clean_in(directory: &PrivateDirectory, report: &mut dyn FnMut(&str)) -> Resul
         }
         let Ok(text) = directory.read(&name) else { continue };
         match Session::read(&name, &text) {
-            Some(session) if session.is_alive() => {
-                cleaned.running.push(session.described());
-                alive.push(session);
-            }
+            Some(session) if session.is_alive() => cleaned.running.push(session.described()),
             Some(session) => gone.push(session),
             // Cut short by a full disk, or another version's: it is of no use once its process has gone.
             None if is_dead(&name) => drop(directory.remove(&name)),
@@ -291,9 +309,10 @@ fn clean_in(directory: &PrivateDirectory, report: &mut dyn FnMut(&str)) -> Resul
         leave_foreign(&mut session, report);
         let mut removed = end(&session, report);
         // What another session uses by now stays: names are reused, and settings are shared.
-        let others: Vec<&Session> = alive.iter().filter(|other| other.base == session.base).collect();
+        let _lock = directory.lock();
+        let others = others_in(directory, &session);
         session.interfaces.retain(|name| others.iter().all(|other| !other.interfaces.contains(name)));
-        leave_shared(&mut session, others.into_iter());
+        leave_shared(&mut session, others.iter());
         removed.extend(undo(&session, report));
         let _ = directory.remove(&session.file());
         cleaned.sessions.push((session.described(), removed));

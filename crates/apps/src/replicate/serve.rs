@@ -178,7 +178,8 @@ impl Receiver<'_> {
             self.tell(Event::Failed { remote, reason: error.to_string() });
         }
         let mut active = lock(&self.active);
-        if active.as_ref().is_some_and(|active| active.remote_address() == remote) {
+        // Another connection of the same sender has the same address.
+        if active.as_ref().is_some_and(|active| active.is(connection)) {
             *active = None;
         }
     }

@@ -24,6 +24,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::libc;
+use nix::sys::socket::MsgFlags;
 use warpline_core::Timestamp;
 
 use super::intake::Intake;
@@ -41,7 +42,7 @@ const BATCH: usize = 256;
 /// Datagrams sent by one system call.
 const SEND_BATCH: usize = 64;
 
-/// Frames of a receive ring by default: a tenth of a second of small packets, during which the reading
+/// Frames of a receive ring by default, and at most: a tenth of a second of small packets, during which the reading
 /// thread may be preempted on a busy machine.
 pub const RING: usize = 32_768;
 
@@ -50,8 +51,9 @@ const LARGEST: usize = VNET + ETHERNET + 4 + (1 << 16);
 /// Bytes of such frames that wait to be read, as the kernel counts them.
 const QUEUE: c_int = 16 << 20;
 
-/// Bytes of a slot, and of all slots, behind an interface of others, at most.
+/// Bytes of a slot behind an interface of others, at most.
 const LARGEST_SLOT: usize = 1 << 14;
+/// Bytes of all slots, at most. So there are fewer slots where packets are larger than usual.
 const RING_MEMORY: usize = 64 << 20;
 
 /// What is behind an interface.
@@ -226,12 +228,11 @@ impl AfPacketPort {
         }
         // Head, alignment and addresses of a slot take 66 bytes (TPACKET2_HDRLEN and what follows).
         let mut slot = (config.mtu as usize + ETHERNET + 128).next_power_of_two();
-        let mut slots = config.ring.max(64);
         if merged {
             // The MTU is not ours to choose, and what does not fit a slot comes all the same.
             slot = slot.min(LARGEST_SLOT);
-            slots = slots.min(RING_MEMORY / slot);
         }
+        let slots = config.ring.min(RING_MEMORY / slot).max(64);
         let request = layout(slots, slot);
         set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
             .map_err(fail("make the receive ring"))?;
@@ -530,9 +531,12 @@ impl LivePort for AfPacketPort {
         for _ in 0..BATCH {
             let Some(mut frame) = ring.peek() else { break };
             if frame.queued {
-                match nix::unistd::read(&self.socket, large) {
+                // Its whole length, even if it does not fit.
+                let whole = MsgFlags::MSG_TRUNC | MsgFlags::MSG_DONTWAIT;
+                match nix::sys::socket::recv(self.socket.as_raw_fd(), large, whole) {
                     Ok(len) if len > VNET => {
-                        (frame.bytes, frame.original_len) = (&large[VNET..len], len - VNET)
+                        let end = len.min(large.len());
+                        (frame.bytes, frame.original_len) = (&large[VNET..end], len - VNET)
                     }
                     // Counted as one that is cut short.
                     _ => {}

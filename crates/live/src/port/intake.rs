@@ -42,13 +42,19 @@ fn parts<'a>(frame: &RxFrame<'a>) -> Option<Parts<'a>> {
     })
 }
 
+/// The VLAN that a frame's tag names. The number 0 means a priority and no VLAN (IEEE 802.1Q).
+fn vlan(frame: &RxFrame<'_>) -> Option<u16> {
+    frame.tag.map(|(_, content)| content & VLAN_NUMBER).filter(|number| *number > 0)
+}
+
 impl Intake<'_> {
     /// Takes a frame of the one host behind an interface. If there is no datagram in it, it is cut short, or there is no room, counts that.
     #[inline]
     pub(super) fn take_of_host(&mut self, frame: &RxFrame<'_>) -> Option<u32> {
         let protocol = frame.bytes.get(12..ETHERNET)?;
         let protocol = libc::c_int::from(u16::from_be_bytes([protocol[0], protocol[1]]));
-        if protocol != libc::ETH_P_IP && protocol != libc::ETH_P_IPV6 {
+        // The kernel has taken a tag out: a VLAN is a network of its own.
+        if protocol != libc::ETH_P_IP && protocol != libc::ETH_P_IPV6 || vlan(frame).is_some() {
             self.counters.ignored += 1;
             return None;
         }
@@ -80,9 +86,7 @@ impl Intake<'_> {
             self.counters.malformed += 1;
             return;
         };
-        // The number 0 means a priority and no VLAN (IEEE 802.1Q).
-        let vlan = frame.tag.map(|(_, content)| content & VLAN_NUMBER).filter(|number| *number > 0);
-        let own = vlan == neighbours.vlan();
+        let own = vlan(frame) == neighbours.vlan();
         let is_datagram = own
             && !neighbours.hear(now, ether_type, payload, from)
             && to == neighbours.mac()

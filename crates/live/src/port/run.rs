@@ -71,11 +71,18 @@ impl<'a> Segment<'a> {
         self.bytes[self.ip + 13] & PSH != 0
     }
 
-    /// Whether its checksum is correct. The kernel computes new ones for a run, and a segment damaged on its way must stay damaged.
+    /// Whether its lengths and checksums are correct. A run gets new ones, and a segment damaged on its way must stay damaged.
     fn is_sound(&self) -> bool {
-        let addresses = if self.ip == IPV4_HEADER { 12..20 } else { 8..40 };
+        let word = |at: usize| usize::from(u16::from_be_bytes([self.bytes[at], self.bytes[at + 1]]));
         let segment = &self.bytes[self.ip..];
-        fold(sum(&self.bytes[addresses]) + u64::from(TCP) + segment.len() as u64 + sum(segment)) == 0
+        let (header, addresses) = match self.ip {
+            IPV4_HEADER => {
+                (word(2) == self.bytes.len() && fold(sum(&self.bytes[..IPV4_HEADER])) == 0, 12..20)
+            }
+            _ => (word(4) == segment.len(), 8..40),
+        };
+        header
+            && fold(sum(&self.bytes[addresses]) + u64::from(TCP) + segment.len() as u64 + sum(segment)) == 0
     }
 
     /// Whether the headers are equal except for fields that change from one segment of a stream to the next.
@@ -250,6 +257,9 @@ mod tests {
         let changed = |at: usize, to: u8| {
             let mut bytes = next.clone();
             bytes[at] = to;
+            bytes[10..12].fill(0);
+            let checksum = fold(sum(&bytes[..IPV4_HEADER]));
+            bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
             if let Ok(header) = datagram::read(&bytes) {
                 datagram::complete(&mut bytes, &header);
             }
@@ -291,6 +301,12 @@ mod tests {
                 *damaged[which].last_mut().unwrap() ^= 1;
                 assert_eq!(length_of(&damaged), 1);
             }
+        }
+        // In fields that a run gets anew: identification, and checksum of the header.
+        for at in [5, 11] {
+            let mut damaged = [segment(4, 1000, 99, ACK), segment(4, 1099, 99, ACK)];
+            damaged[1][at] ^= 1;
+            assert_eq!(length_of(&damaged), 1);
         }
     }
 

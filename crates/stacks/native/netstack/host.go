@@ -43,8 +43,12 @@ type socket struct {
 	finished, closed bool
 }
 
-// The first sequence number of a connection, and the highest acknowledgement: netstack does not tell how much was acknowledged.
-type sequence struct{ first, highest uint32 }
+// The highest acknowledgement of a connection, and how many sequence numbers that is after the first one: netstack does not tell how much was
+// acknowledged.
+type sequence struct {
+	highest uint32
+	acked   uint64
+}
 
 type listener struct {
 	endpoint tcpip.Endpoint
@@ -123,7 +127,7 @@ func segmentOf(packet []byte, sent bool) (ends, header.TCP, bool) {
 // Notes the first sequence number of a connection from a SYN of this host.
 func (h *host) followSent(packet []byte) {
 	if own, segment, ok := segmentOf(packet, true); ok && segment.Flags()&header.TCPFlagSyn != 0 {
-		h.sequences[own] = sequence{first: segment.SequenceNumber(), highest: segment.SequenceNumber()}
+		h.sequences[own] = sequence{highest: segment.SequenceNumber()}
 	}
 }
 
@@ -133,9 +137,8 @@ func (h *host) followReceived(own ends, segment header.TCP) {
 		return
 	}
 	known, there := h.sequences[own]
-	if there && int32(segment.AckNumber()-known.highest) > 0 {
-		known.highest = segment.AckNumber()
-		h.sequences[own] = known
+	if more := int32(segment.AckNumber() - known.highest); there && more > 0 {
+		h.sequences[own] = sequence{highest: segment.AckNumber(), acked: known.acked + uint64(more)}
 	}
 }
 
@@ -160,9 +163,9 @@ func word(address tcpip.Address) uint32 {
 
 // Bytes of a socket that the other end has acknowledged.
 func (h *host) acked(own *socket) uint64 {
-	known := h.sequences[own.ends]
+	acked := h.sequences[own.ends].acked
 	// The SYN takes a number, and the FIN, too.
-	return min(uint64(max(int32(known.highest-known.first)-1, 0)), own.written)
+	return min(max(acked, 1)-1, own.written)
 }
 
 // Notes what has changed since the last time.

@@ -481,6 +481,11 @@ impl Connection {
         SocketAddr::new(address.ip().to_canonical(), address.port())
     }
 
+    /// Whether both are the same connection.
+    pub fn is(&self, other: &Connection) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The peer's key.
     pub fn peer(&self) -> Option<PublicKey> {
         let shown = self.0.connection.peer_identity()?.downcast::<Vec<CertificateDer<'static>>>().ok()?;
