@@ -17,6 +17,10 @@ from warpline.convert._tc_words import Words, count, is_a, rate, size
 
 REPLACED = "the earlier settings of a queue that a later command replaces"
 """A note: a scenario begins with what holds at the end of the commands."""
+UNREACHED = "queues and classes of tc for which the link has no place"
+"""A note, of those that the commands do not tie to the root of their device, too."""
+INCOMING = "what tc does with packets that come in (ingress, clsact); another device can say what the way back is like"
+"""A note."""
 
 
 @dataclass
@@ -27,8 +31,11 @@ class Device:
     classes: list[Qdisc] = field(default_factory=list)
     filters: list[Qdisc] = field(default_factory=list)
     folded: list[Qdisc] = field(default_factory=list)
+    """The queues and classes that the link has, and those of which a note says that it has not."""
     replaced: list[str] = field(default_factory=list)
     """Where the commands stand whose settings a later one replaces."""
+    quoted: list[str] = field(default_factory=list)
+    """Where commands stand within quotation marks, which are not read."""
 
     def child(self, *parents: str) -> Qdisc | None:
         """The queue whose parent is one of these handles."""
@@ -43,35 +50,57 @@ class Device:
         link = Link()
         for place in self.replaced:
             link.left_out.add(REPLACED, place)
+        for place in self.quoted:
+            link.left_out.add("commands of tc within quotation marks; write them without", place)
         root = self.child("root")
         if root is not None:
             self._fold(root, link)
-        if self.filters:
-            link.left_out.add("filters of tc other than by code point; a class takes flows by `class` and `dscp`")
+        self._note_the_rest(link)
         if options is not None and not link.keys.keys() & {"rate", "trace"}:
             link.keys = {"rate": options.link_rate, **link.keys}
             link.assumed.add(f"the words do not say how fast the device is, so the link has {options.link_rate} (--rate)")
         return link
 
+    def _note_the_rest(self, link: Link) -> None:
+        """Says of which queues, classes and filters nothing was made."""
+        for one in self.qdiscs:
+            if not self._is_folded(one):
+                link.left_out.add(UNREACHED, f"{one.words.place}: {one.kind} below {one.parent}")
+        for one in self.classes:
+            if not self._is_folded(one):
+                link.left_out.add(UNREACHED, f"{one.words.place}: class {one.handle} of {one.kind}")
+        for one in self.filters:
+            what = INCOMING if one.kind == "ingress" else "filters of tc, other than those by code point to a leaf of htb; a class takes flows by `class` and `dscp`"
+            link.left_out.add(what, one.words.place)
+
+    def _is_folded(self, qdisc: Qdisc) -> bool:
+        return any(one is qdisc for one in self.folded)
+
     def _fold(self, qdisc: Qdisc, link: Link) -> None:
-        if any(one is qdisc for one in self.folded):
+        if self._is_folded(qdisc):
             raise ConvertError(f"{qdisc.words.place}: the {qdisc.kind} {qdisc.handle} is inside itself; its parent has to be root or another handle")
         self.folded.append(qdisc)
         inner = self.child(qdisc.handle, f"{qdisc.handle}1", f"{qdisc.handle}0") if qdisc.handle else None
         if qdisc.kind == "netem":
-            netem(qdisc.words, link)
+            limit = _netem(qdisc.words, link).get("queue")
             if inner is not None:
                 if link.keys.keys() & {"loss", "duplicate"}:
                     link.assumed.add("netem's losses and copies come behind the queue; in Linux its child has the packets that it leaves")
                 self._fold(inner, link)
+                if limit is not None and link.keys.get("queue") != limit:
+                    link.left_out.add("netem's limit, where it has another queue in it")
         elif qdisc.kind == "tbf":
             queue = queue_of(qdisc, link)
             if "rate" not in queue or "burst" not in queue:
                 raise ConvertError(f"{qdisc.words.place}: tbf needs a rate and a burst, such as tbf rate 10mbit burst 32kb latency 50ms")
             if queue.get("limit", "B")[-1] == "s":
                 # A latency is what may wait beyond the burst (tc-tbf(8)).
-                beyond = _units.read_rate(queue["rate"]) * _units.read_time(queue["limit"]) / 8
-                queue["limit"] = _units.size(max(beyond + int(queue["burst"][:-1]), Fraction(1)))
+                latency = _units.read_time(queue["limit"])
+                most = _units.read_rate(queue["rate"]) * latency / 8 + int(queue["burst"][:-1])
+                if "peak" in queue and "peak_burst" in queue:
+                    # The peak rate has to keep to it, too.
+                    most = min(most, _units.read_rate(queue["peak"]) * latency / 8 + int(queue["peak_burst"][:-1]))
+                queue["limit"] = _units.size(max(most, Fraction(1)))
             if inner is None or inner.kind == "netem":
                 link.keys["queue"] = queue
                 if inner is not None:
@@ -102,9 +131,11 @@ class Device:
                     raise qdisc.words.unknown("bands, priomap (tc-prio(8))")
             if not 2 <= bands <= 16:
                 raise ConvertError(f"{qdisc.words.place}: prio has from 2 to 16 bands, not {bands}")
-            link.keys["queue"] = {"kind": "priority", "classes": bands}
+            # Each band is a FIFO with a limit of its own.
+            link.keys["queue"] = {"kind": "priority", "classes": bands, "per_class": True}
             for child in self.qdiscs:
                 if child.parent.startswith(qdisc.handle or "\0") and child is not qdisc:
+                    self.folded.append(child)
                     link.left_out.add(f"the {child.kind} in a band of prio: bands here are plain queues of one link")
         elif qdisc.kind in TABLES:
             link.keys["queue"] = queue_of(qdisc, link)
@@ -120,6 +151,8 @@ class Device:
         self._fold(netem, link)
         if "rate" not in link.keys:
             link.left_out.add("netem's limit, where it stands inside a shaper")
+        if "queue" in link.keys:
+            link.left_out.add("the queue of a netem that stands inside a shaper: the shaper's is the link's")
         link.keys["queue"] = queue
 
     def _htb(self, qdisc: Qdisc, link: Link) -> None:
@@ -134,17 +167,19 @@ class Device:
                 link.left_out.add("htb's word offload")
             else:
                 raise qdisc.words.unknown("default, r2q, direct_qlen, offload (tc-htb(8))")
-        classes = [one for one in self.classes if one.kind == "htb"]
+        major = qdisc.handle.partition(":")[0]
+        classes = [one for one in self.classes if one.kind == "htb" and (not major or one.handle.partition(":")[0] in ("", major))]
+        self.folded += classes
         if not classes:
             link.keys["queue"] = {"kind": "htb"}
             return
         parents = {one.parent for one in classes}
         leaves = [one for one in classes if one.handle not in parents]
-        points = self._points()
+        points = self._points({one.handle for one in leaves})
         # A class that takes no packets is refused: what filters sent there, flows can send by their `class`.
         number = 0
         for one in leaves:
-            if len(leaves) > 1 and one.handle not in points and one.handle.partition(":")[2] != default:
+            if one.handle not in points and not (default and one.handle.partition(":")[2] == default):
                 number += 1
                 points[one.handle] = [f"class {number}"]
                 link.assumed.add(f"flows of class {number} go to htb's class {one.handle}, as filters said by other means")
@@ -193,12 +228,15 @@ class Device:
         elif points:
             line += ["dscp", ",".join(dict.fromkeys(points))]
         minor = one.handle.partition(":")[2]
-        if default and (minor == default or only):
+        if default and minor == default:
             line.append("default")
         inner = self.child(one.handle)
+        if inner is not None:
+            self.folded.append(inner)
         if inner is not None and inner.kind == "netem":
             if only:
-                netem(inner.words, link)
+                if "queue" in _netem(inner.words, link):
+                    link.left_out.add("netem's limit, where it stands inside a shaper")
                 link.keys.pop("queue", None)
             else:
                 link.left_out.add("the netem in one class of several: a link delays all of its packets alike", one.handle)
@@ -208,17 +246,18 @@ class Device:
             link.left_out.add(f"the {inner.kind} in a class of htb", one.handle)
         return " ".join(line)
 
-    def _points(self) -> dict[str, list[str]]:
-        """The code points that filters send to each class; such filters are done with."""
+    def _points(self, leaves: set[str]) -> dict[str, list[str]]:
+        """The code points that filters send to each of these classes; such filters are done with."""
         points: dict[str, list[str]] = {}
         rest: list[Qdisc] = []
         for one in self.filters:
             words = one.words.words
             tos = next((words[at + 3 : at + 5] for at in range(len(words) - 4) if words[at] == "match" and words[at + 1] in ("ip", "ip6") and words[at + 2] in ("tos", "dsfield", "priority")), None)
             flow = next((words[at + 1] for at in range(len(words) - 1) if words[at] in ("flowid", "classid")), "")
-            by_point = tos is not None and words.count("match") == 1 and flow and is_a(_hexadecimal, tos[0]) and tos[1].lower() in ("0xfc", "0xff")
+            to = handle_of(flow) if is_a(handle_of, flow) else ""
+            by_point = tos is not None and words.count("match") == 1 and to in leaves and is_a(_hexadecimal, tos[0]) and tos[1].lower() in ("0xfc", "0xff")
             if tos is not None and by_point:
-                points.setdefault(flow, []).append(str(_hexadecimal(tos[0]) >> 2))
+                points.setdefault(to, []).append(str(_hexadecimal(tos[0]) >> 2))
             else:
                 rest.append(one)
         self.filters = rest
@@ -232,8 +271,35 @@ def _hexadecimal(word: str) -> int:
 
 
 def minor_of(word: str) -> str:
-    """The second part of a handle: "10", "0x10" and "1:10" are the same."""
-    return word.rpartition(":")[2].removeprefix("0x").lstrip("0") or "0"
+    """The second part of a handle: "10", "0x10" and "1:10" are the same, and so are "1a" and "1A"."""
+    return word.rpartition(":")[2].lower().removeprefix("0x").lstrip("0") or "0"
+
+
+def handle_of(word: str) -> str:
+    """A handle in one form: "1:", "0x1:0", "1:0x1A" and "1:1a" as tc shows them.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    if word == "root":
+        return word
+    if not re.fullmatch(r"[0-9a-fA-Fx]*:?[0-9a-fA-Fx]*", word) or not word:
+        raise ValueError(f"{word!r} is not a handle, such as 1: or 1:10")
+    major, _, minor = word.partition(":")
+    minor = minor_of(minor)
+    return f"{minor_of(major) if major else ''}:{'' if minor == '0' else minor}"
+
+
+def _netem(words: Words, link: Link) -> dict[str, Any]:
+    """Takes netem's words. Delays of a netem inside another add up; of all else the inner one's holds, with a note."""
+    before = dict(link.keys)
+    made = netem(words, link)
+    for key in made:
+        if key == "delay" and key in before:
+            link.keys[key] = _units.time(_units.read_time(before[key]) + _units.read_time(made[key]))
+        elif key in before and key != "queue":
+            link.left_out.add(f"the {key} of a netem that has another netem in it with a {key}")
+    return made
 
 
 def _class_name(handle: str) -> str:

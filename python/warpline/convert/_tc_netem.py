@@ -26,8 +26,8 @@ class Link:
     left_out: Notes = field(default_factory=Notes)
 
 
-def netem(words: Words, link: Link) -> None:
-    """Takes all words that are left.
+def netem(words: Words, link: Link) -> dict[str, Any]:
+    """Takes all words that are left, and gives the keys that they came to.
 
     Raises:
         ConvertError: If one is not known, or its value is wrong.
@@ -37,6 +37,8 @@ def netem(words: Words, link: Link) -> None:
     except ValueError as error:
         raise ConvertError(f"{words.place}: {error}") from error
     words.words.clear()
-    link.keys.update(json.loads(keys))
+    made: dict[str, Any] = json.loads(keys)
+    link.keys.update(made)
     for line in left_out:
         link.left_out.add(line)
+    return made

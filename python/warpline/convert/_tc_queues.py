@@ -87,6 +87,7 @@ TABLES: dict[str, _Table] = {
         "max": ("max_threshold", _of(size, _units.size)),
         "probability": ("max_probability", _of(lambda word: _probability(word), _units.percent)),
         "avpkt": ("mean_packet", _of(size, _units.size)),
+        "burst": ("burst", _of(count)),
         "harddrop": ("hard_drop", lambda words: True),
         "adaptive": ("adaptive", lambda words: True),
         **_ECN,
@@ -132,12 +133,12 @@ TABLES: dict[str, _Table] = {
 }
 """For each queue, tc's words: the parameter here (none if there is none), and how its value is read."""
 IGNORED = {
-    "fq_codel": ("ce_threshold", "memory_limit"),
+    "fq_codel": ("ce_threshold", "ce_threshold_selector", "memory_limit"),
     "codel": ("ce_threshold",),
     "pie": ("bytemode", "nobytemode", "dq_rate_estimator", "no_dq_rate_estimator"),
     "fq_pie": ("memory_limit", "bytemode", "nobytemode", "dq_rate_estimator", "no_dq_rate_estimator"),
-    "red": ("burst", "bandwidth", "nodrop"),
-    "sfq": ("min", "max", "probability", "redflowlimit", "avpkt", "ecn", "harddrop"),
+    "red": ("bandwidth", "nodrop"),
+    "sfq": ("min", "max", "probability", "redflowlimit", "avpkt", "burst", "ecn", "harddrop"),
     "cake": (
         *("raw", "conservative", "ethernet", "ether-vlan", "docsis", "pppoa-vcmux", "pppoa-llc", "pppoe-vcmux", "pppoe-llcsnap", "bridged-vcmux"),
         *("bridged-llcsnap", "ipoa-vcmux", "ipoa-llcsnap", "pppoe-ptm", "bridged-ptm", "via-ethernet", "linklayer"),
@@ -181,7 +182,44 @@ def queue_of(qdisc: Qdisc, link: Link) -> dict[str, Any]:
             link.left_out.add(f"{kind}'s word {word}")
         else:
             raise words.unknown(f"{', '.join([*table, *ignored])} (tc-{kind}(8))")
+    if kind == "red":
+        _as_red(made, link)
     return made
+
+
+def _as_red(made: dict[str, Any], link: Link) -> None:
+    """What Linux's RED has where the words do not say it (tc-red(8)). The weight of the average is made of the burst, as tc makes it."""
+    made["gentle"] = False
+    if made.get("ecn"):
+        made.setdefault("hard_drop", False)
+    made.setdefault("max_probability", "2%")
+    burst = made.pop("burst", 0)
+    limit, most, least = (int(made[key][:-1]) if key in made else 0 for key in ("limit", "max_threshold", "min_threshold"))
+    most = most or (3 * least if least else limit // 4)
+    least = least or most // 3
+    if not least:
+        # Without a limit tc refuses the queue, and there is nothing to make the rest of.
+        return
+    made.update(min_threshold=_units.size(least), max_threshold=_units.size(most))
+    packet = int(made.get("mean_packet", "1000B")[:-1])
+    if packet:
+        burst = burst or (2 * least + most) // (3 * packet)
+        power = _weight(burst, Fraction(least, packet))
+        if power is None:
+            link.left_out.add("red's word burst: no weight of the average fits it")
+        else:
+            made["weight"] = _units.percent(Fraction(1, 2**power))
+
+
+def _weight(burst: int, least: Fraction) -> int | None:
+    """The weight of RED's average, as a power of one half, of a burst and the lower threshold in packets (tc_red_eval_ewma of iproute2).
+
+    It is the largest W for which burst + 1 - least is at most (1 - (1 - W)^burst) / W; None if there is no such weight.
+    """
+    above = burst + 1 - float(least)
+    if above < 1:
+        return None
+    return next((power for power in range(1, 32) if above <= (1 - (1 - 0.5**power) ** burst) / 0.5**power), None)
 
 
 def short(queue: dict[str, Any]) -> str:

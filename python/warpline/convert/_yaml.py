@@ -110,6 +110,15 @@ def load(source: Source) -> Map:
         """Makes mappings that know their lines."""
 
     def mapping(loader: Any, node: Any) -> Iterator[Map]:
+        written: set[str] = set()
+        for key_node, _ in node.value:
+            # What `<<` brings in from elsewhere gives way to what stands here.
+            here = node.start_mark.index <= key_node.start_mark.index < node.end_mark.index
+            if here and key_node.value != "<<" and isinstance(key_node.value, str):
+                if key_node.value in written:
+                    line = key_node.start_mark.line + 1
+                    raise ConvertError(f"{source.at(line)}: {key_node.value}: stands twice in one mapping; only one of its values can hold")
+                written.add(key_node.value)
         loader.flatten_mapping(node)
         made = Map(source, node.start_mark.line + 1)
         yield made
@@ -122,6 +131,8 @@ def load(source: Source) -> Map:
     Loader.add_constructor("tag:yaml.org,2002:map", mapping)
     try:
         found = yaml.load(source.text, Loader)
+    except ConvertError:
+        raise
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = source.name if mark is None else source.at(mark.line + 1)

@@ -47,7 +47,9 @@ def _read(source: Source, options: Options) -> Draft:
     links = list(_links(topology, nodes, draft))
     if not links:
         raise ConvertError(f"{topology.at('links')}: links: has no link between two nodes, and so there is no network")
-    impaired = _impairments(nodes, config, draft, options)
+    if rest := [key for key in config if key not in ("name", "prefix", "topology")]:
+        draft.left_out.add(f"of the lab: {', '.join(rest)}")
+    impaired = _impairments(topology, nodes, config, draft, options)
     ways: dict[str, dict[str, Fraction]] = {}
     for link in _merged(links, draft):
         one, other = (called[end] for end in link.ends)
@@ -78,8 +80,25 @@ def _read(source: Source, options: Options) -> Draft:
 
 def _kind(topology: Map, node: Map) -> str:
     """A node's kind: its own, its group's, or the default."""
-    group = topology.map("groups").map(node.text("group") or "") if node.text("group") else Map(node.source, node.line)
-    return node.text("kind") or group.text("kind") or topology.map("defaults").text("kind") or ""
+    return node.text("kind") or _group(topology, node).text("kind") or topology.map("defaults").text("kind") or ""
+
+
+def _group(topology: Map, node: Map) -> Map:
+    """What holds for a node's group; empty if it is in none."""
+    return topology.map("groups").map(node.text("group") or "")
+
+
+def _commands(topology: Map, node: Map) -> list[tuple[Map, str]]:
+    """The lines of `exec` that a node runs, each with the mapping that it stands in: those for all nodes, for its kind and for its group come before its own."""
+    kind = topology.map("kinds").map(_kind(topology, node))
+    found: list[tuple[Map, str]] = []
+    for settings in (topology.map("defaults"), kind, _group(topology, node), node):
+        for command in settings.list("exec"):
+            if isinstance(command, (dict, list)):
+                # What has ": " in it is a mapping in YAML, such as "handle 1: htb".
+                raise settings.wrong("exec", "has a line that is not text; write quotation marks around a command with a colon and a space")
+            found.append((settings, str(command)))
+    return found
 
 
 def _links(topology: Map, nodes: dict[str, Map], draft: Draft) -> Iterator[_Link]:
@@ -102,6 +121,8 @@ def _links(topology: Map, nodes: dict[str, Map], draft: Draft) -> Iterator[_Link
             continue
         if rest := [key for key in entry if key not in ("type", "endpoints", "mtu")]:
             draft.left_out.add(f"of links: {', '.join(rest)}")
+        if rest := [key for end in entry.list("endpoints") if isinstance(end, Map) for key in end if key not in ("node", "interface")]:
+            draft.left_out.add(f"of links' ends: {', '.join(dict.fromkeys(rest))}")
         yield _Link((ends[0][0], ends[1][0]), ends, entry.take("mtu", int, "a number of bytes"))
 
 
@@ -121,6 +142,8 @@ def _merged(links: list[_Link], draft: Draft) -> list[_Link]:
         first = found.setdefault(frozenset(link.ends), link)
         if first is not link:
             first.interfaces += link.interfaces
+            if link.mtu != first.mtu:
+                draft.left_out.add("the mtu of links beside the first one between the same nodes", "-".join(first.ends))
             draft.assumed.add("several links between two nodes are one, with the sum of their rates and the shortest of their delays", "-".join(first.ends))
     return list(found.values())
 
@@ -147,7 +170,7 @@ def _delay(keys: dict[str, Any]) -> Fraction:
     return _units.read_time(keys.get("delay", "0s"))
 
 
-def _impairments(nodes: dict[str, Map], config: Map, draft: Draft, options: Options) -> dict[tuple[str, str], dict[str, Any]]:
+def _impairments(topology: Map, nodes: dict[str, Map], config: Map, draft: Draft, options: Options) -> dict[tuple[str, str], dict[str, Any]]:
     """What commands of tc and netem say of interfaces: keys of what they send."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
 
@@ -163,13 +186,15 @@ def _impairments(nodes: dict[str, Map], config: Map, draft: Draft, options: Opti
             found[at] = made.keys
 
     for name, node in nodes.items():
-        commands = [command for command in node.list("exec") if re.search(r"\btc\b.*\bqdisc\b", str(command))]
+        commands = [(settings, command) for settings, command in _commands(topology, node) if tc.SETS.search(command)]
         if commands:
-            lines = [re.sub(r"^(ba|a)?sh -c\s+(['\"])(.*)\2$", r"\3", str(command)) for command in commands]
-            take(name, Source(f"{node.at('exec')}: exec", "\n".join(lines)))
+            lines = [re.sub(r"^(\S*/)?(ba|a|da)?sh -l?c\s+(['\"])(.*)\3\s*$", r"\4", command, flags=re.DOTALL) for _, command in commands]
+            take(name, Source(f"{commands[0][0].at('exec')}: exec", "\n".join(lines)))
     if options.script is not None:
         script = Source.file(Path(options.script))
-        prefix = f"{config.text('prefix') if config.text('prefix') is not None else 'clab'}-{config.text('name') or ''}-"
+        lab, given = config.text("name") or "", config.text("prefix")
+        # With this word, containers are called after the lab alone.
+        prefix = f"{lab}-" if given == "__lab-name" else f"{'clab' if given is None else given}-{lab}-"
         for number, line in enumerate(script.text.splitlines(), 1):
             words = _words(script, number, line) if re.search(r"\bnetem\s+set\b", line) else []
             at = next((at for at in range(len(words)) if words[at : at + 2] == ["netem", "set"]), None)
@@ -181,6 +206,8 @@ def _impairments(nodes: dict[str, Map], config: Map, draft: Draft, options: Opti
                 take(name, Source(script.at(number), "", ("qdisc", "add", "dev", device, "root", "netem", *words)))
             elif any(re.search(r"\bnetem\s+set\b", word) for word in words):
                 draft.left_out.add("netem set within quotation marks", script.at(number))
+            elif tc.SETS.search(line.partition("#")[0]):
+                draft.left_out.add("commands of tc in the script; write them among the `exec` lines of nodes", script.at(number))
     return found
 
 
@@ -205,6 +232,8 @@ def _netem_set(script: Source, number: int, words: list[str]) -> tuple[str, str,
         given[name] = waiting.pop(0)
     if not {"node", "interface"} <= given.keys():
         raise ConvertError(f"{script.at(number)}: netem set needs -n NODE and -i INTERFACE")
+    if "jitter" in given and "delay" not in given:
+        raise ConvertError(f"{script.at(number)}: --jitter needs --delay, as in containerlab; write --delay 10ms --jitter 2ms")
     netem: list[str] = []
     if "delay" in given:
         netem += ["delay", given["delay"], *([given["jitter"]] if "jitter" in given else [])]
@@ -216,14 +245,17 @@ def _netem_set(script: Source, number: int, words: list[str]) -> tuple[str, str,
 
 def _hosts(draft: Draft, topology: Map, nodes: dict[str, Map], called: dict[str, str], ways: dict[str, dict[str, Fraction]], options: Options) -> None:
     kinds: dict[str, list[str]] = {}
+    shared = [("all nodes", topology.map("defaults"))]
+    shared += [(f"{word} {name}", settings) for word in ("kind", "group") for name, settings in topology.map(f"{word}s").maps()]
+    for whose, settings in [*nodes.items(), *shared]:
+        if rest := _not_carried(settings):
+            draft.left_out.add(f"of nodes: {', '.join(sorted(rest))}", whose)
     for name, node in nodes.items():
         kind = _kind(topology, node)
         kinds.setdefault(kind or "no kind", []).append(name)
         if options.guests and kind == "linux" and called[name] in ways:
             forwards = len(ways[called[name]]) > 1
             draft.host(called[name], endpoint="guest", forwards=True if forwards else None)
-        if rest := [key for key in node if key not in ("kind", "group")]:
-            draft.left_out.add(f"of nodes: {', '.join(sorted(rest))}", name)
     for kind, of_it in kinds.items():
         if options.guests and kind == "linux":
             text = "nodes of kind linux are Linux guests of this machine's files, not of their images; with several links they forward"
@@ -234,6 +266,12 @@ def _hosts(draft: Draft, topology: Map, nodes: dict[str, Map], called: dict[str,
         else:
             text = f"nodes of kind {kind} are simulated hosts and routers: their system cannot run here"
         draft.assumed.add(text, ", ".join(of_it[:6]) + (f" and {len(of_it) - 6} more" if len(of_it) > 6 else ""))
+
+
+def _not_carried(settings: Map) -> list[str]:
+    """The keys of a node, a kind or a group of which something is left out."""
+    all_taken = all(tc.SETS.search(str(command)) for command in settings.list("exec"))
+    return [key for key in settings if key not in ("kind", "group") and not (key == "exec" and all_taken)]
 
 
 def _claims(source: Source) -> bool:

@@ -135,6 +135,8 @@ def _keys(data: dict[str, Any], made: Draft, options: Options, place: str) -> di
         if not found:
             return None
         name, value = found[0]
+        if further := [str(other) for other, said in found[1:] if str(said).strip() != str(value).strip()]:
+            made.left_out.add(f"{', '.join(further)} of edges, where {name} says the {what}", place)
         where = f"{made.source}: edge {place}: {name} = {value!r}"
         bare = isinstance(value, (int, float)) or _is_number(str(value))
         try:
@@ -243,15 +245,26 @@ def _one(parallel: list[dict[str, Any]], ends: tuple[str, str], made: Draft) -> 
     if not all("rate" in keys for keys in parallel):
         made.left_out.add("parallel edges beside the one with the shortest delay, where one has a trace or a radio, which cannot be added up", "-".join(ends))
         return shortest
+    rest = _without_rate(shortest)
+    for keys in parallel:
+        # Two queues are not one with the same settings.
+        if keys is not shortest and (other := _without_rate(keys)) and (other != rest or "queue" in other):
+            made.left_out.add("what parallel edges beside the one with the shortest delay say, apart from rates and delays", "-".join(ends))
     made.assumed.add("parallel edges are one link, with the sum of their rates and the shortest of their delays", "-".join(ends))
     return {**shortest, "rate": _units.rate(sum((_units.read_rate(keys["rate"]) for keys in parallel), Fraction(0)))}
 
 
+def _without_rate(keys: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in keys.items() if key not in ("rate", "delay")}
+
+
 def _unused(graph: Graph, made: Draft, options: Options) -> None:
     """Says which attributes nothing was made of."""
-    known = {*RATES, *DELAYS, *LOSSES, *TEXTS, _plain(options.rate_from or ""), _plain(options.delay_from or "")}
+    # Where an option names an attribute, the usual names mean nothing.
+    known = {*(() if options.rate_from else RATES), *(() if options.delay_from else DELAYS), *LOSSES, *TEXTS}
+    named = (options.rate_from, options.delay_from)
     for what, attributes in (
-        ("edges", {str(name): None for *_, data in graph.edges(data=True) for name in data if _plain(name) not in known}),
+        ("edges", {str(name): None for *_, data in graph.edges(data=True) for name in data if _plain(name) not in known and str(name) not in named}),
         ("nodes", {str(name): None for _, data in graph.nodes(data=True) for name in data if name != "label"}),
         ("the graph", {str(name): None for name in graph.graph if name not in ("name", "label", "node_default", "edge_default")}),
     ):

@@ -144,6 +144,8 @@ def _queue(source: Source, kind: str, args: str, draft: Draft) -> Any:
         draft.left_out.add("the bytes of a queue that has a limit in packets, too")
     times = {name: _units.time(Fraction(given[name], 1000)) for name in ("target", "interval", "qdelay_ref", "max_burst") if given.get(name)}
     if kind == "infinite":
+        if given:
+            raise ConvertError(f"{source.name}: the queue infinite takes no arguments; name another one, such as --uplink-queue=droptail --uplink-queue-args=packets=100")
         return "unlimited"
     if kind in ("droptail", "drophead") and limit == "unlimited":
         raise ConvertError(f"{source.name}: the queue {kind} needs a limit, such as --uplink-queue-args=packets=100")

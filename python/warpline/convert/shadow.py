@@ -322,7 +322,7 @@ def _program(draft: Draft, host: str, number: int, process: Map) -> Entry | None
         lasts = _units.read_time(_written(process, "shutdown_time"), Fraction(1)) - start
         if lasts <= 0:
             raise process.wrong("shutdown_time", "is not after start_time")
-        command = ["timeout", "--preserve-status", "-s", signal, f"{float(lasts):g}", *command]
+        command = ["timeout", "--preserve-status", "-s", signal, _seconds(lasts), *command]
         draft.assumed.add("shutdown_time is timeout(1) before the command", f"{host}.{name}")
         if isinstance(expect, int) and "expected_final_state" not in process:
             expect = "any"
@@ -342,6 +342,11 @@ def _program(draft: Draft, host: str, number: int, process: Map) -> Entry | None
         "environment": {str(key): str(value) for key, value in environment.items()} if environment else None,
     }
     return Entry({key: value for key, value in keys.items() if value is not None})
+
+
+def _seconds(time: Fraction) -> str:
+    """Seconds as timeout(1) takes them, to the nanosecond."""
+    return f"{float(time):.9f}".rstrip("0").rstrip(".")
 
 
 def _written(process: Map, key: str) -> str:

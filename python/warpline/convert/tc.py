@@ -17,13 +17,15 @@ from typing import Any, NamedTuple
 
 from warpline.convert._draft import ConvertError, Draft, differences
 from warpline.convert._source import Options, Reader, Source
-from warpline.convert._tc_device import Device, minor_of
+from warpline.convert._tc_device import Device, handle_of
 from warpline.convert._tc_netem import Link
 from warpline.convert._tc_queues import DEFAULT, TABLES, Qdisc
 from warpline.convert._tc_words import Words
 
 VERBS = ("add", "replace", "change", "link")
 SHOWN = ("show", "list", "ls", "del", "delete", "monitor", "get")
+SETS = re.compile(rf"\btc\b.*\b(qdisc|class|filter)\b(?!\s+({'|'.join(SHOWN)})\b)")
+"""A text with a command of tc that sets something."""
 ANYWHERE = ("if", "then", "else", "elif", "do", "while", "until", "!", "{", "time", "exec", "command", "env")
 """Words of a shell before a command that do not say where it runs."""
 
@@ -114,6 +116,7 @@ def parse(source: Source) -> dict[Interface, Device]:
         ConvertError: If a command is not one of tc's, or says no queue.
     """
     devices: dict[Interface, Device] = {}
+    quoted: list[str] = []
     for place, raw in commands(source):
         where, words = _stripped(raw)
         if words[:1] and (words[0] in (*TABLES, *DEFAULT, "netem", "htb", "prio")):
@@ -123,21 +126,23 @@ def parse(source: Source) -> dict[Interface, Device]:
         if not words or words[0] not in ("qdisc", "class", "filter"):
             if source.words is not None and len(source.words) > 1 or raw != words:
                 raise ConvertError(f"{place}: {words[0] if words else 'tc'!r} is none of qdisc, class and filter; write qdisc add dev eth0 root netem delay 20ms")
+            if any(re.search(r"\s", word) and SETS.search(word) for word in raw):
+                quoted.append(place)
             continue
         if len(words) > 1 and words[1] in SHOWN:
             continue
         _command(devices, where, Words(words, place))
     if not devices:
         raise ConvertError(f"{source.name}: has no command of tc that adds a queue; write qdisc add dev eth0 root netem delay 20ms")
+    next(iter(devices.values())).quoted = quoted
     return devices
 
 
 def _command(devices: dict[Interface, Device], where: str, words: Words) -> None:
     what = words.next()
-    if words.words[:1] and words.words[0] in VERBS:
-        words.next()
+    verb = words.next() if words.words[:1] and words.words[0] in VERBS else "add"
     device = parent = handle = ""
-    while words and words.words[0] in ("dev", "root", "parent", "handle", "classid", "ingress", "clsact", "protocol", "proto", "pref", "prio", "estimator"):
+    while words and words.words[0] in ("dev", "root", "parent", "handle", "classid", "ingress", "clsact", "protocol", "proto", "pref", "prio", "estimator", "est"):
         word = words.next()
         if what != "filter" and word in ("protocol", "proto", "pref", "prio"):
             words.words.insert(0, word)
@@ -149,9 +154,14 @@ def _command(devices: dict[Interface, Device], where: str, words: Words) -> None
         elif word == "dev":
             device = words.value()
         elif word == "parent":
-            parent = words.value(_handle)
+            parent = words.value(handle_of)
         elif word in ("handle", "classid"):
-            handle = words.value(_handle)
+            # A filter's handle is a number of its own, such as 800::1 or 0x6/0xff.
+            handle = words.value(str if what == "filter" else handle_of)
+        elif word in ("estimator", "est"):
+            # An interval and a time constant.
+            words.value()
+            words.value()
         else:
             words.value()
     device = device or "eth0"
@@ -174,17 +184,23 @@ def _command(devices: dict[Interface, Device], where: str, words: Words) -> None
     for one in same:
         of_kind.remove(one)
         of.replaced.append(one.words.place)
+    if what == "qdisc" and same:
+        (old,) = same
+        if verb in ("change", "link") or verb == "replace" and kind == old.kind and handle in ("", old.handle):
+            # It is the same queue with other settings.
+            handle = handle or old.handle
+        elif parent == "root":
+            _without_tree(of)
     of_kind.append(Qdisc(kind, words, parent, handle))
 
 
-def _handle(word: str) -> str:
-    """A handle in one form: "1:", "1:0x10" and "1:10" as tc shows them."""
-    if word == "root":
-        return word
-    if not re.fullmatch(r"[0-9a-fA-Fx]*:?[0-9a-fA-Fx]*", word) or not word:
-        raise ValueError(f"{word!r} is not a handle, such as 1: or 1:10")
-    major, _, minor = word.partition(":")
-    return f"{major}:{'' if minor in ('', '0') else minor_of(minor)}"
+def _without_tree(of: Device) -> None:
+    """Takes away what is below the root, as Linux does when another queue comes there."""
+    gone = [*of.qdiscs, *of.classes, *(one for one in of.filters if one.kind != "ingress")]
+    of.replaced += [one.words.place for one in gone]
+    of.qdiscs.clear()
+    of.classes.clear()
+    of.filters[:] = [one for one in of.filters if one.kind == "ingress"]
 
 
 def link(words: str | Sequence[str], **options: Any) -> Link:
