@@ -27,7 +27,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import warpline
 from warpline import convert
-from warpline.convert import ConvertError, openmetrics, shadow, tc
+from warpline.convert import ConvertError, flent, openmetrics, shadow, tc
 from warpline.convert.__main__ import main
 from warpline.convert._formats import MEASURED, READERS, WRITERS
 from warpline.convert._source import Options, Reader, Source
@@ -672,7 +672,7 @@ def test_errors_of_mahimahi(traces: Path, words: str, message: str) -> None:
         ("fq_codel limit 600 target 4ms noecn", {"queue": {"kind": "fq_codel", "limit": "600p", "target": "4ms", "ecn": False}}),
         ("cake bandwidth 20mbit besteffort metro", {"queue": {"kind": "cake", "bandwidth": "20Mbit/s", "diffserv": "besteffort", "rtt": "10ms"}}),
         ("pie alpha 2 beta 20", {"queue": {"kind": "pie", "alpha": 0.125, "beta": 1.25}}),
-        ("prio bands 4", {"queue": {"kind": "priority", "classes": 4}}),
+        ("prio bands 4", {"queue": {"kind": "priority", "classes": 4, "per_class": True}}),
     ],
 )
 def test_words_of_tc_are_keys_of_a_link(words: str, keys: dict[str, Any]) -> None:
@@ -966,6 +966,28 @@ def test_probes_in_both_directions_are_flents_ping(tmp_path: Path) -> None:
     means = [mean for name, mean in zip(run.flows["name"], run.flows["latency_mean_ms"], strict=True) if name.startswith(("there", "back"))]
     assert sum(pings) / len(pings) == pytest.approx(sum(means), rel=0.05)
     assert "UDP flows in both" in data["metadata"]["NOTE"]
+
+
+def test_only_tcp_is_tcp_for_flent_and_only_udp_its_ping() -> None:
+    probes = {"app": "cbr", "rate": "8kbit/s", "packet_size": "100B", "record": ["latency"]}
+    flow = [{"name": "ping", "from": "left", "to": "right", **probes}, {"name": "back", "from": "right", "to": "left", **probes}, {"from": "left", "to": "right"}]
+    both = dumbbell(flow=flow, duration="4s").run(progress=False)
+
+    def metadata_of(transport: str) -> dict[str, Any]:
+        """Of a run whose first flow has this transport. Its flows have numbers like those of programs."""
+        flows: dict[str, list[Any]] = {name: list(both.flows[name]) for name in both.flows.column_names}
+        series: dict[str, list[Any]] = {name: list(both.series_flows[name]) for name in both.series_flows.column_names}
+        flows["transport"][0] = transport
+        flows["flow"] = [number + 2**31 for number in flows["flow"]]
+        series["flow"] = [number + 2**31 for number in series["flow"]]
+        changed: Any = SimpleNamespace(summary=both.summary, flows=flows, series_flows=series)
+        metadata: dict[str, Any] = json.loads(gzip.decompress(flent.content(changed)))["metadata"]
+        return metadata
+
+    udp, icmp = metadata_of("udp"), metadata_of("icmp")
+    assert udp["TEST_PARAMETERS"] == icmp["TEST_PARAMETERS"] == {"upload_streams": "1"}
+    assert "UDP flows in both" in udp["NOTE"]
+    assert "smoothed" in icmp["NOTE"]
 
 
 def test_flent_itself_loads_it(run: warpline.Run, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -145,3 +146,28 @@ def test_a_plot_of_nothing_says_why() -> None:
     with pytest.raises(ValueError, match="UDP has no window"):
         plot.cwnd(udp)
     assert plot.throughput(udp).lines
+
+
+def live(active: list[float], complete: bool = True) -> Any:
+    """A live run that was sampled at 1, 2 and 3 s, and whose only flow, that of a program, carried 6 Mbit/s at these times."""
+    rows = len(active)
+    series = {"time_s": active, "flow": [0] * rows, "goodput_bps": [6e6] * rows, "srtt_ms": [20.0] * rows}
+    summary = {"flows": [{"flow": 0, "name": "web", "group": "web"}]}
+    return SimpleNamespace(complete=complete, summary=summary, series_flows=series, series_links={"time_s": [1.0, 2.0, 3.0]})
+
+
+def means(runs: Any, quantity: str) -> list[float]:
+    axes: Any = plot.bands(runs, quantity)
+    return [float(value) for value in axes.lines[0].get_ydata()]
+
+
+def test_idle_programs_count_as_zero_in_a_sum_and_not_in_a_mean() -> None:
+    runs = [live([1.0, 2.0, 3.0]), live([1.0, 3.0])]
+    assert means(runs, "goodput") == [6.0, 3.0, 6.0]
+    assert means(runs, "rtt") == [20.0, 20.0, 20.0]
+
+
+def test_runs_that_are_not_complete_are_left_out_unless_there_is_only_one() -> None:
+    stopped = live([1.0], complete=False)
+    assert means([live([1.0, 2.0, 3.0]), stopped], "goodput") == [6.0, 6.0, 6.0]
+    assert means([stopped], "goodput") == [6.0, 0.0, 0.0]

@@ -83,7 +83,8 @@ def bands(
     """A quantity over time across seeds: the mean as a line, the 95 % confidence interval of the mean as a band.
 
     To draw several sets together, name them for the legend: `bands({"cubic": cubic, "vegas": vegas}, "cwnd")`.
-    A single run gives a line without a band. `warpline compare --plot` draws the same without Python.
+    A single run gives a line without a band. Of several, those that are not complete are left out. `warpline compare --plot` draws the same
+    without Python.
 
     Args:
         runs: A result of `Scenario.run(seeds=...)` or `RunSet.open`; or several, by name.
@@ -101,7 +102,8 @@ def bands(
     drawn = {}
     for name, group in sets.items():
         samples: dict[int, list[float]] = {}
-        for run in [group] if isinstance(group, Run) else group:
+        members = [group] if isinstance(group, Run) else list(group)
+        for run in [run for run in members if run.complete or len(members) == 1]:
             for instant, value in _aggregate(run, kind, column, of).items():
                 samples.setdefault(instant, []).append(value)
         instants = sorted(samples)
@@ -135,6 +137,10 @@ def _aggregate(run: Run, kind: str, column: Column, of: str | None) -> dict[int,
     for seconds, values in lines.values():
         for second, value in zip(seconds, values, strict=True):
             found.setdefault(round(second * 1e6), []).append(float(value))
+    if kind == "flow" and column.fold == "sum" and lines:
+        # Flows of programs have no row while they are idle: their sum is zero wherever the run was sampled.
+        for second in set(run.series_links["time_s"]):
+            found.setdefault(round(second * 1e6), [0.0])
     return {at: sum(values) / (len(values) if column.fold == "mean" else 1) for at, values in found.items()}
 
 

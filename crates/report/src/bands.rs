@@ -62,6 +62,13 @@ fn place(quantity: Quantity) -> (&'static str, [&'static str; 3]) {
     (table, ["time_s", id, quantity.column.name])
 }
 
+/// Whether these flows may all lack a row at an instant at which the run was sampled, and then have a sum of zero. Flows of programs have
+/// none while they are idle; those of simulated hosts always have one.
+fn may_be_idle(summary: &Summary, quantity: Quantity, members: &BTreeSet<u32>) -> bool {
+    let has_programs = summary.live.is_some() || summary.guests.is_some();
+    has_programs && !quantity.link && quantity.column.fold == Some(Fold::Sum) && !members.is_empty()
+}
+
 impl Samples {
     /// That of `of` (a group, a flow or a link; none: all flows) in tables that are in memory.
     pub fn of(summary: &Summary, tables: &Tables, quantity: Quantity, of: Option<&str>) -> Samples {
@@ -72,6 +79,9 @@ impl Samples {
         for batch in table.into_iter().flat_map(|(_, table)| &table.batches) {
             samples.add(&convert(batch), columns, &members);
         }
+        if may_be_idle(summary, quantity, &members) {
+            tables.series_links.batches.iter().for_each(|batch| samples.add_idle(&convert(batch)));
+        }
         samples
     }
 
@@ -80,6 +90,9 @@ impl Samples {
         let members = members(run.summary(), quantity, of);
         let mut samples = Samples::empty(quantity);
         scan(run.path(), table, &columns, |batch| samples.add(batch, columns, &members))?;
+        if may_be_idle(run.summary(), quantity, &members) {
+            scan(run.path(), LinkSample::TABLE, &["time_s"], |batch| samples.add_idle(batch))?;
+        }
         Ok(samples)
     }
 
@@ -94,6 +107,13 @@ impl Samples {
                 let (total, count) = self.sums.entry(instant(time)).or_default();
                 (*total, *count) = (*total + value, *count + 1.0);
             }
+        }
+    }
+
+    /// Counts zero at the instants of these samples of links at which no flow has a row.
+    fn add_idle(&mut self, links: &Batch) {
+        for time in links.numbers("time_s") {
+            self.sums.entry(instant(time)).or_default();
         }
     }
 }

@@ -20,10 +20,12 @@ pub struct ReportData {
 pub struct SetData {
     /// What tells it from the other sets of the page.
     pub label: String,
-    /// Its seeds, as people list them.
+    /// The seeds of its complete runs, as people list them.
     pub seeds: String,
-    /// How many runs it has.
+    /// How many they are. Runs that are not complete do not count.
     pub count: usize,
+    /// The seeds of runs that are left out, because they are not complete; empty where all are.
+    pub incomplete: String,
     /// Its measures, each with mean and interval.
     pub measures: Vec<Replicated>,
     /// Quantities over time.
@@ -58,6 +60,8 @@ pub struct RunData {
     pub notes: Vec<Note>,
     /// The tables, in the order in which they are shown.
     pub tables: Vec<Table>,
+    /// What all rows of its tables make as one value, column by column, in the order of the page; none where no row has a value.
+    pub folds: Vec<Option<f64>>,
     /// Sampled series per flow.
     pub flows: Option<FlowSeries>,
     /// Sampled series per link.

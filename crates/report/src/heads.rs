@@ -1,8 +1,8 @@
-//! What the page says of columns: heading, kind of number, meaning, and what becomes of several rows. Of our own tables it is what their
-//! declarations say; of others the endings of names tell the unit.
+//! What the page says of columns: heading, kind of number and meaning. Of our own tables it is what their declarations say; of others the
+//! endings of names tell the unit.
 
 use serde_json::{Value, json};
-use warpline_results::{ColumnInfo, Fold, Kind, TableKind, Unit, heading_of};
+use warpline_results::{ColumnInfo, Kind, TableKind, Unit, heading_of};
 
 /// The kind of number on an axis, in the words of the page (`format.js`).
 pub(crate) fn axis_kind(unit: Unit) -> &'static str {
@@ -34,7 +34,6 @@ pub(crate) fn declared(column: &ColumnInfo) -> Value {
         "label": column.heading(),
         "kind": cell_kind(column),
         "about": column.about(),
-        "fold": column.fold.map(Fold::word),
     })
 }
 
@@ -71,7 +70,7 @@ mod tests {
         let values = |key: &str| heads.iter().map(|head| head[key].clone()).collect::<Vec<_>>();
         assert_eq!(values("kind"), ["id", "count", "bps", "ms"]);
         assert_eq!(values("label"), ["№", "Time-outs", "Goodput", "New"]);
-        assert_eq!((&heads[1]["fold"], &heads[3]["about"]), (&"sum".into(), &Value::Null));
+        assert!(heads[1]["about"].is_string() && heads[3]["about"].is_null());
         assert!(of_summary("totals").iter().any(|head| head["label"] == "Jain’s index"));
     }
 }

@@ -12,6 +12,7 @@ mod column;
 mod data;
 mod decimate;
 pub mod figure;
+mod folds;
 mod heads;
 mod links;
 mod names;

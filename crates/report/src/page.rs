@@ -10,7 +10,7 @@ use super::data::{
     Columns, Curves, Distribution, LinkEvents, Member, NoteLevel, ReportData, RunData, SetData, Shares,
     Table, TcpTrace,
 };
-use super::heads;
+use super::{folds, heads};
 
 /// The skeleton; `{{...}}` is replaced.
 const TEMPLATE: &str = include_str!("assets/page.html");
@@ -77,6 +77,7 @@ pub fn render(data: &ReportData) -> String {
             "runs": runs,
             "sets": sets,
             "totals": heads::of_summary("totals"),
+            "folds": folds::heads(),
             "run": heads::of_summary("run"),
         })
         .to_string(),
@@ -86,7 +87,10 @@ pub fn render(data: &ReportData) -> String {
     let script = script();
     let title = match data.runs.as_slice() {
         [run] => run.label.clone(),
-        _ if data.sets.len() == 1 => format!("{}, {} seeds", data.sets[0].label, data.sets[0].count),
+        _ if data.sets.len() == 1 => {
+            let SetData { label, count, .. } = &data.sets[0];
+            format!("{label}, {count} {}", if *count == 1 { "seed" } else { "seeds" })
+        }
         _ if !data.sets.is_empty() => format!("{} sets of seeds", data.sets.len()),
         runs => format!("{} runs", runs.len()),
     };
@@ -162,6 +166,7 @@ fn set_json(set: &SetData, blobs: &mut Blobs) -> Value {
         "label": set.label,
         "seeds": set.seeds,
         "count": set.count,
+        "incomplete": set.incomplete,
         "measures": set.measures.iter().map(|measure| json!({
             "of": measure.subject,
             "head": heads::declared(measure.column),
@@ -190,6 +195,7 @@ fn run_json(run: &RunData, blobs: &mut Blobs) -> Value {
             "text": note.text,
         })).collect::<Vec<_>>(),
         "tables": run.tables.iter().map(table_json).collect::<Vec<_>>(),
+        "folds": run.folds,
         "flows": run.flows.as_ref().map(|flows| json!({
             "time": blobs.add(&flows.time),
             "members": flows.members.iter().map(|m| member_json(m, blobs)).collect::<Vec<_>>(),

@@ -7,10 +7,11 @@ use std::path::Path;
 
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
-use warpline_results::{AuditedMeasure, Row, Stretch, Summary};
+use warpline_results::{AuditedMeasure, FastForwardSummary, Row, Stretch, Summary};
 
 use super::ReportError;
 use super::data::{Distribution, Note, NoteLevel, RunData, Table};
+use super::folds::{self, counted_rows};
 use super::names::distinct_names;
 use super::series::Candidate;
 use super::{links, series, tables, tcp};
@@ -75,8 +76,8 @@ pub(super) fn read(dir: &Path, runs: usize, read_capacity: ReadCapacity) -> Resu
     let budget = (BUDGET / runs.max(1)).max(2000);
     let span = span(&run.summary);
     read_series(dir, budget, &mut run)?;
-    let flow_names = names(run.tables.iter().find(|t| t.id == "flows"), "flow");
-    let link_names = names(run.tables.iter().find(|t| t.id == "links"), "link");
+    let flow_names = texts(run.tables.iter().find(|t| t.id == "flows"), "flow", "name");
+    let link_names = texts(run.tables.iter().find(|t| t.id == "links"), "link", "name");
     let flow_name = |id: u32| flow_names.get(&id).cloned().unwrap_or_else(|| format!("flow {id}"));
     let link_name = |id: u32| link_names.get(&id).cloned().unwrap_or_else(|| format!("link {id}"));
 
@@ -109,6 +110,8 @@ pub(super) fn read(dir: &Path, runs: usize, read_capacity: ReadCapacity) -> Resu
     // What a capacity test records as links are its own sends and receptions: nothing queues there.
     let delays = if dir.join(TEST).is_file() { Vec::new() } else { delays };
     distributions(rtts, delays, &mut run);
+    // Of all rows, so before some are left out.
+    run.folds = folds::values(&run.tables, warmup(&run.summary));
     shorten(&mut run, (MAX_ROWS / runs.max(1)).max(500));
     Ok(run)
 }
@@ -193,6 +196,11 @@ fn span(summary: &Map<String, Value>) -> f64 {
     number("simulated_s").or_else(|| number("duration_s")).unwrap_or(0.0)
 }
 
+/// Seconds that the figures leave out.
+fn warmup(summary: &Map<String, Value>) -> f64 {
+    summary.get("warmup_s").and_then(Value::as_f64).unwrap_or(0.0)
+}
+
 /// Says so when the run was cut short.
 fn completeness(summary: &Map<String, Value>, run: &mut RunData) {
     if summary.get("complete") != Some(&Value::Bool(false)) {
@@ -241,13 +249,19 @@ fn live(summary: &mut Map<String, Value>, run: &mut RunData) {
 
 /// What only a run that skips time has: how much it skipped, and how far off its results are for that.
 fn fast_forward(summary: &mut Map<String, Value>, run: &mut RunData) {
-    if !summary.contains_key("fast_forward") {
-        return;
+    let Some(part) = summary.remove(FastForwardSummary::TABLE) else { return };
+    match serde_json::from_value::<FastForwardSummary>(part) {
+        Ok(part) => {
+            let audits = summary.get(AuditedMeasure::TABLE).cloned().unwrap_or_default();
+            let read = Summary {
+                fast_forward: Some(part),
+                audits: serde_json::from_value(audits).unwrap_or_default(),
+                ..Summary::default()
+            };
+            run.info(&read.skipping().join(" "));
+        }
+        Err(error) => run.warn(&format!("What this run skipped cannot be read: {error}.")),
     }
-    if let Ok(read) = serde_json::from_value::<Summary>(Value::Object(summary.clone())) {
-        run.info(&read.skipping().join(" "));
-    }
-    summary.remove("fast_forward");
     for id in [Stretch::TABLE, AuditedMeasure::TABLE] {
         run.tables.extend(summary.remove(id).and_then(|rows| rows_to_table(id, &rows)));
     }
@@ -339,14 +353,23 @@ fn rows_to_table(id: &str, rows: &Value) -> Option<Table> {
     (!rows.is_empty()).then(|| Table { id: id.to_owned(), columns, cells, total_rows: rows.len() })
 }
 
-fn names(table: Option<&Table>, id: &str) -> BTreeMap<u32, String> {
-    let Some((ids, names)) = table.and_then(|t| Some((t.column(id)?, t.column("name")?))) else {
+/// The texts of a column of a table, by the number in the column `id`.
+fn texts(table: Option<&Table>, id: &str, column: &str) -> BTreeMap<u32, String> {
+    let Some((ids, texts)) = table.and_then(|t| Some((t.column(id)?, t.column(column)?))) else {
         return BTreeMap::new();
     };
     ids.iter()
-        .zip(names)
-        .filter_map(|(id, name)| Some((u32::try_from(id.as_u64()?).ok()?, name.as_str()?.to_owned())))
+        .zip(texts)
+        .filter_map(|(id, text)| Some((u32::try_from(id.as_u64()?).ok()?, text.as_str()?.to_owned())))
         .collect()
+}
+
+/// The name of the group that a flow is in, from its own name: "web" of "web.17". The group's may have dots, too.
+fn group_of(name: &str) -> &str {
+    match name.rsplit_once('.') {
+        Some((group, number)) if number.parse::<u64>().is_ok() => group,
+        _ => name,
+    }
 }
 
 /// Everybody in a table, weighted by the first of `weights` that the table has.
@@ -425,22 +448,20 @@ fn read_series(dir: &Path, budget: usize, run: &mut RunData) -> Result<(), Repor
 /// A line of a distribution: name, samples, columns.
 type Line = (String, usize, super::Columns);
 
-/// Completion times of transfers, RTT samples, queueing delay.
+/// Completion times of transfers after the warm-up by group, RTT samples, queueing delay.
 fn distributions(rtts: Vec<Line>, delays: Vec<Line>, run: &mut RunData) {
     let mut all = Vec::new();
-    if let Some((names, times)) = run
-        .tables
-        .iter()
-        .find(|t| t.id == "transfers")
-        .and_then(|t| Some((t.column("name")?, t.column("completion_s")?)))
+    if let Some(transfers) = run.tables.iter().find(|t| t.id == "transfers")
+        && let (Some(names), Some(times)) = (transfers.column("name"), transfers.column("completion_s"))
     {
-        // "web.17" belongs to the group "web".
+        let known = texts(run.tables.iter().find(|t| t.id == "flows"), "flow", "group");
+        let flows = transfers.column("flow");
         let mut groups: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-        for (name, time) in names.iter().zip(times) {
-            if let (Some(name), Some(time)) = (name.as_str(), time.as_f64()) {
-                let group = name.split('.').next().unwrap_or(name);
-                groups.entry(group.to_owned()).or_default().push(time);
-            }
+        for row in counted_rows(transfers, warmup(&run.summary)) {
+            let (Some(name), Some(time)) = (names[row].as_str(), times[row].as_f64()) else { continue };
+            let flow = flows.and_then(|flows| u32::try_from(flows[row].as_u64()?).ok());
+            let group = flow.and_then(|flow| known.get(&flow)).map_or_else(|| group_of(name), String::as_str);
+            groups.entry(group.to_owned()).or_default().push(time);
         }
         all.push(("Completion time of transfers", "s", lines(groups)));
     }
@@ -488,4 +509,34 @@ fn shorten(run: &mut RunData, max_rows: usize) {
         ));
     }
     notes.iter().for_each(|note| run.info(note));
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The names and numbers of samples of the completion times of transfers of these flows, all after the warm-up but for the first.
+    fn completion_times(flows: Option<&Value>, names: [&str; 4]) -> Vec<(String, usize)> {
+        let row = |(flow, name): (usize, &str)| json!({ "flow": flow, "name": name, "start_s": flow as f64, "completion_s": 0.25 });
+        let transfers = Value::Array(names.into_iter().enumerate().map(row).collect());
+        let mut run = RunData::default();
+        run.summary.insert("warmup_s".to_owned(), json!(1.0));
+        run.tables.extend(rows_to_table("transfers", &transfers));
+        run.tables.extend(flows.and_then(|rows| rows_to_table("flows", rows)));
+        distributions(Vec::new(), Vec::new(), &mut run);
+        let lines = run.distributions.iter().flat_map(|d| &d.lines);
+        lines.map(|(name, samples, _)| (name.clone(), *samples)).collect()
+    }
+
+    #[test]
+    fn completion_times_are_of_the_groups_that_the_flows_are_in_without_the_warm_up() {
+        let names = ["nice-0.5.0", "nice-0.5.1", "nice-0.25.2", "web"];
+        let line = |name: &str, samples: usize| (name.to_owned(), samples);
+        let by_name = [line("nice-0.25", 1), line("nice-0.5", 1), line("web", 1)];
+        assert_eq!(completion_times(None, names), by_name);
+        let flows = json!([{ "flow": 1, "group": "a.b" }, { "flow": 2, "group": "a.b" }]);
+        assert_eq!(completion_times(Some(&flows), names), [line("a.b", 2), line("web", 1)]);
+    }
 }

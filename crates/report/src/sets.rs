@@ -24,12 +24,14 @@ pub(super) fn read(parts: &[(&Path, Vec<PathBuf>)]) -> Result<Vec<SetData>, Repo
     let mut all = Vec::new();
     for set in &sets {
         let summaries: Vec<Summary> = set.summaries().into_iter().cloned().collect();
-        let seeds: Vec<u64> = summaries.iter().map(|summary| summary.info.seed).collect();
+        let Replications { scenario, seeds, incomplete, measures, .. } = Replications::of(&summaries);
+        let complete: Vec<u64> = seeds.into_iter().filter(|seed| !incomplete.contains(seed)).collect();
         let mut data = SetData {
-            label: summaries.first().map(|summary| summary.info.scenario.clone()).unwrap_or_default(),
-            seeds: spoken_seeds(&seeds),
-            count: seeds.len(),
-            measures: Replications::of(&summaries).measures,
+            label: scenario,
+            seeds: spoken_seeds(&complete),
+            count: complete.len(),
+            incomplete: spoken_seeds(&incomplete),
+            measures,
             bands: Vec::new(),
         };
         for quantity in Quantity::all() {

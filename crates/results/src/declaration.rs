@@ -232,7 +232,7 @@ impl Fold {
     }
 
     /// The one value of several rows.
-    pub(crate) fn of<'a>(self, values: impl Iterator<Item = Scalar<'a>>) -> Scalar<'static> {
+    pub fn of<'a>(self, values: impl Iterator<Item = Scalar<'a>>) -> Scalar<'static> {
         let values = values.filter(|value| value.number().is_some());
         match self {
             Fold::Sum => values.fold(Scalar::Whole(0), |sum, value| match (&sum, &value) {

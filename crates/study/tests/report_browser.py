@@ -232,6 +232,11 @@ def check_words(browser):
         assert run("document.querySelector('.part[aria-label=\\'Across seeds\\'] td .difference')?.textContent.startsWith('± ')"), "no interval"
         assert not run("document.body.innerText.includes('Differences are from the first run')"), "seeds are compared with the first"
         assert run("[...W.plots].filter(p => p.built?.lines.some(l => l.low && l.name === W.sets[0].label)).length") > 3, "no bands"
+        assert run("W.sets.every(s => !s.incomplete || document.body.innerText.includes(`left out, because incomplete: ${s.incomplete}.`))"), "seeds are left out without a word"
+    # Runs side by side have what the rows of their tables make together.
+    elif run("W.runs.length > 1"):
+        assert run("""[...document.querySelectorAll('.card[aria-label="Key figures"] tr')].some(r =>
+            r.cells[0].textContent === 'Completion time (mean of transfers)' && [...r.cells].slice(1).every(c => /\\d/.test(c.textContent)))"""), "no completion times"
 
 
 def check(browser, path, shots):

@@ -7,9 +7,17 @@ use tokio::sync::watch;
 /// The lines so far.
 #[derive(Debug)]
 pub(crate) struct Course {
-    lines: Mutex<Vec<Arc<str>>>,
+    lines: Mutex<Lines>,
     /// How many there are, for those that wait for more; and whether that is all.
     count: watch::Sender<(usize, bool)>,
+}
+
+/// The lines that are kept.
+#[derive(Debug, Default)]
+struct Lines {
+    /// How many lines came before them and are forgotten.
+    forgotten: usize,
+    kept: Vec<Arc<str>>,
 }
 
 impl Course {
@@ -21,13 +29,16 @@ impl Course {
     /// Adds a line; `last` says that no other comes.
     pub(crate) fn add(&self, line: &str, last: bool) {
         let mut lines = self.lock();
-        lines.push(line.into());
-        self.count.send_replace((lines.len(), last));
+        lines.kept.push(line.into());
+        self.count.send_replace((lines.forgotten + lines.kept.len(), last));
     }
 
-    /// Gives the memory of the lines back: nobody reads them from now on.
+    /// Gives the memory of the lines back, but for the last one: who still reads goes on with it.
     pub(crate) fn forget(&self) {
-        self.lock().drain(..).for_each(drop);
+        let mut lines = self.lock();
+        let count = lines.kept.len().saturating_sub(1);
+        lines.forgotten += count;
+        lines.kept.drain(..count).for_each(drop);
     }
 
     /// Follows it from the beginning.
@@ -35,7 +46,7 @@ impl Course {
         Follower { course: Arc::clone(self), count: self.count.subscribe(), at: 0 }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<str>>> {
+    fn lock(&self) -> MutexGuard<'_, Lines> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -52,14 +63,50 @@ impl Follower {
     /// The next line, as soon as there is one; none after the last.
     pub(crate) async fn next(&mut self) -> Option<Arc<str>> {
         loop {
-            if let Some(line) = self.course.lock().get(self.at) {
-                self.at += 1;
-                return Some(Arc::clone(line));
+            {
+                let lines = self.course.lock();
+                self.at = self.at.max(lines.forgotten);
+                if let Some(line) = lines.kept.get(self.at - lines.forgotten) {
+                    self.at += 1;
+                    return Some(Arc::clone(line));
+                }
             }
             let (count, last) = *self.count.borrow_and_update();
             if count <= self.at && (last || self.count.changed().await.is_err()) {
                 return None;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_follows_what_is_forgotten_goes_on_with_its_last_line() {
+        let course = Course::new();
+        let mut early = course.follow();
+        course.add("begun", false);
+        assert_eq!(early.next().await.as_deref(), Some("begun"));
+        course.add("half", false);
+        course.add("over", true);
+        course.forget();
+        course.forget();
+        let mut late = course.follow();
+        for follower in [&mut early, &mut late] {
+            assert_eq!(follower.next().await.as_deref(), Some("over"));
+            assert_eq!(follower.next().await, None);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_course_without_lines_can_be_forgotten() {
+        let course = Course::new();
+        course.forget();
+        course.add("over", true);
+        let mut follower = course.follow();
+        assert_eq!(follower.next().await.as_deref(), Some("over"));
+        assert_eq!(follower.next().await, None);
     }
 }

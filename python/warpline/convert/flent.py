@@ -1,6 +1,7 @@
 """flent's data files (`.flent.gz`, format 4), which its plots and its window open.
 
-TCP flows are flent's uploads and downloads: those that go the way of the first flow are uploads. A run with one way is flent's test
+TCP flows are flent's uploads and downloads: those that go the way of the first flow are uploads. Flows of other transports, such as a real
+ping (ICMP), QUIC or SCTP, are neither. A run with one way is flent's test
 `tcp_nup` or `tcp_ndown`, one with both `rrul_be_nflows`. A run has no ping of its own. Where UDP flows with recorded latencies go both ways, as RRUL's probes, the
 sum of their mean latencies in both stands in its place; elsewhere the smoothed round-trip time of the TCP flows. The file's note says which.
 """
@@ -45,7 +46,7 @@ def content(run: Run) -> bytes:
 def _data(run: Run) -> dict[str, Any]:
     summary = run.summary
     flows, series = run.flows, run.series_flows
-    tcp = [number for number, transport in zip(flows["flow"], flows["transport"], strict=True) if transport != "udp"]
+    tcp, udp = ([number for number, transport in zip(flows["flow"], flows["transport"], strict=True) if transport == one] for one in ("tcp", "udp"))
     if not tcp or not len(series):
         raise ConvertError(f"{summary['scenario']}: has no TCP flows with a time series, and so nothing that flent's plots of TCP show")
     times = sorted(set(series["time_s"]))
@@ -54,7 +55,7 @@ def _data(run: Run) -> dict[str, Any]:
     for name, by_flow in columns.items():
         for time, flow, value in zip(series["time_s"], series["flow"], series[name], strict=True):
             by_flow[flow][place[time]] = value
-    up = _uploads(flows["from"], flows["to"])
+    up = dict(zip(flows["flow"], _uploads(flows["from"], flows["to"]), strict=True))
     ways = {"upload": [flow for flow in tcp if up[flow]], "download": [flow for flow in tcp if not up[flow]]}
     both = all(ways.values())
     results: dict[str, Series] = {}
@@ -86,7 +87,7 @@ def _data(run: Run) -> dict[str, Any]:
             results[f"TCP {way} fairness"] = [_jain(values) for values in zip(*rates, strict=True)]
     if both:
         results["TCP totals"] = [_sum(values) for values in zip(results["TCP upload sum"], results["TCP download sum"], strict=True)]
-    probes = [[columns["latency_ms"][flow] for flow in flows["flow"] if flow not in tcp and up[flow] == way and _there(columns["latency_ms"][flow])] for way in (True, False)]
+    probes = [[columns["latency_ms"][flow] for flow in udp if up[flow] == way and _there(columns["latency_ms"][flow])] for way in (True, False)]
     probed = all(probes)
     if probed:
         there, back = ([_mean(values) for values in zip(*way, strict=True)] for way in probes)

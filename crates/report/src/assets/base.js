@@ -62,4 +62,6 @@ const W = {};
   // What is known of the columns of a run's totals and of the run itself; that of tables is with them.
   W.totalHeads = manifest.totals;
   W.runHeads = manifest.run;
+  // What the rows of tables make as one value; the values of a run are in the same order.
+  W.foldHeads = manifest.folds;
 })();

@@ -1,34 +1,18 @@
 // Several runs together: a table of their key figures and their curves in common plots.
 (() => {
   "use strict";
-  // What becomes of a column's rows, where its declaration says so.
-  const FOLDS = {
-    sum: [null, (v) => v.reduce((a, b) => a + b, 0)], mean: ["mean", (v) => v.reduce((a, b) => a + b, 0) / v.length],
-    max: ["largest", (v) => Math.max(...v)],
-  };
-  const FOLDED = ["flows", "links", "transfers"];
   // Each as label, kind, and its value in a run.
   const metrics = () => {
-    const all = W.totalHeads.map(({ name, label, kind }) => [label, kind, (run) => run.summary.totals?.[name]]);
-    for (const id of FOLDED) {
-      const tables = W.runs.map((run) => run.tables.find((t) => t.id === id));
-      const heads = tables.find((table) => table)?.heads.filter(({ fold }) => fold) ?? [];
-      for (const { name, label, kind, fold } of heads) {
-        const [word, of] = FOLDS[fold];
-        all.push([word ? `${label} (${word} of ${id})` : label, kind, (run) => {
-          const table = run.tables.find((t) => t.id === id);
-          const cells = table?.cells[table.columns.indexOf(name)]?.filter((v) => typeof v === "number") ?? [];
-          return cells.length ? of(cells) : undefined;
-        }]);
-      }
-    }
     const told = ["packet_hops", "simulated_s"];
-    for (const { name, label, kind } of W.runHeads.filter((head) => told.includes(head.name))) all.push([label, kind, (run) => run.summary[name]]);
-    return all;
+    return [
+      ...W.totalHeads.map(({ name, label, kind }) => [label, kind, (run) => run.summary.totals?.[name]]),
+      ...W.foldHeads.map(({ label, kind }, i) => [label, kind, (run) => run.folds[i]]),
+      ...W.runHeads.filter(({ name }) => told.includes(name)).map(({ name, label, kind }) => [label, kind, (run) => run.summary[name]]),
+    ];
   };
 
   const difference = (value, base) => {
-    if (!base || value === undefined || base === undefined) return null;
+    if (!base || value === undefined || value === null) return null;
     const percent = (value / base - 1) * 100;
     return W.el("span", { class: "difference" }, `${percent > 0 ? "+" : percent < 0 ? "−" : "±"}${Math.abs(percent).toFixed(1)} %`);
   };

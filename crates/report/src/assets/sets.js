@@ -59,9 +59,11 @@
 
   W.setsSection = () => {
     const plots = [...new Set(W.sets.flatMap((set) => set.bands.map((b) => b.quantity)))].map(bandPlot);
+    const lacking = W.sets.filter((set) => set.incomplete);
     return W.el("section", { class: "part", "aria-label": "Across seeds" },
       W.el("div", { class: "part-head" }, W.el("h2", null, "Across seeds"),
-        W.el("span", { class: "field" }, W.sets.map((set) => `${set.label}: ${set.count === 1 ? "seed" : "seeds"} ${set.seeds}`).join("; "))),
+        W.el("span", { class: "field" }, W.sets.map((set) => `${set.label}: ${set.count === 1 ? "seed" : "seeds"} ${set.seeds || "none"}`).join("; "))),
+      ...lacking.map((set) => W.el("p", { class: "note warning", role: "alert" }, `${set.label}: left out, because incomplete: ${set.incomplete}.`)),
       W.el("div", { class: "cards" }, figures(), ...plots.map((plot) => plot.element)));
   };
 })();

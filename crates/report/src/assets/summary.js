@@ -52,7 +52,7 @@
     const one = W.runs.length === 1;
     const s = W.runs[0].summary;
     const sets = W.sets;
-    const several = sets.length === 1 ? `${sets[0].label}: ${sets[0].count} seeds` : sets.length ? `${sets.length} sets compared` : `${W.runs.length} runs compared`;
+    const several = sets.length === 1 ? `${sets[0].label}: ${sets[0].count} ${sets[0].count === 1 ? "seed" : "seeds"}` : sets.length ? `${sets.length} sets compared` : `${W.runs.length} runs compared`;
     const title = one ? s.scenario ?? W.runs[0].label : several;
     document.getElementById("top").append(
       W.el("div", { class: "head-row" },

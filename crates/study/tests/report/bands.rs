@@ -1,11 +1,19 @@
 //! Bands of quantities over time, across the seeds of real runs.
 
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array, UInt32Array};
 use warpline_lab::run::RunOptions;
 use warpline_net::Control;
 use warpline_report::{Band, Quantity, band, busiest_link};
-use warpline_results::{Estimate, FlowSample, RunSet};
+use warpline_results::{
+    Estimate, FlowRow, FlowSample, LiveSummary, RunInfo, RunSet, Summary, seed_directory,
+};
 use warpline_scenario::Scenario;
 use warpline_study::replicate::replicate;
+
+use super::synthetic;
 
 fn quantity(word: &str) -> Quantity {
     Quantity::named(word).unwrap()
@@ -67,4 +75,38 @@ fn latency_over_time_is_that_of_the_packets_sent_then() {
     let latency = band(&set, quantity("latency"), Some("call")).unwrap();
     assert_eq!(latency.time_s.len(), 4);
     assert!(latency.mean.iter().all(|mean| (13.9..14.5).contains(mean)), "{:?}", latency.mean);
+}
+
+/// A live run that was sampled at 1, 2 and 3 s, and whose only flow, that of a program, carried 6 Mbit/s at these times.
+fn write_live(directory: &Path, seed: u64, active: &[f64]) {
+    std::fs::create_dir_all(directory).unwrap();
+    let info = RunInfo { seed, complete: true, simulated_s: 3.0, ..RunInfo::default() };
+    let flow = FlowRow { name: "web".to_owned(), group: "web".to_owned(), ..FlowRow::default() };
+    let summary =
+        Summary { live: Some(LiveSummary::default()), ..Summary::new(info, vec![flow], Vec::new()) };
+    std::fs::write(directory.join("summary.json"), summary.to_json()).unwrap();
+    let numbers = |values: &[f64]| -> ArrayRef { Arc::new(Float64Array::from(values.to_vec())) };
+    let zeros = |rows: usize| -> ArrayRef { Arc::new(UInt32Array::from(vec![0; rows])) };
+    let rates = vec![6e6; active.len()];
+    let flows = vec![
+        ("time_s", numbers(active)),
+        ("flow", zeros(active.len())),
+        ("goodput_bps", numbers(&rates)),
+        ("srtt_ms", numbers(&rates)),
+    ];
+    synthetic::write(directory, "series_flows", &[flows]);
+    let links = vec![("time_s", numbers(&[1.0, 2.0, 3.0])), ("link", zeros(3))];
+    synthetic::write(directory, "series_links", &[links]);
+}
+
+#[test]
+fn programs_that_are_idle_count_as_zero_in_a_sum_and_not_in_a_mean() {
+    let parent = tempfile::tempdir().unwrap();
+    write_live(&seed_directory(parent.path(), 1), 1, &[1.0, 2.0, 3.0]);
+    write_live(&seed_directory(parent.path(), 2), 2, &[1.0, 3.0]);
+    let set = RunSet::open(parent.path()).unwrap();
+    let goodput = band(&set, quantity("goodput"), Some("web")).unwrap();
+    assert_eq!((goodput.time_s, goodput.mean), (vec![1.0, 2.0, 3.0], vec![6e6, 3e6, 6e6]));
+    assert_eq!(band(&set, quantity("rtt"), None).unwrap().mean, [6e6; 3]);
+    assert_eq!(band(&set, quantity("goodput"), Some("none")).unwrap(), Band::default());
 }

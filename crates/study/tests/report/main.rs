@@ -10,6 +10,7 @@ mod synthetic;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::{Value, json};
 use synthetic::Spec;
 use warpline_lab::report::{capacity, write_report};
 use warpline_lab::run::{RunOptions, run};
@@ -124,6 +125,64 @@ fn sets_of_seeds_have_means_and_bands() {
     assert!(ReportData::read(&[&runs[0], &runs[1]], capacity).unwrap().sets.is_empty());
 }
 
+/// Changes the summary of a run in its directory.
+fn change_summary(dir: &Path, change: impl FnOnce(&mut Value)) {
+    let path = dir.join("summary.json");
+    let mut summary = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    change(&mut summary);
+    std::fs::write(path, summary.to_string()).unwrap();
+}
+
+#[test]
+fn seeds_that_are_incomplete_are_left_out_and_named() {
+    let dir = directory("incomplete");
+    set(&dir.join("one"), 1..=4, 2);
+    change_summary(&dir.join("one/seed-3"), |summary| summary["complete"] = json!(false));
+    let data = ReportData::read(&[&dir.join("one")], capacity).unwrap();
+    let set = &data.sets[0];
+    assert_eq!((set.seeds.as_str(), set.count, set.incomplete.as_str()), ("1, 2, 4", 3, "3"));
+    assert_eq!(set.measures[0].estimate.n, 3);
+    let page = render(&data);
+    assert!(page.contains("<title>set, 3 seeds") && page.contains(r#""incomplete":"3""#));
+}
+
+#[test]
+fn key_figures_are_of_all_rows_even_where_a_table_is_shortened() {
+    let dir = directory("folds");
+    let (one, other) = (dir.join("one"), dir.join("other"));
+    for (run, seed) in [(&one, 1), (&other, 2)] {
+        synthetic::run(run, &Spec { transfers: 6000, recorded: false, ..short(seed) });
+    }
+    let alone = ReportData::read(&[&one], capacity).unwrap();
+    let both = ReportData::read(&[&one, &other], capacity).unwrap();
+    let transfers =
+        |data: &ReportData| data.runs[0].tables.iter().find(|table| table.id == "transfers").unwrap().rows();
+    assert_eq!((transfers(&alone), transfers(&both)), (6000, 5000));
+    assert!(alone.runs[0].folds.iter().flatten().count() > 5);
+    assert_eq!(alone.runs[0].folds, both.runs[0].folds);
+}
+
+#[test]
+fn a_report_says_what_was_skipped() {
+    let dir = directory("skipped");
+    synthetic::run(&dir, &short(1));
+    change_summary(&dir, |summary| {
+        summary["fast_forward"] = json!({ "exact_s": 71.3, "skipped_s": 528.7, "skipped": 9, "audited": 1,
+            "goodput_within": 0.0041, "flow_goodput_within_max": 0.0312 });
+        summary["audits"] =
+            json!([{ "measure": "goodput", "error": 0.001, "low": -0.002, "high": 0.004, "worst": 0.001 }]);
+    });
+    let data = ReportData::read(&[&dir], capacity).unwrap();
+    let said = "Fast-forward: 71.3 s run exactly, 528.7 s skipped in 9 stretches. Goodput within 0.41 % of an exact run, that of each \
+                flow within 3.12 %. Checked by running 1 stretch: goodput off by 0.10 % (-0.20 % to 0.40 %).";
+    let notes = &data.runs[0].notes;
+    assert!(notes.iter().any(|note| note.text == said), "{notes:?}");
+    assert!(data.runs[0].tables.iter().any(|table| table.id == "audits"));
+    change_summary(&dir, |summary| summary["fast_forward"] = json!("much"));
+    let text = warnings(&ReportData::read(&[&dir], capacity).unwrap()).join("\n");
+    assert!(text.contains("What this run skipped cannot be read"), "{text}");
+}
+
 #[test]
 fn a_dilated_run_has_a_table_of_its_factors() {
     let dir = directory("dilated");
@@ -229,6 +288,7 @@ fn reports_work_in_a_browser() {
     let dilated = page("dilated", &[Spec { dilation: vec![(0.0, 1.0), (2.0, 2.0), (3.5, 4.0)], ..short(1) }]);
     set(&dir.join("one"), 1..=4, 2);
     set(&dir.join("other"), 1..=3, 3);
+    change_summary(&dir.join("one/seed-4"), |summary| summary["complete"] = json!(false));
     let sets = dir.join("sets.html");
     write_report(&[&dir.join("one"), &dir.join("other")], &sets).unwrap();
     browse(&[single, hostile, many, cut, several, dilated, sets, traced(&dir)]);

@@ -64,7 +64,7 @@ const SEGMENT: u64 = 1448;
 const BASE_RTT: f64 = 0.044;
 const WARMUP: f64 = 5.0;
 
-fn write(dir: &Path, table: &str, batches: &[Vec<(&str, ArrayRef)>]) {
+pub(crate) fn write(dir: &Path, table: &str, batches: &[Vec<(&str, ArrayRef)>]) {
     let file = File::create(dir.join(format!("{table}.parquet"))).unwrap();
     let mut writer: Option<ArrowWriter<File>> = None;
     let mut file = Some(file);
