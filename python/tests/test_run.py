@@ -283,6 +283,8 @@ def test_errors_of_runs(tmp_path: Path) -> None:
     with pytest.raises(warpline.RunError, match="left alone"):
         dumbbell().run(out=tmp_path / "file", progress=False)
     assert (tmp_path / "file").read_text() == "mine"
+    with pytest.raises(ValueError, match="9223372036854775807 at most"):
+        dumbbell().run(seed=2**63, progress=False)
 
 
 def test_a_report_of_a_run_in_memory_and_of_two(finished: warpline.Run, scenario: warpline.Scenario, tmp_path: Path) -> None:

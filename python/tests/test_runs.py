@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +15,11 @@ import warpline
 from conftest import dumbbell
 
 SHORT = dumbbell(duration="2s", warmup="0s")
+
+
+def names(directory: Path) -> list[str]:
+    """What is in a directory."""
+    return sorted(path.name for path in directory.iterdir())
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +54,7 @@ def test_a_directory_of_seeds_is_written_opened_and_replaced_if_allowed(tmp_path
     out = tmp_path / "set"
     written = SHORT.run(seeds=[1, 2, 3], out=out, report=True, progress=False)
     assert written.directory == out
-    assert sorted(path.name for path in out.iterdir()) == ["report.html", "seed-1", "seed-2", "seed-3"]
+    assert names(out) == ["replications.json", "report.html", "seed-1", "seed-2", "seed-3"]
     assert "Across seeds" in (out / "report.html").read_text()
     opened = warpline.RunSet.open(out)
     assert opened.seeds == [1, 2, 3]
@@ -55,8 +63,98 @@ def test_a_directory_of_seeds_is_written_opened_and_replaced_if_allowed(tmp_path
         SHORT.run(seeds=[1], out=out, progress=False)
     SHORT.run(seeds=[2, 4], out=out, force=True, progress=False)
     assert warpline.RunSet.open(out).seeds == [2, 4]
+    # Neither the report nor the estimates of the earlier set stay.
+    assert names(out) == ["replications.json", "seed-2", "seed-4"]
+    assert json.loads((out / "replications.json").read_text())["seeds"] == [2, 4]
     with pytest.raises(warpline.RunError, match="no runs of seeds"):
         warpline.RunSet.open(tmp_path)
+
+
+def test_a_set_has_the_estimates_that_show_that_it_is_whole(tmp_path: Path) -> None:
+    out = tmp_path / "set"
+    runs = SHORT.run(seeds=iter([2, 1]), out=out, progress=False)
+    estimates = json.loads((out / "replications.json").read_text())
+    assert (estimates["scenario"], estimates["seeds"], estimates["incomplete"]) == ("two-flows", [2, 1], [])
+    total = next(measure for measure in estimates["measures"] if measure["n"] == 2)
+    assert total["min"] <= total["mean"] <= total["max"]
+    # A set without them was left by a killed process, and may be replaced.
+    (out / "replications.json").unlink()
+    SHORT.run(seeds=[3], out=out, progress=False)
+    assert names(out) == ["replications.json", "seed-3"]
+    assert runs.seeds == [2, 1]
+
+
+def test_a_call_that_cannot_be_meant_removes_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "set"
+    SHORT.run(seeds=[1, 2], out=out, progress=False)
+    before = names(out)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"seeds": []}, "at least one"),
+        ({"seeds": iter(())}, "at least one"),
+        ({"seeds": [1, 1]}, "twice"),
+        ({"seeds": [3, -1]}, "seeds has -1: a seed is a whole number from 0"),
+        ({"seeds": [2**64]}, "a seed is a whole number from 0"),
+        ({"seeds": [3], "cores": 0}, "cores=0: a run uses at least one core"),
+    ]
+    for options, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            SHORT.run(**options, out=out, force=True, progress=False)
+        assert names(out) == before
+    texts: Any = ["three"]
+    with pytest.raises(TypeError):
+        SHORT.run(seeds=texts, out=out, force=True, progress=False)
+    nobody = SHORT.set('flow.bulk.cc={kind="custom", name="nobody"}')
+    with pytest.raises(warpline.RunError, match="nobody"):
+        nobody.run(seeds=[3], out=out, force=True, progress=False)
+    assert names(out) == before
+    with pytest.raises(warpline.RunError, match="nobody"):
+        nobody.run(seeds=[3], out=tmp_path / "new", progress=False)
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_is_no_set_is_left_alone(tmp_path: Path) -> None:
+    one = tmp_path / "one"
+    SHORT.run(out=one, progress=False)
+    out = tmp_path / "set"
+    SHORT.run(seeds=[1, 7], out=out, progress=False)
+    shutil.copytree(out / "seed-7", out / "seed-007")
+    assert warpline.RunSet.open(out).seeds == [1, 7]
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.tex").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    before = [names(directory) for directory in (one, out, other)]
+    for directory in (one, out, other, tmp_path / "file"):
+        for force in (False, True):
+            with pytest.raises(warpline.RunError, match="left alone"):
+                SHORT.run(seeds=[1], out=directory, force=force, progress=False)
+    assert [names(directory) for directory in (one, out, other)] == before
+
+
+def test_seeds_that_run_are_kept_where_another_fails(tmp_path: Path) -> None:
+    out = tmp_path / "set"
+
+    def spoil(progress: warpline.Progress) -> None:
+        (out / "seed-2" / "taken").mkdir(parents=True, exist_ok=True)
+
+    with pytest.raises(warpline.RunError, match=r"1 of 3 seeds failed:\nseed 2: .*seed-2"):
+        SHORT.run(seeds=[1, 2, 3], jobs=1, out=out, report=True, progress=spoil)
+    assert names(out) == ["replications.json", "report.html", "seed-1", "seed-2", "seed-3"]
+    assert json.loads((out / "replications.json").read_text())["seeds"] == [1, 3]
+    assert (out / "seed-2" / "taken").exists()
+
+
+def test_options_that_would_do_nothing_are_refused() -> None:
+    idle: list[tuple[dict[str, Any], str]] = [
+        ({"report": True}, r"report=True writes report\.html .* name it \(out="),
+        ({"force": True}, r"force=True .* name it \(out="),
+        ({"report": True, "seeds": [1]}, "report=True"),
+        ({"force": True, "seeds": [1]}, "force=True"),
+        ({"jobs": 2}, r"jobs=2 .* name them \(seeds="),
+    ]
+    for options, message in idle:
+        with pytest.raises(ValueError, match=message):
+            SHORT.run(**options)
 
 
 def test_a_report_of_runs_in_memory(tmp_path: Path, runs: warpline.RunSet) -> None:

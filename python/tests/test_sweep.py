@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import warpline
-from warpline._sweep import cell, toml_value
+from warpline._sweep import _rows, cell, toml_value
 
 from conftest import child_environment, dumbbell
 
@@ -197,10 +197,37 @@ def test_parameters_named_like_columns_of_other_rows_are_not_refused() -> None:
     assert warpline.sweep(SHORT, {"name": ["p", "q"]}, jobs=1)["name"] == ["p", "q"]
 
 
-@pytest.mark.parametrize("name", ["seed", "error", "flow.bulk.cc"])
-def test_metrics_may_not_have_the_name_of_a_label(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "by"),
+    [
+        ("seed", "run"),
+        ("error", "run"),
+        ("flow.bulk.cc", "run"),
+        ("goodput_bps", "run"),
+        ("jain", "run"),
+        ("loss_ratio", "run"),
+        ("cc", "flow"),
+        ("utilisation", "link"),
+    ],
+)
+def test_metrics_may_not_have_the_name_of_another_column(name: str, by: Any) -> None:
     with pytest.raises(warpline.SweepError, match=f"metrics returned {name}, which the table has already; give it another name"):
-        warpline.sweep(SHORT, {"flow.bulk.cc": ["reno"]}, jobs=1, metrics=lambda run: {name: 7})
+        warpline.sweep(SHORT, {"flow.bulk.cc": ["reno"]}, jobs=1, by=by, metrics=lambda run: {name: 7})
+
+
+def test_metrics_may_have_the_name_of_a_column_of_other_rows() -> None:
+    assert warpline.sweep(SHORT, {}, jobs=1, metrics=lambda run: {"utilisation": 7})["utilisation"] == [7]
+
+
+def test_the_utilisation_is_not_known_where_no_link_has_a_rate() -> None:
+    run = SHORT.run(progress=False)
+    known = [link["utilisation"] for link in run.summary["links"]]
+    assert _rows(run, "run")[0]["utilisation_max"] == max(used for used in known if used is not None)
+    for link in run.summary["links"][1:]:
+        link["utilisation"] = None
+    assert _rows(run, "run")[0]["utilisation_max"] == known[0]
+    run.summary["links"][0]["utilisation"] = None
+    assert _rows(run, "run")[0]["utilisation_max"] is None
 
 
 def test_numbers_of_numpy_can_be_swept() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import os
-import shutil
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from warpline._errors import RunError
 from warpline._pool import cores
 from warpline._progress import Observer
 from warpline._run import Run
-from warpline._warpline import Progress, Table, report_seeds
+from warpline._warpline import Progress, Table, report_seeds, seeds_in
 
 
 class RunSet(Sequence[Run]):
@@ -37,7 +37,7 @@ class RunSet(Sequence[Run]):
             RunError: If it holds no runs of seeds, or if one of them cannot be read.
         """
         path = Path(directory)
-        seeds = sorted(seeds_in(path))
+        seeds = seeds_in(path)
         if not seeds:
             raise RunError(f"{path} holds no runs of seeds (seed-1 and so on); a single run is opened with Run.open")
         return cls([Run.open(seed_directory(path, seed)) for seed in seeds], path)
@@ -124,40 +124,41 @@ def seed_directory(directory: Path, seed: int) -> Path:
     return directory / f"seed-{seed}"
 
 
-def seeds_in(directory: Path) -> list[int]:
-    """The seeds whose runs are in a directory."""
-    names = [entry.parent.name.removeprefix("seed-") for entry in directory.glob("seed-*/summary.json")]
-    return [int(name) for name in names if name.isdecimal()]
-
-
-def prepare(directory: Path, seeds: Sequence[int], force: bool) -> None:
-    """Checks that a set of these seeds may be written to a directory.
+def checked(seeds: Iterable[int]) -> list[int]:
+    """The seeds as a list of whole numbers.
 
     Raises:
-        RunError: If it holds an earlier set that may not be replaced.
+        ValueError: If there is none, if one is named twice, or if one is no number that a seed can be.
     """
-    earlier = seeds_in(directory)
-    if earlier and not force:
-        raise RunError(f"{directory} holds an earlier set of seeds; name another directory, or allow it to be replaced (force=True)")
-    for seed in set(earlier) - set(seeds):
-        shutil.rmtree(seed_directory(directory, seed))
+    numbers = [operator.index(seed) for seed in seeds]
+    if not numbers:
+        raise ValueError("seeds is empty: name at least one seed")
+    if len(set(numbers)) != len(numbers):
+        raise ValueError("a seed is named twice: it would give the same run twice")
+    for number in numbers:
+        if not 0 <= number < 2**63:
+            raise ValueError(f"seeds has {number}: a seed is a whole number from 0 to 2**63 - 1")
+    return numbers
+
+
+def at_once(seeds: Sequence[int], jobs: int | None) -> int:
+    """How many of the seeds run at once."""
+    return max(1, min(cores() if jobs is None else jobs, len(seeds)))
+
+
+Failed = list[tuple[int, RunError]]
+"""Seeds that failed, and why."""
 
 
 def run_seeds(
-    seeds: Sequence[int], jobs: int | None, one: Callable[[int, Observer], Run], observer: Observer | None
-) -> list[Run]:
-    """Runs the seeds in threads that do not hold the interpreter, and returns the runs in the order of the seeds.
+    seeds: Sequence[int], threads: int, one: Callable[[int, Observer], Run], observer: Observer | None
+) -> tuple[list[Run], Failed]:
+    """Runs the seeds in threads that do not hold the interpreter. Returns the runs in the order of the seeds, and the seeds that failed; one that
+    fails does not stop the others.
 
     Raises:
-        RunError: If seeds failed; the text says which and why. The others run to their end.
         KeyboardInterrupt: On Ctrl-C; it stops the runs under way.
     """
-    if not seeds:
-        raise ValueError("seeds is empty: name at least one seed")
-    if len(set(seeds)) != len(seeds):
-        raise ValueError("a seed is named twice: it would give the same run twice")
-    if jobs is None:
-        jobs = cores()
     stop = threading.Event()
 
     def observe(progress: Progress) -> bool:
@@ -166,8 +167,8 @@ def run_seeds(
         return not stop.is_set()
 
     runs: list[Run] = []
-    failed: list[tuple[int, RunError]] = []
-    with ThreadPoolExecutor(max(1, min(jobs, len(seeds)))) as pool:
+    failed: Failed = []
+    with ThreadPoolExecutor(threads) as pool:
         futures = [pool.submit(one, seed, observe) for seed in seeds]
         try:
             for seed, future in zip(seeds, futures, strict=True):
@@ -179,10 +180,13 @@ def run_seeds(
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-    if failed:
-        texts: dict[str, list[int]] = {}
-        for seed, failure in failed:
-            texts.setdefault(str(failure), []).append(seed)
-        told = "\n".join(f"seed {', '.join(map(str, which))}: {text}" for text, which in texts.items())
-        raise RunError(f"{len(failed)} of {len(seeds)} seeds failed:\n{told}") from failed[0][1]
-    return runs
+    return runs, failed
+
+
+def failure_of(failed: Failed, count: int) -> RunError:
+    """The error that says which of so many seeds failed, and why."""
+    texts: dict[str, list[int]] = {}
+    for seed, failure in failed:
+        texts.setdefault(str(failure), []).append(seed)
+    told = "\n".join(f"seed {', '.join(map(str, which))}: {text}" for text, which in texts.items())
+    return RunError(f"{len(failed)} of {count} seeds failed:\n{told}")

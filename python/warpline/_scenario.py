@@ -29,8 +29,8 @@ from warpline._model import (
 from warpline._part import encode
 from warpline._progress import Observer, ProgressLine, wanted
 from warpline._run import Run
-from warpline._runs import RunSet, prepare, run_seeds, seed_directory
-from warpline._warpline import NativeScenario, run_scenario
+from warpline._runs import RunSet, at_once, checked, failure_of, run_seeds, seed_directory
+from warpline._warpline import NativeScenario, finish_seeds, prepare_seeds, run_scenario
 
 
 class Scenario:
@@ -257,11 +257,13 @@ class Scenario:
             cores: How many cores one simulated run uses; the results are the same. By default as many as make it faster, and with
                 `seeds` one.
             jobs: How many of them run at once; by default one per CPU. Only one at a time can be inside a congestion control
-                written in Python.
+                written in Python. Without `seeds` it is an error.
             out: Run directory to write: tables, captures, summary.json. With `seeds` it gets a run directory for each: "seed-1"
-                and so on. Without it, the results stay in memory, and captures and qlog files are not made.
-            force: Whether to replace a run or a set of seeds that is there already.
-            report: Whether to write report.html into the directory.
+                and so on, and replications.json with means and intervals, as `warpline run --seeds` writes it. Without it, the results
+                stay in memory, and captures and qlog files are not made.
+            force: Whether to replace a run or a set of seeds that is there already. Without `out` it is an error. An earlier set is removed
+                when all that can be checked before the runs has been checked.
+            report: Whether to write report.html into the directory. Without `out` it is an error.
             progress: True shows a progress line in a terminal or a notebook; with `seeds` there is none. A function is called with
                 a `Progress` now and then; if it returns False, the run stops and returns its results until then. With `seeds`, the
                 function is called from several threads with the progress of each run, and False stops all of them.
@@ -269,13 +271,25 @@ class Scenario:
 
         Raises:
             RunInterrupted: On Ctrl-C; its `run` holds the results until then. With `seeds`, a KeyboardInterrupt without results.
-            RunError: If the scenario cannot be run or results cannot be written.
+            RunError: If the scenario cannot be run or results cannot be written. If seeds failed, it names them; the runs of the others are in `out`.
+            ValueError: If the arguments do not fit each other, or one of them is no value that it can have.
             Exception: Any exception from `progress` or a congestion control.
         """
+        if out is None and report:
+            raise ValueError("report=True writes report.html into the run directory, and none is named: name it (out=...), or call `report` of the result")
+        if out is None and force:
+            raise ValueError("force=True lets what is in the run directory be replaced, and none is named: name it (out=...), or leave out force")
+        if seeds is None and jobs is not None:
+            raise ValueError(
+                f"jobs={jobs!r} says how many seeds run at once, and no seeds are named: name them (seeds=...), or leave out jobs; "
+                "how many cores one run uses is cores=..."
+            )
+        if cores is not None and cores < 1:
+            raise ValueError(f"cores={cores!r}: a run uses at least one core; give a number from 1, or leave out cores")
         if seeds is not None:
             if seed is not None:
                 raise ValueError("seed and seeds are both given: name one of them")
-            return self._run_seeds(list(seeds), cores or 1, jobs, None if out is None else Path(out), force, report, progress, cc)
+            return self._run_seeds(checked(seeds), cores or 1, jobs, None if out is None else Path(out), force, report, progress, cc)
         line = ProgressLine(sys.stderr) if progress is True and wanted() else None
         observer: Observer | None = line if isinstance(progress, bool) else progress
         try:
@@ -315,16 +329,23 @@ class Scenario:
         progress: bool | Observer,
         cc: CcFactories | None,
     ) -> RunSet:
+        threads = at_once(seeds, jobs)
         if out is not None:
-            prepare(out, seeds, force)
+            # This may remove an earlier set: whatever can be wrong with the arguments has been found before.
+            prepare_seeds(self._native, out, force=force, cc=dict(cc or {}))
 
         def one(seed: int, observer: Observer) -> Run:
             place = None if out is None else seed_directory(out, seed)
             return self.run(seed=seed, cores=cores, out=place, force=force, progress=observer, cc=cc)
 
-        runs = RunSet(run_seeds(seeds, jobs, one, None if isinstance(progress, bool) else progress), out)
-        if report and out is not None:
-            runs.report(out / "report.html")
+        made, failed = run_seeds(seeds, threads, one, None if isinstance(progress, bool) else progress)
+        runs = RunSet(made, out)
+        if out is not None:
+            finish_seeds(out, seeds, [run._native for run in made])
+            if report and made:
+                runs.report(out / "report.html")
+        if failed:
+            raise failure_of(failed, len(seeds)) from failed[0][1]
         return runs
 
     def __eq__(self, other: object) -> bool:

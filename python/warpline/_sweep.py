@@ -87,8 +87,8 @@ def sweep(
         executor: Runs the points in place of processes. It is not shut down. If Ctrl-C or another exception ends the sweep, the points that have not
             begun are cancelled.
         by: What a row is: a run, a group of flows, a flow or a link direction.
-        metrics: A function that takes a `Run` and returns further columns, by name. The values of one name are all numbers, all text, or all true or
-            false; None where there is none. A column with several of these becomes text, and a warning says so.
+        metrics: A function that takes a `Run` and returns further columns, by names that no other column has. The values of one name are all numbers,
+            all text, or all true or false; None where there is none. A column with several of these becomes text, and a warning says so.
         out: Directory for the run directories of the points: "0000", "0001" and so on.
         cc: Congestion controls written in Python, as in `Scenario.run`.
         progress: Called with the number of points done and the number of all points.
@@ -241,7 +241,8 @@ def _run_point(point: _Point) -> Outcome:
         rows = _rows(run, point.by)
         if point.metrics is not None:
             extra = {name: cell(value) for name, value in point.metrics(run).items()}
-            if taken := [name for name in extra if name in point.labels]:
+            known = set(point.labels).union(*rows)
+            if taken := [name for name in extra if name in known]:
                 raise ValueError(f"metrics returned {', '.join(taken)}, which the table has already; give it another name")
             rows = [{**row, **extra} for row in rows]
         return None, rows
@@ -266,7 +267,8 @@ def _rows(run: Run, by: str) -> list[dict[str, Scalar]]:
                 **summary["totals"],
                 "loss_ratio": drops / arrivals if arrivals else None,
                 "retransmit_ratio": again / sent if sent else None,
-                "utilisation_max": max((link["utilisation"] or 0.0 for link in summary["links"]), default=None),
+                # A link that had no rate has none.
+                "utilisation_max": max((used for link in summary["links"] if (used := link["utilisation"]) is not None), default=None),
                 "queue_delay_max_ms": max((link["queue_delay_max_ms"] for link in summary["links"]), default=None),
                 "simulated_s": summary["simulated_s"],
                 "packet_hops": summary["packet_hops"],

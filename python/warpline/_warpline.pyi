@@ -25,12 +25,15 @@ __all__ = [
     "Table",
     "__version__",
     "evaluate",
+    "finish_seeds",
     "json_schema",
     "openmetrics_names",
+    "prepare_seeds",
     "quic_keygen",
     "report_seeds",
     "result_tables",
     "run_scenario",
+    "seeds_in",
     "show",
     "student_t_975",
     "tc_netem",
@@ -76,6 +79,32 @@ def evaluate(
 
 def report_seeds(out: str | PathLike[str], runs: Sequence[NativeRun]) -> None:
     """Writes the report page of runs of several seeds: means with intervals, and each run."""
+
+def seeds_in(directory: str | PathLike[str]) -> list[int]:
+    """The seeds of which a directory holds runs, in rising order."""
+
+def prepare_seeds(
+    scenario: NativeScenario,
+    directory: str | PathLike[str],
+    *,
+    force: bool = False,
+    cc: Mapping[str, Callable[[CcConfig], object]] = ...,
+) -> None:
+    """Makes room for the runs of several seeds in a directory, by the rules of the command line. Whether the scenario can be run is checked first,
+    so that no earlier set is removed for nothing.
+
+    Raises:
+        RunError: If the scenario cannot be run, or if what the directory holds may not be replaced.
+        Exception: Any exception from a congestion control.
+    """
+
+def finish_seeds(directory: str | PathLike[str], seeds: Sequence[int], runs: Sequence[NativeRun]) -> None:
+    """Writes replications.json into the directory of these seeds' runs, as the command line does, and removes runs of other seeds. If there is
+    no run, the directory goes.
+
+    Raises:
+        RunError: If it cannot be written.
+    """
 
 def result_tables() -> list[dict[str, Any]]:
     """Every table of results and its columns, with their names, units and meanings."""

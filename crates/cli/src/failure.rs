@@ -122,6 +122,12 @@ impl Failure {
         Failure { code: Code::Command(126), message: message.to_string() }
     }
 
+    /// The same failure, of something that is named.
+    #[cfg(guests)]
+    pub(crate) fn of(self, what: impl Display) -> Self {
+        Failure { message: format!("{what}: {}", self.message), ..self }
+    }
+
     /// The exit code.
     pub(crate) fn code(&self) -> Code {
         self.code

@@ -29,7 +29,10 @@ mod _warpline {
     #[pymodule_export]
     use crate::quic::{QuicCongestion, QuicConnection, QuicMessage, QuicServer, quic_keygen};
     #[pymodule_export]
-    use crate::run::{Progress, Run, report_seeds, result_tables, run_scenario, show, student_t_975};
+    use crate::run::{
+        Progress, Run, finish_seeds, prepare_seeds, report_seeds, result_tables, run_scenario, seeds_in,
+        show, student_t_975,
+    };
     #[pymodule_export]
     use crate::scenario::{Scenario, json_schema};
     #[pymodule_export]

@@ -10,13 +10,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::arrow::ArrowWriter;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 use warpline_lab::report::write_report;
 use warpline_lab::run::parts::Cores;
 use warpline_lab::run::{self, Broken, CcFactory, CustomCc, RunOptions};
 use warpline_net::Control;
-use warpline_results::{self as results, Summary, TableKind, Tables};
+use warpline_results::{self as results, Replications, ResultError, Summary, TableKind, Tables};
+use warpline_scenario::LARGEST_SEED;
+use warpline_study::replicate;
 
 use crate::cc::{self, Failure};
 use crate::scenario::Scenario;
@@ -194,6 +197,64 @@ fn seeds_page(runs: &[&Run], out: &Path) -> Result<(), AnyError> {
     Ok(())
 }
 
+/// The seeds of which a directory holds runs, in rising order.
+#[pyfunction]
+pub(crate) fn seeds_in(directory: PathBuf) -> Vec<u64> {
+    results::seeds_in(&directory)
+}
+
+/// Makes room for the runs of several seeds in a directory, by the rules of the command line. Whether the scenario can be run is checked first,
+/// so that no earlier set is removed for nothing.
+#[pyfunction]
+#[pyo3(signature = (scenario, directory, *, force = false, cc = BTreeMap::new()))]
+pub(crate) fn prepare_seeds(
+    py: Python<'_>,
+    scenario: &Scenario,
+    directory: PathBuf,
+    force: bool,
+    cc: BTreeMap<String, Py<PyAny>>,
+) -> PyResult<()> {
+    let failure = Failure::default();
+    let own = custom(cc, &failure);
+    let checked = py.detach(|| run::check(&scenario.0, &own));
+    // An exception from Python is the cause of every later error.
+    if let Some(raised) = failure.take() {
+        return Err(raised);
+    }
+    checked.map_err(|error| run_error(py, &error))?;
+    py.detach(|| replicate::prepare(&directory, force)).map_err(|error| match error {
+        ResultError::Exists(path) => {
+            let text = format!(
+                "{} holds an earlier set of seeds; name another directory, or allow it to be replaced (force=True)",
+                path.display()
+            );
+            run_error(py, &*AnyError::from(text))
+        }
+        error => run_error(py, &error),
+    })
+}
+
+/// Writes replications.json into the directory of these seeds' runs, as the command line does, and removes runs of other seeds. If there is
+/// no run, the directory goes.
+#[pyfunction]
+pub(crate) fn finish_seeds(
+    py: Python<'_>,
+    directory: PathBuf,
+    seeds: Vec<u64>,
+    runs: Vec<Py<Run>>,
+) -> PyResult<()> {
+    let summaries: Vec<Summary> = runs.iter().map(|run| run.get().summary.clone()).collect();
+    let finished = py.detach(|| {
+        if summaries.is_empty() {
+            // The caller reports why there is no run, and not an error of removing the directory.
+            let _ = replicate::discard(&directory);
+            return Ok(());
+        }
+        replicate::finish(&directory, &seeds, &Replications::of(&summaries))
+    });
+    finished.map_err(|error| run_error(py, &error))
+}
+
 /// The 97.5 % quantile of Student's t distribution: half of a 95 % interval's width in standard errors.
 #[pyfunction]
 pub(crate) fn student_t_975(degrees_of_freedom: u64) -> f64 {
@@ -261,6 +322,14 @@ fn observe(observer: Option<&Py<PyAny>>, progress: &run::Progress, failure: &Fai
     }
 }
 
+/// A seed, if a scenario can have it.
+pub(crate) fn scenario_seed(seed: u64) -> PyResult<u64> {
+    if seed > LARGEST_SEED {
+        return Err(PyValueError::new_err(format!("seed is {seed}; it can be {LARGEST_SEED} at most")));
+    }
+    Ok(seed)
+}
+
 /// Runs a scenario and returns the run, with the exception that stopped it if one did.
 #[pyfunction]
 #[pyo3(signature = (scenario, *, seed = None, out = None, force = false, report = false, observer = None, cc = BTreeMap::new(), cores = None))]
@@ -278,7 +347,7 @@ pub(crate) fn run_scenario<'py>(
 ) -> PyResult<(Run, Option<Bound<'py, PyAny>>)> {
     let failure = Failure::default();
     let mut inner = scenario.0.clone();
-    inner.seed = seed.unwrap_or(inner.seed);
+    inner.seed = seed.map_or(Ok(inner.seed), scenario_seed)?;
     let options = RunOptions {
         tables: out.is_none(),
         out,

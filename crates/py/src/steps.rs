@@ -20,7 +20,7 @@ use warpline_scenario::Scenario as Inner;
 
 use crate::cc::Window;
 use crate::interval::{Decide, Every, Gathered, Interval};
-use crate::run::run_error;
+use crate::run::{run_error, scenario_seed};
 use crate::scenario::Scenario;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
@@ -99,7 +99,7 @@ impl NativeSteps {
         let every: Every = every.parse()?;
         let pacing_rate = Window::checked("the run", 1.0, 0.0, pacing_rate)?.pacing_rate;
         let mut inner = scenario.0.clone();
-        inner.seed = seed.unwrap_or(inner.seed);
+        inner.seed = seed.map_or(Ok(inner.seed), scenario_seed)?;
         let duration = inner.duration.0.as_secs_f64();
         let (messages, from_run) = channel();
         let (windows, to_run) = channel();

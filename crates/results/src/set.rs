@@ -19,8 +19,11 @@ pub fn seed_directory(directory: &Path, seed: u64) -> PathBuf {
 }
 
 /// The seed whose run directory has this name, in the directory of a set; none where it is no such name.
-pub(crate) fn seed_of(name: &str) -> Option<u64> {
-    name.strip_prefix(SEED_PREFIX)?.parse().ok()
+pub fn seed_of(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(SEED_PREFIX)?;
+    let seed: u64 = digits.parse().ok()?;
+    // "007" and "+7" are numbers, too, but the run of seed 7 has another name.
+    (seed.to_string() == digits).then_some(seed)
 }
 
 /// The seeds of which a directory holds runs, in rising order; empty where it is no set. A directory of another name that only begins
@@ -144,6 +147,9 @@ mod tests {
             write(&seed_directory(&set, seed), seed);
         }
         fs::create_dir(set.join("seed-x")).unwrap();
+        // Runs that somebody has put beside ours, under names that only look like ours.
+        write(&set.join("seed-007"), 7);
+        write(&set.join("seed-+3"), 3);
         fs::create_dir(set.join("seed-7")).unwrap();
         let seen = AtomicUsize::new(0);
         let opened = RunSet::open_watched(&set, &|_, all| {

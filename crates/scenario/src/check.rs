@@ -215,11 +215,15 @@ impl<'a> Walk<'a> {
         };
         let low = end("minimum", "exclusiveMinimum");
         let high = end("maximum", "exclusiveMaximum");
+        // A float cannot tell the integers just beyond from the last one.
+        let beyond = matches!(node.data, Data::Integer(n) if n > i128::from(i64::MAX));
+        let too_wide = widest.is_some_and(|widest| value > widest || (beyond && value == widest));
         let mut range = Range { low, high, ..Range::default() };
-        if range.contains(value) && widest.is_some_and(|widest| value > widest) {
+        let is_wrong = too_wide || !range.contains(value);
+        if range.contains(value) && too_wide {
             range.high = widest.map(|widest| End::new(&widest, false));
         }
-        if !range.contains(value) {
+        if is_wrong {
             let message = format!("{} is out of range: {value}", self.subject());
             self.error(node, message, vec![format!("allowed: {range}")]);
         }

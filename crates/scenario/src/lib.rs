@@ -198,6 +198,9 @@ pub struct Scenario {
     pub notes: Vec<String>,
 }
 
+/// The largest seed. Scenarios are written as TOML, whose integers end there.
+pub const LARGEST_SEED: u64 = i64::MAX as u64;
+
 fn is_false(value: &bool) -> bool {
     !value
 }

@@ -86,7 +86,14 @@ impl Scenario {
 
     /// The scenario as TOML, normalised: without comments, with defaults filled in. Reading it gives the same scenario.
     pub fn to_toml(&self) -> String {
-        let mut document = toml_edit::ser::to_document(&self.to_json()).unwrap_or_default();
+        let mut document = match toml_edit::ser::to_document(&self.to_json()) {
+            Ok(document) => document,
+            // Only of one that `check` refuses, as with a seed above `LARGEST_SEED`.
+            Err(error) => {
+                let why = error.to_string().replace('\n', " ");
+                return format!("# This scenario cannot be written as TOML: {why}\n");
+            }
+        };
         for (_, item) in document.as_table_mut().iter_mut() {
             let value = std::mem::take(item);
             *item = match value {

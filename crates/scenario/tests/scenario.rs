@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use warpline_scenario::{Flow, Pattern, Scenario, json_schema};
+use warpline_scenario::{Flow, LARGEST_SEED, Pattern, Scenario, json_schema};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -158,6 +158,37 @@ fn errors_of_python_objects_are_located_by_key() {
         serde_json::json!({"name": "x", "duration": 5, "flow": [{"from": "a", "too": "b", "cc": null}]});
     let errors = Scenario::from_json(value, &[], Path::new("")).unwrap_err();
     insta::assert_snapshot!("bad_json", errors.to_string());
+}
+
+/// What TOML cannot have is refused, so that no scenario is written without it.
+#[test]
+fn seeds_end_where_the_integers_of_toml_do() {
+    let read = |seed: u64, plan: serde_json::Value| {
+        let value = serde_json::json!({
+            "name": "x",
+            "duration": "1s",
+            "seed": seed,
+            "replications": plan,
+            "link": [{"between": ["a", "b"], "rate": "1Mbit/s"}],
+            "flow": [{"from": "a", "to": "b"}],
+        });
+        Scenario::from_json(value, &[], Path::new("")).map_err(|errors| errors.to_string())
+    };
+    let one = serde_json::json!({"runs": 1});
+    let last = read(LARGEST_SEED, one.clone()).unwrap();
+    assert_eq!(Scenario::from_toml("again.toml", &last.to_toml(), &[]).unwrap(), last);
+    for (wrong, part) in [
+        (read(LARGEST_SEED + 1, one.clone()), "`seed` is out of range"),
+        (read(u64::MAX, one), "`seed` is out of range"),
+        (read(1, serde_json::json!({"seeds": [1, LARGEST_SEED + 1]})), "out of range"),
+        (read(LARGEST_SEED, serde_json::json!({"runs": 2})), "there are not so many seeds from"),
+    ] {
+        let told = wrong.unwrap_err();
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    // One that was not checked is not written as an empty file.
+    let text = Scenario { seed: u64::MAX, ..last }.to_toml();
+    assert!(text.contains("cannot be written as TOML"), "{text}");
 }
 
 #[test]

@@ -3,9 +3,9 @@
 //! If a directory is given, each seed's run is written to `seed-N` in it, completely or not at all. Then follow
 //! `replications.json` with the estimates, and one report of all runs.
 
-use std::fs;
+use std::fs::{self, DirEntry};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
@@ -13,7 +13,7 @@ use warpline_disk::{OsDirectory, remove_all, write_whole};
 use warpline_lab::report::write_report;
 use warpline_lab::run::{Progress, RunError, RunOptions, RunOutcome, run};
 use warpline_net::Control;
-use warpline_results::set::SEED_PREFIX;
+use warpline_results::set::{SEED_PREFIX, seed_of};
 use warpline_results::tables::FILE_MODE;
 use warpline_results::{Replications, ResultError, Run, Summary};
 use warpline_scenario::Scenario;
@@ -106,8 +106,17 @@ pub fn replicate(
     Ok(Replicated { runs, replications, errors, complete })
 }
 
-/// Creates the directory, or checks that its contents may be replaced.
-fn prepare(directory: &Path, force: bool) -> Result<(), ResultError> {
+/// The seed whose run this entry of a set's directory is; none where it is no run of a seed.
+fn seed_of_run(entry: &DirEntry) -> Option<u64> {
+    let seed = seed_of(entry.file_name().to_str()?)?;
+    Run::open(&entry.path()).is_ok().then_some(seed)
+}
+
+/// Makes room for a set of runs: creates the directory, or removes the earlier set in it. What may not be replaced stays as it is.
+///
+/// # Errors
+/// If the directory holds a whole set and `force` is not given, or anything that is no part of a set; and if the system refuses.
+pub fn prepare(directory: &Path, force: bool) -> Result<(), ResultError> {
     let failed = |error| ResultError::io("create", directory, error);
     if directory.exists() && !directory.is_dir() {
         return Err(ResultError::Occupied(directory.to_owned()));
@@ -121,7 +130,7 @@ fn prepare(directory: &Path, force: bool) -> Result<(), ResultError> {
         let ours = name == REPLICATIONS_FILE
             || name == REPORT_FILE
             || name.starts_with(&format!(".{SEED_PREFIX}"))
-            || (name.starts_with(SEED_PREFIX) && Run::open(&entry.path()).is_ok());
+            || seed_of_run(&entry).is_some();
         if !ours {
             return Err(ResultError::Occupied(directory.to_owned()));
         }
@@ -136,15 +145,18 @@ fn prepare(directory: &Path, force: bool) -> Result<(), ResultError> {
 }
 
 /// Removes the files of a set of runs from a directory, and the directory if it is then empty.
-fn discard(directory: &Path) -> Result<(), ResultError> {
+///
+/// # Errors
+/// If the system refuses.
+pub fn discard(directory: &Path) -> Result<(), ResultError> {
     let failed = |error| ResultError::io("remove", directory, error);
     for file in [REPLICATIONS_FILE, REPORT_FILE] {
         remove_all(&OsDirectory::here(), &directory.join(file)).map_err(failed)?;
     }
     for entry in fs::read_dir(directory).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if Run::open(&path).is_ok() {
-            fs::remove_dir_all(&path).map_err(failed)?;
+        let entry = entry.map_err(failed)?;
+        if seed_of_run(&entry).is_some() {
+            fs::remove_dir_all(entry.path()).map_err(failed)?;
         }
     }
     match fs::remove_dir(directory) {
@@ -153,15 +165,15 @@ fn discard(directory: &Path) -> Result<(), ResultError> {
     }
 }
 
-/// Writes the estimates, and removes runs of other seeds that an earlier set left.
-fn finish(directory: &Path, seeds: &[u64], replications: &Replications) -> Result<(), ResultError> {
+/// Writes the estimates, which show that the set is whole, and removes runs of other seeds.
+///
+/// # Errors
+/// If the system refuses.
+pub fn finish(directory: &Path, seeds: &[u64], replications: &Replications) -> Result<(), ResultError> {
     let failed = |error| ResultError::io("write in", directory, error);
-    let kept: Vec<PathBuf> = seeds.iter().map(|&seed| seed_directory(directory, seed)).collect();
     for entry in fs::read_dir(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        let stale =
-            entry.file_name().to_string_lossy().starts_with(SEED_PREFIX) && !kept.contains(&entry.path());
-        if stale {
+        if seed_of_run(&entry).is_some_and(|seed| !seeds.contains(&seed)) {
             fs::remove_dir_all(entry.path()).map_err(failed)?;
         }
     }
@@ -255,6 +267,7 @@ mod tests {
     #[test]
     fn estimates_have_the_permissions_of_the_runs() {
         use std::os::unix::fs::PermissionsExt as _;
+        use std::path::PathBuf;
         let parent = tempfile::tempdir().unwrap();
         let out = parent.path().join("set");
         let options = RunOptions { out: Some(out.clone()), report: true, ..RunOptions::default() };
@@ -288,5 +301,19 @@ mod tests {
         assert_eq!(names(), ["replications.json", "seed-2", "seed-4"]);
         fs::write(out.join("notes.txt"), "mine").unwrap();
         assert!(matches!(run(&[1], true), Err(RunError::Results(ResultError::Occupied(_)))));
+        assert_eq!(names(), ["notes.txt", "replications.json", "seed-2", "seed-4"]);
+        fs::remove_file(out.join("notes.txt")).unwrap();
+        // A run under a name that only looks like ours was put there by somebody.
+        fs::rename(seed_directory(&out, 4), out.join("seed-004")).unwrap();
+        assert!(matches!(run(&[1], true), Err(RunError::Results(ResultError::Occupied(_)))));
+        fs::remove_file(out.join(REPLICATIONS_FILE)).unwrap();
+        assert!(matches!(run(&[1], false), Err(RunError::Results(ResultError::Occupied(_)))));
+        assert_eq!(names(), ["seed-004", "seed-2"]);
+        // The directory of a single run is no set.
+        assert!(matches!(
+            prepare(&seed_directory(&out, 2), true),
+            Err(ResultError::Occupied(path)) if path == seed_directory(&out, 2)
+        ));
+        assert!(seed_directory(&out, 2).join("summary.json").exists());
     }
 }

@@ -12,6 +12,7 @@ use warpline_study::bisect::{BisectError, Found, Plan, bisect};
 
 use crate::bar::Steps;
 use crate::commands::kernel::Desk;
+use crate::commands::run;
 use crate::failure::{Code, Failure};
 use crate::{interrupt, output};
 
@@ -79,6 +80,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     if candidates.len() < 2 {
         return Err(Failure::usage("a change lies between two kernels: name at least two"));
     }
+    let options = options(&args.config)?;
     interrupt::listen_to_discard()?;
     let bar = Steps::new(args.json);
     let plan = Plan {
@@ -90,7 +92,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         force: args.force,
     };
     let mut ready = |number: usize| match &args.commits {
-        Some(directory) => build(directory, &candidates[number], &args, &bar),
+        Some(directory) => build(directory, &candidates[number], &args, &options, &bar),
         None => Ok(candidates[number].clone()),
     };
     let mut observe = |number: usize, share: f64| {
@@ -109,8 +111,18 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
             Ok(Code::Success)
         }
         Err(BisectError::Stopped) => Ok(Code::Interrupted),
-        Err(error @ (BisectError::Scenario(_) | BisectError::Plan(_))) => Err(Failure::usage(error)),
-        Err(error) => Err(Failure::run(error)),
+        Err(error) => Err(failure(error)),
+    }
+}
+
+/// The failure of a search, with its exit code. A run that failed has that of `warpline run`.
+fn failure(error: BisectError) -> Failure {
+    match error {
+        BisectError::Scenario(_) | BisectError::Plan(_) => Failure::usage(error),
+        BisectError::Run { kernel, source } => {
+            run::failure(source).of(format_args!("with kernel `{kernel}`"))
+        }
+        other => Failure::run(other),
     }
 }
 
@@ -153,17 +165,56 @@ fn commits(directory: &Path, range: &str) -> Result<Vec<String>, Failure> {
     Ok(all.split_whitespace().map(str::to_owned).collect())
 }
 
+/// What tells kernels with the options of these files from those with others, as a part of a name: a hash of what the files hold.
+fn options(files: &[PathBuf]) -> Result<String, Failure> {
+    if files.is_empty() {
+        return Ok(String::new());
+    }
+    let mut hasher = blake3::Hasher::new();
+    for file in files {
+        let text = std::fs::read(file).map_err(|error| {
+            Failure::usage(format!("cannot read the options in {}: {error}", file.display()))
+        })?;
+        // Where one file ends counts, too.
+        hasher.update(&(text.len() as u64).to_le_bytes());
+        hasher.update(&text);
+    }
+    Ok(format!("-config-{}", &hasher.finalize().to_hex()[..12]))
+}
+
+/// Removes from the repository what it knows of our working trees that are gone, as after a second Ctrl-C. Our trees are below `ours`. Those of
+/// others stay: they may be on a disk that is not there now.
+fn forget(directory: &Path, ours: &Path) {
+    let Ok(ours) = ours.canonicalize() else { return };
+    let listed = git(directory, &["worktree", "list", "--porcelain"]).unwrap_or_default();
+    for tree in listed.lines().filter_map(|line| line.strip_prefix("worktree ")) {
+        if Path::new(tree).starts_with(&ours) && !Path::new(tree).exists() {
+            // One that stays does no harm.
+            let _ = git(directory, &["worktree", "remove", "--force", tree]);
+        }
+    }
+}
+
 /// Builds a commit, unless it is a kernel already. Returns the kernel's name.
-fn build(directory: &Path, commit: &str, args: &Args, bar: &Steps) -> Result<String, BisectError> {
+fn build(
+    directory: &Path,
+    commit: &str,
+    args: &Args,
+    options: &str,
+    bar: &Steps,
+) -> Result<String, BisectError> {
     let kernels = Kernels::of_user();
     let hz = args.hz.map(|hz| format!("-hz{hz}")).unwrap_or_default();
-    let name = format!("commit-{}{hz}", &commit[..12.min(commit.len())]);
     // Other options make another kernel.
-    if args.config.is_empty() && kernels.directory().join(&name).is_dir() {
+    let name = format!("commit-{}{hz}{options}", &commit[..12.min(commit.len())]);
+    if kernels.directory().join(&name).is_dir() {
         return Ok(name);
     }
     let wrong = |why: String| BisectError::Kernel(format!("commit {commit}: {why}"));
     let desk = Desk::new().map_err(|failure| wrong(failure.message().to_owned()))?;
+    if let Some(desks) = desk.path().parent() {
+        forget(directory, desks);
+    }
     let source = desk.path().join("commit");
     let checked_out =
         git(directory, &["worktree", "add", "--detach", "--force", &source.to_string_lossy(), commit]);
@@ -188,4 +239,60 @@ fn build(directory: &Path, commit: &str, args: &Args, bar: &Steps) -> Result<Str
     let about = About { origin, hz: args.hz, modules: None };
     kernels.add(&name, &file, &about, true).map_err(|error| wrong(error.to_string()))?;
     Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use warpline_lab::run::RunError;
+
+    use super::*;
+
+    #[test]
+    fn other_options_give_a_kernel_another_name() {
+        let place = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = place.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let (a, b) = (file("a", "CONFIG_A=y\n"), file("b", "CONFIG_B=y\n"));
+        assert_eq!(options(&[]).unwrap(), "");
+        let one = options(std::slice::from_ref(&a)).unwrap();
+        assert_ne!(one, options(std::slice::from_ref(&b)).unwrap());
+        assert_ne!(options(&[a.clone(), b.clone()]).unwrap(), options(&[b, a]).unwrap());
+        // By what is in the file, not by its name.
+        assert_eq!(one, options(&[file("c", "CONFIG_A=y\n")]).unwrap());
+        let refused = options(&[place.path().join("none")]).unwrap_err();
+        assert_eq!(refused.code(), Code::Usage);
+    }
+
+    #[test]
+    fn our_working_trees_that_are_gone_are_forgotten_and_those_of_others_stay() {
+        if Command::new("git").arg("--version").output().is_err() {
+            return warpline_skip::skip("program", "git cannot be started");
+        }
+        let place = tempfile::tempdir().unwrap();
+        let (repository, cache) = (place.path().join("linux"), place.path().join("cache"));
+        std::fs::create_dir(&repository).unwrap();
+        let run = |words: &[&str]| git(&repository, words).unwrap();
+        run(&["init", "--quiet"]);
+        let author = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"];
+        run(&[&author[..], &["commit", "--quiet", "--allow-empty", "--message", "one"]].concat());
+        for tree in [cache.join("kernel.1").join("commit"), place.path().join("elsewhere")] {
+            let path = tree.to_string_lossy();
+            run(&["worktree", "add", "--detach", "--force", &*path, "HEAD"]);
+            std::fs::remove_dir_all(&tree).unwrap();
+        }
+        forget(&repository, &cache);
+        let left = run(&["worktree", "list"]);
+        assert!(!left.contains("kernel.1") && left.contains("elsewhere"), "{left}");
+    }
+
+    #[test]
+    fn a_run_that_failed_has_the_exit_code_of_run() {
+        let of = |source| failure(BisectError::Run { kernel: "k".to_owned(), source });
+        let wrong = of(RunError::Build("no trace".to_owned()));
+        assert_eq!((wrong.code(), wrong.message()), (Code::Usage, "with kernel `k`: no trace"));
+        assert_eq!(of(RunError::Live("no core".to_owned())).code(), Code::Failed);
+    }
 }

@@ -59,9 +59,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SEEDS", default_value = "1..3")]
     seeds: Seeds,
 
-    /// Time dilation factor of the way `dilated`
-    #[arg(long, value_name = "FACTOR", default_value = "2", value_parser = factor)]
-    tdf: f64,
+    /// Time dilation factor of the way `dilated` [default: 2]
+    #[arg(long, value_name = "FACTOR", value_parser = factor)]
+    tdf: Option<f64>,
 
     /// Change a key of the scenario; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
@@ -112,6 +112,9 @@ pub(crate) struct Args {
     markdown: bool,
 }
 
+/// The time dilation factor if none is given.
+const TDF: f64 = 2.0;
+
 /// Reads a factor above zero.
 fn factor(text: &str) -> Result<f64, String> {
     let factor = text.parse::<f64>().ok().filter(|factor| factor.is_finite() && *factor > 0.0);
@@ -126,6 +129,13 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
+    // Differences of `real` are narrowed down in slower time, by this factor, too.
+    let is_slowed = is_asked(args, "dilated") || (is_asked(args, "real") && !args.no_narrow);
+    if args.tdf.is_some() && !is_slowed {
+        return Err(Failure::usage(
+            "--tdf is the factor of the way `dilated`, which is not among --ways: add it there, or leave out --tdf",
+        ));
+    }
     let source = Source::read(&args.file).map_err(Failure::usage)?;
     let name = source.load(&args.set).map_err(Failure::usage)?.name;
     let out = args.out.clone().unwrap_or_else(|| Path::new("runs").join(format!("crosscheck-{name}")));
@@ -135,7 +145,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         kernels: kernels(args)?,
         sets_in: args.set_in.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect(),
         seeds: args.seeds.0.clone(),
-        tdf: args.tdf,
+        tdf: args.tdf.unwrap_or(TDF),
         clock_percent: args.within_clock,
         model_percent: args.within,
         narrow: !args.no_narrow,

@@ -12,6 +12,7 @@ use warpline_scenario::short::part;
 use warpline_scenario::{Size, Tdf, Time};
 
 use crate::commands::link_args::{LinkArgs, or_shell, report, values};
+use crate::commands::run;
 use crate::failure::{Code, Failure};
 
 const BEGINNING: &str = "\
@@ -195,7 +196,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         keep: false,
         verbose: args.verbose,
     };
-    let mut outcome = dilate(&config).map_err(Failure::run)?;
+    let mut outcome = dilate(&config).map_err(run::failure)?;
     let both = outcome.dilation.as_ref().map(|dilation| format!("  time       {}\n", dilation.line()));
     report(&mut outcome.account, &both.unwrap_or_default(), args.verbose);
     match outcome.ending {

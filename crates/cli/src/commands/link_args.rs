@@ -14,7 +14,7 @@ use warpline_scenario::tc::netem;
 use warpline_scenario::{BitRate, Time};
 
 use crate::failure::Failure;
-use crate::output;
+use crate::{output, seeds};
 
 /// Explains the values in the help of such a command.
 pub(crate) fn values() -> String {
@@ -108,7 +108,7 @@ pub(crate) struct LinkArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(1280..=9000))]
     pub(crate) mtu: u32,
     /// Seed of loss, jitter and random queues
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = seeds::seed)]
     pub(crate) seed: u64,
 }
 

@@ -17,8 +17,8 @@ use warpline_core::{Streams, TimeDelta};
 use warpline_scenario::access_log;
 
 use crate::failure::{Code, Failure};
-use crate::interrupt;
 use crate::output::{self, with_unit};
+use crate::{interrupt, seeds};
 
 const EXAMPLES: &str = "\
 Virtual clients replay a trace, each with a cache, and predict (PPM-2/w) their next
@@ -77,7 +77,7 @@ struct TraceArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 8000.0, conflicts_with = "log")]
     object_bytes: f64,
     /// Seed of the generated trace
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "log")]
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "log", value_parser = seeds::seed)]
     seed: u64,
 }
 

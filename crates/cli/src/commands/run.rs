@@ -29,7 +29,7 @@ use crate::seeds::Seeds;
 use crate::stopwatch::Stopwatch;
 use crate::stream::Stream;
 use crate::together::Together;
-use crate::{interrupt, junit, metrics, output, suggestion};
+use crate::{interrupt, junit, metrics, output, seeds, suggestion};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -80,7 +80,9 @@ pub(crate) struct Args {
     file: PathBuf,
 
     /// Seed of all randomness, instead of the scenario's; the first seed with --replications
-    #[arg(long, value_name = "N", conflicts_with = "seeds")]
+    ///
+    /// It also replaces `replications.seeds`, and `replications.runs` count up from it.
+    #[arg(long, value_name = "N", conflicts_with = "seeds", value_parser = seeds::seed)]
     seed: Option<u64>,
 
     /// Directory for the results [default: runs/NAME-SEED, with a number if that exists]
@@ -170,11 +172,17 @@ fn cores(text: &str) -> Result<NonZero<u16>, String> {
 
 impl Args {
     /// The seeds to run: the command line's, else the scenario's.
-    fn seeds(&self, scenario: &Scenario) -> Vec<u64> {
-        match (&self.seeds, self.replications) {
-            (Some(Seeds(seeds)), _) => seeds.clone(),
-            (None, Some(count)) => (0..u64::from(count)).map(|i| scenario.seed.wrapping_add(i)).collect(),
-            (None, None) => scenario.seeds(),
+    ///
+    /// # Errors
+    /// If they would go beyond the largest.
+    fn seeds(&self, scenario: &Scenario) -> Result<Vec<u64>, String> {
+        let planned = scenario.replications.as_ref().and_then(|plan| plan.runs);
+        match (&self.seeds, self.replications, self.seed) {
+            (Some(Seeds(seeds)), ..) => Ok(seeds.clone()),
+            (None, Some(count), first) => seeds::following(first.unwrap_or(scenario.seed), count),
+            // A list of seeds in the scenario does not count then, but a number of runs does.
+            (None, None, Some(first)) => seeds::following(first, planned.unwrap_or(1)),
+            (None, None, None) => Ok(scenario.seeds()),
         }
     }
 }
@@ -204,15 +212,25 @@ pub(crate) fn execute(args: Args, together: &mut Together) -> Result<Code, Failu
         let stream = streamed.as_ref().map(|(stream, _)| Arc::clone(stream));
         plan.options.watchers.0.extend(stream.clone().map(|stream| stream as Arc<dyn Watch>));
         let ended = one(&args, &plan.scenario, &plan.options, together, stream.as_deref());
-        if let Some((stream, writing)) = streamed {
-            if let Err(failure) = &ended {
-                stream.fail(failure);
-            }
-            writing.wait(&stream)?;
+        let Some((stream, writing)) = streamed else { return ended };
+        if let Err(failure) = &ended {
+            stream.fail(failure);
         }
-        ended
+        after(ended, writing.wait(&stream))
     } else {
         several(&args, &plan.scenario, &plan.seeds, &plan.options, together)
+    }
+}
+
+/// How a run ended whose output may not have been `written`: if the run failed, its own code counts, and both failures are told.
+fn after(ended: Result<Code, Failure>, written: Result<(), Failure>) -> Result<Code, Failure> {
+    match (ended, written) {
+        (Ok(Code::Success), Err(unwritten)) => Err(unwritten),
+        (ended, Err(unwritten)) => {
+            output::error(unwritten.message());
+            ended
+        }
+        (ended, Ok(())) => ended,
     }
 }
 
@@ -261,7 +279,7 @@ fn plan(args: &Args, together: &Together) -> Result<Plan, Failure> {
     if !several {
         check(&scenario, &CustomCc::default()).map_err(failure)?;
     }
-    let seeds = args.seeds(&scenario);
+    let seeds = args.seeds(&scenario).map_err(Failure::usage)?;
     if seeds.len() > 1 && (args.json_stream || args.metrics.is_some()) {
         let option = if args.json_stream { "--json-stream" } else { "--metrics" };
         return Err(Failure::usage(format!(
@@ -276,17 +294,15 @@ fn plan(args: &Args, together: &Together) -> Result<Plan, Failure> {
         // Before any other thread exists.
         prepare().map_err(failure)?;
     }
-    if let Some(seed) = args.seed {
-        scenario.seed = seed;
-    }
-    let seeds = args.seeds(&scenario);
     if several && seeds.len() > 1 {
         return Err(Failure::usage(
-            "several seeds are several runs; start them without mpirun, or one after the other with --seed",
+            "several seeds are several runs; start them without mpirun, or one at a time, as with --seeds 1",
         ));
     }
     if let [seed] = seeds[..] {
         scenario.seed = seed;
+        // What is kept of this run makes this run again, and no others.
+        scenario.replications = None;
     }
     let stem = match seeds[..] {
         [seed] => format!("{}-{seed}", scenario.name),
@@ -435,14 +451,14 @@ fn judged(outcome: &RunOutcome, text: &str) -> Result<Option<Code>, Failure> {
     if outcome.broken.is_none() && outcome.failures.is_empty() {
         return Ok(None);
     }
-    output::print(text)?;
+    let printed = output::print(text);
     for failure in &outcome.failures {
         output::error(failure);
     }
     if let Some(Broken::Lag(why) | Broken::Port(why) | Broken::Guest(why)) = &outcome.broken {
         output::error(&format!("{why}; the results cover the time until then"));
     }
-    Ok(Some(broken_code(std::slice::from_ref(outcome))))
+    after(Ok(broken_code(std::slice::from_ref(outcome))), printed).map(Some)
 }
 
 /// What went wrong, with the seeds.
@@ -521,13 +537,14 @@ fn several(
         text + &places(directory, report.as_deref())
     };
     if mishaps.seeds() > 0 {
-        output::print(&text)?;
+        let printed = output::print(&text);
         mishaps.lines().iter().for_each(|line| output::error(line));
-        return Ok(replication
+        let code = replication
             .errors
             .into_iter()
             .next()
-            .map_or_else(|| broken_code(&replication.runs), |(_, error)| failure(error).code()));
+            .map_or_else(|| broken_code(&replication.runs), |(_, error)| failure(error).code());
+        return after(Ok(code), printed);
     }
     let estimates =
         if done > 0 { "the estimates are over these" } else { "what was measured until then is kept" };

@@ -15,7 +15,7 @@ use crate::bar::Steps;
 use crate::commands::run;
 use crate::destination::Destination;
 use crate::failure::{Code, Failure};
-use crate::{interrupt, output};
+use crate::{interrupt, output, seeds};
 
 const EXAMPLES: &str = "\
 A search file names a scenario, a measure, and ranges for keys of the scenario:
@@ -72,7 +72,7 @@ pub(crate) struct Args {
     evaluations: Option<u32>,
 
     /// Seed of the search, instead of the file's
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = seeds::seed)]
     seed: Option<u64>,
 
     /// Runs at the same time [default: one per core]

@@ -35,6 +35,7 @@ fn what_cannot_be_is_said_with_what_can() {
         (&["--ways", "modell"][..], "model"),
         (&["--ways", "model"], "nothing to compare: of the ways, only this one is possible: model"),
         (&["--ways", "model", "--set-in", "linux", "seed=2"], "there is no way `linux` here; ways: model"),
+        (&["--ways", "model,linux", "--tdf", "3"], "the way `dilated`, which is not among --ways"),
         (&["--date", "yesterday"], "write it as 2026-11-26"),
         (&["--within=-1"], "no percentage"),
         (&["--set", "flow.bulk.cc=cubik"], "cubic"),

@@ -285,6 +285,9 @@ fn mistakes_are_reported_before_anything_starts() {
     for (words, code, told) in [
         (&["--tdf", "0", "--", "true"][..], 2, "billionth"),
         (&["--rate", "12parsec", "--", "true"], 2, "12parsec"),
+        (&["--kernel", "nope", "--", "true"], 2, "there is no guest kernel `nope`"),
+        (&["--cpu-share", "50", "--", "true"], 2, "50 is not a share of a core"),
+        (&["--memory", "1MB", "--", "true"], 2, "too little memory"),
         (&["--", "no-such-program"], 127, "no such program"),
         (&["--", "/dev/null"], 126, "not an executable program"),
         (&["--cc", "nothing", "--", "true"], 1, "nothing"),

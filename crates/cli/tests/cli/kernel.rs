@@ -139,6 +139,9 @@ fn bisect_says_which_kernel_changes_what_a_scenario_does() {
     // The first and the last give the same packets, so that the one between is not tried.
     assert_eq!((&found["change"], found["trials"].as_array().unwrap().len()), (&serde_json::Value::Null, 2));
     assert!(desk.path().join("runs/bisect-same/three/a-b.pcapng").exists(), "{found}");
+    // Runs that are there are not replaced unless that is asked for.
+    let again = warpline(&desk, &[&["bisect", "same.toml"][..], &kernels].concat());
+    assert!(again.code == Some(3) && again.stderr.contains("with kernel `one`: "), "{again:?}");
     // A condition that fails with both kernels is reported, and is no change.
     let condition = ["--expect", "flow.bulk.0.goodput_bps > 1Gbit/s", "--force"];
     let missed =

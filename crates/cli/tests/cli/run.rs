@@ -122,6 +122,36 @@ fn replications_give_confidence_intervals() {
 }
 
 #[test]
+fn a_seed_on_the_command_line_replaces_those_of_the_scenario() {
+    let desk = Desk::new();
+    let with = |plan: &str| SMALL.replace("duration", &format!("replications = {{ {plan} }}\nduration"));
+    desk.write("listed.toml", &with("seeds = [1, 2]"));
+    desk.write("counted.toml", &with("runs = 2"));
+    let run = |file: &str, how: [&str; 2], out: &str| {
+        desk.warpline(&["run", file, how[0], how[1], "--no-report", "--out", out]).fine();
+    };
+    run("listed.toml", ["--seed", "7"], "one");
+    assert_eq!(desk.summary("one")["seed"], 7);
+    // A number of runs counts up from it.
+    run("counted.toml", ["--seed", "7"], "two");
+    assert_eq!(desk.names("two"), ["replications.json", "seed-7", "seed-8"]);
+    // What is kept of a single run makes this run again, and no others.
+    run("counted.toml", ["--seeds", "9223372036854775807"], "three");
+    desk.warpline(&["run", "three/scenario.toml", "--no-report", "--out", "again"]).fine();
+    assert_eq!(desk.summary("again")["seed"], i64::MAX);
+    assert_eq!(desk.summary("again"), desk.summary("three"));
+    for (arguments, part) in [
+        (&["--seed", "9223372036854775808"][..], "from 0 to 9223372036854775807"),
+        (&["--seeds", "1,9223372036854775808"], "from 0 to 9223372036854775807"),
+        (&["--seed", "9223372036854775807", "--replications", "2"], "begin with a smaller one"),
+    ] {
+        let refused = desk.warpline(&[&["run", "small.toml"], arguments].concat());
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.stderr.contains(part), "{part}: {refused:?}");
+    }
+}
+
+#[test]
 fn report_and_compare_take_runs() {
     let desk = Desk::new();
     for (out, cc) in [("cubic", "flow.0.cc=cubic"), ("vegas", "flow.0.cc=vegas")] {

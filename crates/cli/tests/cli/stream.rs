@@ -6,9 +6,9 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-#[cfg(target_os = "linux")]
-use crate::support::Answer;
 use crate::support::Desk;
+#[cfg(target_os = "linux")]
+use crate::support::{Answer, SMALL};
 
 fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -106,6 +106,23 @@ fn a_run_that_cannot_begin_says_so() {
         let refused = desk.warpline(arguments);
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.stderr.contains(part), "{part}: {refused:?}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn why_a_run_failed_is_told_even_if_nothing_can_be_written() {
+    let desk = Desk::new();
+    let expect = "expect = [\"flow.bulk.goodput > 1Gbit/s\"]\nduration";
+    desk.write("missed.toml", &SMALL.replace("duration", expect));
+    for (how, out) in [("--json-stream", "one"), ("--json", "two")] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut program = desk.program(&["run", "missed.toml", how, "--no-report", "--out", out]);
+        let answer = Answer::from(program.stdout(full).output().unwrap());
+        assert_eq!(answer.code, Some(1), "{answer:?}");
+        for part in ["expected flow", "cannot write to standard output"] {
+            assert!(answer.stderr.contains(part), "{part}: {answer:?}");
+        }
     }
 }
 

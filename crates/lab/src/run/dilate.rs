@@ -14,7 +14,7 @@ use warpline_guest::machine::Timing;
 pub use warpline_guest::order::Ending;
 use warpline_guest::order::{ConsoleOrder, FlowOrder, HostOrder, Order, ProgramOrder, Report, Role, Service};
 pub use warpline_guest::time::START;
-use warpline_guest::{Console, CpuLimit, MachineConfig, frame};
+use warpline_guest::{Console, CpuLimit, GuestError, Kernels, MachineConfig, frame};
 use warpline_live::crossing::{Account, Carrier, Command, CrossingConfig};
 use warpline_live::emulator::Emulator;
 use warpline_live::signals::{Signal, Signals};
@@ -126,6 +126,16 @@ impl DilateConfig {
         let text =
             |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
         std::env::vars_os().filter_map(text).collect()
+    }
+
+    /// Checks what was asked for: whether guests can have it, and whether the kernel that was named is there.
+    fn check(&self) -> Result<(), RunError> {
+        let wrong = |error: GuestError| RunError::Build(error.to_string());
+        self.machine(0, None).check().map_err(wrong)?;
+        if let Some(name) = &self.kernel {
+            Kernels::of_user().find(Some(name), &self.directory).map_err(wrong)?;
+        }
+        Ok(())
     }
 
     /// The machine at an end: 0 is the command's, 1 its peer.
@@ -302,8 +312,9 @@ impl Command for Dilated {
 /// keys, the terminal's new size; SIGTERM and SIGHUP end all of it.
 ///
 /// # Errors
-/// If the guests cannot be had, or one fails. Nothing is left behind then.
+/// If what was asked for is wrong, the guests cannot be had, or one fails. Nothing is left behind then.
 pub fn dilate(config: &DilateConfig) -> Result<DilateOutcome, RunError> {
+    config.check()?;
     // Before the terminal's size is read: later changes arrive as signals.
     let signals =
         Signals::listen().map_err(|error| RunError::Live(format!("cannot listen for signals: {error}")))?;

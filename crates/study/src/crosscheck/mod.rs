@@ -150,7 +150,7 @@ impl Choice<'_> {
 /// The ways that were asked for.
 ///
 /// # Errors
-/// If one of those with changes is not among them.
+/// If one of those with changes is not among them, or none of them takes the further kernels.
 fn choices(plan: &Plan) -> Result<Vec<Choice<'_>>, CrosscheckError> {
     let wanted =
         |way: &&&'static dyn Way| plan.ways.is_empty() || plan.ways.iter().any(|name| name == way.name());
@@ -160,6 +160,16 @@ fn choices(plan: &Plan) -> Result<Vec<Choice<'_>>, CrosscheckError> {
         if way.takes_kernels() {
             all.extend(plan.kernels.iter().map(|kernel| Choice { way, kernel: Some(kernel) }));
         }
+    }
+    if let Some(kernel) = plan.kernels.first()
+        && !all.iter().any(|choice| choice.way.takes_kernels())
+    {
+        let takers: Vec<&str> = WAYS.iter().filter(|way| way.takes_kernels()).map(|way| way.name()).collect();
+        return Err(CrosscheckError::Plan(format!(
+            "none of these ways takes the kernel `{}`: add `{}` to them",
+            kernel.name.as_deref().unwrap_or(&kernel.version),
+            takers.join("` or `")
+        )));
     }
     let labels: Vec<String> = all.iter().map(Choice::label).collect();
     match plan.sets_in.iter().find(|(way, _)| !labels.contains(way)) {

@@ -170,6 +170,20 @@ fn changes_in_one_way_come_last_and_must_be_right() {
 }
 
 #[test]
+fn further_kernels_need_a_way_that_takes_them() {
+    let kernel = Linux { name: Some("mine".to_owned()), ..linux() };
+    let of = |ways: &[&str]| {
+        let ways = ways.iter().map(|way| (*way).to_owned()).collect();
+        let plan = Plan { ways, kernels: vec![kernel.clone()], ..plan() };
+        let all = choices(&plan).map_err(|error| error.to_string())?;
+        Ok::<_, String>(all.iter().map(Choice::label).collect::<Vec<_>>())
+    };
+    assert_eq!(of(&["linux", "model"]).unwrap(), ["linux", "linux@mine", "model"]);
+    let refused = of(&["model", "real"]).unwrap_err();
+    assert!(refused.contains("`mine`: add `linux`"), "{refused}");
+}
+
+#[test]
 fn guests_become_models_unless_they_run_programs_or_forward() {
     let with = |keys: &str| format!("{TWO}\n[[host]]\nname = \"a\"\nendpoint = \"guest\"\n{keys}\n");
     let model =

@@ -9,7 +9,7 @@ use warpline_study::stacks::{KERNEL, MatrixError, Plan, endpoints, scenarios, tr
 use super::write_scenarios;
 use crate::bar::Steps;
 use crate::failure::{Code, Failure};
-use crate::{interrupt, output};
+use crate::{interrupt, output, seeds};
 
 const EXAMPLES: &str = "\
 Each stack sends to each, itself included: over a clean path, with 1 % loss, and
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     bytes: u64,
 
     /// Seed of the losses and the reordering
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = seeds::seed)]
     seed: u64,
 
     /// Runs at a time [default: one per core]
