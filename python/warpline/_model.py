@@ -589,7 +589,7 @@ class Dumbbell(Part):
         access_delays: One-way delays of the access links of pair 0, 1, ... on both sides, in turn, in place of
             `access.delay`: pairs with different RTTs.
         rtt: Base RTT of pair 0; sets the bottleneck's delay to what the access links leave of half of it. In place of
-            `bottleneck.delay`.
+            `bottleneck.delay`, in both directions.
     """
 
     KIND: ClassVar[str | None] = "dumbbell"
@@ -1878,7 +1878,8 @@ class Policer(Part):
 
     Attributes:
         limit: How much may wait. Above 0p. Default 1000p.
-        rate: Rate that is allowed, the link's `framing` included. Without it the link's own. Above 0bit/s.
+        rate: Rate that is allowed, the link's `framing` included. Without it the link's own, as it changes; the burst
+            stays as it was at the start. Above 0bit/s.
         burst: Bytes that may come at once. Without it what the rate gives in 100 ms, and at least a full packet. Above
             0B.
         ecn: Whether ECN-capable packets are marked instead of dropped. Default false.
@@ -2258,7 +2259,8 @@ class Tbf(Part):
 
     Attributes:
         limit: How much may wait; a time and a BDP are counted at `rate`. Above 0p. Default 1000p.
-        rate: Rate, the link's `framing` included. Without it the link's own. Above 0bit/s.
+        rate: Rate, the link's `framing` included. Without it the link's own, as it changes; depth and limit stay as
+            they were at the start. Above 0bit/s.
         burst: Bytes that may leave at once. Without it what the rate gives in 10 ms, and at least a full packet. Above
             0B.
         peak: Rate within a burst. Without it the link's own. Above 0bit/s.

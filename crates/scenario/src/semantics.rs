@@ -14,10 +14,13 @@ use super::document::{Node, Step, entry, key};
 use super::expand::Problem;
 use super::link::{DuplexOptions, LinkOptions};
 use super::topology::{self, Part};
-use super::{ClockMode, Scenario, Tdf, files};
+use super::{ClockMode, LARGEST_SEED, Scenario, Tdf, files};
 use super::{
     forwarding, semantics_change, semantics_fast_forward, semantics_flow, semantics_host, semantics_program,
 };
+
+/// Bytes that a link may add to every packet, at most.
+const MOST_FRAMING: u64 = 10_000;
 
 /// Checks `scenario`, which was read from `root`.
 pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) {
@@ -116,7 +119,7 @@ impl Check<'_> {
                 "for example \"100ms\"",
             );
         }
-        if scenario.framing.0.0 > 10_000 {
+        if scenario.framing.0.0 > MOST_FRAMING {
             self.error(&[key("framing")], "`framing` is more than 10kB", "38B is Ethernet's");
         }
         if let Some(plan) = &scenario.replications {
@@ -125,6 +128,15 @@ impl Check<'_> {
                     &[key("replications")],
                     "`[replications]` needs `runs` or `seeds`, one of them",
                     "",
+                );
+            }
+            if let Some(runs) = plan.runs
+                && scenario.seed.saturating_add(u64::from(runs).saturating_sub(1)) > LARGEST_SEED
+            {
+                self.error(
+                    &[key("replications"), key("runs")],
+                    format!("there are not so many seeds from {} on", scenario.seed),
+                    format!("the largest is {LARGEST_SEED}: take a smaller `seed`, or fewer `runs`"),
                 );
             }
             let seeds = plan.seeds.as_deref().unwrap_or_default();
@@ -278,6 +290,11 @@ impl Check<'_> {
             let mut path = at.to_vec();
             path.push(key("reverse"));
             self.one_direction(&path, reverse);
+            let excludes = |options: &LinkOptions| options.radio.is_some() && options.delays.is_some();
+            if excludes(&options.overridden_by(reverse)) && ![options, reverse].into_iter().any(excludes) {
+                let help = "the reverse direction has the `radio` or the `delays` of the forward one; a radio says how its delay changes";
+                self.error(&path, "`radio` excludes `delays` in the reverse direction", help);
+            }
         }
     }
 
@@ -312,6 +329,9 @@ impl Check<'_> {
         if options.schedule.is_none() && options.rate.is_some_and(|r| r.0.as_bps() == 0) {
             let help = "for a link that is down for a time, use `down`; for one that stops, a `schedule`";
             self.error(&below(&["rate"]), "a link with rate 0 never sends anything", help);
+        }
+        if options.framing.is_some_and(|framing| framing.0.0 > MOST_FRAMING) {
+            self.error(&below(&["framing"]), "`framing` is more than 10kB", "38B is Ethernet's");
         }
         if options.mtu.is_some_and(|mtu| !(68..=65_535).contains(&mtu.0.0)) {
             let help = "IPv4 needs 68B, IPv6 1280B; 1500B is Ethernet's, 65535B the largest there is";

@@ -140,7 +140,8 @@ impl Instances<'_> {
                 );
                 return Err(problem("load", message, "give the links of senders a `rate`"));
             }
-            let seconds = flow.stop.map_or(scenario.duration.0, |stop| stop.0).as_secs_f64();
+            let seconds =
+                flow.stop.map_or(scenario.duration.0, |stop| stop.0.min(scenario.duration.0)).as_secs_f64();
             let number: f64 = senders.iter().map(|(from, _)| seconds / mean_gap(&own, rates[*from])).sum();
             if number > MOST_ARRIVALS {
                 let message =

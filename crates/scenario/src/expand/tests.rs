@@ -143,6 +143,13 @@ fn routes_are_one_for_all_or_hashed_or_sprayed() {
 }
 
 #[test]
+fn transfers_that_would_come_after_the_end_do_not_count() {
+    let flow = "app = \"arrivals\"\nload = 0.5\nsize = \"100kB\"\nstop = \"10000h\"";
+    let text = format!("{DATA_CENTRE}\n[[flow]]\nfrom = \"host.0\"\nto = \"host.1\"\n{flow}\n");
+    Scenario::from_toml("test.toml", &text, &[]).unwrap_or_else(|errors| panic!("{errors}"));
+}
+
+#[test]
 fn what_is_wrong_with_patterns_and_arrivals_is_told_at_its_key() {
     for (flow, place, message) in [
         ("pattern = \"incast\"\ncount = 16", "flow.0.count", "15 hosts that can send"),

@@ -89,7 +89,10 @@ pub fn link_config(
     let steps: Vec<_> = spec.delays.iter().map(|step| (step.at.0, more(step.delay.0))).collect();
     let detour = (!steps.is_empty()).then(|| Steps::new(more(spec.delay), &steps, None)).transpose();
     let detour = detour.map_err(|error| Fault::new(&["delays"], format!("delays: {error}")))?;
-    // `delays` and a radio with delays exclude each other.
+    if radio.as_ref().is_some_and(|radio| radio.detour.is_some()) && detour.is_some() {
+        let message = "`radio` excludes `delays`: a radio says how its delay changes";
+        return Err(Fault::new(&["delays"], message.to_owned()));
+    }
     let (least, over_time) = radio.map_or((TimeDelta::ZERO, None), |radio| (radio.delay, radio.detour));
     let mut config = LinkConfig {
         name,

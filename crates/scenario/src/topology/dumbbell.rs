@@ -29,7 +29,7 @@ pub struct Dumbbell {
     #[schemars(example = &serde_json::json!(["1ms", "10ms", "50ms"]))]
     pub access_delays: Option<Vec<Time>>,
     /// Base RTT of pair 0; sets the bottleneck's delay to what the access links leave of half of it. In place of
-    /// `bottleneck.delay`.
+    /// `bottleneck.delay`, in both directions.
     #[schemars(example = &"50ms")]
     pub rtt: Option<Time>,
 }
@@ -47,7 +47,9 @@ impl Dumbbell {
 
     /// The round-trip time of pair 0 without the bottleneck.
     fn edges(&self) -> warpline_core::TimeDelta {
-        self.access(0).options.delay.unwrap_or_default().0 * 4
+        let DuplexOptions { options, reverse } = self.access(0);
+        let back = options.overridden_by(&reverse.unwrap_or_default());
+        (options.delay.unwrap_or_default().0 + back.delay.unwrap_or_default().0) * 2
     }
 }
 
@@ -82,6 +84,10 @@ impl Layout for Dumbbell {
         let Some(rtt) = self.rtt else { return };
         if self.bottleneck.options.delay.is_some() {
             check.error(&at("rtt"), "`rtt` and `bottleneck.delay` exclude each other", "leave one out");
+        }
+        if self.bottleneck.reverse.as_ref().is_some_and(|reverse| reverse.delay.is_some()) {
+            let message = "`rtt` and `bottleneck.reverse.delay` exclude each other";
+            check.error(&at("rtt"), message, "leave one out, or give `bottleneck.delay`");
         }
         let edges = self.edges();
         if rtt.0 < edges {

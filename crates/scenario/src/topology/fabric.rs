@@ -53,7 +53,9 @@ impl Oversubscription {
         let mut fabric = above(own, host);
         if let (Some(ratio), Some(rate)) = (self.ratio, host.options.rate) {
             let bps = rate.0.as_bps() as f64 * f64::from(self.hosts) / (f64::from(self.up) * ratio);
-            fabric.options.rate = Some(BitRate(Rate::from_bps(bps.round() as u64)));
+            // In place of what the hosts' links have on the way back.
+            let rate = Some(BitRate(Rate::from_bps(bps.round() as u64)));
+            fabric.options = fabric.options.overridden_by(&LinkOptions { rate, ..LinkOptions::default() });
         }
         fabric
     }

@@ -55,6 +55,66 @@ fn access_delays_are_taken_in_turn() {
     assert_eq!(delays, [21, 21, 2, 2, 2, 2, 5, 5, 5, 5, 2, 2, 2, 2]);
 }
 
+const FLOW: &str = "[[flow]]\nfrom = \"left\"\nto = \"right\"\n";
+
+/// The error of a dumbbell with such links, or the delays of its first pair's path, there and back, in milliseconds.
+fn round_trip(links: &str) -> Result<[u64; 6], String> {
+    let text = format!(
+        "duration = \"1s\"\n[topology]\nkind = \"dumbbell\"\npairs = 1\nrtt = \"50ms\"\n{links}\n{FLOW}"
+    );
+    let scenario = Scenario::from_toml("test.toml", &text, &[]).map_err(|errors| errors.to_string())?;
+    let delays: Vec<u64> =
+        scenario.expand().links.iter().map(|link| link.kind.delay.as_nanos() / 1_000_000).collect();
+    Ok(delays.try_into().unwrap())
+}
+
+#[test]
+fn the_round_trip_time_of_a_dumbbell_is_that_of_both_ways() {
+    let of = |links: &str| round_trip(links).map(|delays| delays.iter().sum::<u64>());
+    assert_eq!(of("bottleneck = { rate = \"1Mbit/s\" }"), Ok(50));
+    let access = "access = { delay = \"2ms\", reverse = { delay = \"7ms\" } }";
+    assert_eq!(of(&format!("bottleneck = {{ rate = \"1Mbit/s\" }}\n{access}")), Ok(50));
+    let error = of("bottleneck = { rate = \"1Mbit/s\", reverse = { delay = \"40ms\" } }").unwrap_err();
+    assert!(error.contains("`rtt` and `bottleneck.reverse.delay` exclude each other"), "{error}");
+}
+
+#[test]
+fn a_radio_and_delays_exclude_each_other_across_directions() {
+    let radio = "radio = \"leo,min_rate=50Mbit/s,max_rate=200Mbit/s\"";
+    let delays = "delays = [{ at = \"1s\", delay = \"50ms\" }]";
+    for (forward, reverse) in [(radio, delays), (delays, radio)] {
+        let text = format!(
+            "duration = \"1s\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1Mbit/s\"\n{forward}\nreverse = {{ {reverse} }}\n"
+        );
+        let text = if forward == radio { text.replace("rate = \"1Mbit/s\"\n", "") } else { text };
+        let error = Scenario::from_toml("test.toml", &text, &[]).unwrap_err().to_string();
+        assert!(error.contains("`radio` excludes `delays` in the reverse direction"), "{error}");
+    }
+}
+
+#[test]
+fn framing_has_a_bound() {
+    let text =
+        "duration = \"1s\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1Mbit/s\"\nframing = \"4GiB\"\n";
+    let error = Scenario::from_toml("test.toml", text, &[]).unwrap_err().to_string();
+    assert!(error.contains("`framing` is more than 10kB"), "{error}");
+}
+
+#[test]
+fn a_ratio_sets_the_rate_of_the_fabric_whatever_the_hosts_have_on_the_way_back() {
+    let host =
+        "host = { rate = \"10Gbit/s\", reverse = { schedule = [{ at = \"1s\", rate = \"5Gbit/s\" }] } }";
+    let topology =
+        format!("kind = \"leaf-spine\", leaves = 2, spines = 2, hosts = 4, oversubscription = 2, {host}");
+    let expanded = expand(&topology, "{ from = \"host.0\", to = \"host.1\" }");
+    let upwards = expanded.links.iter().find(|link| expanded.link_name(link) == "leaf.0>spine.0").unwrap();
+    assert!(
+        matches!(&upwards.kind.speed, Speed::Constant(rate) if rate.as_bps() == 10_000_000_000),
+        "{:?}",
+        upwards.kind.speed
+    );
+}
+
 fn expand(topology: &str, flows: &str) -> Expanded {
     let text = format!("duration = \"1s\"\ntopology = {{ {topology} }}\nflow = [{flows}]\n");
     Scenario::from_toml("test.toml", &text, &[]).unwrap_or_else(|error| panic!("{error}")).expand()
