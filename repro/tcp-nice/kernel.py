@@ -134,7 +134,7 @@ def over_alone(action: str, path: str) -> Callable[[Results], float]:
     return lambda results: results.mean("front_mbps", line=action, path=path) / results.mean("front_mbps", line="Reno/NULL", path=path)
 
 
-FEW = "ten seconds are 47 packets there, and six round trips once the queue of 16 packets is full: the first windows decide who gets what, and those of eight transfers of Nice fill the queue"
+FEW = "ten seconds are 47 packets there, and six or seven round trips of the mean ping (1.5 s): the first windows, of ten packets each, decide who gets what, whatever the congestion control"
 """Why a transfer over the modem differs."""
 
 

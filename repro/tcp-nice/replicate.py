@@ -140,17 +140,16 @@ REPLICATION = Figure(
     claims=[
         *each(
             PATHS,
-            "Reno takes less time with a higher limit: its time with a limit of a quarter of the rate, divided by that with three quarters",
+            "Reno keeps to its limit, so that a higher one takes less time: its time with a limit of a quarter of the rate, divided by that with three quarters",
             lambda path: longer(limited(0.25), limited(0.75), "completion_s", path),
-            1,
-            study.at_least(),
-            quick=SHORT,
+            3,
+            study.within(0.1),
         ),
         *each(
             PATHS,
-            "Reno lengthens pings more with a higher limit: ping without a limit, divided by that with a quarter of the rate",
+            "Reno lengthens pings more with a higher limit: ping without a limit, divided by that with a quarter of the rate; 1.1 is our number",
             lambda path: longer(UNLIMITED, limited(0.25), "ping_ms", path),
-            1,
+            1.1,
             study.at_least(),
             quick=SHORT,
         ),

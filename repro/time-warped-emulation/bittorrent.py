@@ -109,10 +109,10 @@ def points(panels: dict[str, tuple[int, int]], clients: list[int]) -> list[study
 
 
 def more_in_all(panel: str, than: str) -> Callable[[Results], float]:
-    """What clients fetch in all in one panel over that in another, the least of all numbers of clients."""
+    """What clients fetch in all in one panel over that in another, the most of all numbers of clients."""
 
     def ours(results: Results) -> float:
-        return min(
+        return max(
             results.mean("total_mbps", panel=panel, clients=count) / results.mean("total_mbps", panel=than, clients=count) for count in results.values("clients")
         )
 
@@ -128,7 +128,7 @@ FIG12 = Figure(
     name="fig12",
     source="Figure 12",
     title="BitTorrent clients that fetch a file from each other",
-    note="aria2 with a tracker of our own. (a) is 1 Gbit/s at TDF 1, (b) the same at TDF 10 with ten times the CPU, and (c) 10 Gbit/s at TDF 10.",
+    note="aria2 with a tracker of our own. (a) is 1 Gbit/s at TDF 1, (b) the same at TDF 10 with ten times the CPU, and (c) 10 Gbit/s at TDF 10. The paper has curves: (a) stays at some 570 Mbit/s, (b) comes close to 1 Gbit/s, and (c) passes 4 Gbit/s. That more is 1.5 and 3 times as much are our numbers.",
     model=download,
     points=points(PANELS, CLIENTS),
     settings={"machines": 10, "seconds": 120, "mb": 46},
@@ -139,8 +139,8 @@ FIG12 = Figure(
     claims=[
         Claim(text="all clients finish: the least share", ours=lambda results: results.min("finished"), theirs=1, bound=study.at_least()),
         Claim(text="nothing is faster than the shared link: what clients fetch, divided by its rate, the most", ours=of_the_link, theirs=1, bound=study.at_most()),
-        Claim(text="more CPU helps: what all clients fetch in (b), divided by that in (a), the least of all numbers of clients", ours=more_in_all("b", "a"), theirs=0.95, bound=study.at_least(), quick=False),
-        Claim(text="with more CPU, a faster network helps: what all clients fetch in (c), divided by that in (b), the least of all numbers of clients", ours=more_in_all("c", "b"), theirs=0.95, bound=study.at_least()),
+        Claim(text="more CPU helps: what all clients fetch in (b), divided by that in (a), the most of all numbers of clients", ours=more_in_all("b", "a"), theirs=1.5, bound=study.at_least(), quick=False),
+        Claim(text="with more CPU, a faster network helps: what all clients fetch in (c), divided by that in (b), the most of all numbers of clients", ours=more_in_all("c", "b"), theirs=3, bound=study.at_least()),
     ],
     quick=study.quick(points=points({"b": (100, 5), "c": (1000, 5)}, [4]), seeds=1, machines=2, seconds=15, mb=4),
 )

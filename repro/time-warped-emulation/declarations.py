@@ -295,8 +295,8 @@ def off_by(tdf: int, rtt: int) -> Callable[[Results], float]:
 
 
 JITTER = (
-    "in lock-step a guest takes no time, and bursts meet the full queue in the same order again and again; with random delays of 0.3 ms on average at the senders, lock-step's flows of 20 ms have "
-    "14.0 in place of 17.2 Mbit/s at 600 Mbit/s, much as at TDF 1 (13.1)"
+    "in lock-step a guest takes no time, and bursts meet the full queue in the same order again and again; with random delays of 0.3 ms on average at the senders, lock-step's flows of 20 ms had "
+    "14.0 in place of 17.2 Mbit/s at 600 Mbit/s (in an earlier run, 17.8 here), much as at TDF 1 (13.1)"
 )
 
 FIG5 = Figure(
@@ -432,7 +432,7 @@ FIG9 = Figure(
     name="fig9",
     source="Figure 9",
     title="Reno and BIC over fast links",
-    note="The paper's TCP is Reno. BIC is as good where that fills the link, and better where it does not.",
+    note="The paper's TCP is Reno. It has BIC ahead by a significant margin from 1 to 10 Gbit/s; that this is 5 % of the link is our number.",
     scenario=fast,
     points=fast_points([100, *(rate for rate in FAST if rate != 2000)], [1], ["reno", "bic"]),
     settings={"flows": 50},
@@ -440,7 +440,18 @@ FIG9 = Figure(
     labels=LABELS,
     picture=study.lines(x="rate_mbps", y="flow_mbps", by="cc", only={"seconds": LONG}, log="xy"),
     claims=[
-        *(no_less(f"{rate} Mbit/s", bic_over_reno(rate), rate == 500) for rate in [100, *(rate for rate in FAST if rate != 2000)]),
+        *(no_less(f"{rate} Mbit/s", bic_over_reno(rate), rate == 500) for rate in (100, 500, 100_000)),
+        *(
+            Claim(
+                text=f"{rate} Mbit/s: BIC has more than Reno by a significant margin: share of the link that it has more",
+                ours=bic_over_reno(rate),
+                theirs=0.05,
+                bound=study.at_least(),
+                quick=False,
+                differs="today's Reno fills this link with 50 flows, too: both have 96 to 97 % of it",
+            )
+            for rate in (1000, 4000, 10_000)
+        ),
         *at_a_factor([100, *(rate for rate in FAST if rate != 2000)], ["reno", "bic"], 500),
     ],
     quick=study.quick(points=fast_points([500], [1], ["reno", "bic"], seconds=5), flows=10),
@@ -467,7 +478,7 @@ FIG10 = Figure(
     name="fig10",
     source="Figure 10",
     title="Reno and BIC over long paths",
-    note="In lock-step, which is exact at any rate; the paper had to use dilation.",
+    note="10 flows, where the paper has 50, over 150 Mbit/s with a queue of 100 packets, for 1,000 round trips and 80 s at least. In lock-step, which is exact at any rate; the paper had to use dilation.",
     scenario=long_paths,
     points=study.grid(rtt_ms=LONG_RTTS, cc=["reno", "bic"]),
     settings={"least_s": 80, "rtts": 1000},
