@@ -124,7 +124,19 @@ def test_a_single_class_takes_what_it_takes_in_linux(tmp_path: Path) -> None:
         script = f"tc qdisc add dev e root handle 1: htb{default}\ntc class add dev e parent 1: classid 1:10 htb rate 5mbit\n"
         imported = convert.read(write(tmp_path, "htb.sh", script))
         assert links(imported.scenario)["a-b"]["queue"]["classes"] == ["c1-10 rate 5Mbit/s class 1"]
-        assert "flows of class 1 go to htb's class 1:10, as filters said by other means" in imported.assumed
+        assert "flows of class 1 go to htb's class 1:10, which neither a code point nor htb's default names" in imported.assumed
+
+
+@pytest.mark.parametrize("match", ["u32 match ip dst 0.0.0.0/0", "u32 match u32 0 0", "matchall"])
+def test_a_filter_that_takes_everything_names_the_default(tmp_path: Path, match: str) -> None:
+    script = f"""\
+        tc qdisc add dev e root handle 1: htb
+        tc class add dev e parent 1: classid 1:10 htb rate 5mbit
+        tc filter add dev e parent 1: protocol ip {match} flowid 1:10
+    """
+    imported = convert.read(write(tmp_path, "all.sh", script))
+    assert links(imported.scenario)["a-b"]["queue"]["classes"] == ["c1-10 rate 5Mbit/s default"]
+    assert not imported.left_out
 
 
 # One command after another ----------------------------------------------------------------------------------------------

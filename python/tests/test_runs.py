@@ -77,9 +77,12 @@ def test_a_set_has_the_estimates_that_show_that_it_is_whole(tmp_path: Path) -> N
     assert (estimates["scenario"], estimates["seeds"], estimates["incomplete"]) == ("two-flows", [2, 1], [])
     total = next(measure for measure in estimates["measures"] if measure["n"] == 2)
     assert total["min"] <= total["mean"] <= total["max"]
-    # A set without them was left by a killed process, and may be replaced.
+    # Runs stay without them, too: earlier versions wrote none.
     (out / "replications.json").unlink()
-    SHORT.run(seeds=[3], out=out, progress=False)
+    with pytest.raises(warpline.RunError, match="earlier set of seeds"):
+        SHORT.run(seeds=[3], out=out, progress=False)
+    assert names(out) == ["seed-1", "seed-2"]
+    SHORT.run(seeds=[3], out=out, force=True, progress=False)
     assert names(out) == ["replications.json", "seed-3"]
     assert runs.seeds == [2, 1]
 
@@ -126,7 +129,7 @@ def test_what_is_no_set_is_left_alone(tmp_path: Path) -> None:
     before = [names(directory) for directory in (one, out, other)]
     for directory in (one, out, other, tmp_path / "file"):
         for force in (False, True):
-            with pytest.raises(warpline.RunError, match="left alone"):
+            with pytest.raises(warpline.RunError, match="left alone" if force or directory != out else "earlier set of seeds"):
                 SHORT.run(seeds=[1], out=directory, force=force, progress=False)
     assert [names(directory) for directory in (one, out, other)] == before
 

@@ -1879,7 +1879,7 @@ class Policer(Part):
     Attributes:
         limit: How much may wait. Above 0p. Default 1000p.
         rate: Rate that is allowed, the link's `framing` included. Without it the link's own, as it changes; the burst
-            stays as it was at the start. Above 0bit/s.
+            is by its mean over the run. Above 0bit/s.
         burst: Bytes that may come at once. Without it what the rate gives in 100 ms, and at least a full packet. Above
             0B.
         ecn: Whether ECN-capable packets are marked instead of dropped. Default false.
@@ -2259,8 +2259,8 @@ class Tbf(Part):
 
     Attributes:
         limit: How much may wait; a time and a BDP are counted at `rate`. Above 0p. Default 1000p.
-        rate: Rate, the link's `framing` included. Without it the link's own, as it changes; depth and limit stay as
-            they were at the start. Above 0bit/s.
+        rate: Rate, the link's `framing` included. Without it the link's own, as it changes; burst and limit are by its
+            mean over the run. Above 0bit/s.
         burst: Bytes that may leave at once. Without it what the rate gives in 10 ms, and at least a full packet. Above
             0B.
         peak: Rate within a burst. Without it the link's own. Above 0bit/s.

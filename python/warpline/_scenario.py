@@ -284,6 +284,8 @@ class Scenario:
                 f"jobs={jobs!r} says how many seeds run at once, and no seeds are named: name them (seeds=...), or leave out jobs; "
                 "how many cores one run uses is cores=..."
             )
+        if jobs is not None and jobs < 1:
+            raise ValueError(f"jobs={jobs!r}: at least one seed runs at a time; give a number from 1, or leave out jobs")
         if cores is not None and cores < 1:
             raise ValueError(f"cores={cores!r}: a run uses at least one core; give a number from 1, or leave out cores")
         if seeds is not None:

@@ -90,8 +90,8 @@ def prepare_seeds(
     force: bool = False,
     cc: Mapping[str, Callable[[CcConfig], object]] = ...,
 ) -> None:
-    """Makes room for the runs of several seeds in a directory, by the rules of the command line. Whether the scenario can be run is checked first,
-    so that no earlier set is removed for nothing.
+    """Makes room for the runs of several seeds in a directory, by the rules of the command line, but runs that are there are never replaced without
+    `force`. Whether the scenario can be run is checked first, so that no earlier set is removed for nothing.
 
     Raises:
         RunError: If the scenario cannot be run, or if what the directory holds may not be replaced.

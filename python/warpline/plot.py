@@ -103,7 +103,10 @@ def bands(
     for name, group in sets.items():
         samples: dict[int, list[float]] = {}
         members = [group] if isinstance(group, Run) else list(group)
-        for run in [run for run in members if run.complete or len(members) == 1]:
+        whole = members if len(members) == 1 else [run for run in members if run.complete]
+        if members and not whole:
+            raise ValueError(f"none of the {len(members)} runs{f' of {name}' if name else ''} is complete, and bands are of complete runs; draw one of them alone")
+        for run in whole:
             for instant, value in _aggregate(run, kind, column, of).items():
                 samples.setdefault(instant, []).append(value)
         instants = sorted(samples)

@@ -280,7 +280,7 @@ FIG6 = Figure(
             bound=study.at_most(),
         ),
         Claim(
-            text="real stacks have a greater range than ns-2's models at three hops: largest goodput divided by smallest, and the ratio of the two",
+            text="real stacks, without Vegas and Westwood, have a greater range than ns-2's models at three hops: largest goodput divided by smallest, and the ratio of the two",
             ours=lambda results: spread(results, REAL) / spread(results, [NEWRENO.name, SACK.name]),
             theirs=1.5,
             bound=study.at_least(),
@@ -375,13 +375,13 @@ FIG7 = Figure(
             unit="s",
         ),
         Claim(
-            text="of ns-2's models only Sack1 is: Tahoe at loss rates up to 0.5 %, the most",
+            text="ns-2's models other than Sack1 exceed 2 s at loss rates up to 0.5 %: the latency of Tahoe, the most",
             ours=lambda results: results.max("latency", line=TAHOE.name, loss_percent=lambda loss: loss <= 0.5),
             theirs=2,
             bound=study.at_least(),
             unit="s",
             quick=False,
-            differs="it is above 2 s from 1 % on, as all stacks but netstack are at 2 %",
+            differs="it is above 2 s from 1 % on, as all stacks but netstack are at 2 %; the reason is not known",
         ),
         Claim(
             text="ns-2's Tahoe is slower than Sack1 at 0.3 %: the ratio",

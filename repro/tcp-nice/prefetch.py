@@ -108,7 +108,12 @@ def over_response(case: str, other: str) -> Callable[[Results], float]:
     return lambda results: max(here / there for here, there in results.matched("response_ms", "line", case, other))
 
 
-COMPARABLE = "conservative prefetching with Reno and with Nice are comparable: response time with Nice, divided by that with Reno, the most of all queues"
+def farthest(case: str, other: str) -> Callable[[Results], float]:
+    """The response time in one case over that in another, at the queue where that is farthest from 1."""
+    return lambda results: max((here / there for here, there in results.matched("response_ms", "line", case, other)), key=lambda ratio: abs(ratio - 1))
+
+
+COMPARABLE = "conservative prefetching with Reno and with Nice are comparable: response time with Nice, divided by that with Reno, the farthest from 1 of all queues"
 
 
 def prefetching(name: str, source: str, path: str, claims: list[Claim]) -> Figure:
@@ -163,10 +168,11 @@ FIG8 = prefetching(
         ),
         Claim(
             text=COMPARABLE,
-            ours=over_response("conservative, Nice", "conservative, Reno"),
+            ours=farthest("conservative, Nice", "conservative, Reno"),
             theirs=1,
             bound=study.within(0.2),
             quick=False,
+            differs="with Nice responses take 18 to 21 % less time; the reason was not measured",
         ),
     ],
 )
@@ -177,11 +183,11 @@ FIG9 = prefetching(
     [
         Claim(
             text=COMPARABLE,
-            ours=over_response("conservative, Nice", "conservative, Reno"),
+            ours=farthest("conservative, Nice", "conservative, Reno"),
             theirs=1,
             bound=study.within(0.2),
             quick=False,
-            differs="demand takes a quarter of this line, so that little is spare; Reno takes it from demand, and with Nice responses take about an eighth as long",
+            differs="demand takes a quarter of this line, so that little is spare; Reno takes it from demand, and with Nice responses take about a tenth to an eighth as long",
         ),
         Claim(text="aggressive prefetching with Reno is at least three times slower (three-fold in the paper): response time, divided by that without prefetching, the least of all queues", ours=over_none("aggressive, Reno", QUEUES, most=False), theirs=3, bound=study.at_least(), quick=False),
         Claim(

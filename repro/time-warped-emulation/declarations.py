@@ -432,7 +432,7 @@ FIG9 = Figure(
     name="fig9",
     source="Figure 9",
     title="Reno and BIC over fast links",
-    note="The paper's TCP is Reno. It has BIC ahead by a significant margin from 1 to 10 Gbit/s; that this is 5 % of the link is our number.",
+    note="The paper's TCP is Reno. In the paper BIC is ahead by a significant margin from 1 to 10 Gbit/s; that this means 5 % of the link is our number.",
     scenario=fast,
     points=fast_points([100, *(rate for rate in FAST if rate != 2000)], [1], ["reno", "bic"]),
     settings={"flows": 50},

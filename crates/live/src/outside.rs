@@ -259,7 +259,7 @@ fn sessions() -> MutexGuard<'static, Vec<Session>> {
 /// Sets back what was changed of interfaces, for a process that is about to end without dropping them.
 pub fn abandon() {
     for session in sessions().drain(..) {
-        registry::set_back(&session);
+        registry::leave(&session, registry::directory().ok().as_ref());
     }
 }
 

@@ -235,20 +235,21 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        // Of two that end together, the second sets back what they shared.
-        let _lock = self.directory.as_ref().map(PrivateDirectory::lock);
-        set_back(&self.session);
-        if let Some(directory) = &self.directory {
-            let _ = directory.remove(&self.session.file());
-        }
+        leave(&self.session, self.directory.as_ref());
     }
 }
 
-/// Undoes what a session of this process changed, except what another one needs.
-pub(crate) fn set_back(session: &Session) {
-    let (mut session, others) = (session.clone(), others(session));
-    leave_shared(&mut session, others.iter());
-    undo(&session, &mut |_| {});
+/// Ends a session of this process: undoes what it changed, except what another one needs, and removes its file from the directory, if there is one.
+pub(crate) fn leave(session: &Session, directory: Option<&PrivateDirectory>) {
+    remove_groups(session, &mut |_| {});
+    // Of two that end together, the second sets back what they shared.
+    let _lock = directory.map(PrivateDirectory::lock);
+    let (mut rest, others) = (session.clone(), others(session));
+    leave_shared(&mut rest, others.iter());
+    undo(&rest);
+    if let Some(directory) = directory {
+        let _ = directory.remove(&session.file());
+    }
 }
 
 /// What [`clean`] did.
@@ -308,12 +309,13 @@ fn clean_in(directory: &PrivateDirectory, report: &mut dyn FnMut(&str)) -> Resul
     for mut session in gone {
         leave_foreign(&mut session, report);
         let mut removed = end(&session, report);
+        removed.extend(remove_groups(&session, report));
         // What another session uses by now stays: names are reused, and settings are shared.
         let _lock = directory.lock();
         let others = others_in(directory, &session);
         session.interfaces.retain(|name| others.iter().all(|other| !other.interfaces.contains(name)));
         leave_shared(&mut session, others.iter());
-        removed.extend(undo(&session, report));
+        removed.extend(undo(&session));
         let _ = directory.remove(&session.file());
         cleaned.sessions.push((session.described(), removed));
     }
@@ -398,14 +400,20 @@ fn end(session: &Session, report: &mut dyn FnMut(&str)) -> Vec<String> {
     ended
 }
 
-/// Undoes what a session changed in the namespace that it started from, if there is still a way into it.
-fn undo(session: &Session, report: &mut dyn FnMut(&str)) -> Vec<String> {
+/// Removes the control groups of a session. It ends what is in them, which may take seconds: do it without the lock of the directory.
+fn remove_groups(session: &Session, report: &mut dyn FnMut(&str)) -> Vec<String> {
     let mut removed = Vec::new();
     for path in &session.cgroups {
         if cgroup::remove(path, &session.id, report).is_ok_and(|was_there| was_there) {
             removed.push(format!("control group {path}"));
         }
     }
+    removed
+}
+
+/// Undoes what else a session changed in the namespace that it started from, if there is still a way into it.
+fn undo(session: &Session) -> Vec<String> {
+    let mut removed = Vec::new();
     if session.interfaces.is_empty() && session.tables.is_empty() && session.settings.is_empty() {
         return removed;
     }

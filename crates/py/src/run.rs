@@ -203,7 +203,8 @@ pub(crate) fn seeds_in(directory: PathBuf) -> Vec<u64> {
     results::seeds_in(&directory)
 }
 
-/// Makes room for the runs of several seeds in a directory, by the rules of the command line. Whether the scenario can be run is checked first,
+/// Makes room for the runs of several seeds in a directory, by the rules of the command line, but runs that are there are never replaced without
+/// `force`. Whether the scenario can be run is checked first,
 /// so that no earlier set is removed for nothing.
 #[pyfunction]
 #[pyo3(signature = (scenario, directory, *, force = false, cc = BTreeMap::new()))]
@@ -222,7 +223,14 @@ pub(crate) fn prepare_seeds(
         return Err(raised);
     }
     checked.map_err(|error| run_error(py, &error))?;
-    py.detach(|| replicate::prepare(&directory, force)).map_err(|error| match error {
+    // Sets that earlier versions wrote from Python have no replications.json.
+    let kept = !force && !results::seeds_in(&directory).is_empty();
+    let prepared = if kept {
+        Err(ResultError::Exists(directory))
+    } else {
+        py.detach(|| replicate::prepare(&directory, force))
+    };
+    prepared.map_err(|error| match error {
         ResultError::Exists(path) => {
             let text = format!(
                 "{} holds an earlier set of seeds; name another directory, or allow it to be replaced (force=True)",

@@ -173,7 +173,8 @@ pub fn finish(directory: &Path, seeds: &[u64], replications: &Replications) -> R
     let failed = |error| ResultError::io("write in", directory, error);
     for entry in fs::read_dir(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        if seed_of_run(&entry).is_some_and(|seed| !seeds.contains(&seed)) {
+        let is_other = |name: &str| seed_of(name).is_some_and(|seed| !seeds.contains(&seed));
+        if entry.file_name().to_str().is_some_and(is_other) && seed_of_run(&entry).is_some() {
             fs::remove_dir_all(entry.path()).map_err(failed)?;
         }
     }

@@ -298,6 +298,14 @@ fn a_tail_loss_in_a_window_that_was_reduced_for_a_mark_is_probed() {
     let stats = path.client.stats();
     assert_eq!((stats.ecn_reductions, stats.tail_probes, stats.rtos), (1, 1, 0));
     assert_eq!(path.client.bytes_acked(), 10 * MSS);
+    // The loss shows with the next data, and is more than the mark.
+    let marked = path.client.ssthresh();
+    let mut path = path;
+    path.client.write(MSS);
+    path.run(TimeDelta::from_secs(1));
+    let stats = path.client.stats();
+    assert_eq!((stats.recoveries, stats.lost_segments), (1, 1));
+    assert!(path.client.ssthresh() < marked, "{} {marked}", path.client.ssthresh());
 }
 
 #[test]

@@ -175,14 +175,20 @@ class Device:
             return
         parents = {one.parent for one in classes}
         leaves = [one for one in classes if one.handle not in parents]
-        points = self._points({one.handle for one in leaves})
+        handles = {one.handle for one in leaves}
+        # A filter that takes everything is another way to say `default`.
+        whole = next((one for one in self.filters if _takes_all(one) in handles), None)
+        if whole is not None:
+            default = _takes_all(whole).partition(":")[2]
+            self.filters = [one for one in self.filters if one is not whole]
+        points = self._points(handles)
         # A class that takes no packets is refused: what filters sent there, flows can send by their `class`.
         number = 0
         for one in leaves:
             if one.handle not in points and not (default and one.handle.partition(":")[2] == default):
                 number += 1
                 points[one.handle] = [f"class {number}"]
-                link.assumed.add(f"flows of class {number} go to htb's class {one.handle}, as filters said by other means")
+                link.assumed.add(f"flows of class {number} go to htb's class {one.handle}, which neither a code point nor htb's default names")
         lines = {one.handle: self._class(one, one in leaves, points.get(one.handle, []), default, link, len(leaves) == 1) for one in classes}
         # Parents stand before those that borrow from them.
         ordered: list[str] = []
@@ -288,6 +294,15 @@ def handle_of(word: str) -> str:
     major, _, minor = word.partition(":")
     minor = minor_of(minor)
     return f"{minor_of(major) if major else ''}:{'' if minor == '0' else minor}"
+
+
+def _takes_all(one: Qdisc) -> str:
+    """The class to which a filter sends every packet; "" if it is no such filter."""
+    words = one.words.words
+    flow = next((words[at + 1] for at in range(len(words) - 1) if words[at] in ("flowid", "classid")), "")
+    everything = r"\bmatch (u32 (0x)?0+ (0x)?0+|ip (src|dst) (0|0\.0\.0\.0)/0)( |$)"
+    every = one.kind == "matchall" or (one.kind == "u32" and words.count("match") == 1 and re.search(everything, " ".join(words)))
+    return handle_of(flow) if every and is_a(handle_of, flow) else ""
 
 
 def _netem(words: Words, link: Link) -> dict[str, Any]:

@@ -81,7 +81,7 @@ pub(crate) struct Args {
 
     /// Seed of all randomness, instead of the scenario's; the first seed with --replications
     ///
-    /// It also replaces `replications.seeds`, and `replications.runs` count up from it.
+    /// A list `replications.seeds` of the scenario does not count then; `replications.runs` still does, and counts up from this seed.
     #[arg(long, value_name = "N", conflicts_with = "seeds", value_parser = seeds::seed)]
     seed: Option<u64>,
 

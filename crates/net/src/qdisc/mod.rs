@@ -131,7 +131,7 @@ pub trait Qdisc: std::fmt::Debug + Send {
     /// Packets and bytes waiting.
     fn backlog(&self) -> (u32, u64);
     /// The link's rate, told at the start and, after a change, before the next packet; 0 where it is stalled or not known. RED needs it for
-    /// the decay of its average over idle time.
+    /// the decay of its average over idle time, and shapers and policers without a rate of their own for theirs.
     fn set_rate(&mut self, rate: Rate) {
         let _ = rate;
     }

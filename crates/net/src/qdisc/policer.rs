@@ -21,7 +21,7 @@ pub struct PolicerParams {
     /// How much may wait.
     #[parameter(default = QueueLimit::Packets(1000), above = QueueLimit::Packets(0))]
     pub limit: QueueLimit,
-    /// Rate that is allowed, the link's `framing` included. Without it the link's own, as it changes; the burst stays as it was at the start.
+    /// Rate that is allowed, the link's `framing` included. Without it the link's own, as it changes; the burst is by its mean over the run.
     #[parameter(above = Some(Rate::from_bps(0)))]
     pub rate: Option<Rate>,
     /// Bytes that may come at once. Without it what the rate gives in 100 ms, and at least a full packet.

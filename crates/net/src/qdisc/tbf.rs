@@ -21,7 +21,7 @@ pub struct TbfParams {
     /// How much may wait; a time and a BDP are counted at `rate`.
     #[parameter(default = QueueLimit::Packets(1000), above = QueueLimit::Packets(0))]
     pub limit: QueueLimit,
-    /// Rate, the link's `framing` included. Without it the link's own, as it changes; depth and limit stay as they were at the start.
+    /// Rate, the link's `framing` included. Without it the link's own, as it changes; burst and limit are by its mean over the run.
     #[parameter(above = Some(Rate::from_bps(0)))]
     pub rate: Option<Rate>,
     /// Bytes that may leave at once. Without it what the rate gives in 10 ms, and at least a full packet.

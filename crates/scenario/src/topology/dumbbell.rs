@@ -87,7 +87,8 @@ impl Layout for Dumbbell {
         }
         if self.bottleneck.reverse.as_ref().is_some_and(|reverse| reverse.delay.is_some()) {
             let message = "`rtt` and `bottleneck.reverse.delay` exclude each other";
-            check.error(&at("rtt"), message, "leave one out, or give `bottleneck.delay`");
+            let help = "leave one out; delays that differ by direction are `bottleneck.delay` and `bottleneck.reverse.delay`, without `rtt`";
+            check.error(&at("rtt"), message, help);
         }
         let edges = self.edges();
         if rtt.0 < edges {

@@ -90,8 +90,8 @@ impl Episode {
     pub(super) fn is_open(&self) -> bool {
         matches!(self, Episode::Open(_))
     }
-    /// Whether a tail loss probe may be sent: while nothing counts as lost and nothing is selectively acknowledged (RFC 8985 section 7.2; Linux
-    /// tcp_schedule_loss_probe).
+    /// Whether a tail loss probe may be sent in this state: while nothing counts as lost. The caller sees to it that nothing is selectively acknowledged
+    /// (RFC 8985 section 7.2; Linux tcp_schedule_loss_probe).
     #[inline]
     pub(super) fn may_probe(&self) -> bool {
         matches!(self, Episode::Open(_) | Episode::Cwr { .. })

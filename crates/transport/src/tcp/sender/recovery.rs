@@ -142,7 +142,10 @@ impl<C: CongestionControl> Sender<C> {
         if self.rack_wake.is_set() && self.una < self.nxt {
             let at = self.rtt.tick_after(now, self.rack_wake);
             self.timers.auxiliary.set(Auxiliary::Reordering, at);
-        } else if self.timers.auxiliary.purpose() == Auxiliary::Reordering || !self.episode.may_probe() {
+        } else if self.timers.auxiliary.purpose() == Auxiliary::Reordering
+            || !self.episode.may_probe()
+            || self.board.sacked > 0
+        {
             self.timers.auxiliary.stop();
         }
     }
@@ -322,16 +325,21 @@ impl<C: CongestionControl> Sender<C> {
         } else if segment.ack > end {
             // The probe repaired a loss, which is congestion all the same.
             self.tail_probe = None;
-            if self.episode.phase() <= Phase::Disorder {
+            log.stats.lost_segments += 1;
+            // As when a recovery begins: for an algorithm that needs ECN, a loss is more than a mark.
+            let more = self.episode.phase() == Phase::Cwr && self.cc.ecn_need() != EcnNeed::Any;
+            if self.episode.phase() <= Phase::Disorder || more {
                 let event = self.congestion_event(now, LossTrigger::Rack);
                 self.undo = None;
                 log.stats.recoveries += 1;
-                log.stats.lost_segments += 1;
                 self.cc.on_congestion_event(&event);
                 self.announce_reduction();
                 self.cc.on_recovery_exit(now);
                 if let Some(signs) = self.episode.signs() {
                     signs.flight = 0;
+                }
+                if let Episode::Cwr { signs, .. } = self.episode {
+                    self.enter(now, log, Episode::Open(signs));
                 }
                 self.refresh_window();
             }

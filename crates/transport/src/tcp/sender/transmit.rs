@@ -354,7 +354,7 @@ impl<C: CongestionControl> Sender<C> {
         rx: &mut Receiver,
         log: &mut Log,
     ) -> Option<(Segment, Ecn)> {
-        if self.una == self.nxt || !self.episode.may_probe() {
+        if self.una == self.nxt || !self.episode.may_probe() || self.board.sacked > 0 {
             return None;
         }
         log.stats.tail_probes += 1;
