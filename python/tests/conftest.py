@@ -7,7 +7,9 @@ import pathlib
 import shutil
 import signal
 import sys
+import textwrap
 from collections.abc import Generator, Iterator
+from typing import Any
 
 import matplotlib
 import pytest
@@ -84,6 +86,18 @@ def dumbbell(**changes: object) -> warpline.Scenario:
             ),
         ],
     ).replace(**changes)
+
+
+def write(directory: pathlib.Path, name: str, text: str) -> pathlib.Path:
+    """Writes a text without its indentation to a file."""
+    file = directory / name
+    file.write_text(textwrap.dedent(text), encoding="utf-8")
+    return file
+
+
+def links(scenario: warpline.Scenario) -> dict[str, dict[str, Any]]:
+    """The links of a scenario by their ends."""
+    return {"-".join(link.get("between") or [link["from"], link["to"]]): link for link in scenario.to_dict()["link"]}
 
 
 @pytest.fixture(scope="session")

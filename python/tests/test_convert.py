@@ -32,18 +32,7 @@ from warpline.convert.__main__ import main
 from warpline.convert._formats import MEASURED, READERS, WRITERS
 from warpline.convert._source import Options, Reader, Source
 
-from conftest import code_of_chapter, dumbbell, needs_guests
-
-
-def write(directory: Path, name: str, text: str) -> Path:
-    file = directory / name
-    file.write_text(textwrap.dedent(text), encoding="utf-8")
-    return file
-
-
-def links(scenario: warpline.Scenario) -> dict[str, dict[str, Any]]:
-    """The links of a scenario by their ends."""
-    return {"-".join(link.get("between") or [link["from"], link["to"]]): link for link in scenario.to_dict()["link"]}
+from conftest import code_of_chapter, dumbbell, links, needs_guests, write
 
 
 def lost(share: float) -> dict[str, Any]:

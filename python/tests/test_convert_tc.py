@@ -14,16 +14,7 @@ from warpline import convert
 from warpline.convert import ConvertError, tc
 from warpline.convert._tc_device import INCOMING, REPLACED, UNREACHED
 
-
-def write(directory: Path, name: str, text: str) -> Path:
-    file = directory / name
-    file.write_text(textwrap.dedent(text), encoding="utf-8")
-    return file
-
-
-def links(scenario: warpline.Scenario) -> dict[str, dict[str, Any]]:
-    """The links of a scenario by their ends."""
-    return {"-".join(link.get("between") or [link["from"], link["to"]]): link for link in scenario.to_dict()["link"]}
+from conftest import links, write
 
 
 def left_out(text: str) -> list[str]:

@@ -15,7 +15,7 @@ from warpline._errors import RunError
 from warpline._pool import cores
 from warpline._progress import Observer
 from warpline._run import Run
-from warpline._warpline import Progress, Table, report_seeds, seeds_in
+from warpline._warpline import LARGEST_SEED, Progress, Table, report_seeds, seeds_in
 
 
 class RunSet(Sequence[Run]):
@@ -136,8 +136,8 @@ def checked(seeds: Iterable[int]) -> list[int]:
     if len(set(numbers)) != len(numbers):
         raise ValueError("a seed is named twice: it would give the same run twice")
     for number in numbers:
-        if not 0 <= number < 2**63:
-            raise ValueError(f"seeds has {number}: a seed is a whole number from 0 to 2**63 - 1")
+        if not 0 <= number <= LARGEST_SEED:
+            raise ValueError(f"seeds has {number}: a seed is a whole number from 0 to {LARGEST_SEED}")
     return numbers
 
 

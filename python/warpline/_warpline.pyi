@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 __version__: str
+LARGEST_SEED: int
 
 _Phase: TypeAlias = Literal["open", "disorder", "cwr", "recovery", "loss"]
 _Trigger: TypeAlias = Literal["dup_acks", "rack", "rto", "ecn"]

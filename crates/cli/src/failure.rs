@@ -122,7 +122,7 @@ impl Failure {
         Failure { code: Code::Command(126), message: message.to_string() }
     }
 
-    /// The same failure, of something that is named.
+    /// This failure, with what failed in front of its message.
     #[cfg(guests)]
     pub(crate) fn of(self, what: impl Display) -> Self {
         Failure { message: format!("{what}: {}", self.message), ..self }

@@ -136,22 +136,6 @@ const RATE: Kind = Kind {
         ("tbit/s", 1_000_000_000_000),
         ("tbps", 1_000_000_000_000),
         ("tbit", 1_000_000_000_000),
-        // Bytes, distinguished from bits by the capital B.
-        ("B/s", 8),
-        ("kB/s", 8_000),
-        ("KB/s", 8_000),
-        ("MB/s", 8_000_000),
-        ("GB/s", 8_000_000_000),
-        ("TB/s", 8_000_000_000_000),
-        ("Bps", 8),
-        ("kBps", 8_000),
-        ("KBps", 8_000),
-        ("MBps", 8_000_000),
-        ("GBps", 8_000_000_000),
-        ("TBps", 8_000_000_000_000),
-        ("mBps", 8_000_000),
-        ("gBps", 8_000_000_000),
-        ("tBps", 8_000_000_000_000),
     ],
     max: "1000 Tbit/s",
 };
@@ -210,20 +194,17 @@ fn parse(text: &str, kind: &Kind, limit: u64) -> Result<u64, ParseQuantityError>
             })
         };
     }
-    // The exact spelling first, so that "MB/s" is bytes and "Mb/s" is bits.
-    let lower = unit.to_lowercase();
-    let factor = kind
-        .table
-        .iter()
-        .find(|(name, _)| *name == unit)
-        .or_else(|| kind.table.iter().find(|(name, _)| *name == lower))
-        .map(|&(_, factor)| factor)
-        .ok_or_else(|| ParseQuantityError::UnknownUnit {
-            text: text.to_owned(),
-            unit: unit.to_owned(),
-            what: kind.what,
-            units: kind.units,
-        })?;
+    // In a rate a capital B stands for bytes, whatever the case of the rest: "MB/s" is eight times "Mb/s".
+    let prefix = unit.strip_suffix("B/s").or_else(|| unit.strip_suffix("Bps"));
+    let (bits, times) =
+        prefix.map_or_else(|| (unit.to_lowercase(), 1), |prefix| (prefix.to_lowercase() + "bit/s", 8));
+    let known = kind.table.iter().find(|(name, _)| *name == bits);
+    let factor = known.map(|&(_, factor)| factor * times).ok_or_else(|| ParseQuantityError::UnknownUnit {
+        text: text.to_owned(),
+        unit: unit.to_owned(),
+        what: kind.what,
+        units: kind.units,
+    })?;
     let out_of_range =
         || ParseQuantityError::OutOfRange { text: text.to_owned(), what: kind.what, max: kind.max };
     // Whole numbers stay exact above 2^53.
@@ -335,6 +316,10 @@ mod tests {
             ("10 mbit", 10_000_000),
             ("1.5Gbps", 1_500_000_000),
             ("2MB/s", 16_000_000),
+            ("2MBps", 16_000_000),
+            ("2Mbps", 2_000_000),
+            ("1TB/s", 8_000_000_000_000),
+            ("8B/s", 64),
             ("2Mb/s", 2_000_000),
             ("0", 0),
             ("1e3 bit/s", 1_000),

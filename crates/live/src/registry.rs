@@ -129,7 +129,7 @@ fn others(session: &Session) -> Vec<Session> {
     directory().map_or_else(|_| Vec::new(), |directory| others_in(&directory, session))
 }
 
-/// The same, of the sessions whose files are in this directory.
+/// Running sessions, apart from this one, that started from the same network namespace and have their files in this directory.
 fn others_in(directory: &PrivateDirectory, session: &Session) -> Vec<Session> {
     let names = directory.names().unwrap_or_default();
     names

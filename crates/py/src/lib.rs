@@ -34,6 +34,8 @@ mod _warpline {
         show, student_t_975,
     };
     #[pymodule_export]
+    const LARGEST_SEED: u64 = warpline_scenario::LARGEST_SEED;
+    #[pymodule_export]
     use crate::scenario::{Scenario, json_schema};
     #[pymodule_export]
     use crate::steps::NativeSteps;

@@ -59,8 +59,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SEEDS", default_value = "1..3")]
     seeds: Seeds,
 
-    /// Time dilation factor of the way `dilated` [default: 2]
-    #[arg(long, value_name = "FACTOR", value_parser = factor)]
+    #[arg(long, value_name = "FACTOR", value_parser = factor, help = format!("Time dilation factor of the way `dilated` [default: {TDF}]"))]
     tdf: Option<f64>,
 
     /// Change a key of the scenario; may be given several times

@@ -222,7 +222,8 @@ pub(crate) fn execute(args: Args, together: &mut Together) -> Result<Code, Failu
     }
 }
 
-/// How a run ended whose output may not have been `written`: if the run failed, its own code counts, and both failures are told.
+/// How the command ends, from the end of the run and from whether its output could be written. If both failed, the exit code is the run's, and the
+/// error of writing is printed here.
 fn after(ended: Result<Code, Failure>, written: Result<(), Failure>) -> Result<Code, Failure> {
     match (ended, written) {
         (Ok(Code::Success), Err(unwritten)) => Err(unwritten),
