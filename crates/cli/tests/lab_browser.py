@@ -550,11 +550,12 @@ def live(browser, program, shot):
         lab.wait("document.querySelector('table.links .words').textContent.includes('120 ms')", "the link does not change")
         type_line("ping -c 4 -i 0.2 $WARPLINE_ADDR_SERVER | tail -1")
         lab.wait(f"/^rtt [^=]*= (1[4-9]\\d|[2-9]\\d\\d)\\./m.test({screen})", "a ping does not feel the change")
-        # Ctrl-C ends what runs, and the shell goes on.
-        type_line("echo begun; sleep 1000; echo never")
+        # Ctrl-C ends what runs, and the shell goes on. The program itself says that it runs: a shell that is about to start one may miss Ctrl-C.
+        type_line("sh -c 'echo begun; exec sleep 1000'; echo never")
         lab.wait(f"/^begun$/m.test({screen})", "a second command does not run on the host")
         lab.press("Ctrl-C", "document.querySelector('.terminal')")
-        type_line("echo still here")
+        # On a line of its own, whatever the shell prints before it.
+        type_line("printf '\\nstill here\\n'")
         lab.wait(f"/^still here$/m.test({screen})", "Ctrl-C does not interrupt")
         if shutil.which("iperf3"):
             lab.press("iperf3", "document.querySelector('.terminal')")

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::Hosts;
 use crate::privilege;
+use crate::signals::heed_terminal;
 use crate::start::{self, MARK, StartError};
 
 /// Bytes that are read after a command's end: more than its terminal holds.
@@ -88,6 +89,8 @@ impl Door {
         let (program, arguments) =
             words.split_first().ok_or_else(|| fail(io::Error::from(io::ErrorKind::InvalidInput).into()))?;
         let command = Command::new(program).args(arguments).envs(&self.environment).env(MARK, &self.session);
+        // SAFETY: the function makes system calls only, and allocates nothing.
+        let command = unsafe { command.pre_exec(heed_terminal) };
         let child = command.spawn(end).map_err(fail)?;
         let pty = File::from(OwnedFd::from(pty));
         rustix::io::ioctl_fionbio(&pty, true).map_err(|errno| fail(io::Error::from(errno).into()))?;

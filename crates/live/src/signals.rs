@@ -11,6 +11,7 @@ use std::process::ExitStatus;
 
 use nix::libc;
 pub use nix::sys::signal::Signal;
+use nix::sys::signal::{SigHandler, signal};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 
@@ -19,6 +20,25 @@ use ignored::is_ignored;
 /// The signals that are caught, in the order in which they are passed on.
 const CAUGHT: [Signal; 5] =
     [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGWINCH, Signal::SIGTERM, Signal::SIGHUP];
+
+/// The signals of a terminal that a process may have been started to ignore.
+const OF_A_TERMINAL: [Signal; 6] =
+    [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
+
+/// Gives the signals of a terminal their usual effect again. For a process that is about to become a command with a terminal of its own: what this
+/// program's parent wanted ignored concerns another terminal, and with it, keys such as Ctrl-C would do nothing.
+///
+/// It makes system calls only, and allocates nothing.
+///
+/// # Errors
+/// If the system refuses.
+pub(crate) fn heed_terminal() -> io::Result<()> {
+    for of_a_terminal in OF_A_TERMINAL {
+        // SAFETY: the default effect is no function.
+        unsafe { signal(of_a_terminal, SigHandler::SigDfl) }?;
+    }
+    Ok(())
+}
 
 /// Whether a process sent the signal with this `si_code` (`SI_FROMUSER` in the kernel's `asm-generic/siginfo.h`). Otherwise the kernel did, for a
 /// terminal, and sent it to all processes in front of that.

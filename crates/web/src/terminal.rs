@@ -125,11 +125,11 @@ impl Terminals {
     }
 }
 
-/// Tells a process that its terminal has gone. It passes that on to what it has started on the host.
+/// Ends a process. What it has started on the host hears that its terminal has gone. Not by SIGHUP, which a process ignores that `nohup` started.
 fn hang_up(child: &mut Child) {
     // One that has been waited for has no number any longer.
     if let (Ok(None), Some(pid)) = (child.try_wait(), Pid::from_raw(child.id().cast_signed())) {
-        let _ = kill_process(pid, Signal::HUP);
+        let _ = kill_process(pid, Signal::TERM);
     }
 }
 

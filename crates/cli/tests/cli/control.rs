@@ -399,7 +399,9 @@ impl Typist {
     fn on(desk: &Desk, host: &str) -> Self {
         let (pty, end) = pty_process::blocking::open().unwrap();
         pty.resize(pty_process::Size::new(30, 90)).unwrap();
-        let plain = desk.program(&["enter", "--control", "sock", host]);
+        // As a shell in the background starts it: the terminal on the host has its keys all the same.
+        let ignoring = ["sh", "-c", "trap '' INT QUIT; exec \"$@\"", "sh"];
+        let plain = desk.program_in(&ignoring, &["enter", "--control", "sock", host]);
         let command = pty_process::blocking::Command::new(plain.get_program()).args(plain.get_args());
         // A shell that begins at once, whatever this user's does first.
         let command = command.current_dir(desk.path()).env("SHELL", "/bin/sh");
