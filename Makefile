@@ -1,7 +1,7 @@
 # Builds and checks Warpline. `make help` lists the targets.
 #
-# Rust (cargo) and Python 3 must be installed. `make run` and `make test` install missing Debian packages if run as root. Otherwise they
-# print the command that installs them, and leave out the checks that need them (with CI=true, these fail).
+# Rust (cargo) must be installed, and Python 3 for most targets but `make run`. `make run` and `make test` install missing Debian packages if
+# run as root. Otherwise they print the command that installs them, and leave out the checks that need them (with CI=true, these fail).
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -51,7 +51,7 @@ run: setup-run ## Build Warpline, run a scenario (SCENARIO=scenarios/dumbbell.to
 	RUSTFLAGS="$${RUSTFLAGS:-} $(QUICK_FLAGS)" $(CARGO) rustc --profile quick --locked --package warpline-cli --no-default-features --bin warpline -- $(QUICK_LINK)
 	$(QUICK) run $(SCENARIO)
 
-test: setup-test format test-rust lint deny test-examples test-template test-release test-docs test-scenarios test-python ## Run every check
+test: setup-test format test-rust lint deny test-examples test-template test-release test-docs test-scenarios test-python ## Run the checks that every change must pass
 	@printf '\nAll checks passed.\n'
 
 bench: setup-bench ## Compare speed and memory with ns-2 and ns-3, alternating in one session

@@ -4,9 +4,9 @@
 #
 # usage: scripts/setup.sh run|python|test|mpi|bench
 #
-# Rust and Python must be installed. Debian packages are installed if this runs as root. Otherwise the command that installs them is
-# printed, and the checks that need them are left out; with CI=true a missing package is a failure. `make run` does not install clang and
-# libelf, which are large and which scenarios do not need. Without them the build has no TCP Nice for the running kernel, and says so.
+# Rust must be installed, and Python for all but `run` and `mpi`. Debian packages are installed if this runs as root. Otherwise the command that
+# installs them is printed, and the checks that need them are left out; with CI=true a missing package is a failure. `make run` does not install
+# clang and libelf, which are large and which scenarios do not need. Without them the build has no TCP Nice for the running kernel, and says so.
 set -euo pipefail
 
 purpose=${1:?"usage: scripts/setup.sh run|python|test|mpi|bench"}

@@ -66,13 +66,16 @@ use crate::together::Together;
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
     0  everything was done as requested
-    1  a run failed or gave up; or a program on a live host or a guest did not
-       end as expected; or a receiver did not get its replica; or a figure of a
-       study lacks runs, or has a claim that is neither met nor explained; or
-       `crosscheck` found a difference that it cannot explain
+    1  a run failed or gave up; or its results are not what the scenario's
+       `expect` says; or a program on a live host or a guest did not end as
+       expected; or a receiver did not get its replica; or a figure of a study
+       lacks runs, or has a claim that is neither met nor explained; or
+       `crosscheck` found a difference that it cannot explain (with --strict, any)
     2  the command line, the scenario, or another input is wrong
     3  results could not be written
     4  a live run lagged more than clock.max_lag; what was measured until then is kept
+  126  `shell`, `dilate`, `nice`, `enter`: the command cannot be started
+  127  the same: there is no such command; otherwise the exit code is the command's
   130  interrupted by Ctrl-C or SIGTERM; what was measured until then is kept
 
 Environment:
