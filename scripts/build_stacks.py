@@ -93,13 +93,29 @@ def package(name: str) -> Path:
 
 def own_files(name: str) -> list[Path]:
     """Our own files that a stack is made of."""
-    kinds = (".c", ".h", ".s", ".go", ".mod", ".sum")
+    # The last two say which version of its package a stack is made of.
+    kinds = (".c", ".h", ".s", ".go", ".mod", ".sum", ".toml", ".lock")
     shared = [NATIVE / file for file in SHARED if name in LIBRARIES]
     return [path for path in (NATIVE / name).rglob("*") if path.suffix in kinds] + [*shared, NATIVE / "warpline_stack.h", Path(__file__)]
 
 
+def archives(compiler: str, directories: list[Path], libraries: list[str]) -> list[Path]:
+    """The static archives that the linker takes for these options. It looks into `directories` first."""
+    found = []
+    for name in (option.removeprefix("-l:") for option in libraries if option.startswith("-l:")):
+        own = next((directory / name for directory in directories if (directory / name).exists()), None)
+        asked = subprocess.run([compiler, f"-print-file-name={name}"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+        # A compiler that does not find a file gives its name back. The linker will say that it is not there.
+        found += [path for path in [own or Path(asked)] if path.exists()]
+    return found
+
+
 def is_fresh(target: Path, parts: list[Path]) -> bool:
-    return target.exists() and all(path.stat().st_mtime <= target.stat().st_mtime for path in parts)
+    """Whether a file is newer than all of its parts. Cargo and Debian give files the times of their packages, so it counts when they were put there, too."""
+    if not target.exists():
+        return False
+    built = target.stat().st_mtime
+    return all(max(path.stat().st_mtime, path.stat().st_ctime) <= built for path in parts)
 
 
 def build_module(name: str, target: Path) -> None:
@@ -142,7 +158,8 @@ def build_with_library(compiler: str, name: str, library: tuple[str, str, str, l
 def build(compiler: str, name: str, target: Path, sanitize: list[str], root: Path, files: list[str], include: list[str], libraries: list[str]) -> None:
     """Compiles our files of a stack, and those of the stack in `root`, and links them."""
     sources = [root / file for file in files]
-    if is_fresh(target, own_files(name) + sources):
+    directories = [Path(option.removeprefix("-L")) for option in libraries if option.startswith("-L")]
+    if is_fresh(target, own_files(name) + sources + archives(compiler, directories, libraries)):
         return
     common = [option.format(root=root) for option in COMMON] + sanitize
     ours = sorted(path for path in own_files(name) if path.suffix == ".c")

@@ -159,9 +159,13 @@ static struct record *reserve(size_t length)
     return record;
 }
 
-/* Sends the frame in a record. Returns whether to notify the Driver. */
-static bool commit(const struct record *record)
+/* Sends the frame in a record from a device. Returns whether to notify the Driver. */
+static bool commit(unsigned device, struct record *record)
 {
+    /* Once more: the guest may have stood still since the frame was begun, and what it sends is there only now. */
+    if (!lockstep())
+        record->time = clock_now();
+    wire_occupy(device, record->time, record->length);
     bool first = ring_commit(&page->transmit, record, lockstep());
     page->sent++;
     if (!lockstep())
@@ -187,8 +191,7 @@ static bool transmit_card(unsigned device, const struct iovec *parts, size_t cou
         struct record *record = reserve(length + tag);
         cut_next(&cut, record->frame, tag);
         wire_write_tag(device, record->frame + WIRE_ADDRESSES);
-        wire_occupy(device, record->time, length);
-        tell |= commit(record);
+        tell |= commit(device, record);
     }
     return tell;
 }
@@ -205,7 +208,7 @@ static bool transmit(unsigned device, const struct iovec *parts, size_t count)
         return false;
     struct record *record = reserve(length);
     wire_write(device, record, parts, count);
-    return commit(record);
+    return commit(device, record);
 }
 
 /* The first frame, if it has arrived and is for this device. */

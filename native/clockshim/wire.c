@@ -68,10 +68,12 @@ void wire_write_tag(unsigned device, unsigned char *to)
 
 void wire_occupy(unsigned device, uint64_t start, size_t length)
 {
+    if (device == 0 || length < HEADER + TAG)
+        return;
     const struct device *own = settings(device);
     if (own->rate == 0)
         return;
-    uint64_t bytes = length - HEADER + own->framing;
+    uint64_t bytes = length - TAG - HEADER + own->framing;
     /* Frames are below 2^17 bytes, so this is below 2^50. */
     uint64_t work = bytes * 8 * SECOND;
     wires[device].waits = false;
@@ -98,7 +100,6 @@ void wire_write(unsigned device, struct record *record, const struct iovec *part
         return;
     memmove(record->frame, record->frame + tag, ADDRESSES);
     wire_write_tag(device, record->frame + ADDRESSES);
-    wire_occupy(device, record->time, at - tag);
 }
 
 /* Copies bytes into parts from position `at` on, as far as there is room; returns the position behind them. */

@@ -24,7 +24,7 @@ size_t wire_tag(unsigned device);
 bool wire_is_card(unsigned device);
 /* Writes the tag of a device's frames. */
 void wire_write_tag(unsigned device, unsigned char *to);
-/* The wire of a device is busy with a frame of this length, without a tag, which is sent at `start` or behind those sent before. */
+/* The wire of a device, if it has one, is busy with a frame of this length, its tag included, which is sent at `start` or behind those sent before. */
 void wire_occupy(unsigned device, uint64_t start, size_t length);
 /* Writes a frame of a device, made of several parts, to a reserved record of the right length; its time is set. Its wire is busy from then on. */
 void wire_write(unsigned device, struct record *record, const struct iovec *parts, size_t count);

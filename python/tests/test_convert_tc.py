@@ -8,17 +8,224 @@ from typing import Any
 
 import networkx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-import warpline
 from warpline import convert
 from warpline.convert import ConvertError, tc
+from warpline.convert._source import Source
 from warpline.convert._tc_device import INCOMING, REPLACED, UNREACHED
 
 from conftest import links, write
+from converters import lost, said
 
 
 def left_out(text: str) -> list[str]:
     return tc.link(textwrap.dedent(text)).left_out.lines()
+
+
+# Words and scripts -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "keys"),
+    [
+        ("netem delay 100ms", {"delay": "100ms"}),
+        ("netem delay 100ms 10ms", {"delay": "90ms", "jitter": {"kind": "uniform", "max": "20ms", "reorder": True}}),
+        ("netem delay 100ms 10ms distribution normal", {"delay": "70ms", "jitter": {"kind": "normal", "mean": "30ms", "stddev": "10ms", "reorder": True}}),
+        ("netem delay 5ms 10ms", {"jitter": {"kind": "uniform", "max": "15ms", "reorder": True}}),
+        ("netem loss 1%", {"loss": "1%"}),
+        ("netem loss random 1", {"loss": "1%"}),
+        ("netem loss 1% 25%", {"loss": {"kind": "correlated", "probability": "1%", "correlation": "25%", "form": "netem"}}),
+        ("netem loss gemodel 1% 10%", {"loss": {"kind": "gilbert-elliott", "good_to_bad": "1%", "bad_to_good": "10%", "loss_bad": "100%", "loss_good": "0%"}}),
+        ("netem loss state 1%", {"loss": {"kind": "four-state", "begin": "1%", "end": "99%", "pass": "0%", "lose": "100%", "alone": "0%"}}),
+        ("netem duplicate 1% corrupt 0.1%", {"duplicate": "1%", "corrupt": "0.1%"}),
+        ("netem delay 10ms reorder 25% 50% gap 5", {"jitter": {"kind": "overtaking", "delay": "10ms", "probability": "25%", "correlation": "50%", "form": "netem", "gap": 5}}),
+        ("netem rate 10mbit 38 limit 500", {"rate": "10Mbit/s", "framing": "38B", "queue": "500p"}),
+        ("netem rate 1mbps", {"rate": "8Mbit/s"}),
+        ("pfifo limit 10", {"queue": {"kind": "droptail", "limit": "10p"}}),
+        ("bfifo limit 10k", {"queue": {"kind": "droptail", "limit": "10240B"}}),
+        # What a latency of 50 ms lets wait: 62500 bytes at 10 Mbit/s, and the burst.
+        ("tbf rate 10mbit burst 32kb latency 50ms", {"queue": {"kind": "tbf", "rate": "10Mbit/s", "burst": "32768B", "limit": "95268B"}}),
+        ("fq_codel limit 600 target 4ms noecn", {"queue": {"kind": "fq_codel", "limit": "600p", "target": "4ms", "ecn": False}}),
+        ("cake bandwidth 20mbit besteffort metro", {"queue": {"kind": "cake", "bandwidth": "20Mbit/s", "diffserv": "besteffort", "rtt": "10ms"}}),
+        ("pie alpha 2 beta 20", {"queue": {"kind": "pie", "alpha": 0.125, "beta": 1.25}}),
+        ("prio bands 4", {"queue": {"kind": "priority", "classes": 4, "per_class": True}}),
+    ],
+)
+def test_words_of_tc_are_keys_of_a_link(words: str, keys: dict[str, Any]) -> None:
+    found = tc.link(words).keys
+    assert {key: value for key, value in found.items() if key != "rate" or "rate" in keys} == keys
+    convert.read(f"tc qdisc add dev eth0 root {words}").scenario.run(progress=False)
+
+
+def test_a_shaper_of_several_commands(tmp_path: Path) -> None:
+    script = """\
+        #!/bin/sh
+        tc qdisc del dev eth0 root; tc qdisc add dev eth0 root handle 1: htb default 20
+        sudo tc class add dev eth0 parent 1: classid 1:1 htb rate 20mbit
+        tc class add dev eth0 parent 1:1 classid 1:10 htb rate 5mbit ceil 20mbit \\
+            prio 0 && tc class add dev eth0 parent 1:1 classid 1:20 htb rate 15mbit
+        tc class add dev eth0 parent 1:1 classid 1:30 htb rate 1mbit
+        tc qdisc add dev eth0 parent 1:10 fq_codel limit 100
+        tc filter add dev eth0 parent 1: protocol ip prio 1 u32 match ip tos 0xb8 0xfc flowid 1:10
+        tc filter add dev eth0 parent 1: protocol ip prio 2 u32 match ip dport 80 0xffff flowid 1:30
+        tc qdisc add dev ifb0 root handle 1: tbf rate 100mbit burst 64kb latency 20ms
+        tc qdisc add dev ifb0 parent 1:1 netem delay 10ms
+    """
+    imported = convert.read(write(tmp_path, "shape.sh", script))
+    link = links(imported.scenario)["a-b"]
+    assert link["queue"]["classes"] == [
+        "c1-1 rate 20Mbit/s",
+        "c1-10 parent c1-1 rate 5Mbit/s ceil 20Mbit/s prio 0 dscp 46 leaf fq_codel:limit=100p",
+        "c1-20 parent c1-1 rate 15Mbit/s default",
+        "c1-30 parent c1-1 rate 1Mbit/s class 1",
+    ]
+    assert link["reverse"]["queue"]["rate"] == "100Mbit/s"
+    assert link["reverse"]["delay"] == "10ms"
+    assert "filters" in said(imported)
+    assert imported.scenario.run(progress=False).flows["goodput_bps"][0] < 15e6
+
+
+def test_a_queue_inside_a_shaper() -> None:
+    keys = tc.link("tc qdisc add dev e root handle 1: tbf rate 10mbit burst 10kb latency 50ms\ntc qdisc add dev e parent 1:1 fq_codel limit 100").keys
+    assert keys["queue"] == {"kind": "htb", "classes": ["all rate 10Mbit/s burst 10240B cburst 10240B default leaf fq_codel:limit=100p"]}
+    outer = tc.link("tc qdisc add dev e root handle 1: netem delay 5ms loss 1%\ntc qdisc add dev e parent 1: tbf rate 10mbit burst 10kb limit 30k")
+    assert outer.keys["delay"] == "5ms"
+    assert outer.keys["queue"]["kind"] == "tbf"
+    assert outer.assumed.lines()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("netem dalay 3ms", "'dalay' is not known here; there are limit, delay"),
+        ("netem delay", "delay has no value behind it"),
+        ("netem loss 300%", "not a percentage from 0 to 100"),
+        ("netem delay 3parsec", "'3parsec' is not a time of tc, such as 20ms"),
+        ("netem reorder 25%", "reorder needs a delay"),
+        ("tbf rate $RATE burst 1k", "variable of a shell"),
+        ("tbf rate 50%", "share of the device's speed"),
+        ("tbf rate 1mbit", "needs a rate and a burst"),
+        ("hfsc default 1", "the queue 'hfsc' has no counterpart"),
+        ("prio bands 99", "from 2 to 16 bands"),
+    ],
+)
+def test_errors_of_tc(words: str, message: str) -> None:
+    with pytest.raises(ConvertError, match=message):
+        convert.read(["tc", "qdisc", "add", "dev", "eth0", "root", *words.split()])
+
+
+def test_errors_of_a_script_name_the_line(tmp_path: Path) -> None:
+    file = write(tmp_path, "x.sh", "# first\ntc qdisc add dev eth0 root netem delay x\n")
+    with pytest.raises(ConvertError, match=r"x.sh:2: delay x: 'x' does not begin with a number"):
+        convert.read(file)
+    with pytest.raises(ConvertError, match="is inside itself"):
+        tc.link("tc qdisc add dev e root handle 1: tbf rate 1mbit burst 10k limit 10k\ntc qdisc add dev e parent 1: handle 1: netem delay 1ms\n" * 2)
+    with pytest.raises(ConvertError, match="the devices a, b, c"):
+        convert.read(write(tmp_path, "y.sh", "".join(f"tc qdisc add dev {dev} root netem delay 1ms\n" for dev in "abc")))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shown"),
+    [
+        ("docker exec a tc qdisc", "docker exec b tc qdisc", ["docker exec a: eth0", "docker exec b: eth0"]),
+        ("sudo ip netns exec h1 tc qdisc", "sudo tc -netns h2 qdisc", ["netns h1: eth0", "netns h2: eth0"]),
+        ("tc qdisc", "/sbin/tc -n h1 qdisc", ["eth0", "netns h1: eth0"]),
+    ],
+)
+def test_a_device_of_the_same_name_elsewhere_is_another(tmp_path: Path, one: str, other: str, shown: list[str]) -> None:
+    text = f"{one} add dev eth0 root netem delay 10ms\n{other} add dev eth0 root netem delay 30ms loss 1%\n"
+    assert list(map(str, tc.parse(Source("the file", text)))) == shown
+    imported = convert.read(write(tmp_path, "two.sh", text))
+    link = links(imported.scenario)["a-b"]
+    assert (link["delay"], link["reverse"]["delay"], link["reverse"]["loss"]) == ("10ms", "30ms", lost(0.01))
+    assert "later command" not in said(imported)
+    with pytest.raises(ConvertError, match=f"the devices {', '.join(shown)}; give the words of one"):
+        tc.link(text)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("sudo -E tc", "tc"),
+        ("if ! tc", "then tc"),
+        ("do LANG=C sudo tc", "/usr/sbin/tc -s"),
+        ("ip netns exec h1 sudo tc", "tc -net h1"),
+        ("docker exec a ip netns exec h1 tc", "sudo docker exec a tc -n h1"),
+    ],
+)
+def test_what_says_no_place_makes_no_other_device(one: str, other: str) -> None:
+    text = f"{one} qdisc add dev e root handle 1: tbf rate 10mbit burst 10kb latency 50ms\n{other} qdisc add dev e parent 1: netem delay 7ms"
+    keys = tc.link(text).keys
+    assert (keys["queue"]["kind"], keys["delay"]) == ("tbf", "7ms")
+
+
+@pytest.mark.parametrize("change", ["change dev eth0 root", "replace dev eth0 root handle 1:", "change dev eth0 handle 1:", "add dev eth0 root"])
+def test_settings_that_are_replaced_are_left_out_with_a_note(tmp_path: Path, change: str) -> None:
+    text = f"tc qdisc add dev eth0 root handle 1: netem delay 10ms loss 1%\ntc qdisc {change} netem delay 20ms\n"
+    imported = convert.read(write(tmp_path, "phases.sh", text))
+    link = links(imported.scenario)["a-b"]
+    assert link["delay"] == "20ms"
+    assert "loss" not in link
+    place = tmp_path / "phases.sh"
+    assert f"the earlier settings of a queue that a later command replaces: {place}:1" in imported.left_out
+
+
+def test_a_class_that_is_changed_replaces_itself_only(tmp_path: Path) -> None:
+    text = """\
+        tc qdisc add dev eth0 root handle 1: htb default 2
+        tc class add dev eth0 parent 1: classid 1:1 htb rate 20mbit
+        tc class add dev eth0 parent 1: classid 1:2 htb rate 5mbit
+        tc class change dev eth0 parent 1: classid 1:2 htb rate 7mbit
+    """
+    imported = convert.read(write(tmp_path, "htb.sh", text))
+    lines = links(imported.scenario)["a-b"]["queue"]["classes"]
+    assert [line.split(" rate ")[1].split()[0] for line in lines] == ["20Mbit/s", "7Mbit/s"]
+    assert f"the earlier settings of a queue that a later command replaces: {tmp_path / 'htb.sh'}:3" in imported.left_out
+
+
+_TIMES = st.builds(lambda value, unit: f"{value}{unit}", st.integers(0, 500), st.sampled_from(["ms", "us", "msec"]))
+_SHARES = st.builds(lambda value, sign: f"{value / 100:g}{sign}", st.integers(0, 10_000), st.sampled_from(["%", "%"]))
+_RATES = st.builds(lambda value, unit: f"{value}{unit}", st.integers(1, 900), st.sampled_from(["kbit", "mbit", "mbps", "Kibit", "000bit"]))
+
+
+def _phrase(word: str, *values: st.SearchStrategy[str], least: int = 1) -> st.SearchStrategy[str]:
+    return st.integers(least, len(values)).flatmap(lambda count: st.tuples(*values[:count]).map(lambda found: " ".join([word, *found])))
+
+
+_NETEM = st.lists(
+    st.one_of(
+        _phrase("delay", _TIMES, _TIMES, _SHARES),
+        _phrase("loss", _SHARES, _SHARES),
+        _phrase("loss gemodel", _SHARES, _SHARES, _SHARES, _SHARES),
+        _phrase("loss state", _SHARES, _SHARES, _SHARES, _SHARES, _SHARES),
+        _phrase("duplicate", _SHARES, _SHARES),
+        _phrase("corrupt", _SHARES, _SHARES),
+        _phrase("rate", _RATES),
+        _phrase("limit", st.integers(0, 10_000).map(str)),
+        st.sampled_from(["distribution normal", "distribution pareto", "distribution paretonormal", "ecn"]),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(_NETEM)
+def test_all_that_netem_takes_is_a_valid_link(phrases: list[str]) -> None:
+    convert.read("tc qdisc add dev eth0 root netem " + " ".join(phrases)).scenario  # noqa: B018
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.lists(st.sampled_from(["tc", "qdisc", "class", "filter", "add", "dev", "eth0", "root", "parent", "1:", "1:1", "handle", "netem", "htb", "tbf", "rate",
+    "fq_codel", "delay", "10ms", "1%", "10mbit", "classid", "default", "1", "burst", "limit", "loss", "state", "gemodel", "ingress", ";", "\n", "$X", "-1", ""]), max_size=25))  # fmt: skip
+def test_no_words_of_tc_break_the_parser(words: list[str]) -> None:
+    for form in (" ".join(words), words):
+        try:
+            tc.link(form)
+        except ConvertError as error:
+            assert str(error)
 
 
 # Trees of queues and classes --------------------------------------------------------------------------------------------

@@ -87,6 +87,14 @@ def test_a_set_has_the_estimates_that_show_that_it_is_whole(tmp_path: Path) -> N
     assert runs.seeds == [2, 1]
 
 
+def test_what_is_kept_of_one_run_makes_one_run_again(tmp_path: Path) -> None:
+    out = tmp_path / "one"
+    planned = SHORT.replace(replications={"seeds": [4, 5]})
+    assert planned.run(seed=5, out=out, progress=False).summary["seed"] == 5
+    kept = warpline.Scenario.load(out / "scenario.toml").to_dict()
+    assert (kept["seed"], kept.get("replications")) == (5, None)
+
+
 def test_a_call_that_cannot_be_meant_removes_nothing(tmp_path: Path) -> None:
     out = tmp_path / "set"
     SHORT.run(seeds=[1, 2], out=out, progress=False)

@@ -190,6 +190,7 @@ def edits(browser, program, shot):
         lab.run("W.lab.inspector.choose({ kind: 'node', name: 'n1' })")
         lab.give("#node-name", "printer")
         lab.wait("W.lab.doc.drawing.nodes.some(n => n.name === 'printer')", "a node cannot be renamed")
+        lab.wait("W.lab.doc.places.printer", "a node that is renamed does not keep its place")
         lab.press("+ Flow", "document.querySelector('.tools')")
         lab.give("#add0", "laptop")
         lab.give("#add1", "printer")
@@ -240,10 +241,13 @@ def runs(browser, program, shot):
         lab.press("Stop")
         lab.wait("W.lab.runs.entries[0].job?.state === 'stopped'", "the run does not stop")
         lab.wait("document.querySelector('.run-detail iframe')", "what was measured until then is not shown")
+        lab.run("W.lab.runs.chosen.add(W.lab.runs.entries[0].run); 0")
         lab.press("Rename")
         lab.give("#ask", "long")
         lab.run("document.querySelector('dialog form').requestSubmit()")
         lab.wait("W.lab.runs.entries.some(e => e.run === 'long')", "a run cannot be renamed")
+        assert lab.run("[...W.lab.runs.chosen].join()") == "long", "a run that was chosen is not any more under its new name"
+        lab.run("W.lab.runs.chosen.clear(); W.lab.runs.fill()")
         assert (lab.directory / "runs/long/summary.json").exists()
         lab.run("W.lab.change({ do: 'set', path: ['duration'], value: '5s' })")
         lab.wait("W.lab.doc.checked.about.duration_s === 5", "the duration is not taken")
@@ -253,6 +257,9 @@ def runs(browser, program, shot):
         lab.press("Compare the chosen runs")
         lab.wait("document.querySelector('.run-detail iframe')?.title.includes('2 runs')", "runs cannot be compared")
         lab.press("Several …")
+        # A number that JavaScript would change.
+        lab.give("#many-seeds", "1, 9007199254740993", "input")
+        lab.wait("document.querySelector('.many [role=status]').textContent.includes('9007199254740991')", "a seed that is too large is not refused")
         lab.give("#many-seeds", "1..2", "input")
         lab.give("#axis-key0", "flow.0.cc", "input")
         lab.give("#axis-values0", "reno, vegas", "input")
@@ -260,6 +267,12 @@ def runs(browser, program, shot):
         lab.wait("document.querySelectorAll('table.grid td button').length === 4", "there is no grid")
         lab.wait("[...document.querySelectorAll('table.grid td button')].every(b => b.textContent.endsWith('bit/s'))", "the cells do not fill")
         shot("grid")
+        lab.press("Compare all")
+        lab.wait("document.querySelector('.run-detail iframe')", "the runs of a grid cannot be compared")
+        lab.run("W.lab.runs.refresh()")
+        assert lab.run("Boolean(document.querySelector('.run-detail iframe'))"), "the comparison goes when the list is read again"
+        lab.run("W.lab.runs.open(W.lab.runs.opened)")
+        lab.wait("document.querySelectorAll('table.grid td button').length === 4", "the grid does not come back")
         lab.run("document.querySelectorAll('table.grid td button')[3].click()")
         lab.wait("document.querySelector('.run-detail h2')?.textContent.endsWith('cc-vegas/seed-2')", "a cell does not open")
         names = sorted(path.parent.name for path in (lab.directory / "runs").glob("*/cc-*/seed-*/summary.json"))
@@ -271,6 +284,8 @@ def watches(browser, program, shot):
     with Lab(browser, program) as lab:
         lab.template("two hosts")
         lab.valid()
+        lab.run("W.lab.watch.toggle(1)")
+        assert not lab.run("W.lab.watch.playing"), "no run is played"
         lab.press("Run and watch")
         lab.wait("!document.getElementById('part-watch').hidden && W.lab.watch.playing", "the run is not played")
         first = lab.run(PICTURE)

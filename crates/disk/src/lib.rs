@@ -184,6 +184,15 @@ pub trait Directory: Clone + Debug + Send + Sync + 'static {
             Err(error) => Err(error),
         }
     }
+    /// Whether a path leads to this open file, and not to another that has its name by now. On a system that does not tell files apart: whether the
+    /// path exists.
+    ///
+    /// # Errors
+    /// If the system does not report it.
+    fn leads_to(&self, path: &Path, file: &Self::File) -> io::Result<bool> {
+        let _ = file;
+        self.has(path)
+    }
     /// Reads a whole file.
     ///
     /// # Errors

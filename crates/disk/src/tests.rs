@@ -60,6 +60,20 @@ fn contract<D: Directory>(root: &D) {
     assert!(root.names(p("")).unwrap().is_empty());
 }
 
+#[cfg(unix)]
+#[test]
+fn a_path_leads_to_the_file_that_has_its_name_now() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = OsDirectory::here().open_directory(directory.path()).unwrap();
+    let first = root.open(p("file"), Open::New(0o600)).unwrap();
+    assert!(root.leads_to(p("file"), &first).unwrap());
+    root.remove_file(p("file")).unwrap();
+    assert!(!root.leads_to(p("file"), &first).unwrap());
+    let second = root.open(p("file"), Open::New(0o600)).unwrap();
+    assert!(!root.leads_to(p("file"), &first).unwrap());
+    assert!(root.leads_to(p("file"), &second).unwrap());
+}
+
 #[test]
 fn all_disks_fulfil_the_contract() {
     contract(&SimDisk::new(1).root());

@@ -163,6 +163,15 @@ impl Directory for OsDirectory {
         let disk = fstatvfs(&*self.own()?)?;
         Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
     }
+
+    fn leads_to(&self, path: &Path, file: &File) -> io::Result<bool> {
+        let there = match statat(self.at(), named(path), AtFlags::SYMLINK_NOFOLLOW) {
+            Err(rustix::io::Errno::NOENT) => return Ok(false),
+            there => there?,
+        };
+        let open = rustix::fs::fstat(file)?;
+        Ok((there.st_dev, there.st_ino) == (open.st_dev, open.st_ino))
+    }
 }
 
 impl DiskFile for File {

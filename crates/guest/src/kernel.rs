@@ -51,7 +51,7 @@ pub(crate) const BUILT_IN: &str = "modules.builtin";
 /// A guest kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
-    /// The program.
+    /// The program, as an absolute path.
     pub path: PathBuf,
     /// Its version, such as "6.1.176".
     pub version: String,
@@ -59,7 +59,7 @@ pub struct Kernel {
     pub name: Option<String>,
     /// Its timer interrupts per second (`CONFIG_HZ`), if that is known.
     pub hz: Option<u32>,
-    /// The directory of its modules, if it has any.
+    /// The directory of its modules, as an absolute path, if it has any.
     pub modules: Option<PathBuf>,
     /// Its modules by name, with the modules that they need first (paths).
     files: BTreeMap<String, Vec<PathBuf>>,
@@ -90,18 +90,23 @@ impl Kernel {
         let bytes = fs::read(path).doing(|| format!("read the guest kernel {}", path.display()))?;
         let unfit = |reason| GuestError::Unfit { path: path.to_owned(), reason };
         let version = inspect(&bytes).map_err(unfit)?;
+        // It is started in another directory, and finds its modules from there.
+        let absolute = |path: &Path| {
+            std::path::absolute(path).doing(|| format!("find the guest kernel {}", path.display()))
+        };
+        let file = absolute(path)?;
         let packaged = Path::new(MODULES).join(&version);
-        let directory = modules.map_or(packaged, Path::to_owned);
+        let directory = modules.map_or(Ok(packaged), absolute)?;
         let list = fs::read_to_string(directory.join("modules.dep"));
         if let (Err(error), Some(given)) = (&list, modules) {
             let place = given.join("modules.dep");
             return Err(unfit(format!("its modules cannot be used: {}: {error}", place.display())));
         }
-        let beside = path.parent().map(|own| own.join(BUILT_IN));
+        let beside = file.parent().map(|own| own.join(BUILT_IN));
         let built_in = [Some(directory.join(BUILT_IN)), beside].into_iter().flatten();
         let built_in = built_in.filter_map(|file| fs::read_to_string(file).ok()).next().unwrap_or_default();
         Ok(Kernel {
-            path: path.to_owned(),
+            path: file,
             version,
             name: None,
             hz: None,
@@ -307,6 +312,20 @@ mod tests {
             let reason = inspect(bytes).unwrap_err();
             assert!(reason.contains(part) && reason.contains("user-mode-linux"), "{reason}");
         }
+    }
+
+    #[test]
+    fn a_kernel_with_a_relative_path_is_the_same_in_every_directory() {
+        let Ok(own) = Kernel::find() else {
+            return warpline_skip::skip("program", "no guest kernel on this machine");
+        };
+        let here = std::env::current_dir().unwrap();
+        let up: PathBuf = here.components().skip(1).map(|_| "..").collect();
+        let relative = |path: &Path| up.join(path.strip_prefix("/").unwrap());
+        let modules = own.modules.as_deref().map(relative);
+        let found = Kernel::at(&relative(&own.path), modules.as_deref()).unwrap();
+        assert!(found.path.is_absolute(), "{}", found.path.display());
+        assert!(found.modules.iter().chain(found.files.values().flatten()).all(|path| path.is_absolute()));
     }
 
     #[test]

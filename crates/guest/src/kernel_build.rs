@@ -3,6 +3,7 @@
 //! The sources are Debian's package `linux-source-X.Y`, or a directory of the user's, which is never written to. All happens in a directory that
 //! is removed at the end.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -268,6 +269,8 @@ fn make(source: &Path, out: &Path) -> Command {
     make
 }
 
+/// Chooses the options. Those of the user's files must have an effect. Those of [`CONFIGURATION`] need not: it is for several series, and not all
+/// of them know all of its options.
 fn configure(plan: &Plan, source: &Path, out: &Path, observe: &mut Observe<'_>) -> Result<(), BuildError> {
     let step = &mut |_: &str| Step::Configure;
     run("the default configuration", make(source, out).arg("defconfig"), observe, step)?;
@@ -278,32 +281,55 @@ fn configure(plan: &Plan, source: &Path, out: &Path, observe: &mut Observe<'_>) 
     for file in &plan.config {
         let own = read(file)?;
         text = text + "\n" + &own;
-        given.push((file, own));
+        given.push((file.clone(), own));
     }
     fs::write(&path, text).map_err(|error| system("write", &path, error))?;
     run("the configuration", make(source, out).arg("olddefconfig"), observe, step)?;
-    let text = read(&path)?;
-    for (file, own) in given {
-        let ignored = without_effect(&own, &text);
-        if !ignored.is_empty() {
-            return Err(BuildError::Options { path: file.clone(), options: ignored.join(", ") });
+    match without_effect(&given, &read(&path)?) {
+        Some((path, options)) => {
+            Err(BuildError::Options { path: path.to_owned(), options: options.join(", ") })
         }
+        None => Ok(()),
     }
-    Ok(())
 }
 
-/// The options of a file that a configuration does not have.
-fn without_effect(wanted: &str, configuration: &str) -> Vec<String> {
-    let lines: std::collections::BTreeSet<&str> = configuration.lines().collect();
-    let is_taken =
-        |line: &str| match line.strip_prefix("# ").and_then(|rest| rest.strip_suffix(" is not set")) {
-            // An option whose surroundings are left out does not appear at all.
-            Some(name) => !lines.iter().any(|other| other.starts_with(&format!("{name}="))),
-            None => lines.contains(line),
-        };
-    let options = wanted.lines().map(str::trim).filter(|line| line.contains("CONFIG_"));
-    let options = options.filter(|line| !line.starts_with('#') || line.ends_with(" is not set"));
-    options.filter(|line| !is_taken(line)).map(str::to_owned).collect()
+/// The option that a line of a configuration is about, and whether it is on or has a value; none if the line is about no option.
+fn option(line: &str) -> Option<(&str, bool)> {
+    if let Some(comment) = line.strip_prefix('#') {
+        let name = comment.strip_prefix(' ')?.strip_suffix(" is not set")?;
+        return name.starts_with("CONFIG_").then_some((name, false));
+    }
+    let (name, value) = line.split_once('=').unwrap_or((line, ""));
+    // In the result, "n" is written as a comment.
+    name.contains("CONFIG_").then_some((name, value != "n"))
+}
+
+/// The lines that a configuration does not have, of the first of these files with such lines. If several lines are about one option, the last
+/// one counts, as it does for the kernel's own programs.
+fn without_effect<'a>(
+    files: &'a [(PathBuf, String)],
+    configuration: &str,
+) -> Option<(&'a Path, Vec<&'a str>)> {
+    let mut wanted: BTreeMap<&str, (usize, &str, bool)> = BTreeMap::new();
+    for (number, (_, text)) in files.iter().enumerate() {
+        for line in text.lines().map(str::trim) {
+            if let Some((name, is_on)) = option(line) {
+                wanted.insert(name, (number, line, is_on));
+            }
+        }
+    }
+    let lines: BTreeSet<&str> = configuration.lines().collect();
+    // An option whose surroundings are left out does not appear at all.
+    let is_off = |name: &str| !lines.iter().any(|line| line.starts_with(&format!("{name}=")));
+    let mut ignored: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+    for (name, (number, line, is_on)) in wanted {
+        let is_taken = if is_on { lines.contains(line) } else { is_off(name) };
+        if !is_taken {
+            ignored.entry(number).or_default().push(line);
+        }
+    }
+    let (number, options) = ignored.pop_first()?;
+    Some((files[number].0.as_path(), options))
 }
 
 /// Runs a program. `each` makes a step of each line that it prints.
@@ -382,9 +408,24 @@ mod tests {
 
     #[test]
     fn options_that_have_no_effect_are_told() {
-        let wanted = "# a comment about CONFIG_A\nCONFIG_A=y\nCONFIG_B=y\n# CONFIG_C is not set\n# CONFIG_D is not set\n";
-        let configuration = "CONFIG_A=y\nCONFIG_B=m\nCONFIG_D=y\n";
-        assert_eq!(without_effect(wanted, configuration), ["CONFIG_B=y", "# CONFIG_D is not set"]);
+        let wanted = "# a comment about CONFIG_A\nCONFIG_A=y\nCONFIG_B=y\n# CONFIG_C is not set\n# CONFIG_D is not set\nCONFIG_E=n\n";
+        let files = [(PathBuf::from("fine"), "CONFIG_A=y\n".to_owned()), ("wrong".into(), wanted.to_owned())];
+        let configuration = "CONFIG_A=y\nCONFIG_B=m\nCONFIG_D=y\nCONFIG_E=y\n";
+        let (path, options) = without_effect(&files, configuration).unwrap();
+        assert_eq!(path, Path::new("wrong"));
+        assert_eq!(options, ["CONFIG_B=y", "# CONFIG_D is not set", "CONFIG_E=n"]);
+    }
+
+    #[test]
+    fn the_last_setting_of_an_option_counts_and_n_is_not_set() {
+        let first = "CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=1\nCONFIG_C=2\n";
+        let files = [
+            (PathBuf::from("first"), first.to_owned()),
+            ("second".into(), "CONFIG_A=n\nCONFIG_B=y\n".to_owned()),
+        ];
+        assert_eq!(without_effect(&files, "# CONFIG_A is not set\nCONFIG_B=y\nCONFIG_C=2\n"), None);
+        let (path, options) = without_effect(&files, "CONFIG_A=y\nCONFIG_B=y\nCONFIG_C=2\n").unwrap();
+        assert_eq!((path, options), (Path::new("second"), vec!["CONFIG_A=n"]));
     }
 
     #[test]

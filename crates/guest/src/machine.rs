@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 use std::fs::{self, File};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -493,22 +493,29 @@ fn spawn(
             command.env("TERM", term);
         }
     }
-    let mut own =
-        vec![(ends.nic.as_raw_fd(), NIC), (ends.page.as_raw_fd(), PAGE), (ends.sizes.as_raw_fd(), SIZES)];
+    let mut own = vec![(ends.nic.as_fd(), NIC), (ends.page, PAGE), (ends.sizes.as_fd(), SIZES)];
     // All network devices of a guest ring the same bell.
-    own.extend(config.order.devices().map(|own| (ends.nic.as_raw_fd(), descriptor(own.number))));
+    own.extend(config.order.devices().map(|own| (ends.nic.as_fd(), descriptor(own.number))));
     for (number, pipes) in ends.terminals.iter().enumerate() {
         let to = terminal_descriptors(number as u32);
-        own.extend(pipes.iter().map(AsRawFd::as_raw_fd).zip(to));
+        own.extend(pipes.iter().map(AsFd::as_fd).zip(to));
     }
     let parent = std::process::id();
     let doors = ends.share.map(CpuShare::doors).transpose().doing(doing)?.unwrap_or_default();
+    // In a process with many open files, what one number is to stand for may itself be at another of these numbers, and would be replaced
+    // before its turn. Copies above all of them are never in the way. They are closed with the command.
+    let above = own.iter().map(|(_, to)| to + 1).max().unwrap_or(0);
+    let copy = |from: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(from, above);
+    let own: rustix::io::Result<Vec<(OwnedFd, i32)>> =
+        own.into_iter().map(|(from, to)| copy(from).map(|from| (from, to))).collect();
+    let doors: rustix::io::Result<Vec<OwnedFd>> = doors.iter().map(|door| copy(door.as_fd())).collect();
+    let (own, doors) = (own.doing(doing)?, doors.doing(doing)?);
     // SAFETY: between fork and exec the closure only makes system calls.
     unsafe {
         command.pre_exec(move || {
-            // SAFETY: the descriptors are open here, and numbers this high are not in use.
-            for &(from, to) in &own {
-                nix::errno::Errno::result(libc::dup2(from, to))?;
+            // SAFETY: the copies are open here, and none is at a number that is replaced.
+            for (from, to) in &own {
+                nix::errno::Errno::result(libc::dup2(from.as_raw_fd(), *to))?;
             }
             for door in &doors {
                 // Applies to this process and all that it starts.

@@ -2,7 +2,7 @@
 //!
 //! A module is needed if a command names it, or, where commands do not name them, if it belongs to the tool.
 
-use warpline_agent::Order;
+use warpline_agent::{Check, Order};
 
 use crate::kernel::Kernel;
 
@@ -38,11 +38,14 @@ pub(crate) fn beginnings() -> impl Iterator<Item = &'static str> {
 pub(crate) fn needed(order: &Order, kernel: &Kernel) -> Vec<String> {
     let own: Vec<String> =
         order.hosts.iter().flat_map(|host| host.tc.iter().flatten()).flat_map(|text| words(text)).collect();
-    let programs: Vec<Vec<String>> = order
-        .programs
-        .iter()
-        .map(|program| program.words.iter().flat_map(|word| words(word)).collect())
-        .collect();
+    let checks = order.conditions.iter().filter_map(|condition| match &condition.check {
+        Check::Command(command) => Some(command),
+        _ => None,
+    });
+    let programs = order.programs.iter().map(|program| &program.words);
+    let commands = programs.chain(order.console.iter().map(|console| &console.words)).chain(checks);
+    let commands: Vec<Vec<String>> =
+        commands.map(|command| command.iter().flat_map(|word| words(word)).collect()).collect();
     let mut files: Vec<String> = Vec::new();
     let mut add = |more: Vec<String>| {
         for file in more {
@@ -56,7 +59,7 @@ pub(crate) fn needed(order: &Order, kernel: &Kernel) -> Vec<String> {
     }
     for tool in &TOOLS {
         for words in
-            programs.iter().filter(|words| words.iter().any(|word| tool.words.contains(&word.as_str())))
+            commands.iter().filter(|words| words.iter().any(|word| tool.words.contains(&word.as_str())))
         {
             for begin in tool.all {
                 kernel.modules_from(begin).for_each(&mut add);
@@ -88,7 +91,7 @@ fn named<'a>(tool: &Tool, word: &'a str, kernel: &'a Kernel) -> impl Iterator<It
 
 #[cfg(test)]
 mod tests {
-    use warpline_agent::ProgramOrder;
+    use warpline_agent::{ConditionOrder, ConsoleOrder, ProgramOrder};
 
     use super::*;
 
@@ -107,15 +110,15 @@ mod tests {
         ];
         let listed: String = names.iter().map(|name| format!("net/{name}.ko:\n")).collect();
         let kernel = Kernel::with_modules(&listed);
-        let of = |command: &str| {
-            let program = ProgramOrder {
-                words: vec!["sh".to_owned(), "-c".to_owned(), command.to_owned()],
-                ..ProgramOrder::default()
-            };
-            let order = Order { programs: vec![program], ..Order::default() };
-            let files = needed(&order, &kernel);
+        let needs = |order: &Order| {
+            let files = needed(order, &kernel);
             let name = |file: &String| file.rsplit('/').next().unwrap().trim_end_matches(".ko").to_owned();
             files.iter().map(name).collect::<Vec<String>>()
+        };
+        let shell = |command: &str| vec!["sh".to_owned(), "-c".to_owned(), command.to_owned()];
+        let of = |command: &str| {
+            let program = ProgramOrder { words: shell(command), ..ProgramOrder::default() };
+            needs(&Order { programs: vec![program], ..Order::default() })
         };
         assert!(of("echo cake").is_empty());
         assert_eq!(of("tc qdisc add dev eth0 clsact"), ["sch_ingress"]);
@@ -128,5 +131,25 @@ mod tests {
             ["iptable_nat", "xt_MASQUERADE"]
         );
         assert_eq!(of("iptables-legacy -j MARK"), ["iptable_nat", "xt_mark"]);
+        // Programs are not the only ones with commands.
+        let console = ConsoleOrder {
+            host: 0,
+            words: shell("tc qdisc add dev eth0 root cake"),
+            environment: vec![],
+            directory: "/".to_owned(),
+            start: 0,
+            output: None,
+            size: None,
+        };
+        let condition = ConditionOrder {
+            id: 0,
+            host: 0,
+            check: Check::Command(shell("nft list ruleset")),
+            program: None,
+            start: 0,
+            limit: 0,
+        };
+        let order = Order { console: Some(console), conditions: vec![condition], ..Order::default() };
+        assert_eq!(needs(&order), ["sch_cake", "nf_tables", "nft_masq"]);
     }
 }

@@ -305,6 +305,8 @@ pub struct Emulator {
     cpu_start: u64,
     /// When a packet last came in, on the machine's clock.
     active: u64,
+    /// Whether a port may have something long before it says so.
+    tells_late: bool,
     oversleep: Oversleep,
     handover: Handover,
     /// When the last wait ended, on the machine's clock, if it slept until shortly before its deadline.
@@ -330,6 +332,17 @@ pub struct Load {
     pub cpu: u64,
 }
 
+/// How long departures wait, in nanoseconds of the machine's time, while many arrivals are taken in.
+const PATIENCE: u64 = 200_000;
+/// They wait for this part of what counts as late, at most.
+const PARTS: u64 = 5;
+/// Arrivals between two looks at the clock: some tens of microseconds of work.
+const PIECE: usize = 16;
+/// For how long after the last packet, in the run's time, ports are looked at often that may have something before they say so.
+const ALERT: TimeDelta = TimeDelta::from_secs(1);
+/// How many times they are looked at while a packet is not late yet, and the shortest sleep between two looks, in nanoseconds of the machine's time.
+const LOOKS: u64 = 4;
+const LEAST_NAP: u64 = 50_000;
 /// How often the descriptors to wake for are checked while there is no time to wait.
 const LOOK: TimeDelta = TimeDelta::from_millis(20);
 
@@ -352,6 +365,7 @@ impl Emulator {
             ledger: Ledger::new(config.late),
             cpu_start: thread_time(),
             active: 0,
+            tells_late: false,
             oversleep: Oversleep::UNKNOWN,
             handover: Handover::default(),
             slept: None,
@@ -364,6 +378,7 @@ impl Emulator {
 
     /// Adds a port.
     pub fn add_port(&mut self, port: Box<dyn LivePort>) -> PortId {
+        self.tells_late |= port.tells_late();
         self.ports.push(port);
         self.gate.outgoing.push(Vec::new());
         PortId(self.ports.len() as u32 - 1)
@@ -411,7 +426,7 @@ impl Emulator {
     }
 
     /// Runs `network` with `world` until `until`, or until the observer asks to stop. The observer is called after every turn: when
-    /// a packet came in, when one was due, or when one of `wake` became readable.
+    /// a packet came in, when one was due, when a port was ([`LivePort::due`]), or when one of `wake` became readable.
     ///
     /// # Errors
     /// If a port fails, or if the run lags more than it may.
@@ -440,6 +455,9 @@ impl Emulator {
                 return Ok(Ended::Reached);
             }
             let mut next = network.next_event().unwrap_or(until).min(until);
+            if let Some(due) = self.ports.iter().filter_map(|port| port.due()).min() {
+                next = next.min(self.clock.at(due));
+            }
             let host = self.clock.monotonic(horizon);
             if host.saturating_sub(self.looked) >= LOOK.as_nanos() {
                 // No time to wait: only check all descriptors.
@@ -486,7 +504,15 @@ impl Emulator {
             // A stable sort: arrivals with equal timestamps stay in the order of their port.
             self.arrivals.sort_by_key(|arrival| arrival.at);
         }
+        let mut sent = host_now();
+        let late = self.clock.tdf().to_host(self.config.late.as_nanos());
+        let patience = PATIENCE.min(late / PARTS);
         for at in 0..self.arrivals.len() {
+            // Many ports with many arrivals each are milliseconds of work. What leaves meanwhile is already due.
+            if at % PIECE == PIECE - 1 && host_now().saturating_sub(sent) >= patience {
+                self.send()?;
+                sent = host_now();
+            }
             let arrival = self.arrivals[at];
             let present = network.now();
             let instant = arrival.at.min(horizon);
@@ -592,6 +618,9 @@ impl Emulator {
         let dilated =
             |span: TimeDelta| TimeDelta::from_nanos(self.clock.tdf().to_run(span.as_nanos())).min(span);
         let (most, linger) = (dilated(most), dilated(linger));
+        let tdf = self.clock.tdf();
+        let alert = self.active.saturating_add(tdf.to_host(ALERT.as_nanos()));
+        let nap = tdf.to_host(self.config.late.as_nanos() / LOOKS).max(LEAST_NAP);
         let mut spun = None;
         loop {
             let now = host_now();
@@ -625,6 +654,7 @@ impl Emulator {
                 continue;
             }
             let nanos = left.saturating_sub(spin).as_nanos();
+            let nanos = if self.tells_late && now < alert { nanos.min(nap) } else { nanos };
             let sleep =
                 Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
             let ports = self.ports.iter().filter_map(|port| port.fd());

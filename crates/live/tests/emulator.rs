@@ -3,17 +3,20 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use nix::libc;
 use warpline_core::{EndpointId, NodeId, Packet, Rate, Streams, TimeDelta, TimerId, Timestamp};
-use warpline_live::clock::LagPolicy;
+use warpline_live::clock::{LagPolicy, RealClock, Waiting};
 use warpline_live::emulator::{Emulator, EmulatorConfig, EmulatorError, Ended, Gate, World};
 use warpline_live::netlink::{Netlink, VethEnd};
 use warpline_live::netns::NetNs;
+use warpline_live::pool::Pool;
 use warpline_live::port::af_packet::{AfPacketConfig, AfPacketPort};
 use warpline_live::port::tun::TunPort;
-use warpline_live::port::{Arrival, PortError, PortId};
+use warpline_live::port::{self, Arrival, LivePort, PortCounters, PortError, PortId};
 use warpline_live::privilege::is_privileged;
 use warpline_net::{Control, LinkConfig, Network, Port, RateConfig, RouteId};
 
@@ -223,6 +226,168 @@ fn packets_leave_when_the_link_says_so() {
     for (number, at) in arrived.iter().enumerate() {
         assert!(*at >= start + TimeDelta::from_millis(21 + number as u64), "{number}: {at}, sent at {start}");
     }
+}
+
+/// Arrivals of [`Burst`].
+const BURST: u64 = 100;
+
+/// A port without an interface. Port 0 has many arrivals at once, some time after the start. All note how many datagrams are sent at a time.
+#[derive(Debug, Default)]
+struct Burst {
+    over: bool,
+    counters: PortCounters,
+    batches: Arc<Mutex<Vec<usize>>>,
+}
+
+impl LivePort for Burst {
+    fn name(&self) -> &str {
+        "burst"
+    }
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+    fn pending(&self) -> Option<bool> {
+        Some(!self.over)
+    }
+    fn receive(
+        &mut self,
+        id: PortId,
+        _: &RealClock,
+        now: Timestamp,
+        pool: &mut Pool,
+        into: &mut Vec<Arrival>,
+    ) -> Result<(), PortError> {
+        if now >= Timestamp::ZERO + TimeDelta::from_millis(1)
+            && !std::mem::replace(&mut self.over, true)
+            && id.0 == 0
+        {
+            for number in 0..BURST {
+                let (handle, _) = port::take(&frame(10)[14..], pool, &mut self.counters).unwrap();
+                let at = Timestamp::from_nanos(now.as_nanos() - (BURST - number) * 1000);
+                into.push(Arrival { at, port: id, handle });
+            }
+        }
+        Ok(())
+    }
+    fn transmit(&mut self, _: &mut Pool, handles: &[u32]) -> Result<(), PortError> {
+        self.batches.lock().unwrap().push(handles.len());
+        Ok(())
+    }
+    fn check(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+    fn counters(&mut self) -> PortCounters {
+        self.counters
+    }
+}
+
+/// Counts arrivals.
+struct Counted(Crossing, u32);
+
+impl World for Counted {
+    fn handle_arrival(&mut self, arrival: &Arrival, gate: &mut Gate, port: &mut Port<'_>) {
+        self.1 += 1;
+        self.0.handle_arrival(arrival, gate, port);
+    }
+    fn handle_packet(&mut self, now: Timestamp, packet: &Packet, gate: &mut Gate, port: &mut Port<'_>) {
+        self.0.handle_packet(now, packet, gate, port);
+    }
+    fn handle_timeout(&mut self, _: Timestamp, _: TimerId, _: &mut Gate, _: &mut Port<'_>) {}
+}
+
+/// Takes at least 100 us for each arrival.
+struct Slow(Crossing);
+
+impl World for Slow {
+    fn handle_arrival(&mut self, arrival: &Arrival, gate: &mut Gate, port: &mut Port<'_>) {
+        let long = rustix::event::Timespec { tv_sec: 0, tv_nsec: 100_000 };
+        rustix::event::poll(&mut [], Some(&long)).unwrap();
+        self.0.handle_arrival(arrival, gate, port);
+    }
+    fn handle_packet(&mut self, now: Timestamp, packet: &Packet, gate: &mut Gate, port: &mut Port<'_>) {
+        self.0.handle_packet(now, packet, gate, port);
+    }
+    fn handle_timeout(&mut self, _: Timestamp, _: TimerId, _: &mut Gate, _: &mut Port<'_>) {}
+}
+
+#[test]
+fn what_is_due_does_not_wait_until_all_arrivals_are_taken_in() {
+    let mut emulator = Emulator::new(EmulatorConfig::default());
+    let batches = Arc::new(Mutex::new(Vec::new()));
+    for _ in 0..2 {
+        emulator.add_port(Box::new(Burst { batches: Arc::clone(&batches), ..Burst::default() }));
+    }
+    let (mut network, world) = network(TimeDelta::ZERO, None);
+    let mut world = Slow(world);
+    let end = emulator.clock().now() + TimeDelta::from_millis(50);
+    emulator.run(&mut network, &mut world, end, &[], |_| Control::Continue).unwrap();
+    let batches = batches.lock().unwrap();
+    assert_eq!(batches.iter().sum::<usize>() as u64, BURST, "{batches:?}");
+    // Taking all of them in lasts 10 ms or more.
+    assert!(batches.len() >= 5, "{batches:?}");
+}
+
+/// A port that has one arrival soon, and another one from the twentieth look on, without saying so.
+#[derive(Debug, Default)]
+struct Silent {
+    given: u32,
+    looks: AtomicU32,
+    counters: PortCounters,
+}
+
+impl LivePort for Silent {
+    fn name(&self) -> &str {
+        "silent"
+    }
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+    fn pending(&self) -> Option<bool> {
+        Some(self.given == 0 || self.given == 1 && self.looks.fetch_add(1, Ordering::Relaxed) >= 20)
+    }
+    fn tells_late(&self) -> bool {
+        true
+    }
+    fn receive(
+        &mut self,
+        id: PortId,
+        _: &RealClock,
+        now: Timestamp,
+        pool: &mut Pool,
+        into: &mut Vec<Arrival>,
+    ) -> Result<(), PortError> {
+        if self.pending() == Some(true) {
+            self.given += 1;
+            let (handle, _) = port::take(&frame(10)[14..], pool, &mut self.counters).unwrap();
+            into.push(Arrival { at: now, port: id, handle });
+        }
+        Ok(())
+    }
+    fn transmit(&mut self, _: &mut Pool, _: &[u32]) -> Result<(), PortError> {
+        Ok(())
+    }
+    fn check(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+    fn counters(&mut self) -> PortCounters {
+        self.counters
+    }
+}
+
+#[test]
+fn what_a_port_has_without_saying_so_is_found() {
+    // It looks only between sleeps.
+    let waiting = Waiting { spin: TimeDelta::ZERO, linger: TimeDelta::ZERO };
+    let mut emulator = Emulator::new(EmulatorConfig { waiting, ..EmulatorConfig::default() });
+    emulator.add_port(Box::new(Silent::default()));
+    // It has no other port: what arrives goes nowhere.
+    let (mut network, world) = network(TimeDelta::from_secs(60), None);
+    let mut world = Counted(world, 0);
+    let end = emulator.clock().now() + TimeDelta::from_secs(20);
+    let ended = emulator.run(&mut network, &mut world, end, &[], |turn| {
+        if turn.world.1 == 2 { Control::Stop } else { Control::Continue }
+    });
+    assert_eq!(ended.unwrap(), Ended::Stopped);
 }
 
 #[test]

@@ -356,6 +356,8 @@ pub(crate) fn run_scenario<'py>(
     let failure = Failure::default();
     let mut inner = scenario.0.clone();
     inner.seed = seed.map_or(Ok(inner.seed), scenario_seed)?;
+    // What is kept of this run makes this run again, and no others.
+    inner.replications = None;
     let options = RunOptions {
         tables: out.is_none(),
         out,

@@ -62,6 +62,8 @@ pub struct RunData {
     pub tables: Vec<Table>,
     /// What all rows of its tables make as one value, column by column, in the order of the page; none where no row has a value.
     pub folds: Vec<Option<f64>>,
+    /// The stretches of time that the run skipped, in order: start and end, in seconds. Of these there are no samples.
+    pub skipped: Vec<[f64; 2]>,
     /// Sampled series per flow.
     pub flows: Option<FlowSeries>,
     /// Sampled series per link.

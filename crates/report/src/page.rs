@@ -196,6 +196,7 @@ fn run_json(run: &RunData, blobs: &mut Blobs) -> Value {
         })).collect::<Vec<_>>(),
         "tables": run.tables.iter().map(table_json).collect::<Vec<_>>(),
         "folds": run.folds,
+        "skipped": run.skipped,
         "flows": run.flows.as_ref().map(|flows| json!({
             "time": blobs.add(&flows.time),
             "members": flows.members.iter().map(|m| member_json(m, blobs)).collect::<Vec<_>>(),

@@ -262,6 +262,11 @@ fn fast_forward(summary: &mut Map<String, Value>, run: &mut RunData) {
         }
         Err(error) => run.warn(&format!("What this run skipped cannot be read: {error}.")),
     }
+    let stretches = summary.get(Stretch::TABLE).cloned().unwrap_or_default();
+    let stretches: Vec<Stretch> = serde_json::from_value(stretches).unwrap_or_default();
+    // Those that were audited were run, so they have samples.
+    let skipped = stretches.iter().filter(|stretch| !stretch.audited);
+    run.skipped = skipped.map(|stretch| [stretch.from_s, stretch.until_s]).collect();
     for id in [Stretch::TABLE, AuditedMeasure::TABLE] {
         run.tables.extend(summary.remove(id).and_then(|rows| rows_to_table(id, &rows)));
     }

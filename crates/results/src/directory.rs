@@ -6,6 +6,7 @@
 use std::fs::{self, TryLockError};
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use warpline_disk::{Directory, DiskFile as _, Kind, Open, create_directories, remove_all};
 
@@ -24,6 +25,9 @@ pub(crate) struct PartialDirectory<D: Directory> {
     lock: Option<D::File>,
 }
 
+/// How often the lock file is tried, and how long to wait if it is held: another process may be clearing away what a killed run has left.
+const TRIES: u32 = 1000;
+const PAUSE: Duration = Duration::from_millis(1);
 /// Mode of directories; the umask narrows it.
 const DIRECTORY_MODE: u32 = 0o777;
 
@@ -75,17 +79,18 @@ impl<D: Directory> PartialDirectory<D> {
         let path = parent.join(partial_name(&name, std::process::id()));
         let lock_path = lock_path(&path);
         // Another process may clear away the lock file in the moment before it is locked; then it is made again.
-        for _ in 0..16 {
+        for _ in 0..TRIES {
             let lock = at.open(&lock_path, Open::Empty(FILE_MODE)).map_err(failed("create", &lock_path))?;
             match lock.lock() {
-                Ok(()) if at.has(&lock_path).map_err(failed("look at", &lock_path))? => {
+                Ok(()) if at.leads_to(&lock_path, &lock).map_err(failed("look at", &lock_path))? => {
                     let directory =
                         PartialDirectory { at, target: target.to_owned(), path, force, lock: Some(lock) };
                     let made = directory.at.create_directory(&directory.path, DIRECTORY_MODE);
                     made.map_err(failed("create", &directory.path))?;
                     return Ok(directory);
                 }
-                Ok(()) | Err(TryLockError::WouldBlock) => {}
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => std::thread::park_timeout(PAUSE),
                 Err(TryLockError::Error(error)) => return Err(ResultError::io("lock", &lock_path, error)),
             }
         }
@@ -233,12 +238,12 @@ fn clear_leftovers(at: &impl Directory, parent: &Path, name: &str, target: &Path
         let Some(file_name) = path.file_name().and_then(|name| name.to_str()) else { continue };
         let number = |prefix: &str| file_name.strip_prefix(prefix).is_some_and(is_number);
         let lock_name = file_name.strip_suffix(".lock").unwrap_or_default();
-        if number(&partial_prefix(name)) && is_abandoned(at, &lock_path(&path)) {
-            remove_all(at, &path).map_err(failed("remove", &path))?;
+        if number(&partial_prefix(name)) {
+            if_abandoned(at, &lock_path(&path), || remove_all(at, &path).map_err(failed("remove", &path)))?;
         } else if lock_name.strip_prefix(&partial_prefix(name)).is_some_and(is_number) {
-            // After its directory, which sorts before it.
-            if is_abandoned(at, &path) {
-                at.remove_file(&path).map_err(failed("remove", &path))?;
+            // After its directory, which sorts before it. Another process may have cleared it away by now.
+            if at.has(&path).map_err(failed("look at", &path))? {
+                if_abandoned(at, &path, || remove_all(at, &path).map_err(failed("remove", &path)))?;
             }
         } else if number(&format!(".{name}.replaced-")) && is_run(at, &path) {
             if at.has(target).map_err(failed("look at", target))? {
@@ -255,10 +260,20 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether nobody holds the lock.
-fn is_abandoned(at: &impl Directory, lock: &Path) -> bool {
-    match at.open(lock, Open::Read) {
-        Ok(lock) => lock.lock().is_ok(),
-        Err(error) => error.kind() == io::ErrorKind::NotFound,
-    }
+/// Removes what belongs to a lock file, if nobody holds the lock. Meanwhile this process holds it, so that a run that begins now does not take what is
+/// removed for its own.
+fn if_abandoned(
+    at: &impl Directory,
+    path: &Path,
+    remove: impl FnOnce() -> Result<(), ResultError>,
+) -> Result<(), ResultError> {
+    let lock = match at.open(path, Open::Read) {
+        // If the file has lost its name meanwhile, another run may have made one of that name, and locked it.
+        Ok(lock) if lock.lock().is_ok() && at.leads_to(path, &lock).unwrap_or(false) => Some(lock),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        _ => return Ok(()),
+    };
+    let removed = remove();
+    drop(lock);
+    removed
 }

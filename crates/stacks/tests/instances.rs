@@ -10,11 +10,16 @@ use warpline_stacks::stack::globaliser::{Object, ObjectError, Way};
 
 /// Compiles a file of C into a shared object.
 fn compile(directory: &Path, name: &str, text: &str) -> PathBuf {
+    compile_with(&[], directory, name, text)
+}
+
+/// The same, with more options for the compiler.
+fn compile_with(more: &[&str], directory: &Path, name: &str, text: &str) -> PathBuf {
     let (source, object) = (directory.join(format!("{name}.c")), directory.join(format!("{name}.so")));
     std::fs::write(&source, text).unwrap();
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let options = ["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"];
-    let status = Command::new(compiler).args(options).arg(&object).arg(&source).status().unwrap();
+    let status = Command::new(compiler).args(options).arg(&object).arg(&source).args(more).status().unwrap();
     assert!(status.success());
     object
 }
@@ -28,6 +33,11 @@ static uint64_t many[20000];
 static uint64_t *pointer = &begun;
 uint64_t count(void) { (*pointer)++; empty++; many[19999]++; return begun * 10000 + empty * 100 + many[19999]; }
 ";
+
+/// A variable as a compiler for C++ writes one of an inline function.
+const UNIQUE: &str = r#"
+__asm__(".pushsection .data; .globl one; .type one, %gnu_unique_object; .size one, 8; one: .zero 8; .popsection");
+"#;
 
 fn count(object: &Object, instance: usize) -> u64 {
     let address = object.function(instance, "count").unwrap();
@@ -104,6 +114,10 @@ fn what_cannot_have_instances_is_refused() {
     let local = COUNTER.replace("static uint64_t empty", "static __thread uint64_t empty");
     let local = refused(&compile(desk.path(), "local", &local));
     assert!(local.contains("local.so: it has thread-local variables"), "{local}");
+    let unique = refused(&compile(desk.path(), "unique", &format!("{COUNTER}{UNIQUE}")));
+    assert!(unique.contains("unique.so: it has variables that all copies of it share"), "{unique}");
+    let lasting = refused(&compile_with(&["-Wl,-z,nodelete"], desk.path(), "lasting", COUNTER));
+    assert!(lasting.contains("lasting.so: it stays in memory for ever"), "{lasting}");
     let text = desk.path().join("text.so");
     std::fs::write(&text, "not an object").unwrap();
     assert!(refused(&text).contains("not a shared object"), "{}", refused(&text));

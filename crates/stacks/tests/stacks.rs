@@ -8,11 +8,11 @@ use std::hash::Hasher as _;
 
 use bed::{App, Bed, Maker, PORT, Settings, assert_complete, transfer};
 use warpline_core::{Bytes, Streams, TimeDelta, Timestamp};
-use warpline_scenario::endpoint::{Buffers, Sctp};
+use warpline_scenario::endpoint::{Buffers, Netstack, Sctp};
 use warpline_scenario::{Endpoint, Size};
 use warpline_stacks::stack::quinn::Quinn;
 use warpline_stacks::stack::{
-    Builder, Outcome, Place, SocketError, SocketOptions, Stack, StackConfig, smoltcp::Smoltcp,
+    Builder, Event, Outcome, Place, SocketError, SocketOptions, Stack, StackConfig, smoltcp::Smoltcp,
 };
 
 const MEGABYTE: u64 = 1_000_000;
@@ -162,6 +162,11 @@ fn built(endpoint: Endpoint, config: StackConfig) -> Box<dyn Stack> {
     Builder::default().build(&endpoint, Place { addresses, mtu, stream }).unwrap().unwrap()
 }
 
+/// Any place of a host.
+fn place() -> Place {
+    Place { addresses: vec![[10, 0, 0, 1].into()], mtu: 1500, stream: Streams::new(1).stream("any") }
+}
+
 /// Whether these stacks can be made. Those in shared objects are made by `make stacks`.
 fn are_built(names: &[&str]) -> bool {
     for name in names {
@@ -172,9 +177,7 @@ fn are_built(names: &[&str]) -> bool {
             "sctp" => Endpoint::Sctp(Default::default()),
             _ => continue,
         };
-        let place =
-            Place { addresses: vec![[10, 0, 0, 1].into()], mtu: 1500, stream: Streams::new(1).stream("any") };
-        if let Err(reason) = Builder::default().build(&endpoint, place) {
+        if let Err(reason) = Builder::default().build(&endpoint, place()) {
             warpline_skip::skip(name, reason);
             return false;
         }
@@ -255,6 +258,108 @@ fn the_congestion_controls_of_sctp_differ() {
     };
     let hashes: std::collections::BTreeSet<u64> = listed.iter().copied().map(run).collect();
     assert_eq!(hashes.len(), listed.len());
+}
+
+/// usrsctp never takes a message that is larger than the send buffer.
+#[test]
+fn sctp_sends_with_a_buffer_that_is_smaller_than_a_packet() {
+    if are_built(&["sctp"]) {
+        transfer([sctp; 2], Settings { send_buffer: Some(1000), ..Settings::default() }, 20_000, 0);
+    }
+}
+
+/// It would keep its own sizes without a word.
+#[test]
+fn netstack_refuses_buffers_that_it_cannot_have() {
+    if !are_built(&["netstack"]) {
+        return;
+    }
+    for (bytes, is_refused) in [(4095, true), (4096, false)] {
+        let size = Some(Size(Bytes(bytes)));
+        for (send_buffer, receive_buffer) in [(size, None), (None, size)] {
+            let buffers = Buffers { send_buffer, receive_buffer };
+            let made = Builder::default().build(&Endpoint::Netstack(Netstack { buffers }), place());
+            assert_eq!(made.is_err(), is_refused, "{buffers:?}");
+        }
+    }
+}
+
+/// A timer may be due when an application calls.
+#[test]
+fn what_a_timer_does_within_another_call_is_told() {
+    let stacks: [(&str, Maker); 2] = [("netstack", netstack), ("sctp", sctp)];
+    for (name, maker) in stacks {
+        if !are_built(&[name]) {
+            continue;
+        }
+        let mut host = maker(bed::config(0, &Settings::default()));
+        let remote = std::net::SocketAddr::from(([10, 0, 0, 2], PORT));
+        let socket = host.connect(Timestamp::ZERO, remote, &SocketOptions::default()).unwrap();
+        // Nobody answers.
+        let event = loop {
+            let due = host.poll_timeout();
+            assert!(due < Timestamp::from_secs(7200), "{name}: nothing was told");
+            host.write(due, socket, &[1]);
+            if let Some(event) = host.poll_event() {
+                break event;
+            }
+        };
+        assert_eq!(event, Event::Closed(socket, Outcome::TimedOut), "{name}");
+    }
+}
+
+/// lwIP is in LAST-ACK as soon as the application has closed, however much is on its way.
+#[test]
+fn lwip_does_not_call_an_answer_delivered_that_was_not_acknowledged() {
+    if !are_built(&["lwip"]) {
+        return;
+    }
+    let mut bed = Bed::new([lwip; 2], Settings::default());
+    bed.server = App::answers(200_000);
+    bed.connect(PORT, App::sends(1000));
+    while !bed.servers().iter().any(|server| server.closed) {
+        assert!(bed.now < Timestamp::from_secs(60));
+        bed.run(bed.now + TimeDelta::from_millis(1));
+    }
+    bed.is_cut = true;
+    bed.run(Timestamp::from_secs(3600));
+    assert_eq!(bed.servers()[0].outcome, Some(Outcome::TimedOut));
+}
+
+/// lwIP frees a connection without a word, at once or after two minutes of TIME-WAIT.
+#[test]
+fn lwip_keeps_what_was_not_read_when_both_have_closed() {
+    if !are_built(&["lwip"]) {
+        return;
+    }
+    for late in [0, 1] {
+        let mut bed = Bed::new([lwip; 2], Settings::default());
+        bed.server = App { idle: late == 1, ..App::answers(20_000) };
+        let client = bed.connect(PORT, App { idle: late == 0, ..App::sends(20_000) });
+        bed.run(Timestamp::from_secs(600));
+        let (&(host, socket), app) = bed.apps.iter_mut().find(|(_, app)| app.idle).unwrap();
+        assert_eq!((host, app.outcome, app.read), (late, None, 0));
+        app.idle = false;
+        // Nothing is read from memory that lwIP has freed.
+        assert_eq!(bed.hosts[host].info(socket).unwrap().cwnd, None);
+        bed.act(host, socket);
+        bed.serve(host);
+        assert_complete(&bed, bed.client(client), bed.servers()[0]);
+    }
+}
+
+/// lwIP itself closes no connection whose handshake is not complete.
+#[test]
+fn lwip_closes_a_connection_that_was_closed_before_it_was_open() {
+    if !are_built(&["lwip"]) {
+        return;
+    }
+    let mut bed = Bed::new([lwip; 2], Settings::default());
+    // The application closes only once.
+    let client = bed.connect(PORT, App { closed: true, ..App::sends(0) });
+    bed.hosts[0].close(Timestamp::ZERO, client);
+    bed.run(Timestamp::from_secs(600));
+    assert_complete(&bed, bed.client(client), bed.servers()[0]);
 }
 
 /// The list that scenarios are checked against is what the stacks have.

@@ -227,6 +227,13 @@ def check_words(browser):
     # No link is used by more than 100 %.
     assert run("""[...W.plots].filter(p => p.spec.title === 'Link utilisation' && p.built).every(p =>
         p.built.lines.every(l => W.maximum(l.values) <= 100))"""), "a link is used by more than 100 %"
+    # Where time was skipped, no line of samples is drawn.
+    assert run("W.runs.length > 1 || !W.runs.some(r => r.skipped?.length) || [...W.plots].some(p => p.u && p.built.skipped?.length)"), "no plot knows when time was skipped"
+    assert run("""[...W.plots].filter(p => p.u && p.built.skipped?.length).every(p => {
+        const [[from, to]] = p.built.skipped, { bbox } = p.u, clips = p.u.series.slice(1).filter(s => s.show && s._paths).map(s => s._paths.clip);
+        const drawn = (clip, t) => !clip || p.u.ctx.isPointInPath(clip, p.u.valToPos(t, 'x', true), bbox.top + bbox.height / 2);
+        return clips.every(c => !drawn(c, (from + to) / 2)) && clips.some(c => drawn(c, from - 0.2) && drawn(c, to + 0.2));
+      })"""), "a line is drawn where time was skipped"
     # Sets of seeds have means and intervals, and are not compared with their first run.
     if run("W.sets.length"):
         assert run("document.querySelector('.part[aria-label=\\'Across seeds\\'] td .difference')?.textContent.startsWith('± ')"), "no interval"

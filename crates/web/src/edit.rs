@@ -283,6 +283,9 @@ fn remove(document: &mut DocumentMut, list: &str, gone: impl Fn(usize, &dyn Tabl
 const NAMED: [(&str, &[&str]); 3] =
     [("link", &["between", "from", "to"]), ("host", &["name"]), ("flow", &["from", "to", "via"])];
 
+/// The keys of a `[[host.program]]` in whose texts nodes stand in braces for their addresses.
+const ADDRESSED: [&str; 3] = ["command", "environment", "ready"];
+
 /// The key of a `[[change]]` that names a link by its ends: "a-b" or "a>b".
 const CHANGED: (&str, &str) = ("change", "link");
 
@@ -314,6 +317,59 @@ fn put_text(value: &mut Value, text: &str) {
     *value.decor_mut() = decor;
 }
 
+/// A text of a program with another name for a node, whose addresses are `{NAME}` and `{NAME:6}` there. `${NAME}` is left to the shell.
+fn with_address_of(text: &str, from: &str, to: &str) -> String {
+    let mut new = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('{') {
+        let (before, braced) = rest.split_at(at);
+        new.push_str(before);
+        new.push('{');
+        rest = &braced[1..];
+        let behind =
+            rest.strip_prefix(from).filter(|behind| behind.starts_with('}') || behind.starts_with(":6}"));
+        if let Some(behind) = behind.filter(|_| !before.ends_with('$')) {
+            new.push_str(to);
+            rest = behind;
+        }
+    }
+    new + rest
+}
+
+/// Gives a node another name in all texts of a program's key.
+fn rename_in(item: &mut Item, from: &str, to: &str) {
+    match item {
+        Item::Value(value) => rename_in_value(value, from, to),
+        Item::Table(table) => table.iter_mut().for_each(|(_, item)| rename_in(item, from, to)),
+        _ => {}
+    }
+}
+
+fn rename_in_value(value: &mut Value, from: &str, to: &str) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| rename_in_value(item, from, to)),
+        Value::InlineTable(table) => table.iter_mut().for_each(|(_, item)| rename_in_value(item, from, to)),
+        Value::String(_) => {
+            let old = value.as_str().unwrap_or_default();
+            let new = with_address_of(old, from, to);
+            if new == old {
+                return;
+            }
+            // As it is written, with its quotation marks and lines, if that gives the same text.
+            let bare = value.clone().decorated("", "").to_string();
+            let written = with_address_of(&bare, from, to).parse::<Value>().ok();
+            match written.filter(|written| written.as_str() == Some(new.as_str())) {
+                Some(mut written) => {
+                    *written.decor_mut() = value.decor().clone();
+                    *value = written;
+                }
+                None => put_text(value, &new),
+            }
+        }
+        _ => {}
+    }
+}
+
 fn rename(document: &mut DocumentMut, from: &str, to: &str) -> Answer<()> {
     let renamed = |value: &mut Value| {
         if value.as_str() == Some(from) {
@@ -337,6 +393,15 @@ fn rename(document: &mut DocumentMut, from: &str, to: &str) -> Answer<()> {
                     Some(Item::Value(Value::Array(items))) => items.iter_mut().for_each(renamed),
                     Some(Item::Value(value)) => renamed(value),
                     _ => {}
+                }
+            }
+        }
+    }
+    for host in document.get_mut("host").map(entries_mut).unwrap_or_default() {
+        for program in host.get_mut("program").map(entries_mut).unwrap_or_default() {
+            for key in ADDRESSED {
+                if let Some(item) = program.get_mut(key) {
+                    rename_in(item, from, to);
                 }
             }
         }
@@ -483,6 +548,19 @@ mod tests {
         let changes: Vec<Change> =
             serde_json::from_value(serde_json::json!([{"do": "rename", "from": "a", "to": "b"}])).unwrap();
         assert!(change(TEXT, &changes).unwrap_err().message.contains("already"));
+    }
+
+    #[test]
+    fn programs_follow_the_nodes_whose_addresses_they_use() {
+        let rename = serde_json::json!([{"do": "rename", "from": "server", "to": "web"}]);
+        let text = "[[host]]\nname = \"client\"\n\n[[host.program]]\ncommand = [\"curl\", 'http://{server}:80/{server2}'] # once\nready = \"prints {server}\"\n\n\
+            [host.program.environment]\nSIX = \"{server:6}\"\n\n[[host.program]]\ncommand = \"\"\"\nping {server} \\\n  && echo ${server}\"\"\"\n";
+        let renamed = text.replace("{server}", "{web}").replace("{server:6}", "{web:6}");
+        // A variable of the shell is no node.
+        let renamed = renamed.replace("${web}", "${server}");
+        assert_eq!(done(text, rename.clone()), renamed);
+        let inline = "host = [{ name = \"client\", program = [{ command = \"ping {server}\", environment = { TO = \"{server}\" } }] }]\n";
+        assert_eq!(done(inline, rename), inline.replace("{server}", "{web}"));
     }
 
     #[test]

@@ -42,7 +42,8 @@ const HEADERS: [(&str, &str); 5] = [
 #[derive(Debug)]
 pub(crate) struct Guard {
     token: String,
-    hosts: [String; 2],
+    /// Our own names, as `Host` has them.
+    hosts: Vec<String>,
     /// Keys that each let one page in.
     once: Mutex<Vec<String>>,
 }
@@ -60,11 +61,13 @@ pub(crate) fn secret() -> std::io::Result<String> {
 impl Guard {
     /// For the server at this port.
     pub(crate) fn new(token: String, port: u16) -> Guard {
-        Guard {
-            token,
-            hosts: [format!("127.0.0.1:{port}"), format!("localhost:{port}")],
-            once: Mutex::default(),
+        let names = ["127.0.0.1", "localhost"];
+        let mut hosts = names.map(|name| format!("{name}:{port}")).to_vec();
+        // Browsers leave out the port that `http:` has anyway.
+        if port == 80 {
+            hosts.extend(names.map(str::to_owned));
         }
+        Guard { token, hosts, once: Mutex::default() }
     }
 
     /// The token.
@@ -164,6 +167,10 @@ mod tests {
             status("/api/runs", &[("host", "localhost:80"), key, ("origin", "http://localhost:80")]),
             200
         );
+        // The usual port need not be said.
+        let short = ("host", "localhost");
+        assert_eq!(status("/api/runs", &[short, key, ("origin", "http://localhost")]), 200);
+        assert_eq!(status("/api/runs", &[short, key, ("origin", "http://127.0.0.1")]), 403);
         // Without the token, or with another one.
         assert_eq!(status("/api/runs", &[host]), 401);
         assert_eq!(status("/api/runs", &[host, ("authorization", "Bearer kez")]), 401);

@@ -178,23 +178,37 @@ pub(crate) struct Reply {
     ack: Option<u64>,
 }
 
+/// The events of a packet around a known one of them, of which at most this many rows are looked through at a time.
+fn events_of(run: &Path, whose: &Whose, most: usize) -> Answer<Vec<PacketRow>> {
+    let mut reach = REACH;
+    loop {
+        let begin = whose.time.saturating_sub(reach);
+        let mut rows: Vec<PacketRow> = Vec::new();
+        let (mut searched, mut at) = (0, begin);
+        through(run, (begin, whose.time.saturating_add(REACH)), |row| {
+            searched += 1;
+            at = row.time_ns;
+            let last = rows.last().map_or(whose.time, |row| row.time_ns.max(whose.time));
+            let over = at > last.saturating_add(REACH / 4);
+            if row.packet == whose.packet {
+                rows.push(row);
+            }
+            searched < most && !over
+        })?;
+        // In a fast run there are so many rows before the known event that it was not reached: then from half as far back as they go.
+        if searched < most || at > whose.time || reach == 0 {
+            return Ok(rows);
+        }
+        reach = (at - begin) / 2;
+    }
+}
+
 /// The story of a packet.
 ///
 /// # Errors
 /// As those of [`window`]; or if nothing is known of the packet at that time.
 pub(crate) fn story(run: &Path, whose: &Whose) -> Answer<Story> {
-    let mut rows: Vec<PacketRow> = Vec::new();
-    let mut searched = 0;
-    let span = (whose.time.saturating_sub(REACH), whose.time.saturating_add(REACH));
-    through(run, span, |row| {
-        searched += 1;
-        let last = rows.last().map_or(whose.time, |row| row.time_ns);
-        let over = row.time_ns > last.saturating_add(REACH / 4);
-        if row.packet == whose.packet {
-            rows.push(row);
-        }
-        searched < MOST_SEARCHED && !over
-    })?;
+    let rows = events_of(run, whose, MOST_SEARCHED)?;
     let first = rows
         .first()
         .ok_or_else(|| Refusal::missing("nothing is recorded of this packet around that time"))?
@@ -203,7 +217,7 @@ pub(crate) fn story(run: &Path, whose: &Whose) -> Answer<Story> {
     let (mut acknowledged, mut again) = (None, None);
     let end = first.seq + u64::from(first.len);
     let lost = rows.iter().any(|row| row.event == "drop");
-    searched = 0;
+    let mut searched = 0;
     if first.len > 0 && first.protocol == "tcp" {
         let arrived = rows.iter().rev().find(|row| row.event == "deliver").map(|row| row.time_ns);
         // The ends of a simulated connection have numbers next to each other; those of a real one are nodes.
@@ -369,6 +383,18 @@ mod tests {
         assert_eq!((told.protocol.as_str(), told.again), ("tcp", None));
         let drop = window.event.iter().position(|own| *own == event("drop")).unwrap();
         assert!(story_of(drop).again.unwrap().time > window.time[drop]);
+    }
+
+    #[test]
+    fn a_packet_is_found_behind_many_others() {
+        let root = recorded();
+        let run = root.path().join("run");
+        let window = window(&run, &span(0, 8_000_000_000, 20_000)).unwrap();
+        let last = window.time.len() - 1;
+        assert!(last > 5000, "{last}");
+        let whose = Whose { run: String::new(), packet: window.packet[last], time: window.time[last] };
+        let found = events_of(&run, &whose, 1000).unwrap();
+        assert!(found.iter().any(|row| row.time_ns == whose.time && row.packet == whose.packet));
     }
 
     #[test]

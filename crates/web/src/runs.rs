@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -40,6 +41,10 @@ const LONG_LINE: usize = 8 << 10;
 const MOST_SHOWN: usize = 24;
 /// Finished runs whose course is kept in memory.
 const KEPT: usize = 50;
+/// How long the lab waits for its runs when it ends.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often it looks meanwhile whether they have ended.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A wish for runs.
 #[derive(Debug, Deserialize)]
@@ -296,13 +301,17 @@ impl Runs {
     }
 
     fn spawn(&self, order: &Order) -> std::io::Result<Child> {
-        Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        command
             .args(&order.arguments)
             .current_dir(&order.folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
+            .stderr(Stdio::piped());
+        // Ctrl-C at the terminal goes to the whole group of the lab. Runs are in groups of their own: the lab asks each of them, once.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        command.spawn()
     }
 
     /// Gives a process its scenario, takes what it says, and waits for its end.
@@ -336,9 +345,12 @@ impl Runs {
                 );
             }
         }
-        let status = child.wait();
+        // This may take long, if another process holds stderr. Until `wait`, the number stays this process's, and a signal can do no harm.
         let said = errors.join().unwrap_or_default();
+        await_end(&mut child);
         let mut jobs = lock(&self.jobs);
+        // With the jobs locked: from now on another process can have the number, and Stop must not find it here any more.
+        let status = child.wait();
         jobs.running -= 1;
         let stopping = jobs.all.get(run).and_then(|job| job.stopping.clone());
         let state = match (status, stopping) {
@@ -352,7 +364,7 @@ impl Runs {
         self.pump();
     }
 
-    /// Asks a run to stop, or all runs below a name. What was measured is kept. A run is asked once: another Ctrl-C would end it without results.
+    /// Asks a run to stop, or all runs below a name. What was measured is kept. A run is asked once: further requests would end it without results.
     pub(crate) fn stop(&self, name: &str, why: &str) -> Answer<usize> {
         let mut jobs = lock(&self.jobs);
         let below = format!("{name}/");
@@ -381,32 +393,25 @@ impl Runs {
         }
     }
 
-    /// Ends all runs, as the lab ends.
+    /// Asks all runs to stop, as the lab ends, and waits for them for a while. One that needs longer to write its results goes on without the lab.
     pub(crate) async fn close(&self) {
-        let processes: Vec<u32> = {
+        {
             let mut jobs = lock(&self.jobs);
             jobs.closed = true;
             jobs.waiting.clear();
-            jobs.all.values().filter_map(|job| job.process).collect()
-        };
-        // Once to stop and keep what there is; a third time ends at once.
-        for patience in [40u32, 40, 20] {
-            for &process in &processes {
-                if self.is_running(process) {
+            for job in jobs.all.values_mut().filter(|job| job.stopping.is_none()) {
+                if let Some(process) = job.process {
+                    job.stopping = Some("the lab has ended; what was measured until then is kept".to_owned());
                     interrupt(process);
                 }
             }
-            for _ in 0..patience {
-                if lock(&self.jobs).running == 0 {
-                    return;
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            }
         }
-    }
-
-    fn is_running(&self, process: u32) -> bool {
-        lock(&self.jobs).all.values().any(|job| job.process == Some(process))
+        let ended = async {
+            while lock(&self.jobs).running > 0 {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        let _ = tokio::time::timeout(PATIENCE, ended).await;
     }
 
     /// The run that this process is, if this lab has started it.
@@ -599,7 +604,9 @@ fn arguments(
 ) -> Vec<String> {
     let mut arguments: Vec<String> = ["run", "-", "--json-stream"].map(str::to_owned).to_vec();
     arguments.extend([format!("--period={period:.9}s"), format!("--out={}", out.display())]);
-    let sets = [format!("name={scenario}"), format!("seed={}", point.seed)];
+    // As a text of TOML: a name such as "2024" is no number.
+    let name = toml_edit::Value::from(scenario);
+    let sets = [format!("name={name}"), format!("seed={}", point.seed)];
     arguments.extend(sets.iter().chain(&point.sets).map(|set| format!("--set={set}")));
     if cfg!(unix) {
         arguments.push(format!("--with-parent={}", std::process::id()));
@@ -620,12 +627,12 @@ fn last_words(said: &str) -> String {
     if said.is_empty() { "it ended without a word".to_owned() } else { said[begin..].to_owned() }
 }
 
-/// Asks a process to stop, as Ctrl-C does.
+/// Asks a process to stop. Not by SIGINT: a lab in the background of a shell may ignore that one, and then its runs do, too.
 #[cfg(unix)]
 fn interrupt(process: u32) {
     let process = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
     if let Some(process) = process {
-        let _ = rustix::process::kill_process(process, rustix::process::Signal::INT);
+        let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);
     }
 }
 
@@ -635,9 +642,36 @@ fn interrupt(process: u32) {
     let _ = Command::new("taskkill").args(["/F", "/PID", &process.to_string()]).status();
 }
 
+/// Waits until a process has ended. No other process gets its number before [`Child::wait`].
+#[cfg(unix)]
+fn await_end(child: &mut Child) {
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+    let process = Pid::from_child(child);
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    let _ = rustix::io::retry_on_intr(|| waitid(WaitId::Pid(process), options));
+}
+
+/// Waits until a process has ended. No other process gets its number while we have a handle of this one.
+#[cfg(not(unix))]
+fn await_end(child: &mut Child) {
+    let _ = child.wait();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A job that runs in this process.
+    #[cfg(unix)]
+    fn job(process: &Child, stopping: Option<&str>) -> Job {
+        Job {
+            state: State::Running,
+            course: Course::new(),
+            order: None,
+            process: Some(process.id()),
+            stopping: stopping.map(str::to_owned),
+        }
+    }
 
     #[cfg(unix)]
     #[test]
@@ -645,34 +679,70 @@ mod tests {
         use std::os::unix::process::ExitStatusExt as _;
         let root = tempfile::tempdir().unwrap();
         let runs = Runs::new(Folder::open(root.path()).unwrap(), PathBuf::from("none"));
-        // A job in the background of a shell ignores this signal, and so would its child; it is up when it no longer does.
-        let words: &[&str] =
-            if cfg!(target_os = "linux") { &["env", "--default-signal=INT", "sh"] } else { &["sh"] };
-        let mut child = Command::new(words[0])
-            .args(&words[1..])
-            .args(["-c", "echo up; exec sleep 60"])
+        // As a job in the background of a shell, it ignores Ctrl-C.
+        let mut child = Command::new("sh")
+            .args(["-c", "trap '' INT; echo up; exec sleep 60"])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut said = [0; 3];
         child.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
         assert_eq!(&said, b"up\n");
-        let process = Some(child.id());
-        let job = |process, stopping| Job {
-            state: State::Running,
-            course: Course::new(),
-            order: None,
-            process,
-            stopping,
-        };
-        lock(&runs.jobs).all.insert("grid/asked".to_owned(), job(process, Some("before".to_owned())));
+        lock(&runs.jobs).all.insert("grid/asked".to_owned(), job(&child, Some("before")));
         assert_eq!(runs.stop("grid/asked", "again").unwrap(), 1);
         assert_eq!(lock(&runs.jobs).all["grid/asked"].stopping.as_deref(), Some("before"));
         assert!(child.try_wait().unwrap().is_none(), "no second signal");
-        lock(&runs.jobs).all.insert("grid/new".to_owned(), job(process, None));
+        lock(&runs.jobs).all.insert("grid/new".to_owned(), job(&child, None));
         assert_eq!(runs.stop("grid", "now").unwrap(), 2);
-        assert_eq!(child.wait().unwrap().signal(), Some(2));
+        assert_eq!(child.wait().unwrap().signal(), Some(15));
         assert_eq!(runs.stop("other", "now").unwrap_err().status, 404);
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn the_end_of_the_lab_asks_only_runs_that_were_not_asked_before() {
+        use std::os::unix::process::ExitStatusExt as _;
+        let root = tempfile::tempdir().unwrap();
+        let runs = Runs::new(Folder::open(root.path()).unwrap(), PathBuf::from("none"));
+        let sleeping = || Command::new("sleep").arg("60").spawn().unwrap();
+        let (mut asked, mut new) = (sleeping(), sleeping());
+        lock(&runs.jobs).all.insert("asked".to_owned(), job(&asked, Some("before")));
+        lock(&runs.jobs).all.insert("new".to_owned(), job(&new, None));
+        runs.close().await;
+        assert_eq!(new.wait().unwrap().signal(), Some(15));
+        assert!(asked.try_wait().unwrap().is_none(), "a second request");
+        asked.kill().unwrap();
+        assert_eq!(asked.wait().unwrap().signal(), Some(9));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn ctrl_c_at_the_labs_terminal_does_not_reach_a_run() {
+        let root = tempfile::tempdir().unwrap();
+        let runs = Runs::new(Folder::open(root.path()).unwrap(), PathBuf::from("sleep"));
+        let order = Order {
+            text: String::new(),
+            arguments: vec!["60".to_owned()],
+            folder: root.path().to_owned(),
+            out: root.path().join("run"),
+        };
+        let mut child = runs.spawn(&order).unwrap();
+        let process = rustix::process::Pid::from_child(&child);
+        let group = rustix::process::getpgid(Some(process));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(group.unwrap(), process);
+    }
+
+    #[test]
+    fn a_scenario_may_have_a_number_as_its_name() {
+        let point = Point { name: String::new(), sets: Vec::new(), seed: 7 };
+        let arguments = arguments("2024", &point, ClockMode::Virtual, 1.0, Path::new("out"), false);
+        let sets = arguments.iter().filter_map(|argument| argument.strip_prefix("--set="));
+        let sets: Vec<String> = sets.map(str::to_owned).collect();
+        let text = "duration = \"1s\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1Mbit/s\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n";
+        let scenario = Scenario::from_toml("test", text, &sets).unwrap();
+        assert_eq!((scenario.name.as_str(), scenario.seed), ("2024", 7));
     }
 
     #[test]

@@ -50,18 +50,20 @@ pub(crate) fn points(axes: &[Axis], seeds: &[u64]) -> Answer<Vec<Point>> {
     if count > MOST {
         return Err(Refusal::bad(format!("{count} runs are too many; the lab does up to {MOST} at once")));
     }
+    let twice = (1..seeds.len()).find(|&number| seeds[..number].contains(&seeds[number]));
+    if let Some(number) = twice {
+        let seed = seeds[number];
+        return Err(Refusal::bad(format!("the seed {seed} is given twice; it makes one run")));
+    }
     let mut points = vec![Point { name: String::new(), sets: Vec::new(), seed: 0 }];
     for axis in axes {
-        let word = plain(axis.key.rsplit('.').next().unwrap_or_default());
+        let words = words(axis);
         points = points
             .iter()
             .flat_map(|point| {
-                axis.values.iter().enumerate().map(|(number, value)| {
-                    let own = format!("{word}-{}", plain(value));
-                    // Two values may have the same plain form.
-                    let twin = axis.values[..number].iter().any(|other| plain(other) == plain(value));
-                    let own = if twin { format!("{own}-{number}") } else { own };
-                    let name = if point.name.is_empty() { own } else { format!("{},{own}", point.name) };
+                axis.values.iter().zip(&words).map(|(value, own)| {
+                    let name =
+                        if point.name.is_empty() { own.clone() } else { format!("{},{own}", point.name) };
                     let sets = [point.sets.clone(), vec![format!("{}={value}", axis.key)]].concat();
                     Point { name, sets, seed: 0 }
                 })
@@ -79,6 +81,19 @@ pub(crate) fn points(axes: &[Axis], seeds: &[u64]) -> Answer<Vec<Point>> {
         seeds.iter().map(named).collect::<Vec<_>>()
     };
     Ok(points.iter().flat_map(of).collect())
+}
+
+/// What the values of a key are called in names of runs: "cc-reno", "cc-vegas". Each has a name of its own, also if two values look alike there.
+fn words(axis: &Axis) -> Vec<String> {
+    let key = plain(axis.key.rsplit('.').next().unwrap_or_default());
+    let mut words: Vec<String> = Vec::new();
+    for (number, value) in axis.values.iter().enumerate() {
+        let own = format!("{key}-{}", plain(value));
+        let numbered = (number..).map(|number| format!("{own}-{number}"));
+        let free = std::iter::once(own.clone()).chain(numbered).find(|word| !words.contains(word));
+        words.extend(free);
+    }
+    words
 }
 
 /// A scenario's text for one run: without its own list of seeds and, if its packets are to be recorded, with a record of each link.
@@ -167,6 +182,11 @@ mod tests {
             [Point { name: String::new(), sets: Vec::new(), seed: 7 }]
         );
         assert_eq!(super::points(&[axis("a", &["1/2", "1 2"])], &[1]).unwrap()[1].name, "a-1-2-1");
+        // The name of a third value may be what the second one is called.
+        let alike = super::points(&[axis("a", &["1/2", "1 2", "1-2-1"])], &[1]).unwrap();
+        let alike: Vec<&str> = alike.iter().map(|point| point.name.as_str()).collect();
+        assert_eq!(alike, ["a-1-2", "a-1-2-1", "a-1-2-1-2"]);
+        assert!(super::points(&[], &[1, 2, 1]).unwrap_err().message.contains("twice"));
         assert!(super::points(&[axis("a", &[])], &[1]).is_err() && super::points(&[], &[]).is_err());
         assert!(super::points(&[], &(0..501).collect::<Vec<_>>()).is_err());
     }

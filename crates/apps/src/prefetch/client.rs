@@ -79,7 +79,7 @@ pub struct Report {
     pub prefetch_bytes: u64,
     /// Objects prefetched.
     pub prefetched: u64,
-    /// Share of the prefetched objects that were requested later.
+    /// Share of the prefetched objects that were requested after they had arrived.
     pub useful: f64,
     /// Requests that failed.
     pub failures: u64,
@@ -120,6 +120,8 @@ fn now() -> Instant {
 struct Count {
     report: Report,
     fetches: u64,
+    /// Objects prefetched in vain: requested before they had arrived, or never.
+    unused: u64,
     responses: Vec<f64>,
 }
 
@@ -166,7 +168,7 @@ pub fn run(trace: &Trace, options: &Options, stop: &AtomicBool) -> io::Result<Re
                     // Prefetched objects are no longer needed, and with Nice they may take minutes.
                     breaker.cut();
                 });
-                lock(count).report.useful += lock(&client.mind).unused.len() as f64;
+                lock(count).unused += lock(&client.mind).unused.len() as u64;
             });
         }
     });
@@ -203,8 +205,7 @@ fn finish(mut count: Count, start: Instant) -> Report {
     report.mean_fetch_s = mean(sum, count.fetches);
     report.response_quantiles_s = [quantile(0.5), quantile(0.9), quantile(0.99)];
     report.hit_rate = mean(report.hits as f64, report.requests);
-    // Until here it held the number of unused objects.
-    report.useful = mean(report.prefetched as f64 - report.useful, report.prefetched);
+    report.useful = mean(report.prefetched.saturating_sub(count.unused) as f64, report.prefetched);
     report.seconds = now().duration_since(start).as_secs_f64();
     report
 }
@@ -364,6 +365,21 @@ fn next_ahead(
     }
 }
 
+/// Puts a prefetched object into a client's cache.
+fn keep(client: &Client, count: &Mutex<Count>, url: Url, bytes: u64) {
+    let mut mind = lock(&client.mind);
+    let is_new = mind.cached.insert(url);
+    if is_new {
+        mind.unused.insert(url);
+    }
+    drop(mind);
+    let mut count = lock(count);
+    count.report.prefetched += 1;
+    count.report.prefetch_bytes += bytes;
+    // It was requested meanwhile, and has come by the other connection.
+    count.unused += u64::from(!is_new);
+}
+
 /// Prefetches what a client's list names, `pipeline` objects at once, until the client is done.
 fn fetch_ahead(
     client: &Client,
@@ -386,15 +402,7 @@ fn fetch_ahead(
         match connection.answer() {
             Ok(answer) => {
                 under_way.pop_front();
-                let mut mind = lock(&client.mind);
-                // It may have been requested meanwhile.
-                if mind.cached.insert(url) {
-                    mind.unused.insert(url);
-                }
-                drop(mind);
-                let mut count = lock(count);
-                count.report.prefetched += 1;
-                count.report.prefetch_bytes += answer.bytes;
+                keep(client, count, url, answer.bytes);
             }
             Err(_) if lock(&client.mind).over => return,
             Err(_) => {
@@ -415,6 +423,18 @@ mod tests {
     use super::*;
     use crate::prefetch::ppm::Nature;
     use crate::prefetch::trace::Object;
+
+    #[test]
+    fn what_was_fetched_on_demand_meanwhile_was_prefetched_in_vain() {
+        let (client, count) = (Client::default(), Mutex::new(Count::default()));
+        lock(&client.mind).cached.insert(1);
+        keep(&client, &count, 1, 100);
+        keep(&client, &count, 2, 100);
+        // Of the two, a request can only meet the second.
+        assert_eq!(lock(&client.mind).unused, BTreeSet::from([2]));
+        let report = finish(count.into_inner().unwrap(), now());
+        assert_eq!((report.prefetched, report.prefetch_bytes, report.useful), (2, 200, 0.5));
+    }
 
     #[test]
     fn requests_before_the_start_train_the_predictor_and_are_not_replayed() {

@@ -40,6 +40,8 @@ struct Removed {
 /// Removes what killed sessions left, before a command that makes such things itself, and prints what it ends. If that fails it prints
 /// why, and the command goes on.
 pub(crate) fn before() {
+    #[cfg(guests)]
+    warpline_guest::clean();
     if let Err(error) = registry::clean(&mut output::note) {
         output::note(&format!(
             "this session cannot be recorded, so \"warpline clean\" could not clean up after it if it is killed: {error}"

@@ -129,6 +129,12 @@ const BUFFERS: [(&str, u64, &str); 2] =
 /// Memory of a guest in bytes: the least, how many times the bytes in flight must fit, and the most.
 const MEMORY: (u64, u64, u64) = (256 << 20, 48, 24 << 30);
 
+/// Memory of a guest whose link holds this many bytes.
+fn memory(in_flight: u64) -> u64 {
+    let (least, times, most) = MEMORY;
+    times.saturating_mul(in_flight).saturating_add(least).min(most)
+}
+
 /// Settings that let one connection fill the link, for those that the user did not give.
 fn settings(given: &[(String, String)], in_flight: u64) -> Vec<(String, String)> {
     // Half of a receive buffer is for overhead, and a queue of the same size may be full.
@@ -176,7 +182,6 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
     let directory = env::current_dir()
         .map_err(|error| Failure::run(format!("cannot find the current directory: {error}")))?;
     let in_flight = in_flight([&link.up, &link.down]);
-    let (least, times, most) = MEMORY;
     // What the link and its queue hold, twice.
     link.emulator.memory = (in_flight as usize).saturating_mul(4).max(1 << 30);
     let config = DilateConfig {
@@ -187,7 +192,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         sysctl: settings(&args.sysctl, in_flight),
         cpu_share: args.cpu_share,
         own_tsc: args.tsc,
-        memory: args.memory.map_or_else(|| (least + times * in_flight).min(most), |size| size.0.0),
+        memory: args.memory.map_or_else(|| memory(in_flight), |size| size.0.0),
         command,
         peer_command: args.peer_command,
         environment: DilateConfig::environment(),
@@ -219,6 +224,11 @@ mod tests {
         let given = [("net.ipv4.tcp_rmem".to_owned(), "1 2 3".to_owned())];
         let both = settings(&given, 10_000_000);
         assert_eq!((both.len(), &both[0].0[..], &both[1]), (2, "net.ipv4.tcp_wmem", &given[0]));
+    }
+
+    #[test]
+    fn memory_grows_with_the_link_up_to_a_limit() {
+        assert_eq!([0, 1 << 20, u64::MAX].map(memory), [256 << 20, 304 << 20, 24_u64 << 30]);
     }
 
     #[test]

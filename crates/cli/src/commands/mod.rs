@@ -77,6 +77,7 @@ Exit codes:
   126  `shell`, `dilate`, `nice`, `enter`: the command cannot be started
   127  the same: there is no such command; otherwise the exit code is the command's
   130  interrupted by Ctrl-C or SIGTERM; what was measured until then is kept
+       (`shell`, `dilate`, `nice`: 128 plus the signal's number; `lab`: 0)
 
 Environment:
   NO_COLOR  if set, there are no colours

@@ -331,6 +331,25 @@ fn an_interrupt_reaches_the_command_and_sigterm_ends_everything() {
 }
 
 #[test]
+fn a_signal_while_the_guests_start_gives_its_own_exit_code() {
+    let Some(_turn) = guests(&[]) else { return };
+    let desk = Desk::new();
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let mut command = desk.program(&["dilate", "--", "sleep", "100"]);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        // Signals are heeded before the first directory of a guest is there.
+        while directories(child.id()) == 0 {
+            assert_eq!(child.try_wait().unwrap(), None, "{signal}");
+            pause();
+        }
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args([&format!("-{signal}"), &pid]).status().unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{signal}");
+        assert_eq!((kernels(child.id()).len(), directories(child.id())), (0, 0), "{signal}");
+    }
+}
+
+#[test]
 fn a_kill_leaves_no_kernel_and_clean_removes_the_directories() {
     let Some(_turn) = guests(&[]) else { return };
     let desk = Desk::new();

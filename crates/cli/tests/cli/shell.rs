@@ -49,6 +49,18 @@ fn able_alone(root: bool, programs: &[&str]) -> Option<MutexGuard<'static, ()>> 
     able(root, programs).then(alone)
 }
 
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn files_of_guests_of_a_killed_process_are_removed() {
+    let Some(_turn) = able_alone(true, &[]) else { return };
+    let desk = Desk::new();
+    // No process has so high a number.
+    let left = std::path::Path::new("/dev/shm/warpline-guest-0004999999-000000");
+    std::fs::create_dir_all(left).unwrap();
+    desk.warpline(&["shell", "--", "true"]).fine();
+    assert!(!left.exists());
+}
+
 #[test]
 fn the_exit_code_is_that_of_the_command() {
     let Some(_turn) = able_alone(true, &[]) else { return };

@@ -8,11 +8,15 @@ use nix::net::if_::if_nametoindex;
 use warpline_agent::Notice;
 use warpline_agent::notice::ETHERTYPE;
 
+use crate::clock;
 use crate::failure::{Doing, Failure};
 use crate::hosts::DEVICE;
 
 /// Longest notice in bytes.
 const MOST: usize = 1500;
+/// How long to wait before a notice is sent again for which the device had no room, in nanoseconds, and how often to try.
+const PAUSE: u64 = 1_000_000;
+const TRIES: u32 = 1000;
 
 /// Sends and receives notices.
 #[derive(Debug)]
@@ -55,21 +59,29 @@ impl Channel {
         Ok(Channel { socket, everybody })
     }
 
-    /// Sends a notice. Waits if the device has no room, so nothing is lost.
+    /// Sends a notice. While the device has no room, it tries again, for about a second: whoever waits for a lost notice waits in vain.
     pub(crate) fn report(&self, notice: &Notice) {
         let bytes = notice.payload();
         let (address, length) =
             (&raw const self.everybody, size_of::<libc::sockaddr_ll>() as libc::socklen_t);
-        // SAFETY: both pointers are to values that live through the call, with their lengths.
-        unsafe {
-            libc::sendto(
-                self.socket.as_raw_fd(),
-                bytes.as_ptr().cast(),
-                bytes.len(),
-                0,
-                address.cast(),
-                length,
-            );
+        for _ in 0..TRIES {
+            // SAFETY: both pointers are to values that live through the call, with their lengths.
+            let sent = unsafe {
+                libc::sendto(
+                    self.socket.as_raw_fd(),
+                    bytes.as_ptr().cast(),
+                    bytes.len(),
+                    0,
+                    address.cast(),
+                    length,
+                )
+            };
+            // The socket's buffer or the device's queue is full.
+            let is_full = matches!(Errno::result(sent), Err(Errno::EAGAIN | Errno::ENOBUFS));
+            if !is_full {
+                return;
+            }
+            clock::sleep(PAUSE);
         }
     }
 

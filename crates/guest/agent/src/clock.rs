@@ -30,6 +30,12 @@ pub(crate) fn monotonic() -> u64 {
         .map_or(0, |time| time.tv_sec() as u64 * SECOND + time.tv_nsec() as u64)
 }
 
+/// Sleeps for this many nanoseconds.
+pub(crate) fn sleep(nanos: u64) {
+    let clock = Clock { start: 0 };
+    clock.sleep_until(clock.now() + nanos);
+}
+
 /// Sets `CLOCK_REALTIME`.
 ///
 /// # Errors

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::AsRawFd;
 
 use nix::net::if_::if_nametoindex;
@@ -29,6 +29,9 @@ const GLOBAL: [(&str, &str); 4] = [
     ("net/ipv4/neigh/default/gc_thresh2", "131072"),
     ("net/ipv4/neigh/default/gc_thresh3", "262144"),
 ];
+
+/// Smallest MTU in bytes of an interface with IPv6 (RFC 8200, section 5). The kernel has no IPv6 on others, nor settings of it.
+const LEAST_MTU_V6: u32 = 1280;
 
 /// The hosts of a guest, as namespaces to enter.
 #[derive(Debug)]
@@ -119,8 +122,8 @@ fn configure(host: &HostOrder) -> Result<(), Failure> {
     }
     netlink.set_up(1, true)?; // the loopback device is number 1 of every namespace
     if host.interfaces.is_empty() {
-        let index = set_up(&mut netlink, INTERFACE, host)?;
-        for address in addresses(host) {
+        let index = set_up(&mut netlink, INTERFACE, host, host.mtu)?;
+        for address in addresses(host, host.mtu) {
             netlink.add_default_route(index, address)?;
         }
     } else {
@@ -137,21 +140,26 @@ fn configure(host: &HostOrder) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The addresses of a host.
-fn addresses(host: &HostOrder) -> impl Iterator<Item = IpAddr> {
-    [Some(IpAddr::V4(host.v4)), host.v6.map(IpAddr::V6)].into_iter().flatten()
+/// The IPv6 address of a host's interface with this MTU, if it can have one.
+fn v6(host: &HostOrder, mtu: u32) -> Option<Ipv6Addr> {
+    host.v6.filter(|_| mtu >= LEAST_MTU_V6)
 }
 
-/// Brings an interface up, with the host's addresses. Returns its number.
-fn set_up(netlink: &mut Netlink, interface: &str, host: &HostOrder) -> Result<u32, Failure> {
+/// The addresses of a host's interface with this MTU.
+fn addresses(host: &HostOrder, mtu: u32) -> impl Iterator<Item = IpAddr> {
+    [Some(IpAddr::V4(host.v4)), v6(host, mtu).map(IpAddr::V6)].into_iter().flatten()
+}
+
+/// Brings an interface with this MTU up, with the host's addresses. Returns its number.
+fn set_up(netlink: &mut Netlink, interface: &str, host: &HostOrder, mtu: u32) -> Result<u32, Failure> {
     let index = if_nametoindex(interface).doing(|| format!("find {interface}"))?;
-    if host.v6.is_some() {
+    if v6(host, mtu).is_some() {
         // Only programs cause traffic.
         set(&format!("net/ipv6/conf/{interface}/addr_gen_mode"), "1")?;
         set(&format!("net/ipv6/conf/{interface}/router_solicitations"), "0")?;
     }
     netlink.set_up(index, false)?;
-    for address in addresses(host) {
+    for address in addresses(host, mtu) {
         netlink.add_address(index, address)?;
     }
     Ok(index)
@@ -165,8 +173,8 @@ fn forward(netlink: &mut Netlink, host: &HostOrder) -> Result<(), Failure> {
         set("net/ipv6/conf/all/forwarding", "1")?;
     }
     for own in &host.interfaces {
-        let index = set_up(netlink, &own.name, host)?;
-        for to in own.routes.iter().filter(|to| to.is_ipv4() || host.v6.is_some()) {
+        let index = set_up(netlink, &own.name, host, own.mtu)?;
+        for to in own.routes.iter().filter(|to| to.is_ipv4() || v6(host, own.mtu).is_some()) {
             netlink.add_route(index, *to)?;
         }
     }

@@ -37,6 +37,9 @@ pub const FAILURE: &str = "failure";
 /// Name of the file in the share that samples are appended to, one [`Sample`] as JSON in a line.
 pub const SAMPLES: &str = "samples.jsonl";
 
+/// How long a program has to end after the signal that asks it to, in nanoseconds of the guest's clock.
+pub const GRACE: u64 = 1_000_000_000;
+
 /// Name of the file in the share with the state of the queues of a host, as `tc -s -j qdisc` shows it at the end of the run.
 pub fn queues_file(host: &str) -> String {
     format!("{host}.qdisc.json")

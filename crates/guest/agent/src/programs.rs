@@ -8,10 +8,10 @@ use std::process::{Command, Stdio};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sched::{CloneFlags, setns};
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use warpline_agent::{Ending, Notice, ProgramOrder, ProgramReport};
+use warpline_agent::{Ending, GRACE, Notice, ProgramOrder, ProgramReport};
 
 use crate::channel::Channel;
 use crate::clock::{self, Clock};
@@ -24,8 +24,6 @@ use crate::mounts::SHARED;
 /// or make the agent do so (capabilities(7): SYS_MODULE, SYS_RAWIO, SYS_PTRACE, SYS_ADMIN, SYS_BOOT, MKNOD). Without
 /// SYS_PTRACE, a program can still trace programs with no more capabilities than its own: all but the agent.
 const WITHHELD: [libc::c_ulong; 6] = [16, 17, 19, 21, 22, 27];
-/// How long a program has to end after the signal, in nanoseconds.
-const GRACE: u64 = 1_000_000_000;
 
 #[derive(Debug)]
 struct Program {
@@ -63,6 +61,8 @@ pub(crate) fn command(
     unsafe {
         command.pre_exec(move || {
             clock::set_slack(clock::USUAL);
+            // The agent blocks signals that it waits for. A shell with SIGCHLD blocked never learns that its children have ended.
+            SigSet::empty().thread_set_mask()?;
             setns(&namespace, CloneFlags::CLONE_NEWNET)?;
             for capability in WITHHELD {
                 // SAFETY: no pointers are passed.

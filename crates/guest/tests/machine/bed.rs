@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use warpline_core::dilation::Clocks;
 use warpline_core::{
@@ -23,31 +22,6 @@ pub(crate) fn kernel() -> Option<Kernel> {
             None
         }
     }
-}
-
-/// Ends threads when it is dropped, by a panic too.
-struct EndsOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for EndsOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Does something while all cores are busy with something else.
-pub(crate) fn while_busy<T>(act: impl FnOnce() -> T) -> T {
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let _ends = EndsOnDrop(&over);
-        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
-            scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            });
-        }
-        act()
-    })
 }
 
 pub(crate) fn address(host: u32) -> Ipv4Addr {

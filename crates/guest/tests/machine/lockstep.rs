@@ -5,7 +5,8 @@ use warpline_guest::lockstep::Ended;
 use warpline_guest::order::{Ending, Report};
 use warpline_guest::{LockStep, MachineConfig};
 
-use crate::bed::{Bed, Path, bulk, counting, guest, host, kernel, program, seconds, while_busy};
+use crate::bed::{Bed, Path, bulk, counting, guest, host, kernel, program, seconds};
+use crate::busy::while_busy;
 
 /// Runs guests to their end, and returns the reports, the network and the guests.
 fn run(configs: &[MachineConfig], path: Path) -> Option<(Vec<Report>, Bed, LockStep)> {
@@ -64,6 +65,40 @@ fn programs_run_and_their_output_and_files_are_brought_back() {
     assert_eq!((&server.ending, server.ended.is_some()), (&Ending::Stopped, true));
     assert!(matches!(&wrong.ending, Ending::NotStarted(why) if why.contains("/no/such/program")));
 }
+
+#[test]
+fn programs_start_without_blocked_signals() {
+    let mut config = guest("g", 0, 1, 5.0);
+    config.order.programs = vec![
+        program(0, &["grep", "SigBlk", "/proc/self/status"], "0"),
+        // A shell that waits hears of its child's end by a signal.
+        program(0, &["sh", "-c", "sleep 0.1 & wait"], "1"),
+    ];
+    let Some((reports, _, mut lockstep)) = run(&[config], Path::new(1_000_000, 10, 10_000)) else { return };
+    let endings: Vec<&Ending> = reports[0].programs.iter().map(|program| &program.ending).collect();
+    assert_eq!(endings, [&Ending::Exited(0), &Ending::Exited(0)]);
+    let machine = lockstep.machines().next().unwrap();
+    let blocked = std::fs::read_to_string(machine.shared("0.stdout")).unwrap();
+    assert_eq!(blocked.trim(), "SigBlk:\t0000000000000000");
+}
+
+/// IPv6 needs an MTU of 1280 bytes (RFC 8200, section 5).
+#[test]
+fn a_host_whose_mtu_is_too_small_for_ipv6_works_without() {
+    let mut config = guest("g", 0, 2, 5.0);
+    for (host, (mtu, v6)) in config.order.hosts.iter_mut().zip([(1279, "fd00::1"), (1280, "fd00::2")]) {
+        (host.mtu, host.v6) = (mtu, Some(v6.parse().unwrap()));
+    }
+    let narrow = "ping -c 1 10.0.0.2 && ! grep eth0 /proc/net/if_inet6";
+    config.order.programs = vec![
+        program(0, &["sh", "-c", narrow], "0"),
+        program(1, &["grep", "eth0", "/proc/net/if_inet6"], "1"),
+    ];
+    let Some((reports, _, _)) = run(&[config], Path::new(1_000_000, 10, 10_000)) else { return };
+    let endings: Vec<&Ending> = reports[0].programs.iter().map(|program| &program.ending).collect();
+    assert_eq!(endings, [&Ending::Exited(0), &Ending::Exited(0)]);
+}
+
 #[test]
 fn two_guests_communicate_over_a_link() {
     let mut configs = [guest("left", 0, 1, 5.0), guest("right", 0, 1, 5.0)];
@@ -107,7 +142,7 @@ fn the_same_seed_gives_the_same_bytes_and_timestamps_on_a_busy_machine() {
     };
     let Some(quiet) = outcome(1) else { return };
     assert!(quiet.1 > 5000, "{}", quiet.1);
-    let busy = while_busy(|| outcome(1));
+    let busy = while_busy(1, false, || outcome(1));
     assert_eq!(Some(&quiet), busy.as_ref());
     let other = outcome(2).unwrap();
     assert_ne!(

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
 mod bed;
+mod busy;
 mod dilated;
 mod lockstep;
 mod offloads;

@@ -5,7 +5,8 @@ use warpline_guest::lockstep::Ended;
 use warpline_guest::order::{CardOrder, Report};
 use warpline_guest::{GuestError, LockStep, MachineConfig};
 
-use crate::bed::{Bed, Path, bulk, guest, host, kernel, program, seconds, while_busy};
+use crate::bed::{Bed, Path, bulk, guest, host, kernel, program, seconds};
+use crate::busy::while_busy;
 use crate::dilated;
 
 /// A datagram that a host sent.
@@ -147,7 +148,7 @@ fn offloads_change_no_goodput_and_are_repeatable_on_a_busy_machine() {
     assert!(acknowledgements * 2 < full * 3 / 2, "{acknowledgements} for {full}");
     assert!(lockstep.is_reproducible());
     let said = std::fs::read_to_string(lockstep.machines().next().unwrap().shared("ping.stdout")).unwrap();
-    let busy = while_busy(|| outcome(Some(125)));
+    let busy = while_busy(1, false, || outcome(Some(125)));
     let (_, again, other, mut lockstep) = busy.unwrap();
     assert_eq!((sent.len(), digest), (again.len(), other));
     let said_again =

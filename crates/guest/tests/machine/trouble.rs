@@ -1,5 +1,6 @@
 //! Guests that misbehave: the error is reported, the run does not hang, and nothing is left behind.
 
+use std::os::fd::AsRawFd;
 use std::path::Path as File;
 
 use nix::sys::signal::{Signal, kill};
@@ -168,6 +169,22 @@ fn a_kernel_that_is_killed_is_reported_and_leaves_nothing() {
     wait_gone(&processes);
     drop(lockstep);
     assert!(!File::new(&share).exists());
+}
+
+/// A kernel's process has some files at fixed numbers from 200 on. This process may have the same files, or others, at these numbers.
+#[test]
+fn a_guest_boots_however_many_files_are_open_here() {
+    let Some(kernel) = kernel() else { return };
+    let mut config = guest("g", 0, 1, 1.0);
+    config.timing = Timing::Dilated;
+    let mut open: Vec<std::fs::File> = Vec::new();
+    for last in 197..=200 {
+        while open.last().is_none_or(|file| file.as_raw_fd() < last) {
+            open.push(std::fs::File::open("/dev/null").unwrap());
+        }
+        let mut machine = Machine::boot(&kernel, &config).unwrap();
+        assert!(machine.wait_ready(60, &mut || true).unwrap(), "{last}");
+    }
 }
 
 /// The driver is this test itself, in another process.

@@ -79,7 +79,7 @@ pub struct DilateConfig {
 /// How it ended.
 #[derive(Debug)]
 pub struct DilateOutcome {
-    /// How the command ended; none if all of it was told to end.
+    /// How the command ended; none if that is not known. If a signal to this process ended everything, that signal counts as the command's end.
     pub ending: Option<Ending>,
     /// How the emulator kept pace, and what the links did.
     pub account: Account,
@@ -274,7 +274,7 @@ impl Dilated {
 }
 
 impl Command for Dilated {
-    /// None if all of it was told to end; or what has become of a guest that died.
+    /// None if it is not known; or what has become of a guest that died.
     type Ending = Result<Option<Ending>, String>;
 
     fn wake(&self) -> Vec<BorrowedFd<'_>> {
@@ -295,7 +295,7 @@ impl Command for Dilated {
                 (Signal::SIGQUIT, _) => machine.press(b"\x1c"),
                 (Signal::SIGWINCH, Some((rows, columns))) => machine.resize(rows, columns),
                 (Signal::SIGWINCH, None) => {}
-                _ => ending = Some(Ok(None)),
+                _ => ending = Some(Ok(Some(Ending::Signalled(signal as i32)))),
             }
         }
         let ending = ending.or_else(|| self.reported().map(|report| Ok(report.console)));
@@ -323,7 +323,11 @@ pub fn dilate(config: &DilateConfig) -> Result<DilateOutcome, RunError> {
     let guests = [0, 1].map(|node| config.machine(node, terminal));
     let mut machines = Machines::new(Guests::of(hosts, guests.into()), &config.directory)?;
     // Its terminal takes the size that it has when it begins.
-    let booted = machines.boot(&mut || signals.take().iter().all(|signal| *signal == Signal::SIGWINCH))?;
+    let mut told = None;
+    let booted = machines.boot(&mut || {
+        told = signals.take().into_iter().find(|signal| *signal != Signal::SIGWINCH);
+        told.is_none()
+    })?;
     let mut link = config.link.clone();
     link.emulator.others = machines.processes().len();
     let mut carrier = Carrier::new(&link, machines.ports()?);
@@ -334,7 +338,7 @@ pub fn dilate(config: &DilateConfig) -> Result<DilateOutcome, RunError> {
     command.pacer.begin(&mut carrier.emulator, from_ref(&command.machines), config.settle());
     let ending = match booted {
         true => carrier.carry(&mut command, |_| {}).map_err(live_error)?.map_err(RunError::Live)?,
-        false => None,
+        false => told.map(|signal| Ending::Signalled(signal as i32)),
     };
     let pace = *carrier.emulator.clock().pace();
     let printed = match config.keep {

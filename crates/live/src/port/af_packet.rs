@@ -515,6 +515,13 @@ impl LivePort for AfPacketPort {
         Some(self.ring.ready())
     }
 
+    fn due(&self) -> Option<u64> {
+        match &self.station {
+            Station::Segment(neighbours) => neighbours.due(),
+            Station::Host(_) | Station::Bridge(_) => None,
+        }
+    }
+
     fn receive(
         &mut self,
         id: PortId,

@@ -123,6 +123,15 @@ pub trait LivePort: std::fmt::Debug + Send {
     fn fd(&self) -> Option<BorrowedFd<'_>>;
     /// Whether there are unread arrivals, if that is known without asking the kernel.
     fn pending(&self) -> Option<bool>;
+    /// When the port wants [`receive`](Self::receive) to be called even if nothing arrives, as a reading of `CLOCK_MONOTONIC` in nanoseconds.
+    fn due(&self) -> Option<u64> {
+        None
+    }
+    /// Whether something may be there long before the descriptor says so. That is so for a guest's port: the guest may stand still between sending a
+    /// frame and telling of it.
+    fn tells_late(&self) -> bool {
+        false
+    }
     /// Called when the descriptor has become readable during a wait.
     fn on_readable(&mut self) {}
     /// Reads arrivals, up to some hundred datagrams, as those of port `id`; `now` is the current time.

@@ -165,6 +165,11 @@ impl Neighbours {
         self.unanswered + self.known.values().map(|machine| machine.waiting.len() as u64).sum::<u64>()
     }
 
+    /// When [`tick`](Self::tick) has something to do, at the earliest; none if nothing is asked.
+    pub(super) fn due(&self) -> Option<u64> {
+        (self.due < u64::MAX).then_some(self.due)
+    }
+
     /// Takes the frames that are to be sent now.
     pub(super) fn take_frames(&mut self) -> Vec<Frame> {
         std::mem::take(&mut self.out)
@@ -434,6 +439,22 @@ mod tests {
         // Later it is asked anew.
         assert!(own.front(100 * SECOND, &datagram("10.0.0.3", "192.0.2.66")).is_none());
         assert_eq!(asked(&mut own), ["192.0.2.66"]);
+    }
+
+    #[test]
+    fn it_says_when_it_asks_again() {
+        let machines = nets(&["192.0.2.64/26"]);
+        let config = SegmentConfig { machines, routes: Vec::new(), ..segment(None) };
+        let mut own = Neighbours::new(&config, 0);
+        assert_eq!(own.due(), None, "no machine has an address that is known");
+        assert!(own.front(5, &datagram("10.0.0.3", "192.0.2.66")).is_none());
+        for tries in 1..=u64::from(TRIES) {
+            assert_eq!(asked(&mut own), ["192.0.2.66"]);
+            let due = 5 + tries * RETRY;
+            assert_eq!(own.due(), Some(due));
+            own.tick(due);
+        }
+        assert_eq!((own.due(), own.unanswered()), (None, 1), "it is given up");
     }
 
     #[test]

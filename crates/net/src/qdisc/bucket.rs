@@ -24,7 +24,7 @@ impl TokenBucket {
     }
 
     /// Fills at another rate from the last packet on. A rate of zero, which a link has that stands still, changes nothing.
-    pub(crate) fn set_rate(&mut self, rate: Rate) {
+    fn set_rate(&mut self, rate: Rate) {
         if rate.as_bps() > 0 {
             self.rate = u128::from(rate.as_bps());
         }
@@ -64,6 +64,13 @@ impl TokenBucket {
 /// The depth of a bucket: as given, or what the rate gives in a time, and at least a full packet.
 pub(crate) fn depth(given: Option<Bytes>, rate: Rate, span: TimeDelta, packet: u32) -> u64 {
     given.map_or_else(|| rate.bytes_in(span).0.max(u64::from(packet)), |Bytes(bytes)| bytes)
+}
+
+/// Tells the bucket of a queue the link's rate, if there is a bucket and it `follows` the link.
+pub(crate) fn follow(bucket: &mut Option<TokenBucket>, follows: bool, rate: Rate) {
+    if let Some(bucket) = bucket.as_mut().filter(|_| follows) {
+        bucket.set_rate(rate);
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use warpline_core::parameter::Parameters;
 use warpline_core::record::DropReason;
 use warpline_core::{Bytes, Rate, Stream, TimeDelta, Timestamp};
 
-use super::bucket::{TokenBucket, depth};
+use super::bucket::{TokenBucket, depth, follow};
 use super::fifo::{Fifo, Limit};
 use super::{BuiltIn, Dropped, Qdisc, QueueLimit, Queued, Sizing, Verdict};
 
@@ -82,9 +82,7 @@ impl Qdisc for Policer {
         self.fifo.backlog()
     }
     fn set_rate(&mut self, rate: Rate) {
-        if let Some(bucket) = self.bucket.as_mut().filter(|_| self.follows) {
-            bucket.set_rate(rate);
-        }
+        follow(&mut self.bucket, self.follows, rate);
     }
 }
 

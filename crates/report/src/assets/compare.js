@@ -33,7 +33,7 @@
     build: () => {
       const groups = W.runs.map((run, i) => [run, i]).filter(([, i]) => chosen.has(i)).map(([run, i]) => {
         const found = find(run);
-        return found ? [found[0], [{ name: run.label, ...found[1], ...W.seriesStyle(i) }]] : null;
+        return found ? [found[0], [{ name: run.label, ...found[1], skipped: run.skipped, ...W.seriesStyle(i) }]] : null;
       }).filter(Boolean);
       const joined = W.joined(groups);
       return joined ? { ...joined, kind: spec.kind, warmup: Math.min(...W.runs.map((r) => r.summary.warmup_s ?? 0)) } : "None of the chosen runs has this.";

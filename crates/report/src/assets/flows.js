@@ -52,7 +52,7 @@
         else if (flows.members.length > 1) {
           lines.push({ name: "All flows", ...W.curve(flows.total, metric), colour: W.colour("ink"), width: 1, dash: [], show: flows.members.length <= 20 });
         }
-        return { x, lines, kind: "bps", warmup: run.summary.warmup_s, stacked };
+        return { x, lines, kind: "bps", warmup: run.summary.warmup_s, skipped: run.skipped, stacked };
       },
     });
     return plot;
@@ -104,7 +104,7 @@
       const retransmits = trace.sampled ? W.columns(trace.sampled.events.retransmits).time : W.columns(trace.marks.retransmit).start;
       if (retransmits?.length) marks.push({ name: "Retransmissions", colour: W.colour("red"), shape: "bar", paint: (u) => W.paintTicks(u, retransmits, W.colour("red"), 0) });
       if (trace.undos?.length) marks.push({ name: "Undo", colour: W.colour("sack"), shape: "bar", paint: (u) => W.paintTicks(u, trace.undos, W.colour("sack"), 1) });
-      return { x, lines, marks, kind: "bytes", warmup: run.summary.warmup_s };
+      return { x, lines, marks, kind: "bytes", warmup: run.summary.warmup_s, skipped: run.skipped };
     },
   });
 
@@ -132,7 +132,7 @@
       const joined = W.joined(groups);
       if (!joined) return "No round-trip time was recorded for this flow.";
       return {
-        ...joined, kind: "ms", warmup: run.summary.warmup_s,
+        ...joined, kind: "ms", warmup: run.summary.warmup_s, skipped: run.skipped,
         range: (from, to, low, high) => {
           const room = Math.max((high - low) * 0.08, high * 0.01);
           return [Math.max(0, low - room), high + room];

@@ -62,14 +62,14 @@
       }))],
       build: () => {
         const joined = W.joined(members().map(([m, i]) => queueGroup(run, m, i, metric[0], (e) => [e.backlog, metric[2]], "backlog")).filter(([, lines]) => lines.length));
-        return joined ? { ...joined, kind: metric[3], marks: tickMarks(run, chosen), warmup: run.summary.warmup_s } : "No link is chosen.";
+        return joined ? { ...joined, kind: metric[3], marks: tickMarks(run, chosen), warmup: run.summary.warmup_s, skipped: run.skipped } : "No link is chosen.";
       },
     });
     const delay = new W.Plot({
       title: "Queueing delay", about: "Time packets waited, at the moment they left; the mean of the interval where packets were not recorded.", height: 270,
       build: () => {
         const joined = W.joined(members().map(([m, i]) => queueGroup(run, m, i, "queue_delay_ms", (e) => [e.delay, "delay"], "delay")).filter(([, lines]) => lines.length));
-        return joined ? { ...joined, kind: "ms", warmup: run.summary.warmup_s } : "No link is chosen.";
+        return joined ? { ...joined, kind: "ms", warmup: run.summary.warmup_s, skipped: run.skipped } : "No link is chosen.";
       },
     });
     // What a link could have carried in each interval: a number for each sample. Runs of older versions have only the mean rate.
@@ -98,7 +98,7 @@
           return { name: m.name, ...curve, ...style };
         });
         if (!lines.length) return share ? "None of the chosen links has a rate to be a share of." : "No link is chosen.";
-        return { x, lines: [...behind, ...lines], kind: share ? "percent" : "bps", warmup: run.summary.warmup_s };
+        return { x, lines: [...behind, ...lines], kind: share ? "percent" : "bps", warmup: run.summary.warmup_s, skipped: run.skipped };
       },
     });
     all.push(length, delay, use);

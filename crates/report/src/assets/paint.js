@@ -21,6 +21,27 @@
     };
   };
 
+  // Where a line is broken, as ranges of canvas pixels that rise and do not overlap: at `gaps`, and where time was skipped.
+  W.withSkipped = (u, skipped, gaps) => {
+    if (!skipped?.length) return gaps;
+    const { x } = mapping(u), { left, width } = u.bbox;
+    const inside = (seconds) => Math.min(Math.max(x(seconds), left), left + width);
+    const all = [...gaps, ...skipped.map(([from, to]) => [inside(from), inside(to)])].sort((a, b) => a[0] - b[0]);
+    const apart = [];
+    for (const [from, to] of all) {
+      const last = apart[apart.length - 1];
+      if (last && from <= last[1]) last[1] = Math.max(last[1], to);
+      else apart.push([from, to]);
+    }
+    return apart;
+  };
+
+  // The part of the plot in which no time was skipped, as a path; null for all of it.
+  W.clipSkipped = (u, skipped) => {
+    const { left, top, width, height } = u.bbox;
+    return uPlot.clipGaps(W.withSkipped(u, skipped, []), 0, left, top, width, height);
+  };
+
   // The part of the run that the figures leave out.
   W.paintWarmup = (u, seconds) => {
     if (!(seconds > 0)) return;
@@ -175,8 +196,10 @@
   };
 
   // The range of a condensed line as a shade behind it.
-  W.paintRange = (u, item, columns) => clipped(u, (ctx, bbox) => {
+  W.paintRange = (u, item, columns, skipped) => clipped(u, (ctx, bbox) => {
     const { y } = mapping(u);
+    const clip = W.clipSkipped(u, skipped);
+    if (clip) ctx.clip(clip);
     ctx.beginPath();
     columns.forEach((c, i) => ctx[i ? "lineTo" : "moveTo"](bbox.left + c.px, y(c.high)));
     for (let i = columns.length - 1; i >= 0; i--) ctx.lineTo(bbox.left + columns[i].px, y(columns[i].low));

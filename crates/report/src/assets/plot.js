@@ -6,6 +6,7 @@
 //   kind   unit of the vertical axis      marks  [{ name, colour, shape, show, paint(u) }]: drawn beside the lines
 //   xKind  unit of the horizontal axis    range  (from, to, low, high) => [low, high] of the vertical axis
 //   hover  (u) => text on what is under the pointer; box: dragging zooms both axes; warmup: seconds
+//   skipped  [from, to] in seconds: stretches without samples, where no line is drawn; a line may have its own
 // or a string: why there is nothing to draw.
 (() => {
   "use strict";
@@ -135,14 +136,16 @@
         return texts;
       };
       const look = { stroke: muted, font, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1, size: 4 }, gap: 5 };
+      const skipped = (item) => item.skipped ?? built.skipped;
       const line = (item) => ({
         label: item.name, stroke: item.colour, width: item.points ? 0 : item.width ?? 1.5, dash: item.dash,
         fill: item.fill ? item.colour + item.fill : undefined, show: this.shown(item),
         paths: item.points ? () => null : (u, index, i0, i1) => {
           const columns = W.condense(u, item);
-          if (columns) return { stroke: W.condensedPath(u, item, columns), fill: null, clip: null };
+          if (columns) return { stroke: W.condensedPath(u, item, columns), fill: null, clip: W.clipSkipped(u, skipped(item)) };
           return (item.stepped ? stepped : straight)(u, index, i0, i1);
         },
+        gaps: (u, index, i0, i1, gaps) => W.withSkipped(u, skipped(item), gaps),
         points: item.points ? { show: true, size: 3, width: 0, fill: item.colour + "99" } : { show: false },
       });
       const range = (u, low, high) => {
@@ -187,7 +190,7 @@
           }],
           drawAxes: [(u) => built.lines.forEach((item, i) => {
             const columns = u.series[i + 1].show ? W.condense(u, item) : null;
-            if (columns?.length) W.paintRange(u, item, columns);
+            if (columns?.length) W.paintRange(u, item, columns, skipped(item));
           })],
           draw: [(u) => {
             for (const mark of built.marks ?? []) if (!mark.under && this.shown(mark)) mark.paint(u);

@@ -2,7 +2,6 @@
 //! checked. `warpline_lab` runs them.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::ops::RangeInclusive;
 
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::{DeserializeOwned, Error as _};
@@ -148,15 +147,20 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// Allowed sizes in bytes: up to the largest window of TCP (RFC 7323 section 2.3).
-    const SIZES: RangeInclusive<u64> = 1..=1 << 30;
+    /// The largest size in bytes: the largest window of TCP (RFC 7323 section 2.3).
+    const LARGEST: u64 = 1 << 30;
 
     /// Reports sizes beyond what the stack called `name` takes in the entry `[[host]]` of index `number`.
     fn check(&self, check: &mut Check<'_>, number: usize, name: &str) {
+        self.check_from(1, check, number, name);
+    }
+
+    /// The same for a stack that takes no fewer than `least` bytes.
+    fn check_from(&self, least: u64, check: &mut Check<'_>, number: usize, name: &str) {
         for (key, size) in [("send_buffer", self.send_buffer), ("receive_buffer", self.receive_buffer)] {
-            if size.is_some_and(|size| !Buffers::SIZES.contains(&size.0.0)) {
+            if size.is_some_and(|size| !(least..=Buffers::LARGEST).contains(&size.0.0)) {
                 let message = format!("`{key}` is out of range");
-                let help = format!("{name} takes 1B to 1GiB");
+                let help = format!("{name} takes {least}B to 1GiB");
                 check.error(&entry("host", number, &[key]), message, &help);
             }
         }

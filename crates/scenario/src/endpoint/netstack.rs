@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{About, Buffers, Kind, Protocol, Traffic};
 use crate::ClockMode;
+use crate::checker::Check;
 
 /// The keys of a host with `endpoint = "stack:netstack"`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -13,6 +14,9 @@ pub struct Netstack {
     #[serde(flatten)]
     pub buffers: Buffers,
 }
+
+/// netstack refuses smaller buffers (`MinBufferSize` of its `pkg/tcpip/transport/tcp`).
+const LEAST_BUFFER: u64 = 4 << 10;
 
 impl Kind for Netstack {
     const ABOUT: About = About {
@@ -27,5 +31,9 @@ impl Kind for Netstack {
 
     fn congestion_controls(&self) -> Option<&'static [&'static str]> {
         Some(&["reno", "cubic"])
+    }
+
+    fn check(&self, check: &mut Check<'_>, number: usize) {
+        self.buffers.check_from(LEAST_BUFFER, check, number, "netstack");
     }
 }

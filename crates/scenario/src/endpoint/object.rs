@@ -40,5 +40,7 @@ impl Kind for Object {
                 help,
             );
         }
+        // 0 tells the stack that no size is given.
+        self.buffers.check(check, number, "a stack");
     }
 }

@@ -16,8 +16,6 @@
 
 #include "../warpline_stack.h"
 
-/* Connections at each port whose handshakes are not complete or that were not accepted. */
-#define BACKLOG 255
 /* Memory behind each packet: of an option whose kind is the last byte of a header, lwIP reads the length that is not there (tcp_parseopt). */
 #define BEHIND 16
 
@@ -124,12 +122,15 @@ void warpline_free(void *memory)
 struct sock {
     struct sock *next;
     uint64_t id;
-    /* NULL once the connection is over. */
+    /* NULL once the connection is over for this socket. After TIME-WAIT, lwIP frees it by itself. */
     struct tcp_pcb *pcb;
     /* What has arrived and was not read. */
     struct pbuf *incoming;
     uint64_t acked;
-    int finished, closed;
+    /* The sequence number after the last byte, once this end has closed. */
+    uint32_t end;
+    /* Whether the other end has closed; the application has closed; all that it wrote is acknowledged; the connection has ended well. */
+    int finished, closed, is_delivered, is_over;
 };
 
 struct listener {
@@ -159,12 +160,6 @@ static void tell(enum warpline_event event, const struct sock *sock)
 static void forget(struct sock *sock, enum warpline_event event)
 {
     struct sock **place = &socks;
-    if (sock->pcb != NULL) {
-        tcp_arg(sock->pcb, NULL);
-        tcp_recv(sock->pcb, NULL);
-        tcp_sent(sock->pcb, NULL);
-        tcp_err(sock->pcb, NULL);
-    }
     tell(event, sock);
     if (sock->incoming != NULL)
         pbuf_free(sock->incoming);
@@ -174,14 +169,29 @@ static void forget(struct sock *sock, enum warpline_event event)
     warpline_free(sock);
 }
 
-/* Both ends have closed, and what was sent is acknowledged: the rest is lwIP's. */
+/* Leaves a connection to lwIP, which will not say when it frees it. */
+static void detach(struct sock *sock)
+{
+    tcp_arg(sock->pcb, NULL);
+    tcp_recv(sock->pcb, NULL);
+    tcp_sent(sock->pcb, NULL);
+    tcp_err(sock->pcb, NULL);
+    sock->pcb = NULL;
+}
+
+/* Looks whether a connection has ended well. The application is told once it has read what arrived: then the socket is gone. */
 static void look(struct sock *sock)
 {
-    enum tcp_state state;
-    if (sock->pcb == NULL || sock->incoming != NULL)
-        return;
-    state = sock->pcb->state;
-    if (sock->finished && sock->closed && (state == TIME_WAIT || state == CLOSED))
+    if (sock->pcb != NULL && sock->closed) {
+        const enum tcp_state state = sock->pcb->state;
+        /* The FIN takes a number, too. */
+        sock->is_delivered = sock->pcb->lastack - sock->end <= 1;
+        if (sock->finished && (state == TIME_WAIT || state == CLOSED)) {
+            detach(sock);
+            sock->is_over = 1;
+        }
+    }
+    if (sock->is_over && sock->incoming == NULL)
         forget(sock, WARPLINE_COMPLETE);
 }
 
@@ -219,13 +229,13 @@ static void on_error(void *argument, err_t error)
     if (sock == NULL)
         return;
     sock->pcb = NULL;
-    if (error == ERR_CLSD)
-        forget(sock, WARPLINE_COMPLETE);
-    else if (error == ERR_RST)
-        forget(sock, WARPLINE_RESET);
-    else
-        /* lwIP aborts a connection whose retransmissions have had no answer. From LAST_ACK, everything was delivered but the last acknowledgement. */
-        forget(sock, sock->finished && sock->closed ? WARPLINE_COMPLETE : WARPLINE_TIMED_OUT);
+    /* lwIP gives up a connection whose retransmissions have had no answer. If only the last acknowledgement is missing, it has ended well. */
+    if (error == ERR_CLSD || (error == ERR_ABRT && sock->finished && sock->is_delivered)) {
+        sock->is_over = 1;
+        look(sock);
+    } else {
+        forget(sock, error == ERR_RST ? WARPLINE_RESET : WARPLINE_TIMED_OUT);
+    }
 }
 
 static struct sock *add(struct tcp_pcb *pcb)
@@ -244,11 +254,23 @@ static struct sock *add(struct tcp_pcb *pcb)
     return sock;
 }
 
+/* Closes this direction of a connection whose handshake is complete. */
+static void shut_down(struct sock *sock)
+{
+    sock->end = sock->pcb->snd_lbb;
+    /* Without memory for the FIN, lwIP sends it with its next timer. */
+    if (tcp_shutdown(sock->pcb, 0, 1) == ERR_OK)
+        sock->closed = 1;
+}
+
 static err_t on_connected(void *argument, struct tcp_pcb *pcb, err_t error)
 {
+    struct sock *sock = argument;
     (void)pcb;
     (void)error;
-    tell(WARPLINE_CONNECTED, argument);
+    tell(WARPLINE_CONNECTED, sock);
+    if (sock->closed)
+        shut_down(sock);
     return ERR_OK;
 }
 
@@ -400,7 +422,7 @@ int warpline_stack_listen(void *host, uint64_t time, uint16_t port, const char *
         return WARPLINE_TAKEN;
     }
     listener = warpline_malloc(sizeof *listener);
-    listening = listener == NULL ? NULL : tcp_listen_with_backlog(pcb, BACKLOG);
+    listening = listener == NULL ? NULL : tcp_listen(pcb);
     if (listening == NULL) {
         warpline_free(listener);
         tcp_abort(pcb);
@@ -515,8 +537,8 @@ static size_t read_bytes(struct sock *sock, void *buffer, size_t len)
             tcp_recved(sock->pcb, (u16_t)piece);
             told += piece;
         }
-        look(sock);
     }
+    look(sock);
     return copied;
 }
 
@@ -537,9 +559,12 @@ void warpline_stack_close(void *host, uint64_t time, uint64_t id)
     sock = find(id);
     if (sock == NULL || sock->pcb == NULL || sock->closed)
         return;
-    /* Without memory for the FIN, lwIP sends it with its next timer. */
-    if (tcp_shutdown(sock->pcb, 0, 1) == ERR_OK)
+    if (sock->pcb->state == SYN_SENT) {
+        /* lwIP closes no such connection. It is done when the handshake is complete. */
         sock->closed = 1;
+        return;
+    }
+    shut_down(sock);
     look(sock);
 }
 

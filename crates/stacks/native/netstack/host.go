@@ -94,8 +94,9 @@ func (h *host) settle() {
 	h.stack.Resume()
 }
 
-// Runs the timers that are due, and notes what has changed.
-func (h *host) run(now uint64) {
+// Runs the timers that are due. Returns whether there were any.
+func (h *host) expire(now uint64) bool {
+	expired := false
 	for {
 		due := h.clock.due(int64(now))
 		if due == nil {
@@ -103,8 +104,17 @@ func (h *host) run(now uint64) {
 		}
 		due.run()
 		h.settle()
+		expired = true
 	}
 	h.clock.advance(int64(now))
+	return expired
+}
+
+// Runs the timers that are due, and notes what they have changed.
+func (h *host) run(now uint64) {
+	if h.expire(now) {
+		h.look()
+	}
 }
 
 func (h *host) tell(event C.int, id uint64) {

@@ -44,17 +44,17 @@ func netstack_new(seed C.uint64_t, seed2 C.uint64_t, ip C.uint32_t, mtu C.uint32
 		option func(size int) tcpip.SettableTransportProtocolOption
 	}{
 		{send, func(size int) tcpip.SettableTransportProtocolOption {
-			return &tcpip.TCPSendBufferSizeRangeOption{Min: 4096, Default: size, Max: size}
+			return &tcpip.TCPSendBufferSizeRangeOption{Min: tcp.MinBufferSize, Default: size, Max: size}
 		}},
 		{receive, func(size int) tcpip.SettableTransportProtocolOption {
-			return &tcpip.TCPReceiveBufferSizeRangeOption{Min: 4096, Default: size, Max: size}
+			return &tcpip.TCPReceiveBufferSizeRangeOption{Min: tcp.MinBufferSize, Default: size, Max: size}
 		}},
 	}
 	sack := tcpip.TCPSACKEnabled(true)
 	own.stack.SetTransportProtocolOption(tcp.ProtocolNumber, &sack)
 	for _, size := range sizes {
-		if size.given > 0 {
-			own.stack.SetTransportProtocolOption(tcp.ProtocolNumber, size.option(int(size.given)))
+		if size.given > 0 && own.stack.SetTransportProtocolOption(tcp.ProtocolNumber, size.option(int(size.given))) != nil {
+			return 0
 		}
 	}
 	if own.stack.CreateNIC(nic, own.link) != nil {
@@ -118,7 +118,7 @@ func netstack_timeout(number C.uint64_t, now C.uint64_t) {
 	own := find(number)
 	own.lock.Lock()
 	defer own.lock.Unlock()
-	own.run(uint64(now))
+	own.expire(uint64(now))
 	own.look()
 }
 

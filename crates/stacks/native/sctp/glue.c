@@ -89,6 +89,13 @@ static int send_packet(void *address, void *bytes, size_t len, uint8_t tos, uint
     return 0;
 }
 
+/* Begins a call: timers that are due act, and the applications are told what has happened by that. */
+static void begin(uint64_t time)
+{
+    system_enter(time);
+    settle(0);
+}
+
 /* A buffer's size as usrsctp takes it. */
 static int buffer(uint64_t size)
 {
@@ -104,9 +111,13 @@ void *warpline_stack_new(uint64_t time, const struct warpline_config *config, co
     }
     settings.ip = config->ip;
     /* Chunks are padded to four bytes (RFC 9260 section 3.2). */
-    settings.message = ((config->mtu < 65535 ? config->mtu : 65535) - IPV4_HEADER - SCTP_HEADER - SCTP_DATA_HEADER) & ~3u;
+    settings.chunks = ((config->mtu < 65535 ? config->mtu : 65535) - IPV4_HEADER - SCTP_HEADER) & ~3u;
     settings.send_buffer = buffer(config->send_buffer);
     settings.receive_buffer = buffer(config->receive_buffer);
+    /* usrsctp never takes a message that is larger than the send buffer. */
+    settings.message = settings.chunks - SCTP_DATA_HEADER;
+    if (settings.send_buffer > 0 && (uint32_t)settings.send_buffer < settings.message)
+        settings.message = (uint32_t)settings.send_buffer;
     if (!host_begin())
         return NULL;
     system_enter(time);
@@ -134,12 +145,11 @@ void warpline_stack_packet(void *host, uint64_t time, const void *bytes, size_t 
     (void)host;
     if (len > sizeof datagram)
         return;
-    system_enter(time);
+    begin(time);
     if (!packet_parse(&packet, memcpy(datagram, bytes, len), len)) {
         const size_t reply = ipv4_echo(datagram, bytes, len, settings.ip);
         if (reply > 0)
             callbacks.transmit(callbacks.context, datagram, reply);
-        settle(0);
         return;
     }
     if (packet.to != settings.ip)
@@ -165,8 +175,7 @@ void warpline_stack_packet(void *host, uint64_t time, const void *bytes, size_t 
 void warpline_stack_timeout(void *host, uint64_t time)
 {
     (void)host;
-    system_enter(time);
-    settle(0);
+    begin(time);
 }
 
 uint64_t warpline_stack_deadline(void *host, uint64_t time)
@@ -184,7 +193,7 @@ static struct socket *open_socket(const char *cc, int *error)
     const struct sctp_paddrparams path = {
         .spp_address.ss_family = AF_CONN,
         .spp_flags = SPP_PMTUD_DISABLE,
-        .spp_pathmtu = settings.message + SCTP_DATA_HEADER,
+        .spp_pathmtu = settings.chunks,
     };
     struct sctp_assoc_value control = {.assoc_id = SCTP_FUTURE_ASSOC};
     struct socket *socket;
@@ -230,7 +239,7 @@ int warpline_stack_listen(void *host, uint64_t time, uint16_t port, const char *
     int error;
     struct socket *socket;
     (void)host;
-    system_enter(time);
+    begin(time);
     while (*place != NULL && (*place)->port != port)
         place = &(*place)->next;
     listener = *place;
@@ -262,7 +271,7 @@ int warpline_stack_listen(void *host, uint64_t time, uint16_t port, const char *
 void warpline_stack_unlisten(void *host, uint64_t time, uint16_t port)
 {
     (void)host;
-    system_enter(time);
+    begin(time);
     for (struct listener *listener = listeners; listener != NULL; listener = listener->next)
         if (listener->port == port && !listener->is_gone) {
             listener->is_gone = 1;
@@ -291,7 +300,7 @@ int64_t warpline_stack_connect(void *host, uint64_t time, const struct warpline_
     uint16_t port;
     int error;
     (void)host;
-    system_enter(time);
+    begin(time);
     if (remote->ip == 0)
         return WARPLINE_FAILED;
     socket = open_socket(cc, &error);
@@ -324,7 +333,7 @@ size_t warpline_stack_write(void *host, uint64_t time, uint64_t id, const void *
     struct sock *sock;
     size_t taken = 0;
     (void)host;
-    system_enter(time);
+    begin(time);
     sock = find(id);
     if (sock == NULL || !sock->is_connected || sock->is_closed)
         return 0;
@@ -347,7 +356,7 @@ size_t warpline_stack_read(void *host, uint64_t time, uint64_t id, void *buffer,
     struct sock *sock;
     size_t copied = 0;
     (void)host;
-    system_enter(time);
+    begin(time);
     sock = find(id);
     while (sock != NULL && sock->is_connected && copied < len) {
         struct sctp_rcvinfo info;
@@ -377,7 +386,7 @@ void warpline_stack_close(void *host, uint64_t time, uint64_t id)
 {
     struct sock *sock;
     (void)host;
-    system_enter(time);
+    begin(time);
     sock = find(id);
     if (sock == NULL || sock->is_closed)
         return;
@@ -390,7 +399,7 @@ void warpline_stack_abort(void *host, uint64_t time, uint64_t id)
 {
     struct sock *sock;
     (void)host;
-    system_enter(time);
+    begin(time);
     sock = find(id);
     if (sock != NULL)
         reset(sock, WARPLINE_ABORTED);

@@ -56,8 +56,8 @@ struct listener {
 
 struct settings {
     uint32_t ip; /* In network byte order. */
-    /* Bytes of a message that fills a packet. */
-    uint32_t message;
+    /* Bytes of chunks that fill a packet, and bytes of the largest message: it fills one, or the send buffer. */
+    uint32_t chunks, message;
     /* Bytes of the buffers; 0 for usrsctp's own. */
     int send_buffer, receive_buffer;
 };

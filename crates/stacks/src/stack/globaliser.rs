@@ -7,7 +7,7 @@
 //!
 //! An object is loaded once for each run, from a copy in memory: runs in several threads of a process do not meet in it. One that keeps its instances
 //! apart by itself is loaded once for the process, and is used by several threads at a time. What is outside of its
-//! writable memory is not an instance's own: an object with thread-local variables is refused.
+//! writable memory is not an instance's own: an object with thread-local variables is refused. So is one whose copies the loader would mix up.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_void};
@@ -21,8 +21,10 @@ use std::rc::Rc;
 use nix::libc;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap};
-use object::elf::{PF_W, PT_GNU_RELRO, PT_LOAD, PT_TLS};
-use object::read::elf::{ElfFile64, ProgramHeader as _};
+use object::elf::{
+    DF_1_NODELETE, DT_FLAGS_1, PF_W, PT_GNU_RELRO, PT_LOAD, PT_TLS, SHN_UNDEF, STB_GNU_UNIQUE,
+};
+use object::read::elf::{Dyn as _, ElfFile64, ProgramHeader as _};
 
 /// Size of a page.
 const PAGE: usize = 4096;
@@ -88,12 +90,27 @@ struct Writable {
 }
 
 /// Finds the part of an object that is written to after it was loaded.
+///
+/// # Errors
+/// If copies of the object would not have all of it for themselves.
 fn writable(bytes: &[u8]) -> Result<Writable, String> {
     let file: ElfFile64<'_> =
         ElfFile64::parse(bytes).map_err(|error| format!("not a shared object of this machine: {error}"))?;
     let endian = file.endian();
+    // A compiler for C++ marks variables of templates and inline functions so. glibc gives all copies those of the first.
+    let mut symbols = file.elf_dynamic_symbol_table().iter();
+    if symbols.any(|one| one.st_bind() == STB_GNU_UNIQUE && one.st_shndx.get(endian) != SHN_UNDEF) {
+        return Err("it has variables that all copies of it share: build it with -fno-gnu-unique".to_owned());
+    }
     let (mut start, mut end, mut relro) = (usize::MAX, 0, 0);
     for header in file.elf_program_headers() {
+        let entries = header.dynamic(endian, bytes).map_err(|error| error.to_string())?.unwrap_or_default();
+        for entry in entries.iter().filter(|entry| entry.tag32(endian) == Some(DT_FLAGS_1)) {
+            // A later copy can have the name of one that was let go, and the loader would take it for that one.
+            if entry.d_val(endian) & u64::from(DF_1_NODELETE) != 0 {
+                return Err("it stays in memory for ever: build it without -z nodelete".to_owned());
+            }
+        }
         let (from, len) = (header.p_vaddr(endian) as usize, header.p_memsz(endian) as usize);
         match header.p_type(endian) {
             PT_TLS => return Err("it has thread-local variables, which instances would share".to_owned()),
@@ -192,7 +209,7 @@ impl Object {
     /// Loads a file. It must have the function `symbol`. `way` is how its instances are kept apart; none for the best.
     ///
     /// # Errors
-    /// If it cannot be read or loaded, or has thread-local variables.
+    /// If it cannot be read or loaded, or cannot have instances.
     pub fn load(path: &Path, symbol: &'static str, way: Option<Way>) -> Result<Rc<Object>, ObjectError> {
         let read = |source| ObjectError::Read { path: path.to_owned(), source };
         let unfit = |why| ObjectError::Unfit { path: path.to_owned(), why };

@@ -184,6 +184,15 @@ fn a_report_says_what_was_skipped() {
 }
 
 #[test]
+fn a_report_knows_when_time_was_skipped() {
+    let dir = directory("stretches");
+    synthetic::run(&dir, &Spec { skipped: vec![(3.0, 5.0), (8.0, 10.0)], recorded: false, ..short(1) });
+    let data = ReportData::read(&[&dir], capacity).unwrap();
+    assert_eq!(data.runs[0].skipped, [[3.0, 5.0], [8.0, 10.0]]);
+    assert!(render(&data).contains("\"skipped\":[[3.0,5.0],[8.0,10.0]]"));
+}
+
+#[test]
 fn a_dilated_run_has_a_table_of_its_factors() {
     let dir = directory("dilated");
     synthetic::run(&dir, &Spec { dilation: vec![(0.0, 1.0), (0.75, 2.0), (1.5, 4.0)], ..short(3) });
@@ -289,9 +298,11 @@ fn reports_work_in_a_browser() {
     set(&dir.join("one"), 1..=4, 2);
     set(&dir.join("other"), 1..=3, 3);
     change_summary(&dir.join("one/seed-4"), |summary| summary["complete"] = json!(false));
+    let skipping =
+        page("skipping", &[Spec { skipped: vec![(3.0, 5.0), (8.0, 10.0)], recorded: false, ..short(1) }]);
     let sets = dir.join("sets.html");
     write_report(&[&dir.join("one"), &dir.join("other")], &sets).unwrap();
-    browse(&[single, hostile, many, cut, several, dilated, sets, traced(&dir)]);
+    browse(&[single, hostile, many, cut, several, dilated, skipping, sets, traced(&dir)]);
 }
 
 /// The page of a link that is much faster at first than later, from its trace.

@@ -1,13 +1,13 @@
 //! Scenarios with guests: real Linux kernels in simulated time.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use warpline_lab::run::{RunError, RunOptions, RunOutcome, run};
 use warpline_net::Control;
 use warpline_results::GuestSummary;
 use warpline_scenario::Scenario;
 
+use crate::busy::while_busy;
 use crate::support::{Rows, parse};
 
 /// Runs a scenario; skips if there is no guest kernel.
@@ -276,36 +276,6 @@ fn exit_codes_of_guests_programs_are_checked_and_their_files_collected() {
     assert!(!Path::new("/tmp/warpline-test-result").exists());
 }
 
-/// Ends threads when it is dropped, by a panic too.
-struct Ends<'a>(&'a AtomicBool);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Does something while all cores are busy with threads that compute, or that also yield all the time.
-fn while_busy<T>(yields: bool, act: impl FnOnce() -> T) -> T {
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let _ends = Ends(&over);
-        for _ in 0..2 * std::thread::available_parallelism().map_or(2, usize::from) {
-            scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) {
-                    for _ in 0..20_000 {
-                        std::hint::spin_loop();
-                    }
-                    if yields {
-                        std::thread::yield_now();
-                    }
-                }
-            });
-        }
-        act()
-    })
-}
-
 #[test]
 fn the_same_seed_gives_the_same_files_even_on_a_busy_machine() {
     let directory = tempfile::tempdir().unwrap();
@@ -332,7 +302,7 @@ fn the_same_seed_gives_the_same_files_even_on_a_busy_machine() {
     let Some(quiet) = files("quiet") else { return };
     // Twice with all cores busy: with threads that compute, and with threads that yield all the time.
     for (name, yields) in [("busy", false), ("restless", true)] {
-        let busy = while_busy(yields, || files(name)).unwrap();
+        let busy = while_busy(2, yields, || files(name)).unwrap();
         let names =
             |files: &[(String, Vec<u8>)]| files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
         assert_eq!(names(&quiet), names(&busy));

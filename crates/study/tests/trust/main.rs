@@ -6,6 +6,8 @@
 
 mod agreement;
 mod apps;
+#[path = "../../../guest/tests/machine/busy.rs"]
+mod busy;
 mod capture;
 mod changes;
 mod data_centre;

@@ -7,16 +7,20 @@ const MEASURES = [
   ["jain", "Jain’s index", "number"],
 ];
 
-// Cells by the values of the axes: rows are the first axis (or what there is), columns all others and the seeds.
+// Cells by the values of the axes: rows are the first axis, columns all others and the seeds. Without axes, rows are folders and columns the runs in them.
 const places = (entry) => {
   const axes = entry.grid?.axes ?? [];
   const seeds = entry.grid?.seeds ?? [];
   const short = entry.cells.map((cell) => cell.run.slice(entry.run.length + 1));
   const rows = new Map(), columns = new Map();
   const split = (name) => {
-    const [values, seed] = name.includes("/") ? name.split("/") : axes.length ? [name, ""] : ["", name];
-    const parts = values ? values.split(",") : [];
-    return axes.length ? [parts[0] ?? "", [...parts.slice(1), seed].filter(Boolean).join(", ")] : ["", seed];
+    if (!axes.length) {
+      const at = name.lastIndexOf("/");
+      return [name.slice(0, Math.max(at, 0)), name.slice(at + 1)];
+    }
+    const [values, seed] = name.split("/");
+    const [row, ...others] = values.split(",");
+    return [row, [...others, seed].filter(Boolean).join(", ")];
   };
   short.forEach((name, i) => {
     const [row, column] = split(name);
@@ -62,7 +66,7 @@ export const grid = (entry, openCell, changed) => {
   const choice = W.select("Cells show", MEASURES.map(([key, label]) => [key, label]), measure, (value) => { measure = value; changed(); });
   return W.el("section", { class: "card grid-card", "aria-label": "Grid of runs" },
     W.el("div", { class: "card-head" }, W.el("h3", null, `${done} of ${entry.cells.length} runs done`), choice),
-    W.el("p", { class: "about" }, axes.length ? `Rows: ${axes[0].key}. Columns: ${[...axes.slice(1).map((axis) => axis.key), seeds.length > 1 ? "seed" : ""].filter(Boolean).join(", ") || "one run each"}.` : "Columns: seeds."),
+    W.el("p", { class: "about" }, axes.length ? `Rows: ${axes[0].key}. Columns: ${[...axes.slice(1).map((axis) => axis.key), seeds.length > 1 ? "seed" : ""].filter(Boolean).join(", ") || "one run each"}.` : entry.grid ? "Columns: seeds." : "Rows: folders. Columns: runs."),
     W.el("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": "Grid of runs" }, W.el("table", { class: "grid" },
       W.el("thead", null, W.el("tr", null, W.el("td", null), ...names.map((name) => W.el("th", { scope: "col", class: "plain" }, name || "run")))),
       W.el("tbody", null, ...rows.map(([row, cells]) => W.el("tr", null, W.el("th", { scope: "row" }, row || "all"), ...names.map((name) => cell(cells.get(name)))))))));

@@ -1,5 +1,5 @@
 // The fields of what is chosen in the drawing, and what can be done with it.
-import { change, doc, on } from "./document.js";
+import { change, doc, keepPlaces, on } from "./document.js";
 import { button, fail, say } from "./page.js";
 import { propertiesOf, rootProperties, rows } from "./fields.js";
 
@@ -125,17 +125,25 @@ export class Inspector {
       input.addEventListener("change", async () => {
         const to = input.value.trim();
         input.defaultValue = input.value;
+        // The change draws the node: its place must be known before.
+        const { places } = doc;
+        const { [node.name]: place, [to]: before } = places;
+        if (place) places[to] = place;
         try {
-          const place = doc.places[node.name];
           await change({ do: "rename", from: node.name, to });
-          if (place) doc.places[to] = place;
+          if (place) {
+            // The old name keeps its place, for an undo.
+            keepPlaces();
+          }
           this.choose({ kind: "node", name: to });
         } catch (error) {
+          if (before) places[to] = before;
+          else delete places[to];
           fail(error);
           input.value = node.name;
         }
       });
-      head.push(W.el("div", { class: "row given" }, W.el("label", { for: "node-name" }, "name"), input, W.el("p", { class: "help" }, "Links and flows that name it follow.")));
+      head.push(W.el("div", { class: "row given" }, W.el("label", { for: "node-name" }, "name"), input, W.el("p", { class: "help" }, "Links, flows, changes and programs that name it follow.")));
     }
     const entry = written.host?.findIndex((host) => host.name === node.name) ?? -1;
     const own = entry >= 0

@@ -6,9 +6,13 @@ import { button, fail, icon, onShow, say, shown } from "./page.js";
 const LOOK = 1500;
 // Lines of a terminal that are kept.
 const LINES = 2000;
+// Characters that are kept of what a command prints, to look for words in them.
+const KEPT = 10000;
 // How often, in milliseconds, and how many times to look whether a server listens that was just started.
 const PAUSE = 100;
 const LOOKS = 100;
+// Terminals at a time: a browser has six connections to a server, each terminal takes one, and what is typed and asked for needs some, too.
+const MOST = 4;
 
 const pause = () => new Promise((done) => { setTimeout(done, PAUSE); });
 
@@ -44,6 +48,12 @@ class Terminal {
   // `hosts` are those of the run, with their addresses; `open(host)` opens another terminal there.
   constructor(socket, host, hosts, open, closed) {
     this.host = host;
+    // Whether its shell has ended, or is no longer heard.
+    this.over = false;
+    // What was printed since the last command.
+    this.printed = "";
+    // By host: the terminal that was opened there for a server.
+    this.servers = new Map();
     this.stop = new AbortController();
     this.screen = new Screen();
     this.log = W.el("pre", { class: "screen", role: "log", tabindex: "0", "aria-label": `What the terminal on ${host} prints` });
@@ -60,10 +70,13 @@ class Terminal {
     const tools = others.length ? [W.el("span", { class: "about" }, "to"), this.to,
       button("ping", () => this.command(`ping -c 10 ${this.to.value}`)),
       button("iperf3", async () => {
-        const address = this.to.value;
-        const other = await open(this.to.selectedOptions[0].text);
+        const address = this.to.value, name = this.to.selectedOptions[0].text;
+        // The promise is kept, so that two clicks open one.
+        let server = this.servers.get(name);
+        if (!server || (await server.catch(() => null))?.over !== false) this.servers.set(name, (server = open(name)));
+        const other = await server;
         await other.command("iperf3 -s -1");
-        for (let look = 0; look < LOOKS && !other.log.textContent.includes("Server listening"); look++) await pause();
+        for (let look = 0; look < LOOKS && !other.printed.includes("Server listening"); look++) await pause();
         await this.command(`iperf3 -c ${address} -t 10`);
       })] : [];
     this.words = W.el("span", { class: "about", role: "status" });
@@ -86,7 +99,7 @@ class Terminal {
 
   async open(socket) {
     this.number = (await call("POST", "/api/terminals", { socket, host: this.host })).terminal;
-    this.read().catch((error) => { this.spoke(); if (error.name !== "AbortError") this.words.textContent = error.message; });
+    this.read().catch((error) => { if (error.name !== "AbortError") this.words.textContent = error.message; }).finally(() => { this.over = true; this.spoke(); });
     return this;
   }
 
@@ -99,6 +112,7 @@ class Terminal {
         return;
       }
       const below = this.log.scrollHeight - this.log.scrollTop - this.log.clientHeight < 40;
+      this.printed = (this.printed + event.text).slice(-KEPT);
       this.log.textContent = this.screen.add(event.text);
       if (below) this.log.scrollTop = this.log.scrollHeight;
     }
@@ -113,12 +127,16 @@ class Terminal {
 
   async command(line) {
     await this.ready;
+    this.printed = "";
     await this.type(`${line}\n`);
   }
 
   async close() {
+    this.over = true;
     this.spoke();
     this.stop.abort();
+    // One that is open is closed at once: a page that goes waits for nothing.
+    if (this.number === undefined) await this.opened;
     await call("POST", "/api/terminals/close", { terminal: this.number });
   }
 }
@@ -186,20 +204,27 @@ export class LivePart {
   }
 
   async open(one, host) {
+    if (this.terminals.filter((own) => !own.over).length >= MOST) throw new Error(`There are ${MOST} open terminals on this page. Close one first: a browser has few connections to a server, and each terminal takes one of them.`);
     const terminal = new Terminal(one.socket, host, one.hosts, (other) => this.open(one, other), (closed) => {
       closed.element.remove();
-      this.terminals = this.terminals.filter((own) => own !== closed);
+      this.forget(closed);
     });
+    // Known before it is open, so that it counts.
+    this.terminals.push(terminal);
     try {
       await terminal.opened;
     } catch (error) {
       terminal.stop.abort();
+      this.forget(terminal);
       throw error;
     }
-    this.terminals.push(terminal);
     this.screens.append(terminal.element);
     terminal.input.focus();
     return terminal;
+  }
+
+  forget(terminal) {
+    this.terminals = this.terminals.filter((own) => own !== terminal);
   }
 
   // A row of fields below the link's; what is left empty stays as it is.

@@ -19,10 +19,10 @@ const toWatch = async (run) => {
   show("watch");
   await watch.open(run, { playing: true });
 };
-const runs = new Runs((run) => toWatch(run).catch(fail));
+const runs = new Runs((run) => toWatch(run).catch(fail), (from, to) => watch.renamed(from, to));
 const livePart = new LivePart((run) => {
   show("runs");
-  runs.open(run);
+  runs.open(run).catch(fail);
 });
 // A run of the scenario that is open is drawn as it is.
 watch.places = (drawing) => {
@@ -127,13 +127,15 @@ const head = () => {
   document.title = `${isChanged() ? "● " : ""}${doc.name ?? doc.suggestion} · Warpline lab`;
 };
 
-const saveNow = async () => {
-  let name = doc.name;
-  if (!name) {
-    name = await ask("Save the scenario", `File, in ${hello.folder}`, doc.suggestion, "Save");
-    if (!name) return;
-    if (!name.endsWith(".toml")) name += ".toml";
-  }
+const saveNow = () => (doc.name ? saveTo(doc.name) : saveAs(doc.suggestion));
+
+// Asks for the name of the file first.
+const saveAs = async (suggestion) => {
+  const name = await ask("Save the scenario", `File, in ${hello.folder}`, suggestion, "Save");
+  if (name) await saveTo(name.endsWith(".toml") ? name : `${name}.toml`);
+};
+
+const saveTo = async (name) => {
   try {
     hello.files = await save(name);
     say(`Saved ${name}.`);
@@ -146,7 +148,7 @@ const saveNow = async () => {
 const conflict = (message, name) => {
   const box = dialog("Not saved", W.el("p", null, `${message[0].toUpperCase()}${message.slice(1)}.`),
     W.el("div", { class: "actions" },
-      button("Save under another name", async () => { box.close(); const other = await ask("Save the scenario", "File", name.replace(/\.toml$/, "-2.toml"), "Save"); if (other) { hello.files = await save(other); say(`Saved ${other}.`); } }, { class: "primary" }),
+      button("Save under another name", async () => { box.close(); await saveAs(name.replace(/\.toml$/, "-2.toml")); }, { class: "primary" }),
       button("Read the file again, and lose my changes", async () => { box.close(); await open(name); })));
 };
 

@@ -3,21 +3,28 @@ import { call } from "./api.js";
 import { Curves } from "./curves.js";
 import { doc } from "./document.js";
 import { grid, stateWords } from "./grid.js";
-import { ask, button, dialog, fail, say, show, shown } from "./page.js";
+import { ask, button, dialog, fail, onShow, say, show, shown } from "./page.js";
 
 // Recordings with more events than this are not made unless asked for.
 const MANY = 3e6;
+
+// Larger numbers cannot be told apart here, and another seed would be run.
+const seed = (text) => {
+  const number = Number(text);
+  if (!Number.isSafeInteger(number)) throw new Error(`The seed ${text} is too large: the largest one that this page can take is ${Number.MAX_SAFE_INTEGER}.`);
+  return number;
+};
 
 // Seeds as people write them: "1..20" or "1, 2, 5".
 export const seedsOf = (text) => text.split(",").map((part) => part.trim()).filter(Boolean).flatMap((part) => {
   const range = /^(\d+)\s*\.\.\s*(\d+)$/.exec(part);
   if (range) {
-    const [from, to] = [Number(range[1]), Number(range[2])];
+    const [from, to] = [seed(range[1]), seed(range[2])];
     if (to < from || to - from > 1000) throw new Error(`"${part}" is no range of up to 1000 seeds.`);
     return Array.from({ length: to - from + 1 }, (_, i) => from + i);
   }
   if (!/^\d+$/.test(part)) throw new Error(`"${part}" is no seed: write numbers, 1..20 or 1, 2, 5.`);
-  return [Number(part)];
+  return [seed(part)];
 });
 
 // Values between commas; those within brackets, braces or quotation marks stay together.
@@ -34,8 +41,10 @@ export const valuesOf = (text) => {
 };
 
 export class Runs {
-  constructor(watch) {
+  // `watch(run)` plays a run; `renamed(from, to)` hears of new names.
+  constructor(watch, renamed) {
     this.watch = watch;
+    this.renamed = renamed;
     this.chosen = new Set();
     this.list = W.el("ul", { class: "run-list" });
     this.detail = W.el("div", { class: "run-detail" });
@@ -46,6 +55,28 @@ export class Runs {
       this.detail);
     this.entries = [];
     this.hint();
+    onShow((name) => {
+      if (name === "runs") this.goOn().catch(fail);
+      else this.leave();
+    });
+  }
+
+  // Ends the stream of the curves: a browser has few connections to a server, and a stream takes one of them.
+  leave() {
+    if (!this.live) return;
+    this.left = { run: this.live.run, then: this.then };
+    this.live.destroy();
+    this.live = null;
+  }
+
+  // Shows again what was left. The curves come from the beginning.
+  async goOn() {
+    const { left } = this;
+    if (!left) return;
+    await this.refresh();
+    // Something else was opened in the meantime, or the part left again.
+    if (this.left !== left || shown() !== "runs") return;
+    await this.open(left.run, this.isActive(this.entry(left.run) ?? {}) ? left.then : undefined);
   }
 
   hint() {
@@ -64,8 +95,7 @@ export class Runs {
     const answer = await call("POST", "/api/runs", { text: doc.text, file: doc.name, called: doc.suggestion, name: name || null, seeds, axes, record });
     await this.refresh();
     show("runs");
-    if (answer.runs.length > 1) this.open(answer.name);
-    else this.open(answer.runs[0], then);
+    (answer.runs.length > 1 ? this.open(answer.name) : this.open(answer.runs[0], then)).catch(fail);
     say(answer.runs.length > 1 ? `${answer.runs.length} runs have begun.` : `The run ${answer.name} has begun.`, "quiet");
   }
 
@@ -132,8 +162,9 @@ export class Runs {
     const active = this.entries.some((entry) => this.isActive(entry));
     clearTimeout(this.timer);
     if (active) this.timer = setTimeout(() => this.refresh().catch(fail), 1000);
-    const open = this.opened && this.entry(this.opened);
-    if (open?.cells && open !== this.shownEntry) this.openGrid(open);
+    // A grid that is shown is made anew only if something of it is: somebody may be choosing in it.
+    const open = this.shownGrid && this.entry(this.opened);
+    if (open?.cells && JSON.stringify(open) !== this.shownGrid) this.openGrid(open);
   }
 
   isActive(entry) {
@@ -152,6 +183,8 @@ export class Runs {
   }
 
   fill() {
+    for (const name of this.chosen) if (!this.entries.some((entry) => entry.run === name)) this.chosen.delete(name);
+    this.compareButton.disabled = this.chosen.size < 2;
     const focus = document.activeElement?.closest?.(".run-list") ? document.activeElement.dataset.run : null;
     // Runs of one grid that have begun, but are not in the folder yet, are one entry.
     this.count.textContent = this.entries.length ? "Choose two or more to compare them." : "There is no run yet.";
@@ -166,7 +199,7 @@ export class Runs {
       } });
       check.checked = this.chosen.has(entry.run);
       check.disabled = !entry.totals && !entry.cells?.some((cell) => cell.totals);
-      return W.el("li", null, check, W.el("button", { type: "button", class: "run-open", "data-run": entry.run, "aria-pressed": String(this.opened === entry.run), onclick: () => this.open(entry.run) },
+      return W.el("li", null, check, W.el("button", { type: "button", class: "run-open", "data-run": entry.run, "aria-pressed": String(this.opened === entry.run), onclick: () => this.open(entry.run).catch(fail) },
         W.el("b", null, entry.run), W.el("span", { class: `state ${active ? "" : entry.job?.state === "failed" ? "bad" : "good"}` }, state), W.el("span", { class: "extra" }, more)));
     }));
     if (focus) this.list.querySelector(`[data-run="${CSS.escape(focus)}"]`)?.focus();
@@ -175,7 +208,9 @@ export class Runs {
   clear() {
     this.live?.destroy();
     this.live = null;
-    this.shownEntry = null;
+    this.left = null;
+    this.shownGrid = null;
+    this.ticket = null;
   }
 
   // Shows a run: its curves while it goes on, then its report. `then` is called when it is done.
@@ -188,9 +223,9 @@ export class Runs {
     if (entry.cells) this.openGrid(entry);
     else if (this.isActive(entry)) this.openLive(run, then);
     else if (entry.totals) {
-      await this.openReport([run], run, entry);
+      const opened = await this.openReport([run], run, entry);
       // A short run may have ended before it was looked at.
-      if (then && shown() === "runs" && entry.job?.state === "done") then(run, entry);
+      if (opened && then && shown() === "runs" && entry.job?.state === "done") then(run, entry);
     }
     else this.openFailed(run, entry.job?.why ?? "There are no results.");
   }
@@ -200,19 +235,22 @@ export class Runs {
   }
 
   openGrid(entry) {
-    this.shownEntry = entry;
+    this.shownGrid = JSON.stringify(entry);
+    const focus = this.detail.contains(document.activeElement) ? document.activeElement : null;
     this.detail.replaceChildren(this.head(entry.run,
       this.isActive(entry) ? button("Stop all", () => this.stop(entry.run)) : null,
       entry.cells.filter((cell) => cell.totals).length > 1 ? button("Compare all", () => this.openReport(entry.cells.filter((cell) => cell.totals).slice(0, 40).map((cell) => cell.run), `All of ${entry.run}`)) : null,
       this.isActive(entry) ? null : button("Rename", () => this.rename(entry.run))),
     grid(entry, (cell) => this.open(cell.run).catch(fail), () => this.openGrid(entry)));
+    if (focus) [...this.detail.querySelectorAll(focus.tagName)].find((own) => own.title === focus.title && (own.title || own.textContent === focus.textContent))?.focus();
   }
 
   openLive(run, then) {
+    this.then = then;
     this.live = new Curves(run, (line) => {
       if (line.event !== "over") return;
       this.refresh().then(async () => {
-        if (this.opened !== run) return;
+        if (this.opened !== run || this.left) return;
         if (line.job.state === "failed") { this.openFailed(run, line.job.why); return; }
         if (line.job.state === "stopped") say(`The run ${run} has stopped: ${line.job.why}.`);
         const entry = this.entry(run);
@@ -234,8 +272,11 @@ export class Runs {
     return parent ? button(`All of ${parent.run}`, () => this.open(parent.run)) : null;
   }
 
+  // Returns whether it was opened: nothing else was in the meantime.
   async openReport(runs, title, entry) {
+    const ticket = (this.ticket = {});
     const { address } = await call("POST", "/api/report", { runs });
+    if (this.ticket !== ticket) return false;
     this.clear();
     const wait = W.el("p", { class: "about", role: "status" }, "The report is being made …");
     const frame = W.el("iframe", { src: address, title: `Report of ${title}`, sandbox: "allow-scripts allow-downloads", onload: () => wait.remove() });
@@ -245,6 +286,7 @@ export class Runs {
       button("Report in a tab of its own", () => { window.open(address, "_blank", "noopener"); }),
       entry && !entry.run.includes("/") ? button("Rename", () => this.rename(entry.run)) : null,
       entry?.path ? button("Share", () => this.share(entry)) : null), wait, frame);
+    return true;
   }
 
   share(entry) {
@@ -270,6 +312,8 @@ export class Runs {
     const name = await ask("Rename the run", "Name", run, "Rename");
     if (!name || name === run) return;
     await call("POST", "/api/runs/rename", { run, name });
+    if (this.chosen.delete(run)) this.chosen.add(name);
+    this.renamed(run, name);
     this.opened = name;
     await this.refresh();
     await this.open(name);

@@ -31,6 +31,8 @@ export const packetWords = (row, watch) => {
 export const story = async (watch, row, element) => {
   element.replaceChildren(W.el("p", { class: "about" }, "Looking …"));
   const told = await call("GET", asked("/api/runs/packet", { run: watch.run, packet: row.packet, time: row.time }));
+  // Another packet is followed in the meantime.
+  if (watch.followed !== row) return;
   const goto = (time, text, packet) => button(text, () => { watch.follow(packet ? { ...row, packet, time } : null); watch.seek(time); }, { class: "quiet" });
   const waited = told.steps.reduce((sum, step) => sum + (step.queued_ns ?? 0), 0);
   const last = told.steps[told.steps.length - 1];

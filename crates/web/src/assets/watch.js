@@ -107,6 +107,14 @@ export class Watch {
     if (playing && !still.matches) this.toggle(1);
   }
 
+  // A run, or all runs below a name, have another name now.
+  renamed(from, to) {
+    const { run, windows } = this;
+    if (run !== from && !run?.startsWith(`${from}/`)) return;
+    this.run = to + run.slice(from.length);
+    if (windows?.run === run) windows.run = this.run;
+  }
+
   linkName(number) {
     const way = this.ways[number];
     return way ? `${this.network.nodes[way.from].name} → ${this.network.nodes[way.to].name}` : `link ${number}`;
@@ -134,6 +142,7 @@ export class Watch {
   }
 
   toggle(direction = 1) {
+    if (!this.windows) return;
     if (this.playing && this.direction === direction) { this.pause(); return; }
     this.direction = direction;
     if (direction > 0 && this.t >= this.end) this.t = 0;
@@ -142,7 +151,13 @@ export class Watch {
     this.play.setAttribute("aria-label", "Pause");
     this.before = performance.now();
     if (still.matches) this.stepped();
-    else requestAnimationFrame((now) => this.frame(now));
+    else this.askFrame();
+  }
+
+  // The next picture; never two of them, however often it is asked for.
+  askFrame() {
+    cancelAnimationFrame(this.coming);
+    this.coming = requestAnimationFrame((now) => this.frame(now));
   }
 
   // Without motion: a picture for each event.
@@ -174,7 +189,7 @@ export class Watch {
       this.pause();
     }
     this.draw();
-    requestAnimationFrame((later) => this.frame(later));
+    this.askFrame();
   }
 
   seek(t) {
@@ -195,7 +210,9 @@ export class Watch {
     if (!going) this.pause();
     const { windows } = this;
     if (!windows) return;
-    for (let tries = 0; tries < 60; tries++) {
+    windows.failed = windows.short = null;
+    let all = false;
+    for (let tries = 0; tries < 60 && !all; tries++) {
       if (windows.need(this.t, direction > 0)) {
         const at = windows.next(this.t - (direction < 0 ? 1 : 0));
         const list = windows.events;
@@ -205,11 +222,21 @@ export class Watch {
           for (let i = at - 1; i >= 0; i--) if (this.fits(list[i]) && list[i].time < this.t) { this.arrive(list[i]); return; }
         }
         const known = windows.around(this.t);
-        if (direction > 0 ? known.until >= this.end : known.from <= 0) break;
-        await windows.ask(...(direction > 0 ? [known.until] : [Math.max(0, known.from - Math.max(windows.lead, 2e7) * 2 ** Math.min(tries, 8)), known.from]));
-      } else await new Promise((done) => setTimeout(done, 30));
+        all = direction > 0 ? known.until >= this.end : known.from <= 0;
+        // A window that was too long to be read to its end leaves a gap: that first.
+        if (!all) await (direction > 0 ? windows.ask(known.until) : windows.short ? windows.ask(...windows.short) : windows.before(known));
+      } else await windows.read;
+      // Another run was opened in the meantime.
+      if (this.windows !== windows) return;
+      if (windows.failed) {
+        fail(windows.failed);
+        windows.failed = null;
+        this.pause();
+        return;
+      }
     }
-    this.spoken.textContent = direction > 0 ? "No further event." : "No earlier event.";
+    if (all) this.spoken.textContent = direction > 0 ? "No further event." : "No earlier event.";
+    else this.spoken.textContent = "There is no such event near this time. Choose another time to look from.";
   }
 
   arrive(event) {
@@ -222,7 +249,7 @@ export class Watch {
     this.story.hidden = !row;
     if (row) {
       this.pause();
-      story(this, row, this.story).catch((error) => { this.story.replaceChildren(W.el("p", { class: "error" }, error.message)); });
+      story(this, row, this.story).catch((error) => { if (this.followed === row) this.story.replaceChildren(W.el("p", { class: "error" }, error.message)); });
     } else this.story.replaceChildren();
     this.draw();
   }

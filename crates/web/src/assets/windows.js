@@ -52,11 +52,16 @@ export class Windows {
   before(own) {
     const part = this.parts[own.first];
     const length = Math.max(part.until - part.from, this.lead, 1000);
-    this.ask(Math.max(0, Math.floor(part.from - Math.min(length, this.end / 4))), part.from);
+    return this.ask(Math.max(0, Math.floor(part.from - Math.min(length, this.end / 4))), part.from);
   }
 
-  async ask(from, to = this.end, urgent = false) {
-    if (this.asking !== null) return;
+  // Reads a window, or waits for the one that is being read.
+  ask(from, to = this.end, urgent = false) {
+    if (this.asking === null) this.read = this.load(from, to, urgent);
+    return this.read;
+  }
+
+  async load(from, to, urgent) {
     // A window that has begun to be known is asked for to its end.
     const inside = this.parts.find((part) => part.from <= from && from < part.until);
     if (inside) from = inside.until;
@@ -71,6 +76,8 @@ export class Windows {
       this.parts.push(part);
       this.parts.sort((a, b) => a.from - b.from);
       this.last = part;
+      // What is missing of the window, because there was more in it than is read at a time.
+      this.short = part.until < to ? [part.until, to] : null;
       this.forget();
       this.built = null;
     } catch (error) {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use warpline_core::{Pace, Tdf};
 use warpline_guest::dilation::{follow, nudge};
-use warpline_guest::order::{Notice, Report};
+use warpline_guest::order::{GRACE, Notice, Report};
 use warpline_guest::time::host_now;
 use warpline_guest::{GuestError, Kernel, Machine};
 use warpline_live::port::LivePort;
@@ -21,8 +21,9 @@ use crate::run::programs::Readiness;
 
 /// Seconds of real time that a guest has to boot, and to end.
 const PATIENCE: u64 = 60;
-/// Nanoseconds of real time that all guests together have to send their reports after a run was stopped, since the user is waiting.
-pub(in crate::run) const HASTE: u64 = 700_000_000;
+/// Nanoseconds of real time that all guests together have to send their reports after a run was stopped, since the user is waiting. A program
+/// that does not end when it is asked to uses up its time before its guest reports. No guest's clock is slower than the machine's by then.
+pub(in crate::run) const HASTE: u64 = GRACE + 500_000_000;
 
 /// All machines of a run.
 #[derive(Debug)]

@@ -56,9 +56,11 @@ pub(super) fn read(report: &mut Report, clocks: Clocks) {
     }
 }
 
-/// Sets the times of a sample to the run's.
-pub(super) fn read_sample(sample: &mut Sample, clocks: Clocks) {
-    sample.time = clocks.to_run(sample.time);
+/// Sets the times of a sample to the run's. `interval` is how often the run takes one, in nanoseconds. The sample's time becomes the nearest
+/// multiple of that. Both conversions round down, so it would otherwise lie a little before the instant that it stands for.
+pub(super) fn read_sample(sample: &mut Sample, clocks: Clocks, interval: u64) {
+    let time = clocks.to_run(sample.time);
+    sample.time = (time + interval / 2).checked_div(interval).map_or(time, |number| number * interval);
     read_info(&mut sample.info, clocks);
 }
 
@@ -100,8 +102,21 @@ mod tests {
         assert_eq!((order.end, order.warmup, order.interval), (8 * SECOND, 2 * SECOND, SECOND / 5));
         let info = TcpInfo { rtt: 80_000, min_rtt: u32::MAX, ..TcpInfo::default() };
         let mut sample = Sample { time: 3 * SECOND, id: 0, info };
-        read_sample(&mut sample, clocks);
+        read_sample(&mut sample, clocks, SECOND / 10);
         assert_eq!((sample.time, sample.info.rtt, sample.info.min_rtt), (3 * SECOND / 2, 40_000, u32::MAX));
+    }
+
+    #[test]
+    fn samples_are_at_the_runs_instants_whatever_the_factor() {
+        let clocks = clocks(&scenario("tdf = 3"), "a");
+        let interval = SECOND / 10;
+        let mut order = Order { interval, ..Order::default() };
+        set(&mut order, clocks);
+        for number in [1, 3, 10, 40] {
+            let mut sample = Sample { time: number * order.interval, id: 0, info: TcpInfo::default() };
+            read_sample(&mut sample, clocks, interval);
+            assert_eq!(sample.time, number * interval);
+        }
     }
 
     #[test]

@@ -25,7 +25,7 @@ use warpline_scenario::addresses::AddressPlan;
 use warpline_scenario::endpoint::{CPU_PERIOD, Guest, Tsc};
 use warpline_scenario::expand::Speed;
 use warpline_scenario::forwarding::{Interface, tc_words};
-use warpline_scenario::{Application, ClockMode, Expanded, Expect, Host, Scenario};
+use warpline_scenario::{Application, ClockMode, Expanded, Expect, Host, LinkSpec, Scenario};
 
 /// Memory of a machine in bytes, and what each host and each end of a flow adds. Only what is used is taken.
 const MEMORY: u64 = 192 << 20;
@@ -173,8 +173,8 @@ impl Guests {
                 if guest.forwards {
                     let first = order.interfaces().count() as u32 + 1;
                     let interfaces = expanded.interfaces(node as usize);
-                    own.interfaces =
-                        interface_orders((expanded, plan), node, &interfaces, (first, vlan), &mut routes);
+                    let known = (scenario, expanded, plan);
+                    own.interfaces = interface_orders(known, node, &interfaces, (first, vlan), &mut routes);
                     for interface in &interfaces {
                         guests.hosts.push((format!("{}>{}", host.name, interface.name), node));
                         guests
@@ -215,9 +215,10 @@ impl Guests {
             own_clock::set(&mut machine.order, machine.clocks);
             let order = &machine.order;
             // Larger buffers need more memory: the kernel gives TCP a sixteenth of it.
-            let buffers = order.hosts.iter().map(|host| BUFFERS * largest_buffer(&host.sysctl)).max();
-            let flow = FLOW_MEMORY.max(buffers.unwrap_or(0));
-            let memory = MEMORY + HOST_MEMORY * order.hosts.len() as u64 + flow * order.flows.len() as u64;
+            let buffer = order.hosts.iter().map(|host| largest_buffer(&host.sysctl)).max().unwrap_or(0);
+            let flow = FLOW_MEMORY.max(BUFFERS.saturating_mul(buffer));
+            let flows = flow.saturating_mul(order.flows.len() as u64);
+            let memory = flows.saturating_add(MEMORY + HOST_MEMORY * order.hosts.len() as u64);
             let own = hosts_of(scenario, &machine.name).find_map(|(_, guest)| guest.memory);
             // The kernel counts in megabytes of 2^20 bytes.
             machine.memory = own.map_or(memory.min(MOST_MEMORY), |size| size.0.0.next_multiple_of(1 << 20));
@@ -425,14 +426,17 @@ fn host_order(
 /// The orders of the interfaces of a host that forwards, on `node`. `first` are the device and the VLAN of the first of them. Each is the route to
 /// the nodes whose packets take its link by the scenario's routing.
 fn interface_orders(
-    (expanded, plan): (&Expanded, &AddressPlan),
+    (scenario, expanded, plan): (&Scenario, &Expanded, &AddressPlan),
     node: u32,
     interfaces: &[Interface],
     first: (u32, u16),
     routes: &mut Router,
 ) -> Vec<InterfaceOrder> {
     let order = |(interface, number): (&Interface, u16)| {
-        let kind = interface.sends.map(|link| expanded.links.at(link).kind);
+        let link = interface.sends.map(|link| expanded.links.at(link));
+        let kind = link.map(|link| link.kind);
+        let is_changed =
+            |link: &LinkSpec<'_>| link.changes.iter().any(|&number| scenario.change[number].rate.is_some());
         let vlan = first.1 + number;
         InterfaceOrder {
             name: interface.name.clone(),
@@ -441,7 +445,7 @@ fn interface_orders(
             mac: frame::mac(vlan),
             mtu: kind.and_then(|kind| kind.mtu).unwrap_or(ETHERNET_MTU),
             // Where the rate changes, the link's own queue holds what the kernel sends too fast.
-            rate: kind.and_then(|kind| match kind.speed {
+            rate: link.filter(|link| !is_changed(link)).and_then(|link| match link.kind.speed {
                 Speed::Constant(rate) => Some(rate.as_bps()),
                 _ => None,
             }),
@@ -460,4 +464,44 @@ fn interface_orders(
         }
     }
     orders
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// The guests of a scenario.
+    pub(in crate::run::guests) fn planned(text: &str) -> Guests {
+        let scenario = Scenario::from_toml("test", text, &[]).unwrap();
+        let expanded = scenario.expand();
+        let addresses = AddressPlan::new(&scenario, &expanded);
+        let guests = Guests::plan(&scenario, &expanded, &addresses, &Readiness::default(), |_| ETHERNET_MTU);
+        guests.unwrap().unwrap()
+    }
+
+    #[test]
+    fn an_interface_has_a_rate_of_its_own_if_that_of_its_link_never_changes() {
+        let rates = |key: &str| {
+            let guests = planned(&format!(
+                "duration = \"2s\"\nchange = [{{ at = \"1s\", link = \"r>b\", {key} }}]\n\
+                 link = [{{ between = [\"a\", \"r\"], rate = \"1Mbit/s\" }}, {{ between = [\"r\", \"b\"], rate = \"2Mbit/s\" }}]\n\
+                 flow = [{{ from = \"a\", to = \"b\" }}]\n\
+                 [[host]]\nname = \"r\"\nendpoint = \"guest\"\nforwards = true\n"
+            ));
+            guests.machines[0].order.interfaces().map(|own| own.rate).collect::<Vec<_>>()
+        };
+        assert_eq!(rates("loss = \"1%\""), [Some(1_000_000), Some(2_000_000)]);
+        assert_eq!(rates("rate = \"1Mbit/s\""), [Some(1_000_000), None]);
+    }
+
+    #[test]
+    fn buffers_without_limit_need_the_most_memory() {
+        let guests = planned(&format!(
+            "duration = \"2s\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1Mbit/s\"\n\
+             [[host]]\nname = \"a\"\nendpoint = \"guest\"\nsysctl = {{ \"net.ipv4.tcp_rmem\" = \"4096 131072 {}\" }}\n\
+             [[flow]]\nfrom = \"a\"\nto = \"b\"\n",
+            u64::MAX
+        ));
+        assert_eq!(guests.machines[0].memory, MOST_MEMORY);
+    }
 }

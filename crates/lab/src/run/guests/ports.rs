@@ -129,6 +129,10 @@ impl LivePort for GuestPort {
         Some(self.number == 0 && lock(&self.device).nic.pending())
     }
 
+    fn tells_late(&self) -> bool {
+        true
+    }
+
     fn on_readable(&mut self) {
         lock(&self.device).nic.silence();
     }

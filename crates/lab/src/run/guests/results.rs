@@ -19,6 +19,9 @@ use crate::run::routers::Traffic;
 use crate::run::session::Session;
 use warpline_results::{FlowRow, FlowSample, GuestCpu, GuestMachine, ProgramRow, TransferRow};
 
+/// How a program ended whose guest could not say it.
+const UNKNOWN: &str = "unknown: its guest has left no report";
+
 /// The guests of a run, after it.
 #[derive(Debug)]
 pub(in crate::run) struct GuestResults<'a> {
@@ -65,13 +68,14 @@ impl<'a> GuestResults<'a> {
         versions.into_iter().collect::<Vec<_>>().join(", ")
     }
 
-    /// The samples of a machine, by the run's clock.
-    fn samples_of(&self, machine: usize) -> Vec<Sample> {
+    /// The samples of a machine, by the run's clock, one of each flow in each `interval`.
+    fn samples_of(&self, machine: usize, interval: TimeDelta) -> Vec<Sample> {
         let text = std::fs::read_to_string(self.share(machine, SAMPLES)).unwrap_or_default();
         let mut samples: Vec<Sample> =
             text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         let clocks = self.guests.machines[machine].clocks;
-        samples.iter_mut().for_each(|sample| own_clock::read_sample(sample, clocks));
+        let interval = interval.as_nanos();
+        samples.iter_mut().for_each(|sample| own_clock::read_sample(sample, clocks, interval));
         samples
     }
 
@@ -102,9 +106,10 @@ impl<'a> GuestResults<'a> {
         self.keep_queues(out).map_err(|error| {
             RunError::Live(format!("cannot store the state of a guest's queues: {error}"))
         })?;
-        let samples = self.samples(traffic, session.scenario.sample_interval.0);
+        let interval = session.scenario.sample_interval.0;
+        let samples = self.samples(traffic, interval);
         session.sinks.each(|sink| sink.flow_samples(&samples))?;
-        let times = (session.scenario.warmup.0, end);
+        let times = (session.scenario.warmup.0, interval, end);
         account.failures.extend(self.complete(&mut account.flows, traffic, times));
         account.transfers.extend(self.transfers(traffic, account.transfers.len() as u64));
         Ok(programs)
@@ -125,10 +130,12 @@ impl<'a> GuestResults<'a> {
             next[entry.machine] += 1;
             let order = &self.guests.machines[entry.machine].order.programs[index];
             let mut row = entry.row.clone();
+            let mut begun = false;
             std::fs::create_dir_all(out.join(DIRECTORY))?;
             for (kind, name) in [("stdout", &row.stdout), ("stderr", &row.stderr)] {
                 let from = self.share(entry.machine, &format!("{}.{kind}", order.output));
                 if from.exists() {
+                    begun = true;
                     std::fs::copy(from, out.join(name))?;
                 } else {
                     std::fs::write(out.join(name), b"")?;
@@ -145,6 +152,9 @@ impl<'a> GuestResults<'a> {
                 }
                 let what = |missing: &String| format!("{}: {missing}", programs::name(&row.name, &row.host));
                 failures.extend(report.missing.iter().filter(|_| judged).map(what));
+            } else if begun {
+                // Its files are made when it starts.
+                row.outcome = UNKNOWN.to_owned();
             }
             let stderr = out.join(&row.stderr);
             failures.extend(programs::verdict(&mut row, entry.expect, judged, &stderr, evidence));
@@ -171,10 +181,10 @@ impl<'a> GuestResults<'a> {
         &self,
         rows: &mut [FlowRow],
         traffic: &Traffic,
-        (warmup, end): (TimeDelta, Timestamp),
+        (warmup, interval, end): (TimeDelta, TimeDelta, Timestamp),
     ) -> Vec<String> {
         let mut failures = Vec::new();
-        let trips = self.round_trips(warmup);
+        let trips = self.round_trips(warmup, interval);
         for flow in &self.guests.flows {
             let number = flow.key.and_then(|key| traffic.number(key));
             let is_own = |row: &&mut FlowRow| match flow.key {
@@ -222,13 +232,13 @@ impl<'a> GuestResults<'a> {
     }
 
     /// The round-trip times after the warm-up from the kernels' samples, by the number of the flow.
-    fn round_trips(&self, warmup: TimeDelta) -> BTreeMap<u32, RoundTrips> {
+    fn round_trips(&self, warmup: TimeDelta, interval: TimeDelta) -> BTreeMap<u32, RoundTrips> {
         let mut trips: BTreeMap<u32, RoundTrips> = BTreeMap::new();
         for machine in 0..self.guests.machines.len() {
             // Of answers, the requesting kernel has the better figures, since it has one connection.
             let here = |flow: &&FlowEntry| flow.asker.unwrap_or(flow.sender).0 == machine;
             let own: Vec<u32> = self.guests.flows.iter().filter(here).map(|flow| flow.number).collect();
-            for sample in self.samples_of(machine) {
+            for sample in self.samples_of(machine, interval) {
                 if own.contains(&sample.id) && sample.time >= warmup.as_nanos() {
                     trips.entry(sample.id).or_default().add(&sample.info);
                 }
@@ -274,7 +284,7 @@ impl<'a> GuestResults<'a> {
             let numbers: BTreeMap<u32, Option<u32>> =
                 own.map(|flow| (flow.number, flow.key.and_then(|key| traffic.number(key)))).collect();
             let mut before: BTreeMap<u32, Sample> = BTreeMap::new();
-            for sample in self.samples_of(machine) {
+            for sample in self.samples_of(machine, interval) {
                 // The receiving end of the flow has sent nothing.
                 let Some(Some(flow)) = numbers.get(&sample.id) else { continue };
                 if sample.info.data_out == 0 {
@@ -383,6 +393,25 @@ fn fill(row: &mut ProgramRow, report: &ProgramReport) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::guests::plan::tests::planned;
+
+    #[test]
+    fn how_a_program_ended_is_unknown_if_it_began_and_its_guest_has_left_no_report() {
+        let guests = planned(
+            "duration = \"1s\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1Mbit/s\"\n\
+             [[host]]\nname = \"a\"\nendpoint = \"guest\"\n\
+             [[host.program]]\nname = \"early\"\ncommand = \"true\"\n[[host.program]]\nname = \"late\"\ncommand = \"true\"\n\
+             [[flow]]\nfrom = \"a\"\nto = \"b\"\n",
+        );
+        let (share, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::write(share.path().join("a.early.stdout"), "it has begun\n").unwrap();
+        let (reports, shares) = (vec![Report::default()], vec![share.path().to_owned()]);
+        let results = GuestResults { guests: &guests, reports, shares, machines: vec![] };
+        let (rows, failures) = results.judge(false, out.path(), &Evidence::default()).unwrap();
+        let outcomes: Vec<&str> = rows.iter().map(|row| row.outcome.as_str()).collect();
+        assert_eq!(outcomes, [UNKNOWN, "not started"]);
+        assert!(failures.is_empty(), "{failures:?}");
+    }
 
     #[test]
     fn a_flow_is_measured_to_its_own_end_or_to_that_of_the_run() {

@@ -306,6 +306,9 @@ fn message(row: &ProgramRow, running: bool) -> String {
         (false, Some(end)) => {
             format!("{name} ended with {} at {end:.3} s; expected: {}", row.outcome, row.expected)
         }
+        (false, None) if row.outcome.starts_with("unknown") => {
+            format!("{name}: how it ended is {}", row.outcome)
+        }
         (false, None) => format!("{name} was {}", row.outcome),
     }
 }

@@ -97,12 +97,17 @@ struct Exchange {
     public: [u8; 32],
 }
 
+impl Exchange {
+    fn with(secret: [u8; 32]) -> Exchange {
+        Exchange { secret, public: MontgomeryPoint::mul_base_clamped(secret).to_bytes() }
+    }
+}
+
 impl SupportedKxGroup for X25519 {
     fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
         let mut secret = [0; 32];
         fill_own(&mut secret)?;
-        let public = MontgomeryPoint::mul_base_clamped(secret).to_bytes();
-        Ok(Box::new(Exchange { secret, public }))
+        Ok(Box::new(Exchange::with(secret)))
     }
 
     fn name(&self) -> NamedGroup {
@@ -142,8 +147,19 @@ mod tests {
             let byte = |at: usize| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap();
             std::array::from_fn(byte)
         };
-        let alice = bytes("77076d0a7318a57d3c16c17251b26645ea5d6b5d67e8e5a3ea7dd8a1c5c9f8b4");
-        let _ = alice;
+        let alice = Exchange::with(bytes("77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a"));
+        let bob = Exchange::with(bytes("5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb"));
+        let publics = [alice.public, bob.public];
+        assert_eq!(publics[0], bytes("8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"));
+        assert_eq!(publics[1], bytes("de9edb7d7b7dc1b4d35b61c2ece435373f8343c85b78674dadfc7e146f882b4f"));
+        let shared = bytes("4a5d9d5ba4ce2de1728e3bf480350f25e07e21c947d19e3376f09b3c1e161742");
+        for (own, peer) in [(alice, publics[1]), (bob, publics[0])] {
+            assert_eq!(Box::new(own).complete(&peer).unwrap().secret_bytes(), shared);
+        }
+    }
+
+    #[test]
+    fn the_secret_comes_from_the_stream_of_the_host() {
         let start = |seed| {
             let mut stream = warpline_core::Streams::new(seed).stream("exchange");
             with(&mut stream, || X25519.start().unwrap())
