@@ -6,6 +6,9 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
 use crate::embedded;
 use crate::error::{Doing, GuestError};
 
@@ -129,10 +132,26 @@ fn alive(name: &str) -> Option<bool> {
     Some(Path::new("/proc").join(pid.to_string()).exists())
 }
 
+/// Ends the processes that a guest has left in its directory: a kernel that is killed as it boots leaves one, stopped, with which it tries out
+/// ptrace(2).
+fn end_processes(directory: &Path) {
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let number = process.file_name().to_str().and_then(|name| name.parse().ok());
+        if let Some(number) = number
+            && fs::read_link(process.path().join("cwd")).is_ok_and(|place| place == directory)
+        {
+            let _ = kill(Pid::from_raw(number), Signal::SIGKILL);
+        }
+    }
+}
+
 fn sweep(memory: &Path) -> Vec<PathBuf> {
     let remove = |entry: io::Result<fs::DirEntry>| {
         let entry = entry.ok()?;
         let dead = alive(entry.file_name().to_str()?)?.eq(&false);
+        if dead && is_own(&entry.path()) {
+            end_processes(&entry.path());
+        }
         (dead && is_own(&entry.path()) && fs::remove_dir_all(entry.path()).is_ok()).then(|| entry.path())
     };
     fs::read_dir(memory).map_or_else(|_| Vec::new(), |entries| entries.filter_map(remove).collect())
@@ -153,6 +172,18 @@ mod tests {
         assert_eq!(tail(&text), "  Freeing unused memory\n  Kernel panic - [1mno init");
         let many: String = (0..20).map(|n| format!("line {n}\n")).collect();
         assert_eq!(tail(&many).lines().count(), 12);
+    }
+
+    #[test]
+    fn processes_in_a_directory_that_was_left_are_ended() {
+        let memory = tempfile::tempdir().unwrap();
+        // No process has so high a number.
+        let left = memory.path().join(format!("{PREFIX}0004999999-000000"));
+        fs::create_dir(&left).unwrap();
+        let left = left.canonicalize().unwrap();
+        let mut child = std::process::Command::new("sleep").arg("600").current_dir(&left).spawn().unwrap();
+        assert_eq!(sweep(left.parent().unwrap()), [left.clone()]);
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap()), Some(9));
     }
 
     #[test]

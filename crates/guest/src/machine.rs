@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use nix::fcntl::OFlag;
 use nix::libc;
 use nix::sys::personality::{self, Persona};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd::{Pid, pipe2};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
@@ -419,7 +419,8 @@ pub struct Statistics {
 impl Drop for Machine {
     fn drop(&mut self) {
         if self.is_alive() {
-            let _ = self.child.kill();
+            // The whole group: a kernel that is about to boot tries out ptrace(2) with a process that would stay behind, stopped.
+            let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
             let _ = self.child.wait();
         }
         if let Some(terminal) = &self.terminal {

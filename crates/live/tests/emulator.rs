@@ -231,10 +231,12 @@ fn packets_leave_when_the_link_says_so() {
 /// Arrivals of [`Burst`].
 const BURST: u64 = 100;
 
-/// A port without an interface. Port 0 has many arrivals at once, some time after the start. All note how many datagrams are sent at a time.
+/// A port without an interface. Port 0 has many arrivals at once, since its last look some time after the start. All note how many datagrams are
+/// sent at a time.
 #[derive(Debug, Default)]
 struct Burst {
     over: bool,
+    looked: Timestamp,
     counters: PortCounters,
     batches: Arc<Mutex<Vec<usize>>>,
 }
@@ -257,13 +259,12 @@ impl LivePort for Burst {
         pool: &mut Pool,
         into: &mut Vec<Arrival>,
     ) -> Result<(), PortError> {
-        if now >= Timestamp::ZERO + TimeDelta::from_millis(1)
-            && !std::mem::replace(&mut self.over, true)
-            && id.0 == 0
-        {
-            for number in 0..BURST {
+        let since = std::mem::replace(&mut self.looked, now).as_nanos();
+        let due = now >= Timestamp::ZERO + TimeDelta::from_millis(1);
+        if due && !std::mem::replace(&mut self.over, true) && id.0 == 0 {
+            for number in 1..=BURST {
                 let (handle, _) = port::take(&frame(10)[14..], pool, &mut self.counters).unwrap();
-                let at = Timestamp::from_nanos(now.as_nanos() - (BURST - number) * 1000);
+                let at = Timestamp::from_nanos(since + (now.as_nanos() - since) * number / (BURST + 1));
                 into.push(Arrival { at, port: id, handle });
             }
         }
