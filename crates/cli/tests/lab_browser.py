@@ -574,7 +574,8 @@ def live(browser, program, shot):
         lab.wait(f"/^still here$/m.test({screen})", "Ctrl-C does not interrupt")
         if shutil.which("iperf3"):
             lab.press("iperf3", "document.querySelector('.terminal')")
-            lab.wait(f"{screen}.includes('iperf Done')", "iperf3 is not a click away")
+            # With the shell's next prompt: what is typed before belongs to iperf3, and not to the scenario.
+            lab.wait(f"/iperf Done[^]*[#$] *$/.test({screen})", "iperf3 is not a click away")
         lab.press("ping", "document.querySelector('.terminal')")
         lab.wait(f"{screen}.includes('bytes from')", "ping is not a click away")
         shot("terminals")
