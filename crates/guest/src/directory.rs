@@ -182,7 +182,7 @@ mod tests {
         fs::create_dir(&left).unwrap();
         let left = left.canonicalize().unwrap();
         let mut child = std::process::Command::new("sleep").arg("600").current_dir(&left).spawn().unwrap();
-        assert_eq!(sweep(left.parent().unwrap()), [left.clone()]);
+        assert_eq!(sweep(left.parent().unwrap()), std::slice::from_ref(&left));
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap()), Some(9));
     }
 
