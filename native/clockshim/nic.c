@@ -147,7 +147,7 @@ static void wait_for_wire(unsigned device)
         raise(SIGALRM);
 }
 
-/* A record for a frame that is sent now. */
+/* Room for a frame. */
 static struct record *reserve(size_t length)
 {
     struct record *record = ring_reserve(&page->transmit, (uint32_t)length);
@@ -155,16 +155,14 @@ static struct record *reserve(size_t length)
         wait_for_room();
         record = ring_reserve(&page->transmit, (uint32_t)length);
     }
-    record->time = clock_now();
     return record;
 }
 
 /* Sends the frame in a record from a device. Returns whether to notify the Driver. */
 static bool commit(unsigned device, struct record *record)
 {
-    /* Once more: the guest may have stood still since the frame was begun, and what it sends is there only now. */
-    if (!lockstep())
-        record->time = clock_now();
+    /* Not before: in dilated time, the guest may have stood still while it wrote the frame. */
+    record->time = clock_now();
     wire_occupy(device, record->time, record->length);
     bool first = ring_commit(&page->transmit, record, lockstep());
     page->sent++;

@@ -132,8 +132,7 @@ fn alive(name: &str) -> Option<bool> {
     Some(Path::new("/proc").join(pid.to_string()).exists())
 }
 
-/// Ends the processes that a guest has left in its directory: a kernel that is killed as it boots leaves one, stopped, with which it tries out
-/// ptrace(2).
+/// Kills the processes whose working directory this is. A kernel that is killed while it boots leaves one behind: it tries out ptrace(2) with it.
 fn end_processes(directory: &Path) {
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let number = process.file_name().to_str().and_then(|name| name.parse().ok());
@@ -148,11 +147,12 @@ fn end_processes(directory: &Path) {
 fn sweep(memory: &Path) -> Vec<PathBuf> {
     let remove = |entry: io::Result<fs::DirEntry>| {
         let entry = entry.ok()?;
-        let dead = alive(entry.file_name().to_str()?)?.eq(&false);
-        if dead && is_own(&entry.path()) {
-            end_processes(&entry.path());
+        let (dead, path) = (!alive(entry.file_name().to_str()?)?, entry.path());
+        if !dead || !is_own(&path) {
+            return None;
         }
-        (dead && is_own(&entry.path()) && fs::remove_dir_all(entry.path()).is_ok()).then(|| entry.path())
+        end_processes(&path);
+        fs::remove_dir_all(&path).is_ok().then_some(path)
     };
     fs::read_dir(memory).map_or_else(|_| Vec::new(), |entries| entries.filter_map(remove).collect())
 }

@@ -419,7 +419,7 @@ pub struct Statistics {
 impl Drop for Machine {
     fn drop(&mut self) {
         if self.is_alive() {
-            // The whole group: a kernel that is about to boot tries out ptrace(2) with a process that would stay behind, stopped.
+            // The whole group: while it boots, a kernel tries out ptrace(2) with a process of its own, which would be left behind.
             let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
             let _ = self.child.wait();
         }

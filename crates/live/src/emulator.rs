@@ -504,12 +504,11 @@ impl Emulator {
             // A stable sort: arrivals with equal timestamps stay in the order of their port.
             self.arrivals.sort_by_key(|arrival| arrival.at);
         }
-        let mut sent = host_now();
-        let late = self.clock.tdf().to_host(self.config.late.as_nanos());
-        let patience = PATIENCE.min(late / PARTS);
+        let mut sent = self.active;
         for at in 0..self.arrivals.len() {
             // Many ports with many arrivals each are milliseconds of work. What leaves meanwhile is already due.
-            if at % PIECE == PIECE - 1 && host_now().saturating_sub(sent) >= patience {
+            if at % PIECE == PIECE - 1 && host_now().saturating_sub(sent) >= PATIENCE.min(self.late() / PARTS)
+            {
                 self.send()?;
                 sent = host_now();
             }
@@ -532,6 +531,11 @@ impl Emulator {
             self.gate.release(handle);
         }
         Ok(horizon)
+    }
+
+    /// How late a packet is that counts as late, in nanoseconds of the machine's time.
+    fn late(&self) -> u64 {
+        self.clock.tdf().to_host(self.config.late.as_nanos())
     }
 
     /// Returns an error if what was `due` is handled too late at `now`.
@@ -618,9 +622,6 @@ impl Emulator {
         let dilated =
             |span: TimeDelta| TimeDelta::from_nanos(self.clock.tdf().to_run(span.as_nanos())).min(span);
         let (most, linger) = (dilated(most), dilated(linger));
-        let tdf = self.clock.tdf();
-        let alert = self.active.saturating_add(tdf.to_host(ALERT.as_nanos()));
-        let nap = tdf.to_host(self.config.late.as_nanos() / LOOKS).max(LEAST_NAP);
         let mut spun = None;
         loop {
             let now = host_now();
@@ -653,8 +654,11 @@ impl Emulator {
                 spun = Some(now);
                 continue;
             }
-            let nanos = left.saturating_sub(spin).as_nanos();
-            let nanos = if self.tells_late && now < alert { nanos.min(nap) } else { nanos };
+            let mut nanos = left.saturating_sub(spin).as_nanos();
+            if self.tells_late && now.saturating_sub(self.active) < self.clock.tdf().to_host(ALERT.as_nanos())
+            {
+                nanos = nanos.min((self.late() / LOOKS).max(LEAST_NAP));
+            }
             let sleep =
                 Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
             let ports = self.ports.iter().filter_map(|port| port.fd());

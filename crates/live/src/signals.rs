@@ -25,8 +25,8 @@ const CAUGHT: [Signal; 5] =
 const OF_A_TERMINAL: [Signal; 6] =
     [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
 
-/// Gives the signals of a terminal their usual effect again. For a process that is about to become a command with a terminal of its own: what this
-/// program's parent wanted ignored concerns another terminal, and with it, keys such as Ctrl-C would do nothing.
+/// Gives the signals of a terminal their usual effect again, in a process that is about to become a command with a terminal of its own. If this
+/// program was started to ignore some, as a shell does in the background, that was meant for another terminal. Ctrl-C would have no effect here.
 ///
 /// It makes system calls only, and allocates nothing.
 ///

@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
+use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -228,28 +229,30 @@ fn packets_leave_when_the_link_says_so() {
     }
 }
 
-/// Arrivals of [`Burst`].
-const BURST: u64 = 100;
-
-/// A port without an interface. Port 0 has many arrivals at once, since its last look some time after the start. All note how many datagrams are
-/// sent at a time.
+/// A port without an interface, which never says that something has arrived.
 #[derive(Debug, Default)]
-struct Burst {
-    over: bool,
-    looked: Timestamp,
+struct Scripted {
+    /// What arrives: from which look on, and how many datagrams. They arrive evenly between the last two times that it was read.
+    plan: VecDeque<(u32, u64)>,
+    looks: AtomicU32,
+    read: Timestamp,
     counters: PortCounters,
+    /// How many datagrams were sent at a time.
     batches: Arc<Mutex<Vec<usize>>>,
 }
 
-impl LivePort for Burst {
+impl LivePort for Scripted {
     fn name(&self) -> &str {
-        "burst"
+        "scripted"
     }
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
     fn pending(&self) -> Option<bool> {
-        Some(!self.over)
+        Some(self.plan.front().is_some_and(|&(look, _)| self.looks.fetch_add(1, Ordering::Relaxed) >= look))
+    }
+    fn tells_late(&self) -> bool {
+        true
     }
     fn receive(
         &mut self,
@@ -259,12 +262,12 @@ impl LivePort for Burst {
         pool: &mut Pool,
         into: &mut Vec<Arrival>,
     ) -> Result<(), PortError> {
-        let since = std::mem::replace(&mut self.looked, now).as_nanos();
-        let due = now >= Timestamp::ZERO + TimeDelta::from_millis(1);
-        if due && !std::mem::replace(&mut self.over, true) && id.0 == 0 {
-            for number in 1..=BURST {
+        let since = std::mem::replace(&mut self.read, now).as_nanos();
+        if self.pending() == Some(true) {
+            let (_, count) = self.plan.pop_front().unwrap();
+            for number in 1..=count {
                 let (handle, _) = port::take(&frame(10)[14..], pool, &mut self.counters).unwrap();
-                let at = Timestamp::from_nanos(since + (now.as_nanos() - since) * number / (BURST + 1));
+                let at = Timestamp::from_nanos(since + (now.as_nanos() - since) * number / (count + 1));
                 into.push(Arrival { at, port: id, handle });
             }
         }
@@ -282,11 +285,13 @@ impl LivePort for Burst {
     }
 }
 
-/// Counts arrivals.
-struct Counted(Crossing, u32);
+/// Counts arrivals, and takes at least 100 us for each.
+struct Slow(Crossing, u64);
 
-impl World for Counted {
+impl World for Slow {
     fn handle_arrival(&mut self, arrival: &Arrival, gate: &mut Gate, port: &mut Port<'_>) {
+        let long = rustix::event::Timespec { tv_sec: 0, tv_nsec: 100_000 };
+        rustix::event::poll(&mut [], Some(&long)).unwrap();
         self.1 += 1;
         self.0.handle_arrival(arrival, gate, port);
     }
@@ -296,99 +301,37 @@ impl World for Counted {
     fn handle_timeout(&mut self, _: Timestamp, _: TimerId, _: &mut Gate, _: &mut Port<'_>) {}
 }
 
-/// Takes at least 100 us for each arrival.
-struct Slow(Crossing);
-
-impl World for Slow {
-    fn handle_arrival(&mut self, arrival: &Arrival, gate: &mut Gate, port: &mut Port<'_>) {
-        let long = rustix::event::Timespec { tv_sec: 0, tv_nsec: 100_000 };
-        rustix::event::poll(&mut [], Some(&long)).unwrap();
-        self.0.handle_arrival(arrival, gate, port);
-    }
-    fn handle_packet(&mut self, now: Timestamp, packet: &Packet, gate: &mut Gate, port: &mut Port<'_>) {
-        self.0.handle_packet(now, packet, gate, port);
-    }
-    fn handle_timeout(&mut self, _: Timestamp, _: TimerId, _: &mut Gate, _: &mut Port<'_>) {}
+/// Lets a port have what is planned, and returns how many datagrams were sent to the other one at a time. Fails if not all have come in within 20 s.
+fn scripted(plan: &[(u32, u64)]) -> Vec<usize> {
+    // It looks only between sleeps.
+    let waiting = Waiting { spin: TimeDelta::ZERO, linger: TimeDelta::ZERO };
+    let mut emulator = Emulator::new(EmulatorConfig { waiting, ..EmulatorConfig::default() });
+    let batches = Arc::new(Mutex::new(Vec::new()));
+    emulator.add_port(Box::new(Scripted { plan: plan.iter().copied().collect(), ..Scripted::default() }));
+    emulator.add_port(Box::new(Scripted { batches: Arc::clone(&batches), ..Scripted::default() }));
+    let (mut network, world) = network(TimeDelta::ZERO, None);
+    let mut world = Slow(world, 0);
+    let all: u64 = plan.iter().map(|(_, count)| count).sum();
+    let end = emulator.clock().now() + TimeDelta::from_secs(20);
+    let ended = emulator.run(&mut network, &mut world, end, &[], |turn| {
+        if turn.world.1 == all { Control::Stop } else { Control::Continue }
+    });
+    assert_eq!(ended.unwrap(), Ended::Stopped);
+    let batches = batches.lock().unwrap();
+    assert_eq!(batches.iter().sum::<usize>() as u64, all, "{batches:?}");
+    batches.clone()
 }
 
 #[test]
 fn what_is_due_does_not_wait_until_all_arrivals_are_taken_in() {
-    let mut emulator = Emulator::new(EmulatorConfig::default());
-    let batches = Arc::new(Mutex::new(Vec::new()));
-    for _ in 0..2 {
-        emulator.add_port(Box::new(Burst { batches: Arc::clone(&batches), ..Burst::default() }));
-    }
-    let (mut network, world) = network(TimeDelta::ZERO, None);
-    let mut world = Slow(world);
-    let end = emulator.clock().now() + TimeDelta::from_millis(50);
-    emulator.run(&mut network, &mut world, end, &[], |_| Control::Continue).unwrap();
-    let batches = batches.lock().unwrap();
-    assert_eq!(batches.iter().sum::<usize>() as u64, BURST, "{batches:?}");
-    // Taking all of them in lasts 10 ms or more.
+    // Taking in the hundred lasts 10 ms or more.
+    let batches = scripted(&[(0, 1), (0, 100)]);
     assert!(batches.len() >= 5, "{batches:?}");
-}
-
-/// A port that has one arrival soon, and another one from the twentieth look on, without saying so.
-#[derive(Debug, Default)]
-struct Silent {
-    given: u32,
-    looks: AtomicU32,
-    counters: PortCounters,
-}
-
-impl LivePort for Silent {
-    fn name(&self) -> &str {
-        "silent"
-    }
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-    fn pending(&self) -> Option<bool> {
-        Some(self.given == 0 || self.given == 1 && self.looks.fetch_add(1, Ordering::Relaxed) >= 20)
-    }
-    fn tells_late(&self) -> bool {
-        true
-    }
-    fn receive(
-        &mut self,
-        id: PortId,
-        _: &RealClock,
-        now: Timestamp,
-        pool: &mut Pool,
-        into: &mut Vec<Arrival>,
-    ) -> Result<(), PortError> {
-        if self.pending() == Some(true) {
-            self.given += 1;
-            let (handle, _) = port::take(&frame(10)[14..], pool, &mut self.counters).unwrap();
-            into.push(Arrival { at: now, port: id, handle });
-        }
-        Ok(())
-    }
-    fn transmit(&mut self, _: &mut Pool, _: &[u32]) -> Result<(), PortError> {
-        Ok(())
-    }
-    fn check(&mut self) -> Result<(), PortError> {
-        Ok(())
-    }
-    fn counters(&mut self) -> PortCounters {
-        self.counters
-    }
 }
 
 #[test]
 fn what_a_port_has_without_saying_so_is_found() {
-    // It looks only between sleeps.
-    let waiting = Waiting { spin: TimeDelta::ZERO, linger: TimeDelta::ZERO };
-    let mut emulator = Emulator::new(EmulatorConfig { waiting, ..EmulatorConfig::default() });
-    emulator.add_port(Box::new(Silent::default()));
-    // It has no other port: what arrives goes nowhere.
-    let (mut network, world) = network(TimeDelta::from_secs(60), None);
-    let mut world = Counted(world, 0);
-    let end = emulator.clock().now() + TimeDelta::from_secs(20);
-    let ended = emulator.run(&mut network, &mut world, end, &[], |turn| {
-        if turn.world.1 == 2 { Control::Stop } else { Control::Continue }
-    });
-    assert_eq!(ended.unwrap(), Ended::Stopped);
+    scripted(&[(0, 1), (20, 1)]);
 }
 
 #[test]

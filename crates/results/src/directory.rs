@@ -239,12 +239,10 @@ fn clear_leftovers(at: &impl Directory, parent: &Path, name: &str, target: &Path
         let number = |prefix: &str| file_name.strip_prefix(prefix).is_some_and(is_number);
         let lock_name = file_name.strip_suffix(".lock").unwrap_or_default();
         if number(&partial_prefix(name)) {
-            if_abandoned(at, &lock_path(&path), || remove_all(at, &path).map_err(failed("remove", &path)))?;
+            remove_abandoned(at, &path, &lock_path(&path))?;
         } else if lock_name.strip_prefix(&partial_prefix(name)).is_some_and(is_number) {
-            // After its directory, which sorts before it. Another process may have cleared it away by now.
-            if at.has(&path).map_err(failed("look at", &path))? {
-                if_abandoned(at, &path, || remove_all(at, &path).map_err(failed("remove", &path)))?;
-            }
+            // After its directory, which sorts before it.
+            remove_abandoned(at, &path, &path)?;
         } else if number(&format!(".{name}.replaced-")) && is_run(at, &path) {
             if at.has(target).map_err(failed("look at", target))? {
                 remove_all(at, &path).map_err(failed("remove", &path))?;
@@ -260,20 +258,15 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Removes what belongs to a lock file, if nobody holds the lock. Meanwhile this process holds it, so that a run that begins now does not take what is
-/// removed for its own.
-fn if_abandoned(
-    at: &impl Directory,
-    path: &Path,
-    remove: impl FnOnce() -> Result<(), ResultError>,
-) -> Result<(), ResultError> {
-    let lock = match at.open(path, Open::Read) {
-        // If the file has lost its name meanwhile, another run may have made one of that name, and locked it.
-        Ok(lock) if lock.lock().is_ok() && at.leads_to(path, &lock).unwrap_or(false) => Some(lock),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+/// Removes a directory, or its lock file itself, if nobody holds the lock. This process holds it meanwhile, so that a run that begins now does not
+/// take what is being removed for its own.
+fn remove_abandoned(at: &impl Directory, path: &Path, lock: &Path) -> Result<(), ResultError> {
+    let _held = match at.open(lock, Open::Read) {
+        // If the name leads to another file by now, that is the lock of a new run.
+        Ok(file) if file.lock().is_ok() && at.leads_to(lock, &file).unwrap_or(false) => Some(file),
+        // A directory without a lock is abandoned; another process has already removed a lock file that is gone.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && path != lock => None,
         _ => return Ok(()),
     };
-    let removed = remove();
-    drop(lock);
-    removed
+    remove_all(at, path).map_err(failed("remove", path))
 }

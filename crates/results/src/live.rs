@@ -162,7 +162,7 @@ pub struct ProgramRow {
     pub start_s: Option<f64>,
     /// When it ended, in seconds; absent if it still ran when the run ended.
     pub end_s: Option<f64>,
-    /// How it ended: "exit code 0", "signal 9", "running" (at the end), "not started"; or one that begins with "unknown", if its guest has left no report.
+    /// How it ended: "exit code 0", "signal 9", "running" (at the end), "not started", or "unknown: ..." (its guest has left no report).
     pub outcome: String,
     /// Its exit code, if it has one.
     pub code: Option<i32>,

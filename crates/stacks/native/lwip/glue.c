@@ -179,7 +179,7 @@ static void detach(struct sock *sock)
     sock->pcb = NULL;
 }
 
-/* Looks whether a connection has ended well. The application is told once it has read what arrived: then the socket is gone. */
+/* Checks whether a connection has ended well. If it has, and the application has read everything, tells it so and frees the socket. */
 static void look(struct sock *sock)
 {
     if (sock->pcb != NULL && sock->closed) {

@@ -89,7 +89,7 @@ static int send_packet(void *address, void *bytes, size_t len, uint8_t tos, uint
     return 0;
 }
 
-/* Begins a call: timers that are due act, and the applications are told what has happened by that. */
+/* Starts a call: runs the timers that are due, and tells the applications what came of them. */
 static void begin(uint64_t time)
 {
     system_enter(time);

@@ -19,9 +19,6 @@ use crate::run::routers::Traffic;
 use crate::run::session::Session;
 use warpline_results::{FlowRow, FlowSample, GuestCpu, GuestMachine, ProgramRow, TransferRow};
 
-/// How a program ended whose guest could not say it.
-const UNKNOWN: &str = "unknown: its guest has left no report";
-
 /// The guests of a run, after it.
 #[derive(Debug)]
 pub(in crate::run) struct GuestResults<'a> {
@@ -154,7 +151,7 @@ impl<'a> GuestResults<'a> {
                 failures.extend(report.missing.iter().filter(|_| judged).map(what));
             } else if begun {
                 // Its files are made when it starts.
-                row.outcome = UNKNOWN.to_owned();
+                row.outcome = programs::UNKNOWN.to_owned();
             }
             let stderr = out.join(&row.stderr);
             failures.extend(programs::verdict(&mut row, entry.expect, judged, &stderr, evidence));
@@ -409,7 +406,7 @@ mod tests {
         let results = GuestResults { guests: &guests, reports, shares, machines: vec![] };
         let (rows, failures) = results.judge(false, out.path(), &Evidence::default()).unwrap();
         let outcomes: Vec<&str> = rows.iter().map(|row| row.outcome.as_str()).collect();
-        assert_eq!(outcomes, [UNKNOWN, "not started"]);
+        assert_eq!(outcomes, [programs::UNKNOWN, "not started"]);
         assert!(failures.is_empty(), "{failures:?}");
     }
 

@@ -295,6 +295,9 @@ fn words(command: &ProgramCommand, plan: &AddressPlan) -> Vec<String> {
     command.words().iter().map(|word| plan.substitute(word)).collect()
 }
 
+/// The outcome of a program whose guest has left no report.
+pub(in crate::run) const UNKNOWN: &str = "unknown: its guest has left no report";
+
 /// The message about a program that did not end as expected.
 fn message(row: &ProgramRow, running: bool) -> String {
     let name = format!("{} ({})", name(&row.name, &row.host), row.command);
@@ -306,7 +309,7 @@ fn message(row: &ProgramRow, running: bool) -> String {
         (false, Some(end)) => {
             format!("{name} ended with {} at {end:.3} s; expected: {}", row.outcome, row.expected)
         }
-        (false, None) if row.outcome.starts_with("unknown") => {
+        (false, None) if row.outcome == UNKNOWN => {
             format!("{name}: how it ended is {}", row.outcome)
         }
         (false, None) => format!("{name} was {}", row.outcome),
