@@ -13,6 +13,7 @@ __all__ = [
     "CcConfig",
     "CongestionEvent",
     "Interval",
+    "LARGEST_SEED",
     "NativeEvaluation",
     "NativeRun",
     "NativeScenario",
