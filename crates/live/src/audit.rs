@@ -119,13 +119,14 @@ impl Audit {
             let c = &port.counters;
             let _ = writeln!(
                 text,
-                "  {:<10} in {} packets, out {}; lost: ring {}, pool {}, sending {}; malformed {}, not carried {}",
+                "  {:<10} in {} packets, out {}; lost: ring {}, pool {}, sending {}, its card {}; malformed {}, not carried {}",
                 port.name,
                 c.received_packets,
                 c.sent_packets,
                 c.ring_overruns,
                 c.pool_overruns,
                 c.send_errors,
+                c.card_drops,
                 c.malformed,
                 c.ignored
             );

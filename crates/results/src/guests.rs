@@ -47,6 +47,9 @@ pub struct GuestMachine {
     pub cpu: Option<GuestCpu>,
 }
 
+/// The part of the periods from which on a machine that was held back had too small a share of its core.
+pub const SHORT: f64 = 0.1;
+
 /// What a machine with a limited share of a core used, from the start of the run's clock to its end, by its control group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -67,6 +70,11 @@ pub struct GuestCpu {
 }
 
 impl GuestCpu {
+    /// Whether its share was too little for it: it was held back in more than a tenth of the periods.
+    pub fn was_short(&self) -> bool {
+        self.throttled > SHORT
+    }
+
     /// It in a few words.
     fn words(&self) -> String {
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
@@ -110,6 +118,11 @@ impl GuestSummary {
                 tdf.into_iter().chain(machine.cpu.as_ref().map(GuestCpu::words)).collect();
             (!parts.is_empty()).then(|| format!("  {}: {}\n", machine.machine, parts.join("; ")))
         });
-        line + &own.collect::<String>() + &render_programs(&self.programs, width)
+        let dropped = self.hosts.iter().filter(|host| host.card_drops > 0).map(
+            |LiveHost { host, card_drops, .. }| {
+                format!("  {card_drops} packets dropped by the network card of {host}: its CPU is too slow\n")
+            },
+        );
+        line + &own.chain(dropped).collect::<String>() + &render_programs(&self.programs, width)
     }
 }

@@ -138,6 +138,9 @@ pub struct LiveHost {
     pub received_bytes: u64,
     /// Datagrams lost between it and the emulated network: full rings, a full pool, errors in sending.
     pub lost_outside: u64,
+    /// Datagrams that its own network card dropped: those of a guest that cannot read as fast as they come with its `cpu_share`. They are a part
+    /// of the experiment, and the run can have kept pace.
+    pub card_drops: u64,
     /// Frames that are no IP datagram, or a damaged one.
     pub malformed: u64,
     /// Frames that do not concern the emulated network: ARP, link-local multicast and the like.

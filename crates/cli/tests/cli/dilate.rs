@@ -237,6 +237,42 @@ endpoint = "guest"
     assert!(answer.stdout.contains("20.0 % of a core"), "{}", answer.stdout);
 }
 
+#[test]
+fn what_a_guest_with_too_little_cpu_cannot_read_is_dropped_by_its_network_card() {
+    let Some(_turn) = guests(&["python3"]) else { return };
+    let desk = Desk::new();
+    // The receiver gets a millisecond in each second, and its ring is 4 MiB.
+    let scenario = r#"duration = "1s"
+clock = { mode = "dilated", tdf = 4 }
+link = [{ between = ["a", "b"], rate = "1Gbit/s", delay = "10ms", queue = "20000p" }]
+[[host]]
+name = "a"
+endpoint = "guest"
+[[host.program]]
+command = """python3 -c 'import os, socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for _ in range(8000): s.sendto(bytes(1400), (os.environ["WARPLINE_ADDR_B"], 9))'"""
+[[host]]
+name = "b"
+endpoint = "guest"
+cpu_share = 0.001
+[[host.program]]
+command = "while :; do :; done"
+expect = "running"
+"#;
+    let answer = run(&desk, scenario);
+    if answer.stderr.contains("control group") || answer.stderr.contains("cpu controller") {
+        return warpline_skip::skip("cpu-controller", answer.stderr);
+    }
+    assert_eq!(answer.code, Some(0), "{}{}", answer.stdout, answer.stderr);
+    let summary = desk.summary("out");
+    let hosts = summary["guests"]["hosts"].as_array().unwrap();
+    let drops = |number: usize| hosts[number]["card_drops"].as_u64().unwrap();
+    assert!(drops(1) > 1000 && drops(0) == 0, "{summary}");
+    assert_eq!(summary["live"]["audit"]["lost_outside"], 0, "{summary}");
+    assert!(answer.stdout.contains("packets dropped by the network card of b"), "{}", answer.stdout);
+}
+
 fn dilate(desk: &Desk, words: &[&str]) -> Answer {
     let mut command = desk.program(&[&["dilate"], words].concat());
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

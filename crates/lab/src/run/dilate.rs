@@ -345,6 +345,7 @@ pub fn dilate(config: &DilateConfig) -> Result<DilateOutcome, RunError> {
         true => std::fs::read_to_string(command.machines.machine(0).shared(&format!("{COMMAND}.stdout"))),
         false => Ok(String::new()),
     };
+    command.machines.settle();
     let account = carrier.account();
     let dilation =
         command.pacer.summary(account.network.now().as_secs_f64(), account.audit.summary.duration_s);

@@ -199,6 +199,7 @@ impl Party for Emulation {
     }
 
     fn end(&mut self, stop: Option<&Stop>, session: &mut Session<'_>) -> Result<(), RunError> {
+        self.hosts.iter_mut().for_each(|kind| kind.settle());
         self.audit = self.emulator.audit();
         self.emulator.relax();
         // Count what ended in the last moment as ended.
@@ -251,6 +252,7 @@ impl Party for Emulation {
                     received_packets: c.sent_packets,
                     received_bytes: c.sent_bytes,
                     lost_outside: c.lost(),
+                    card_drops: c.card_drops,
                     malformed: c.malformed,
                     ignored: c.ignored,
                     unanswered: c.unanswered,

@@ -41,7 +41,7 @@ pub struct Arrival {
     pub handle: u32,
 }
 
-/// Counters of a port: packets carried, and losses, none of which are emulated.
+/// Counters of a port: packets carried, and losses outside the emulated network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortCounters {
     /// Datagrams received.
@@ -62,12 +62,14 @@ pub struct PortCounters {
     pub ignored: u64,
     /// Datagrams that the kernel refused to send.
     pub send_errors: u64,
+    /// Datagrams that the host's own network card dropped, since its CPU is slow in the experiment: no fault of the emulator.
+    pub card_drops: u64,
     /// Datagrams for machines outside that have not answered for their address.
     pub unanswered: u64,
 }
 
 impl PortCounters {
-    /// Datagrams lost here for lack of room or by an error.
+    /// Datagrams lost here for lack of room or by an error, without those that the experiment explains.
     pub fn lost(&self) -> u64 {
         self.ring_overruns + self.pool_overruns + self.send_errors
     }

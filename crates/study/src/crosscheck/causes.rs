@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use warpline_results::Unit;
 use warpline_results::live::AuditSummary;
+use warpline_results::{GuestCpu, Unit};
 
 use super::base::LinkFact;
 use super::judge::Verdict;
@@ -98,9 +98,8 @@ pub(super) struct Evidence {
     pub(super) audit: Option<AuditSummary>,
     /// The run during which the machine was busiest.
     pub(super) load: Option<Load>,
-    /// The machine of guests that was held back most by the limit of its share of a core: the share, and the part of the periods in which it had used
-    /// that up. None if no machine has a limit.
-    pub(super) held_back: Option<(f64, f64)>,
+    /// The machine of guests that was held back most by the limit of its share of a core; none if no machine has a limit.
+    pub(super) held_back: Option<GuestCpu>,
 }
 
 /// What two ways have in common.
@@ -185,8 +184,6 @@ const ROUNDING_MS: f64 = 0.5;
 fn cpu(own: &Evidence, reference: &Evidence, common: &Common) -> Option<Explanation> {
     /// Cores of others that count.
     const OTHERS: f64 = 0.25;
-    /// The part of the periods in which a machine of guests is held back that counts.
-    const HELD_BACK: f64 = 0.1;
     let paced = [own, reference].into_iter().filter(|side| !side.is_virtual);
     let mut evidence = Vec::new();
     for side in paced {
@@ -195,10 +192,11 @@ fn cpu(own: &Evidence, reference: &Evidence, common: &Common) -> Option<Explanat
         let waited = load.waited.map_or_else(String::new, |share| {
             format!("; tasks waited for a processor for {:.0} % of the time", 100.0 * share)
         });
-        if let Some((share, held_back)) = side.held_back.filter(|(_, held_back)| *held_back > HELD_BACK) {
+        if let Some(cpu) = side.held_back.as_ref().filter(|cpu| cpu.was_short()) {
             evidence.push(format!(
-                "in {name} a machine of guests may take {share} of a core (`cpu_share`), and was held back in {:.0} % of the periods",
-                100.0 * held_back
+                "in {name} a machine of guests may take {} of a core (`cpu_share`), and was held back in {:.0} % of the periods",
+                cpu.share,
+                100.0 * cpu.throttled
             ));
         } else if load.is_short() && load.others() >= OTHERS {
             evidence.push(format!(
@@ -382,7 +380,10 @@ mod tests {
     fn a_limit_is_the_cause_if_it_held_guests_back() {
         let linux = side("linux", &["6.1"], 51.0);
         // The run took half a core, most of it for the emulator.
-        let limited = |held_back| Evidence { held_back: Some((0.25, held_back)), ..paced(80.0, 0.0) };
+        let limited = |throttled| {
+            let cpu = GuestCpu { share: 0.25, throttled, ..GuestCpu::default() };
+            Evidence { held_back: Some(cpu), ..paced(80.0, 0.0) }
+        };
         let found = explain(&limited(0.62), &linux, &common()).unwrap();
         assert_eq!(found.cause, Cause::Cpu);
         assert!(found.evidence[0].contains("may take 0.25 of a core"), "{found:?}");

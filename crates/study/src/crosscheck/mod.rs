@@ -296,8 +296,8 @@ impl<'a> Workshop<'a> {
                 .flat_map(|ran| &ran.summary.guests)
                 .flat_map(|guests| &guests.machines)
                 .filter_map(|machine| machine.cpu.as_ref())
-                .map(|cpu| (cpu.share, cpu.throttled))
-                .reduce(|a, b| if b.1 > a.1 { b } else { a }),
+                .reduce(|a, b| if b.throttled > a.throttled { b } else { a })
+                .cloned(),
         }
     }
 

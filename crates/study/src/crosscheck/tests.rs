@@ -311,7 +311,8 @@ fn the_machine_of_guests_that_was_held_back_most_counts() {
             Ran { summary, smoothed: BTreeMap::new(), load: None }
         };
         let runs: Vec<Ran> = runs.iter().map(ran).collect();
-        workshop.evidence(Choice { way, kernel: None }, &own, &runs, None).held_back
+        let cpu = workshop.evidence(Choice { way, kernel: None }, &own, &runs, None).held_back;
+        cpu.map(|cpu| (cpu.share, cpu.throttled))
     };
     assert_eq!(held_back(&[&[None]]), None);
     assert_eq!(held_back(&[&[Some(0.1), None], &[Some(0.0), Some(0.7)]]), Some((0.5, 0.7)));

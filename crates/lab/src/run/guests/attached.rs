@@ -102,6 +102,10 @@ impl Attached for GuestHosts {
         self.machines.look()
     }
 
+    fn settle(&mut self) {
+        self.machines.settle();
+    }
+
     fn release(&mut self) -> Result<(), RunError> {
         self.machines.limit(None)
     }

@@ -12,8 +12,8 @@ use warpline_live::port::LivePort;
 use warpline_scenario::addresses::AddressPlan;
 
 use super::plan::{Guests, environment};
-use super::ports::{SharedDevice, discard, has_notices, ports, send, take_notices};
-use super::results::GuestResults;
+use super::ports::{SharedDevice, discard, has_notices, ports, send, take_notices, was_slow};
+use super::results::{GuestResults, cpu_row};
 use crate::run::RunError;
 use crate::run::control::Entrance;
 use crate::run::endpoints::{Ending, Paced};
@@ -143,6 +143,15 @@ impl Machines {
     /// Limits machines to their shares of a core, in a run with the factor `tdf`, or lifts the limits.
     pub(in crate::run) fn limit(&self, tdf: Option<Tdf>) -> Result<(), RunError> {
         self.machines.iter().try_for_each(|machine| machine.limit(tdf)).map_err(guest_error)
+    }
+
+    /// Notes which machines their shares of a core held back. Call it after the clock has stopped, before the audit.
+    pub(in crate::run) fn settle(&self) {
+        for (machine, device) in self.machines.iter().zip(&self.devices) {
+            if machine.cpu_used().map(cpu_row).is_some_and(|cpu| cpu.was_short()) {
+                was_slow(device);
+            }
+        }
     }
 
     /// Checks all machines. Returns why one has ended that should still run.

@@ -23,6 +23,8 @@ pub(super) struct Device {
     /// Index of the guest by VLAN.
     by_vlan: Vec<Option<u16>>,
     counters: Vec<PortCounters>,
+    /// Whether its `cpu_share` was too little: then what found no room in its ring was dropped by its network card, as on any slow machine.
+    slow: bool,
     /// Notices from the machine.
     notices: Vec<Notice>,
     /// Notices to the machine that are not yet sent.
@@ -66,6 +68,7 @@ pub(super) fn ports(
         nic,
         by_vlan,
         counters,
+        slow: false,
         notices: Vec::new(),
         outgoing: VecDeque::new(),
     }));
@@ -107,6 +110,11 @@ pub(super) fn take_notices(device: &SharedDevice) -> Vec<Notice> {
     let mut device = lock(device);
     device.send_notices();
     std::mem::take(&mut device.notices)
+}
+
+/// Notes that a machine's share of a core was too little for it.
+pub(super) fn was_slow(device: &SharedDevice) {
+    lock(device).slow = true;
 }
 
 /// Discards what the guests of a machine have sent, so that none waits for room after the run.
@@ -193,6 +201,11 @@ impl LivePort for GuestPort {
     }
 
     fn counters(&mut self) -> PortCounters {
-        lock(&self.device).counters[self.number]
+        let device = lock(&self.device);
+        let counters = device.counters[self.number];
+        match device.slow {
+            true => PortCounters { card_drops: counters.send_errors, send_errors: 0, ..counters },
+            false => counters,
+        }
     }
 }

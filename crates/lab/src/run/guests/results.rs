@@ -310,7 +310,7 @@ impl<'a> GuestResults<'a> {
 }
 
 /// What a machine with a limit used of its core.
-fn cpu_row(used: CpuUsed) -> GuestCpu {
+pub(super) fn cpu_row(used: CpuUsed) -> GuestCpu {
     let of = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
     GuestCpu {
         share: used.share,
