@@ -50,7 +50,7 @@ def swarm(directory: Path, at: study.Point) -> warpline.Scenario:
         words = f"{TELL.format('begun')}; exec {shlex.join([*ARIA2, more, f'--dir={where}', f'{directory}/file.torrent'])}"
         memory = 256_000_000 + (at["clients"] // machines + 2) * int(size * 2.5)
         programs = [*programs, warpline.Program(command=words, start=f"{start}s", expect="any")]
-        return warpline.Host(name=name, endpoint="guest", machine=f"m{machine}", memory=f"{memory}B", program=programs)
+        return warpline.Host(name=name, endpoint="guest", machine=f"m{machine}", memory=f"{memory}B", cpu_share=at["share"], program=programs)
 
     command = [sys.executable, str(Path(__file__).with_name("tracker.py")), str(at["clients"])]
     tracker = warpline.Program(name="tracker", command=command, expect="any", ready=PORT)

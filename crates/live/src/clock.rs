@@ -265,7 +265,7 @@ pub struct Precedence {
     first: bool,
     refused: bool,
     /// When it was last checked, and the thread's processor time and its intakes by then.
-    looked: (Timestamp, u64, u64),
+    looked: Option<(Timestamp, u64, u64)>,
     /// Until when it does not spin.
     calm_until: Timestamp,
     /// For how long it does not spin the next time.
@@ -278,6 +278,10 @@ pub struct Precedence {
 
 /// A spinning thread that does not see the clock for so long has been stopped, for another one or by the machine's host.
 const STOPPED: TimeDelta = TimeDelta::from_micros(500);
+/// The span over which it is judged how busy the thread is. Guests may send at the same instant, and then nothing for a while: such a burst must not cost
+/// the thread its priority just when it has most to do. Two spans are over before the kernel stops a thread that keeps its core busy.
+const SPAN: TimeDelta = TimeDelta::from_millis(400);
+
 /// For how long a thread that was stopped does not spin: at first, and at most. It doubles each time.
 const CALM: (TimeDelta, TimeDelta) = (TimeDelta::from_secs(1), TimeDelta::from_secs(60));
 
@@ -299,7 +303,7 @@ impl Precedence {
             first: false,
             // On a single core no other thread would run while it spins.
             refused: cores < 2,
-            looked: (Timestamp::NEVER, 0, 0),
+            looked: None,
             calm_until: Timestamp::ZERO,
             calm: CALM.0,
             crowded: others >= cores,
@@ -309,16 +313,19 @@ impl Precedence {
         precedence
     }
 
-    /// Adapts to the share of a core that the thread has used since the last check, and to how often per second a packet came in.
+    /// Adapts to the share of a core that the thread uses, and to how often per second a packet comes in, several times a second.
     /// `intakes` is the total number of turns with a packet, and `now` is by any clock that runs at the machine's speed. Check at intervals of a hundredth of
     /// a second or more.
     pub fn look(&mut self, now: Timestamp, intakes: u64) {
         self.preempted = preemptions();
+        if self.looked.is_some_and(|(before, ..)| now >= before && now.saturating_since(before) < SPAN) {
+            return;
+        }
         let work = read(ClockId::ThreadCPUTime);
-        let (before, worked, taken) = std::mem::replace(&mut self.looked, (now, work, intakes));
-        let span = now.saturating_since(before).as_secs_f64();
         // At first, and after the clock has started again, there is nothing to compare with.
-        if span > 0.0 {
+        let before = self.looked.replace((now, work, intakes)).filter(|(before, ..)| now > *before);
+        if let Some((before, worked, taken)) = before {
+            let span = now.saturating_since(before).as_secs_f64();
             let work = work.saturating_sub(worked) as f64 / 1e9;
             self.adapt(now, work / span, intakes.saturating_sub(taken) as f64 / span);
         }
