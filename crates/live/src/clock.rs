@@ -256,8 +256,8 @@ pub fn be_punctual() {
 /// users mostly do not. The priority ends when this value is dropped, on the same thread.
 ///
 /// Most of what keeps the thread busy may be spinning. With fewer cores than busy threads, spinning would cost it its priority, and then its core for
-/// milliseconds. So it sleeps for a while instead: it wakes tens of microseconds late, and keeps its priority. If the host of a virtual machine stops it,
-/// sleeping would not help.
+/// milliseconds. So it sleeps for a while instead: it wakes tens of microseconds late, and keeps its priority. If that does not help, it sleeps less often, and
+/// does more each time. If the host of a virtual machine stops it, sleeping would not help.
 #[derive(Debug)]
 pub struct Precedence {
     /// The nice value to restore.
@@ -266,10 +266,10 @@ pub struct Precedence {
     refused: bool,
     /// When it was last checked, and the thread's processor time and its intakes by then.
     looked: Option<(Timestamp, u64, u64)>,
-    /// Until when it does not spin.
-    calm_until: Timestamp,
-    /// For how long it does not spin the next time.
-    calm: TimeDelta,
+    /// When it does not spin.
+    calm: Spell,
+    /// When it sleeps before each turn.
+    naps: Spell,
     /// Whether there are more busy threads than cores.
     crowded: bool,
     /// How often the kernel had given its core to another thread when that was last checked.
@@ -282,8 +282,28 @@ const STOPPED: TimeDelta = TimeDelta::from_micros(500);
 /// the thread its priority just when it has most to do. Two spans are over before the kernel stops a thread that keeps its core busy.
 const SPAN: TimeDelta = TimeDelta::from_millis(400);
 
-/// For how long a thread that was stopped does not spin: at first, and at most. It doubles each time.
-const CALM: (TimeDelta, TimeDelta) = (TimeDelta::from_secs(1), TimeDelta::from_secs(60));
+/// For how long a thread that was stopped, or that is too busy, leaves more of its core to others: at first, and at most. It doubles each time.
+const SPELL: (TimeDelta, TimeDelta) = (TimeDelta::from_secs(1), TimeDelta::from_secs(60));
+
+/// Times in which the thread leaves more of its core to others, each twice as long as the one before.
+#[derive(Debug)]
+struct Spell {
+    until: Timestamp,
+    next: TimeDelta,
+}
+
+impl Spell {
+    const NONE: Spell = Spell { until: Timestamp::ZERO, next: SPELL.0 };
+
+    fn is_on(&self, now: Timestamp) -> bool {
+        now < self.until
+    }
+
+    fn begin(&mut self, now: Timestamp) {
+        self.until = now + self.next;
+        self.next = (self.next * 2).min(SPELL.1);
+    }
+}
 
 /// The raised priority of an ordinary thread, as a nice value.
 const RAISED: i32 = -5;
@@ -304,8 +324,8 @@ impl Precedence {
             // On a single core no other thread would run while it spins.
             refused: cores < 2,
             looked: None,
-            calm_until: Timestamp::ZERO,
-            calm: CALM.0,
+            calm: Spell::NONE,
+            naps: Spell::NONE,
             crowded: others >= cores,
             preempted: preemptions(),
         };
@@ -333,7 +353,13 @@ impl Precedence {
 
     /// Whether the thread should sleep until its deadlines, and not spin before them.
     pub fn is_calm(&self, now: Timestamp) -> bool {
-        now < self.calm_until
+        self.calm.is_on(now) || self.naps(now)
+    }
+
+    /// Whether the thread should sleep for a while before each turn, whatever comes, so that a turn has more to do. A sleep may take tens of microseconds
+    /// of processor time, for the timer and the switch to another thread, which is many times what a packet takes.
+    pub fn naps(&self, now: Timestamp) -> bool {
+        self.naps.is_on(now)
     }
 
     /// Notes that the thread saw the clock at `before` and next at `now` although it was spinning.
@@ -347,24 +373,22 @@ impl Precedence {
     fn stopped(&mut self, now: Timestamp, for_another: bool) {
         // Without priority it would be stopped after a sleep, too.
         if for_another && !self.refused {
-            self.calm_down(now);
+            self.calm.begin(now);
             self.set(true);
         }
     }
 
-    fn calm_down(&mut self, now: Timestamp) {
-        self.calm_until = now + self.calm;
-        self.calm = (self.calm * 2).min(CALM.1);
-    }
-
     fn adapt(&mut self, now: Timestamp, share: f64, intakes: f64) {
-        if self.crowded && share > BUSY.0 && !self.is_calm(now) {
-            self.calm_down(now);
-        } else if self.first && (share > BUSY.0 || intakes > OFTEN.0) {
+        let busy = share > BUSY.0;
+        if self.crowded && busy && !self.is_calm(now) {
+            self.calm.begin(now);
+        } else if self.crowded && busy && !self.naps(now) {
+            self.naps.begin(now);
+        } else if self.first && (busy || intakes > OFTEN.0) {
             self.set(false);
             // With a core of its own it may spin again.
             if !self.crowded {
-                self.calm_until = now;
+                self.calm.until = now;
             }
         } else if !self.first && share < BUSY.1 && intakes < OFTEN.1 {
             self.set(true);
@@ -509,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn where_cores_are_few_a_busy_thread_first_stops_spinning_and_then_gives_up_its_priority() {
+    fn where_cores_are_few_a_busy_thread_stops_spinning_then_naps_and_then_gives_up_its_priority() {
         let mut precedence = Precedence::ask(usize::MAX);
         if !precedence.first {
             return warpline_skip::skip("precedence", "this user may not have it");
@@ -517,13 +541,16 @@ mod tests {
         let (now, later) = (Timestamp::from_millis(20), Timestamp::from_millis(40));
         precedence.adapt(now, 0.9, 100.0);
         assert!(precedence.first && precedence.is_calm(later));
-        // What keeps it busy now is work. Sleeping still leaves more of the cores to the others.
+        // What keeps it busy now is work and many short sleeps.
         precedence.adapt(later, 0.9, 100.0);
-        assert!(!precedence.first && precedence.is_calm(later));
+        assert!(precedence.first && precedence.naps(later) && precedence.is_calm(later));
+        // Now it is work alone. Sleeping still leaves more of the cores to the others.
+        precedence.adapt(later, 0.9, 100.0);
+        assert!(!precedence.first && precedence.naps(later));
         // Where there is a core for everyone, it may spin.
         let mut precedence = Precedence::ask(0);
         precedence.adapt(now, 0.9, 100.0);
-        assert!(!precedence.first && !precedence.is_calm(later));
+        assert!(!precedence.first && !precedence.is_calm(later) && !precedence.naps(later));
     }
 
     #[test]

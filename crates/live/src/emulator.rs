@@ -343,6 +343,9 @@ const ALERT: TimeDelta = TimeDelta::from_secs(1);
 /// How many times they are looked at while a packet is not late yet, and the shortest sleep between two looks, in nanoseconds of the machine's time.
 const LOOKS: u64 = 4;
 const LEAST_NAP: u64 = 50_000;
+/// A nap before a turn takes this part of what counts as late, and at most that many nanoseconds of the machine's time.
+const NAPS: u64 = 10;
+const LONGEST_NAP: u64 = 5_000_000;
 /// How often the descriptors to wake for are checked while there is no time to wait.
 const LOOK: TimeDelta = TimeDelta::from_millis(20);
 
@@ -623,6 +626,10 @@ impl Emulator {
             |span: TimeDelta| TimeDelta::from_nanos(self.clock.tdf().to_run(span.as_nanos())).min(span);
         let (most, linger) = (dilated(most), dilated(linger));
         let mut spun = None;
+        if !look && self.precedence.as_ref().is_some_and(|own| own.naps(Timestamp::from_nanos(host_now()))) {
+            let nap = (self.late() / NAPS).clamp(LEAST_NAP, LONGEST_NAP);
+            std::thread::sleep(std::time::Duration::from_nanos(nap));
+        }
         loop {
             let now = host_now();
             if let (Some(precedence), Some(before)) = (&mut self.precedence, spun.take()) {
