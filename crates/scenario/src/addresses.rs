@@ -31,6 +31,13 @@ pub(crate) fn names_in_braces(word: &str) -> Vec<&str> {
     names
 }
 
+/// The environment variables that have a node's addresses: the one of IPv4, then the one of IPv6.
+pub fn variables(node: &str) -> [String; 2] {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    let name: String = node.chars().map(plain).collect();
+    [format!("WARPLINE_ADDR_{name}"), format!("WARPLINE_ADDR6_{name}")]
+}
+
 /// The addresses of all nodes of a scenario.
 #[derive(Clone, Debug, Default)]
 pub struct AddressPlan {
@@ -123,10 +130,7 @@ impl AddressPlan {
             ("WARPLINE_ADDRESS6".to_owned(), v6.to_string()),
         ];
         for (name, (v4, v6)) in self.names.iter().zip(&self.nodes) {
-            let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
-            let name: String = name.chars().map(plain).collect();
-            all.push((format!("WARPLINE_ADDR_{name}"), v4.to_string()));
-            all.push((format!("WARPLINE_ADDR6_{name}"), v6.to_string()));
+            all.extend(variables(name).into_iter().zip([v4.to_string(), v6.to_string()]));
         }
         all
     }

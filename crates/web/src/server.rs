@@ -210,11 +210,7 @@ fn router(lab: Arc<Lab>) -> Router {
         .route("/live", get(in_progress))
         .route("/live/change", post(change_link));
     #[cfg(unix)]
-    let interface = interface
-        .route("/terminals", post(open_terminal))
-        .route("/terminals/output", get(printed))
-        .route("/terminals/type", post(typed))
-        .route("/terminals/close", post(close_terminal));
+    let interface = interface.route("/terminals", post(open_terminal)).route("/terminals/type", post(typed));
     let interface = interface.route("/report", post(report));
     Router::new()
         .route("/", get(assets::page))
@@ -385,18 +381,18 @@ async fn rename(State(lab): Own, body: Body<OfRun>) -> Answer<Json<Value>> {
     work(move || lab.runs.rename(&run, &name).map(|()| Json(json!({ "run": name })))).await
 }
 
-/// The lines of a course as events, as they come.
-fn stream(follower: Follower) -> Response {
-    let lines = futures_util::stream::unfold(follower, async |mut follower| {
+/// The lines of a course as events, as they come. `held` is dropped when they have ended, or nobody reads them any longer.
+fn stream<T: Send + 'static>(follower: Follower, held: T) -> Response {
+    let lines = futures_util::stream::unfold((follower, held), async |(mut follower, held)| {
         let line = follower.next().await?;
-        Some((Ok::<_, Infallible>(Event::default().data(&*line)), follower))
+        Some((Ok::<_, Infallible>(Event::default().data(&*line)), (follower, held)))
     });
     Sse::new(lines).keep_alive(KeepAlive::default()).into_response()
 }
 
 async fn events(State(lab): Own, asked: Asked<OfRun>) -> Answer<Response> {
     let Query(OfRun { run, .. }) = asked?;
-    Ok(stream(lab.runs.follow(&run)?))
+    Ok(stream(lab.runs.follow(&run)?, ()))
 }
 
 /// What can be changed now. Those that this lab has started have the name of their run.
@@ -417,37 +413,25 @@ async fn change_link(body: Body<live::Wish>) -> Answer<Json<Value>> {
     work(move || live::change(&wish).map(Json)).await
 }
 
+/// Opens a terminal for as long as its answer is read.
 #[cfg(unix)]
-async fn open_terminal(State(lab): Own, body: Body<terminal::Wish>) -> Answer<Json<Value>> {
+async fn open_terminal(State(lab): Own, body: Body<terminal::Wish>) -> Answer<Response> {
     let Json(wish) = body?;
-    work(move || Ok(Json(json!({ "terminal": lab.terminals.open(&wish)? })))).await
+    let (follower, reader) = work(move || lab.terminals.open(&wish)).await?;
+    Ok(stream(follower, reader))
 }
 
 #[cfg(unix)]
 #[derive(Deserialize)]
-struct OfTerminal {
+struct Typed {
     terminal: u64,
-    #[serde(default)]
     text: String,
 }
 
 #[cfg(unix)]
-async fn printed(State(lab): Own, asked: Asked<OfTerminal>) -> Answer<Response> {
-    let Query(OfTerminal { terminal, .. }) = asked?;
-    Ok(stream(lab.terminals.follow(terminal)?))
-}
-
-#[cfg(unix)]
-async fn typed(State(lab): Own, body: Body<OfTerminal>) -> Answer<Json<Value>> {
-    let Json(OfTerminal { terminal, text }) = body?;
+async fn typed(State(lab): Own, body: Body<Typed>) -> Answer<Json<Value>> {
+    let Json(Typed { terminal, text }) = body?;
     work(move || lab.terminals.type_in(terminal, &text).map(|()| Json(json!({})))).await
-}
-
-#[cfg(unix)]
-async fn close_terminal(State(lab): Own, body: Body<OfTerminal>) -> Answer<Json<Value>> {
-    let Json(OfTerminal { terminal, .. }) = body?;
-    lab.terminals.close(terminal);
-    Ok(Json(json!({})))
 }
 
 async fn watched(State(lab): Own, asked: Asked<OfRun>) -> Answer<Json<Value>> {

@@ -1,6 +1,7 @@
 //! Terminals of the page: shells on hosts of runs in progress.
 //!
 //! Each is `warpline enter` at a terminal device of its own (pty(7)). The page shows what it prints as plain text, and sends what is typed.
+//! A terminal is open for as long as the page reads what it prints, so that none is left over by a page that goes away.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -60,24 +61,41 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Somebody reads what a terminal prints. Once this is dropped, the terminal is closed.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    terminals: Arc<Terminals>,
+    number: u64,
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.terminals.close(self.number);
+    }
+}
+
 impl Terminals {
     /// Terminals in which this program, `warpline`, enters hosts.
     pub(crate) fn new(program: PathBuf) -> Self {
         Terminals { program, open: Mutex::default() }
     }
 
-    /// Opens a terminal on a host. Returns its number.
-    pub(crate) fn open(self: &Arc<Self>, wish: &Wish) -> Answer<u64> {
+    /// Opens a terminal on a host. Returns what it prints: its number first, then texts.
+    pub(crate) fn open(self: &Arc<Self>, wish: &Wish) -> Answer<(Follower, Reader)> {
         let socket = live::socket(&wish.socket)?;
+        // Whatever runs there hears that the page understands plain text only.
+        let command =
+            Command::new(&self.program).env("TERM", "dumb").env("NO_COLOR", "1").env("PAGER", "cat");
+        self.start(command.arg("enter").arg("--control").arg(socket).arg(&wish.host))
+    }
+
+    /// Starts a command at a terminal of its own.
+    fn start(self: &Arc<Self>, command: Command) -> Answer<(Follower, Reader)> {
         let failed = |error: pty_process::Error| Refusal::failed(format!("cannot open a terminal: {error}"));
         let (pty, end) = open().map_err(failed)?;
         pty.resize(Size::new(SIZE.0, SIZE.1)).map_err(failed)?;
         // `enter` does so, too, but what is typed before must not be echoed here.
         make_raw(&pty).map_err(Refusal::failed)?;
-        // Whatever runs there hears that the page understands plain text only.
-        let command =
-            Command::new(&self.program).env("TERM", "dumb").env("NO_COLOR", "1").env("PAGER", "cat");
-        let command = command.arg("enter").arg("--control").arg(socket).arg(&wish.host);
         let mut open = lock(&self.open);
         // Those that have ended make room.
         open.1.retain(|_, terminal| lock(&terminal.child).try_wait().is_ok_and(|ended| ended.is_none()));
@@ -92,16 +110,13 @@ impl Terminals {
         };
         let number = open.0;
         open.0 += 1;
+        terminal.course.add(&json!({ "terminal": number }).to_string(), false);
+        let follower = terminal.course.follow();
         let (pty, child, course) = (&terminal.pty, &terminal.child, &terminal.course);
         let (pty, child, course) = (Arc::clone(pty), Arc::clone(child), Arc::clone(course));
         thread::spawn(move || attend(&pty, &child, &course));
         open.1.insert(number, terminal);
-        Ok(number)
-    }
-
-    /// Follows what a terminal prints.
-    pub(crate) fn follow(&self, number: u64) -> Answer<Follower> {
-        lock(&self.open).1.get(&number).map(|terminal| terminal.course.follow()).ok_or_else(gone)
+        Ok((follower, Reader { terminals: Arc::clone(self), number }))
     }
 
     /// Types this text.
@@ -112,7 +127,7 @@ impl Terminals {
     }
 
     /// Closes a terminal. What runs there hears that, as when a window is closed.
-    pub(crate) fn close(&self, number: u64) {
+    fn close(&self, number: u64) {
         if let Some(terminal) = lock(&self.open).1.remove(&number) {
             hang_up(&mut lock(&terminal.child));
         }
@@ -198,6 +213,19 @@ fn complete(bytes: &mut Vec<u8>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_terminal_is_closed_when_nobody_reads_it_any_longer() {
+        let terminals = Arc::new(Terminals::new(PathBuf::new()));
+        let (mut follower, reader) = terminals.start(Command::new("sleep").arg("1000")).unwrap();
+        assert_eq!(follower.next().await.as_deref(), Some("{\"terminal\":0}"));
+        drop(reader);
+        assert!(lock(&terminals.open).1.is_empty());
+        // What runs there ends, too.
+        let last = follower.next().await.unwrap();
+        assert!(last.contains("\"ended\":true"), "{last}");
+        assert_eq!(follower.next().await, None);
+    }
 
     #[test]
     fn a_character_that_comes_in_two_pieces_stays_one() {

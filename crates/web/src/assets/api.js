@@ -20,7 +20,7 @@ const request = async (method, path, body, signal) => {
   if (body !== undefined) headers["content-type"] = "application/json";
   let response;
   try {
-    response = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal, credentials: "omit", keepalive: path === "/api/terminals/close" });
+    response = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal, credentials: "omit" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Error("The lab does not answer: it may have ended. Start `warpline lab` again.");
@@ -38,11 +38,11 @@ export const call = async (method, path, body, signal) => (await request(method,
 export const asked = (path, what) => `${path}?${new URLSearchParams(what)}`;
 
 // The events of a run, one after the other, as they come.
-export const follow = (run, signal) => events(asked("/api/runs/events", { run }), signal);
+export const follow = (run, signal) => events("GET", asked("/api/runs/events", { run }), undefined, signal);
 
-// The events at this path, one after the other, as they come.
-export async function* events(path, signal) {
-  const response = await request("GET", path, undefined, signal);
+// The events of an answer, one after the other, as they come.
+export async function* events(method, path, body, signal) {
+  const response = await request(method, path, body, signal);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   for (;;) {

@@ -1,5 +1,5 @@
 // Runs and shells in progress, whoever started them: their links are changed, and their hosts have terminals.
-import { asked, call, events } from "./api.js";
+import { call, events } from "./api.js";
 import { button, fail, icon, onShow, say, shown } from "./page.js";
 
 // How often to look what is in progress, in milliseconds, while the part is shown.
@@ -83,7 +83,7 @@ class Terminal {
     this.element = W.el("section", { class: "card terminal", "aria-label": `Terminal on ${host}` },
       W.el("div", { class: "card-head" }, W.el("h3", null, host), this.words, ...tools,
         button("Ctrl-C", () => this.type("\x03"), { "aria-label": `Interrupt what runs on ${host}` }),
-        icon("✕", `Close the terminal on ${host}`, async () => { await this.close(); closed(this); })),
+        icon("✕", `Close the terminal on ${host}`, () => { this.close(); closed(this); })),
       this.log,
       W.el("form", { onsubmit: (event) => {
         event.preventDefault();
@@ -97,14 +97,16 @@ class Terminal {
     this.typed = this.opened.catch(() => {});
   }
 
+  // The server closes a terminal when its answer is no longer read. The first that comes is the terminal's number.
   async open(socket) {
-    this.number = (await call("POST", "/api/terminals", { socket, host: this.host })).terminal;
-    this.read().catch((error) => { if (error.name !== "AbortError") this.words.textContent = error.message; }).finally(() => { this.over = true; this.spoke(); });
+    const output = events("POST", "/api/terminals", { socket, host: this.host }, this.stop.signal);
+    this.number = (await output.next()).value.terminal;
+    this.read(output).catch((error) => { if (error.name !== "AbortError") this.words.textContent = error.message; }).finally(() => { this.over = true; this.spoke(); });
     return this;
   }
 
-  async read() {
-    for await (const event of events(asked("/api/terminals/output", { terminal: this.number }), this.stop.signal)) {
+  async read(output) {
+    for await (const event of output) {
       this.spoke();
       if (event.ended) {
         this.words.textContent = "ended";
@@ -131,13 +133,10 @@ class Terminal {
     await this.type(`${line}\n`);
   }
 
-  async close() {
+  close() {
     this.over = true;
     this.spoke();
     this.stop.abort();
-    // One that is open is closed at once: a page that goes waits for nothing.
-    if (this.number === undefined) await this.opened;
-    await call("POST", "/api/terminals/close", { terminal: this.number });
   }
 }
 
@@ -152,7 +151,7 @@ export class LivePart {
     this.shape = "";
     onShow((name) => { if (name === "live") this.look(); });
     // The page goes, and with it what its terminals show.
-    addEventListener("pagehide", () => this.terminals.forEach((terminal) => terminal.close().catch(() => {})));
+    addEventListener("pagehide", () => this.terminals.forEach((terminal) => terminal.close()));
   }
 
   async look() {
