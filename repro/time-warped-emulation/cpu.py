@@ -156,8 +156,8 @@ def scaled_figure(name: str, number: int, side: int, who: str, differs: Mapping[
     )
 
 
-FIG7 = scaled_figure("fig7", 7, SENDERS, "senders", dict.fromkeys([50, 100, 800], ONE_BY_ONE))
-FIG8 = scaled_figure("fig8", 8, RECEIVERS, "receivers", dict.fromkeys([50, 100], OF_RECEIVERS))
+FIG7 = scaled_figure("fig7", 7, SENDERS, "senders", dict.fromkeys([50, 100, 400, 800], ONE_BY_ONE))
+FIG8 = scaled_figure("fig8", 8, RECEIVERS, "receivers", dict.fromkeys([50, 100, 200, 800], OF_RECEIVERS))
 
 # Figure 11 -------------------------------------------------------------------------------------------------------------
 
