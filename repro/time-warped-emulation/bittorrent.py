@@ -121,15 +121,21 @@ def more_in_all(panel: str, than: str) -> Callable[[Results], float]:
 
 
 def of_the_link(results: Results) -> float:
-    """What clients fetch in all over the rate of the shared link, the most of all."""
-    return max(cell.mean("total_mbps") / float(cell.where["rate_mbps"]) for cell in results.cells)  # type: ignore[arg-type]
+    """The least mean time that the rate of the shared link allows over that of the clients, the most of all. It is least if they have the file one after
+    the other: that is half the time of the last one."""
+
+    def ours(cell: study.Cell) -> float:
+        clients, rate = (float(cell.where[axis]) for axis in ("clients", "rate_mbps"))  # type: ignore[arg-type]
+        return cell.mean("total_mbps") / rate * (clients + 1) / (2 * clients)
+
+    return max(map(ours, results.cells))
 
 
 FIG12 = Figure(
     name="fig12",
     source="Figure 12",
     title="BitTorrent clients that fetch a file from each other",
-    note="aria2 with a tracker of our own. Each of ten machines has 0.15 of a core. (a) is 1 Gbit/s at TDF 3, (b) the same at TDF 30 with ten times the perceived CPU, and (c) 10 Gbit/s at TDF 30. The paper has TDF 1 and 10, and curves: (a) stays at some 570 Mbit/s, (b) comes close to 1 Gbit/s, and (c) passes 4 Gbit/s. That more is 1.5 and 3 times as much are our numbers.",
+    note="aria2 with a tracker of our own. Each of ten machines has 0.15 of a core. (a) is 1 Gbit/s at TDF 3, (b) the same at TDF 30 with ten times the perceived CPU, and (c) 10 Gbit/s at TDF 30. The paper has TDF 1 and 10, and curves: (a) stays at some 570 Mbit/s, (b) comes close to 1 Gbit/s, and (c) passes 4 Gbit/s. That more is 1.5 and 3 times as much are our numbers. What all clients fetch is what they have in the end, divided by the mean of their times, and not by that of the last: so it can be a little more than the link's rate.",
     model=download,
     points=points(PANELS, CLIENTS),
     settings={"machines": 10, "seconds": 400, "mb": 46, "share": 0.15},
@@ -139,7 +145,7 @@ FIG12 = Figure(
     picture=study.lines(x="clients", y="total_mbps", by="panel"),
     claims=[
         Claim(text="all clients finish: the least share", ours=lambda results: results.min("finished"), theirs=1, bound=study.at_least()),
-        Claim(text="nothing is faster than the shared link: what clients fetch, divided by its rate, the most", ours=of_the_link, theirs=1, bound=study.at_most()),
+        Claim(text="nothing is faster than the shared link: the least mean time that its rate allows, divided by the clients' mean time, the most", ours=of_the_link, theirs=1, bound=study.at_most()),
         Claim(text="more CPU helps: what all clients fetch in (b), divided by that in (a), the most of all numbers of clients", ours=more_in_all("b", "a"), theirs=1.5, bound=study.at_least(), quick=False),
         Claim(text="with more CPU, a faster network helps: what all clients fetch in (c), divided by that in (b), the most of all numbers of clients", ours=more_in_all("c", "b"), theirs=3, bound=study.at_least()),
     ],

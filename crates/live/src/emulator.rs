@@ -611,6 +611,15 @@ impl Emulator {
         self.ports.iter().any(|port| port.pending() == Some(true))
     }
 
+    /// Sleeps for a while, whatever comes, if a turn is to have more to do.
+    fn nap(&self) {
+        if self.precedence.as_ref().is_some_and(|own| own.naps(Timestamp::from_nanos(host_now()))) {
+            let nanos = (self.late() / NAPS).clamp(LEAST_NAP, LONGEST_NAP);
+            // A signal ends it: its handler may want to stop.
+            let _ = poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: nanos as i64 }));
+        }
+    }
+
     /// Waits until `deadline` (zero only checks `wake`), or until something comes in or one of `wake` is readable.
     /// Returns whether one of `wake` is.
     fn wait(&mut self, deadline: Timestamp, wake: &[BorrowedFd<'_>]) -> Result<bool, EmulatorError> {
@@ -626,9 +635,8 @@ impl Emulator {
             |span: TimeDelta| TimeDelta::from_nanos(self.clock.tdf().to_run(span.as_nanos())).min(span);
         let (most, linger) = (dilated(most), dilated(linger));
         let mut spun = None;
-        if !look && self.precedence.as_ref().is_some_and(|own| own.naps(Timestamp::from_nanos(host_now()))) {
-            let nap = (self.late() / NAPS).clamp(LEAST_NAP, LONGEST_NAP);
-            std::thread::sleep(std::time::Duration::from_nanos(nap));
+        if !look {
+            self.nap();
         }
         loop {
             let now = host_now();

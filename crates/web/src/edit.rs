@@ -376,9 +376,8 @@ fn ends_called<'a>(document: &DocumentMut, called: &'a str) -> Option<(&'a str, 
         return None;
     }
     let links = list(document, "link");
-    let joins = |a: &str, b: &str| {
-        links.iter().any(|link| names("link", *link, a) && names("link", *link, b))
-    };
+    let joins =
+        |a: &str, b: &str| links.iter().any(|link| names("link", *link, a) && names("link", *link, b));
     // Names of nodes may have dashes of their own: at one of the dashes, both sides are the ends of a link.
     let mut sides = called.match_indices('-').map(|(at, _)| (&called[..at], &called[at + 1..]));
     sides.find(|&(a, b)| joins(a, b))
