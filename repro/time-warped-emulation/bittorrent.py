@@ -121,8 +121,8 @@ def more_in_all(panel: str, than: str) -> Callable[[Results], float]:
 
 
 def of_the_link(results: Results) -> float:
-    """The least mean time that the rate of the shared link allows over that of the clients, the most of all. It is least if they have the file one after
-    the other: that is half the time of the last one."""
+    """The clients' mean time can be no less than this: the link carries one file after the other, and client i has its file after i of n parts.
+    Returns that least mean divided by theirs, the largest of all."""
 
     def ours(cell: study.Cell) -> float:
         clients, rate = (float(cell.where[axis]) for axis in ("clients", "rate_mbps"))  # type: ignore[arg-type]
@@ -135,7 +135,7 @@ FIG12 = Figure(
     name="fig12",
     source="Figure 12",
     title="BitTorrent clients that fetch a file from each other",
-    note="aria2 with a tracker of our own. Each of ten machines has 0.15 of a core. (a) is 1 Gbit/s at TDF 3, (b) the same at TDF 30 with ten times the perceived CPU, and (c) 10 Gbit/s at TDF 30. The paper has TDF 1 and 10, and curves: (a) stays at some 570 Mbit/s, (b) comes close to 1 Gbit/s, and (c) passes 4 Gbit/s. That more is 1.5 and 3 times as much are our numbers. What all clients fetch is what they have in the end, divided by the mean of their times, and not by that of the last: so it can be a little more than the link's rate.",
+    note="aria2 with a tracker of our own. Each of ten machines has 0.15 of a core. (a) is 1 Gbit/s at TDF 3, (b) the same at TDF 30 with ten times the perceived CPU, and (c) 10 Gbit/s at TDF 30. The paper has TDF 1 and 10, and curves: (a) stays at some 570 Mbit/s, (b) comes close to 1 Gbit/s, and (c) passes 4 Gbit/s. That more is 1.5 and 3 times as much are our numbers. What all clients fetch is computed as in the paper: the bytes of all by the mean of their times. The last takes longer than that, so it can be more than the link's rate, and up to twice as much if the clients have the file one after the other.",
     model=download,
     points=points(PANELS, CLIENTS),
     settings={"machines": 10, "seconds": 400, "mb": 46, "share": 0.15},

@@ -119,7 +119,7 @@ impl Audit {
             let c = &port.counters;
             let _ = writeln!(
                 text,
-                "  {:<10} in {} packets, out {}; lost: ring {}, pool {}, sending {}, its card {}; malformed {}, not carried {}",
+                "  {:<10} in {} packets, out {}; lost: ring {}, pool {}, sending {}; dropped by its card {}; malformed {}, not carried {}",
                 port.name,
                 c.received_packets,
                 c.sent_packets,

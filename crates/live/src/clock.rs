@@ -256,15 +256,15 @@ pub fn be_punctual() {
 /// users mostly do not. The priority ends when this value is dropped, on the same thread.
 ///
 /// Most of what keeps the thread busy may be spinning. With fewer cores than busy threads, spinning would cost it its priority, and then its core for
-/// milliseconds. So it sleeps for a while instead: it wakes tens of microseconds late, and keeps its priority. If that does not help, it sleeps less often, and
-/// does more each time. If the host of a virtual machine stops it, sleeping would not help.
+/// milliseconds. So it sleeps for a while instead: it wakes tens of microseconds late, and keeps its priority. If that does not help, it sleeps before each turn, so
+/// that it wakes less often and carries more packets each time. If the host of a virtual machine stops it, sleeping would not help.
 #[derive(Debug)]
 pub struct Precedence {
     /// The nice value to restore.
     nice: Option<i32>,
     first: bool,
     refused: bool,
-    /// When it was last checked, and the thread's processor time and its intakes by then.
+    /// When it was last judged how busy the thread is, and the thread's processor time and its intakes by then.
     looked: Option<(Timestamp, u64, u64)>,
     /// When it does not spin.
     calm: Spell,
@@ -279,10 +279,10 @@ pub struct Precedence {
 /// A spinning thread that does not see the clock for so long has been stopped, for another one or by the machine's host.
 const STOPPED: TimeDelta = TimeDelta::from_micros(500);
 /// The span over which it is judged how busy the thread is. Guests may send at the same instant, and then nothing for a while: such a burst must not cost
-/// the thread its priority just when it has most to do. Two spans are over before the kernel stops a thread that keeps its core busy.
+/// the thread its priority just when it has most to do. Two spans are less than the 0.95 s after which the kernel stops a thread that leaves nothing of its core.
 const SPAN: TimeDelta = TimeDelta::from_millis(400);
 
-/// For how long a thread that was stopped, or that is too busy, leaves more of its core to others: at first, and at most. It doubles each time.
+/// The lengths of the first and of the longest time for which a thread that was stopped, or that is too busy, leaves more of its core to others. They double.
 const SPELL: (TimeDelta, TimeDelta) = (TimeDelta::from_secs(1), TimeDelta::from_secs(60));
 
 /// Times in which the thread leaves more of its core to others, each twice as long as the one before.
@@ -311,6 +311,8 @@ const RAISED: i32 = -5;
 const BUSY: (f64, f64) = (0.7, 0.5);
 /// The same for turns per second in which a packet came in.
 const OFTEN: (f64, f64) = (20_000.0, 14_000.0);
+/// The share of a core above which the kernel would soon stop the thread.
+const ALL: f64 = 0.9;
 
 impl Precedence {
     /// Requests priority for the calling thread. `others` is how many more threads want a core of their own, as far as is known.
@@ -334,8 +336,7 @@ impl Precedence {
     }
 
     /// Adapts to the share of a core that the thread uses, and to how often per second a packet comes in, several times a second.
-    /// `intakes` is the total number of turns with a packet, and `now` is by any clock that runs at the machine's speed. Check at intervals of a hundredth of
-    /// a second or more.
+    /// `intakes` is the total number of turns with a packet, and `now` is by any clock that runs at the machine's speed.
     pub fn look(&mut self, now: Timestamp, intakes: u64) {
         self.preempted = preemptions();
         if self.looked.is_some_and(|(before, ..)| now >= before && now.saturating_since(before) < SPAN) {
@@ -384,6 +385,9 @@ impl Precedence {
             self.calm.begin(now);
         } else if self.crowded && busy && !self.naps(now) {
             self.naps.begin(now);
+            if self.first && share > ALL {
+                self.set(false);
+            }
         } else if self.first && (busy || intakes > OFTEN.0) {
             self.set(false);
             // With a core of its own it may spin again.
@@ -533,6 +537,21 @@ mod tests {
     }
 
     #[test]
+    fn a_burst_does_not_cost_the_priority() {
+        let mut precedence = Precedence::ask(usize::MAX);
+        precedence.look(Timestamp::ZERO, 0);
+        let worked = read(ClockId::ThreadCPUTime);
+        while read(ClockId::ThreadCPUTime) < worked + 350_000_000 {
+            std::hint::spin_loop();
+        }
+        let (before, after) = (Timestamp::from_millis(399), Timestamp::from_millis(400));
+        precedence.look(before, 0);
+        assert!(!precedence.is_calm(before));
+        precedence.look(after, 0);
+        assert!(precedence.is_calm(after));
+    }
+
+    #[test]
     fn where_cores_are_few_a_busy_thread_stops_spinning_then_naps_and_then_gives_up_its_priority() {
         let mut precedence = Precedence::ask(usize::MAX);
         if !precedence.first {
@@ -542,10 +561,15 @@ mod tests {
         precedence.adapt(now, 0.9, 100.0);
         assert!(precedence.first && precedence.is_calm(later));
         // What keeps it busy now is work and many short sleeps.
-        precedence.adapt(later, 0.9, 100.0);
+        precedence.adapt(later, 0.8, 100.0);
         assert!(precedence.first && precedence.naps(later) && precedence.is_calm(later));
         // Now it is work alone. Sleeping still leaves more of the cores to the others.
-        precedence.adapt(later, 0.9, 100.0);
+        precedence.adapt(later, 0.8, 100.0);
+        assert!(!precedence.first && precedence.naps(later));
+        // The kernel would stop one that leaves nothing of its core before it has napped for long.
+        let mut precedence = Precedence::ask(usize::MAX);
+        precedence.adapt(now, 0.95, 100.0);
+        precedence.adapt(later, 0.95, 100.0);
         assert!(!precedence.first && precedence.naps(later));
         // Where there is a core for everyone, it may spin.
         let mut precedence = Precedence::ask(0);

@@ -300,6 +300,8 @@ pub struct Emulator {
     ports: Vec<Box<dyn LivePort>>,
     gate: Gate,
     arrivals: Vec<Arrival>,
+    /// Whether the last turn had so many arrivals that there may be more.
+    flood: bool,
     handles: Vec<u32>,
     ledger: Ledger,
     cpu_start: u64,
@@ -346,6 +348,15 @@ const LEAST_NAP: u64 = 50_000;
 /// A nap before a turn takes this part of what counts as late, and at most that many nanoseconds of the machine's time.
 const NAPS: u64 = 10;
 const LONGEST_NAP: u64 = 5_000_000;
+/// Arrivals in a turn from which on there may be more to read.
+const FLOOD: usize = 256;
+
+/// The length of a nap in nanoseconds, where packets that leave more than `late` nanoseconds late are too late; none if that leaves no time for one.
+fn nap_length(late: u64) -> Option<u64> {
+    let nanos = (late / NAPS).min(LONGEST_NAP);
+    (nanos >= LEAST_NAP).then_some(nanos)
+}
+
 /// How often the descriptors to wake for are checked while there is no time to wait.
 const LOOK: TimeDelta = TimeDelta::from_millis(20);
 
@@ -364,6 +375,7 @@ impl Emulator {
             ports: Vec::new(),
             gate: Gate::new(Pool::new(config.mtu, config.memory), 0),
             arrivals: Vec::new(),
+            flood: false,
             handles: Vec::new(),
             ledger: Ledger::new(config.late),
             cpu_start: thread_time(),
@@ -508,6 +520,7 @@ impl Emulator {
             self.arrivals.sort_by_key(|arrival| arrival.at);
         }
         let mut sent = self.active;
+        self.flood = self.arrivals.len() >= FLOOD;
         for at in 0..self.arrivals.len() {
             // Many ports with many arrivals each are milliseconds of work. What leaves meanwhile is already due.
             if at % PIECE == PIECE - 1 && host_now().saturating_sub(sent) >= PATIENCE.min(self.late() / PARTS)
@@ -611,13 +624,18 @@ impl Emulator {
         self.ports.iter().any(|port| port.pending() == Some(true))
     }
 
-    /// Sleeps for a while, whatever comes, if a turn is to have more to do.
-    fn nap(&self) {
-        if self.precedence.as_ref().is_some_and(|own| own.naps(Timestamp::from_nanos(host_now()))) {
-            let nanos = (self.late() / NAPS).clamp(LEAST_NAP, LONGEST_NAP);
-            // A signal ends it: its handler may want to stop.
-            let _ = poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: nanos as i64 }));
+    /// Sleeps for a while, whatever comes, if a turn is to have more to do. Returns whether a signal has ended it: its handler may want to stop.
+    fn nap(&self) -> bool {
+        if !self.precedence.as_ref().is_some_and(|own| own.naps(Timestamp::from_nanos(host_now()))) {
+            return false;
         }
+        let late = match self.config.lag {
+            LagPolicy::Hard(limit) => limit.min(self.config.late),
+            LagPolicy::BestEffort => self.config.late,
+        };
+        let Some(nanos) = nap_length(self.clock.tdf().to_host(late.as_nanos())) else { return false };
+        let slept = poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: nanos as i64 }));
+        slept == Err(rustix::io::Errno::INTR)
     }
 
     /// Waits until `deadline` (zero only checks `wake`), or until something comes in or one of `wake` is readable.
@@ -635,8 +653,9 @@ impl Emulator {
             |span: TimeDelta| TimeDelta::from_nanos(self.clock.tdf().to_run(span.as_nanos())).min(span);
         let (most, linger) = (dilated(most), dilated(linger));
         let mut spun = None;
-        if !look {
-            self.nap();
+        // One that is behind, or has not read all, does not sleep.
+        if !look && !self.flood && host_now() < due && self.nap() {
+            return Ok(true);
         }
         loop {
             let now = host_now();

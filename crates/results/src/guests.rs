@@ -1,5 +1,7 @@
 //! What only the summary of a run with guests has: the machines, their hosts, the programs and how they ended.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::live::{LiveHost, ProgramRow, render_programs};
@@ -47,8 +49,8 @@ pub struct GuestMachine {
     pub cpu: Option<GuestCpu>,
 }
 
-/// The part of the periods from which on a machine that was held back had too small a share of its core.
-pub const SHORT: f64 = 0.1;
+/// A machine that was held back in more than this part of the periods had too small a share of its core.
+const SHORT: f64 = 0.1;
 
 /// What a machine with a limited share of a core used, from the start of the run's clock to its end, by its control group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -118,11 +120,15 @@ impl GuestSummary {
                 tdf.into_iter().chain(machine.cpu.as_ref().map(GuestCpu::words)).collect();
             (!parts.is_empty()).then(|| format!("  {}: {}\n", machine.machine, parts.join("; ")))
         });
-        let dropped = self.hosts.iter().filter(|host| host.card_drops > 0).map(
-            |LiveHost { host, card_drops, .. }| {
-                format!("  {card_drops} packets dropped by the network card of {host}: its CPU is too slow\n")
-            },
-        );
+        let mut dropped = BTreeMap::new();
+        for LiveHost { host, card_drops, .. } in self.hosts.iter().filter(|host| host.card_drops > 0) {
+            *dropped.entry(host).or_insert(0) += card_drops;
+        }
+        let dropped = dropped.into_iter().map(|(host, drops)| {
+            format!(
+                "  {drops} packets dropped by the network card of {host}: its share of a core is too small\n"
+            )
+        });
         line + &own.chain(dropped).collect::<String>() + &render_programs(&self.programs, width)
     }
 }

@@ -441,14 +441,18 @@ impl Renaming<'_> {
     fn program(&self, called: &str) -> Option<String> {
         let programs = programs(&self.before);
         let is_name = |text: &str| programs.iter().any(|(_, name)| *name == Some(text));
+        let has_program = |label: &str| {
+            let mut own = programs.iter().filter(|(host, _)| *host == self.from).enumerate();
+            own.any(|(number, (_, name))| name.map_or(label == number.to_string(), |name| label == name))
+        };
         let label = match called.strip_prefix(self.from)? {
             // A program of this name comes before the host.
             "" if is_name(called) => return None,
             "" if !is_name(self.to) => return Some(self.to.to_owned()),
             // The new name alone would be another program.
             "" => programs.iter().find(|(host, _)| *host == self.from)?.1.unwrap_or("0"),
-            // Names of programs have no dots: with one, it is another host.
-            rest => rest.strip_prefix('.').filter(|label| !label.contains('.'))?,
+            // Names of nodes may have dots: without such a program, it is another host.
+            rest => rest.strip_prefix('.').filter(|label| has_program(label))?,
         };
         Some(format!("{}.{label}", self.to))
     }
@@ -751,6 +755,14 @@ command = "ping {@} {ab}"
         // What is called "a" now is a program of the other host.
         let text = text.replace("web", "a");
         let renamed = done(&text, serde_json::json!([{"do": "rename", "from": "a", "to": "c"}]));
+        assert_eq!(renamed, text.replacen("name = \"a\"", "name = \"c\"", 1));
+    }
+
+    #[test]
+    fn a_host_with_a_dot_is_not_a_program_of_another() {
+        let text = "until = \"a.b exits\"\n\n[[host]]\nname = \"a\"\n\n[[host.program]]\ncommand = \"x\"\n\n\
+            [[host]]\nname = \"a.b\"\n\n[[host.program]]\ncommand = \"y\"\n";
+        let renamed = done(text, serde_json::json!([{"do": "rename", "from": "a", "to": "c"}]));
         assert_eq!(renamed, text.replacen("name = \"a\"", "name = \"c\"", 1));
     }
 

@@ -61,7 +61,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Somebody reads what a terminal prints. Once this is dropped, the terminal is closed.
+/// Held by whoever reads what a terminal prints. When it is dropped, the terminal is closed.
 #[derive(Debug)]
 pub(crate) struct Reader {
     terminals: Arc<Terminals>,

@@ -269,5 +269,12 @@ pub(crate) fn report(account: &mut Account, more: &str, verbose: bool) {
         output::note(&(account.audit.render() + &counters.collect::<String>() + more));
     } else if !account.audit.summary.kept_pace() {
         output::note(&account.audit.render());
+    } else {
+        for port in account.audit.ports.iter().filter(|port| port.counters.card_drops > 0) {
+            let (name, drops) = (&port.name, port.counters.card_drops);
+            output::note(&format!(
+                "{drops} packets dropped by the network card of {name}: its share of a core is too small"
+            ));
+        }
     }
 }

@@ -157,7 +157,7 @@ pub(super) trait Attached: Paced {
     /// Notes which have ended. If one has failed, returns why the run cannot continue.
     fn look(&mut self, now: Timestamp, readiness: &mut Readiness) -> Option<String>;
 
-    /// Notes what the audit must know of them, after the clock has stopped.
+    /// Lets their ports know which of them had too little CPU, after the clock has stopped and before the audit.
     fn settle(&mut self) {}
 
     /// Lifts limits on CPU use, after the clock has stopped.

@@ -19,6 +19,7 @@
         fact("Lateness (median, 99 %, largest)", `${us(audit.lateness?.median_us)}, ${us(audit.lateness?.p99_us)}, ${us(audit.lateness?.max_us)}`),
         fact("Late packets", `${audit.lateness?.late_packets ?? 0} of ${audit.lateness?.packets ?? 0} by more than ${us(audit.lateness?.threshold_us)}`),
         fact("Lost outside the network", given(audit.lost_outside)),
+        s.guests?.hosts?.some((host) => host.card_drops > 0) ? fact("Dropped by guests’ network cards", String(s.guests.hosts.reduce((sum, host) => sum + (host.card_drops ?? 0), 0))) : null,
         fact("Emulator’s CPU", `${((audit.cpu_share ?? 0) * 100).toFixed(0)} % of a core`),
       ] : []),
       fact("Packet hops", given(s.packet_hops, W.human("count", s.packet_hops))),

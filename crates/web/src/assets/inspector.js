@@ -143,7 +143,7 @@ export class Inspector {
           input.value = node.name;
         }
       });
-      head.push(W.el("div", { class: "row given" }, W.el("label", { for: "node-name" }, "name"), input, W.el("p", { class: "help" }, "All keys that name it follow.")));
+      head.push(W.el("div", { class: "row given" }, W.el("label", { for: "node-name" }, "name"), input, W.el("p", { class: "help" }, "Everything in the scenario that names it is renamed, too: links, flows, changes, conditions, programs.")));
     }
     const entry = written.host?.findIndex((host) => host.name === node.name) ?? -1;
     const own = entry >= 0

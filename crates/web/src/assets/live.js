@@ -97,10 +97,11 @@ class Terminal {
     this.typed = this.opened.catch(() => {});
   }
 
-  // The server closes a terminal when its answer is no longer read. The first that comes is the terminal's number.
+  // The server closes a terminal when its answer is no longer read. The first event has the terminal's number.
   async open(socket) {
     const output = events("POST", "/api/terminals", { socket, host: this.host }, this.stop.signal);
-    this.number = (await output.next()).value.terminal;
+    this.number = (await output.next()).value?.terminal;
+    if (this.number === undefined) throw new Error("The terminal has ended.");
     this.read(output).catch((error) => { if (error.name !== "AbortError") this.words.textContent = error.message; }).finally(() => { this.over = true; this.spoke(); });
     return this;
   }
