@@ -290,7 +290,7 @@ enum Naming {
     Node,
     /// A text calls a link, maybe by its ends: "a-b" or "a>b".
     Link,
-    /// A text compares a measure, maybe that of a link: "link[a>b].drops < 3".
+    /// A text compares a measure, maybe that of a link: `link[a>b].drops < 3`.
     Measure,
     /// A text calls a program, maybe by its host: "a.client" or "a".
     Program,
