@@ -24,7 +24,7 @@ use warpline_results::live::AuditSummary;
 use crate::audit::{Audit, Ledger, PortAudit};
 use crate::clock::{Handover, LagPolicy, Oversleep, Precedence, RealClock, Waiting, be_punctual, host_now};
 use crate::pool::Pool;
-use crate::port::{Arrival, LivePort, PortCounters, PortError, PortId};
+use crate::port::{Arrival, BATCH, LivePort, PortCounters, PortError, PortId};
 
 /// Settings of an emulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -348,17 +348,14 @@ const LEAST_NAP: u64 = 50_000;
 /// A nap before a turn takes this part of what counts as late, and at most that many nanoseconds of the machine's time.
 const NAPS: u64 = 10;
 const LONGEST_NAP: u64 = 5_000_000;
-/// Arrivals in a turn from which on there may be more to read.
-const FLOOD: usize = 256;
+/// How often the descriptors to wake for are checked while there is no time to wait.
+const LOOK: TimeDelta = TimeDelta::from_millis(20);
 
 /// The length of a nap in nanoseconds, where packets that leave more than `late` nanoseconds late are too late; none if that leaves no time for one.
 fn nap_length(late: u64) -> Option<u64> {
     let nanos = (late / NAPS).min(LONGEST_NAP);
     (nanos >= LEAST_NAP).then_some(nanos)
 }
-
-/// How often the descriptors to wake for are checked while there is no time to wait.
-const LOOK: TimeDelta = TimeDelta::from_millis(20);
 
 /// CPU time of this thread in nanoseconds.
 fn thread_time() -> u64 {
@@ -520,7 +517,7 @@ impl Emulator {
             self.arrivals.sort_by_key(|arrival| arrival.at);
         }
         let mut sent = self.active;
-        self.flood = self.arrivals.len() >= FLOOD;
+        self.flood = self.arrivals.len() >= BATCH;
         for at in 0..self.arrivals.len() {
             // Many ports with many arrivals each are milliseconds of work. What leaves meanwhile is already due.
             if at % PIECE == PIECE - 1 && host_now().saturating_sub(sent) >= PATIENCE.min(self.late() / PARTS)
@@ -653,7 +650,7 @@ impl Emulator {
             |span: TimeDelta| TimeDelta::from_nanos(self.clock.tdf().to_run(span.as_nanos())).min(span);
         let (most, linger) = (dilated(most), dilated(linger));
         let mut spun = None;
-        // One that is behind, or has not read all, does not sleep.
+        // An emulator that is behind, or has not read all that has arrived, does not sleep.
         if !look && !self.flood && host_now() < due && self.nap() {
             return Ok(true);
         }
@@ -746,5 +743,18 @@ impl Emulator {
             },
             ports,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nap_leaves_most_of_what_counts_as_late() {
+        assert_eq!(nap_length(1_000_000), Some(100_000));
+        assert_eq!(nap_length(1_000_000_000), Some(LONGEST_NAP));
+        // A hard limit of 50 us.
+        assert_eq!(nap_length(50_000), None);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::live::{LiveHost, ProgramRow, render_programs};
+use crate::live::{LiveHost, ProgramRow, dropped_by_card, render_programs};
 
 /// The guests' part of a summary.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -124,11 +124,8 @@ impl GuestSummary {
         for LiveHost { host, card_drops, .. } in self.hosts.iter().filter(|host| host.card_drops > 0) {
             *dropped.entry(host).or_insert(0) += card_drops;
         }
-        let dropped = dropped.into_iter().map(|(host, drops)| {
-            format!(
-                "  {drops} packets dropped by the network card of {host}: its share of a core is too small\n"
-            )
-        });
+        let dropped =
+            dropped.into_iter().map(|(host, drops)| format!("  {}\n", dropped_by_card(host, drops)));
         line + &own.chain(dropped).collect::<String>() + &render_programs(&self.programs, width)
     }
 }

@@ -149,6 +149,11 @@ pub struct LiveHost {
     pub unanswered: u64,
 }
 
+/// A few words on what the network card of a guest dropped ([`LiveHost::card_drops`]).
+pub fn dropped_by_card(host: &str, drops: u64) -> String {
+    format!("{drops} packets dropped by the network card of {host}: its share of a core is too small")
+}
+
 /// A program and how it ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -10,6 +10,7 @@ use warpline_net::RateConfig;
 use warpline_net::jitter::JitterKind;
 use warpline_net::loss::LossKind;
 use warpline_net::qdisc::{QdiscConfig, QueueLimit};
+use warpline_results::live::dropped_by_card;
 use warpline_scenario::tc::netem;
 use warpline_scenario::{BitRate, Time};
 
@@ -271,10 +272,7 @@ pub(crate) fn report(account: &mut Account, more: &str, verbose: bool) {
         output::note(&account.audit.render());
     } else {
         for port in account.audit.ports.iter().filter(|port| port.counters.card_drops > 0) {
-            let (name, drops) = (&port.name, port.counters.card_drops);
-            output::note(&format!(
-                "{drops} packets dropped by the network card of {name}: its share of a core is too small"
-            ));
+            output::note(&dropped_by_card(&port.name, port.counters.card_drops));
         }
     }
 }

@@ -204,6 +204,17 @@ size = "20kB"
     assert!(!kept_pace(&summary) || flow["rtt_min_ms"].as_f64().unwrap() < 38.0, "{flow}");
 }
 
+/// Runs a scenario with `cpu_share`, and returns its summary, too; none where this user may not limit the CPU.
+fn run_with_shares(desk: &Desk, scenario: &str) -> Option<(Answer, serde_json::Value)> {
+    let answer = run(desk, scenario);
+    if answer.stderr.contains("control group") || answer.stderr.contains("cpu controller") {
+        warpline_skip::skip("cpu-controller", answer.stderr);
+        return None;
+    }
+    assert_eq!(answer.code, Some(0), "{}{}", answer.stdout, answer.stderr);
+    Some((answer, desk.summary("out")))
+}
+
 #[test]
 fn a_share_of_a_core_is_reported_with_the_periods_in_which_it_was_the_limit() {
     let Some(_turn) = guests(&[]) else { return };
@@ -223,12 +234,7 @@ expect = "running"
 name = "b"
 endpoint = "guest"
 "#;
-    let answer = run(&desk, scenario);
-    if answer.stderr.contains("control group") || answer.stderr.contains("cpu controller") {
-        return warpline_skip::skip("cpu-controller", answer.stderr);
-    }
-    assert_eq!(answer.code, Some(0), "{}{}", answer.stdout, answer.stderr);
-    let summary = desk.summary("out");
+    let Some((answer, summary)) = run_with_shares(&desk, scenario) else { return };
     let machines = summary["guests"]["machines"].as_array().unwrap();
     let cpu = &machines[0]["cpu"];
     assert_eq!((&cpu["share"], &cpu["period_ms"]), (&0.2.into(), &60.0.into()));
@@ -260,12 +266,7 @@ cpu_share = 0.001
 command = "while :; do :; done"
 expect = "running"
 "#;
-    let answer = run(&desk, scenario);
-    if answer.stderr.contains("control group") || answer.stderr.contains("cpu controller") {
-        return warpline_skip::skip("cpu-controller", answer.stderr);
-    }
-    assert_eq!(answer.code, Some(0), "{}{}", answer.stdout, answer.stderr);
-    let summary = desk.summary("out");
+    let Some((answer, summary)) = run_with_shares(&desk, scenario) else { return };
     let hosts = summary["guests"]["hosts"].as_array().unwrap();
     let drops = |number: usize| hosts[number]["card_drops"].as_u64().unwrap();
     assert!(drops(1) > 1000 && drops(0) == 0, "{summary}");

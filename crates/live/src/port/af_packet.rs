@@ -33,12 +33,10 @@ use super::link::{ETHERNET, Front, ether_type, set_option};
 use super::neighbours::{Frame, Neighbours, SegmentConfig};
 use super::ring::{RxFrame, RxRing, layout};
 use super::segmentation::{self, Merged, VNET};
-use super::{Arrival, LivePort, PortCounters, PortError, PortId, departure, filter, run};
+use super::{Arrival, BATCH, LivePort, PortCounters, PortError, PortId, departure, filter, run};
 use crate::clock::{RealClock, host_now};
 use crate::pool::Pool;
 
-/// Datagrams received at a time: some tens of microseconds of work, so that what is due in the meantime is not late.
-const BATCH: usize = 256;
 /// Datagrams sent by one system call.
 const SEND_BATCH: usize = 64;
 

@@ -26,6 +26,9 @@ use crate::clock::RealClock;
 use crate::datagram::{self, Header};
 use crate::pool::Pool;
 
+/// Datagrams that a port reads at a time: some tens of microseconds of work, so that what is due in the meantime is not late.
+pub const BATCH: usize = 256;
+
 /// Number of a port within an emulator.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PortId(pub u32);
@@ -136,7 +139,7 @@ pub trait LivePort: std::fmt::Debug + Send {
     }
     /// Called when the descriptor has become readable during a wait.
     fn on_readable(&mut self) {}
-    /// Reads arrivals, up to some hundred datagrams, as those of port `id`; `now` is the current time.
+    /// Reads arrivals, up to [`BATCH`] datagrams, as those of port `id`; `now` is the current time.
     ///
     /// # Errors
     /// If nothing will ever arrive again.

@@ -12,13 +12,10 @@ use nix::errno::Errno;
 use nix::libc;
 use warpline_core::Timestamp;
 
-use super::{Arrival, LivePort, PortCounters, PortError, PortId, take};
+use super::{Arrival, BATCH, LivePort, PortCounters, PortError, PortId, take};
 use crate::clock::RealClock;
 use crate::offload::interface_request;
 use crate::pool::Pool;
-
-/// Datagrams read at a time.
-const BATCH: usize = 256;
 
 /// A port on a TUN device.
 #[derive(Debug)]

@@ -11,10 +11,7 @@ use warpline_guest::order::Notice;
 use warpline_guest::{Nic, Nonsense, frame};
 use warpline_live::clock::RealClock;
 use warpline_live::pool::Pool;
-use warpline_live::port::{Arrival, LivePort, PortCounters, PortError, PortId, take};
-
-/// Number of frames taken at a time: some tens of microseconds of work.
-const BATCH: usize = 256;
+use warpline_live::port::{Arrival, BATCH, LivePort, PortCounters, PortError, PortId, take};
 
 /// A machine's network device and the guests behind it.
 #[derive(Debug)]
