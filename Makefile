@@ -34,15 +34,15 @@ ifdef NO_COLOR
 say = @printf '\n== %s\n' "$(1)"
 endif
 
-# Optimisation at the time of linking changes no figure, and takes long.
-RELEASE_TESTS = INSTA_UPDATE=no CARGO_PROFILE_RELEASE_LTO=off $(CARGO) test --release --locked --package warpline-core --package warpline-net --package warpline-transport --package warpline-capacity
+# Optimisation at the time of linking and of whole crates changes no figure, and takes long.
+RELEASE_TESTS = INSTA_UPDATE=no CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_DEBUG=0 $(CARGO) test --release --locked --package warpline-core --package warpline-net --package warpline-transport --package warpline-capacity
 
 FUZZ_SECONDS ?= 30
 # The fuzz targets are for this system only.
 FUZZ_FEATURE := $(if $(filter Linux-x86_64,$(SYSTEM)),--features warpline-fuzz/libfuzzer)
 
 .PHONY: help run test bench bench-live fuzz release docs schema python stacks clean setup-run setup-python setup-test setup-mpi setup-bench \
-	format lint deny test-rust ahead test-examples test-template test-release test-docs test-scenarios test-python test-mpi golden miri memory model threads
+	format lint deny test-rust ahead rest-of-rust test-examples test-template test-release test-docs test-scenarios test-python python-package python-checks test-mpi golden miri memory model threads
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,7 +51,9 @@ run: setup-run ## Build Warpline, run a scenario (SCENARIO=scenarios/dumbbell.to
 	RUSTFLAGS="$${RUSTFLAGS:-} $(QUICK_FLAGS)" $(CARGO) rustc --profile quick --locked --package warpline-cli --no-default-features --bin warpline -- $(QUICK_LINK)
 	$(QUICK) run $(SCENARIO)
 
-test: setup-test format test-rust lint deny test-examples test-template test-release test-docs test-scenarios test-python ## Run the checks that every change must pass
+test: setup-test format test-rust python-package ## Run the checks that every change must pass
+	@# Python's tests use one core, and the compiler the others.
+	@scripts/both.sh 'make --no-print-directory rest-of-rust' 'make --no-print-directory python-checks'
 	@printf '\nAll checks passed.\n'
 
 bench: setup-bench ## Compare speed and memory with ns-2 and ns-3, alternating in one session
@@ -185,9 +187,18 @@ test-scenarios: ## Every scenario loads, and the schema and references in docs a
 	&& $(DEBUG) schema --results | diff --unified docs/results.json - && $(DEBUG) schema --results --markdown | diff --unified docs/src/columns.md - \
 	|| { echo "The schema in docs is out of date: make schema"; exit 1; }
 
-test-python: $(VENV)/bin/python ## The Python package
-	$(call say,test-python)
+rest-of-rust: lint deny test-examples test-template test-release test-docs test-scenarios # What `make test` does of Rust beside Python
+
+test-python: python-package ## The Python package
+	@# Not a prerequisite: `make -j` would begin it before the package is installed.
+	@make --no-print-directory python-checks
+
+python-package: $(VENV)/bin/python
+	$(call say,python-package)
 	MATURIN_PEP517_ARGS='--profile=dev --locked --features=as-in-workspace' $(VENV)/bin/python -m pip install --quiet '.[test]'
+
+python-checks:
+	$(call say,python-checks)
 	$(VENV)/bin/python -m pytest --quiet
 	$(VENV)/bin/python -m mypy
 	$(VENV)/bin/python -m mypy.stubtest --mypy-config-file pyproject.toml warpline._warpline

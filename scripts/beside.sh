@@ -21,6 +21,7 @@ end() {
     kill -TERM -- "-$second" 2>/dev/null
     wait "$second" 2>/dev/null
 }
+trap 'end; exit 129' HUP
 trap 'end; exit 130' INT
 trap 'end; exit 143' TERM
 "$@"
