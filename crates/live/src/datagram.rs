@@ -176,13 +176,19 @@ pub fn link_local_multicast(datagram: &[u8]) -> bool {
 /// Computes the checksum, which a sender may have left to its network card, of the TCP segment or UDP datagram in a datagram whose header has been read. Other protocols, and datagrams that are too
 /// short, are left alone.
 pub fn complete(datagram: &mut [u8], header: &Header) {
-    let (start, addresses) = match header.version {
-        4 => (usize::from(datagram[0] & 0xf) * 4, 12..20),
+    match header.version {
+        4 => complete_at(datagram, header.protocol, usize::from(datagram[0] & 0xf) * 4),
         // With extension headers the sender has computed it itself.
-        _ if datagram[6] == header.protocol => (40, 8..40),
-        _ => return,
-    };
-    let at = match header.protocol {
+        _ if datagram[6] == header.protocol => complete_at(datagram, header.protocol, 40),
+        _ => {}
+    }
+}
+
+/// Computes the checksum of the TCP segment or UDP datagram that begins at `start`, behind the IP header with which `datagram` begins. Other protocols,
+/// and what is too short, are left alone.
+pub(crate) fn complete_at(datagram: &mut [u8], protocol: u8, start: usize) {
+    let addresses = if datagram[0] >> 4 == 4 { 12..20 } else { 8..40 };
+    let at = match protocol {
         TCP => start + 16,
         UDP => start + 6,
         _ => return,
@@ -191,10 +197,10 @@ pub fn complete(datagram: &mut [u8], header: &Header) {
         return;
     }
     datagram[at..at + 2].fill(0);
-    let pseudo = sum(&datagram[addresses]) + u64::from(header.protocol) + (datagram.len() - start) as u64;
+    let pseudo = sum(&datagram[addresses]) + u64::from(protocol) + (datagram.len() - start) as u64;
     let checksum = match fold(pseudo + sum(&datagram[start..])) {
         // RFC 768: zero means that there is no checksum.
-        0 if header.protocol == UDP => 0xffff,
+        0 if protocol == UDP => 0xffff,
         checksum => checksum,
     };
     datagram[at..at + 2].copy_from_slice(&checksum.to_be_bytes());

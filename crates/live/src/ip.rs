@@ -27,6 +27,8 @@ pub const HOP_LIMIT: u8 = 64;
 pub const IPV6_HEADER: usize = 40;
 /// Bytes of an IPv4 header without options.
 pub const IPV4_HEADER: usize = 20;
+/// Next header of a routing header (RFC 8200 section 4.4).
+const ROUTING: u8 = 43;
 /// Next header of a fragment header (RFC 8200 section 4.5).
 pub(crate) const FRAGMENT: u8 = 44;
 /// Most extension headers that are skipped.
@@ -263,19 +265,28 @@ pub(crate) struct Inner {
     pub(crate) fragment: Option<Fragment>,
     /// Offset of the byte that announces the fragment header.
     pub(crate) fragment_named_at: usize,
+    /// Whether a routing header has more places that it is to go to, so that the destination is not its last.
+    pub(crate) to_be_routed: bool,
 }
 
 /// Skips the extension headers of a datagram (RFC 8200 section 4), a few at most. `None` if they are cut short.
 #[inline]
 pub(crate) fn inner_ipv6(datagram: &[u8]) -> Option<Inner> {
-    let mut inner =
-        Inner { protocol: *datagram.get(6)?, at: IPV6_HEADER, fragment: None, fragment_named_at: 6 };
+    let mut inner = Inner {
+        protocol: *datagram.get(6)?,
+        at: IPV6_HEADER,
+        fragment: None,
+        fragment_named_at: 6,
+        to_be_routed: false,
+    };
     for _ in 0..MAX_EXTENSIONS {
         let rest = datagram.get(inner.at..)?;
         match inner.protocol {
             // Hop-by-hop options, routing, destination options (RFC 8200 sections 4.3, 4.4, 4.6).
-            0 | 43 | 60 => {
+            0 | ROUTING | 60 => {
                 let [next, words, ..] = rest else { return None };
+                // Its fourth byte is how many are left.
+                inner.to_be_routed |= inner.protocol == ROUTING && rest.get(3).is_some_and(|&left| left > 0);
                 inner.protocol = *next;
                 inner.fragment_named_at = inner.at;
                 inner.at += (usize::from(*words) + 1) * 8;

@@ -48,6 +48,7 @@ pub mod datagram;
 pub mod doctor;
 pub mod emulator;
 pub mod enter;
+mod held;
 pub mod host;
 pub mod icmp;
 pub mod ip;

@@ -1,28 +1,27 @@
 //! A program on a live host: prepared before the run's clock starts, started by one write, stopped by signals.
 //!
 //! Starting a process takes milliseconds, in which an emulator would carry no packet. So the process is created beforehand and waits,
-//! in the host's namespace, for a byte in a pipe; then it becomes the program. A thread of its own waits for its end: the kernel
+//! in the host's namespace, at a gate (`held`); then it becomes the program. A thread of its own waits for its end: the kernel
 //! kills the process when that thread ends, so that nothing outlives an emulator that is killed.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use nix::fcntl::OFlag;
-use nix::libc;
 use nix::sched::{CloneFlags, setns};
 pub use nix::sys::signal::Signal;
 use nix::sys::signal::killpg;
-use nix::sys::wait::{Id, WaitPidFlag, waitid};
-use nix::unistd::{Pid, pipe2};
+use nix::unistd::Pid;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use warpline_core::TimeDelta;
 
+use crate::held::{Gate, Held, hold};
 use crate::netns::NetNs;
 use crate::privilege;
 use crate::start;
@@ -98,19 +97,16 @@ struct Shared {
     state: State,
     /// The process, from its creation to its end.
     pid: Option<Pid>,
+    /// What it waits for, from its creation to its start.
+    gate: Option<Gate>,
 }
 
 /// A program.
 #[derive(Debug)]
 pub struct Program {
     shared: Arc<Mutex<Shared>>,
-    gate: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
-
-/// The byte that opens the gate.
-const GO: u8 = 1;
-const NEVER: u8 = 0;
 
 fn locked(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     // Nothing panics while it holds the lock; and if it did, the content would still be valid.
@@ -128,22 +124,16 @@ impl Program {
         session: &str,
         changes: &Changes,
     ) -> io::Result<Self> {
-        let (gate_read, gate) = pipe2(OFlag::O_CLOEXEC)?;
-        let (ready_read, ready) = pipe2(OFlag::O_CLOEXEC)?;
         let namespace = namespace.fd().try_clone_to_owned()?;
-        let shared = Arc::new(Mutex::new(Shared { state: State::Waiting, pid: None }));
+        let shared = Arc::new(Mutex::new(Shared { state: State::Waiting, pid: None, gate: None }));
         let (own, changes) = (Arc::clone(&shared), changes.clone());
         let session = session.to_owned();
-        let life = move || live(config, namespace, &session, (gate_read, ready), &own, &changes);
+        let (made, known) = channel();
+        let life = move || live(config, namespace, &session, &own, made, &changes);
         let thread = std::thread::Builder::new().name("program".to_owned()).spawn(life)?;
-        // The process has been created and sends its number, or it never will be.
-        let mut number = [0u8; 4];
-        let _ = nix::unistd::read(&ready_read, &mut number);
-        let number = i32::from_ne_bytes(number);
-        if number > 0 {
-            locked(&shared).pid = Some(Pid::from_raw(number));
-        }
-        Ok(Program { shared, gate, thread: Some(thread) })
+        // Until the process waits, or it is known that there will be none.
+        let _ = known.recv();
+        Ok(Program { shared, thread: Some(thread) })
     }
 
     /// Lets it run.
@@ -151,7 +141,9 @@ impl Program {
         let mut shared = locked(&self.shared);
         if shared.state == State::Waiting {
             shared.state = State::Running;
-            let _ = nix::unistd::write(&self.gate, &[GO]);
+            if let Some(gate) = shared.gate.take() {
+                gate.open();
+            }
         }
     }
 
@@ -172,11 +164,12 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        let waiting = locked(&self.shared).state == State::Waiting;
-        if waiting {
-            let _ = nix::unistd::write(&self.gate, &[NEVER]);
-        } else {
-            self.signal(Signal::SIGKILL);
+        // In a block, since the thread takes the lock, too.
+        {
+            let shared = locked(&self.shared);
+            if let Some(pid) = shared.pid {
+                let _ = killpg(pid, Signal::SIGKILL);
+            }
         }
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -184,30 +177,28 @@ impl Drop for Program {
     }
 }
 
-/// The life of a program, on a thread of its own.
+/// The life of a program, on a thread of its own. `made` is dropped when the process waits, or when there will be none.
 fn live(
     config: ProgramConfig,
     namespace: OwnedFd,
     session: &str,
-    (gate, ready): (OwnedFd, OwnedFd),
     shared: &Mutex<Shared>,
+    made: Sender<()>,
     changes: &Changes,
 ) {
-    let ready_too = ready.try_clone();
-    let spawned = ready_too.and_then(|ready| spawn(config, namespace, session, gate, ready));
-    // In case the process did not get as far as sending its number.
-    let _ = nix::unistd::write(&ready, &[0; 4]);
-    match spawned {
+    match spawn(config, namespace, session) {
         Err(error) => locked(shared).state = State::NotStarted(error.to_string()),
-        Ok(mut child) => {
-            let pid = Pid::from_raw(child.id() as i32);
+        Ok((held, gate)) => {
+            {
+                let mut shared = locked(shared);
+                (shared.pid, shared.gate) = (Some(held.pid()), Some(gate));
+            }
+            drop(made);
             // Not reaped, so that its number stays its own until the lock is held.
-            while waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)
-                == Err(nix::errno::Errno::EINTR)
-            {}
+            held.wait_for_end();
             let mut shared = locked(shared);
-            shared.pid = None;
-            shared.state = match child.wait() {
+            (shared.pid, shared.gate) = (None, None);
+            shared.state = match held.reap() {
                 Ok(status) => State::Ended(status),
                 Err(error) => State::NotStarted(error.to_string()),
             };
@@ -216,36 +207,66 @@ fn live(
     changes.notify();
 }
 
-/// Creates the process; returns when it has become the program.
-fn spawn(
-    config: ProgramConfig,
-    namespace: OwnedFd,
-    session: &str,
-    gate: OwnedFd,
-    ready: OwnedFd,
-) -> io::Result<std::process::Child> {
+/// Creates the process; returns when it waits.
+fn spawn(config: ProgramConfig, namespace: OwnedFd, session: &str) -> io::Result<(Held, Gate)> {
     let mut command = start::command(&config.words, session)?;
     command.envs(config.environment).stdin(Stdio::null()).stdout(config.stdout).stderr(config.stderr);
     if let Some(directory) = &config.directory {
         command.current_dir(directory);
     }
     let ordinary = config.ordinary;
-    let prepare = move || {
+    let prepare = move || -> io::Result<()> {
         setns(&namespace, CloneFlags::CLONE_NEWNET)?;
         // Ctrl-C at a terminal is for the run, which stops programs itself.
         nix::unistd::setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
         if ordinary {
             privilege::keep_capabilities()?;
         }
-        nix::unistd::write(&ready, &nix::unistd::getpid().as_raw().to_ne_bytes())?;
-        let mut byte = [NEVER];
-        // SAFETY: the descriptor is open and the buffer has the length that is given.
-        while unsafe { libc::read(gate.as_raw_fd(), byte.as_mut_ptr().cast(), 1) } < 0 {
-            if nix::errno::Errno::last() != nix::errno::Errno::EINTR {
-                return Err(io::Error::last_os_error());
+        Ok(())
+    };
+    hold(command, prepare)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_one_is_noticed_while_others_wait_and_they_go_in_any_order() {
+        if !privilege::is_privileged() {
+            return warpline_skip::skip("root", "this needs root's privileges for networks");
+        }
+        let (namespace, changes) = (NetNs::current().unwrap(), Changes::new().unwrap());
+        let nowhere = || File::options().write(true).open("/dev/null").unwrap();
+        let prepare = |words: &[&str]| {
+            let config = ProgramConfig {
+                words: words.iter().map(OsString::from).collect(),
+                environment: Vec::new(),
+                directory: None,
+                stdout: nowhere(),
+                stderr: nowhere(),
+                ordinary: false,
+            };
+            Program::prepare(config, &namespace, "a-test", &changes).unwrap()
+        };
+        let first = prepare(&["sh", "-c", "exit 3"]);
+        let missing = prepare(&["/nowhere/at/all"]);
+        let waiting = prepare(&["true"]);
+        let running = prepare(&["sleep", "600"]);
+        for program in [&first, &missing, &running] {
+            program.start();
+        }
+        for _ in 0..2 {
+            if !matches!((first.state(), missing.state()), (State::Ended(_), State::NotStarted(_))) {
+                changes.wait(TimeDelta::from_secs(20));
+                changes.clear();
             }
         }
-        if byte[0] == GO { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ECANCELED)) }
-    };
-    start::start(&mut command, rustix::process::Signal::KILL, prepare)
+        assert!(matches!(first.state(), State::Ended(status) if status.code() == Some(3)));
+        assert!(matches!(missing.state(), State::NotStarted(why) if why.contains("os error 2")));
+        assert_eq!((waiting.state(), running.state()), (State::Waiting, State::Running));
+        // None waits for another to go.
+        drop(running);
+        drop(waiting);
+    }
 }

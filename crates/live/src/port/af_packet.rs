@@ -14,7 +14,7 @@
 //!   (`super::segmentation`); frames that do not fit a slot of the ring come as messages (`PACKET_COPY_THRESH`).
 //! - A segment whose frames go to another segment as they are.
 //!
-//! Checksums that the sender left to its card are completed here. Whatever the port asks of the card, as to receive frames for all stations, ends with
+//! Checksums that the sender left to its card are completed (`super::unfinished`). Whatever the port asks of the card, as to receive frames for all stations, ends with
 //! its socket, however that ends.
 
 use std::ffi::c_int;
@@ -33,6 +33,7 @@ use super::link::{ETHERNET, Front, ether_type, set_option};
 use super::neighbours::{Frame, Neighbours, SegmentConfig};
 use super::ring::{RxFrame, RxRing, layout};
 use super::segmentation::{self, Merged, VNET};
+use super::unfinished::Unfinished;
 use super::{Arrival, BATCH, LivePort, PortCounters, PortError, PortId, departure, filter, run};
 use crate::clock::{RealClock, host_now};
 use crate::pool::Pool;
@@ -449,7 +450,7 @@ pub fn fuzz_frame(bytes: &[u8]) {
         bytes,
         original_len: bytes.len() + usize::from(flags >> 4),
         realtime: 0,
-        partial_checksum: flags & 1 == 1,
+        unfinished: (flags & 1 == 1).then_some(Unfinished::Usual),
         tag: None,
         merged: None,
         queued: false,
@@ -466,6 +467,7 @@ pub fn fuzz_frame(bytes: &[u8]) {
     frame = RxFrame {
         bytes: rest,
         original_len: rest.len() + usize::from(flags >> 4),
+        unfinished: Unfinished::read(vnet),
         merged: Merged::read(vnet),
         tag: (flags & 2 == 2).then_some((0x8100, u16::from(flags >> 2 & 1))),
         ..frame

@@ -7,6 +7,7 @@ use super::link::{ETHERNET, Front, IPV4, IPV6};
 use super::neighbours::Neighbours;
 use super::ring::RxFrame;
 use super::segmentation::cut;
+use super::unfinished::Unfinished;
 use super::{PortCounters, take};
 use crate::datagram::{self, Header};
 use crate::pool::Pool;
@@ -62,14 +63,14 @@ impl Intake<'_> {
             self.counters.pool_overruns += 1;
             return None;
         }
-        self.datagram(&frame.bytes[ETHERNET..], frame.partial_checksum)
+        self.datagram(&frame.bytes[ETHERNET..], frame.unfinished)
     }
 
     #[inline]
-    fn datagram(&mut self, bytes: &[u8], partial_checksum: bool) -> Option<u32> {
+    fn datagram(&mut self, bytes: &[u8], unfinished: Option<Unfinished>) -> Option<u32> {
         let (handle, header) = take(bytes, self.pool, self.counters)?;
-        if partial_checksum {
-            datagram::complete(self.pool.datagram_mut(handle), &header);
+        if let Some(unfinished) = unfinished {
+            unfinished.complete(self.pool.datagram_mut(handle), &header);
         }
         Some(handle)
     }
@@ -103,7 +104,7 @@ impl Intake<'_> {
                 }
             });
             self.counters.malformed += u64::from(!whole);
-        } else if let Some(handle) = self.datagram(payload, frame.partial_checksum) {
+        } else if let Some(handle) = self.datagram(payload, frame.unfinished) {
             each(handle);
         }
     }
@@ -119,8 +120,12 @@ impl Intake<'_> {
             self.counters.ignored += 1;
             return;
         }
-        if frame.original_len > frame.bytes.len() || payload.is_empty() {
+        if frame.original_len > frame.bytes.len() {
             self.counters.pool_overruns += 1;
+            return;
+        }
+        if payload.is_empty() {
+            self.counters.malformed += 1;
             return;
         }
         let front = Front::new(&to, &from, frame.tag, ether_type);
@@ -133,8 +138,9 @@ impl Intake<'_> {
             pool.put_front(handle, front.bytes());
             counters.received_packets += 1;
             counters.received_bytes += u64::from(header.len);
-            if frame.partial_checksum && frame.merged.is_none() && header.version > 0 {
-                datagram::complete(pool.datagram_mut(handle), &header);
+            // What was cut has its checksums.
+            if let Some(unfinished) = frame.unfinished.filter(|_| frame.merged.is_none()) {
+                unfinished.complete(pool.datagram_mut(handle), &header);
             }
             each(handle);
         };
@@ -149,6 +155,65 @@ impl Intake<'_> {
         } else {
             let header = read(payload);
             keep(&payload[..header.len as usize], header);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_without_content_is_no_loss_of_a_bridge() {
+        let (mut pool, mut counters, mut buffer) =
+            (Pool::new(1500, 1 << 20), PortCounters::default(), Vec::new());
+        let bytes = [2; ETHERNET + 1];
+        let mut take = |frame: &RxFrame<'_>| {
+            let mut intake = Intake { pool: &mut pool, counters: &mut counters, buffer: &mut buffer };
+            let mut handles = Vec::new();
+            intake.take_of_bridge(frame, &[], |handle| handles.push(handle));
+            (handles.len(), counters.malformed, counters.lost())
+        };
+        let whole = RxFrame {
+            bytes: &bytes,
+            original_len: bytes.len(),
+            realtime: 0,
+            unfinished: None,
+            tag: None,
+            merged: None,
+            queued: false,
+        };
+        assert_eq!(take(&whole), (1, 0, 0));
+        assert_eq!(take(&RxFrame { bytes: &bytes[..ETHERNET], original_len: ETHERNET, ..whole }), (0, 1, 0));
+    }
+
+    #[test]
+    fn a_checksum_is_completed_where_the_kernel_says_that_it_stands() {
+        // SCTP from 10.0.0.1 to 10.0.0.2, a chunk COOKIE ACK; and an Ethernet frame's padding.
+        let frame: &[u8] = &[
+            2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, //
+            0x45, 0, 0, 36, 0, 1, 0x40, 0, 64, 132, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, //
+            0x0b, 0x59, 0x0b, 0x5a, 1, 2, 3, 4, 0, 0, 0, 0, 0x0b, 0, 0, 4, //
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        ];
+        let frame = RxFrame {
+            bytes: frame,
+            original_len: frame.len(),
+            realtime: 0,
+            unfinished: Some(Unfinished::At { start: 20, field: 8 }),
+            tag: None,
+            merged: None,
+            queued: false,
+        };
+        let (mut pool, mut counters, mut buffer) =
+            (Pool::new(1500, 1 << 16), PortCounters::default(), Vec::new());
+        let mut handles = Vec::new();
+        let mut intake = Intake { pool: &mut pool, counters: &mut counters, buffer: &mut buffer };
+        intake.take_of_bridge(&frame, &[], |handle| handles.push(handle));
+        handles.extend(intake.take_of_host(&frame));
+        assert_eq!(handles.len(), 2);
+        for handle in handles {
+            assert_eq!(pool.datagram(handle)[28..], [0xd1, 0x4e, 0xf3, 0x0b, 0x0b, 0, 0, 4]);
         }
     }
 }

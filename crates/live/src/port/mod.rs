@@ -14,6 +14,7 @@ mod ring;
 mod run;
 mod segmentation;
 pub mod tun;
+mod unfinished;
 
 pub use neighbours::SegmentConfig;
 

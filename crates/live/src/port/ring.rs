@@ -14,6 +14,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::link::VLAN;
 use super::segmentation::{Merged, VNET};
+use super::unfinished::Unfinished;
 
 /// A ring of slots, each of which holds one frame.
 #[derive(Debug)]
@@ -39,8 +40,8 @@ pub(super) struct RxFrame<'a> {
     pub(super) original_len: usize,
     /// When the kernel saw it: nanoseconds of `CLOCK_REALTIME`.
     pub(super) realtime: u64,
-    /// Whether its checksum is still to be computed (the sender left that to its card).
-    pub(super) partial_checksum: bool,
+    /// The checksum that the sender left to its card, if it did.
+    pub(super) unfinished: Option<Unfinished>,
     /// The tag that the kernel has taken out of it: its EtherType and content.
     pub(super) tag: Option<(u16, u16)>,
     /// How it is to be cut into packets, if it was merged of several.
@@ -113,20 +114,23 @@ impl RxRing {
         let len = (head.tp_snaplen as usize).min(self.slot_size - at);
         // SAFETY: as above, and the range was cut to the slot.
         let bytes = unsafe { std::slice::from_raw_parts(self.head().cast::<u8>().add(at), len) };
-        let merged = (self.vnet && at >= VNET).then(|| {
+        let vnet = (self.vnet && at >= VNET).then(|| {
             // SAFETY: the ten bytes in front of the frame lie in the same slot, which the kernel has handed over.
-            let vnet = unsafe { self.head().cast::<u8>().add(at - VNET).cast::<[u8; VNET]>().read() };
-            Merged::read(&vnet)
+            unsafe { self.head().cast::<u8>().add(at - VNET).cast::<[u8; VNET]>().read() }
         });
+        let unfinished = match &vnet {
+            Some(vnet) => Unfinished::read(vnet),
+            None => (status & libc::TP_STATUS_CSUMNOTREADY != 0).then_some(Unfinished::Usual),
+        };
         let kind = if status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { head.tp_vlan_tpid } else { VLAN };
         let tag = (status & libc::TP_STATUS_VLAN_VALID != 0).then_some((kind, head.tp_vlan_tci));
         Some(RxFrame {
             bytes,
             original_len: head.tp_len as usize,
             realtime: u64::from(head.tp_sec) * 1_000_000_000 + u64::from(head.tp_nsec),
-            partial_checksum: status & libc::TP_STATUS_CSUMNOTREADY != 0,
+            unfinished,
             tag,
-            merged: merged.flatten(),
+            merged: vnet.as_ref().and_then(Merged::read),
             queued: status & libc::TP_STATUS_COPY != 0,
         })
     }

@@ -21,7 +21,7 @@ const PSH: u8 = 0x08;
 const ACK: u8 = 0x10;
 
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`
-const NEEDS_CSUM: u8 = 1;
+pub(super) const NEEDS_CSUM: u8 = 1;
 /// `VIRTIO_NET_HDR_GSO_TCPV4`
 const GSO_TCPV4: u8 = 1;
 /// `VIRTIO_NET_HDR_GSO_TCPV6`
