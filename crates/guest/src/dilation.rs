@@ -13,8 +13,22 @@ use warpline_core::dilation::{Line, Pace};
 
 use crate::error::{Doing, GuestError};
 use crate::machine::Machine;
-use crate::page::write_pace;
+use crate::page::{Page, write_pace};
 use crate::time::{START, host_now, pause};
+
+/// How long before its time a guest hears that its clock will stand still, in nanoseconds of the machine. A process of the guest that
+/// has read its pace just before, must have read the machine's clock, too, by then, also under load. Otherwise it reads a later time than that of the standstill.
+const NOTICE: u64 = 100_000_000;
+
+/// Announces to a guest, whose clock has gone by the machine's since its boot, that it stands still soon. Returns when, and what it shows then.
+/// If it stood still at once, the guest could have read a later time just before. Its clock would then go back, which a kernel takes for a leap far ahead.
+fn freeze(page: &Page, now: u64) -> Line {
+    let current = Line { host: page.pace[0].load(Ordering::Relaxed), run: 0, tdf: Tdf::REAL };
+    let host = now + NOTICE;
+    let still = Line { host, run: current.at(host), tdf: Tdf::STILL };
+    write_pace(page, &Pace { current, next: Some(still) }, |shown| shown);
+    still
+}
 
 /// Makes the clocks of ready guests follow the run's, those with a factor of their own in proportion. A change that the run announces ([`Pace::next`]) should be some milliseconds ahead.
 pub fn follow<'a>(machines: impl IntoIterator<Item = &'a Machine>, pace: &Pace) {
@@ -43,19 +57,18 @@ impl Machine {
             return Ok(false);
         }
         // A kernel's clock starts some time into its boot. While it stands still, it can be compared with ours.
-        let host = host_now();
-        let booted = self.page.pace[0].load(Ordering::Relaxed);
-        let frozen = host.saturating_sub(booted);
-        let still = Pace { current: Line { host, run: frozen, tdf: Tdf::STILL }, next: None };
-        write_pace(&self.page, &still, |shown| shown);
-        let freeze = std::fs::write(self.shared(warpline_agent::FROZEN), b"");
-        freeze.doing(|| "stop a guest's time".to_owned())?;
+        let still = freeze(&self.page, host_now());
+        while host_now() < still.host {
+            pause();
+        }
+        let told = std::fs::write(self.shared(warpline_agent::FROZEN), b"");
+        told.doing(|| "stop a guest's time".to_owned())?;
         if !self.wait_for(warpline_agent::SHOWN, patience, "report what its clock shows", go_on)? {
             return Ok(false);
         }
         let shown = std::fs::read_to_string(self.shared(warpline_agent::SHOWN)).unwrap_or_default();
         let Ok(shown) = shown.trim().parse::<u64>() else { return Err(self.post_mortem()) };
-        self.offset = shown as i64 - frozen as i64;
+        self.offset = shown as i64 - still.run as i64;
         Ok(true)
     }
 
@@ -113,5 +126,25 @@ impl Machine {
             pause();
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_hears_of_the_standstill_before_it_begins() {
+        let page = Page::create().unwrap();
+        let booted = 7_000_000_000;
+        write_pace(&page, &Pace::new(booted, Tdf::REAL), |shown| shown);
+        let now = booted + 3_000_000_000;
+        let still = freeze(&page, now);
+        assert!(still.host > now);
+        // Until then its clock goes as before, and it is where it was when it stops.
+        let read: Vec<u64> = page.pace.iter().map(|field| field.load(Ordering::Relaxed)).collect();
+        assert_eq!(read[..3], [booted, 0, Tdf::REAL.billionths()]);
+        assert_eq!(read[3..], [still.host, still.host - booted, Tdf::STILL.billionths()]);
+        assert_eq!(still.run, still.host - booted);
     }
 }

@@ -1,6 +1,6 @@
 //! A guest's directory on the machine: the files that it boots from and writes to. It is in memory, private, and removed with the guest.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -26,6 +26,29 @@ pub(crate) const CONSOLE: &str = "console";
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
+    /// Says that it is in use.
+    _held: File,
+}
+
+/// Marks a directory as in use, until what this returns is dropped. The system lifts the mark if this process is killed.
+fn hold(path: &Path) -> io::Result<File> {
+    let directory = File::open(path)?;
+    directory.lock()?;
+    Ok(directory)
+}
+
+/// Marks a directory as in use, like [`hold`], if nobody uses it. Its name alone does not say: in containers that share this memory, processes have numbers
+/// of their own.
+fn hold_if_free(path: &Path) -> Option<File> {
+    let directory = File::open(path).ok()?;
+    let is_held = matches!(directory.try_lock(), Err(TryLockError::WouldBlock));
+    (!is_held).then_some(directory)
+}
+
+/// Whether this directory is still at its path.
+fn is_at(directory: &File, path: &Path) -> bool {
+    let (Ok(own), Ok(found)) = (directory.metadata(), fs::symlink_metadata(path)) else { return false };
+    (own.dev(), own.ino()) == (found.dev(), found.ino())
 }
 
 /// Creates a new directory for this user alone. Skips names that another user has taken.
@@ -46,6 +69,22 @@ fn make(memory: &Path) -> Result<PathBuf, GuestError> {
     }
 }
 
+/// Creates a new directory and marks it as in use. Between the two a sweep in another container may remove it: then the next name is tried.
+fn make_held(memory: &Path) -> Result<(PathBuf, File), GuestError> {
+    loop {
+        let path = make(memory)?;
+        let held = match hold(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            other => other
+                .inspect_err(|_| drop(fs::remove_dir(&path)))
+                .doing(|| format!("make the guest's directory {}", path.display()))?,
+        };
+        if is_at(&held, &path) {
+            return Ok((path, held));
+        }
+    }
+}
+
 /// Whether a directory belongs to this user and is not a link. Names in shared memory are predictable, so other users can take them first.
 fn is_own(path: &Path) -> bool {
     let own = nix::unistd::geteuid().as_raw();
@@ -56,9 +95,9 @@ impl Directory {
     /// Creates a directory with what every guest needs, after removing those of processes that have ended.
     pub(crate) fn create() -> Result<Self, GuestError> {
         clean();
-        let path = make(Path::new(MEMORY))?;
+        let (path, held) = make_held(Path::new(MEMORY))?;
         let doing = || format!("make the guest's directory {}", path.display());
-        let directory = Directory { path: path.clone() };
+        let directory = Directory { path: path.clone(), _held: held };
         fs::write(path.join(CLOCKSHIM), embedded::CLOCKSHIM).doing(doing)?;
         fs::write(path.join(AGENT), embedded::AGENT).doing(doing)?;
         fs::set_permissions(path.join(AGENT), fs::Permissions::from_mode(0o700)).doing(doing)?;
@@ -151,6 +190,8 @@ fn sweep(memory: &Path) -> Vec<PathBuf> {
         if !dead || !is_own(&path) {
             return None;
         }
+        // Until it is removed. Who waits to hold it then sees that it has gone.
+        let _held = hold_if_free(&path)?;
         end_processes(&path);
         fs::remove_dir_all(&path).is_ok().then_some(path)
     };
@@ -184,6 +225,29 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("600").current_dir(&left).spawn().unwrap();
         assert_eq!(sweep(left.parent().unwrap()), std::slice::from_ref(&left));
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap()), Some(9));
+    }
+
+    #[test]
+    fn a_directory_in_use_stays_whatever_its_number() {
+        let memory = tempfile::tempdir().unwrap();
+        // No process here has so high a number.
+        let path = memory.path().join(format!("{PREFIX}0004999999-000000"));
+        fs::create_dir(&path).unwrap();
+        let held = hold(&path).unwrap();
+        assert!(sweep(memory.path()).is_empty() && path.exists());
+        drop(held);
+        assert_eq!(sweep(memory.path()), [path]);
+    }
+
+    #[test]
+    fn a_directory_that_was_removed_before_it_was_held_is_not_taken_for_its_successor() {
+        let memory = tempfile::tempdir().unwrap();
+        let (path, held) = make_held(memory.path()).unwrap();
+        assert!(is_at(&held, &path) && hold_if_free(&path).is_none());
+        fs::remove_dir(&path).unwrap();
+        assert!(!is_at(&held, &path));
+        fs::create_dir(&path).unwrap();
+        assert!(!is_at(&held, &path));
     }
 
     #[test]

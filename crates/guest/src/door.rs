@@ -124,7 +124,10 @@ impl Door {
                     inside.ended = true;
                     return Err(if missing { DoorError::NotThere(why) } else { DoorError::NotStarted(why) });
                 }
-                Some(FromTerminal::Ended(Ending::Stopped)) => return Err(DoorError::Silent),
+                // The end of the pipe.
+                Some(FromTerminal::Ended(Ending::Stopped)) => {
+                    return Err(DoorError::Gone(io::ErrorKind::BrokenPipe.into()));
+                }
                 Some(_) => {}
                 None => pause(),
             }
@@ -277,5 +280,28 @@ impl Drop for Inside {
         if !self.ended {
             self.say(&ToTerminal::HangUp);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_that_ends_before_the_command_begins_is_gone_and_not_slow() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join(SHARE)).unwrap();
+        let ends = pipes(directory.path(), 1).unwrap();
+        // The guest: it ends when the first byte was typed.
+        let guest = std::thread::spawn(move || {
+            let [[mut typed, _printed]]: [[File; 2]; 1] = ends.try_into().unwrap();
+            while typed.read(&mut [0]).is_err() {
+                pause();
+            }
+        });
+        let door = Door::new(directory.path(), 0, Vec::new());
+        let told = door.begin(&["true".to_owned()], &[], (24, 80), false).unwrap_err();
+        assert!(matches!(told, DoorError::Gone(_)), "{told}");
+        guest.join().unwrap();
     }
 }

@@ -364,7 +364,7 @@ impl LockStep {
         const LIMIT: u64 = 60 * SECOND;
         let limit = to_guest(until) + LIMIT;
         for index in 0..self.guests.len() {
-            let mut ends = !early;
+            let mut notice = early.then(|| Notice::End.frame());
             loop {
                 if !self.wait(index, go_on)? {
                     return Ok(false);
@@ -375,19 +375,20 @@ impl LockStep {
                 }
                 drain(guest)?;
                 guest.coming = Coming::default();
-                if !std::mem::replace(&mut ends, true) {
-                    let at = guest.machine.page.now.load(Ordering::Relaxed).max(to_guest(until));
-                    self.frames += 1;
-                    guest.coming.add((at, self.frames, None, Notice::End.frame()));
-                    guest.wake = guest.acts();
+                let (page, mut wake) = (&guest.machine.page, guest.wake);
+                let at = page.now.load(Ordering::Relaxed).max(to_guest(until));
+                if notice.as_ref().is_some_and(|frame| page.receive.push(at, &[frame]).is_some()) {
+                    (notice, wake) = (None, wake.min(at));
                 }
-                if guest.wake >= limit {
+                if wake >= limit {
                     let console = guest.machine.console_tail();
                     let name = guest.machine.name().to_owned();
                     return Err(GuestError::Hung { name, task: "end", seconds: LIMIT / SECOND, console });
                 }
-                self.guests[index].machine.page.lookahead.store(NEVER, Ordering::Relaxed);
-                self.give_turn(index, self.guests[index].wake, limit);
+                page.lookahead.store(NEVER, Ordering::Relaxed);
+                // While its ring is full, the notice has no room there: then it only takes what is due.
+                let horizon = if notice.is_some() { wake } else { limit };
+                self.give_turn(index, wake, horizon);
             }
         }
         Ok(true)
@@ -663,8 +664,74 @@ fn drain(guest: &mut Guest) -> Result<(), GuestError> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use warpline_agent::{HostOrder, Order};
+    use warpline_core::dilation::Clocks;
 
     use super::*;
+    use crate::machine::{Console, Timing};
+
+    /// Nothing happens in it.
+    struct Nothing;
+
+    impl Simulator for Nothing {
+        fn next_event(&mut self) -> Option<Timestamp> {
+            None
+        }
+        fn run_until(&mut self, _: Timestamp) {}
+        fn handle_datagram(&mut self, _: HostId, _: &[u8]) {}
+        fn poll_ahead(&mut self, _: &mut dyn FnMut(HostId, Timestamp, &mut Vec<u8>)) {}
+        fn poll_transmit(&mut self, _: &mut dyn FnMut(HostId, &[u8])) {}
+    }
+
+    /// A guest with one host, whose run lasts a thousand seconds.
+    fn long() -> MachineConfig {
+        let host = HostOrder {
+            name: "h".to_owned(),
+            vlan: 1,
+            mac: crate::frame::mac(1),
+            v4: [10, 0, 0, 1].into(),
+            v6: None,
+            mtu: 1500,
+            cc: None,
+            sysctl: vec![],
+            interfaces: vec![],
+            tc: vec![],
+        };
+        MachineConfig {
+            name: "g".to_owned(),
+            kernel: None,
+            memory: 256 << 20,
+            seed: 1,
+            timing: Timing::LockStep,
+            cpu: None,
+            clocks: Clocks::default(),
+            own_tsc: false,
+            console: Console::File,
+            order: Order { end: 1000 * SECOND, hosts: vec![host], ..Order::default() },
+        }
+    }
+
+    #[test]
+    fn a_guest_whose_ring_is_full_hears_that_the_run_ended_early() {
+        let kernel = match Kernel::find() {
+            Ok(kernel) => kernel,
+            Err(error) => return warpline_skip::skip("program", error),
+        };
+        let lookahead = TimeDelta::from_millis(10);
+        let mut lockstep = LockStep::boot(&kernel, &[long()], lookahead, &mut || true).unwrap().unwrap();
+        let until = Timestamp::from_secs(1);
+        assert_eq!(lockstep.run(&mut Nothing, until, |_, _, _| true).unwrap(), Ended::Reached);
+        // Frames that have arrived and that it has not taken yet, of no protocol that it knows. The last ones leave no room for the shortest notice.
+        let guest = &mut lockstep.guests[0];
+        let page = &guest.machine.page;
+        guest.wake = page.now.load(Ordering::Relaxed);
+        let frame = [0xff_u8; 1400];
+        for length in [frame.len(), 16] {
+            while page.receive.push(guest.wake, &[&frame[..length]]).is_some() {}
+        }
+        assert!(lockstep.finish(until, true, &mut || true).unwrap());
+        assert!(lockstep.machines().next().unwrap().has_reported());
+    }
 
     proptest! {
         #[test]

@@ -419,14 +419,20 @@ pub struct Statistics {
 impl Drop for Machine {
     fn drop(&mut self) {
         if self.is_alive() {
-            // The whole group: while it boots, a kernel tries out ptrace(2) with a process of its own, which would be left behind.
-            let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
-            let _ = self.child.wait();
+            end(&mut self.child);
         }
         if let Some(terminal) = &self.terminal {
             let _ = tcsetattr(std::io::stdin(), OptionalActions::Drain, terminal);
         }
     }
+}
+
+/// Kills a kernel's process, and waits for its end. With it goes its group: while it boots, a kernel tries out ptrace(2) with a process of its own,
+/// which would be left behind. At a terminal it makes that group itself (setsid(2)), shortly after it was started; until then it has none.
+fn end(kernel: &mut Child) {
+    let _ = killpg(Pid::from_raw(kernel.id() as i32), Signal::SIGKILL);
+    let _ = kernel.kill();
+    let _ = kernel.wait();
 }
 
 fn prepare_page(page: &Page, config: &MachineConfig) {
@@ -544,5 +550,17 @@ fn allowed(error: std::io::Error) -> std::io::Error {
             ),
         ),
         _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_a_group_of_its_own_is_ended() {
+        let mut kernel = Command::new("sleep").arg("60").spawn().unwrap();
+        end(&mut kernel);
+        assert_eq!(kernel.wait().unwrap().signal(), Some(libc::SIGKILL));
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct Args {
     /// The commits, as git takes them: the one before the first, and the last
     #[arg(long, value_name = "A..B", requires = "commits")]
     range: Option<String>,
-    /// Timer interrupts per second of the kernels that are built
+    /// Timer interrupts per second of the kernels that are built: 100 to 1000 [default: the sources' own, 100]
     #[arg(long, value_name = "N", requires = "commits", value_parser = clap::value_parser!(u32).range(i64::from(*HZ.start())..=i64::from(*HZ.end())))]
     hz: Option<u32>,
     /// A file with more options for the kernels that are built; may be given several times
@@ -147,16 +147,19 @@ fn text(found: &Found) -> String {
 fn git(directory: &Path, words: &[&str]) -> Result<String, String> {
     let ran = Command::new("git").arg("-C").arg(directory).args(words).output();
     let ran = ran.map_err(|error| format!("cannot start git: {error}"))?;
-    match ran.status.success() {
-        true => Ok(String::from_utf8_lossy(&ran.stdout).into_owned()),
-        false => Err(String::from_utf8_lossy(&ran.stderr).trim().to_owned()),
+    if ran.status.success() {
+        return Ok(String::from_utf8_lossy(&ran.stdout).into_owned());
     }
+    let said = String::from_utf8_lossy(&ran.stderr).trim().to_owned();
+    // A signal ends it without a word.
+    Err(if said.is_empty() { format!("git {} failed ({})", words.join(" "), ran.status) } else { said })
 }
 
 /// The commits of a range, the one before them first.
 fn commits(directory: &Path, range: &str) -> Result<Vec<String>, Failure> {
-    let Some((from, to)) = range.split_once("..").filter(|(from, to)| !from.is_empty() && !to.is_empty())
-    else {
+    // Three dots are a symmetric difference, which has no order.
+    let is_range = |(from, to): &(&str, &str)| !from.is_empty() && !to.is_empty() && !to.starts_with('.');
+    let Some((from, to)) = range.split_once("..").filter(is_range) else {
         return Err(Failure::usage(format!("`{range}` is no range of commits; for example v6.12..HEAD")));
     };
     let first = git(directory, &["rev-parse", "--verify", &format!("{from}^{{commit}}")]);
@@ -195,6 +198,14 @@ fn forget(directory: &Path, ours: &Path) {
     }
 }
 
+/// Why a commit is no kernel. If the search was `stopped`, that is why: Ctrl-C at a terminal ends git, too.
+fn broken(commit: &str, why: &str, stopped: bool) -> BisectError {
+    match stopped {
+        true => BisectError::Stopped,
+        false => BisectError::Kernel(format!("commit {commit}: {why}")),
+    }
+}
+
 /// Builds a commit, unless it is a kernel already. Returns the kernel's name.
 fn build(
     directory: &Path,
@@ -210,7 +221,7 @@ fn build(
     if kernels.directory().join(&name).is_dir() {
         return Ok(name);
     }
-    let wrong = |why: String| BisectError::Kernel(format!("commit {commit}: {why}"));
+    let wrong = |why: String| broken(commit, &why, interrupt::requested());
     let desk = Desk::new().map_err(|failure| wrong(failure.message().to_owned()))?;
     if let Some(desks) = desk.path().parent() {
         forget(directory, desks);
@@ -286,6 +297,28 @@ mod tests {
         forget(&repository, &cache);
         let left = run(&["worktree", "list"]);
         assert!(!left.contains("kernel.1") && left.contains("elsewhere"), "{left}");
+    }
+
+    #[test]
+    fn git_that_is_ended_without_a_word_says_so_and_a_stop_is_a_stop() {
+        if Command::new("git").arg("--version").output().is_err() {
+            return warpline_skip::skip("program", "git cannot be started");
+        }
+        let place = tempfile::tempdir().unwrap();
+        git(place.path(), &["init", "--quiet"]).unwrap();
+        let why = git(place.path(), &["rev-parse", "--quiet", "--verify", "nothing"]).unwrap_err();
+        assert_eq!(why, "git rev-parse --quiet --verify nothing failed (exit status: 1)");
+        assert!(matches!(broken("c", &why, true), BisectError::Stopped));
+        assert_eq!(broken("c", "no disk", false).to_string(), "commit c: no disk");
+    }
+
+    #[test]
+    fn commits_without_an_order_are_refused() {
+        for range in ["v6.12", "..b", "a..", "a...b"] {
+            let refused = commits(Path::new("/no/such/place"), range).unwrap_err();
+            assert_eq!(refused.code(), Code::Usage);
+            assert!(refused.message().contains("is no range of commits"), "{range}: {}", refused.message());
+        }
     }
 
     #[test]

@@ -28,7 +28,10 @@ const WITHHELD: [libc::c_ulong; 6] = [16, 17, 19, 21, 22, 27];
 #[derive(Debug)]
 struct Program {
     order: ProgramOrder,
+    /// Its process, until that has ended.
     pid: Option<Pid>,
+    /// The group of its process, which also has what that has started.
+    group: Option<Pid>,
     report: ProgramReport,
 }
 
@@ -42,6 +45,11 @@ pub(crate) struct Programs {
 impl Program {
     fn is_due(&self, now: u64, gate: &Gate) -> bool {
         self.report.started.is_none() && self.order.start <= now && gate.holds(&self.order.after)
+    }
+
+    /// Whether a process of its group is there.
+    fn is_there(&self) -> bool {
+        self.group.is_some_and(|group| killpg(group, None::<Signal>).is_ok())
     }
 }
 
@@ -84,8 +92,12 @@ impl Programs {
             files: Vec::new(),
             missing: Vec::new(),
         };
-        let program =
-            |order: &ProgramOrder| Program { order: order.clone(), pid: None, report: report.clone() };
+        let program = |order: &ProgramOrder| Program {
+            order: order.clone(),
+            pid: None,
+            group: None,
+            report: report.clone(),
+        };
         Programs { all: orders.iter().map(program).collect(), clock }
     }
 
@@ -130,7 +142,7 @@ impl Programs {
             program.report.started = Some(now);
             match spawn(&program.order, hosts) {
                 Ok(pid) => {
-                    program.pid = Some(pid);
+                    (program.pid, program.group) = (Some(pid), Some(pid));
                     program.report.ending = Ending::Stopped;
                 }
                 Err(failure) => {
@@ -154,24 +166,23 @@ impl Programs {
         true
     }
 
-    /// Signals running programs to stop, waits, and kills those that do not.
+    /// Signals running programs to stop, waits, and kills those that do not. So it does with what they have started and left in their groups:
+    /// a shell ends at once, perhaps long before, while what it runs still has something to write.
     pub(crate) fn stop(&mut self) {
         for program in &self.all {
-            if let (Some(pid), Ok(signal)) = (program.pid, Signal::try_from(program.order.stop)) {
-                let _ = killpg(pid, signal);
+            if let (Some(group), Ok(signal)) = (program.group, Signal::try_from(program.order.stop)) {
+                let _ = killpg(group, signal);
             }
         }
         let patience = self.clock.now() + GRACE;
-        while self.all.iter().any(|program| program.pid.is_some()) && self.clock.now() < patience {
+        while self.all.iter().any(Program::is_there) && self.clock.now() < patience {
             while let Some((pid, ending)) = reap() {
                 self.reaped(pid, ending, true);
             }
             self.clock.sleep_until(self.clock.now() + GRACE / 100);
         }
-        for program in &self.all {
-            if let Some(pid) = program.pid {
-                let _ = killpg(pid, Signal::SIGKILL);
-            }
+        for group in self.all.iter().filter_map(|program| program.group) {
+            let _ = killpg(group, Signal::SIGKILL);
         }
     }
 

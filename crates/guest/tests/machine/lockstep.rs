@@ -66,6 +66,23 @@ fn programs_run_and_their_output_and_files_are_brought_back() {
     assert!(matches!(&wrong.ending, Ending::NotStarted(why) if why.contains("/no/such/program")));
 }
 
+/// A shell ends at once when it is asked to, or has ended long before; what it has started may still have something to say.
+#[test]
+fn what_a_program_has_started_has_time_to_end() {
+    let mut config = guest("g", 0, 1, 5.0);
+    let slow = "(trap 'sleep 0.3; echo last; exit' TERM; while :; do sleep 0.1; done) &";
+    let waits = format!("{slow} wait");
+    config.order.programs =
+        vec![program(0, &["sh", "-c", &waits], "0"), program(0, &["sh", "-c", slow], "1")];
+    let Some((reports, _, mut lockstep)) = run(&[config], Path::new(1_000_000, 10, 10_000)) else { return };
+    let endings: Vec<&Ending> = reports[0].programs.iter().map(|program| &program.ending).collect();
+    assert_eq!(endings, [&Ending::Stopped, &Ending::Exited(0)]);
+    let machine = lockstep.machines().next().unwrap();
+    for name in ["0.stdout", "1.stdout"] {
+        assert_eq!(std::fs::read_to_string(machine.shared(name)).unwrap(), "last\n", "{name}");
+    }
+}
+
 #[test]
 fn programs_start_without_blocked_signals() {
     let mut config = guest("g", 0, 1, 5.0);
