@@ -105,6 +105,11 @@ pub trait Directory: Clone + Debug + Send + Sync + 'static {
     /// # Errors
     /// If it does not exist.
     fn look(&self, path: &Path) -> io::Result<Metadata>;
+    /// The kind of what a path leads to: a symbolic link in the last name is followed.
+    ///
+    /// # Errors
+    /// If it leads to nothing.
+    fn kind_behind(&self, path: &Path) -> io::Result<Kind>;
     /// The names in a directory, sorted.
     ///
     /// # Errors

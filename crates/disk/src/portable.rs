@@ -75,6 +75,10 @@ impl Directory for OsDirectory {
         Ok(metadata(&fs::symlink_metadata(self.at(path))?))
     }
 
+    fn kind_behind(&self, path: &Path) -> io::Result<Kind> {
+        Ok(metadata(&fs::metadata(self.at(path))?).kind)
+    }
+
     fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
         let names: io::Result<Vec<OsString>> =
             fs::read_dir(self.at(path))?.map(|item| Ok(item?.file_name())).collect();

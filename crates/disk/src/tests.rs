@@ -83,6 +83,46 @@ fn all_disks_fulfil_the_contract() {
 }
 
 #[cfg(unix)]
+#[test]
+fn a_tree_that_is_deeper_than_a_path_is_long_can_be_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = OsDirectory::here().open_directory(directory.path()).unwrap();
+    let name = "n".repeat(200);
+    let mut at = root.clone();
+    // 6000 bytes in all. Linux takes 4095 in one path, macOS 1023.
+    for _ in 0..30 {
+        at.create_directory(p(&name), 0o755).unwrap();
+        at = at.open_directory(p(&name)).unwrap();
+    }
+    write_whole(&at, p("file"), 0o600, b"deep").unwrap();
+    // A directory that its owner may not open is removed, too.
+    at.set_mode(0o000).unwrap();
+    remove_all(&root, p(&name)).unwrap();
+    assert!(root.names(p("")).unwrap().is_empty());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_device_a_pipe_or_a_socket_is_not_replaced_by_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = OsDirectory::here().open_directory(directory.path()).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(directory.path().join("socket")).unwrap();
+    // As `/dev/stdout` is, in two steps.
+    root.link(OsStr::new("socket"), p("link")).unwrap();
+    root.link(OsStr::new("link"), p("link2")).unwrap();
+    for name in ["socket", "link", "link2"] {
+        for refused in [check_whole(&root, p(name), 0o666), write_whole(&root, p(name), 0o666, b"x")] {
+            let error = refused.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+            assert!(error.to_string().contains("a new file would replace"), "{error}");
+        }
+    }
+    assert_eq!(root.names(p("")).unwrap(), ["link", "link2", "socket"]);
+    let kinds = ["link", "link2", "socket"].map(|name| root.look(p(name)).unwrap().kind);
+    assert_eq!(kinds, [Kind::Link, Kind::Link, Kind::Other]);
+}
+
+#[cfg(unix)]
 fn links_and_modes<D: Directory>(root: &D) {
     root.link(OsStr::new("somewhere"), p("link")).unwrap();
     assert_eq!(root.read_link(p("link")).unwrap(), "somewhere");
@@ -90,7 +130,18 @@ fn links_and_modes<D: Directory>(root: &D) {
     root.set_time_of(p("link"), Time { seconds: -7, nanos: 3 }).unwrap();
     assert_eq!(root.look(p("link")).unwrap().modified, Time { seconds: -7, nanos: 3 });
     assert!(root.open(p("link"), Open::Read).is_err());
+    assert_eq!(root.kind_behind(p("link")).unwrap_err().kind(), io::ErrorKind::NotFound);
     write_whole(root, p("file"), 0o600, b"").unwrap();
+    root.link(OsStr::new("file"), p("other")).unwrap();
+    assert_eq!(root.kind_behind(p("other")).unwrap(), Kind::File);
+    // A link to a file, or to nothing, is replaced, and what it leads to stays.
+    for name in ["link", "other"] {
+        write_whole(root, p(name), 0o600, b"new").unwrap();
+        assert_eq!(
+            (root.read(p(name)).unwrap(), root.read(p("file")).unwrap()),
+            (b"new".to_vec(), Vec::new())
+        );
+    }
     root.set_mode_of(p("file"), 0o440).unwrap();
     assert_eq!(root.look(p("file")).unwrap().mode, 0o440);
 }

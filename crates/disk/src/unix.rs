@@ -105,6 +105,10 @@ impl Directory for OsDirectory {
         Ok(metadata(&statat(self.at(), named(path), AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
+    fn kind_behind(&self, path: &Path) -> io::Result<Kind> {
+        Ok(metadata(&statat(self.at(), named(path), AtFlags::empty())?).kind)
+    }
+
     fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
         let directory = self.open_directory(path)?.own()?;
         let mut names = Vec::new();

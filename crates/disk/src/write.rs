@@ -61,6 +61,7 @@ pub fn write_whole_with<D: Directory>(
     mode: u32,
     write: impl FnOnce(&mut D::File) -> io::Result<()>,
 ) -> io::Result<()> {
+    check_replaceable(at, path)?;
     let part = beside(path);
     let written = (|| {
         let mut file = new_part(at, &part, mode)?;
@@ -76,18 +77,33 @@ pub fn write_whole_with<D: Directory>(
     sync_parent(at, path)
 }
 
-/// Checks, before there is something to write, what [`write_whole`] needs: a directory that takes a file, and a name that is not a
-/// directory's. Leaves nothing behind.
+/// Checks, before there is something to write, what [`write_whole`] needs: a directory that takes a file, and a name that is free, a file's
+/// or a link's. Leaves nothing behind.
 ///
 /// # Errors
 /// What [`write_whole`] would fail with.
 pub fn check_whole<D: Directory>(at: &D, path: &Path, mode: u32) -> io::Result<()> {
-    if at.look(path).is_ok_and(|there| there.kind == Kind::Directory) {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
+    check_replaceable(at, path)?;
     let part = beside(path);
     new_part(at, &part, mode)?;
     at.remove_file(&part)
+}
+
+/// Refuses a name that a new file must not take: a directory's, and that of a device, pipe or socket. Root may rename a file over
+/// `/dev/null`, and every program of the machine would then write to that file. The same holds for a link to one of these, such as `/dev/stdout`.
+fn check_replaceable<D: Directory>(at: &D, path: &Path) -> io::Result<()> {
+    let refused = |what: &str| {
+        let text =
+            format!("it is {what}a device, a pipe or a socket, which a new file would replace; name a file");
+        io::Error::new(io::ErrorKind::InvalidInput, text)
+    };
+    match at.look(path).map(|there| there.kind) {
+        Ok(Kind::Directory) => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(Kind::Other) => Err(refused("")),
+        // A link to a file, or to nothing, is replaced.
+        Ok(Kind::Link) if matches!(at.kind_behind(path), Ok(Kind::Other)) => Err(refused("a link to ")),
+        _ => Ok(()),
+    }
 }
 
 /// Makes a file of that temporary name. One left by a killed process could have any mode, so it is always created anew.
@@ -106,7 +122,11 @@ fn beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Removes a file, or a directory with everything in it, whatever its permissions; it need not exist.
+/// Bytes of a path from which on [`remove_all`] works below an open directory: systems refuse paths of more than some 1000 (macOS) or 4000
+/// bytes (Linux), and a tree may be deeper.
+const LONG: usize = 512;
+
+/// Removes a file, or a directory with everything in it, however deep and whatever its permissions; it need not exist.
 ///
 /// # Errors
 /// If something cannot be removed.
@@ -121,8 +141,15 @@ pub fn remove_all<D: Directory>(at: &D, path: &Path) -> io::Result<()> {
     if there.mode & 0o700 != 0o700 {
         at.set_mode_of(path, 0o700)?;
     }
-    for name in at.names(path)? {
-        remove_all(at, &path.join(name))?;
+    if path.as_os_str().len() < LONG {
+        for name in at.names(path)? {
+            remove_all(at, &path.join(name))?;
+        }
+    } else {
+        let below = at.open_directory(path)?;
+        for name in below.names(Path::new(""))? {
+            remove_all(&below, Path::new(&name))?;
+        }
     }
     at.remove_directory(path)
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::ops::Range;
 use std::path::PathBuf;
 
 use rayon::prelude::*;
@@ -16,8 +17,15 @@ use super::tree::{Tree, children, finish, missing};
 /// Most bytes requested and not received yet.
 const AHEAD: u64 = 16 << 20;
 
+/// Most chunks requested and not received yet. Requests for all chunks of `AHEAD`, if they are tiny, would be more than a connection holds. Then
+/// this end would wait to send requests, and the other to send chunks, for ever.
+const CHUNKS_AHEAD: usize = 16 << 10;
+
 /// Bytes of data after which progress of comparing and checking is reported, in whole files.
 pub(super) const BATCH: u64 = 16 << 20;
+
+/// Most files, directories, links or copied chunks after which it is reported: each can take the disk's time for a flush, however small it is.
+pub(super) const BATCH_ENTRIES: usize = 256;
 
 /// Bytes that stay free on the disk.
 const SPARE: u64 = 32 << 20;
@@ -101,10 +109,41 @@ pub enum Step {
 pub struct Progress {
     /// The current step.
     pub step: Step,
-    /// Bytes of data present; while comparing and checking, bytes examined.
+    /// Bytes of data present; while comparing and checking, bytes examined. What is compared in several passes (an existing version, what is
+    /// there already, what is copied) counts each time.
     pub done: u64,
-    /// Bytes of data in the tree, holes left out.
+    /// Bytes of data in the tree, holes left out; `done`, if that is more.
     pub total: u64,
+}
+
+/// Reports progress.
+struct Reporter<'a> {
+    report: &'a mut dyn FnMut(Progress) -> io::Result<()>,
+    /// Bytes of data in the tree.
+    total: u64,
+    /// Bytes compared so far, in all passes.
+    compared: u64,
+    /// Bytes checked so far.
+    checked: u64,
+}
+
+impl Reporter<'_> {
+    fn tell(&mut self, step: Step, done: u64) -> Result<(), BuildError> {
+        let total = self.total.max(done);
+        (self.report)(Progress { step, done, total }).map_err(BuildError::Source)
+    }
+
+    /// So many more bytes are compared.
+    fn compared(&mut self, bytes: u64) -> Result<(), BuildError> {
+        self.compared += bytes;
+        self.tell(Step::Comparing, self.compared)
+    }
+
+    /// So many more bytes are checked.
+    fn checked(&mut self, bytes: u64) -> Result<(), BuildError> {
+        self.checked += bytes;
+        self.tell(Step::Checking, self.checked)
+    }
 }
 
 /// The result of a build.
@@ -149,19 +188,19 @@ pub fn build<D: Directory>(
 ) -> Result<Built, BuildError> {
     let id = Id::of(encoded);
     let total = manifest.data_bytes();
-    let mut tell = |step, done| report(Progress { step, done, total }).map_err(BuildError::Source);
-    tell(Step::Comparing, 0)?;
-    if let Some(unchanged) = find_version(store, id, manifest, options.verify)? {
+    let mut reporter = Reporter { report, total, compared: 0, checked: 0 };
+    reporter.compared(0)?;
+    if let Some(unchanged) = find_version(store, id, manifest, options.verify, &mut reporter)? {
         store.prune(options.keep)?;
         return Ok(Built { unchanged, total, fetched: 0 });
     }
     let incoming = store.begin(id, encoded)?;
     let tree = Tree::at(store.directory(&incoming.tree).map_err(failed("open", &incoming.tree))?);
-    let wanted = compare(store, id, manifest, &tree, &mut tell)?;
-    let fetched = fetch(manifest, &tree, &wanted, total, source, &mut tell)?;
-    tell(Step::Checking, 0)?;
+    let wanted = compare(store, id, manifest, &tree, &mut reporter)?;
+    let fetched = fetch(manifest, &tree, &wanted, source, &mut reporter)?;
+    reporter.checked(0)?;
     store.doubt(id)?;
-    complete(manifest, &tree, &mut tell)?;
+    complete(manifest, &tree, &mut reporter)?;
     let name = store.add_version(id, &incoming, encoded)?;
     finish_root(store, &name, manifest)?;
     store.switch(&name)?;
@@ -176,6 +215,7 @@ fn find_version<D: Directory>(
     id: Id,
     manifest: &Manifest,
     verify: bool,
+    reporter: &mut Reporter<'_>,
 ) -> Result<Option<bool>, BuildError> {
     // An existing version may have been named, or switched to, in memory only.
     if store.is_doubtful(id)? {
@@ -193,7 +233,7 @@ fn find_version<D: Directory>(
             finish_root(store, &name, manifest)?;
         }
         let Ok(root) = store.directory(&store.version(&name)) else { continue };
-        if Tree::at(root).difference(manifest, verify || !used).is_none() {
+        if is_whole(&Tree::at(root), manifest, verify || !used, reporter)? {
             if !used {
                 store.switch(&name)?;
                 store.settle(id)?;
@@ -202,6 +242,25 @@ fn find_version<D: Directory>(
         }
     }
     Ok(None)
+}
+
+/// Whether a tree is as `manifest` describes it; with `content`, in every byte.
+fn is_whole<D: Directory>(
+    tree: &Tree<D>,
+    manifest: &Manifest,
+    content: bool,
+    reporter: &mut Reporter<'_>,
+) -> Result<bool, BuildError> {
+    let names = children(manifest);
+    // Without the content, only the number of entries takes time, and the sender waits for so many reports only.
+    let bytes = |entry: &Entry| if content { entry.data() } else { 0 };
+    for (batch, bytes) in batches(&manifest.entries, bytes) {
+        if tree.difference_among(&manifest.entries[batch], &names, content).is_some() {
+            return Ok(false);
+        }
+        reporter.compared(bytes)?;
+    }
+    Ok(true)
 }
 
 fn entry_error<'a>(action: &'static str, entry: &'a Entry) -> impl FnOnce(io::Error) -> BuildError + use<'a> {
@@ -215,14 +274,16 @@ fn compare<D: Directory>(
     id: Id,
     manifest: &Manifest,
     tree: &Tree<D>,
-    tell: &mut dyn FnMut(Step, u64) -> Result<(), BuildError>,
+    reporter: &mut Reporter<'_>,
 ) -> Result<Vec<(Chunk, Vec<Place>)>, BuildError> {
-    for entry in &manifest.entries {
-        if let Kind::Directory { .. } = entry.kind {
-            tree.make_directory(&entry.path).map_err(entry_error("create", entry))?;
+    let is_directory = |entry: &&Entry| matches!(entry.kind, Kind::Directory { .. });
+    for (number, entry) in manifest.entries.iter().filter(is_directory).enumerate() {
+        if number > 0 && number.is_multiple_of(BATCH_ENTRIES) {
+            reporter.compared(0)?;
         }
+        tree.make_directory(&entry.path).map_err(entry_error("create", entry))?;
     }
-    let lacking = in_batches(manifest, Step::Comparing, tell, |number, entry| {
+    let lacking = in_batches(manifest, &mut |bytes| reporter.compared(bytes), |number, entry| {
         let Kind::File { chunks, .. } = &entry.kind else { return Ok(Vec::new()) };
         let lacking = lacking_chunks(tree, entry, chunks)?;
         let mut places = Vec::new();
@@ -247,35 +308,48 @@ fn compare<D: Directory>(
         wanted[at].1.push(place);
     }
     check_space(store, &wanted)?;
-    reuse(store, id, manifest, tree, &mut wanted)?;
+    reuse(store, id, manifest, tree, &mut wanted, reporter)?;
     Ok(wanted)
 }
 
-/// Runs `act` on every entry, many at once, and reports progress now and then.
+/// Entries or chunks in pieces after which progress is reported, with the bytes of data in each.
+fn batches<T>(all: &[T], bytes_of: impl Fn(&T) -> u64) -> impl Iterator<Item = (Range<usize>, u64)> {
+    let mut first = 0;
+    std::iter::from_fn(move || {
+        let (mut last, mut bytes) = (first, 0);
+        while last < all.len() && bytes < BATCH && last - first < BATCH_ENTRIES {
+            bytes += bytes_of(&all[last]);
+            last += 1;
+        }
+        let batch = first..last;
+        first = last;
+        (!batch.is_empty()).then_some((batch, bytes))
+    })
+}
+
+/// Runs `act` on every entry, many at once, and `report` now and then, with the bytes of data since the last time.
 fn in_batches<T: Send>(
     manifest: &Manifest,
-    step: Step,
-    tell: &mut dyn FnMut(Step, u64) -> Result<(), BuildError>,
+    report: &mut dyn FnMut(u64) -> Result<(), BuildError>,
     act: impl Fn(usize, &Entry) -> Result<T, BuildError> + Sync,
 ) -> Result<Vec<T>, BuildError> {
     let mut results = Vec::with_capacity(manifest.entries.len());
-    let mut done = 0;
-    while results.len() < manifest.entries.len() {
-        let (first, mut last, mut bytes) = (results.len(), results.len(), 0);
-        while last < manifest.entries.len() && bytes < BATCH {
-            bytes += manifest.entries[last].data();
-            last += 1;
-        }
-        let batch = manifest.entries[first..last].par_iter().enumerate();
-        results.extend(batch.map(|(at, entry)| act(first + at, entry)).collect::<Result<Vec<T>, _>>()?);
-        done += bytes;
-        tell(step, done)?;
+    for (batch, bytes) in batches(&manifest.entries, Entry::data) {
+        let first = batch.start;
+        let entries = manifest.entries[batch].par_iter().enumerate();
+        results.extend(entries.map(|(at, entry)| act(first + at, entry)).collect::<Result<Vec<T>, _>>()?);
+        report(bytes)?;
     }
     Ok(results)
 }
 
+/// The bytes of a chunk in all its places.
+fn bytes_in_places((chunk, places): &(Chunk, Vec<Place>)) -> u64 {
+    chunk.length * places.len() as u64
+}
+
 fn lacking_bytes(wanted: &[(Chunk, Vec<Place>)]) -> u64 {
-    wanted.iter().map(|(chunk, places)| chunk.length * places.len() as u64).sum()
+    wanted.iter().map(bytes_in_places).sum()
 }
 
 /// Sets a file's size and returns the chunks that it lacks.
@@ -323,6 +397,7 @@ fn reuse<D: Directory>(
     manifest: &Manifest,
     tree: &Tree<D>,
     wanted: &mut Vec<(Chunk, Vec<Place>)>,
+    reporter: &mut Reporter<'_>,
 ) -> Result<(), BuildError> {
     let mut sources = store.others_begun(id)?;
     for name in store.versions()? {
@@ -343,20 +418,28 @@ fn reuse<D: Directory>(
                 offset += chunk.length;
             }
         }
-        let copied: Result<Vec<bool>, BuildError> = wanted
-            .par_iter()
-            .map(|(chunk, to)| {
-                let found = chunk.hash.and_then(|hash| places.get(&hash));
-                let Some(&(number, offset)) = found else { return Ok(false) };
-                // If an old version has changed or is locked, the chunk is fetched.
-                let Some(data) = read_at(&old_tree, &old.entries[number].path, offset, chunk) else {
-                    return Ok(false);
-                };
-                write_places(manifest, tree, to, &data, &mut None)?;
-                Ok(true)
-            })
-            .collect();
-        let mut copied = copied?.into_iter();
+        let copy = |(chunk, to): &(Chunk, Vec<Place>)| -> Result<bool, BuildError> {
+            let found = chunk.hash.and_then(|hash| places.get(&hash));
+            let Some(&(number, offset)) = found else { return Ok(false) };
+            // If an old version has changed or is locked, the chunk is fetched.
+            let Some(data) = read_at(&old_tree, &old.entries[number].path, offset, chunk) else {
+                return Ok(false);
+            };
+            write_places(manifest, tree, to, &data, &mut None)?;
+            Ok(true)
+        };
+        let mut copied = Vec::with_capacity(wanted.len());
+        for (batch, _) in batches(wanted, bytes_in_places) {
+            let some = &wanted[batch];
+            let done = some.par_iter().map(copy).collect::<Result<Vec<bool>, BuildError>>()?;
+            let pieces = some.iter().zip(&done).filter(|(_, done)| **done);
+            let bytes: u64 = pieces.map(|(piece, _)| bytes_in_places(piece)).sum();
+            if bytes > 0 {
+                reporter.compared(bytes)?;
+            }
+            copied.extend(done);
+        }
+        let mut copied = copied.into_iter();
         wanted.retain(|_| !copied.next().unwrap_or(false));
     }
     Ok(())
@@ -400,21 +483,23 @@ fn fetch<D: Directory>(
     manifest: &Manifest,
     tree: &Tree<D>,
     wanted: &[(Chunk, Vec<Place>)],
-    total: u64,
     source: &mut dyn Source,
-    tell: &mut dyn FnMut(Step, u64) -> Result<(), BuildError>,
+    reporter: &mut Reporter<'_>,
 ) -> Result<u64, BuildError> {
     let (mut asked, mut ahead, mut fetched) = (0, 0, 0);
-    let mut done = total.saturating_sub(lacking_bytes(wanted));
+    let mut done = reporter.total.saturating_sub(lacking_bytes(wanted));
     let mut open = None;
-    for (chunk, places) in wanted {
-        while asked < wanted.len() && (ahead == 0 || ahead + wanted[asked].0.length <= AHEAD) {
+    for (got, (chunk, places)) in wanted.iter().enumerate() {
+        let has_room = |asked: usize, ahead: u64| {
+            ahead == 0 || (ahead + wanted[asked].0.length <= AHEAD && asked - got < CHUNKS_AHEAD)
+        };
+        while asked < wanted.len() && has_room(asked, ahead) {
             let place = wanted[asked].1[0];
             source.want(place.entry, place.chunk).map_err(BuildError::Source)?;
             ahead += wanted[asked].0.length;
             asked += 1;
         }
-        tell(Step::Fetching, done)?;
+        reporter.tell(Step::Fetching, done)?;
         let entry = &manifest.entries[places[0].entry as usize];
         let data = source.next().map_err(BuildError::Source)?;
         let data = data.ok_or_else(|| BuildError::Stale { path: shown(&entry.path) })?;
@@ -436,9 +521,9 @@ fn fetch<D: Directory>(
 fn complete<D: Directory>(
     manifest: &Manifest,
     tree: &Tree<D>,
-    tell: &mut dyn FnMut(Step, u64) -> Result<(), BuildError>,
+    reporter: &mut Reporter<'_>,
 ) -> Result<(), BuildError> {
-    in_batches(manifest, Step::Checking, tell, |_, entry| match &entry.kind {
+    in_batches(manifest, &mut |bytes| reporter.checked(bytes), |_, entry| match &entry.kind {
         Kind::File { mode, chunks } => {
             let mut file = tree.open_write(&entry.path).map_err(entry_error("open", entry))?;
             // The content before the mode, so that a crash in between leaves a file that can be opened again.
@@ -456,8 +541,12 @@ fn complete<D: Directory>(
         Kind::Directory { .. } => Ok(()),
     })?;
     let names = children(manifest);
-    for entry in manifest.entries.iter().rev() {
+    let is_directory = |entry: &&Entry| matches!(entry.kind, Kind::Directory { .. });
+    for (number, entry) in manifest.entries.iter().rev().filter(is_directory).enumerate() {
         let Kind::Directory { mode } = entry.kind else { continue };
+        if number > 0 && number.is_multiple_of(BATCH_ENTRIES) {
+            reporter.checked(0)?;
+        }
         let expected = names.get(&entry.path[..]).map_or(&[][..], Vec::as_slice);
         let differ = tree.names_differ(&entry.path, expected).map_err(entry_error("read", entry))?;
         if let Some(text) = differ {
@@ -476,4 +565,127 @@ fn finish_root<D: Directory>(store: &Store<D>, name: &str, manifest: &Manifest) 
     let Some(Entry { kind: Kind::Directory { mode }, .. }) = manifest.entries.first() else { return Ok(()) };
     let set = || Tree::at(store.directory(&path)?).finish_directory(&manifest.entries[0], *mode);
     Ok(set().map_err(failed("flush", &path))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+    use warpline_disk::sim::SimDisk;
+
+    /// Delivers chunks with the numbers of their entry and chunk, and counts the most that were requested and not received yet.
+    #[derive(Default)]
+    struct Counted {
+        asked: VecDeque<(u32, u32)>,
+        most: usize,
+    }
+
+    fn content(entry: u32, chunk: u32) -> Vec<u8> {
+        [entry.to_le_bytes(), chunk.to_le_bytes()].concat()
+    }
+
+    impl Source for Counted {
+        fn want(&mut self, entry: u32, chunk: u32) -> io::Result<()> {
+            self.asked.push_back((entry, chunk));
+            self.most = self.most.max(self.asked.len());
+            Ok(())
+        }
+
+        fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+            Ok(self.asked.pop_front().map(|(entry, chunk)| content(entry, chunk)))
+        }
+    }
+
+    fn entry(path: &str, kind: Kind) -> Entry {
+        Entry { path: path.into(), mtime: 1, mtime_ns: 0, kind }
+    }
+
+    /// A file of this number in its tree, of so many chunks.
+    fn file(path: &str, number: usize, chunks: u32) -> Entry {
+        let chunk = |chunk| {
+            let bytes = content(number as u32, chunk);
+            Chunk { length: bytes.len() as u64, hash: Some(*blake3::hash(&bytes).as_bytes()) }
+        };
+        entry(path, Kind::File { mode: 0o644, chunks: (0..chunks).map(chunk).collect() })
+    }
+
+    /// So many directories with one small file in each, and after them so many files.
+    fn tree(directories: usize, more: usize) -> Manifest {
+        let mut entries = vec![entry("", Kind::Directory { mode: 0o755 })];
+        for number in 0..directories {
+            entries.push(entry(&format!("{number:06}"), Kind::Directory { mode: 0o755 }));
+            entries.push(file(&format!("{number:06}/file"), entries.len(), 1));
+        }
+        for number in 0..more {
+            entries.push(file(&format!("file{number:06}"), entries.len(), 1));
+        }
+        let manifest = Manifest { entries };
+        manifest.check().unwrap();
+        manifest
+    }
+
+    /// Builds a tree. Returns what was built, the most chunks requested at once, and the most operations of the disk between two reports.
+    fn push(disk: &SimDisk, manifest: &Manifest, verify: bool) -> (Built, usize, u64) {
+        let store = Store::open_at(disk.root(), PathBuf::from("/")).unwrap();
+        let mut source = Counted::default();
+        let (mut last, mut longest) = (disk.count(), 0);
+        let options = Options { keep: 1, verify };
+        let built = build(&store, &manifest.encode(), manifest, options, &mut source, &mut |_| {
+            let now = disk.count();
+            longest = longest.max(now - last);
+            last = now;
+            Ok(())
+        });
+        (built.unwrap(), source.most, longest)
+    }
+
+    #[test]
+    fn a_receiver_is_never_silent_for_long_however_small_the_files_are() {
+        let disk = SimDisk::new(1);
+        let (first, second) = (tree(600, 0), tree(600, 1));
+        // Everything is new; then everything but a file is copied from the version before; then every byte of a version is read.
+        for (manifest, verify, fetched) in [(&first, false, 4800), (&second, false, 8), (&second, true, 0)] {
+            let (built, _, longest) = push(&disk, manifest, verify);
+            assert_eq!((built.fetched, built.unchanged), (fetched, verify));
+            assert!(longest < 4000, "{longest} operations without a report");
+        }
+    }
+
+    #[test]
+    fn the_making_of_directories_is_reported_too() {
+        let mut entries = vec![entry("", Kind::Directory { mode: 0o755 })];
+        entries
+            .extend((0..600).map(|number| entry(&format!("{number:06}"), Kind::Directory { mode: 0o755 })));
+        let manifest = Manifest { entries };
+        let store = Store::open_at(SimDisk::new(1).root(), PathBuf::from("/")).unwrap();
+        let options = Options { keep: 1, verify: false };
+        let mut comparing = 0;
+        build(&store, &manifest.encode(), &manifest, options, &mut Counted::default(), &mut |progress| {
+            comparing += usize::from(progress.step == Step::Comparing);
+            Ok(())
+        })
+        .unwrap();
+        // The beginning, after 256 and 512 directories were made, and three pieces of entries.
+        assert_eq!(comparing, 6);
+    }
+
+    #[test]
+    fn a_piece_ends_after_many_entries_or_many_bytes() {
+        let pieces = |sizes: &[u64]| batches(sizes, |&size| size).collect::<Vec<_>>();
+        let half = BATCH / 2;
+        assert_eq!(pieces(&[BATCH, 1, half, half, 1]), [(0..1, BATCH), (1..4, BATCH + 1), (4..5, 1)]);
+        assert_eq!(pieces(&[0; 600]), [(0..256, 0), (256..512, 0), (512..600, 0)]);
+        assert!(pieces(&[]).is_empty());
+        // A chunk counts in each of its places.
+        let place = Place { entry: 0, chunk: 0, offset: 0 };
+        let wanted = (Chunk { length: 1 << 20, hash: None }, vec![place; 16]);
+        assert_eq!(batches(&[wanted.clone(), wanted], bytes_in_places).count(), 2);
+    }
+
+    #[test]
+    fn requests_do_not_fill_the_connection_however_small_the_chunks_are() {
+        let entries = vec![entry("", Kind::Directory { mode: 0o755 }), file("file", 1, 20_000)];
+        let (built, most, _) = push(&SimDisk::new(1), &Manifest { entries }, false);
+        assert_eq!((built.fetched, most), (160_000, CHUNKS_AHEAD));
+    }
 }

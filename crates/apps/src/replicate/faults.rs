@@ -269,7 +269,8 @@ fn random_faults_never_cause_a_false_success() {
                 happened += chosen.iter().filter(|(at, _)| *at < spent).count() as u64;
             }
             let last = random.below(trees.len() as u64) as usize;
-            assert!(life.push(last, &[]), "{}", life.log.join("\n"));
+            // A healthy disk may still have to tell, at the next flush of a file, that it could not write it before: for each fault once at most.
+            assert!((0..=6 * 3).any(|_| life.push(last, &[])), "{}", life.log.join("\n"));
         }
         (happened, done)
     });

@@ -1,13 +1,14 @@
 //! Decides whether a receiver makes progress: only real progress extends its deadline.
 //!
 //! Answering, keeping the connection alive and sending messages are not progress. Progress is to take a chunk that was not taken too often
-//! already, to acknowledge bytes of such chunks, or to compare or check a substantial further part of the tree. There is a finite amount
-//! of each, so a receiver that does nothing, or the same again and again, is given up in the end.
+//! already, to acknowledge bytes of such chunks, or to compare or check a substantial further part of the tree: many bytes, or many files,
+//! however small. There is a finite amount of each, whatever the receiver says of it, so a receiver that does nothing, or the same again and again, is given up in the end.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::build::{BATCH, Progress, Step};
+use super::build::{BATCH, BATCH_ENTRIES, Progress, Step};
+use super::manifest::{Entry, Manifest};
 
 /// How often a chunk may be taken: one that the receiver lost in a crash is sent again.
 const TIMES: u8 = 3;
@@ -15,12 +16,41 @@ const TIMES: u8 = 3;
 /// A receiver that compares or checks makes progress with each of this many bytes.
 const PIECE: u64 = 1 << 20;
 
+/// How often a receiver may go through the tree in one step: through existing versions of it, what is there already, and copies.
+const PASSES: u64 = 4;
+
 /// Bytes per second that even a slow disk reads and flushes. A receiver that compares or checks reports after each batch of files, so it may
 /// be silent for as long as a batch takes at this rate.
 const SLOWEST_DISK: u64 = 10_000_000;
 
 /// Bytes per second that must be acknowledged, which is more than keep-alives.
 const LEAST_RATE: u64 = 32;
+
+/// What there is to do for a tree.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Work {
+    /// Bytes of the largest file.
+    largest: u64,
+    /// Bytes of data.
+    total: u64,
+    /// Files, directories and links.
+    entries: u64,
+}
+
+impl Work {
+    pub(super) fn of(manifest: &Manifest) -> Self {
+        Work {
+            largest: manifest.entries.iter().map(Entry::size).max().unwrap_or(0),
+            total: manifest.data_bytes(),
+            entries: manifest.entries.len() as u64,
+        }
+    }
+
+    /// Most reports in one step that show progress by the number of files. Before the receiver goes through the tree, it makes the directories.
+    fn reports(&self) -> u64 {
+        (PASSES + 1) * self.entries / BATCH_ENTRIES as u64
+    }
+}
 
 /// One receiver's progress.
 #[derive(Debug)]
@@ -34,6 +64,9 @@ pub(super) struct Patience {
     acknowledged: u64,
     /// The step of this connection and the progress in it.
     step: (Step, u64),
+    /// Reports in this step that were progress without the bytes of a piece.
+    reports: u64,
+    work: Work,
     /// How much longer the receiver may be silent, because of work that it does not report.
     silence: Duration,
     /// The same, for a batch with the largest file.
@@ -41,8 +74,8 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// For a receiver that may be without progress for `limit`, and a tree whose largest file has `largest` bytes.
-    pub(super) fn new(limit: Duration, largest: u64, now: Instant) -> Self {
+    /// For a receiver that may be without progress for `limit`.
+    pub(super) fn new(limit: Duration, work: Work, now: Instant) -> Self {
         Patience {
             limit,
             moved: now,
@@ -50,8 +83,10 @@ impl Patience {
             credit: 0,
             acknowledged: 0,
             step: (Step::Comparing, 0),
+            reports: 0,
+            work,
             silence: Duration::ZERO,
-            batch: Duration::from_secs((largest + BATCH) / SLOWEST_DISK),
+            batch: Duration::from_secs((work.largest + BATCH) / SLOWEST_DISK),
         }
     }
 
@@ -60,6 +95,7 @@ impl Patience {
         self.credit = description;
         self.acknowledged = 0;
         self.step = (Step::Comparing, 0);
+        self.reports = 0;
         self.silence = Duration::ZERO;
     }
 
@@ -94,11 +130,13 @@ impl Patience {
         let Progress { step, done, total } = progress;
         let later = step > self.step.0;
         // Progress in fetching is counted by the chunks taken.
-        let further = step == self.step.0
-            && step != Step::Fetching
-            && (done >= self.step.1.saturating_add(PIECE) || (done == total && done > self.step.1));
-        if done <= total && (later || further) {
+        let counts = step == self.step.0 && step != Step::Fetching && done <= PASSES * self.work.total;
+        let whole = done == self.work.total && done > self.step.1;
+        let further = counts && (done >= self.step.1.saturating_add(PIECE) || whole);
+        let many = counts && !further && done >= self.step.1 && self.reports < self.work.reports();
+        if done <= total && (later || further || many) {
             self.step = (step, if later { 0 } else { done });
+            self.reports = if later { 0 } else { self.reports + u64::from(many) };
             self.moved = now;
         }
         self.silence = if self.step.0 == Step::Fetching { Duration::ZERO } else { self.batch };
@@ -128,7 +166,11 @@ mod tests {
     }
 
     fn patience() -> Patience {
-        let mut patience = Patience::new(Duration::from_secs(60), 1_000_000_000, at(0));
+        with(Work { largest: 1_000_000_000, total: 1 << 30, entries: 5 })
+    }
+
+    fn with(work: Work) -> Patience {
+        let mut patience = Patience::new(Duration::from_secs(60), work, at(0));
         patience.connected(1000);
         patience
     }
@@ -187,5 +229,32 @@ mod tests {
         // Going back to an earlier step does not count.
         say(&mut patience, Step::Comparing, 1 << 30, 330);
         assert!(patience.is_over(at(331)));
+    }
+
+    #[test]
+    fn to_claim_more_than_the_tree_has_is_no_progress() {
+        let mut patience = patience();
+        let mut round = 0;
+        while !patience.is_over(at(150 * round)) {
+            round += 1;
+            let progress = Progress { step: Step::Comparing, done: round << 20, total: u64::MAX };
+            patience.says(progress, at(150 * round));
+            assert!(round < 5000, "it is waited for without end");
+        }
+        // 1 GiB, four times, in pieces of 1 MiB.
+        assert!(round > 4096, "{round}");
+    }
+
+    #[test]
+    fn many_small_files_are_progress_as_often_as_there_are_many() {
+        let mut patience = with(Work { largest: 10, total: 10, entries: 512 });
+        let mut round = 0;
+        while !patience.is_over(at(59 * round)) {
+            round += 1;
+            patience.says(Progress { step: Step::Checking, done: 10, total: 10 }, at(59 * round));
+            assert!(round < 100);
+        }
+        // The step, the whole tree, and 512 files five times.
+        assert!((10..=14).contains(&round), "{round}");
     }
 }

@@ -13,15 +13,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use warpline_core::Rate;
-use warpline_stacks::quic::{Client, Connection, Identity, QuicError, Settings, Trust};
+use warpline_stacks::quic::{Client, Connection, Identity, QuicError, Settings, Trust, plain};
 
 use super::PORT;
 use super::build::{Built, Progress};
-use super::manifest::{Entry, Id, Manifest};
-use super::patience::Patience;
+use super::manifest::{Id, Manifest};
+use super::patience::{Patience, Work};
 use super::protocol::{Answer, Hello, SUPERSEDED, Say, VERSION, receive, send};
 use super::scan::{Scan, ScanError, read_chunk, scan};
 use super::throttle::Throttle;
+use super::tree::Tree;
 
 /// How often the tree is described again if files change while they are sent.
 const ROUNDS: u32 = 5;
@@ -146,13 +147,14 @@ pub fn push(
         .map(|host| Outcome { host: host.clone(), result: Err(String::new()), attempts: 0, sent: 0 })
         .collect();
     for round in 1.. {
-        let Scan { manifest, skipped } = scan(root, options.skip_special)?;
+        let Scan { manifest, skipped, tree } = scan(root, options.skip_special)?;
         let encoded = manifest.encode();
         let id = Id::of(&encoded);
         let (files, _) = manifest.count();
         let described = Event::Described { id, files, bytes: manifest.data_bytes(), skipped: skipped.len() };
         observe(None, described);
-        let job = Job { root, manifest: &manifest, encoded: &encoded, client: &client, options, observe };
+        let job =
+            Job { tree: &tree, manifest: &manifest, encoded: &encoded, client: &client, options, observe };
         let stale = job.serve_all(&mut outcomes);
         if !stale || round == ROUNDS {
             return Ok((id, outcomes));
@@ -163,7 +165,7 @@ pub fn push(
 
 /// One description to send to the receivers.
 struct Job<'a> {
-    root: &'a Path,
+    tree: &'a Tree,
     manifest: &'a Manifest,
     encoded: &'a [u8],
     client: &'a Client,
@@ -207,11 +209,11 @@ impl Job<'_> {
     /// has changed.
     fn serve_all(&self, outcomes: &mut [Outcome]) -> bool {
         let hangs_after = (self.options.patience / 4).min(HANGS_AFTER);
-        let largest = self.manifest.entries.iter().map(Entry::size).max().unwrap_or(0);
+        let work = Work::of(self.manifest);
         let watches: Vec<Mutex<Watch>> = outcomes
             .iter()
             .map(|_| {
-                let patience = Patience::new(self.options.patience, largest, now());
+                let patience = Patience::new(self.options.patience, work, now());
                 Mutex::new(Watch { patience, connection: None, over: false, finished: false })
             })
             .collect();
@@ -227,7 +229,7 @@ impl Job<'_> {
                     && let Some((number, outcome)) = waiting.pop_front()
                 {
                     let (watch, stale) = (&watches[number], &stale);
-                    lock(watch).patience = Patience::new(self.options.patience, largest, now());
+                    lock(watch).patience = Patience::new(self.options.patience, work, now());
                     begun.push(watch);
                     scope.spawn(move || {
                         stale.fetch_or(self.serve(number, outcome, watch), Ordering::Relaxed);
@@ -338,8 +340,8 @@ impl Job<'_> {
                     return Ok(Attempt::Built(built));
                 }
                 Say::Failed { .. } if stale => return Ok(Attempt::Stale),
-                Say::Failed { reason, passing: true } => return Ok(Attempt::Passing(reason)),
-                Say::Failed { reason, passing: false } => return Ok(Attempt::Final(reason)),
+                Say::Failed { reason, passing: true } => return Ok(Attempt::Passing(plain(&reason))),
+                Say::Failed { reason, passing: false } => return Ok(Attempt::Final(plain(&reason))),
             }
         }
     }
@@ -352,7 +354,7 @@ impl Job<'_> {
             found.chunks().get(chunk as usize).filter(|piece| piece.hash.is_some()).ok_or_else(wrong)?;
         let offset = offsets.of(entry, chunk, found.chunks());
         // The next description of the tree will show why it cannot be read.
-        let data = read_chunk(self.root, found, offset, piece).unwrap_or(None);
+        let data = read_chunk(self.tree, found, offset, piece).unwrap_or(None);
         Ok(data.map_or(Answer::Gone, Answer::Chunk))
     }
 }

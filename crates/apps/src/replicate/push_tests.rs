@@ -160,3 +160,16 @@ fn a_receiver_that_takes_the_same_chunk_for_ever_is_given_up() {
         "{reason}"
     );
 }
+
+#[test]
+fn a_receivers_reason_does_not_command_the_terminal() {
+    let (reason, _) = pushed(|connection, to, _| {
+        send(to, &Say::Failed { reason: "\u{1b}[2Jall is well".to_owned(), passing: false })?;
+        // What was said arrives before the end of the stream that is given up.
+        while connection.close_reason().is_none() {
+            pause(Duration::from_millis(50));
+        }
+        Ok(())
+    });
+    assert_eq!(reason, "\u{fffd}[2Jall is well");
+}

@@ -3,20 +3,25 @@
 //! Files are cut into chunks by their content (FastCDC), so an insertion moves one boundary and not all, and unchanged parts are not sent
 //! again. A file that changes while it is read is read again; if it keeps changing, that is an error. Changes show in a file's times, so a
 //! file that was changed within the last tick of its file system's clock is read after that tick.
+//!
+//! The directory is opened once, and everything is looked up from there, name by name. So another directory that gets its name meanwhile is
+//! not mixed in, and a link that takes a directory's place leads nowhere. If the directory loses its name while it is read, that is an error:
+//! it may be on its way out, and half empty.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fastcdc::v2020::StreamCDC;
 use rayon::prelude::*;
-use warpline_disk::{DiskFile as _, Time};
+use warpline_disk::{DiskFile as _, Kind as What, Time};
 
 use super::manifest::{Chunk, Entry, Kind, MAX_CHUNK, Manifest, ManifestError, check_target, order, shown};
+use super::tree::Tree;
 
 /// Smallest and mean chunk in bytes.
 const MIN_CHUNK: usize = 64 << 10;
@@ -39,6 +44,12 @@ pub enum ScanError {
     /// The root is not a directory.
     #[error("{} is not a directory", path.display())]
     NoDirectory {
+        /// The root.
+        path: PathBuf,
+    },
+    /// Another directory has the root's name by now.
+    #[error("{} was replaced by another directory while it was read; try again", path.display())]
+    Replaced {
         /// The root.
         path: PathBuf,
     },
@@ -71,6 +82,8 @@ pub struct Scan {
     pub manifest: Manifest,
     /// Special files and outward links that were left out, as requested.
     pub skipped: Vec<PathBuf>,
+    /// The directory, from which [`read_chunk`] reads.
+    pub tree: Tree,
 }
 
 fn read_error(path: &Path) -> impl FnOnce(io::Error) -> ScanError + '_ {
@@ -82,40 +95,62 @@ fn read_error(path: &Path) -> impl FnOnce(io::Error) -> ScanError + '_ {
 /// # Errors
 /// If something in it cannot be read, keeps changing, or is of a kind that is not replicated (unless `skip_special`).
 pub fn scan(root: &Path, skip_special: bool) -> Result<Scan, ScanError> {
-    let metadata = fs::metadata(root).map_err(read_error(root))?;
-    if !metadata.is_dir() {
+    in_place(root, || {
+        // `root` may be a link.
+        let tree = Tree::open(&root.join(".")).map_err(read_error(root))?;
+        scan_tree(tree, root, skip_special)
+    })
+}
+
+/// Runs `act` on a directory, which must have its name all the time.
+fn in_place<T>(root: &Path, act: impl FnOnce() -> Result<T, ScanError>) -> Result<T, ScanError> {
+    let look = || fs::metadata(root).map_err(read_error(root));
+    let before = look()?;
+    if !before.is_dir() {
         return Err(ScanError::NoDirectory { path: root.to_owned() });
     }
-    let mut found = vec![entry(Vec::new(), &metadata, Kind::Directory { mode: mode(&metadata) })];
+    let result = act()?;
+    let after = look()?;
+    if (before.dev(), before.ino()) == (after.dev(), after.ino()) {
+        Ok(result)
+    } else {
+        Err(ScanError::Replaced { path: root.to_owned() })
+    }
+}
+
+/// Describes an open directory, which messages call `root`.
+fn scan_tree(tree: Tree, root: &Path, skip_special: bool) -> Result<Scan, ScanError> {
+    let gone = || io::Error::from(io::ErrorKind::NotFound);
+    let top = tree.stat(b"").and_then(|top| top.ok_or_else(gone)).map_err(read_error(root))?;
+    let mut found = vec![entry(Vec::new(), top.modified, Kind::Directory { mode: mode(top.mode) })];
     let mut skipped = Vec::new();
     let mut ahead = vec![Vec::new()];
     while let Some(directory) = ahead.pop() {
-        let place = at(root, &directory);
-        let items = match fs::read_dir(&place) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            other => other.map_err(read_error(&place))?,
+        let names = match tree.names(&directory) {
+            Err(error) if is_gone(&error) => continue,
+            other => other.map_err(read_error(&at(root, &directory)))?,
         };
-        for item in items {
-            let name = item.map_err(read_error(&place))?.file_name().into_vec();
+        for name in names {
             let path = if directory.is_empty() { name } else { [&directory[..], b"/", &name].concat() };
             let real = at(root, &path);
-            let metadata = match fs::symlink_metadata(&real) {
-                // It was removed meanwhile.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            let metadata = match tree.stat(&path) {
+                Err(error) if is_gone(&error) => continue,
                 other => other.map_err(read_error(&real))?,
             };
-            let kind = match special(&metadata) {
-                Some(_) if skip_special => {
+            // It was removed meanwhile.
+            let Some(metadata) = metadata else { continue };
+            let kind = match metadata.kind {
+                What::Other if skip_special => {
                     skipped.push(real);
                     continue;
                 }
-                Some(what) => return Err(ScanError::Special { path: real, what }),
-                None if metadata.is_dir() => {
+                What::Other => return Err(ScanError::Special { what: special(&real), path: real }),
+                What::Directory => {
                     ahead.push(path.clone());
-                    Kind::Directory { mode: mode(&metadata) }
+                    Kind::Directory { mode: mode(metadata.mode) }
                 }
-                None if metadata.is_symlink() => {
-                    let target = fs::read_link(&real).map_err(read_error(&real))?.into_os_string().into_vec();
+                What::Link => {
+                    let target = tree.link_target(&path).map_err(read_error(&real))?;
                     match check_target(&path, &target) {
                         Err(_) if skip_special => {
                             skipped.push(real);
@@ -125,18 +160,25 @@ pub fn scan(root: &Path, skip_special: bool) -> Result<Scan, ScanError> {
                     }
                     Kind::Link { target }
                 }
-                None => Kind::File { mode: mode(&metadata), chunks: Vec::new() },
+                What::File => Kind::File { mode: mode(metadata.mode), chunks: Vec::new() },
             };
-            found.push(entry(path, &metadata, kind));
+            found.push(entry(path, metadata.modified, kind));
         }
     }
     let described: Result<Vec<Option<Entry>>, ScanError> =
-        found.into_par_iter().map(|entry| with_content(root, entry)).collect();
+        found.into_par_iter().map(|entry| with_content(&tree, root, entry)).collect();
     let mut entries: Vec<Entry> = described?.into_iter().flatten().collect();
     entries.sort_by_cached_key(|entry| order(&entry.path));
     let manifest = Manifest { entries };
     manifest.check()?;
-    Ok(Scan { manifest, skipped })
+    Ok(Scan { manifest, skipped, tree })
+}
+
+/// Whether an error means that something was removed, or a directory above it, or that something else has that directory's name, or a link the name
+/// of what was to be opened (`ELOOP`, for which the standard library has no stable kind).
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        || error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }
 
 /// The file system path of a manifest's path.
@@ -144,42 +186,40 @@ pub fn at(root: &Path, path: &[u8]) -> PathBuf {
     if path.is_empty() { root.to_owned() } else { root.join(OsStr::from_bytes(path)) }
 }
 
-fn mode(metadata: &Metadata) -> u16 {
-    (metadata.mode() & 0o777) as u16
+/// The permissions of a mode.
+fn mode(bits: u32) -> u16 {
+    (bits & 0o777) as u16
 }
 
-fn special(metadata: &Metadata) -> Option<&'static str> {
-    let kind = metadata.file_type();
-    if kind.is_block_device() || kind.is_char_device() {
-        Some("a device")
-    } else if kind.is_fifo() {
-        Some("a named pipe")
-    } else if kind.is_socket() {
-        Some("a socket")
-    } else {
-        None
+/// What a special file is, for a message.
+fn special(path: &Path) -> &'static str {
+    match fs::symlink_metadata(path).map(|metadata| metadata.file_type()) {
+        Ok(kind) if kind.is_block_device() || kind.is_char_device() => "a device",
+        Ok(kind) if kind.is_fifo() => "a named pipe",
+        Ok(kind) if kind.is_socket() => "a socket",
+        _ => "a special file",
     }
 }
 
-fn entry(path: Vec<u8>, metadata: &Metadata, kind: Kind) -> Entry {
-    Entry { path, mtime: metadata.mtime(), mtime_ns: u32::try_from(metadata.mtime_nsec()).unwrap_or(0), kind }
+fn entry(path: Vec<u8>, modified: Time, kind: Kind) -> Entry {
+    Entry { path, mtime: modified.seconds, mtime_ns: modified.nanos, kind }
 }
 
 /// Fills in the chunks of a file; `None` if the file is gone.
-fn with_content(root: &Path, entry: Entry) -> Result<Option<Entry>, ScanError> {
+fn with_content(tree: &Tree, root: &Path, entry: Entry) -> Result<Option<Entry>, ScanError> {
     if !matches!(entry.kind, Kind::File { .. }) {
         return Ok(Some(entry));
     }
     let path = at(root, &entry.path);
     let mut read = || -> io::Result<(Stamp, Vec<Chunk>, Stamp, u16)> {
-        let mut file = open(&path)?;
+        let mut file = tree.open_read(&entry.path)?;
         let before = Stamp::of(&file.metadata()?);
         let chunks = chunks(&mut file, before.length)?;
         let after = file.metadata()?;
-        Ok((before, chunks, Stamp::of(&after), mode(&after)))
+        Ok((before, chunks, Stamp::of(&after), mode(after.mode())))
     };
     match unchanging(&mut read, &mut now, &mut pause) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if is_gone(&error) => Ok(None),
         Err(error) => Err(read_error(&path)(error)),
         Ok(None) => Err(ScanError::Restless { path }),
         Ok(Some((stamp, chunks, mode))) => {
@@ -275,13 +315,6 @@ fn pause(span: Duration) {
     std::thread::sleep(span);
 }
 
-/// Opens a regular file; does not follow a link that replaced it meanwhile.
-pub fn open(path: &Path) -> io::Result<File> {
-    use rustix::fs::{Mode, OFlags};
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
-}
-
 /// Cuts a file: data by its content, holes as they are.
 fn chunks(file: &mut File, size: u64) -> io::Result<Vec<Chunk>> {
     let mut chunks = Vec::new();
@@ -320,12 +353,9 @@ fn push_zeros(chunks: &mut Vec<Chunk>, length: u64) {
 ///
 /// # Errors
 /// If it cannot be read, though it exists and is long enough.
-pub fn read_chunk(root: &Path, entry: &Entry, offset: u64, chunk: &Chunk) -> io::Result<Option<Vec<u8>>> {
-    let path = at(root, &entry.path);
-    let mut file = match open(&path) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            return Ok(None);
-        }
+pub fn read_chunk(tree: &Tree, entry: &Entry, offset: u64, chunk: &Chunk) -> io::Result<Option<Vec<u8>>> {
+    let mut file = match tree.open_read(&entry.path) {
+        Err(error) if is_gone(&error) => return Ok(None),
         other => other?,
     };
     file.seek(SeekFrom::Start(offset))?;
@@ -367,10 +397,11 @@ mod tests {
         assert!(hole.length >= (4 << 20) - 65_536, "{hole:?}");
         let mut file = File::open(&path).unwrap();
         assert_eq!(missing(&mut file, entry.chunks()).unwrap(), [0u32; 0]);
+        let tree = Tree::open(directory.path()).unwrap();
         let mut offset = 0;
         for chunk in entry.chunks() {
             if chunk.hash.is_some() {
-                let data = read_chunk(directory.path(), &entry, offset, chunk).unwrap().unwrap();
+                let data = read_chunk(&tree, &entry, offset, chunk).unwrap().unwrap();
                 assert_eq!(data.len() as u64, chunk.length);
             }
             offset += chunk.length;
@@ -458,5 +489,50 @@ mod tests {
         assert!(scan(directory.path(), false).is_err());
         let scan = scan(directory.path(), true).unwrap();
         assert_eq!((scan.manifest.entries.len(), scan.skipped.len()), (1, 2));
+    }
+
+    #[test]
+    fn a_link_that_took_the_place_of_a_directory_or_a_file_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (root, outside) = (directory.path().join("root"), directory.path().join("outside"));
+        fs::create_dir_all(&outside).unwrap();
+        fs::create_dir_all(&root).unwrap();
+        fs::write(outside.join("secret"), "secret").unwrap();
+        std::os::unix::fs::symlink(&outside, root.join("letters")).unwrap();
+        std::os::unix::fs::symlink(outside.join("secret"), root.join("note")).unwrap();
+        let tree = Tree::open(&root).unwrap();
+        // They were listed while `letters` was still a directory, and `note` a file.
+        for path in ["letters/secret", "note"] {
+            let kind = Kind::File { mode: 0o644, chunks: Vec::new() };
+            let listed = entry(path.as_bytes().to_vec(), Time::default(), kind);
+            let hash = Some(*blake3::hash(b"secret").as_bytes());
+            let read = read_chunk(&tree, &listed, 0, &Chunk { length: 6, hash }).unwrap();
+            assert_eq!(read, None, "{path}");
+            assert_eq!(with_content(&tree, &root, listed).unwrap(), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_directory_that_loses_its_name_is_not_taken_for_an_empty_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let (root, aside) = (directory.path().join("root"), directory.path().join("aside"));
+        fs::create_dir(&root).unwrap();
+        fs::write(root.join("file"), "content").unwrap();
+        assert!(in_place(&root, || Ok(())).is_ok());
+        // Another gets its name, as in a deployment. What was opened is read, and nothing of the other.
+        let tree = Tree::open(&root).unwrap();
+        let replaced = in_place(&root, || {
+            fs::rename(&root, &aside).unwrap();
+            fs::create_dir(&root).unwrap();
+            let scan = scan_tree(tree, &root, false)?;
+            assert!(scan.manifest.entries.iter().any(|entry| entry.path == b"file"));
+            Ok(())
+        });
+        assert!(matches!(replaced, Err(ScanError::Replaced { .. })), "{replaced:?}");
+        let removed = in_place(&root, || {
+            fs::remove_dir(&root).unwrap();
+            Ok(())
+        });
+        assert!(matches!(removed, Err(ScanError::Read { .. })), "{removed:?}");
     }
 }

@@ -211,7 +211,7 @@ impl Receiver<'_> {
         let id = Id::of(&encoded);
         self.tell(Event::Begun { remote, peer: connection.peer(), id, files: manifest.count().0 });
         let options = Options { keep: self.options.keep, verify: hello.verify };
-        let mut wire = Wire { to: &mut to, from: &mut from, said: None };
+        let mut wire = Wire { to: &mut to, from: &mut from };
         let built = wire.build(&store, &encoded, &manifest, options);
         drop(store);
         match built {
@@ -244,8 +244,6 @@ fn end(to: &mut SendStream, from: &mut RecvStream, word: &Say) {
 struct Wire<'a> {
     to: &'a mut SendStream,
     from: &'a mut RecvStream,
-    /// The last reported progress.
-    said: Option<Progress>,
 }
 
 impl Wire<'_> {
@@ -265,10 +263,6 @@ impl Wire<'_> {
     }
 
     fn report(&mut self, progress: Progress) -> io::Result<()> {
-        if self.said == Some(progress) {
-            return Ok(());
-        }
-        self.said = Some(progress);
         send(self.to, &Say::Progress(progress))
     }
 }

@@ -18,7 +18,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::TryLockError;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use warpline_disk::{
@@ -108,9 +108,9 @@ impl<D: Directory> Store<D> {
     /// As [`open`](Store::open).
     pub fn open_at(at: D, root: PathBuf) -> Result<Self, StoreError> {
         let names = at.names(Path::new("")).map_err(failed("read", &root))?;
-        let is_part = |name: &OsString| PARTS.iter().any(|part| name == part);
-        // Without the lock file there may be leftovers of a store whose creation a loss of power interrupted.
-        if !names.iter().all(is_part) && !names.iter().any(|name| name == LOCK) {
+        let foreign = || is_foreign(&at, &names).map_err(failed("read", &root));
+        let locked = names.iter().any(|name| name == LOCK);
+        if !locked && foreign()? {
             return Err(StoreError::Foreign { path: root });
         }
         let path = root.join(LOCK);
@@ -122,7 +122,11 @@ impl<D: Directory> Store<D> {
         }
         let mut said = Vec::new();
         lock.read_to_end(&mut said).map_err(failed("read", &path))?;
-        let made = !said.is_empty() || at.has(Path::new("current")).map_err(failed("examine", &root))?;
+        let made = said == MADE || leads_to_version(&at).map_err(failed("examine", &root))?;
+        // Other programs have files of this name, too.
+        if !made && locked && foreign()? {
+            return Err(StoreError::Foreign { path: root });
+        }
         let mut store = Store { root, at, lock };
         for part in PARTS {
             if !made {
@@ -135,8 +139,13 @@ impl<D: Directory> Store<D> {
         store.act("remove", "current.new", |path| remove_all(&store.at, path))?;
         store.act("flush", "", |_| store.at.sync())?;
         if !made {
-            let written = store.lock.write_all(MADE).and_then(|()| store.lock.sync());
-            written.map_err(failed("write", &path))?;
+            let mut write = || {
+                store.lock.set_size(0)?;
+                store.lock.rewind()?;
+                store.lock.write_all(MADE)?;
+                store.lock.sync()
+            };
+            write().map_err(failed("write", &path))?;
         }
         Ok(store)
     }
@@ -346,6 +355,49 @@ impl<D: Directory> Store<D> {
     }
 }
 
+/// Whether a directory with these names, in which no store was made completely, has anything that does not come from the interrupted making
+/// of one, after a loss of power. What does come from it will be removed.
+fn is_foreign(at: &impl Directory, names: &[OsString]) -> io::Result<bool> {
+    let locked = names.iter().any(|name| name == LOCK);
+    for name in names {
+        if name == LOCK || (locked && name == "current.new") {
+            continue;
+        }
+        if !PARTS.iter().any(|part| name == part) {
+            return Ok(true);
+        }
+        match at.names(Path::new(name)) {
+            Ok(inside) if inside.iter().all(|name| is_own(name)) => {}
+            Ok(_) => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(true),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
+}
+
+/// Whether this is a name that the store gives in one of its parts: it begins with a version's name, after the part that it was in before it was
+/// removed, and a full stop if it is a file that is being written.
+fn is_own(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    let removed = PARTS.iter().find_map(|part| name.strip_prefix(part.as_bytes())?.strip_prefix(b"-"));
+    let name = removed.unwrap_or(name);
+    let name = name.strip_prefix(b".").unwrap_or(name);
+    name.len() >= 32 && name[..32].iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Whether `current` is a link to a version.
+fn leads_to_version(at: &impl Directory) -> io::Result<bool> {
+    match at.read_link(Path::new("current")) {
+        Ok(target) => Ok(Path::new(&target).starts_with("versions")),
+        // Something else has this name.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// Where a tree is being built, below the store.
 fn begun(id: Id) -> PathBuf {
     Path::new("incoming").join(id.to_string())
@@ -375,4 +427,61 @@ pub fn manifest(root: &Path, name: &str) -> Option<Manifest> {
 
 fn manifest_of(at: &impl Directory, name: &str) -> Option<Manifest> {
     Manifest::decode(&at.read(&Path::new("manifests").join(name)).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpline_disk::sim::{SimDirectory, SimDisk};
+
+    fn open(disk: &SimDisk) -> Result<Store<SimDirectory>, StoreError> {
+        Store::open_at(disk.root(), PathBuf::from("/"))
+    }
+
+    /// A disk with these files.
+    fn disk(files: &[&str]) -> SimDisk {
+        let disk = SimDisk::new(1);
+        for file in files {
+            let path = Path::new(file);
+            create_directories(&disk.root(), path.parent().unwrap(), 0o755).unwrap();
+            write_whole(&disk.root(), path, FILE_MODE, b"1234\n").unwrap();
+        }
+        disk
+    }
+
+    #[test]
+    fn what_another_program_has_in_a_directory_stays() {
+        for files in [
+            &["incoming/letter"][..],
+            &["trash"],
+            &["lock", "versions/1.0/program"],
+            &["lock", "trash/old"],
+            &["lock", "notes"],
+            &["current", "lock", "notes"],
+        ] {
+            let disk = disk(files);
+            let opened = open(&disk);
+            assert!(matches!(opened, Err(StoreError::Foreign { .. })), "{files:?}: {opened:?}");
+            for file in files {
+                assert_eq!(disk.root().read(Path::new(file)).unwrap(), b"1234\n", "{file}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_an_interrupted_making_of_a_store_left_is_removed() {
+        let id = "0123456789abcdef0123456789abcdef";
+        let [begun, removed] = [format!("incoming/{id}/manifest"), format!("trash/manifests-.{id}.part-7")];
+        let left: [&[&str]; 4] = [&[], &["lock"], &["lock", &begun], &[&begun, &removed]];
+        for files in left {
+            let disk = disk(files);
+            drop(open(&disk).unwrap());
+            assert!(disk.root().names(Path::new("incoming")).unwrap().is_empty(), "{files:?}");
+            assert_eq!(disk.root().read(Path::new(LOCK)).unwrap(), MADE);
+            // Now it is a store, and what a push leaves in it is kept.
+            create_directories(&disk.root(), Path::new("incoming/kept"), 0o755).unwrap();
+            drop(open(&disk).unwrap());
+            assert!(disk.root().has(Path::new("incoming/kept")).unwrap());
+        }
+    }
 }

@@ -61,7 +61,7 @@ impl<D: Directory> Tree<D> {
     }
 
     /// The metadata of a path, without following a link; `None` if it does not exist.
-    fn stat(&self, path: &[u8]) -> io::Result<Option<Metadata>> {
+    pub(super) fn stat(&self, path: &[u8]) -> io::Result<Option<Metadata>> {
         let there = if path.is_empty() {
             self.root.look(Path::new(""))
         } else {
@@ -111,6 +111,12 @@ impl<D: Directory> Tree<D> {
         parent.open(name, Open::Read)
     }
 
+    /// The target of a symbolic link.
+    pub(super) fn link_target(&self, path: &[u8]) -> io::Result<Vec<u8>> {
+        let (parent, name) = self.parent(path)?;
+        Ok(parent.read_link(name)?.into_vec())
+    }
+
     /// Makes a symbolic link with its time.
     pub fn make_link(&self, entry: &Entry, target: &[u8]) -> io::Result<()> {
         let (parent, name) = self.parent(&entry.path)?;
@@ -138,9 +144,18 @@ impl<D: Directory> Tree<D> {
 
     /// The first difference between the tree and a manifest in names, kinds, links, sizes, modes or times; with `content`, in any byte.
     pub fn difference(&self, manifest: &Manifest, content: bool) -> Option<String> {
-        let names = children(manifest);
-        manifest.entries.par_iter().find_map_first(|entry| {
-            let problem = self.differs(entry, &names, content);
+        self.difference_among(&manifest.entries, &children(manifest), content)
+    }
+
+    /// The same for some entries of a manifest, with the [`children`] of the whole manifest.
+    pub(super) fn difference_among(
+        &self,
+        entries: &[Entry],
+        names: &BTreeMap<&[u8], Vec<&[u8]>>,
+        content: bool,
+    ) -> Option<String> {
+        entries.par_iter().find_map_first(|entry| {
+            let problem = self.differs(entry, names, content);
             let text = problem.unwrap_or_else(|error| Some(error.to_string()))?;
             Some(format!("{}: {text}", shown(&entry.path)))
         })
@@ -186,8 +201,7 @@ impl<D: Directory> Tree<D> {
                 if there.kind != What::Link {
                     return other("not a symbolic link");
                 }
-                let (parent, name) = self.parent(&entry.path)?;
-                if parent.read_link(name)?.as_bytes() != &target[..] {
+                if self.link_target(&entry.path)? != *target {
                     return other("a link to somewhere else");
                 }
                 None

@@ -24,6 +24,9 @@ pub struct SimFile {
     position: u64,
 }
 
+/// Most links that are followed one after another.
+const MOST_LINKS: u32 = 40;
+
 /// A generic input/output error.
 fn failed() -> io::Error {
     io::ErrorKind::Other.into()
@@ -162,6 +165,20 @@ impl Directory for SimDirectory {
         state.begin(Operation::Read)?;
         let number = find(&mut state, self.number, path)?;
         Ok(state.node(number)?.metadata())
+    }
+
+    fn kind_behind(&self, path: &Path) -> io::Result<Kind> {
+        let mut state = self.disk.state();
+        state.begin(Operation::Read)?;
+        let mut path = path.to_owned();
+        for _ in 0..MOST_LINKS {
+            let number = find(&mut state, self.number, &path)?;
+            let node = state.node(number)?;
+            let What::Link { target } = &node.what else { return Ok(node.kind()) };
+            // It is relative to the directory of the link.
+            path.set_file_name(target);
+        }
+        Err(failed())
     }
 
     fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {

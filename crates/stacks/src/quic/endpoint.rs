@@ -150,6 +150,15 @@ pub enum QuicError {
     Setup(String),
 }
 
+/// Most letters of the other end's text in a message.
+const LETTERS: usize = 1000;
+
+/// Text of the other end, for a message: cut off if it is long, and without control characters, which a terminal would obey.
+pub fn plain(text: &str) -> String {
+    let letter = |letter: char| if letter.is_control() { char::REPLACEMENT_CHARACTER } else { letter };
+    text.chars().take(LETTERS).map(letter).collect()
+}
+
 impl QuicError {
     fn lost(remote: SocketAddr, error: &ConnectionError) -> Self {
         match error {
@@ -163,9 +172,10 @@ impl QuicError {
             ConnectionError::ApplicationClosed(close) => QuicError::Closed {
                 remote,
                 code: close.error_code.into_inner(),
-                reason: String::from_utf8_lossy(&close.reason).into_owned(),
+                reason: plain(&String::from_utf8_lossy(&close.reason)),
             },
-            other => QuicError::Broken { remote, problem: other.to_string() },
+            // It may include the other end's text, too.
+            other => QuicError::Broken { remote, problem: plain(&other.to_string()) },
         }
     }
 }
@@ -591,5 +601,24 @@ impl Read for RecvStream {
             other => io::Error::other(other),
         })?;
         Ok(read.unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_other_ends_text_does_not_command_the_terminal() {
+        let close = quinn::ApplicationClose {
+            error_code: VarInt::from_u32(7),
+            reason: (&b"\x1b[2Jall is well\r\n"[..]).into(),
+        };
+        let remote = SocketAddr::from(([192, 0, 2, 1], 5));
+        let error = QuicError::lost(remote, &ConnectionError::ApplicationClosed(close));
+        let said = "192.0.2.1:5 closed the connection: \u{fffd}[2Jall is well\u{fffd}\u{fffd}";
+        assert_eq!(error.to_string(), said);
+        assert_eq!(plain(&"x".repeat(5000)).len(), LETTERS);
+        assert_eq!(plain("naïve `name`"), "naïve `name`");
     }
 }

@@ -38,7 +38,7 @@ mod path;
 mod path_tests;
 
 pub use congestion::{Factory, View};
-pub use endpoint::{Client, Connection, QuicError, RecvStream, SendStream, Server, Settings};
+pub use endpoint::{Client, Connection, QuicError, RecvStream, SendStream, Server, Settings, plain};
 pub use gate::Keeper;
 pub use identity::{Identity, KeyError, PublicKey, Trust};
 pub use message::{Message, Sent, send, serve};
