@@ -260,6 +260,26 @@ fn the_congestion_controls_of_sctp_differ() {
     assert_eq!(hashes.len(), listed.len());
 }
 
+/// The socket of before goes on listening, but not with its congestion control.
+#[test]
+fn sctp_listens_again_with_another_congestion_control() {
+    if !are_built(&["sctp"]) {
+        return;
+    }
+    let run = |cc: &str| {
+        let mut bed = Bed::new([sctp; 2], Settings { loss: 0.005, ..Settings::default() });
+        bed.server = App::sends(10 * MEGABYTE);
+        let (now, options) = (bed.now, SocketOptions { cc: Some(cc.to_owned()) });
+        bed.hosts[1].stop_listening(now, PORT);
+        bed.hosts[1].listen(now, PORT, &options).unwrap();
+        let client = bed.connect(PORT, App::sends(0));
+        bed.run(Timestamp::from_secs(3600));
+        assert_complete(&bed, bed.client(client), bed.servers()[0]);
+        bed.hash.finish()
+    };
+    assert_ne!(run("rfc2581"), run("htcp"));
+}
+
 /// usrsctp never takes a message that is larger than the send buffer.
 #[test]
 fn sctp_sends_with_a_buffer_that_is_smaller_than_a_packet() {
@@ -268,13 +288,13 @@ fn sctp_sends_with_a_buffer_that_is_smaller_than_a_packet() {
     }
 }
 
-/// It would keep its own sizes without a word.
+/// It would keep its own sizes without a word. The limit is the one that scenarios are checked against.
 #[test]
 fn netstack_refuses_buffers_that_it_cannot_have() {
     if !are_built(&["netstack"]) {
         return;
     }
-    for (bytes, is_refused) in [(4095, true), (4096, false)] {
+    for (bytes, is_refused) in [(Netstack::LEAST_BUFFER - 1, true), (Netstack::LEAST_BUFFER, false)] {
         let size = Some(Size(Bytes(bytes)));
         for (send_buffer, receive_buffer) in [(size, None), (None, size)] {
             let buffers = Buffers { send_buffer, receive_buffer };
@@ -360,6 +380,39 @@ fn lwip_closes_a_connection_that_was_closed_before_it_was_open() {
     bed.hosts[0].close(Timestamp::ZERO, client);
     bed.run(Timestamp::from_secs(600));
     assert_complete(&bed, bed.client(client), bed.servers()[0]);
+}
+
+/// Connections outlive what listened for them, and do not keep its port.
+#[test]
+fn a_port_is_listened_on_again_while_its_connections_go_on() {
+    let stacks: [(&str, Maker); 6] = [
+        ("smoltcp", smoltcp),
+        ("quinn", quinn),
+        ("lwip", lwip),
+        ("netstack", netstack),
+        ("bsd", bsd),
+        ("sctp", sctp),
+    ];
+    for (name, maker) in stacks {
+        if !are_built(&[name]) {
+            continue;
+        }
+        let mut bed = Bed::new([maker; 2], Settings::default());
+        let first = bed.connect(PORT, App::sends(10 * MEGABYTE));
+        bed.run(Timestamp::from_millis(500));
+        assert_eq!((bed.servers().len(), bed.client(first).outcome), (1, None), "{name}");
+        let (now, options) = (bed.now, SocketOptions::default());
+        bed.hosts[1].stop_listening(now, PORT);
+        assert_eq!(bed.hosts[1].listen(now, PORT, &options), Ok(()), "{name}");
+        assert_eq!(bed.hosts[1].listen(now, PORT, &options), Err(SocketError::Taken(PORT)), "{name}");
+        let second = bed.connect(PORT, App::sends(1000));
+        bed.run(Timestamp::from_secs(600));
+        let servers = bed.servers();
+        assert_eq!(servers.len(), 2, "{name}");
+        for (client, server) in [first, second].into_iter().zip(servers) {
+            assert_complete(&bed, bed.client(client), server);
+        }
+    }
 }
 
 /// The list that scenarios are checked against is what the stacks have.

@@ -414,9 +414,14 @@ int warpline_stack_listen(void *host, uint64_t time, uint16_t port, const char *
         return WARPLINE_FAILED;
     if (!is_known(cc))
         return WARPLINE_NO_CC;
+    for (listener = listeners; listener != NULL; listener = listener->next)
+        if (listener->port == port)
+            return WARPLINE_TAKEN;
     pcb = tcp_new();
     if (pcb == NULL)
         return WARPLINE_FULL;
+    /* The connections of a listener have the option from it. Then they do not keep its port from the next one. */
+    ip_set_option(pcb, SOF_REUSEADDR);
     if (tcp_bind(pcb, IP_ANY_TYPE, port) != ERR_OK) {
         tcp_abort(pcb);
         return WARPLINE_TAKEN;

@@ -204,6 +204,8 @@ func netstack_listen(number C.uint64_t, now C.uint64_t, port C.uint16_t, cc *C.c
 	if code != 0 {
 		return code
 	}
+	// Connections of an earlier listener do not keep the port.
+	endpoint.SocketOptions().SetReuseAddress(true)
 	if endpoint.Bind(tcpip.FullAddress{Port: uint16(port)}) != nil || endpoint.Listen(backlog) != nil {
 		endpoint.Close()
 		return C.WARPLINE_TAKEN

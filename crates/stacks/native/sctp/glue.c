@@ -185,6 +185,22 @@ uint64_t warpline_stack_deadline(void *host, uint64_t time)
     return system_deadline();
 }
 
+/* The number of a congestion control; that of the default for NULL. CONTROLS if there is none of that name. */
+static uint32_t control_of(const char *cc)
+{
+    uint32_t number = 0;
+    while (cc != NULL && number < CONTROLS && strcmp(controls[number], cc) != 0)
+        number++;
+    return number;
+}
+
+/* Sets the congestion control of a socket's later associations. Returns whether it could be. */
+static int set_control(struct socket *socket, uint32_t number)
+{
+    const struct sctp_assoc_value control = {.assoc_id = SCTP_FUTURE_ASSOC, .assoc_value = number};
+    return usrsctp_setsockopt(socket, IPPROTO_SCTP, SCTP_PLUGGABLE_CC, &control, sizeof control) == 0;
+}
+
 /* A new socket of usrsctp's. NULL if it cannot be made: `error` says why. */
 static struct socket *open_socket(const char *cc, int *error)
 {
@@ -195,12 +211,10 @@ static struct socket *open_socket(const char *cc, int *error)
         .spp_flags = SPP_PMTUD_DISABLE,
         .spp_pathmtu = settings.chunks,
     };
-    struct sctp_assoc_value control = {.assoc_id = SCTP_FUTURE_ASSOC};
+    const uint32_t control = control_of(cc);
     struct socket *socket;
-    while (cc != NULL && control.assoc_value < CONTROLS && strcmp(controls[control.assoc_value], cc) != 0)
-        control.assoc_value++;
-    *error = control.assoc_value < CONTROLS ? WARPLINE_FULL : WARPLINE_NO_CC;
-    if (control.assoc_value == CONTROLS)
+    *error = control < CONTROLS ? WARPLINE_FULL : WARPLINE_NO_CC;
+    if (control == CONTROLS)
         return NULL;
     socket = usrsctp_socket(AF_CONN, SOCK_STREAM, IPPROTO_SCTP, NULL, NULL, 0, NULL);
     if (socket == NULL)
@@ -211,7 +225,7 @@ static struct socket *open_socket(const char *cc, int *error)
         usrsctp_setsockopt(socket, IPPROTO_SCTP, SCTP_RECVRCVINFO, &yes, sizeof yes) == 0 &&
         usrsctp_setsockopt(socket, IPPROTO_SCTP, SCTP_INITMSG, &streams, sizeof streams) == 0 &&
         usrsctp_setsockopt(socket, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &path, sizeof path) == 0 &&
-        usrsctp_setsockopt(socket, IPPROTO_SCTP, SCTP_PLUGGABLE_CC, &control, sizeof control) == 0)
+        set_control(socket, control))
         return socket;
     *error = WARPLINE_FAILED;
     usrsctp_close(socket);
@@ -245,15 +259,19 @@ int warpline_stack_listen(void *host, uint64_t time, uint16_t port, const char *
     listener = *place;
     if (listener != NULL && !listener->is_gone)
         return WARPLINE_TAKEN;
+    if (listener != NULL) {
+        /* The socket of before keeps the port, for its associations. */
+        const uint32_t control = control_of(cc);
+        if (control == CONTROLS)
+            return WARPLINE_NO_CC;
+        if (!set_control(listener->socket, control) || usrsctp_listen(listener->socket, BACKLOG) != 0)
+            return WARPLINE_FAILED;
+        listener->is_gone = 0;
+        return 0;
+    }
     socket = open_socket(cc, &error);
     if (socket == NULL)
         return error;
-    if (listener != NULL) {
-        /* The socket of before keeps the port, for its associations. */
-        usrsctp_close(socket);
-        listener->is_gone = 0;
-        return usrsctp_listen(listener->socket, BACKLOG) == 0 ? 0 : WARPLINE_FAILED;
-    }
     listener = calloc(1, sizeof *listener);
     if (listener != NULL && bind_to(socket, port) && usrsctp_listen(socket, BACKLOG) == 0) {
         listener->socket = socket;
