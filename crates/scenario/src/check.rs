@@ -381,12 +381,18 @@ fn string_values<'a>(choices: &[&'a Value]) -> Vec<&'a str> {
         .collect()
 }
 
+/// A key as TOML writes it: in quotation marks where it needs them, as "net.ipv4.tcp_sack" does.
+fn toml_key(key: &str) -> String {
+    let bare = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    if bare { key.to_owned() } else { Value::from(key).to_string() }
+}
+
 /// A JSON value as TOML writes it.
 pub(super) fn toml_text(value: &Value) -> String {
     match value {
         Value::Object(map) => {
             let entries: Vec<String> =
-                map.iter().map(|(key, value)| format!("{key} = {}", toml_text(value))).collect();
+                map.iter().map(|(key, value)| format!("{} = {}", toml_key(key), toml_text(value))).collect();
             format!("{{ {} }}", entries.join(", "))
         }
         Value::Array(items) => format!("[{}]", items.iter().map(toml_text).collect::<Vec<_>>().join(", ")),

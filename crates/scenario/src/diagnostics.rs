@@ -8,6 +8,10 @@ use super::document::{Node, Place, Step, path_text};
 
 /// At most this many errors are shown; the rest are counted.
 pub const MOST_SHOWN: usize = 50;
+/// Characters of a line that are shown, at most.
+const LONGEST_LINE: usize = 200;
+/// So many of them stand before the place in a longer line.
+const BEFORE: usize = 60;
 
 /// One error in a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,10 +88,10 @@ impl fmt::Display for Diagnostic {
         write!(f, "error: {}", self.message)?;
         let gutter = self.location.as_ref().map_or(1, |l| l.line.to_string().len());
         if let Some(Location { source, line, column, text, width }) = &self.location {
-            let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
             write!(f, "\n{:gutter$}--> {source}:{line}:{column}", "")?;
+            let (text, indent, width) = around(text, *column, *width);
             write!(f, "\n{:gutter$} |\n{line} | {text}", "")?;
-            write!(f, "\n{:gutter$} | {:indent$}{}", "", "", "^".repeat(*width), indent = column - 1)?;
+            write!(f, "\n{:gutter$} | {:indent$}{}", "", "", "^".repeat(width))?;
         }
         if !self.path.is_empty() {
             write!(f, "\n{:gutter$} = key: {}", "", self.path)?;
@@ -97,6 +101,22 @@ impl fmt::Display for Diagnostic {
         }
         Ok(())
     }
+}
+
+/// What is shown of a line around the place at `column`, which is `width` characters wide: the text, with dots where a long line goes on; how many
+/// characters stand before the place; and how many to underline.
+fn around(line: &str, column: usize, width: usize) -> (String, usize, usize) {
+    let length = line.chars().count();
+    // White space at the end of a line is not in its text.
+    let place = column.saturating_sub(1).min(length);
+    let first = place.saturating_sub(BEFORE).min(length.saturating_sub(LONGEST_LINE));
+    let end = (first + LONGEST_LINE).min(length);
+    let middle = line.chars().skip(first).take(end - first);
+    let middle: String = middle.map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let dots = |cut: bool| if cut { "..." } else { "" };
+    let (before, behind) = (dots(first > 0), dots(end < length));
+    let text = format!("{before}{middle}{behind}");
+    (text, before.len() + place - first, width.min(end - place).max(1))
 }
 
 /// The texts that places refer to.

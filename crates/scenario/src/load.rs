@@ -162,7 +162,7 @@ fn finish(
     }
 }
 
-/// Fills in a missing name from the file's name, without its extension.
+/// Fills in a missing name from the file's name, without its extension and without dots at the start: as much of it as can be a name.
 fn name_after_file(node: &mut Node, file: &str) {
     if let Data::Table(table) = &mut node.data
         && table.value("name").is_none_or(|value| value.data == Data::Null)
@@ -171,6 +171,8 @@ fn name_after_file(node: &mut Node, file: &str) {
         let plain: String = stem
             .chars()
             .map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' })
+            .skip_while(|c| *c == '.')
+            .take(semantics::LONGEST_NAME)
             .collect();
         let name = if plain.is_empty() { "scenario".to_owned() } else { plain };
         stand_in(table, "name", &name);

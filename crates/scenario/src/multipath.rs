@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use warpline_core::parameter::Words as _;
 use warpline_transport::multipath::{MOST_SUBFLOWS, Scheduler};
 
+use super::Scenario;
 use super::application::App;
 use super::checker::Check;
 use super::document::entry;
@@ -74,10 +75,14 @@ pub(super) fn check(check: &mut Check<'_>, number: usize, flow: &Flow) {
         (None, true) => return,
     };
     let at = entry("flow", number, &[key]);
+    let scenario = check.scenario;
+    let others = scenario.host.iter().filter(|host| host.traffic() != Traffic::Model);
     for end in [&flow.from, &flow.to] {
-        if check.scenario.traffic(end) != Traffic::Model {
-            let message =
-                format!("`{key}` is for simulated hosts, and `{end}` runs real programs or a real stack");
+        if let Some(host) = others.clone().find(|host| stands_for(scenario, end, &host.name)) {
+            let message = format!(
+                "`{key}` is for simulated hosts, and `{}` runs real programs or a real stack",
+                host.name
+            );
             let help = "use endpoint = \"model\" for both ends: what others send takes the best route";
             return check.error(&at, message, help);
         }
@@ -90,6 +95,13 @@ pub(super) fn check(check: &mut Check<'_>, number: usize, flow: &Flow) {
     if let Some(multipath) = &flow.multipath {
         subflows(check, number, flow, multipath);
     }
+}
+
+/// Whether an end of a flow stands for this node: by its name, or as the group of the topology to which it belongs.
+fn stands_for(scenario: &Scenario, end: &str, node: &str) -> bool {
+    let groups = scenario.topology.as_ref().map(|topology| topology.layout().groups()).unwrap_or_default();
+    let member = || node.strip_prefix(end).is_some_and(|rest| rest.starts_with('.'));
+    node == end || (groups.contains(&end) && member())
 }
 
 /// What has to hold for subflows.
@@ -109,5 +121,30 @@ fn subflows(check: &mut Check<'_>, number: usize, flow: &Flow, multipath: &Multi
         let message =
             "`fast_forward` cannot go with `multipath`, whose windows depend on each other for long";
         check.error(&at, message, "leave one of them out");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_with_a_real_stack_in_it_takes_no_way_of_its_own() {
+        let told = |host: &str, way: &str| {
+            let text = format!(
+                "duration = \"1s\"\n\
+                 topology = {{ kind = \"dumbbell\", pairs = 2, bottleneck = {{ rate = \"1Mbit/s\" }} }}\n\
+                 host = [{{ name = \"{host}\", endpoint = \"stack:smoltcp\" }}]\n\
+                 flow = [{{ from = \"left\", to = \"right.0\", {way} }}]\n"
+            );
+            Scenario::from_toml("test.toml", &text, &[]).err().map(|errors| errors.to_string())
+        };
+        for (key, way) in [("via", "via = [\"r1\"]"), ("multipath", "multipath = { paths = [[], []] }")] {
+            let error = told("left.0", way).unwrap_or_default();
+            let message = format!("`{key}` is for simulated hosts, and `left.0` runs");
+            assert!(error.contains(&message), "{error}");
+            assert_eq!(told("left.1", "count = 1"), None);
+            assert_eq!(told("right.1", way), None);
+        }
     }
 }

@@ -20,6 +20,17 @@ pub enum Pattern {
     Random,
 }
 
+impl Pattern {
+    /// How many senders there are with `hosts` that may send, at most.
+    pub(super) fn most_senders(self, hosts: usize, count: u32) -> usize {
+        match self {
+            // `count` rounds of all of them.
+            Pattern::Permutation | Pattern::AllToAll => hosts.saturating_mul(count as usize),
+            Pattern::Turns | Pattern::Incast | Pattern::Random => count as usize,
+        }
+    }
+}
+
 /// Where a sender sends to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {

@@ -22,6 +22,9 @@ use super::{
 /// Bytes that a link may add to every packet, at most.
 const MOST_FRAMING: u64 = 10_000;
 
+/// Bytes of a name, at most.
+pub(super) const LONGEST_NAME: usize = 100;
+
 /// Checks `scenario`, which was read from `root`.
 pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) {
     let mut check = Check { scenario, root, errors };
@@ -159,7 +162,7 @@ impl Check<'_> {
     /// Names become parts of file names and paths.
     pub(super) fn name(&mut self, path: &[Step], name: &str) {
         let plain = !name.is_empty()
-            && name.len() <= 100
+            && name.len() <= LONGEST_NAME
             && !name.starts_with('.')
             && name.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c));
         if !plain {

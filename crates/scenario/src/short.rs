@@ -327,8 +327,12 @@ fn table(word: &str, example: &str) -> Result<Value, String> {
         if key.is_empty() || !plain {
             return Err(format!("{key:?} in {word:?} is no parameter's name"));
         }
-        let bare = Node::from_toml_value(value, 0, 0)
-            .filter(|node| matches!(node.data, Data::Integer(_) | Data::Float(_) | Data::Bool(_)));
+        let bare = Node::from_toml_value(value, 0, 0).filter(|node| match node.data {
+            Data::Integer(_) | Data::Bool(_) => true,
+            // JSON has no infinity: it would be the default. As a text it is refused.
+            Data::Float(number) => number.is_finite(),
+            _ => false,
+        });
         let value = bare.map_or_else(|| value.into(), |node| node.to_json());
         if table.insert(key.to_owned(), value).is_some() {
             return Err(format!("`{key}` is twice in {word:?}"));
@@ -377,6 +381,7 @@ mod tests {
             ("queue", "red,ecn=true,weight=0.01", json!({"kind": "red", "ecn": true, "weight": 0.01})),
             ("queue", "{ kind = \"codel\" }", json!({"kind": "codel"})),
             ("jitter", "uniform,max=5ms", json!({"kind": "uniform", "max": "5ms"})),
+            ("jitter", "pareto,mean=5ms,shape=inf", json!({"kind": "pareto", "mean": "5ms", "shape": "inf"})),
             (CC, "nice:threshold=0.1,burst=3", json!({"kind": "nice", "threshold": 0.1, "burst": 3})),
             (PROBABILITY, "1.1%", json!(0.011)),
         ] {

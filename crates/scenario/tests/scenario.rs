@@ -434,3 +434,45 @@ fn changes_are_of_the_links_that_their_names_mean() {
     let again = Scenario::from_toml("test.toml", &scenario.to_toml(), &[]).unwrap();
     assert_eq!(again, scenario);
 }
+
+#[test]
+fn an_error_far_into_a_long_line_shows_what_is_around_it() {
+    let steps: Vec<String> =
+        (0..4000).map(|at| format!("{{ at = \"{at}s\", rate = \"5Mbit/s\" }}")).collect();
+    let text = format!(
+        "duration = \"2h\"\n\
+         link = [{{ between = [\"a\", \"b\"], schedule = [{}, {{ at = \"5000s\", rate = \"5Mbot/s\" }}] }}]\n\
+         flow = [{{ from = \"a\", to = \"b\" }}]\n",
+        steps.join(", ")
+    );
+    let errors = Scenario::from_toml("long.toml", &text, &[]).unwrap_err();
+    let column = errors.errors[0].location.as_ref().unwrap().column;
+    assert!(column > 65_536, "{column}");
+    let told = errors.to_string();
+    assert!(told.contains(&format!("--> long.toml:2:{column}\n")), "{told}");
+    let lines: Vec<&str> = told.lines().collect();
+    assert!(lines.iter().all(|line| line.chars().count() < 250), "{told}");
+    let marks = lines.iter().position(|line| line.contains('^')).unwrap();
+    let (first, last) = (lines[marks].find('^').unwrap(), lines[marks].rfind('^').unwrap());
+    assert_eq!(&lines[marks - 1][first..=last], "\"5Mbot/s\"");
+    // White space at the end is not shown, and what is missing behind it has its place there.
+    let errors = Scenario::from_toml("long.toml", &format!("duration ={}", " ".repeat(70_000)), &[]);
+    let told = errors.unwrap_err().to_string();
+    assert!(told.lines().all(|line| line.chars().count() < 250), "{told}");
+}
+
+#[test]
+fn a_file_of_any_name_gives_the_scenario_a_name() {
+    let text = "duration = \"1s\"\nlink = [{ between = [\"a\", \"b\"], rate = \"1Mbit/s\" }]\nflow = [{ from = \"a\", to = \"b\" }]\n";
+    let (name, file) = ("x".repeat(100), format!("{}.toml", "x".repeat(150)));
+    for (file, name) in [
+        (".tmp7fq.toml", "tmp7fq"),
+        ("...", "scenario"),
+        ("runs/my scenario.toml", "my-scenario"),
+        (file.as_str(), name.as_str()),
+    ] {
+        let scenario =
+            Scenario::from_toml(file, text, &[]).unwrap_or_else(|errors| panic!("{file}: {errors}"));
+        assert_eq!(scenario.name, name, "{file}");
+    }
+}

@@ -15,8 +15,10 @@ pub struct Netstack {
     pub buffers: Buffers,
 }
 
-/// netstack refuses smaller buffers (`MinBufferSize` of its `pkg/tcpip/transport/tcp`).
-const LEAST_BUFFER: u64 = 4 << 10;
+impl Netstack {
+    /// The smallest buffer that netstack takes, in bytes: `MinBufferSize` of its `pkg/tcpip/transport/tcp`. A test of the stacks asks netstack itself.
+    pub const LEAST_BUFFER: u64 = 4 << 10;
+}
 
 impl Kind for Netstack {
     const ABOUT: About = About {
@@ -34,6 +36,6 @@ impl Kind for Netstack {
     }
 
     fn check(&self, check: &mut Check<'_>, number: usize) {
-        self.buffers.check_from(LEAST_BUFFER, check, number, "netstack");
+        self.buffers.check_from(Netstack::LEAST_BUFFER, check, number, "netstack");
     }
 }

@@ -50,6 +50,12 @@ pub(super) fn expand(mut network: Network<'_>, problems: &mut Vec<Problem>) -> E
         let taken = turns.entry((&flow.from, &flow.to)).or_default();
         let mut stream = streams.stream(&format!("flow.{}.pattern", groups[i]));
         let pattern = flow.pattern();
+        // Before there is a list of them, for which there may be no memory.
+        let wanted = pattern.most_senders(from.len(), flow.count);
+        if wanted > MOST_FLOWS {
+            problems.push(too_many(i, flow, wanted));
+            continue;
+        }
         let senders = match pattern::senders(pattern, (from, to), *taken, flow.count, &mut stream) {
             Ok(senders) => senders,
             Err((key, message, help)) => {
@@ -95,6 +101,16 @@ fn unknown_node(network: &Network<'_>, flow: usize, side: &str, name: &str) -> P
     }
 }
 
+/// That entry `number` would make so many flows.
+fn too_many(number: usize, flow: &Flow, flows: usize) -> Problem {
+    let help = "app = \"arrivals\" carries any number of transfers between hosts of a group as one flow for each sender";
+    Problem {
+        path: entry("flow", number, &[if flow.pattern.is_some() { "pattern" } else { "count" }]),
+        message: format!("{flows} flows are more than a scenario may have: {MOST_FLOWS}"),
+        help: vec![help.to_owned()],
+    }
+}
+
 /// The instances of a `[[flow]]`.
 struct Instances<'a> {
     flow: &'a Flow,
@@ -127,9 +143,7 @@ impl Instances<'_> {
         let paths = self.paths(network)?;
         let instances = instances.sum::<usize>() * paths.len();
         if network.flows.len() + instances > MOST_FLOWS {
-            let message = format!("{instances} flows are more than a scenario may have: {MOST_FLOWS}");
-            let help = "app = \"arrivals\" carries any number of transfers between hosts of a group as one flow for each sender";
-            return Err(problem(if flow.pattern.is_some() { "pattern" } else { "count" }, message, help));
+            return Err(too_many(self.number, flow, instances));
         }
         let rates = arrivals.map(|_| rates(network)).unwrap_or_default();
         if let Some(own) = arrivals {

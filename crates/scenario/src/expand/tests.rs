@@ -169,3 +169,18 @@ fn what_is_wrong_with_patterns_and_arrivals_is_told_at_its_key() {
         assert!(found, "{flow}: {errors:?}");
     }
 }
+
+#[test]
+fn too_many_flows_are_refused_before_they_are_listed() {
+    let text = r#"
+        duration = "1s"
+        topology = { kind = "star", leaves = 100, leaf = { rate = "1Gbit/s" } }
+        flow = [{ from = "leaf", to = "leaf", pattern = "all-to-all", count = 100000 }]
+    "#;
+    let errors = Scenario::from_toml("test.toml", text, &[]).unwrap_err().errors;
+    let told: Vec<(&str, &str)> =
+        errors.iter().map(|error| (error.path.as_str(), error.message.as_str())).collect();
+    // Of the senders: those that each of them sends to have not been counted.
+    let message = "10000000 flows are more than a scenario may have: 4000000";
+    assert_eq!(told, [("flow.0.pattern", message)]);
+}

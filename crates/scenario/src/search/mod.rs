@@ -447,6 +447,24 @@ mod tests {
     }
 
     #[test]
+    fn a_key_with_dots_stays_one_key() {
+        let text = format!("{BASE}[[host]]\nname = \"a\"\nendpoint = \"guest\"\n");
+        let base = Source::from_text("base.toml", &text, Path::new(""));
+        let text = r#"
+            scenario = "base.toml"
+            minimise = "total.jain"
+            [vary]
+            "host[a].sysctl" = { "net.ipv4.tcp_sack" = { choices = ["0", "1"] } }
+        "#;
+        let search =
+            SearchFile::over("test.search.toml", text, &base).unwrap_or_else(|errors| panic!("{errors}"));
+        let point = search.draw(&[0.9]);
+        assert_eq!(search.sets(&point), [r#"host[a].sysctl={ "net.ipv4.tcp_sack" = "1" }"#]);
+        let scenario = search.at(&point, false).unwrap_or_else(|errors| panic!("{errors}"));
+        assert_eq!(scenario.to_json()["host"][0]["sysctl"]["net.ipv4.tcp_sack"], "1");
+    }
+
+    #[test]
     fn entries_that_say_when_are_in_order() {
         let outage =
             r#""link[a-b].down" = { list = 2, of = { at = { from = "0s", to = "8s" }, for = "1s" } }"#;

@@ -54,6 +54,32 @@ impl Clos {
     fn ratio(&self) -> Oversubscription {
         Oversubscription { ratio: self.oversubscription, hosts: self.hosts, up: self.aggregations }
     }
+
+    /// Adds its links. Those from edge to aggregation switches are like `lower`, those from there to core switches like `upper`.
+    pub(super) fn add_links(
+        &self,
+        lower: &Arc<DuplexOptions>,
+        upper: &Arc<DuplexOptions>,
+        add: &mut dyn FnMut(Edge),
+    ) {
+        let edge = |pod: u32, number: u32| format!("edge.{pod}.{number}");
+        let aggregation = |pod: u32, number: u32| format!("agg.{pod}.{number}");
+        let edges = (0..self.pods).flat_map(|pod| (0..self.edges).map(move |number| edge(pod, number)));
+        fabric::hosts(edges, self.hosts, &Arc::new(self.host.clone()), add);
+        let cores = self.cores / self.aggregations.max(1);
+        for pod in 0..self.pods {
+            for number in 0..self.edges {
+                for other in 0..self.aggregations {
+                    add(Edge::new(edge(pod, number), aggregation(pod, other), fabric::FABRIC, lower));
+                }
+            }
+            for number in 0..self.aggregations {
+                for core in number * cores..(number + 1) * cores {
+                    add(Edge::new(aggregation(pod, number), format!("core.{core}"), "upper", upper));
+                }
+            }
+        }
+    }
 }
 
 impl Layout for Clos {
@@ -71,25 +97,9 @@ impl Layout for Clos {
     }
 
     fn links(&self, _scenario: &Scenario, add: &mut dyn FnMut(Edge)) {
-        let edge = |pod: u32, number: u32| format!("edge.{pod}.{number}");
-        let aggregation = |pod: u32, number: u32| format!("agg.{pod}.{number}");
-        let edges = (0..self.pods).flat_map(|pod| (0..self.edges).map(move |number| edge(pod, number)));
-        fabric::hosts(edges, self.hosts, &Arc::new(self.host.clone()), add);
         let lower = Arc::new(self.ratio().fabric(&self.fabric, &self.host));
         let upper = Arc::new(fabric::above(&self.upper, &lower));
-        let cores = self.cores / self.aggregations.max(1);
-        for pod in 0..self.pods {
-            for number in 0..self.edges {
-                for other in 0..self.aggregations {
-                    add(Edge::new(edge(pod, number), aggregation(pod, other), fabric::FABRIC, &lower));
-                }
-            }
-            for number in 0..self.aggregations {
-                for core in number * cores..(number + 1) * cores {
-                    add(Edge::new(aggregation(pod, number), format!("core.{core}"), "upper", &upper));
-                }
-            }
-        }
+        self.add_links(&lower, &upper, add);
     }
 
     fn check(&self, check: &mut Check<'_>) {

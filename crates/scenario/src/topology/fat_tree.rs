@@ -1,5 +1,7 @@
 //! The fat-tree of a data centre.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +32,7 @@ pub struct FatTree {
 }
 
 impl FatTree {
-    /// The Clos network that it is.
+    /// The Clos network that it is, but for what its links among switches are like.
     fn clos(&self) -> Clos {
         let half = self.k / 2;
         Clos {
@@ -40,8 +42,8 @@ impl FatTree {
             cores: half * half,
             hosts: half,
             host: self.host.clone(),
-            fabric: self.fabric.clone(),
-            upper: self.fabric.clone(),
+            fabric: DuplexOptions::default(),
+            upper: DuplexOptions::default(),
             oversubscription: None,
         }
     }
@@ -60,9 +62,10 @@ impl Layout for FatTree {
         RoutingKind::ecmp()
     }
 
-    fn links(&self, scenario: &Scenario, add: &mut dyn FnMut(Edge)) {
-        // All links among switches come from one key.
-        self.clos().links(scenario, &mut |edge| {
+    fn links(&self, _scenario: &Scenario, add: &mut dyn FnMut(Edge)) {
+        // All links among switches are alike, and come from one key.
+        let switches = Arc::new(fabric::above(&self.fabric, &self.host));
+        self.clos().add_links(&switches, &switches, &mut |edge| {
             add(Edge { key: if edge.key == fabric::HOST { fabric::HOST } else { fabric::FABRIC }, ..edge });
         });
     }

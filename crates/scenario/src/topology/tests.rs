@@ -195,6 +195,20 @@ fn what_the_fabric_does_not_say_is_as_from_a_switch_to_a_host() {
 }
 
 #[test]
+fn what_a_fat_trees_fabric_says_of_the_way_down_is_not_for_the_way_up() {
+    let expanded = expand(
+        "kind = \"fat-tree\", k = 4, host = { rate = \"10Gbit/s\" }, fabric = { reverse = { rate = \"1Gbit/s\" } }",
+        "{ from = \"host.0\", to = \"host.1\" }",
+    );
+    for (name, gigabits) in
+        [("edge.0.0>agg.0.0", 10), ("agg.0.0>edge.0.0", 1), ("agg.0.0>core.0", 10), ("core.0>agg.0.0", 1)]
+    {
+        let link = expanded.links.iter().find(|link| expanded.link_name(link) == name).unwrap();
+        assert_eq!(link.kind.speed, Speed::Constant(Rate::from_bps(gigabits * 1_000_000_000)), "{name}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_told_at_its_key() {
     for (topology, place, message) in [
         ("kind = \"fat-tree\", k = 5", "topology.k", "`k` is odd: 5"),
