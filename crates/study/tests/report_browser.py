@@ -227,6 +227,26 @@ def check_words(browser):
     # No link is used by more than 100 %.
     assert run("""[...W.plots].filter(p => p.spec.title === 'Link utilisation' && p.built).every(p =>
         p.built.lines.every(l => W.maximum(l.values) <= 100))"""), "a link is used by more than 100 %"
+    # A distribution of one value alone, even of zero, is a step on an axis with a width.
+    assert run("""(async () => {
+        const column = (text, i) => { const id = `one${i}`; document.body.append(W.el('script', { type: 'text/plain', id: 'c' + id }, text)); return { c: id, t: 'i8', n: 1, b: 0, d: 0, s: 1 }; };
+        const [value, fraction] = ['AA==', 'AQ=='].map(column);
+        const p = W.distributionPlot({ title: 'Zeros', unit: 'ms', lines: [{ name: 'a', samples: 1, columns: { value, fraction } }] });
+        document.body.append(p.element);
+        p.draw();
+        await new Promise(requestAnimationFrame);
+        const { min, max } = p.u.scales.x, [from, to] = p.built.x;
+        p.destroy();
+        p.element.remove();
+        return min === 0 && max === 1 && from < to && to === 0; })()"""), "a distribution of zeros is blank"
+    # Every list has a name, and the image of a plot of several runs is not called after one of them.
+    assert run("[...document.querySelectorAll('select')].every(s => s.ariaLabel || [...s.labels].some(l => l.firstChild !== s && l.firstChild.textContent.trim()))"), "a list has no name"
+    assert run("""(async () => {
+        const real = W.download, common = [...W.plots].filter(p => p.u && p.element.closest('.part[aria-label=Comparison], .part[aria-label="Across seeds"]'));
+        let all = true;
+        for (const p of common) all &&= (await new Promise(done => { W.download = done; p.save(); })).startsWith(W.fileName(W.several()));
+        W.download = real;
+        return all; })()"""), "an image of several runs is called after one"
     # Where time was skipped, no line of samples is drawn.
     assert run("W.runs.length > 1 || !W.runs.some(r => r.skipped?.length) || [...W.plots].some(p => p.u && p.built.skipped?.length)"), "no plot knows when time was skipped"
     assert run("""[...W.plots].filter(p => p.u && p.built.skipped?.length).every(p => {

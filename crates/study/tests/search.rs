@@ -143,6 +143,81 @@ fn a_counterexample_passes_and_shows_the_harm() {
 }
 
 #[test]
+fn a_counterexample_expects_its_harm_and_not_what_the_harm_breaks() {
+    let text = format!("expect = [\"link[a>b].drops_down <= 0\"]\n{BASE}");
+    let base = Source::from_text("base.toml", &text, Path::new(""));
+    let outage = outages(1, 60);
+    let file = SearchFile::over("test.search.toml", outage.text(), &base).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let outcome = found(&file, &into(&directory.path().join("out"), 0));
+    let scenario = Scenario::load(&outcome.worst.unwrap().file.unwrap(), &[]).unwrap();
+    assert_eq!(scenario.expect.len(), 1, "{:?}", scenario.expect);
+    assert_eq!(unmet(&scenario), [""; 0]);
+}
+
+/// Each point is worse than the scenario as it is, in which the link carries all that is sent.
+#[test]
+fn the_worst_point_of_a_step_that_is_stopped_is_kept() {
+    let file = file(
+        r#"
+        minimise = "flow.cbr.delivered_bytes"
+        evaluations = 8
+        population = 8
+        [vary]
+        "link[a-b].rate" = { from = "20kbit/s", to = "100kbit/s" }
+        "#,
+    );
+    // That of the scenario as it is, and four of the eight.
+    let stop = |advance: warpline_study::search::Advance| match advance.count < 5 {
+        true => Control::Continue,
+        false => Control::Stop,
+    };
+    let stopped = search(&file, &SearchOptions { jobs: 1, ..SearchOptions::default() }, &stop).unwrap();
+    assert!(!stopped.complete && stopped.count == 5, "{stopped:?}");
+    assert!(stopped.worst.as_ref().is_some_and(|worst| worst.value < stopped.base), "{stopped:?}");
+}
+
+#[test]
+fn what_another_program_has_measured_is_measured_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("out");
+    let file = outages(1, 20);
+    let with = |build: &str, resume| SearchOptions {
+        build: build.to_owned(),
+        resume,
+        note: Some(note),
+        ..into(&out, 1)
+    };
+    assert_eq!(found(&file, &with("one", false)).base, 0.0);
+    // Another value in the record is what a search shows that goes on from it.
+    let record = out.join(EVALUATIONS_FILE);
+    let text = fs::read_to_string(&record).unwrap();
+    assert!(text.contains("\n1,base,0,"), "{text}");
+    fs::write(&record, text.replace("\n1,base,0,", "\n1,base,7,")).unwrap();
+    assert_eq!(found(&file, &with("one", true)).base, 7.0);
+    let kept = || {
+        let names =
+            fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("evaluations-")).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert!(kept().is_empty() && NOTES.lock().unwrap().is_empty());
+    assert_eq!(found(&file, &with("two", true)).base, 0.0);
+    // What the other has measured is kept, also when there are several, and it is said.
+    assert!(fs::read_to_string(out.join("evaluations-before.csv")).unwrap().contains("\n1,base,7,"));
+    assert!(NOTES.lock().unwrap()[0].ends_with("evaluations-before.csv"), "{:?}", NOTES.lock().unwrap());
+    assert_eq!(found(&file, &with("three", true)).base, 0.0);
+    assert!(kept().iter().eq(["evaluations-before-2.csv", "evaluations-before.csv"]), "{:?}", kept());
+    assert_eq!(NOTES.lock().unwrap().len(), 2);
+}
+
+/// What was noted in the test before.
+static NOTES: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());
+
+fn note(text: &str) {
+    NOTES.lock().unwrap().push(text.to_owned());
+}
+
+#[test]
 fn a_measure_can_be_divided_by_what_it_is_elsewhere() {
     let file = file(
         r#"

@@ -12,6 +12,7 @@ use warpline_scenario::search::SearchFile;
 use warpline_study::search::{AGAINST, BASE, FOUND, Outcome, Phase, SearchError, SearchOptions, search};
 
 use crate::bar::Steps;
+use crate::build_id::this_build;
 use crate::commands::run;
 use crate::destination::Destination;
 use crate::failure::{Code, Failure};
@@ -104,6 +105,8 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         jobs: args.jobs.map_or(0, usize::from),
         out: out.clone(),
         resume: args.resume,
+        build: this_build()?,
+        note: Some(output::note),
         run: RunOptions::default(),
     };
     let unit = unit(&file);

@@ -28,7 +28,16 @@ fn a_search_leaves_a_counterexample_that_runs() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(!text.contains(".delay="), "what does not matter is left out: {text}");
-    let names = ["base", "base.toml", "evaluations.csv", "found", "found.toml", "report.html", "search.toml"];
+    let names = [
+        "base",
+        "base.toml",
+        "evaluations.csv",
+        "found",
+        "found.toml",
+        "made-by",
+        "report.html",
+        "search.toml",
+    ];
     assert_eq!(desk.names("runs/search-outage"), names);
     desk.warpline(&["run", "runs/search-outage/found.toml", "--no-report", "--out", "again"]).fine();
     // Without the outage it does not show the harm.

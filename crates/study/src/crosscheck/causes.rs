@@ -84,6 +84,8 @@ pub struct Experiment {
 pub(super) struct Evidence {
     /// Name of the way.
     pub(super) way: String,
+    /// Changes of the scenario in this way only, as `--set` takes them.
+    pub(super) changes: Vec<String>,
     /// Whether its time is the simulation's.
     pub(super) is_virtual: bool,
     /// Whether a second run with the same seed was the same; none if there was none.
@@ -265,6 +267,7 @@ fn kernel(own: &Evidence, reference: &Evidence, _: &Common) -> Option<Explanatio
         reference.way,
         versions(reference)
     )];
+    evidence.extend([own, reference].into_iter().filter_map(changed));
     evidence.extend([own, reference].into_iter().filter_map(undisturbed));
     Some(Explanation::new(Cause::Kernel, evidence))
 }
@@ -279,12 +282,22 @@ fn model(own: &Evidence, reference: &Evidence, _: &Common) -> Option<Explanation
     if !is_clean(model) || !is_clean(linux) {
         return None;
     }
-    let mut evidence = vec![format!(
-        "the links are the same, and {} has the model where {} has Linux",
-        model.way, linux.way
-    )];
+    // A change of one way may be one of queues or losses, of which nothing is compared here.
+    let links = match model.changes.is_empty() && linux.changes.is_empty() {
+        true => "the links are the same",
+        false => "the links have the same delays and rates",
+    };
+    let mut evidence =
+        vec![format!("{links}, and {} has the model where {} has Linux", model.way, linux.way)];
+    evidence.extend([model, linux].into_iter().filter_map(changed));
     evidence.extend([model, linux].into_iter().filter_map(undisturbed));
     Some(Explanation::new(Cause::Model, evidence))
+}
+
+/// Says what was changed in a way only.
+fn changed(side: &Evidence) -> Option<String> {
+    (!side.changes.is_empty())
+        .then(|| format!("{} was run with changes of its own: {}", side.way, side.changes.join(", ")))
 }
 
 /// Says that nothing disturbed the runs of a way.
@@ -350,6 +363,20 @@ mod tests {
         assert_eq!(cause(&model, &Evidence { repeats: Some(false), ..linux.clone() }), None);
         assert_eq!(cause(&model, &model), None);
         assert_eq!(cause(&linux, &linux), None);
+    }
+
+    #[test]
+    fn the_evidence_names_what_was_changed_in_one_way_only() {
+        let (model, linux) = (side("model", &[], 51.0), side("linux", &["6.1"], 51.2));
+        let lossy = |side: Evidence| Evidence { changes: vec!["link.0.loss=1%".to_owned()], ..side };
+        let told = |own: &Evidence| explain(own, &linux, &common()).unwrap().evidence.join("; ");
+        let plain = told(&model);
+        assert!(plain.contains("the links are the same") && !plain.contains("changes"), "{plain}");
+        let planted = told(&lossy(model));
+        assert!(planted.contains("model was run with changes of its own: link.0.loss=1%"), "{planted}");
+        assert!(!planted.contains("the links are the same"), "{planted}");
+        let newer = told(&lossy(side("linux@6.12", &["6.12"], 51.0)));
+        assert!(newer.contains("linux@6.12 was run with changes of its own: link.0.loss=1%"), "{newer}");
     }
 
     #[test]

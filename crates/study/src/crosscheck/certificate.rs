@@ -26,8 +26,10 @@ const FORMAT: u32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// Every measure agrees, or differs by chance.
+    /// Every measure agrees.
     Agrees,
+    /// No measure differs by more than chance, but some differ by more than the bound: more seeds would tell.
+    Chance,
     /// Some differ, and the evidence says why.
     Explained,
     /// Two ways have no measure in common, so that nothing is known of them.
@@ -43,6 +45,7 @@ impl Outcome {
     pub fn word(self) -> &'static str {
         match self {
             Outcome::Agrees => "agree",
+            Outcome::Chance => "differ by no more than chance, and more seeds would tell",
             Outcome::Explained => "differ, and it is explained",
             Outcome::Nothing => "have no measure in common",
             Outcome::Unexplained => "differ, and it is not explained",
@@ -259,7 +262,8 @@ impl Pair {
 
     fn outcome(&self) -> Outcome {
         match (self.verdict(), &self.explanation) {
-            (Some(Verdict::Agrees | Verdict::Chance), _) => Outcome::Agrees,
+            (Some(Verdict::Agrees), _) => Outcome::Agrees,
+            (Some(Verdict::Chance), _) => Outcome::Chance,
             (Some(Verdict::Differs), Some(_)) => Outcome::Explained,
             (Some(Verdict::Differs), None) => Outcome::Unexplained,
             (None, _) => Outcome::Nothing,

@@ -281,6 +281,7 @@ impl<'a> Workshop<'a> {
         kernels.dedup();
         Evidence {
             way: choice.label(),
+            changes: own_sets(self.plan, &choice.label()),
             is_virtual: scenario.clock.mode == ClockMode::Virtual,
             repeats: again.zip(runs.first()).map(|(again, first)| again.summary == first.summary),
             kernels,

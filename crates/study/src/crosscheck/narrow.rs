@@ -22,8 +22,18 @@ struct Change {
     from: String,
     /// The changes in both ways, after those that the ways have.
     both: Vec<String>,
-    /// A change of one way that is left out.
-    without: Option<String>,
+    /// A way, and a change of it that is left out there.
+    without: Option<(String, String)>,
+}
+
+impl Change {
+    /// The changes of a way in this experiment, from those that it has by itself.
+    fn in_way(&self, way: &str, own: Vec<String>) -> Vec<String> {
+        let stays = |set: &String| {
+            self.without.as_ref().is_none_or(|(changed, without)| changed != way || without != set)
+        };
+        own.into_iter().filter(stays).chain(self.both.iter().cloned()).collect()
+    }
 }
 
 /// Finds what can be changed in a scenario.
@@ -31,6 +41,9 @@ type Finder = fn(&Workshop<'_>, &Done<'_>, &Done<'_>) -> Vec<Change>;
 
 /// The experiments, where the model differs from Linux.
 const EXPERIMENTS: &[Finder] = &[own_changes, congestion_control, queues, losses];
+
+/// The experiments, where two kernels differ.
+const OF_KERNELS: &[Finder] = &[own_changes];
 
 /// How many times slower time passes, to see what the machine's speed does; and the largest number of seeds for that, as it takes long.
 const SLOWER: f64 = 2.0;
@@ -44,15 +57,18 @@ pub(super) fn narrow(
     pair: &mut Pair,
 ) -> Result<(), CrosscheckError> {
     match &mut pair.explanation {
-        Some(explanation) if explanation.cause == Cause::Model => {
-            let found: Vec<Change> =
-                EXPERIMENTS.iter().flat_map(|find| find(workshop, own, reference)).collect();
+        Some(explanation) => {
+            let finders: &[Finder] = match explanation.cause {
+                Cause::Model => EXPERIMENTS,
+                Cause::Kernel => OF_KERNELS,
+                Cause::Path | Cause::Cpu | Cause::Clock => &[],
+            };
+            let found: Vec<Change> = finders.iter().flat_map(|find| find(workshop, own, reference)).collect();
             let mut experiments = Vec::new();
             for (number, change) in found.into_iter().enumerate() {
                 let sides = [own, reference].map(|side| {
-                    let mut sets = own_sets(workshop.plan, &side.evidence.way);
-                    sets.retain(|set| Some(set) != change.without.as_ref());
-                    sets.extend(change.both.iter().cloned());
+                    let way = &side.evidence.way;
+                    let sets = change.in_way(way, own_sets(workshop.plan, way));
                     workshop.jobs(
                         side.choice,
                         &format!(" experiment {}", number + 1),
@@ -88,8 +104,8 @@ fn pair_of(compared: &[super::Compared]) -> Wanted {
     differ.map(|compared| (compared.subject.clone(), compared.quantity)).collect()
 }
 
-/// Makes the runs of both ways. Returns the worst verdict now on what differed, and the largest difference of it; none if a run failed or it was not
-/// measured.
+/// Makes the runs of both ways. Returns the worst verdict now on what differed, and the largest difference of it; none if a run failed or not all of it
+/// was measured.
 fn again(
     workshop: &Workshop<'_>,
     wanted: Wanted,
@@ -109,10 +125,23 @@ fn again(
     };
     let (ours, theirs) = all.split_at(count);
     let rtt = workshop.common(bound_percent).shortest_ms();
-    let mut compared = compare(ours, theirs, bound_percent, rtt);
-    compared.retain(|compared| wanted.contains(&(compared.subject.clone(), compared.quantity)));
-    let worst = compared.iter().map(|compared| compared.difference_percent.abs()).fold(0.0, f64::max);
-    Ok(compared.iter().map(|compared| compared.verdict).max().map(|verdict| (verdict, worst)))
+    Ok(worst_of(&compare(ours, theirs, bound_percent, rtt), &wanted))
+}
+
+/// The worst verdict on the measures that are wanted, and the largest difference of them in percent. None if one is missing: what is no longer measured
+/// is not known to agree.
+fn worst_of(compared: &[super::Compared], wanted: &[(String, &'static str)]) -> Option<(Verdict, f64)> {
+    let is_wanted = |compared: &&super::Compared| {
+        wanted
+            .iter()
+            .any(|(subject, quantity)| *subject == compared.subject && *quantity == compared.quantity)
+    };
+    let found: Vec<&super::Compared> = compared.iter().filter(is_wanted).collect();
+    if found.len() < wanted.len() {
+        return None;
+    }
+    let worst = found.iter().map(|compared| compared.difference_percent.abs()).fold(0.0, f64::max);
+    found.iter().map(|compared| compared.verdict).max().map(|verdict| (verdict, worst))
 }
 
 /// Each change that was asked for in one of the two ways, left out.
@@ -123,7 +152,7 @@ fn own_changes(workshop: &Workshop<'_>, own: &Done<'_>, reference: &Done<'_>) ->
             what: format!("without the change `{set}` of {way}"),
             from: format!("the change `{set}` of {way}"),
             both: Vec::new(),
-            without: Some(set),
+            without: Some((way.clone(), set)),
         })
     };
     of(own).chain(of(reference)).collect()
@@ -254,11 +283,92 @@ fn slower(
 #[cfg(test)]
 mod tests {
     use warpline_net::Control;
+    use warpline_results::Unit;
 
     use super::super::bench::Bench;
-    use super::super::causes::Evidence;
+    use super::super::causes::{Evidence, explain};
     use super::super::tests::{TWO, base, made, plan};
+    use super::super::{Compared, Plan, Value};
     use super::*;
+
+    /// Half of the goodput that there is in the other way.
+    fn half(subject: &str) -> Compared {
+        let value = |mean| Value { mean, ci95: None, n: 1 };
+        Compared {
+            subject: subject.to_owned(),
+            quantity: "goodput",
+            unit: Unit::BitPerSecond,
+            value: value(1e6),
+            reference: value(2e6),
+            difference_percent: -50.0,
+            ci95_percent: None,
+            verdict: Verdict::Differs,
+        }
+    }
+
+    #[test]
+    fn what_is_no_longer_measured_is_not_known_to_agree() {
+        let wanted = pair_of(&[half("flow a"), half("flow b")]);
+        let agrees =
+            |subject: &str| Compared { verdict: Verdict::Agrees, difference_percent: 1.0, ..half(subject) };
+        let both = [agrees("flow a"), agrees("flow b"), half("flow c")];
+        assert_eq!(worst_of(&both, &wanted), Some((Verdict::Agrees, 1.0)));
+        assert_eq!(worst_of(&both[..1], &wanted), None);
+    }
+
+    #[test]
+    fn a_change_is_left_out_of_the_way_that_it_is_named_with() {
+        let change = Change {
+            what: String::new(),
+            from: String::new(),
+            both: vec!["flow.0.cc=reno".to_owned()],
+            without: Some(("model".to_owned(), "seed=2".to_owned())),
+        };
+        let own = || vec!["seed=2".to_owned(), "duration=3s".to_owned()];
+        assert_eq!(change.in_way("model", own()), ["duration=3s", "flow.0.cc=reno"]);
+        assert_eq!(change.in_way("linux", own()), ["seed=2", "duration=3s", "flow.0.cc=reno"]);
+    }
+
+    /// The model stands for both kernels, so that none is booted.
+    #[test]
+    fn a_change_of_one_way_is_found_where_two_kernels_differ() {
+        let desk = tempfile::tempdir().unwrap();
+        let planted = "flow.bulk.cc=reno".to_owned();
+        let plan = Plan {
+            sets_in: vec![("linux@new".to_owned(), planted.clone())],
+            kept: desk.path().to_owned(),
+            ..plan()
+        };
+        let observe = |_: f64, _: &str| Control::Continue;
+        let workshop = Workshop { plan: &plan, base: base(TWO, &[]), bench: Bench::new(&plan, &observe) };
+        let way = *WAYS.iter().find(|way| way.name() == "model").unwrap();
+        let done = |name: &str, kernel: &str, changes: &[String]| Done {
+            choice: Choice { way, kernel: None },
+            made: made("model", &workshop.base, &[]).unwrap(),
+            runs: Vec::new(),
+            evidence: Evidence {
+                way: name.to_owned(),
+                changes: changes.to_vec(),
+                is_virtual: true,
+                repeats: Some(true),
+                kernels: vec![kernel.to_owned()],
+                ..Evidence::default()
+            },
+        };
+        let (own, reference) = (done("linux@new", "6.12", &[planted]), done("linux", "6.1", &[]));
+        let mut pair = Pair {
+            way: "linux@new".to_owned(),
+            reference: "linux".to_owned(),
+            bound_percent: 5.0,
+            compared: vec![half("flow bulk")],
+            explanation: explain(&own.evidence, &reference.evidence, &workshop.common(5.0)),
+        };
+        narrow(&workshop, &own, &reference, &mut pair).unwrap();
+        let explanation = pair.explanation.unwrap();
+        assert_eq!(explanation.cause, Cause::Kernel);
+        let from = explanation.narrowed().map(|experiment| experiment.from.as_str());
+        assert_eq!(from, Some("the change `flow.bulk.cc=reno` of linux@new"));
+    }
 
     #[test]
     fn flows_get_reno_by_their_numbers_and_programs_do_not() {

@@ -157,6 +157,7 @@ fn card_of_pair(body: &mut String, pair: &Pair) {
 fn class_of(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Agrees => "agrees",
+        Outcome::Chance => "chance",
         Outcome::Explained => "explained",
         Outcome::Nothing => "nothing",
         Outcome::Unexplained => "unexplained",

@@ -462,6 +462,14 @@ fn a_certificate_is_as_its_schema_says_and_names_what_it_cites() {
     let json: serde_json::Value = serde_json::from_str(&unknown.to_json()).unwrap();
     assert_eq!((&json["outcome"], validator.is_valid(&json)), (&"nothing".into(), true));
     assert_eq!(Certificate::new(&plan, &base, ways(), Vec::new()).outcome, Outcome::Nothing);
+    // What is within chance is not known to agree.
+    let noisy = Compared { verdict: Verdict::Chance, ci95_percent: Some(70.0), ..compared.clone() };
+    let noisy = Pair { compared: vec![noisy], ..pair(None) };
+    let unsure = Certificate::new(&plan, &base, ways(), vec![noisy]);
+    assert_eq!(unsure.outcome, Outcome::Chance);
+    assert!(unsure.to_html().contains("differ by no more than chance, and more seeds would tell"));
+    let json: serde_json::Value = serde_json::from_str(&unsure.to_json()).unwrap();
+    assert_eq!((&json["outcome"], validator.is_valid(&json)), (&"chance".into(), true));
     // The worst counts: what is not explained, and a way that failed.
     let open = Certificate::new(&plan, &base, ways(), vec![pair(None)]);
     assert_eq!(open.outcome, Outcome::Unexplained);

@@ -253,7 +253,9 @@ fn judge(case: &Case, metric: Metric, ns2: Estimate, warpline: Option<Estimate>)
     let verdict = match (&warpline, difference_percent) {
         (Some(_), Some(difference)) if difference.abs() <= 100.0 * TOLERANCE => Verdict::Agrees,
         (Some(warpline), difference) => {
-            match (interval(&ns2, warpline), difference.and_then(|percent| reason(case, metric, percent))) {
+            // What is no number is above no bound and below none: no reason is one for it.
+            let known = difference.filter(|percent| percent.is_finite());
+            match (interval(&ns2, warpline), known.and_then(|percent| reason(case, metric, percent))) {
                 (Some((low, high)), _) if low <= 0.0 && high >= 0.0 => {
                     Verdict::Chance { low_percent: percent(low), high_percent: percent(high) }
                 }

@@ -121,6 +121,8 @@ fn a_reason_applies_only_to_what_it_explains() {
     // Saturation explains results at 1 % of loss and more, not below.
     assert!(explained(fig7(Agent::Reno, 0.02, &[1.0, 1.02]), &[1.3, 1.31]));
     assert_eq!(verdict(fig7(Agent::Reno, 0.003, &[1.0, 1.02]), &[1.3, 1.31]), Verdict::Unexplained);
+    // Nothing was delivered with one seed, so that there is no latency.
+    assert_eq!(verdict(fig7(Agent::Reno, 0.02, &[1.0, 1.02]), &[f64::NAN, 1.31]), Verdict::Unexplained);
 }
 
 #[test]

@@ -104,8 +104,14 @@ impl<'a> Evaluator<'a> {
         }
         match error {
             Some(error) => Err(error),
-            None => Ok(keys.iter().map(|key| self.known.get(key).copied().flatten()).collect()),
+            None => Ok(self.known(points)),
         }
+    }
+
+    /// What is known of points, in their order; none of one that was not run, or has no value.
+    pub(super) fn known(&self, points: &[Point]) -> Vec<Option<f64>> {
+        let one = |point: &Point| self.known.get(&self.search.values(point)).copied().flatten();
+        points.iter().map(one).collect()
     }
 
     /// The value of each point that was run wholly. An error comes with those that were until then.

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use warpline_disk::{OsDirectory, write_whole};
+use warpline_disk::{Directory as _, OsDirectory, write_whole};
 use warpline_lab::report::write_report;
 use warpline_lab::run::{RunOptions, run};
 use warpline_net::Control;
@@ -15,8 +15,8 @@ use warpline_scenario::search::{Point, SearchFile};
 use warpline_scenario::{ReplicationPlan, Scenario};
 
 use super::evaluate::Evaluator;
-use super::journal::{self, Known};
-use super::{SearchError, Worst};
+use super::journal::{self, EVALUATIONS_FILE, Known};
+use super::{SearchError, SearchOptions, Worst};
 
 /// The run of the scenario as it is, in the directory of a search.
 pub const BASE: &str = "base";
@@ -28,10 +28,16 @@ pub const AGAINST: &str = "found-against";
 const SEARCH_FILE: &str = "search.toml";
 /// The scenario as it is.
 const BASE_FILE: &str = "base.toml";
+/// What made the runs of the record.
+const MADE_BY_FILE: &str = "made-by";
+/// The record of what made the runs before, without its ending; with a number if there are several.
+const KEPT: &str = "evaluations-before";
 /// The report of the runs with the counterexample and without.
 const REPORT_FILE: &str = "report.html";
 /// How far the condition is from the value found, as a share of the way to where the harm is not: a later version may give other digits.
 const TOLERANCE: f64 = 0.1;
+/// More than what a value may lose where a condition is written, as a share of it: four digits stay.
+const WRITTEN: f64 = 1e-3;
 
 fn put(path: &Path, text: &str) -> Result<(), ResultError> {
     write_whole(&OsDirectory::here(), path, FILE_MODE, text.as_bytes())
@@ -42,7 +48,12 @@ fn put(path: &Path, text: &str) -> Result<(), ResultError> {
 ///
 /// # Errors
 /// If the directory has something else in it, or a search with which this does not go on.
-pub(super) fn prepare(directory: &Path, search: &SearchFile, resume: bool) -> Result<Known, SearchError> {
+pub(super) fn prepare(
+    directory: &Path,
+    search: &SearchFile,
+    options: &SearchOptions,
+    made_by: &str,
+) -> Result<Known, SearchError> {
     let texts = [(SEARCH_FILE, search.text().to_owned()), (BASE_FILE, search.scenario.to_toml())];
     let occupied = || SearchError::Occupied(directory.to_owned());
     if directory.exists() && !directory.is_dir() {
@@ -52,14 +63,50 @@ pub(super) fn prepare(directory: &Path, search: &SearchFile, resume: bool) -> Re
         let same = |(file, text): &(&str, String)| {
             std::fs::read_to_string(directory.join(file)).is_ok_and(|other| other == *text)
         };
-        return match (texts.iter().all(same), resume) {
-            (true, true) => Ok(journal::read(directory, search.keys())),
+        return match (texts.iter().all(same), options.resume) {
+            (true, true) => earlier(directory, search, options, made_by),
             (true, false) => Err(SearchError::Exists(directory.to_owned())),
             (false, _) => Err(occupied()),
         };
     }
     std::fs::create_dir_all(directory).map_err(|error| ResultError::io("create", directory, error))?;
     texts.iter().try_for_each(|(file, text)| put(&directory.join(file), text))?;
+    put(&directory.join(MADE_BY_FILE), made_by)?;
+    Ok(Known::new())
+}
+
+/// What was measured in the directory of a search by what runs now. The record of anything else gets another name, and that is noted.
+fn earlier(
+    directory: &Path,
+    search: &SearchFile,
+    options: &SearchOptions,
+    made_by: &str,
+) -> Result<Known, SearchError> {
+    let file = directory.join(MADE_BY_FILE);
+    if std::fs::read_to_string(&file).is_ok_and(|other| other == made_by) {
+        return Ok(journal::read(directory, search.keys()));
+    }
+    // The record goes first, so that after a kill it does not stand beside a name that is not its own.
+    let record = directory.join(EVALUATIONS_FILE);
+    if record.exists() {
+        // A record that was kept before stays, too.
+        let (mut kept, mut number) = (directory.join(format!("{KEPT}.csv")), 1);
+        while kept.exists() {
+            number += 1;
+            kept = directory.join(format!("{KEPT}-{number}.csv"));
+        }
+        OsDirectory::here()
+            .rename(&record, &kept)
+            .map_err(|error| ResultError::io("rename", &record, error))?;
+        if let Some(note) = options.note {
+            note(&format!(
+                "{} is of another build of Warpline, of a kernel or of a stack: everything is run again, and that record is now {}",
+                record.display(),
+                kept.display()
+            ));
+        }
+    }
+    put(&file, made_by)?;
     Ok(Known::new())
 }
 
@@ -87,7 +134,8 @@ pub(super) fn write(
         let expect = expect.map(ToString::to_string);
         let seeds = (search.seeds > 1).then_some(ReplicationPlan { runs: Some(search.seeds), seeds: None });
         let name = format!("{}-{name}", search.scenario.name);
-        let expect = scenario.expect.iter().cloned().chain(expect).collect();
+        // Of what the scenario expects itself, the harm may be that it does not hold.
+        let expect = expect.into_iter().collect();
         Ok::<_, SearchError>(Scenario { name, expect, replications: seeds, ..scenario })
     };
     let found = scenario(point, false, FOUND, harmed.as_ref())?;
@@ -141,9 +189,7 @@ fn conditions(
         true => (least(&there), most(&elsewhere)),
         false => (most(&there), least(&elsewhere)),
     };
-    // With several seeds, the harm of one may be less than what another has without.
-    let apart = (harmed > spared) == search.maximise && harmed != spared;
-    let bound = if apart { harmed + TOLERANCE * (spared - harmed) } else { harmed };
+    let (bound, apart) = bound(harmed, spared, search.maximise);
     let (relation, opposite) = match search.maximise {
         true => (Relation::AtLeast, Relation::Below),
         false => (Relation::AtMost, Relation::Above),
@@ -152,6 +198,17 @@ fn conditions(
     let spared =
         (against && apart).then(|| Condition { measure: measure.clone(), relation: opposite, bound });
     Ok((Condition { measure, relation, bound }, spared))
+}
+
+/// The bound of a condition that `harmed` meets, also as it is written; and whether `spared`, the value where the harm is not, is beyond it.
+fn bound(harmed: f64, spared: f64, maximise: bool) -> (f64, bool) {
+    let way = if maximise { -1.0 } else { 1.0 };
+    let digits = WRITTEN * harmed.abs();
+    // With several seeds, the harm of one may be less than what another has without.
+    let gap = way * (spared - harmed);
+    let apart = gap > 4.0 * digits;
+    let slack = if apart { digits.max(TOLERANCE * gap) } else { digits };
+    (harmed + way * slack, apart)
 }
 
 /// The comment at the head of the counterexample; `shows` if it has a condition.
@@ -175,4 +232,37 @@ fn head(evaluator: &Evaluator<'_>, worst: &Worst, base: f64, shows: bool) -> Str
         text += "# `expect` is what it shows: `warpline run` fails if that is no longer so.\n";
     }
     text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use warpline_results::NamedMeasure;
+
+    use super::*;
+
+    #[test]
+    fn a_condition_holds_as_it_is_written() {
+        let measure = NamedMeasure::parse("flow.bulk.goodput").unwrap();
+        for (harmed, spared, maximise, are_apart) in [
+            // Nothing is between the two, and four digits would be on the wrong side.
+            (2_549_400.0, 2_549_400.0, false, false),
+            (2_549_600.0, 2_549_600.0, true, false),
+            (2_549_400.0, 2_549_500.0, false, false),
+            (2_549_400.0, 2_000_000.0, false, false),
+            // A hundredth, and much more.
+            (2_549_400.0, 2_575_400.0, false, true),
+            (2_549_600.0, 2_523_600.0, true, true),
+            (0.0, 9e6, false, true),
+            (9e6, 1e6, true, true),
+        ] {
+            let (bound, apart) = bound(harmed, spared, maximise);
+            assert_eq!(apart, are_apart, "{harmed} {spared}");
+            let relation = if maximise { Relation::AtLeast } else { Relation::AtMost };
+            let written = Condition { measure: measure.clone(), relation, bound }.to_string();
+            let bound = Condition::parse(&written).unwrap().bound;
+            let (holds, spares) =
+                if maximise { (harmed >= bound, spared < bound) } else { (harmed <= bound, spared > bound) };
+            assert!(holds && (spares || !apart), "{written}: {harmed} {spared}");
+        }
+    }
 }

@@ -6,7 +6,8 @@
 //! all that does not matter is taken away again (`small`).
 //!
 //! The points depend on the seed of the search only, not on the number of cores. So a search that was killed goes on where it was: it begins anew, and
-//! takes from its record what it had measured (`journal`).
+//! takes from its record what it had measured (`journal`), unless another build of the program, or of a kernel or stack of the scenario as it is or with
+//! the changes of `against`, measured it. Kernels and stacks that are varied do not count.
 
 mod evaluate;
 mod evolve;
@@ -16,6 +17,7 @@ mod small;
 
 use std::path::PathBuf;
 
+use warpline_lab::run::builds::builds;
 use warpline_lab::run::{RunError, RunOptions};
 use warpline_net::Control;
 use warpline_report::ReportError;
@@ -42,6 +44,10 @@ pub struct SearchOptions {
     pub out: Option<PathBuf>,
     /// Whether it goes on from the record in that directory.
     pub resume: bool,
+    /// What tells this program from every other version and build of it: what another one has measured is measured again.
+    pub build: String,
+    /// Takes what a person should know, before anything is run: what is in the record is measured again.
+    pub note: Option<fn(&str)>,
     /// Own congestion controls and the like.
     pub run: RunOptions,
 }
@@ -148,7 +154,7 @@ pub fn search(
         .map_err(|wrong| search.wrong_measure(&wrong.message, &wrong.help))?;
     let out = options.out.as_deref();
     let earlier = match out {
-        Some(directory) => found::prepare(directory, search, options.resume)?,
+        Some(directory) => found::prepare(directory, search, options, &made_by(search, options)?)?,
         None => Known::new(),
     };
     let journal = Journal::new(out, search.keys())?;
@@ -181,6 +187,22 @@ pub fn search(
     Ok(outcome)
 }
 
+/// What makes the runs of the scenario as it is, and of that with the changes of `against`, a line each: this program, the kernels of guests and the
+/// stacks in shared objects. If the search varies these, those of other points are not among them.
+fn made_by(search: &SearchFile, options: &SearchOptions) -> Result<String, SearchError> {
+    let mut parts = builds(&search.scenario).map_err(SearchError::Run)?;
+    // Where all changes of `against` together are wrong, nothing is run with them.
+    if !search.against.is_empty()
+        && let Ok(against) = search.at(&search.unchanged(), true)
+    {
+        parts.extend(builds(&against).map_err(SearchError::Run)?);
+        parts.sort();
+        parts.dedup();
+    }
+    let lines = std::iter::once(&options.build).chain(&parts);
+    Ok(lines.map(|part| format!("{part}\n")).collect())
+}
+
 /// A search under way.
 struct Course<'a> {
     search: &'a SearchFile,
@@ -207,9 +229,10 @@ impl Course<'_> {
             let points: Vec<Point> =
                 evolution.ask(count as usize).iter().map(|shares| self.search.draw(shares)).collect();
             let before = self.evaluator.count();
-            let values = self.evaluator.values(&points)?;
+            // If it is stopped, those points count that were run until then.
+            let ended = self.evaluator.values(&points).map(|_| ());
+            let values = self.evaluator.known(&points);
             let costs: Vec<f64> = values.iter().map(|value| self.cost(*value)).collect();
-            evolution.tell(&costs);
             for (point, value) in points.into_iter().zip(values) {
                 let least = self.worst.as_ref().map_or(self.base, |(_, value)| *value);
                 if let Some(value) = value.filter(|&value| self.cost(Some(value)) < self.cost(Some(least))) {
@@ -217,6 +240,8 @@ impl Course<'_> {
                     self.evaluator.best = Some(value);
                 }
             }
+            ended?;
+            evolution.tell(&costs);
             tried += count;
             // A population whose points are all alike finds nothing more.
             if self.evaluator.count() == before {
@@ -253,5 +278,40 @@ impl Course<'_> {
         let value = self.evaluator.values(std::slice::from_ref(&point))?.into_iter().next().flatten();
         self.worst = value.map(|value| (point, value));
         Ok(())
+    }
+}
+
+#[cfg(all(test, live))]
+mod tests {
+    use warpline_scenario::Source;
+
+    use super::*;
+
+    #[test]
+    fn a_stack_that_only_against_has_counts_among_what_makes_the_runs() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = r#"
+            duration = "1s"
+            link = [{ between = ["a", "b"], rate = "1Mbit/s" }]
+            flow = [{ name = "bulk", from = "a", to = "b" }]
+        "#;
+        let text = r#"
+            scenario = "base.toml"
+            minimise = "flow.bulk.goodput"
+            vary = { seed = { from = 1, to = 9 } }
+            against = { host = [{ name = "a", endpoint = "stack:object", library = "./mine.so" }] }
+        "#;
+        let base = Source::from_text("base.toml", base, directory.path());
+        let file =
+            SearchFile::over("test.search.toml", text, &base).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let options = SearchOptions { build: "one".to_owned(), ..SearchOptions::default() };
+        let made_by = |content: &str| {
+            std::fs::write(directory.path().join("mine.so"), content).unwrap();
+            made_by(&file, &options).unwrap()
+        };
+        let first = made_by("one build");
+        assert!(first.starts_with("one\nmine-") && first.lines().count() == 2, "{first}");
+        assert_ne!(made_by("another"), first);
+        assert_eq!(made_by("one build"), first);
     }
 }

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, UInt32Array};
+use warpline_lab::report::capacity;
 use warpline_lab::run::RunOptions;
 use warpline_net::Control;
-use warpline_report::{Band, Quantity, band, busiest_link};
+use warpline_report::{Band, Columns, Quantity, ReportData, band, busiest_link};
 use warpline_results::{
     Estimate, FlowRow, FlowSample, LiveSummary, RunInfo, RunSet, Summary, seed_directory,
 };
@@ -109,4 +110,20 @@ fn programs_that_are_idle_count_as_zero_in_a_sum_and_not_in_a_mean() {
     assert_eq!((goodput.time_s, goodput.mean), (vec![1.0, 2.0, 3.0], vec![6e6, 3e6, 6e6]));
     assert_eq!(band(&set, quantity("rtt"), None).unwrap().mean, [6e6; 3]);
     assert_eq!(band(&set, quantity("goodput"), Some("none")).unwrap(), Band::default());
+}
+
+#[test]
+fn a_page_knows_when_all_programs_were_idle() {
+    let parent = tempfile::tempdir().unwrap();
+    write_live(parent.path(), 1, &[1.0, 3.0]);
+    let data = ReportData::read(&[parent.path()], capacity).unwrap();
+    let flows = data.runs[0].flows.as_ref().unwrap();
+    let seconds: Vec<f64> = flows.time.values.iter().map(|nanos| nanos / 1e9).collect();
+    let goodput = |columns: &Columns| {
+        let (_, column) = columns.iter().find(|(name, _)| *name == "goodput_bps").unwrap();
+        column.values.clone()
+    };
+    assert_eq!((seconds, goodput(&flows.total.values)), (vec![1.0, 2.0, 3.0], vec![6e6, 0.0, 6e6]));
+    // The line of the flow itself has a gap.
+    assert!(goodput(&flows.members[0].curves.values)[1].is_nan());
 }

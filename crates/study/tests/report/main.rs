@@ -134,6 +134,24 @@ fn change_summary(dir: &Path, change: impl FnOnce(&mut Value)) {
 }
 
 #[test]
+fn distributions_leave_the_warm_up_out() {
+    let dir = directory("warmup");
+    synthetic::run(&dir, &short(3));
+    let samples = |warmup_s: f64| -> Vec<usize> {
+        change_summary(&dir, |summary| summary["warmup_s"] = json!(warmup_s));
+        let data = ReportData::read(&[&dir], capacity).unwrap();
+        let drawn = data.runs[0].distributions.iter();
+        drawn.map(|one| one.lines.iter().map(|&(_, samples, _)| samples).sum()).collect()
+    };
+    let (all, measured) = (samples(0.0), samples(6.0));
+    assert_eq!((all.len(), measured.len()), (3, 3));
+    assert!(
+        measured.iter().zip(&all).all(|(measured, all)| (1..*all).contains(measured)),
+        "{measured:?} of {all:?}"
+    );
+}
+
+#[test]
 fn seeds_that_are_incomplete_are_left_out_and_named() {
     let dir = directory("incomplete");
     set(&dir.join("one"), 1..=4, 2);
@@ -184,6 +202,23 @@ fn a_report_says_what_was_skipped() {
 }
 
 #[test]
+fn bands_have_gaps_where_all_seeds_skipped_time() {
+    let dir = directory("skipped-bands");
+    set(&dir.join("one"), 1..=2, 2);
+    for (seed, spans) in [(1, [[3.0, 5.0], [8.0, 10.0]]), (2, [[4.0, 6.0], [9.0, 9.5]])] {
+        let rows = spans.map(|[from, until]| json!({ "from_s": from, "until_s": until, "audited": false }));
+        change_summary(&dir.join(format!("one/seed-{seed}")), |summary| summary["stretches"] = json!(rows));
+    }
+    let data = ReportData::read(&[&dir.join("one")], capacity).unwrap();
+    let bands = &data.sets[0].bands;
+    assert!(!bands.is_empty());
+    for band in bands {
+        assert_eq!(band.skipped, [[4.0, 5.0], [9.0, 9.5]], "{}", band.quantity.name());
+    }
+    assert!(render(&data).contains("\"skipped\":[[4.0,5.0],[9.0,9.5]]"));
+}
+
+#[test]
 fn a_report_knows_when_time_was_skipped() {
     let dir = directory("stretches");
     synthetic::run(&dir, &Spec { skipped: vec![(3.0, 5.0), (8.0, 10.0)], recorded: false, ..short(1) });
@@ -222,11 +257,11 @@ fn missing_parts_are_reported() {
     assert!(warnings(&ReportData::read(&[&dir], capacity).unwrap()).join("\n").contains("newer Warpline"));
 
     std::fs::remove_file(dir.join("summary.json")).unwrap();
-    assert!(
-        warnings(&ReportData::read(&[&dir], capacity).unwrap())
-            .join("\n")
-            .contains("summary.json is missing")
-    );
+    let data = ReportData::read(&[&dir], capacity).unwrap();
+    assert!(warnings(&data).join("\n").contains("summary.json is missing"));
+    // The plots span what there is, all the same.
+    let span = data.runs[0].summary["simulated_s"].as_f64().unwrap();
+    assert!((7.3..7.7).contains(&span), "{span}");
 }
 
 #[test]
