@@ -3,10 +3,11 @@
 //! A scenario's `expect` lists them. A run whose results do not meet them fails.
 
 use std::fmt;
+use std::ops::Range;
 
 use warpline_core::{Bytes, Rate, TimeDelta};
 
-use crate::named::{NamedMeasure, NoMeasure};
+use crate::named::{self, NamedMeasure, NoMeasure};
 use crate::summary::Summary;
 use crate::units::Unit;
 
@@ -99,6 +100,19 @@ fn read(unit: Unit, text: &str) -> Result<f64, String> {
     }
 }
 
+/// Where a condition compares, and how.
+fn compared(text: &str) -> Option<(usize, (&'static str, Relation))> {
+    // The last one: a link's name has a ">" of its own.
+    let at = text.rfind(['<', '>'])?;
+    SIGNS.iter().find(|(sign, _)| text[at..].starts_with(sign)).map(|sign| (at, *sign))
+}
+
+/// Where the text of a condition names the link that it is about; none if it is about something else. There need not be such a column, and the bound
+/// may be wrong.
+pub fn link_in(text: &str) -> Option<Range<usize>> {
+    compared(text).and_then(|(at, _)| named::link_in(&text[..at]))
+}
+
 impl Condition {
     /// Reads a text.
     ///
@@ -106,12 +120,7 @@ impl Condition {
     /// If it has no relation, its measure does not exist, or the bound is not of the measure's unit.
     pub fn parse(text: &str) -> Result<Condition, NoMeasure> {
         let wrong = |message: String, help: &str| NoMeasure { message, help: help.to_owned() };
-        // The last one: a link's name has a ">" of its own.
-        let found = text.rfind(['<', '>']).and_then(|at| {
-            let sign = SIGNS.iter().find(|(sign, _)| text[at..].starts_with(sign))?;
-            Some((at, *sign))
-        });
-        let Some((at, (sign, relation))) = found else {
+        let Some((at, (sign, relation))) = compared(text) else {
             let help = "write MEASURE < VALUE, or with <=, > or >=, for example flow.bulk.goodput < 1Mbit/s";
             return Err(wrong(format!("`{text}` compares nothing"), help));
         };
@@ -163,6 +172,18 @@ mod tests {
             let condition = Condition::parse(text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
             assert_eq!(condition.to_string(), written);
             assert_eq!(Condition::parse(written).unwrap(), condition);
+        }
+    }
+
+    #[test]
+    fn the_link_of_a_condition_is_found_whether_or_not_the_rest_is_right() {
+        let link = |text: &'static str| link_in(text).map(|place| &text[place]);
+        for text in ["link[r1>r2].drops < 3", " link.r1>r2.drops<=3", "link[r1>r2].speed > much"] {
+            assert_eq!(link(text), Some("r1>r2"), "{text}");
+        }
+        assert_eq!(link("link[a.b>c].drops < 3"), Some("a.b>c"));
+        for text in ["flow.bulk.goodput < 1", "total.jain > 0.5", "link[r1].drops", "link.drops < 1"] {
+            assert_eq!(link(text), None, "{text}");
         }
     }
 

@@ -243,10 +243,18 @@ fn clear_leftovers(at: &impl Directory, parent: &Path, name: &str, target: &Path
         } else if lock_name.strip_prefix(&partial_prefix(name)).is_some_and(is_number) {
             // After its directory, which sorts before it.
             remove_abandoned(at, &path, &path)?;
-        } else if number(&format!(".{name}.replaced-")) && is_run(at, &path) {
-            if at.has(target).map_err(failed("look at", target))? {
-                remove_all(at, &path).map_err(failed("remove", &path))?;
-            } else {
+        } else if number(&format!(".{name}.replaced-")) {
+            let is_whole = is_run(at, &path);
+            // Only a run takes its place, and not an empty directory.
+            if is_run(at, target) {
+                match remove_all(at, &path) {
+                    // The process that moved it aside removes it at the same time, and was faster.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    // Of one that is not whole the removal ended half-way, or is under way in another process.
+                    removed if is_whole => removed.map_err(failed("remove", &path))?,
+                    _ => {}
+                }
+            } else if is_whole && !at.has(target).map_err(failed("look at", target))? {
                 at.rename(&path, target).map_err(failed("restore", &path))?;
             }
         }

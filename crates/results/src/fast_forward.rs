@@ -46,6 +46,14 @@ table! {
     }
 }
 
+impl Stretch {
+    /// Those that were skipped, in order: start and end, in seconds. Of these there are no samples; what was audited was run, and has some.
+    pub fn skipped(stretches: &[Stretch]) -> Vec<[f64; 2]> {
+        let skipped = stretches.iter().filter(|stretch| !stretch.audited);
+        skipped.map(|stretch| [stretch.from_s, stretch.until_s]).collect()
+    }
+}
+
 table! {
     /// What the audited stretches of a run with `fast_forward` say of a measure.
     pub struct AuditedMeasure: "audits" #[serde(default)] {

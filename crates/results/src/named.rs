@@ -4,6 +4,7 @@
 //! column's name may be left out.
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::column::{Row, columns};
 use crate::declaration::{Column, ColumnInfo, Kind, bare_name};
@@ -82,27 +83,35 @@ fn value_of<R: Row>(row: &R, name: &str) -> Option<f64> {
     (column.value)(row).number()
 }
 
-impl NamedMeasure {
-    /// Reads a name.
-    ///
-    /// # Errors
-    /// If there is no such column, with those that there are.
-    pub fn parse(text: &str) -> Result<NamedMeasure, NoMeasure> {
+/// What the text of a measure's name says, whether or not there is such a column.
+struct Parts<'a> {
+    about: About,
+    /// The word for what it is about.
+    head: &'static str,
+    /// Of the flow or link, and where it begins in the text.
+    name: &'a str,
+    at: usize,
+    column: &'a str,
+}
+
+impl<'a> Parts<'a> {
+    fn of(text: &'a str) -> Result<Self, NoMeasure> {
         const FORMS: &str =
             "write flow.NAME.COLUMN, link[A>B].COLUMN or total.COLUMN, for example flow.bulk.goodput";
+        let before = text.len() - text.trim_start().len();
         let text = text.trim();
         let wrong = |message: String| NoMeasure { message, help: FORMS.to_owned() };
-        let head = text.split(['.', '[']).next().unwrap_or_default();
-        let Some(&(_, about)) = ABOUT.iter().find(|(word, _)| *word == head) else {
+        let word = text.split(['.', '[']).next().unwrap_or_default();
+        let Some(&(head, about)) = ABOUT.iter().find(|(own, _)| *own == word) else {
             return Err(wrong(format!("`{text}` does not begin with flow, link or total")));
         };
-        let rest = &text[head.len()..];
-        let Some((name, column)) = rest.rsplit_once('.') else {
+        // Names may have dots of their own: the column stands behind the last one.
+        let Some((called, column)) = text[head.len()..].rsplit_once('.') else {
             return Err(wrong(format!("`{text}` names no column")));
         };
-        let name = match name.strip_prefix('[') {
+        let name = match called.strip_prefix('[') {
             Some(inner) => inner.strip_suffix(']').unwrap_or(inner),
-            None => name.strip_prefix('.').unwrap_or(name),
+            None => called.strip_prefix('.').unwrap_or(called),
         };
         if name.is_empty() != (about == About::Total) {
             return Err(wrong(match about {
@@ -110,6 +119,24 @@ impl NamedMeasure {
                 _ => format!("`{text}` does not say which {head}"),
             }));
         }
+        let sign = usize::from(called.starts_with(['[', '.']));
+        Ok(Parts { about, head, name, at: before + head.len() + sign, column })
+    }
+}
+
+/// Where the name of a measure has that of its link; none if it is about something else. There need not be such a column.
+pub(crate) fn link_in(text: &str) -> Option<Range<usize>> {
+    let Parts { about, name, at, .. } = Parts::of(text).ok()?;
+    (about == About::Link).then(|| at..at + name.len())
+}
+
+impl NamedMeasure {
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// If there is no such column, with those that there are.
+    pub fn parse(text: &str) -> Result<NamedMeasure, NoMeasure> {
+        let Parts { about, head, name, column, .. } = Parts::of(text)?;
         let known = infos(about);
         let found = known
             .iter()

@@ -245,6 +245,35 @@ fn a_run_moved_aside_by_a_killed_one_comes_back() {
 }
 
 #[test]
+fn a_run_moved_aside_stays_while_only_an_empty_directory_is_in_its_place() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (out, aside) = (scratch.path().join("run"), scratch.path().join(".run.replaced-999999"));
+    writer(&out, false).finish(&example::summary(1, 7), &[]).unwrap();
+    fs::rename(&out, &aside).unwrap();
+    fs::create_dir(&out).unwrap();
+    // The next one fails, too.
+    drop(writer(&out, false));
+    assert_eq!(Run::open(&aside).unwrap().summary().info.seed, 7);
+    writer(&out, false).finish(&example::summary(1, 8), &[]).unwrap();
+    writer(&out, true).finish(&example::summary(1, 9), &[]).unwrap();
+    assert_eq!(names(scratch.path()), ["run"]);
+}
+
+#[test]
+fn what_is_left_of_a_run_whose_removal_was_killed_is_cleared_away() {
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("run");
+    let left = scratch.path().join(".run.replaced-999999");
+    fs::create_dir(&left).unwrap();
+    fs::write(left.join("tcp.parquet"), "large").unwrap();
+    // Nothing has taken its place: it stays until something has.
+    writer(&out, false).finish(&example::summary(1, 1), &[]).unwrap();
+    assert_eq!(names(scratch.path()), [".run.replaced-999999", "run"]);
+    writer(&out, true).finish(&example::summary(1, 2), &[]).unwrap();
+    assert_eq!(names(scratch.path()), ["run"]);
+}
+
+#[test]
 fn two_runs_do_not_share_a_directory() {
     let scratch = tempfile::tempdir().unwrap();
     let out = scratch.path().join("run");
