@@ -18,8 +18,8 @@ pub fn run(bytes: &[u8]) {
     let _ = trace.mean_rate();
     let mut link = TraceLink::new(Arc::new(trace));
     let mut now = Timestamp::ZERO;
-    for bytes in [1, 1500, 1501, 65_000] {
-        let end = link.finish_of(now, bytes);
+    for (bytes, waited) in [(1, false), (1500, true), (1501, false), (65_000, true)] {
+        let end = link.finish_of(now, bytes, waited);
         assert!(end >= now, "{end:?} before {now:?}");
         now = end;
     }

@@ -264,8 +264,8 @@ impl General {
     }
 
     /// Lets everything that is planned happen `span` earlier. What is in the queue and on the wire stays as it is. Nothing may be planned for
-    /// that span. Returns when the link goes down or comes up next.
-    pub(crate) fn skip(&mut self, span: TimeDelta) -> Option<Timestamp> {
+    /// that span. Returns when the link goes down or comes up next, and when to ask the qdisc again if that is earlier now.
+    pub(crate) fn skip(&mut self, now: Timestamp, span: TimeDelta) -> Announce {
         let earlier = |at: Timestamp| if at.is_set() { at.saturating_sub(span) } else { at };
         for (from, until) in &mut self.outages {
             (*from, *until) = (earlier(*from), earlier(*until));
@@ -280,7 +280,11 @@ impl General {
         if let Some(steps) = &mut self.detour {
             steps.skip(span);
         }
-        self.next_switch()
+        // What may not leave yet waits for the next rate as well, which comes earlier. The qdisc is asked at the old time, too, which changes nothing.
+        let is_waiting = self.retry > now && self.retry.is_set();
+        let departure = (is_waiting && self.rate_until < self.retry).then_some(self.rate_until);
+        self.retry = departure.unwrap_or(self.retry);
+        Announce { control: self.next_switch(), departure, arrival: None }
     }
 
     /// Passes the rate to the qdisc if it has changed.
@@ -410,8 +414,9 @@ impl General {
         let packet = self.dequeue(step)?;
         let slot = SlotId(packet.slot);
         let begin = due.max(self.idle_since).min(step.now);
+        let waited = packet.arrived.min(due) < begin;
         let departure = match &mut self.serialiser {
-            Some(serialiser) => serialiser.finish_of(begin, packet.size),
+            Some(serialiser) => serialiser.finish_of(begin, packet.size, waited),
             None => begin,
         };
         let late = step.now.saturating_since(departure);
@@ -542,13 +547,19 @@ impl General {
         if self.in_service.is_some() || self.is_stopped() {
             return None;
         }
-        let at = self.qdisc.next_ready(now)?;
+        // By another rate it may be ready earlier.
+        let at = self.qdisc.next_ready(now)?.min(self.rate_until);
         let is_first = self.retry <= now || at < self.retry;
         // One that is ready now was asked for just now: it would be asked for without end.
         (is_first && at > now && at.is_set()).then(|| {
             self.retry = at;
             at
         })
+    }
+
+    /// Whether the transmitter is free, and what waits may not leave yet as far as the qdisc knows.
+    fn is_held_back(&self) -> bool {
+        self.in_service.is_none() && !self.is_stopped() && self.qdisc.backlog().0 > 0
     }
 
     /// The packet in transmission has left: it goes onto the wire, and the next one starts. Or it is time to ask the qdisc again: then there is
@@ -672,7 +683,7 @@ impl General {
         }
         self.stats.pauses += obeyed.begun;
         self.stats.paused_time += obeyed.ended;
-        if !obeyed.resumed {
+        if !obeyed.resumed && !self.is_held_back() {
             return Announce { control, departure, ..Announce::default() };
         }
         let announce = self.transmit(step, now, None);
@@ -720,7 +731,11 @@ impl General {
         self.adopt(change);
         let departure = self.resume(step.now);
         self.go_down_or_up(&mut step);
-        Announce { departure, ..Announce::default() }
+        if !self.is_held_back() {
+            return Announce { departure, ..Announce::default() };
+        }
+        let now = step.now;
+        self.transmit(step, now, None)
     }
 
     /// Takes over what a change says. What that means for the packets here is for the caller.
@@ -742,10 +757,9 @@ impl General {
             changing.longer = delay - self.delay;
         }
         changing.down = down.unwrap_or(changing.down);
-        let whole = self.delay + changing.longer;
-        let message = self.rate().map_or(TimeDelta::ZERO, |rate| rate.time_for(pfc::MESSAGE));
+        let message_time = pfc::message_time(self.delay + changing.longer, self.rate());
         if let Some(pfc) = &mut self.pfc {
-            pfc.set_message_time(whole + message);
+            pfc.set_message_time(message_time);
         }
     }
 
@@ -753,7 +767,7 @@ impl General {
     fn resume(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.follow_rate(now);
         let packet = self.in_service.as_mut().filter(|packet| !packet.end.is_set())?;
-        packet.end = self.serialiser.as_mut()?.finish_of(now, packet.size);
+        packet.end = self.serialiser.as_mut()?.finish_of(now, packet.size, true);
         packet.late = TimeDelta::ZERO;
         packet.end.is_set().then_some(packet.end)
     }

@@ -12,7 +12,7 @@ use warpline_core::{LinkId, NodeId, Rate, TimeDelta, Timestamp};
 use crate::change::{ChangeError, LinkChange};
 use crate::far::Far;
 use crate::fifo::Fifo;
-use crate::general::General;
+use crate::general::{Announce, General};
 use crate::incoming::Incoming;
 use crate::jitter::JitterKind;
 use crate::loss::{LossConfig, LossKind};
@@ -261,11 +261,11 @@ impl Link {
             Kind::Fifo(_) | Kind::Incoming(_) => Timestamp::NEVER,
         }
     }
-    /// Lets everything that is planned happen `span` earlier. Returns when it goes down or comes up next.
-    pub(crate) fn skip(&mut self, span: TimeDelta) -> Option<Timestamp> {
+    /// Lets everything that is planned happen `span` earlier. Returns the events to schedule for that.
+    pub(crate) fn skip(&mut self, now: Timestamp, span: TimeDelta) -> Announce {
         match &mut self.kind {
-            Kind::General(general) => general.skip(span),
-            Kind::Fifo(_) | Kind::Incoming(_) => None,
+            Kind::General(general) => general.skip(now, span),
+            Kind::Fifo(_) | Kind::Incoming(_) => Announce::default(),
         }
     }
 

@@ -189,10 +189,9 @@ impl Network {
                 if let AnyQdisc::Shared(shared) = &mut qdisc {
                     shared.join(self.buffers.entry(config.from).or_default());
                 }
-                let pfc = config.pfc.map(|pfc| {
-                    let message = rate.map_or(TimeDelta::ZERO, |rate| rate.time_for(pfc::MESSAGE));
-                    Pfc::new(pfc, config.delay + message, qdisc.priorities())
-                });
+                let pfc = config
+                    .pfc
+                    .map(|pfc| Pfc::new(pfc, pfc::message_time(config.delay, rate), qdisc.priorities()));
                 let general = General::new(general::Parts {
                     qdisc,
                     serialiser: config.rate.serialiser(),

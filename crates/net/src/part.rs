@@ -616,10 +616,9 @@ impl Part {
 
     /// Lets every planned change of a link happen `span` earlier.
     pub(crate) fn skip(&mut self, span: TimeDelta) {
-        for (index, link) in self.links.iter_mut().enumerate() {
-            if let Some(at) = link.skip(span) {
-                self.events.push(Key::new(at, Class::Control, index as u32));
-            }
+        for index in 0..self.links.len() {
+            let announce = self.links[index].skip(self.now, span);
+            self.announce(announce, index as u32);
         }
     }
 

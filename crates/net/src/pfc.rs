@@ -6,7 +6,8 @@
 //!
 //! The node's outgoing links count by where their packets came from (`LinkConfig::counts_sources`): a packet counts from its arrival
 //! until it has left, and a packet in transmission counts, too. The message to pause takes the link's delay and the time of a frame of 84 bytes, and
-//! does not wait behind other frames. A pause lasts until the message to go on: that switches repeat it before it expires is left out.
+//! does not wait behind other frames. While the link's rate is 0, it takes the delay only. A pause lasts until the message to go on: that switches
+//! repeat it before it expires is left out.
 //!
 //! Each of up to eight priorities is counted and paused by itself: the classes that the link's queue can hold back
 //! ([`Qdisc::priorities`](crate::qdisc::Qdisc::priorities)). Behind a queue that does not tell classes apart there is one, and all packets of the link pause together.
@@ -16,10 +17,17 @@
 
 use std::collections::VecDeque;
 
-use warpline_core::{TimeDelta, Timestamp};
+use warpline_core::{Rate, TimeDelta, Timestamp};
 
 /// Bytes of a message on the wire: the smallest Ethernet frame with preamble and gap.
-pub(crate) const MESSAGE: u64 = 84;
+const MESSAGE: u64 = 84;
+
+/// How long a message to the sender takes on a link with this delay and rate, if it has one. Where the rate is 0 the delay alone counts: a message that
+/// never arrived would also hold back all that come after it.
+pub(crate) fn message_time(delay: TimeDelta, rate: Option<Rate>) -> TimeDelta {
+    let moving = rate.filter(|rate| rate.as_bps() > 0);
+    delay + moving.map_or(TimeDelta::ZERO, |rate| rate.time_for(MESSAGE))
+}
 
 /// When a node pauses the link over which packets come. Sizes are in bytes from the IP header on, and those of one priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -97,13 +97,13 @@ pub enum Serialiser {
 
 impl Serialiser {
     /// When a packet of `bytes` bytes, whose turn comes at `start`, has left; [`Timestamp::NEVER`] if it never does. Call
-    /// once for each packet, in the order of transmission.
+    /// once for each packet, in the order of transmission. `waited`: it came before `start`, which only a trace asks for.
     #[inline]
-    pub fn finish_of(&mut self, start: Timestamp, bytes: u32) -> Timestamp {
+    pub fn finish_of(&mut self, start: Timestamp, bytes: u32, waited: bool) -> Timestamp {
         match self {
             Serialiser::Constant(link) => link.finish_of(start, u64::from(bytes) * 8),
             Serialiser::Scheduled(link) => link.finish_of(start, u64::from(bytes) * 8),
-            Serialiser::Trace(link) => link.finish_of(start, bytes),
+            Serialiser::Trace(link) => link.finish_of(start, bytes, waited),
         }
     }
     /// The rate at `at`; for a trace, its mean over a whole period.

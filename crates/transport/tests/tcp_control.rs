@@ -229,6 +229,29 @@ fn samples_are_true() {
     assert_eq!(wire.client.congestion_control().acked, wire.client.bytes_acked());
 }
 
+#[test]
+fn a_selective_acknowledgement_shows_the_delay_of_what_it_reports() {
+    // A packet takes a millisecond, and 20 in flight leave the link idle half of the time: no queue.
+    let mut wire = wire_of(&TcpConfig::default(), TestReno::fixed(20 * MSS));
+    wire.channels[0].rate = Some(Rate::from_bps(12_000_000));
+    wire.channels[0].drop_data = vec![200];
+    wire.client.set_unlimited(true);
+    wire.establish();
+    let mut delays = Vec::new();
+    let end = wire.now + TimeDelta::from_secs(1);
+    wire.run_until(end, |wire| {
+        if let Some(sample) = wire.client.congestion_control().last
+            && sample.phase == Phase::Recovery
+        {
+            delays.push(sample.one_way_delay.expect("there are timestamps").as_millis());
+        }
+        false
+    });
+    assert!(delays.len() > 5, "{delays:?}");
+    // All of them echo what was sent before the loss, up to a round trip earlier.
+    assert!(delays.iter().all(|delay| (20..=30).contains(delay)), "{delays:?}");
+}
+
 /// A client with this control, 20 ms from its server.
 fn wire_of(config: &TcpConfig, cc: TestReno) -> Wire {
     let client = Connection::client(config.clone(), cc);

@@ -73,11 +73,12 @@ impl Radio for Leo {
             let end = first + TimeDelta::from_nanos(interval.as_nanos().saturating_mul(number));
             let (rate, extra) = draw();
             rates.push((begin, rate));
-            // The first interval has begun before the run, unless it is a whole one.
-            let spike = if begin.is_zero() && first < interval { TimeDelta::ZERO } else { self.spike };
-            // Where the two spikes of a short interval meet, its own delay is never in force.
-            let (calm, rough) = ((begin + self.after).min(end), end.saturating_sub(self.before));
-            delays.push((begin, extra + spike));
+            // The first interval has begun before the run, unless it is a whole one: so much of the spike of its beginning is over.
+            let passed = if begin.is_zero() { interval - first } else { TimeDelta::ZERO };
+            let after = self.after.saturating_sub(passed);
+            // Where the two spikes of a short interval meet, or the run begins within the second one, its own delay is never in force.
+            let (calm, rough) = ((begin + after).min(end), end.saturating_sub(self.before));
+            delays.push((begin, extra + self.spike));
             if calm < rough {
                 delays.push((calm, extra));
             }
@@ -138,6 +139,27 @@ mod tests {
         let (_, calm) = drawn(Leo { after: TimeDelta::ZERO, before: TimeDelta::ZERO, ..Leo::default() }, 600);
         assert_eq!(calm.next_change(Timestamp::ZERO), Timestamp::from_secs(12));
         assert!((0..600).all(|second| calm.at(Timestamp::from_secs(second)) <= TimeDelta::from_millis(15)));
+    }
+
+    #[test]
+    fn a_run_that_begins_near_an_end_of_an_interval_has_the_spike_of_that_end() {
+        let with = |first| drawn(Leo { first: TimeDelta::from_millis(first), ..Leo::default() }, 600).1;
+        let at = |delay: &Steps<TimeDelta>, millis| delay.at(Timestamp::from_millis(millis));
+        let late = with(100);
+        // The first draw is the same, whenever the interval ends.
+        let (calm, rough) = (at(&late, 0), at(&late, 0) + Leo::default().spike);
+        assert_eq!([24, 25, 99].map(|millis| at(&late, millis)), [calm, rough, rough]);
+        // Wholly within the spike of the end.
+        for first in [50, 75] {
+            let later = with(first);
+            assert_eq!([0, first - 1].map(|millis| at(&later, millis)), [rough; 2], "{first}");
+        }
+        // Within that of the beginning, of which 90 ms are left.
+        let early = with(14_950);
+        assert_eq!(
+            [0, 89, 90, 14_874, 14_875].map(|millis| at(&early, millis)),
+            [rough, rough, calm, calm, rough]
+        );
     }
 
     #[test]

@@ -5,11 +5,11 @@
 use std::sync::mpsc::{Sender, channel};
 
 use warpline_core::record::DropReason;
-use warpline_core::{Ecn, LinkId, NodeId, Rate, Streams, TimeDelta, Timestamp};
+use warpline_core::{Bytes, Ecn, LinkId, NodeId, Rate, Streams, TimeDelta, Timestamp};
 use warpline_net::jitter::{JitterKind, Order, Uniform};
 use warpline_net::loss::{EveryParams, LossKind};
-use warpline_net::qdisc::{Dropped, OwnQueue, Qdisc, Queued, Verdict};
-use warpline_net::schedule::Steps;
+use warpline_net::qdisc::{Dropped, OwnQueue, Qdisc, QdiscConfig, Queued, Sizing, TbfParams, Verdict};
+use warpline_net::schedule::{RateSchedule, Steps};
 use warpline_net::{ChangeError, LinkChange, LinkConfig, LinkStats, RateConfig};
 
 use crate::hosts::Burst;
@@ -222,6 +222,33 @@ fn the_queue_is_told_of_the_new_rate_at_once() {
     assert_eq!(heard.try_iter().collect::<Vec<_>>(), [2_000_000]);
 }
 
+/// A link whose queue is a shaper at the link's own rate, which lets a packet pass at a time.
+fn shaped() -> LinkConfig {
+    LinkConfig {
+        qdisc: QdiscConfig::Tbf(TbfParams { burst: Some(Bytes(1000)), ..TbfParams::default() }),
+        sizing: Sizing { rate: mbit(8), ..Sizing::default() },
+        ..link()
+    }
+}
+
+#[test]
+fn what_a_shaper_holds_back_by_the_old_rate_leaves_by_the_new_one() {
+    // The first leaves at 1 ms. By then the rate is a thousandth: there is a token for the second at 1000 ms. From 10 ms on there are enough.
+    let changes = [(500_000, rate(Rate::from_bps(8_000))), (10 * MS, rate(mbit(8)))];
+    let (times, stats) = run(&shaped(), &[burst(0, 3)], &changes);
+    assert_eq!((times, stats.drops()), (vec![2_000, 12_000, 13_000], 0));
+}
+
+#[test]
+fn what_a_shaper_holds_back_leaves_by_the_next_rate_of_a_schedule() {
+    // The last byte of the first takes a millisecond, as it leaves at a thousandth of the rate.
+    let slow = (TimeDelta::from_micros(999), Rate::from_bps(8_000));
+    let steps = Steps::new(mbit(8), &[slow, (TimeDelta::from_millis(10), mbit(8))], None).unwrap();
+    let scheduled = LinkConfig { rate: RateConfig::Scheduled(RateSchedule::new(steps)), ..shaped() };
+    let (times, stats) = run(&scheduled, &[burst(0, 3)], &[]);
+    assert_eq!((times, stats.drops()), (vec![2_999, 12_000, 13_000], 0));
+}
+
 #[test]
 fn time_that_is_skipped_brings_a_planned_change_nearer() {
     let changes = vec![(ms(1000), rate(mbit(4)))];
@@ -241,6 +268,30 @@ fn time_that_is_skipped_brings_a_planned_change_nearer() {
 }
 
 #[test]
+fn time_that_is_skipped_brings_the_next_rate_nearer_to_what_a_shaper_holds_back() {
+    // By the slow rate there is a token for the second packet at 1000 ms: after a change at 500 ms, and before one at 2000 ms.
+    for planned in [500, 2000] {
+        let slow = (TimeDelta::from_micros(999), Rate::from_bps(8_000));
+        let fast = (TimeDelta::from_millis(planned), mbit(8));
+        let steps = Steps::new(mbit(8), &[slow, fast], None).unwrap();
+        let rates = RateConfig::Scheduled(RateSchedule::new(steps));
+        let world = World {
+            links: vec![LinkConfig { rate: rates, ..shaped() }],
+            routes: vec![vec![LinkId(0)]],
+            bursts: vec![burst(0, 3)],
+        };
+        let (mut network, mut hosts) = world.build(&Manner::default());
+        network.run_until(ms(5), &mut hosts, u64::MAX);
+        network.skip(TimeDelta::from_millis(planned - 10));
+        assert_eq!(network.next_change(), ms(10));
+        network.run_until(ms(3000), &mut hosts, u64::MAX);
+        // As with a schedule that changes at 10 ms.
+        let times: Vec<_> = hosts.deliveries.iter().map(|delivery| delivery.time.as_nanos() / 1000).collect();
+        assert_eq!(times, [2_999, 12_000, 13_000], "{planned} ms");
+    }
+}
+
+#[test]
 fn what_cannot_be_changed_is_refused() {
     let refused = |link: LinkConfig, change: LinkChange| {
         let world = World { links: vec![link], routes: vec![vec![LinkId(0)]], bursts: vec![] };
@@ -254,6 +305,6 @@ fn what_cannot_be_changed_is_refused() {
     let moving = LinkConfig { detour: Some(steps.unwrap()), ..link() };
     assert_eq!(refused(moving, delay(2)), ChangeError::Delay);
     let steps = Steps::new(mbit(8), &[(TimeDelta::from_millis(2), mbit(4))], None).unwrap();
-    let rates = RateConfig::Scheduled(warpline_net::schedule::RateSchedule::new(steps));
+    let rates = RateConfig::Scheduled(RateSchedule::new(steps));
     assert_eq!(refused(LinkConfig { rate: rates, ..link() }, rate(mbit(2))), ChangeError::Rate);
 }

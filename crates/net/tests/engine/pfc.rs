@@ -2,7 +2,7 @@
 
 use warpline_core::{Ecn, LinkId, NodeId, Rate, TimeDelta, Timestamp};
 use warpline_net::qdisc::{PriorityParams, QdiscConfig, QueueLimit};
-use warpline_net::{CutError, LinkConfig, LinkStats, PfcConfig, RateConfig};
+use warpline_net::{CutError, LinkChange, LinkConfig, LinkStats, PfcConfig, RateConfig};
 
 use crate::hosts::{Burst, Scripted};
 use crate::world::{Manner, World, conserved, counters};
@@ -78,6 +78,23 @@ fn a_pause_lasts_from_one_message_to_the_other() {
     let times: Vec<u64> = hosts.deliveries.iter().map(|delivery| delivery.time.as_nanos() / 1000).collect();
     // The second link is never without a packet.
     assert_eq!(times, (1..=10).map(|packet| 1_200 + 4_000 * packet).collect::<Vec<u64>>());
+}
+
+/// A message that is sent while the link's rate is 0 arrives, too: the pause ends although it ends in that time.
+#[test]
+fn a_pause_that_ends_while_nothing_moves_has_ended() {
+    let mut slow = link(1, 2, QueueLimit::Unlimited, None);
+    slow.rate = RateConfig::Constant(Rate::from_bps(2_000_000));
+    // As above, the link pauses from 4284 us on, and the message to go on is sent at 13100 us.
+    let rate = |bps| LinkChange { rate: Some(Rate::from_bps(bps)), ..LinkChange::default() };
+    let changes = vec![(Timestamp::from_millis(10), rate(0)), (Timestamp::from_millis(20), rate(8_000_000))];
+    let changing = LinkConfig { changes, ..link(0, 1, QueueLimit::Unlimited, Some(PFC)) };
+    let (hosts, stats) = run(vec![changing, slow], &[&[0, 1]], vec![burst(0, 0, 10)]);
+    assert_eq!((hosts.deliveries.len(), stats[0].drops()), (10, 0));
+    // With the delay of 100 us, and without the time of a frame.
+    let first_pause = TimeDelta::from_micros(13_200 - 4_284);
+    assert!(stats[0].paused_time >= first_pause, "{:?}", stats[0]);
+    assert!(stats[0].paused_time < TimeDelta::from_secs(1), "{:?}", stats[0]);
 }
 
 /// One packet in the way of another: a flow to an idle host waits because of those to a busy one (head-of-line blocking), and the pause spreads to

@@ -352,6 +352,17 @@ fn a_trace_delivers_at_its_opportunities() {
 }
 
 #[test]
+fn a_packet_that_comes_with_an_opportunity_is_too_late_for_what_others_leave_of_it() {
+    let trace = Arc::new(Trace::parse(b"2\n2\n5\n10\n").unwrap());
+    let cellular = LinkConfig { rate: RateConfig::Trace(trace), delay: TimeDelta::ZERO, ..link(0) };
+    // One ends at 2 ms in half of the first opportunity, and another one comes then: it is as late as one that finds no other.
+    let alone = times(vec![cellular.clone()], &[burst(2 * MS, 1, 750)]);
+    assert_eq!(alone, [5 * MS]);
+    let behind = times(vec![cellular], &[burst(0, 1, 750), burst(2 * MS, 1, 750)]);
+    assert_eq!(behind, [2 * MS, 5 * MS]);
+}
+
+#[test]
 fn packets_are_marked_that_would_have_been_dropped() {
     let red = |ecn| {
         let config = RedParams {

@@ -85,7 +85,8 @@ pub struct AckSample {
     /// Smallest RTT of the connection; zero before the first sample.
     pub min_rtt: TimeDelta,
     /// One-way delay from the sender's to the receiver's timestamp, with an unknown constant offset, if timestamps are in use
-    /// (what RFC 6817 needs).
+    /// (what RFC 6817 needs). Every acknowledgement with an `rtt` has it then. One that does not advance has it for the newest segment that it
+    /// selectively acknowledges, if that was sent once.
     pub one_way_delay: Option<TimeDelta>,
     /// Delivery rate sample (draft-cheng-iccrg-delivery-rate-estimation), for an algorithm that
     /// [reads](CongestionControl::reads_delivery_rate) it.

@@ -93,6 +93,12 @@ impl AckFields {
     fn echo(&self) -> Option<u32> {
         self.timestamps.map(|(_, echo)| echo)
     }
+    /// For an acknowledgement that does not advance. It echoes the timestamp of the last segment that came in order, which may be older by a round
+    /// trip or more (RFC 7323 section 4.1). When the segment left that it answers stands in for that, as far as is known; `NEVER` where it is not.
+    fn answer(&mut self, sent_at: Timestamp) {
+        let known = self.timestamps.filter(|_| sent_at.is_set());
+        self.timestamps = known.map(|(value, _)| (value, sent_at.as_millis() as u32));
+    }
 }
 
 impl<C: CongestionControl> Sender<C> {
@@ -394,6 +400,9 @@ impl<C: CongestionControl> Sender<C> {
         }
         if !old {
             fields.ce = self.take_marks(segment, &mut delivery);
+        }
+        if !advanced {
+            fields.answer(delivery.newest_once);
         }
         self.on_probe_ack(now, log, segment, repeats, dsack);
         let looks = self.try_undo(now, log, segment, advanced);

@@ -83,7 +83,7 @@ impl<C: CongestionControl> Sender<C> {
             Episode::Open(signs) | Episode::Disorder(signs) => {
                 // What was marked in a window that was reduced for a loss is answered by that (RFC 3168 section 6.1.2).
                 if delivery.marked && self.una > self.recover {
-                    self.enter_cwr(now, log, signs, self.nxt - prior_una);
+                    self.enter_cwr(now, log, signs, self.nxt - prior_una, delivery.bytes);
                 } else if self.board.sacked > 0 || signs.dupacks > 0 {
                     self.enter(now, log, Episode::Disorder(signs));
                 } else {
@@ -150,7 +150,7 @@ impl<C: CongestionControl> Sender<C> {
         }
     }
 
-    /// RFC 8985 section 6.3: the reordering window is over.
+    /// RFC 8985 section 6.2 step 5: the reordering window is over.
     pub(super) fn on_reordering_timeout(&mut self, now: Timestamp, log: &mut Log) {
         if self.una == self.nxt {
             return;
@@ -195,7 +195,8 @@ impl<C: CongestionControl> Sender<C> {
         self.record_metrics(now, log);
     }
 
-    /// RFC 9937 section 6.1: RecoverFS is what is outstanding and will still be delivered or lost in the episode.
+    /// RFC 9937 section 6.1: RecoverFS is what is outstanding and will still be delivered or lost in the episode, with what the acknowledgement
+    /// that begins it has `delivered`.
     fn begin_reduction(&self, delivered: u64) -> Option<Prr> {
         let flight = (self.nxt - self.una + delivered).saturating_sub(self.board.sacked);
         let proportional =
@@ -209,7 +210,14 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     #[inline(never)]
-    fn enter_cwr(&mut self, now: Timestamp, log: &mut Log, signs: Signs, prior_outstanding: u64) {
+    fn enter_cwr(
+        &mut self,
+        now: Timestamp,
+        log: &mut Log,
+        signs: Signs,
+        prior_outstanding: u64,
+        delivered: u64,
+    ) {
         log.stats.ecn_reductions += 1;
         let mut event = self.congestion_event(now, LossTrigger::Ecn);
         if event.in_flight == 0 {
@@ -220,7 +228,7 @@ impl<C: CongestionControl> Sender<C> {
         self.cc.on_congestion_event(&event);
         self.announce_reduction();
         // A scalable window falls by little, and is to be in force at once (Linux tcp_prague.c does without, too).
-        let prr = if self.cc.ecn_need() == EcnNeed::L4s { None } else { self.begin_reduction(0) };
+        let prr = if self.cc.ecn_need() == EcnNeed::L4s { None } else { self.begin_reduction(delivered) };
         self.enter(now, log, Episode::Cwr { end: self.nxt, signs: Signs { flight: 0, ..signs }, prr });
         self.refresh_window();
         self.record_metrics(now, log);

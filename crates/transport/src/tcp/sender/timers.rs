@@ -60,7 +60,7 @@ pub(super) enum Alarm {
 pub(super) enum Auxiliary {
     /// Tail loss probe (RFC 8985 section 7).
     TailProbe,
-    /// RACK's reordering window (RFC 8985 section 6.3).
+    /// RACK's reordering window (RFC 8985 section 6.2 step 5).
     Reordering,
 }
 
