@@ -12,6 +12,7 @@ mod files;
 mod gallery;
 mod guard;
 mod live;
+mod naming;
 mod packets;
 mod runs;
 mod server;

@@ -19,6 +19,12 @@ const MOST_ROWS: usize = 20_000;
 const MOST_SEARCHED: usize = 3_000_000;
 /// How long before and after a known event the others of a packet are looked for.
 const REACH: u64 = 20_000_000_000;
+/// Rows that are looked through for the next event of a kind before the page is told how far that was, about.
+const MOST_STEPPED: usize = 500_000;
+/// Looking back, rows are read a stretch at a time. The first one is so long, in nanoseconds.
+const STRETCH: u64 = 1_000_000;
+/// While a stretch has no more rows than this, the one before it is twice as long.
+const FEW: usize = 50_000;
 /// Rows that are decoded at once.
 const BATCH: usize = 4096;
 
@@ -130,6 +136,83 @@ pub(crate) fn window(run: &Path, span: &Span) -> Answer<Window> {
     }
     window.words = list;
     Ok(window)
+}
+
+/// Which event is looked for: the first one after a time, or the last one before it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Sought {
+    pub(crate) run: String,
+    /// In nanoseconds of the run.
+    time: u64,
+    back: bool,
+    /// The words of which it has one, with commas between them; any if none are said.
+    events: Option<String>,
+    /// The packet that it is about; any if none is said.
+    packet: Option<u64>,
+}
+
+impl Sought {
+    fn is(&self, row: &PacketRow) -> bool {
+        let is_said = |words: &str| words.split(',').any(|word| row.event == word);
+        self.packet.is_none_or(|packet| row.packet == packet) && self.events.as_deref().is_none_or(is_said)
+    }
+}
+
+/// When an event happens that was looked for.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Found {
+    /// None if there is none as far as was looked.
+    time: Option<u64>,
+    /// What happens up to this time is known; looking back, what happens from this time on.
+    looked: u64,
+}
+
+/// Looks for an event, in a part of the run.
+///
+/// # Errors
+/// As those of [`window`].
+pub(crate) fn find(run: &Path, sought: &Sought) -> Answer<Found> {
+    if sought.back { find_before(run, sought, MOST_STEPPED) } else { find_after(run, sought, MOST_STEPPED) }
+}
+
+fn find_after(run: &Path, sought: &Sought, most: usize) -> Answer<Found> {
+    let mut found = Found { time: None, looked: u64::MAX };
+    let (mut searched, mut last) = (0, sought.time);
+    through(run, (sought.time.saturating_add(1), u64::MAX), |row| {
+        // Events of one time stay together.
+        if searched >= most && row.time_ns > last {
+            found.looked = last;
+            return false;
+        }
+        (searched, last) = (searched + 1, row.time_ns);
+        if sought.is(&row) {
+            found = Found { time: Some(last), looked: last };
+        }
+        found.time.is_none()
+    })?;
+    Ok(found)
+}
+
+fn find_before(run: &Path, sought: &Sought, most: usize) -> Answer<Found> {
+    let mut found = Found { time: None, looked: sought.time };
+    let (mut searched, mut reach) = (0, STRETCH);
+    while found.time.is_none() && found.looked > 0 && searched < most {
+        let begin = found.looked.saturating_sub(reach);
+        let mut count = 0;
+        through(run, (begin, found.looked), |row| {
+            count += 1;
+            if sought.is(&row) {
+                found.time = Some(row.time_ns);
+            }
+            true
+        })?;
+        found.looked = begin;
+        searched += count;
+        if count <= FEW {
+            reach = reach.saturating_mul(2);
+        }
+    }
+    Ok(found)
 }
 
 /// Whose story is wanted: a packet, and a time at which something happened to it.
@@ -395,6 +478,37 @@ mod tests {
         let whose = Whose { run: String::new(), packet: window.packet[last], time: window.time[last] };
         let found = events_of(&run, &whose, 1000).unwrap();
         assert!(found.iter().any(|row| row.time_ns == whose.time && row.packet == whose.packet));
+    }
+
+    #[test]
+    fn an_event_is_found_however_far_away_it_is() {
+        let root = recorded();
+        let run = root.path().join("run");
+        let window = window(&run, &span(0, 8_000_000_000, 20_000)).unwrap();
+        let drop = window.words.iter().position(|own| own == "drop").unwrap();
+        let drops: Vec<usize> = (0..window.time.len()).filter(|&row| window.event[row] == drop).collect();
+        let (first, last) = (drops[0], drops[drops.len() - 1]);
+        assert!(first > 40 && last > first + 400, "{first} {last}");
+        // A few rows at a time, from where the search before has ended.
+        let find = |mut time: u64, back: bool, packet: Option<u64>| loop {
+            let over = if back { 0 } else { u64::MAX };
+            let events = Some("mark,drop".to_owned());
+            let sought = Sought { run: String::new(), time, back, events, packet };
+            let found = if back { find_before(&run, &sought, 20) } else { find_after(&run, &sought, 20) };
+            let Found { time: found, looked } = found.unwrap();
+            if found.is_some() || looked == over {
+                break found;
+            }
+            assert!(if back { looked < time } else { looked > time }, "{time} {looked}");
+            time = looked;
+        };
+        let (begin, end) = (window.time[first], window.time[last]);
+        assert_eq!(find(0, false, None), Some(begin));
+        assert_eq!(find(0, false, Some(window.packet[last])), Some(end));
+        assert_eq!(find(window.until, true, None), Some(end));
+        assert_eq!(find(window.until, true, Some(window.packet[first])), Some(begin));
+        assert_eq!(find(begin, true, None), None);
+        assert_eq!(find(0, false, Some(u64::MAX)), None);
     }
 
     #[test]

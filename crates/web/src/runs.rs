@@ -450,20 +450,24 @@ impl Runs {
         }
         fs::rename(from, to).map_err(|error| Refusal::failed(format!("cannot rename {run}: {error}")))?;
         jobs.all.retain(|own, _| !of_run(own));
+        // Another run may get the old name.
+        jobs.over.retain(|own| !of_run(own));
         Ok(())
     }
 
     /// All runs: those under way, and those in the folder. The newest first.
     pub(crate) fn list(&self) -> Value {
         let mut found: BTreeMap<String, Value> = BTreeMap::new();
-        let mut entries: Vec<(std::time::SystemTime, Value)> = Vec::new();
-        for (changed, name) in directories(self.folder.path()) {
+        let mut entries: Vec<Value> = Vec::new();
+        let mut there = directories(self.folder.path());
+        there.sort_by_key(|(changed, _)| std::cmp::Reverse(*changed));
+        for (_, name) in there {
             if entries.len() >= MOST {
                 break;
             }
             let path = self.folder.path().join(&name);
             if let Some(brief) = self.brief(&path) {
-                entries.push((changed, with(brief, &[("run", name.clone().into())])));
+                entries.push(with(brief, &[("run", name.clone().into())]));
             } else {
                 let mut cells = Vec::new();
                 self.cells(&path, &name, DEPTH, &mut cells);
@@ -471,10 +475,7 @@ impl Runs {
                     .ok()
                     .and_then(|text| serde_json::from_str::<Value>(&text).ok());
                 if !cells.is_empty() || grid.is_some() {
-                    entries.push((
-                        changed,
-                        json!({ "run": name, "grid": grid.unwrap_or(Value::Null), "cells": cells }),
-                    ));
+                    entries.push(json!({ "run": name, "grid": grid.unwrap_or(Value::Null), "cells": cells }));
                 }
             }
         }
@@ -486,8 +487,7 @@ impl Runs {
         // Those under way come first, and are not in the folder yet.
         let mut list: Vec<Value> = Vec::new();
         let mut seen: Vec<String> = Vec::new();
-        entries.sort_by(|(a, _), (b, _)| b.cmp(a));
-        for (_, mut entry) in entries {
+        for mut entry in entries {
             let name = entry["run"].as_str().unwrap_or_default().to_owned();
             if let Some(state) = found.get(&name) {
                 entry["job"] = state.clone();
@@ -732,6 +732,49 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(group.unwrap(), process);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn of_too_many_runs_the_newest_are_listed() {
+        let root = tempfile::tempdir().unwrap();
+        let runs = Runs::new(Folder::open(root.path()).unwrap(), PathBuf::from("none"));
+        // The newest comes last by its name.
+        for number in 0..=MOST {
+            let directory = root.path().join(format!("run-{number:04}"));
+            fs::create_dir(&directory).unwrap();
+            fs::write(directory.join(GRID_FILE), "{}").unwrap();
+            let changed = std::time::UNIX_EPOCH + Duration::from_secs(number as u64);
+            fs::File::open(&directory).unwrap().set_modified(changed).unwrap();
+        }
+        let list = runs.list();
+        assert_eq!(list.as_array().unwrap().len(), MOST);
+        assert_eq!((&list[0]["run"], &list[MOST - 1]["run"]), (&"run-2000".into(), &"run-0001".into()));
+    }
+
+    #[tokio::test]
+    async fn a_run_that_gets_a_name_of_before_keeps_its_course() {
+        let root = tempfile::tempdir().unwrap();
+        let runs = Runs::new(Folder::open(root.path()).unwrap(), PathBuf::from("none"));
+        let add = |name: &str| {
+            let (state, course) = (State::Running, Course::new());
+            let job = Job { state, course, order: None, process: None, stopping: None };
+            lock(&runs.jobs).all.insert(name.to_owned(), job);
+        };
+        let over = |name: &str| end(&mut lock(&runs.jobs), name, State::Done);
+        add("one");
+        over("one");
+        fs::create_dir(root.path().join("one")).unwrap();
+        runs.rename("one", "two").unwrap();
+        add("one");
+        let course = Arc::clone(&lock(&runs.jobs).all["one"].course);
+        course.add("begun", false);
+        course.add("half", false);
+        for number in 0..KEPT {
+            add(&format!("other-{number}"));
+            over(&format!("other-{number}"));
+        }
+        assert_eq!(course.follow().next().await.as_deref(), Some("begun"));
     }
 
     #[test]

@@ -30,7 +30,7 @@ use crate::course::Follower;
 use crate::edit::{Change, change};
 use crate::files::{Folder, parts};
 use crate::guard::{Guard, REPORTS, guard, secret};
-use crate::packets::{self, Span, Whose};
+use crate::packets::{self, Sought, Span, Whose};
 use crate::runs::{Runs, Wish};
 #[cfg(unix)]
 use crate::terminal::{self, Terminals};
@@ -206,6 +206,7 @@ fn router(lab: Arc<Lab>) -> Router {
         .route("/runs/events", get(events))
         .route("/runs/watch", get(watched))
         .route("/runs/packets", get(window))
+        .route("/runs/step", get(step))
         .route("/runs/packet", get(story))
         .route("/live", get(in_progress))
         .route("/live/change", post(change_link));
@@ -452,6 +453,14 @@ async fn window(State(lab): Own, asked: Asked<Span>) -> Answer<Response> {
     let Query(span) = asked?;
     work(move || {
         packets::window(&lab.runs.directory(&span.run)?, &span).map(|window| Json(window).into_response())
+    })
+    .await
+}
+
+async fn step(State(lab): Own, asked: Asked<Sought>) -> Answer<Response> {
+    let Query(sought) = asked?;
+    work(move || {
+        packets::find(&lab.runs.directory(&sought.run)?, &sought).map(|found| Json(found).into_response())
     })
     .await
 }

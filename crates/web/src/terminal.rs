@@ -24,8 +24,9 @@ use crate::answer::{Answer, Refusal};
 use crate::course::{Course, Follower};
 use crate::live;
 
-/// Terminals at a time.
-const MOST: usize = 32;
+/// Terminals at a time. All pages of a browser share six connections to a server (HTTP/1.1). Each terminal takes one for as long as it is open, and what is
+/// typed and asked for needs some, too.
+const MOST: usize = 4;
 /// Bytes that a terminal prints, at most: a page shows all of them.
 const LARGEST: usize = 16 << 20;
 /// Rows and columns.
@@ -100,7 +101,9 @@ impl Terminals {
         // Those that have ended make room.
         open.1.retain(|_, terminal| lock(&terminal.child).try_wait().is_ok_and(|ended| ended.is_none()));
         if open.1.len() >= MOST {
-            return Err(Refusal::conflict(format!("there are {MOST} terminals; close one first")));
+            return Err(Refusal::conflict(format!(
+                "the pages of this lab have {MOST} open terminals; close one first: a browser has few connections to a server, and each terminal takes one"
+            )));
         }
         let child = command.spawn(end).map_err(failed)?;
         let terminal = Terminal {

@@ -5,7 +5,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -25,14 +25,19 @@ struct Lab {
 }
 
 impl Lab {
+    /// One whose runs all fail.
     fn start() -> Lab {
+        Lab::with(|_| "/bin/false".into())
+    }
+
+    /// One that starts this program, made in the lab's folder, for whatever it is asked to run.
+    fn with(program: impl FnOnce(&Path) -> PathBuf) -> Lab {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("scenarios")).unwrap();
         std::fs::write(root.path().join("scenarios/one.toml"), SCENARIO).unwrap();
         std::fs::write(root.path().join("secret.toml"), "duration = \"1s\" # secret").unwrap();
         let options = Options {
-            // It refuses whatever it is asked to run.
-            program: "/bin/false".into(),
+            program: program(root.path()),
             place: root.path().join("scenarios/one.toml"),
             runs: root.path().join("runs"),
             port: 0,
@@ -61,12 +66,17 @@ impl Lab {
 
     /// A request with these headers; `Host` is the lab's unless they have one.
     fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, String, String) {
+        self.raw(&self.request(method, path, headers, body))
+    }
+
+    /// The text of such a request.
+    fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> String {
         let host = format!("127.0.0.1:{}", self.port);
         let own = [("host", host.as_str()), ("connection", "close")];
         let given =
             own.iter().filter(|(name, _)| !headers.iter().any(|(other, _)| other == name)).chain(headers);
         let lines: String = given.map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-        self.raw(&format!("{method} {path} HTTP/1.1\r\n{lines}content-length: {}\r\n\r\n{body}", body.len()))
+        format!("{method} {path} HTTP/1.1\r\n{lines}content-length: {}\r\n\r\n{body}", body.len())
     }
 
     /// As the page asks.
@@ -220,8 +230,8 @@ fn nothing_outside_the_folders_is_read_or_written() {
         assert_eq!(status, 403, "{name}");
     }
     for run in ["..", "../scenarios", "/etc", ".lab", "a/../../scenarios", ""] {
-        for path in ["watch", "packets", "packet"] {
-            let more = "&from=0&to=1&limit=1&packet=1&time=1";
+        for path in ["watch", "packets", "packet", "step"] {
+            let more = "&from=0&to=1&limit=1&packet=1&time=1&back=false";
             let (status, _) = lab.ask("GET", &format!("/api/runs/{path}?run={run}{more}"), &Value::Null);
             assert!(matches!(status, 403 | 404), "{path} {run}: {status}");
         }
@@ -295,4 +305,144 @@ fn a_run_that_cannot_begin_says_why() {
     assert_eq!(grid["grid"]["seeds"], json!([1, 2]), "{list}");
     assert_eq!(grid["cells"].as_array().unwrap().len(), 2, "{list}");
     assert_eq!(lab.ask("POST", "/api/runs/stop", &json!({ "run": "one" })).0, 404);
+}
+
+#[cfg(live)]
+mod terminals {
+    use std::os::unix::net::UnixListener;
+    use std::process::Command;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A test does not wait longer than this for a word of the lab.
+    const PATIENCE: Duration = Duration::from_secs(60);
+    /// Times that something is asked that becomes true soon.
+    const TRIES: usize = 5000;
+
+    /// Makes a program that is started in place of `warpline enter`: it repeats each line that is typed, and ends at "end".
+    fn shell(folder: &Path) -> PathBuf {
+        let program = folder.join("shell");
+        let text = "#!/bin/sh\nwhile read line; do test \"$line\" = end && exit; echo \"got $line\"; done\n";
+        // Another process writes it: while this one has it open, a program that another test starts would hold it, too, and it could not be run.
+        let mut write = Command::new("sh");
+        write.args(["-c", "printf %s \"$1\" > \"$0\" && chmod +x \"$0\""]).arg(&program).arg(text);
+        assert!(write.status().unwrap().success());
+        program
+    }
+
+    /// A run in progress, as far as its control socket shows that there is one. Other programs of this user see the socket, too, and may take it
+    /// for a run: a test drops it as soon as its terminals are open.
+    struct Run(PathBuf);
+
+    impl Run {
+        fn begin(name: &str) -> Run {
+            let name = format!("web-{name}-{}.sock", std::process::id());
+            let path = warpline_live::registry::directory().unwrap().path().join(name);
+            let listener = UnixListener::bind(&path).unwrap();
+            // It hangs up on whoever asks it something.
+            std::thread::spawn(move || listener.incoming().for_each(drop));
+            Run(path)
+        }
+    }
+
+    impl Drop for Run {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    /// The answer to a wish for a terminal, as far as it has come.
+    struct Screen {
+        stream: TcpStream,
+        said: String,
+    }
+
+    impl Screen {
+        fn of(lab: &Lab, run: &Run) -> Screen {
+            let key = format!("Bearer {}", lab.key);
+            let headers = [("authorization", key.as_str()), ("content-type", "application/json")];
+            let socket = run.0.file_name().unwrap().to_str().unwrap();
+            let body = json!({ "socket": socket, "host": "a" }).to_string();
+            let mut stream = TcpStream::connect(("127.0.0.1", lab.port)).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.write_all(lab.request("POST", "/api/terminals", &headers, &body).as_bytes()).unwrap();
+            Screen { stream, said: String::new() }
+        }
+
+        /// Reads on until these words have come. Returns whether they have: the answer may end before.
+        fn shows(&mut self, words: &str) -> bool {
+            let mut piece = [0; 4096];
+            while !self.said.contains(words) {
+                match self.stream.read(&mut piece).unwrap() {
+                    0 => return false,
+                    count => self.said.push_str(&String::from_utf8_lossy(&piece[..count])),
+                }
+            }
+            true
+        }
+
+        /// Whether there is a terminal.
+        fn is_open(&mut self) -> bool {
+            self.shows("{\"terminal\":")
+        }
+    }
+
+    fn type_in(lab: &Lab, terminal: u64, text: &str) -> (u16, String) {
+        let wish = json!({ "terminal": terminal, "text": text });
+        let (status, said) = lab.ask("POST", "/api/terminals/type", &wish);
+        (status, said["error"].as_str().unwrap_or_default().to_owned())
+    }
+
+    #[test]
+    fn a_terminal_is_open_for_as_long_as_its_answer_is_read() {
+        let (lab, run) = (Lab::with(shell), Run::begin("read"));
+        let mut screen = Screen::of(&lab, &run);
+        assert!(screen.shows("{\"terminal\":0}"), "{}", screen.said);
+        drop(run);
+        assert_eq!(type_in(&lab, 0, "hello\n").0, 200);
+        assert!(screen.shows("got hello"), "{}", screen.said);
+        drop(screen);
+        assert!((0..TRIES).any(|_| type_in(&lab, 0, "").0 == 404), "the terminal is still there");
+    }
+
+    #[test]
+    fn what_is_typed_where_no_terminal_is_open_is_refused() {
+        let (lab, run) = (Lab::with(shell), Run::begin("typed"));
+        let ended = (404, "this terminal has ended".to_owned());
+        assert_eq!(type_in(&lab, 7, "x"), ended);
+        let mut screen = Screen::of(&lab, &run);
+        assert!(screen.is_open(), "{}", screen.said);
+        drop(run);
+        assert_eq!(type_in(&lab, 0, "end\n").0, 200);
+        // Its answer ends with it.
+        assert!(screen.shows("\"ended\":true"), "{}", screen.said);
+        assert!(!screen.shows("more"), "{}", screen.said);
+        assert_eq!(type_in(&lab, 0, "x"), ended);
+        // Of a run that nobody knows there is none.
+        let nobody = Run(PathBuf::from("nobody.sock"));
+        let mut screen = Screen::of(&lab, &nobody);
+        assert!(!screen.is_open());
+        assert!(screen.said.contains("404") && screen.said.contains("this run is over"), "{}", screen.said);
+    }
+
+    #[test]
+    fn when_too_many_terminals_are_open_the_lab_says_what_to_do() {
+        let (lab, run) = (Lab::with(shell), Run::begin("many"));
+        let mut open = Vec::new();
+        let refused = loop {
+            let mut screen = Screen::of(&lab, &run);
+            if !screen.is_open() {
+                break screen.said;
+            }
+            open.push(screen);
+            assert!(open.len() < 6, "a browser has six connections to a server");
+        };
+        assert!(refused.contains("409") && refused.contains("close one first"), "{refused}");
+        // Those that are open go on, and one that is closed makes room.
+        assert_eq!(type_in(&lab, 0, "hello\n").0, 200);
+        assert!(open[0].shows("got hello"));
+        drop(open.pop());
+        assert!((0..TRIES).any(|_| Screen::of(&lab, &run).is_open()), "there is no room");
+    }
 }

@@ -24,6 +24,9 @@ export const doc = {
 export const on = (what, listener) => listeners[what].push(listener);
 const tell = (what, ...more) => listeners[what].forEach((listener) => listener(...more));
 
+// How many scenarios were opened. What was asked for one of them is of no use to the next.
+let opened = 0;
+
 export const isChanged = () => doc.text !== doc.saved;
 export const placesName = () => doc.name ?? "scenario.toml";
 
@@ -79,8 +82,9 @@ export const setText = (text, typing = false) => {
 // Changes by hand: the server makes the text of them.
 let queue = Promise.resolve();
 export const change = (...changes) => {
+  const own = opened;
   const work = async () => {
-    for (;;) {
+    while (own === opened) {
       const before = doc.text;
       const answer = await call("POST", "/api/edit", { name: doc.name ?? doc.suggestion, text: before, changes });
       // Typed in the meantime: once more, with the newer text.
@@ -99,6 +103,9 @@ export const change = (...changes) => {
   return done;
 };
 
+// Waits until the text has all that was changed by hand so far.
+export const settled = () => queue;
+
 const step = (from, to) => {
   if (!from.length) return false;
   to.push(doc.text);
@@ -112,9 +119,10 @@ export const undo = () => step(doc.past, doc.future);
 export const redo = () => step(doc.future, doc.past);
 
 const begin = async (name, text, version, suggestion) => {
-  Object.assign(doc, { name, text, version, suggestion, saved: version === null ? "" : text, past: [], future: [], places: {} });
+  const places = name ? await call("GET", asked("/api/places", { name })).catch(() => ({})) : {};
+  opened++;
+  Object.assign(doc, { name, text, version, suggestion, saved: version === null ? "" : text, past: [], future: [], places });
   doc.drawing = { nodes: [], links: [], flows: [] };
-  if (name) doc.places = await call("GET", asked("/api/places", { name })).catch(() => ({}));
   tell("file", true);
   tell("text", false);
   await check();
@@ -128,17 +136,30 @@ export const open = async (name) => {
 export const beginWith = (text, suggestion) => begin(null, text, null, suggestion);
 
 // Writes the file. It is refused if another program has changed it.
-export const save = async (name = doc.name) => {
+const write = async (name, own) => {
+  await settled();
+  if (own !== opened) throw new Error(`${name} is not saved: another scenario was opened in the meantime.`);
   const version = name === doc.name ? doc.version : null;
   const text = doc.text;
   const written = await call("PUT", "/api/file", { name, text, version });
+  if (own !== opened) return written.files;
   Object.assign(doc, { name, version: written.version, saved: text });
   tell("file", false);
   keepPlaces();
   return written.files;
 };
 
-// Where nodes were put by hand.
-export const keepPlaces = seldom(400, () => {
-  if (doc.name) call("PUT", "/api/places", { name: doc.name, places: doc.places }).catch(fail);
+// One after the other: the second one is to know the version that the first one has made.
+let saving = Promise.resolve();
+export const save = (name = doc.name) => {
+  const own = opened;
+  const done = saving.then(() => write(name, own));
+  saving = done.catch(() => {});
+  return done;
+};
+
+// Where nodes were put by hand. Another scenario may be open when they are written.
+const keep = seldom(400, (name, places) => {
+  if (name) call("PUT", "/api/places", { name, places }).catch(fail);
 });
+export const keepPlaces = () => keep(doc.name, doc.places);

@@ -122,9 +122,13 @@ export class Inspector {
     ];
     if (!node.built) {
       const input = W.el("input", { type: "text", value: node.name, id: "node-name", autocomplete: "off", spellcheck: "false" });
+      let asked = node.name;
       input.addEventListener("change", async () => {
         const to = input.value.trim();
         input.defaultValue = input.value;
+        // The same again: a key has given it, and now the field loses the focus.
+        if (to === asked) return;
+        asked = to;
         // The change draws the node: its place must be known before.
         const { places } = doc;
         const { [node.name]: place, [to]: before } = places;
@@ -140,6 +144,7 @@ export class Inspector {
           if (before) places[to] = before;
           else delete places[to];
           fail(error);
+          asked = node.name;
           input.value = node.name;
         }
       });

@@ -11,15 +11,15 @@ const KEPT = 10000;
 // How often, in milliseconds, and how many times to look whether a server listens that was just started.
 const PAUSE = 100;
 const LOOKS = 100;
-// Terminals at a time: a browser has six connections to a server, each terminal takes one, and what is typed and asked for needs some, too.
-const MOST = 4;
 
 const pause = () => new Promise((done) => { setTimeout(done, PAUSE); });
 
 // What a program prints, without colours and moves of the cursor. A carriage return begins the line anew, a backspace takes a letter back.
 export class Screen {
   constructor() {
-    this.lines = [""];
+    // The lines that are complete, and the characters of the last one. A character may be two units of a string.
+    this.lines = [];
+    this.last = [];
     this.at = 0;
     this.rest = "";
   }
@@ -30,17 +30,13 @@ export class Screen {
     const begun = all.lastIndexOf("\x1b");
     this.rest = begun >= 0 && all.length - begun < 64 ? all.slice(begun) : "";
     for (const sign of begun >= 0 && this.rest ? all.slice(0, begun) : all) {
-      const last = this.lines.length - 1;
-      if (sign === "\n") { this.lines.push(""); this.at = 0; }
+      if (sign === "\n") { this.lines.push(this.last.join("")); this.last = []; this.at = 0; }
       else if (sign === "\r") this.at = 0;
       else if (sign === "\b") this.at = Math.max(0, this.at - 1);
-      else if (sign >= " " || sign === "\t") {
-        this.lines[last] = this.lines[last].slice(0, this.at) + sign + this.lines[last].slice(this.at + 1);
-        this.at++;
-      }
+      else if (sign >= " " || sign === "\t") this.last[this.at++] = sign;
     }
-    if (this.lines.length > LINES) this.lines.splice(0, this.lines.length - LINES);
-    return this.lines.join("\n");
+    if (this.lines.length >= LINES) this.lines.splice(0, this.lines.length - LINES + 1);
+    return [...this.lines, this.last.join("")].join("\n");
   }
 }
 
@@ -204,12 +200,11 @@ export class LivePart {
   }
 
   async open(one, host) {
-    if (this.terminals.filter((own) => !own.over).length >= MOST) throw new Error(`There are ${MOST} open terminals on this page. Close one first: a browser has few connections to a server, and each terminal takes one of them.`);
     const terminal = new Terminal(one.socket, host, one.hosts, (other) => this.open(one, other), (closed) => {
       closed.element.remove();
       this.forget(closed);
     });
-    // Known before it is open, so that it counts.
+    // Known before it is open, so that it is closed with the page.
     this.terminals.push(terminal);
     try {
       await terminal.opened;

@@ -1,7 +1,7 @@
 // Puts the page together: the head with what is done most, the parts, and the keys.
 import { List } from "./accessible.js";
 import { call, enter } from "./api.js";
-import { beginWith, change, doc, isChanged, keepPlaces, on, open, redo, save, undo } from "./document.js";
+import { beginWith, change, doc, isChanged, keepPlaces, on, open, redo, save, settled, undo } from "./document.js";
 import { Editor } from "./editor.js";
 import { loadSchema } from "./fields.js";
 import { Inspector } from "./inspector.js";
@@ -12,6 +12,7 @@ import { Runs } from "./runs.js";
 import { Watch } from "./watch.js";
 
 const root = document.documentElement;
+const INVALID = "The scenario cannot be run yet: see what is wrong below its text.";
 let hello = { files: [] };
 
 const watch = new Watch();
@@ -117,7 +118,7 @@ const head = () => {
   redoButton.disabled = !doc.future.length;
   for (const own of [runButton, watchButton, manyButton]) {
     own.disabled = !doc.checked.valid;
-    own.title = doc.checked.valid ? "" : "The scenario cannot be run yet: see what is wrong below its text.";
+    own.title = doc.checked.valid ? "" : INVALID;
   }
   if (doc.checked.valid) {
     const { words } = runs.recording();
@@ -187,8 +188,11 @@ const openDialog = async () => {
 addEventListener("keydown", (event) => {
   if (!(event.ctrlKey || event.metaKey) || document.querySelector("dialog[open]")) return;
   const key = event.key.toLowerCase();
+  // What is being typed in a field of the scenario counts.
+  if (["s", "enter"].includes(key) && event.target.matches("input[data-path], #node-name")) event.target.dispatchEvent(new Event("change", { bubbles: true }));
   if (key === "s") saveNow().catch(fail);
-  else if (key === "enter" && doc.checked.valid) runs.start().catch(fail);
+  // Whether it can be run is known when that has become part of the text.
+  else if (key === "enter") settled().then(() => (doc.checked.valid ? runs.start() : say(INVALID, "wrong"))).catch(fail);
   // A field that is being typed in has its own history; the scenario's text has ours.
   else if (["z", "y"].includes(key) && !event.target.matches("input")) (key === "y" || event.shiftKey ? redo : undo)();
   else return;
@@ -222,7 +226,7 @@ const start = async () => {
 };
 
 // For tests and for the console.
-Object.assign(W, { lab: { doc, network, inspector, editor, runs, watch, change, show, open, beginWith, undo, redo } });
+Object.assign(W, { lab: { doc, network, inspector, editor, runs, watch, change, show, open, beginWith, save, undo, redo } });
 
 start().catch((error) => {
   fail(error);

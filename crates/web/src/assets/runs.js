@@ -1,7 +1,7 @@
 // The runs: started, watched while they go on, listed, named, compared, and shown in full.
 import { call } from "./api.js";
 import { Curves } from "./curves.js";
-import { doc } from "./document.js";
+import { doc, settled } from "./document.js";
 import { grid, stateWords } from "./grid.js";
 import { ask, button, dialog, fail, onShow, say, show, shown } from "./page.js";
 
@@ -59,6 +59,11 @@ export class Runs {
       if (name === "runs") this.goOn().catch(fail);
       else this.leave();
     });
+    // A tab that nobody sees holds no stream either: all tabs of a browser share its connections.
+    document.addEventListener("visibilitychange", () => {
+      if (document.hidden) this.leave();
+      else if (shown() === "runs") this.goOn(true).catch(fail);
+    });
   }
 
   // Ends the stream of the curves: a browser has few connections to a server, and a stream takes one of them.
@@ -69,14 +74,15 @@ export class Runs {
     this.live = null;
   }
 
-  // Shows again what was left. The curves come from the beginning.
-  async goOn() {
+  // Shows again what was left. The curves come from the beginning. `awaited` says that nothing else was done here in the meantime: what was to follow
+  // the run follows it, also if it is over by now.
+  async goOn(awaited = false) {
     const { left } = this;
     if (!left) return;
     await this.refresh();
     // Something else was opened in the meantime, or the part left again.
     if (this.left !== left || shown() !== "runs") return;
-    await this.open(left.run, this.isActive(this.entry(left.run) ?? {}) ? left.then : undefined);
+    await this.open(left.run, awaited || this.isActive(this.entry(left.run) ?? {}) ? left.then : undefined);
   }
 
   hint() {
@@ -91,7 +97,10 @@ export class Runs {
     return { usual: doc.checked.about?.simulated === true && events < MANY, words: `about ${W.human("count", Number(events.toPrecision(2)))} events, ${W.human("bytes", Number(size.toPrecision(1)))}` };
   }
 
-  async start({ seeds = [], axes = [], record = this.recording().usual, name, then } = {}) {
+  async start({ seeds = [], axes = [], record, name, then } = {}) {
+    await settled();
+    // How much a recording would hold may have changed until here.
+    record ??= this.recording().usual;
     const answer = await call("POST", "/api/runs", { text: doc.text, file: doc.name, called: doc.suggestion, name: name || null, seeds, axes, record });
     await this.refresh();
     show("runs");
@@ -259,6 +268,7 @@ export class Runs {
       }).catch(fail);
     });
     this.detail.replaceChildren(this.head(run, this.cellOf(run), button("Stop", () => this.stop(run))), this.live.element);
+    if (document.hidden) this.leave();
   }
 
   openFailed(run, why) {

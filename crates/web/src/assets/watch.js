@@ -1,7 +1,7 @@
 // Packets that move: a run played back from its records, at any speed, forward, back, and event by event.
 import { asked, call } from "./api.js";
 import { LANE, Network } from "./network.js";
-import { button, dialog, fail, icon, onShow, shown } from "./page.js";
+import { button, dialog, fail, icon, onShow, say, shown } from "./page.js";
 import { eventWords, packetWords, seconds, story } from "./story.js";
 import { Windows } from "./windows.js";
 
@@ -10,6 +10,8 @@ const FLASH_MS = 700;
 // How often the reader of a screen hears what goes on.
 const SPOKEN_MS = 2500;
 const LISTED = 14;
+// What went wrong on a link.
+const BAD = ["drop", "mark", "corrupt"];
 
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -67,10 +69,13 @@ export class Watch {
   async open(run, { playing = false } = {}) {
     if (!run) return;
     this.pause();
+    this.looking = null;
     this.run = run;
     const about = await call("GET", asked("/api/runs/watch", { run }));
     // Another one was opened in the meantime.
     if (this.run !== run) return;
+    // A step that is still on its way is one of the run before.
+    this.looking = null;
     this.windows?.destroy();
     this.choice.value = run;
     const drawing = about.checked.drawing ?? { nodes: [], links: [], flows: [] };
@@ -100,9 +105,11 @@ export class Watch {
       return W.el("li", null, swatch, `${flow.name}${flow.words ? ` (${flow.words})` : ""}`);
     }));
     if (this.flows.length > 12) this.legend.append(W.el("li", { class: "about" }, `and ${this.flows.length - 12} more`));
-    await this.windows.ask(0);
+    const { windows } = this;
+    await windows.ask(0);
+    if (this.windows !== windows) return;
     // To the first packet: nothing happens before it.
-    const first = this.windows.parts[0]?.time[0];
+    const first = windows.parts[0]?.time[0];
     this.seek(first && first > this.end / 1000 ? first : 0);
     if (playing && !still.matches) this.toggle(1);
   }
@@ -163,7 +170,7 @@ export class Watch {
   // Without motion: a picture for each event.
   stepped() {
     clearInterval(this.stepping);
-    this.stepping = setInterval(() => this.step(this.direction, true), 900);
+    this.stepping = setInterval(() => this.step(this.direction, true).catch((error) => { this.pause(); fail(error); }), 900);
   }
 
   pause() {
@@ -200,17 +207,43 @@ export class Watch {
   }
 
   fits(event) {
-    if (this.which.value === "bad") return ["drop", "mark", "corrupt"].includes(event.event);
+    if (this.which.value === "bad") return BAD.includes(event.event);
     if (this.which.value === "followed" && this.followed) return event.packet === this.followed.packet;
     return true;
   }
 
-  // To the next event, or the one before: further windows are asked for until there is one.
+  // The same, as the server is asked for it; nothing where every event fits.
+  wanted() {
+    if (this.which.value === "bad") return { events: BAD.join() };
+    return this.which.value === "followed" && this.followed ? { packet: this.followed.packet } : null;
+  }
+
+  // To the next event, or the one before. One at a time: it may be far away.
   async step(direction, going = false) {
+    if (this.looking) return;
+    const own = (this.looking = {});
+    try {
+      await this.look(direction, going);
+    } finally {
+      if (this.looking === own) this.looking = null;
+    }
+  }
+
+  // For a step on its way: tells whether somebody has gone elsewhere since, to another run, time or kind of events, or has paused or played it.
+  elsewhere() {
+    const { looking } = this;
+    const aim = () => JSON.stringify([this.t, this.playing, this.direction, this.wanted()]);
+    const before = aim();
+    return () => this.looking !== looking || aim() !== before;
+  }
+
+  // Further windows are asked for until there is an event. What not every window has is looked for by the server: few windows are kept here.
+  async look(direction, going) {
     if (!going) this.pause();
     const { windows } = this;
     if (!windows) return;
     windows.failed = windows.short = null;
+    const gone = this.elsewhere();
     let all = false;
     for (let tries = 0; tries < 60 && !all; tries++) {
       if (windows.need(this.t, direction > 0)) {
@@ -223,11 +256,12 @@ export class Watch {
         }
         const known = windows.around(this.t);
         all = direction > 0 ? known.until >= this.end : known.from <= 0;
+        const wanted = all ? null : this.wanted();
+        if (wanted) { await this.leap(direction, wanted); return; }
         // A window that was too long to be read to its end leaves a gap: that first.
         if (!all) await (direction > 0 ? windows.ask(known.until) : windows.short ? windows.ask(...windows.short) : windows.before(known));
       } else await windows.read;
-      // Another run was opened in the meantime.
-      if (this.windows !== windows) return;
+      if (gone()) return;
       if (windows.failed) {
         fail(windows.failed);
         windows.failed = null;
@@ -235,8 +269,38 @@ export class Watch {
         return;
       }
     }
-    if (all) this.spoken.textContent = direction > 0 ? "No further event." : "No earlier event.";
-    else this.spoken.textContent = "There is no such event near this time. Choose another time to look from.";
+    if (all) this.nothing(direction);
+    // Too far away for the windows: few are kept, and those that were read on the way may be gone.
+    else await this.leap(direction, this.wanted() ?? {});
+  }
+
+  nothing(direction) {
+    this.pause();
+    say(direction > 0 ? "There is no further event." : "There is no earlier event.");
+  }
+
+  // To an event that is not in the windows that are known.
+  async leap(direction, wanted) {
+    const { windows } = this;
+    let gone = this.elsewhere();
+    // Events have whole times, the picture has not.
+    let from = direction > 0 ? Math.floor(this.t) : Math.ceil(this.t), time = null;
+    while (time === null && (direction > 0 ? from < this.end : from > 0)) {
+      ({ time, looked: from } = await call("GET", asked("/api/runs/step", { run: this.run, time: from, back: direction < 0, ...wanted })));
+      if (gone()) return;
+    }
+    if (time === null) { this.nothing(direction); return; }
+    this.seek(time);
+    gone = this.elsewhere();
+    for (let tries = 0; tries < 60 && !windows.need(time, direction > 0); tries++) {
+      await windows.read;
+      if (gone()) return;
+      const { failed } = windows;
+      windows.failed = null;
+      if (failed) throw failed;
+    }
+    const event = windows.events.find((own) => own.time === time && this.fits(own));
+    if (event) this.arrive(event);
   }
 
   arrive(event) {
