@@ -9,7 +9,8 @@
  * the acknowledgement left whose timestamp it echoes (RFC 7323); a round ends when a segment answers what was sent after it began.
  * Segments are seen where the cgroup's packets come in, before the kernel's TCP has them. The window goes to the kernel as
  * TCP_WINDOW_CLAMP, just before an acknowledgement leaves. What was advertised is never taken back: a halving takes effect within one
- * round trip, as the sender sends into what is left.
+ * round trip, as the sender sends into what is left. From the first data segment without a timestamp on, a connection
+ * has its own window again.
  *
  * Differences from the sender's side: timestamps, and so RTTs, are in milliseconds, and without timestamps nothing is done; the window
  * does not fall below one segment, for which the kernel advertises about 2304 bytes or more (SOCK_MIN_RCVBUF / 2); the window follows
@@ -104,10 +105,15 @@ static __always_inline bool read_segment(struct __sk_buff *skb, struct segment *
 		if (bpf_skb_load_bytes(skb, 9, &next, 1))
 			return false;
 	} else {
-		/* Extension headers are not followed: connections with them are left alone. */
+		/* Extension headers are not followed: a segment behind them counts as data without a timestamp. */
 		tcp = 40;
 		if (bpf_skb_load_bytes(skb, 6, &next, 1))
 			return false;
+		if (next != IPPROTO_TCP) {
+			segment->payload = 1;
+			segment->stamped = false;
+			return true;
+		}
 	}
 	if (next != IPPROTO_TCP || bpf_skb_load_bytes(skb, tcp + 12, &offset, 1))
 		return false;
@@ -215,6 +221,9 @@ int background_packets(struct __sk_buff *skb)
 	return 1;
 }
 
+/* A window that no buffer has. */
+#define NO_CLAMP 0x3fffffff
+
 /* Sets the advertised window, just before a segment (mostly an acknowledgement) leaves. */
 static __always_inline void advertise(struct bpf_sock_ops *ctx)
 {
@@ -228,10 +237,16 @@ static __always_inline void advertise(struct bpf_sock_ops *ctx)
 		return;
 	tp = bpf_skc_to_tcp_sock(sk);
 	receiver = bpf_sk_storage_get(&nice_receive, sk, 0, 0);
-	if (!tp || !receiver || receiver->unstamped)
+	if (!tp || !receiver)
 		return;
 	bytes = (u64)receiver->rules.window * receiver->mss / NICE_ONE;
-	clamp = bytes > 0x3fffffff ? 0x3fffffff : (int)bytes;
+	clamp = bytes > NO_CLAMP ? NO_CLAMP : (int)bytes;
+	if (receiver->unstamped) {
+		/* The window that was set before the first data is lifted, once: the kernel's own limit is that of its buffer. */
+		if (receiver->asked == NO_CLAMP)
+			return;
+		clamp = NO_CLAMP;
+	}
 	/* The kernel changes the clamp when it resizes the buffer. */
 	if (tp->window_clamp != receiver->clamp || clamp != receiver->asked) {
 		receiver->asked = clamp;

@@ -261,11 +261,14 @@ impl CapClient {
     /// A datagram from the server arrived at `at`, marked congestion-experienced if `ce`; the time is now `now`.
     pub fn handle_datagram(&mut self, now: Timestamp, at: Timestamp, bytes: &[u8], ce: bool) {
         if bytes.get(1) == Some(&SEGMENT) {
-            let (State::Running, Some(link)) = (&self.state, &mut self.link) else { return };
-            if let Some((wire, header)) = read_segment(bytes)
-                && wire.token == link.token()
-                && link.handle(at, &wire, (bytes, header), ce)
-            {
+            let Some(link) = &mut self.link else { return };
+            let Some((wire, header)) = read_segment(bytes) else { return };
+            if wire.token != link.token() {
+                return;
+            }
+            if let State::Finishing { .. } = self.state {
+                link.handle_late(at, &wire, (bytes, header), ce);
+            } else if matches!(self.state, State::Running) && link.handle(at, &wire, (bytes, header), ce) {
                 self.heard = now;
                 self.hint = None;
             }

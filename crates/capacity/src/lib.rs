@@ -62,7 +62,9 @@ pub use client::{CapClient, Identity, Outcome, Unreachable};
 pub use limits::{Bound, ServerLimits, StrangerLimits};
 pub use link::{Datagram, Progress, Traced};
 pub use meter::Meter;
-pub use options::{CapOptions, Direction, HEADERS, MAX_DURATION, MAX_SEGMENT, MIN_SEGMENT, OptionError};
+pub use options::{
+    CapOptions, Direction, HEADERS, MAX_DURATION, MAX_SEGMENT, MIN_DURATION, MIN_SEGMENT, OptionError,
+};
 pub use prober::{Probe, Prober};
 pub use results::{HostResults, ReceiverResults, Report, SenderResults};
 pub use sender_only::SenderOnly;

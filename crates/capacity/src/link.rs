@@ -12,6 +12,9 @@ use super::wire::{Stamp, WireSegment, padded, write_segment};
 use warpline_transport::cc::{Controller, Phase};
 use warpline_transport::tcp::{Connection, Outcome};
 
+/// Longest wait for acknowledgements under way: no path needs more, and the other end waits for the report meanwhile.
+const LONGEST_LINGER: TimeDelta = TimeDelta::from_secs(1);
+
 /// A datagram that was appended to a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Datagram {
@@ -205,12 +208,7 @@ impl Link {
         (bytes, header_len): (&[u8], usize),
         ce: bool,
     ) -> bool {
-        if wire.from_server == self.parts.from_server {
-            return false;
-        }
-        if let Some(key) = &self.parts.key
-            && !wire.signed(bytes, header_len, key)
-        {
+        if !self.is_from_peer(wire, (bytes, header_len)) {
             return false;
         }
         let mut segment = wire.unfold(self.near.0, self.near.1);
@@ -225,8 +223,7 @@ impl Link {
             let wall = (self.parts.wall_us.wrapping_add(at.as_micros())) as u32;
             self.arrivals.segment(at, stamp, wall, size, ce);
         } else if segment.flags.contains(Flags::ACK) {
-            self.acks_received.0 += 1;
-            self.acks_received.1 += u64::from(size);
+            self.count_ack(size);
         }
         if self.parts.trace {
             self.traced.push(Traced::Received(at, segment, ce));
@@ -236,6 +233,50 @@ impl Link {
         let ecn = if ce { Ecn::Ce } else { Ecn::NotEct };
         self.connection.handle_segment(at, &segment, ecn);
         true
+    }
+
+    /// A segment that arrived after the end of the data. An acknowledgement was under way at the end, and was not lost: it counts as received,
+    /// and is traced. The connection does not get it. Returns whether it counted.
+    pub(super) fn handle_late(
+        &mut self,
+        at: Timestamp,
+        wire: &WireSegment,
+        (bytes, header_len): (&[u8], usize),
+        ce: bool,
+    ) -> bool {
+        let counts = wire.stamp.is_none()
+            && wire.rest.flags.contains(Flags::ACK)
+            && self.is_from_peer(wire, (bytes, header_len));
+        if counts {
+            self.count_ack(bytes.len() as u32 + self.parts.headers);
+            let results = self.meter.results_mut();
+            (results.acks_received, results.acks_wire_bytes) = self.acks_received;
+            if self.parts.trace {
+                let mut segment = wire.unfold(self.near.0, self.near.1);
+                segment.window = segment.window.min(self.window);
+                self.traced.push(Traced::Received(at, segment, ce));
+            }
+        }
+        counts
+    }
+
+    /// How long acknowledgements may still be under way after the end of the data: two of the longest round trips, since a queue may have grown after
+    /// the last one that was measured, and the wait of a delayed one.
+    pub(super) fn linger(&self) -> TimeDelta {
+        let rtt = TimeDelta::from_nanos(self.meter.results().rtt_max_ns).min(LONGEST_LINGER);
+        (rtt * 2 + self.connection.config().delayed_ack).min(LONGEST_LINGER)
+    }
+
+    fn count_ack(&mut self, size: u32) {
+        self.acks_received.0 += 1;
+        self.acks_received.1 += u64::from(size);
+    }
+
+    /// Whether a segment comes from the other end, with its signature if there is a key.
+    #[inline]
+    fn is_from_peer(&self, wire: &WireSegment, (bytes, header_len): (&[u8], usize)) -> bool {
+        wire.from_server != self.parts.from_server
+            && self.parts.key.as_ref().is_none_or(|key| wire.signed(bytes, header_len, key))
     }
 
     /// Whether a segment is consistent with the agreed TCP, in a datagram of this many bytes. Payload is counted and not carried, so a peer could
@@ -277,7 +318,8 @@ impl Link {
         if segment.len > 0 {
             len = padded(&segment).max(header);
             out.extend_from_slice(&FILLER[..len - header]);
-        } else {
+        } else if segment.flags.contains(Flags::ACK) {
+            // Not the client's SYN: the other end counts the same segments.
             self.acks_sent.0 += 1;
             self.acks_sent.1 += len as u64 + u64::from(self.parts.headers);
         }

@@ -16,6 +16,8 @@ pub const HEADERS: u32 = 40;
 pub const MIN_SEGMENT: u32 = 128;
 /// Largest segment, in the same bytes: what an IPv4 datagram can hold.
 pub const MAX_SEGMENT: u32 = 65_507;
+/// Shortest test.
+pub const MIN_DURATION: TimeDelta = TimeDelta::from_millis(100);
 /// Longest test.
 pub const MAX_DURATION: TimeDelta = TimeDelta::from_secs(86_400);
 
@@ -185,7 +187,7 @@ impl CapOptions {
             if ok { Ok(()) } else { Err(OptionError { option, value, allowed: allowed.to_owned() }) }
         };
         let within = |span: TimeDelta, least: TimeDelta, most: TimeDelta| least <= span && span <= most;
-        let duration = within(self.duration, TimeDelta::from_millis(100), MAX_DURATION);
+        let duration = within(self.duration, MIN_DURATION, MAX_DURATION);
         check(duration, "duration", self.duration.to_string(), "100ms to 24h")?;
         if let Some(wrong) = self.cc.faults().into_iter().next() {
             return Err(wrong.into());

@@ -404,7 +404,13 @@ impl CapServer {
             }
             return;
         }
-        if session.reporting.is_some() || !session.link.handle(at, &wire, (bytes, header), ce) {
+        if let Some((report, ..)) = &mut session.reporting {
+            if session.link.handle_late(at, &wire, (bytes, header), ce) {
+                report.sender = session.link.sender_results();
+            }
+            return;
+        }
+        if !session.link.handle(at, &wire, (bytes, header), ce) {
             return;
         }
         session.heard = Some(now);
@@ -563,8 +569,10 @@ impl CapServer {
         if now >= Self::data_end(session) {
             session.link.finish(now);
             let report = Self::report(session, host);
-            session.reporting = Some((report, now + REPORT_PAUSE, now + REPORT_WAIT));
-            return self.send_report(token);
+            // Acknowledgements under way still count, so the report waits for them.
+            let first = now + session.link.linger();
+            session.reporting = Some((report, first, first + REPORT_WAIT));
+            return;
         }
         self.make_ready(token);
     }

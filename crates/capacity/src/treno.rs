@@ -29,6 +29,8 @@ struct Out {
     data: u64,
     at: Timestamp,
     bytes: u32,
+    /// Whether the data had been sent before.
+    again: bool,
 }
 
 /// One round trip of rate halving.
@@ -61,6 +63,8 @@ pub struct Treno {
     in_flight: u64,
     /// Data to be sent again.
     lost: VecDeque<u64>,
+    /// Data whose first probe could not be sent.
+    unsent: Vec<u64>,
     /// Data that was considered lost and has been answered since: not to be sent again.
     answered: BTreeMap<u64, u64>,
     /// Highest probe answered, plus one.
@@ -106,6 +110,7 @@ impl Treno {
             out: BTreeMap::new(),
             in_flight: 0,
             lost: VecDeque::new(),
+            unsent: Vec::new(),
             answered: BTreeMap::new(),
             fack: 0,
             halving: None,
@@ -318,11 +323,16 @@ impl Treno {
         self.ssthresh = self.cwnd.max(2 * self.mss);
     }
 
-    /// Takes back a probe that was never on the path: its data has to be sent again. Returns whether it was outstanding.
+    /// Takes back a probe that was never on the path: its data has yet to be sent. Returns whether it was outstanding.
     fn take_back(&mut self, number: u64) -> bool {
         let Some(out) = self.out.remove(&number) else { return false };
         self.in_flight -= u64::from(out.bytes);
-        self.lost.push_front(out.data);
+        if out.again {
+            self.lost.push_front(out.data);
+            self.results.retransmits -= 1;
+        } else {
+            self.unsent.push(out.data);
+        }
         self.allowed += u32::from(self.halving.is_some());
         self.results.probes -= 1;
         self.results.probe_wire_bytes -= u64::from(self.mtu);
@@ -389,20 +399,25 @@ impl Prober for Treno {
             self.since = now;
             self.heard = now;
         }
-        let again = self.lost.pop_front();
-        let data = again.unwrap_or(self.next_data);
+        let (data, again) = if let Some(data) = self.unsent.pop() {
+            (data, false)
+        } else if let Some(data) = self.lost.pop_front() {
+            (data, true)
+        } else {
+            (self.next_data, false)
+        };
         self.next_data = self.next_data.max(data + 1);
         let number = self.next;
         self.next += 1;
-        self.out.insert(number, Out { data, at: now, bytes: self.mss as u32 });
+        self.out.insert(number, Out { data, at: now, bytes: self.mss as u32, again });
         self.in_flight += self.mss;
         self.results.probes += 1;
         self.results.probe_wire_bytes += u64::from(self.mtu);
-        self.results.retransmits += u64::from(again.is_some());
+        self.results.retransmits += u64::from(again);
         if !self.alarm.is_set() {
             self.alarm = self.rtt.deadline(now);
         }
-        Some(Probe { number, size: self.mtu, retransmit: again.is_some() })
+        Some(Probe { number, size: self.mtu, retransmit: again })
     }
 
     fn on_refused(&mut self, number: u64) {

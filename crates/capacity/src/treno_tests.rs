@@ -251,6 +251,12 @@ fn what_the_kernel_refuses_was_not_on_the_path() {
     t.on_refused(1);
     assert_eq!((t.results().refused_sends, t.results().probes, t.results().lost), (1, 1, 0));
     assert_eq!(send(&mut t, at(5)), [2]);
+    assert_eq!(t.results().retransmits, 0, "its data was sent for the first time");
+    // A probe that is sent again, and refused, is sent again once.
+    t.handle_timeout(at(4000));
+    assert_eq!((send(&mut t, at(4000)), t.results().retransmits), (vec![3], 1));
+    t.on_refused(3);
+    assert_eq!((send(&mut t, at(4005)), t.results().retransmits), (vec![4], 1));
 }
 
 #[test]

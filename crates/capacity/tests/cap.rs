@@ -8,9 +8,9 @@ use std::net::SocketAddr;
 use proptest::prelude::*;
 use warpline_capacity::{
     CapClient, CapOptions, CapServer, Direction, HELLO, Identity, Outcome, Refusal, Report, ServerLimits,
-    Unreachable,
+    Traced, Unreachable,
 };
-use warpline_core::{Ecn, Rate, Stream, Streams, TimeDelta, Timestamp};
+use warpline_core::{Ecn, Flags, Rate, Stream, Streams, TimeDelta, Timestamp};
 
 const SECRET: [u8; 32] = [9; 32];
 
@@ -228,6 +228,36 @@ fn the_server_sends_if_the_client_asks_for_it() {
     assert!(receiver.data_bytes >= sender.data_bytes);
     assert_eq!((own.sender, peer.receiver), (None, None));
     assert_eq!(bed.server.sessions(), 0);
+}
+
+#[test]
+fn where_no_acknowledgement_is_lost_both_ends_count_as_many() {
+    for direction in [Direction::Forward, Direction::Reverse] {
+        for preset in [CapOptions::default(), CapOptions::classic()] {
+            let options = short(CapOptions { direction, ..preset });
+            let traced = Identity { trace: true, ..identity() };
+            let mut bed = Bed::new(options, ServerLimits::default(), traced);
+            assert_eq!(bed.run(), Outcome::Complete);
+            let (own, peer) = bed.reports();
+            let (sender, receiver) =
+                (own.sender.or(peer.sender).unwrap(), own.receiver.or(peer.receiver).unwrap());
+            assert!(receiver.acks_sent > 100, "{receiver:?}");
+            assert_eq!(
+                (sender.acks_received, sender.acks_wire_bytes),
+                (receiver.acks_sent, receiver.acks_wire_bytes),
+                "{direction:?}"
+            );
+            // Also those that arrived after the end of the data are traced.
+            if direction == Direction::Forward {
+                let is_ack = |traced: &Traced| match traced {
+                    Traced::Received(_, segment, _) => segment.len == 0 && segment.flags.contains(Flags::ACK),
+                    _ => false,
+                };
+                let acks = bed.client.drain_trace().filter(is_ack).count();
+                assert_eq!(acks as u64, sender.acks_received);
+            }
+        }
+    }
 }
 
 #[test]

@@ -7,12 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueHint;
 use serde_json::json;
-use warpline_capacity::{Bound, Direction, Finished, MAX_DURATION, ServerLimits, StrangerLimits};
+use warpline_capacity::{
+    Bound, Direction, Finished, MAX_DURATION, MIN_DURATION, ServerLimits, StrangerLimits,
+};
 use warpline_core::Rate;
 use warpline_live::measure::PORT;
 use warpline_live::measure::capd::{CapdConfig, CapdEvent, serve};
 use warpline_scenario::Time;
 
+use crate::commands::treno::tangible;
 use crate::failure::{Code, Failure};
 use crate::{interrupt, output};
 
@@ -124,7 +127,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", default_value = "10min")]
     max_duration: Time,
 
-    /// Highest rate of a test, on the wire, or any [default: any with a key, else see below]
+    /// Highest rate of a test, on the wire, or `any` [default: any for clients with the key; for others see below]
     #[arg(long, value_name = "RATE", value_parser = rate_or_any)]
     max_rate: Option<MaxRate>,
 
@@ -132,7 +135,7 @@ pub(crate) struct Args {
     key: Key,
 
     /// Forget a client that sends nothing for this long
-    #[arg(long, value_name = "TIME", default_value = "30s")]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = tangible)]
     patience: Time,
 
     /// End after this many tests [default: never]
@@ -177,8 +180,9 @@ fn line(finished: &Finished) -> String {
 
 pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
     let limit = args.max_duration.0;
-    if limit.is_zero() || limit > MAX_DURATION {
-        return Err(Failure::usage("--max-duration must be above 0 and at most 24h"));
+    // As what a client may request: with less, every test would end before it has begun.
+    if !(MIN_DURATION..=MAX_DURATION).contains(&limit) {
+        return Err(Failure::usage("--max-duration must be 100ms to 24h"));
     }
     if args.max_rate.is_some_and(|rate| rate.0.is_some_and(|rate| rate.as_bps() == 0)) {
         return Err(Failure::usage("--max-rate must be above 0, or any"));

@@ -80,9 +80,9 @@ enum Action {
         #[command(flatten)]
         parameters: ParameterArgs,
     },
-    /// Remove it again; connections that use it keep it
+    /// Remove TCP Nice from the kernel again; connections that use it keep it
     Unload,
-    /// Say whether it is in the kernel, and list the connections that it controls
+    /// Say whether TCP Nice is in the kernel, and list the connections that it controls
     Status {
         /// Print JSON, for programs
         #[arg(long)]
@@ -101,7 +101,7 @@ struct ParameterArgs {
     floor: Option<f64>,
     #[arg(long, value_name = "TIME", value_parser = millis, help = help_of("most_delay"))]
     most_delay: Option<TimeDelta>,
-    /// The paper's own form, without later additions (docs: nice)
+    /// The paper's own form, without later additions
     #[arg(long)]
     paper: bool,
 }
@@ -329,7 +329,7 @@ fn report(outcome: &NiceOutcome, verbose: bool, quiet: bool) {
         }
         if counts.unstamped > 0 {
             output::note(&format!(
-                "{} received without yielding: TCP timestamps are off, here or at the other end",
+                "{} received without yielding: its segments came without TCP timestamps, or behind IPv6 extension headers",
                 counted(counts.unstamped as usize, "connection")
             ));
         }

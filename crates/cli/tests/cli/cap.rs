@@ -192,6 +192,15 @@ fn times_that_do_not_pass_are_refused() {
             }
         }
     }
+    for (option, time, allowed) in [
+        ("--patience", "0s", "at least 1ms"),
+        ("--max-duration", "99ms", "100ms to 24h"),
+        ("--max-duration", "25h", "100ms to 24h"),
+    ] {
+        let answer = desk.warpline(&["capd", option, time]);
+        assert_eq!(answer.code, Some(2), "{answer:?}");
+        assert!(answer.stderr.contains(option) && answer.stderr.contains(allowed), "{answer:?}");
+    }
 }
 
 #[test]

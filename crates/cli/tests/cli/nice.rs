@@ -375,6 +375,44 @@ fn behind(desk: &Desk, link: &[&str], server: &str, lines: &str) -> Answer {
     desk.warpline(&[&["shell"], link, &["--base", &server, "--", "sh", &lines]].concat()).fine()
 }
 
+/// Sends two megabytes to each connection.
+const FEED: &str = "
+import socket
+listener = socket.create_server(('0.0.0.0', 5201))
+while True:
+    s, _ = listener.accept()
+    try:
+        s.sendall(bytes(2 << 20))
+    except OSError:
+        pass
+    s.close()
+";
+
+/// Reads all that the address of its first argument sends, without TCP timestamps, and prints the window that the kernel would advertise then.
+const UNSTAMPED: &str = "
+import socket, struct, sys
+with open('/proc/sys/net/ipv4/tcp_timestamps', 'w') as switch:
+    switch.write('0')
+s = socket.create_connection((sys.argv[1], 5201))
+while s.recv(1 << 20):
+    pass
+print(struct.unpack_from('20I', s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), 8)[14])
+";
+
+#[test]
+fn a_download_without_timestamps_is_not_held_back_and_is_reported() {
+    let Some(_kernel) = able(&["python3"]) else { return };
+    let desk = Desk::new();
+    let warpline = env!("CARGO_BIN_EXE_warpline");
+    desk.write("unstamped.py", UNSTAMPED);
+    let lines = format!("{warpline} nice --strict --receive -- python3 unstamped.py $WARPLINE_BASE");
+    let answer = behind(&desk, &["--delay", "10ms", "--rate", "100mbit"], FEED, &lines);
+    // The window at the beginning is of ten segments.
+    let window: u32 = answer.stdout.trim().parse().unwrap();
+    assert!(window > 3 * 14_480, "{window}");
+    assert!(answer.stderr.contains("1 connection received without yielding"), "{}", answer.stderr);
+}
+
 #[test]
 fn a_new_connection_begins_with_two_segments_and_an_old_one_keeps_its_window() {
     let Some(_kernel) = able(&["python3"]) else { return };

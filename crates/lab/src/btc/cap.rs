@@ -370,7 +370,6 @@ impl CapReport {
                 (Some(s), Some(r)) if input.probes.is_none() => Some(ReversePath {
                     acknowledgements_sent: r.acks_sent,
                     acknowledgements_received: s.acks_received,
-                    // Acknowledgements in flight at the end are counted by one end only, or by neither.
                     loss: (r.acks_sent > 0)
                         .then(|| share(r.acks_sent.saturating_sub(s.acks_received), r.acks_sent)),
                     load_bps: rate(r.acks_wire_bytes, s.elapsed_ns),
