@@ -59,6 +59,11 @@ def test_words_of_tc_are_keys_of_a_link(words: str, keys: dict[str, Any]) -> Non
     convert.read(f"tc qdisc add dev eth0 root {words}").scenario.run(progress=False)
 
 
+def test_a_backslash_neither_continues_a_comment_nor_takes_the_last_line_away() -> None:
+    script = "# tc qdisc add dev eth0 root \\\ntc qdisc add dev eth0 root netem delay 10ms \\\n"
+    assert tc.link(script).keys["delay"] == "10ms"
+
+
 def test_a_shaper_of_several_commands(tmp_path: Path) -> None:
     script = """\
         #!/bin/sh

@@ -152,8 +152,50 @@ def live(active: list[float], complete: bool = True) -> Any:
     """A live run that was sampled at 1, 2 and 3 s, and whose only flow, that of a program, carried 6 Mbit/s at these times."""
     rows = len(active)
     series = {"time_s": active, "flow": [0] * rows, "goodput_bps": [6e6] * rows, "srtt_ms": [20.0] * rows}
-    summary = {"flows": [{"flow": 0, "name": "web", "group": "web"}]}
+    summary = {"flows": [{"flow": 0, "name": "web", "group": "web"}], "live": {}}
     return SimpleNamespace(complete=complete, summary=summary, series_flows=series, series_links={"time_s": [1.0, 2.0, 3.0]})
+
+
+def quiet(*skipped: tuple[float, float], audited: bool = False) -> Any:
+    """A run of 10 s that was sampled each second, except where it skipped time, and sent 6 Mbit/s."""
+    times = [float(second) for second in range(1, 11) if audited or not any(start < second <= end for start, end in skipped)]
+    run = live(times)
+    run.summary["scenario"] = "quiet"
+    run.summary["stretches"] = [{"from_s": start, "until_s": end, "audited": audited} for start, end in skipped]
+    run.series_flows["throughput_bps"] = run.series_flows["goodput_bps"]
+    run.series_links["time_s"] = times
+    return run
+
+
+def seeds(*runs: Any) -> Any:
+    return list(runs)
+
+
+def drawn(axes: Any) -> list[tuple[float, ...]]:
+    """The stretches of time in which a line is drawn, each with its samples."""
+    curve = axes.lines[0]
+    parts: list[list[float]] = [[]]
+    for second, value in zip(curve.get_xdata(), curve.get_ydata(), strict=True):
+        if np.isnan(value):
+            parts.append([])
+        else:
+            parts[-1].append(float(second))
+    return [tuple(part) for part in parts]
+
+
+def test_nothing_is_drawn_across_time_that_was_skipped() -> None:
+    assert drawn(plot.throughput(quiet((3, 6)))) == [(1, 2, 3), (7, 8, 9, 10)]
+    assert drawn(plot.throughput(quiet((3, 6), audited=True))) == [tuple(range(1, 11))]
+    # A band has a gap where all runs skipped time, and none where one of them has samples.
+    axes: Any = plot.bands(seeds(quiet((2, 6)), quiet((4, 8))), "throughput")
+    assert drawn(axes) == [(1, 2, 3, 4), (7, 8, 9, 10)]
+    axes = plot.bands(seeds(quiet((2, 6), (8, 9)), quiet((2, 6), (8, 9))), "throughput")
+    assert drawn(axes) == [(1, 2), (7, 8), (10,)]
+    (band,) = axes.collections
+    assert len(band.get_paths()) == 3
+    assert len(drawn(plot.bands(seeds(quiet((2, 6)), quiet()), "throughput"))) == 1
+    # Before the first sample and behind the last there is nothing to cut.
+    assert drawn(plot.throughput(quiet((0, 3), (8, 10)))) == [(4, 5, 6, 7, 8)]
 
 
 def means(runs: Any, quantity: str) -> list[float]:
@@ -171,3 +213,41 @@ def test_runs_that_are_not_complete_are_left_out_unless_there_is_only_one() -> N
     stopped = live([1.0], complete=False)
     assert means([live([1.0, 2.0, 3.0]), stopped], "goodput") == [6.0, 6.0, 6.0]
     assert means([stopped], "goodput") == [6.0, 0.0, 0.0]
+
+
+def test_the_target_rate_of_several_flows_is_their_mean() -> None:
+    run = live([1.0, 2.0])
+    run.summary["flows"].append({"flow": 1, "name": "call", "group": "call"})
+    run.series_flows = {"time_s": [1.0, 1.0], "flow": [0, 1], "target_rate_bps": [1e6, 3e6]}
+    # As `warpline compare --plot` draws it.
+    assert means([run], "target") == [2.0]
+
+
+def test_programs_send_nothing_while_they_are_idle() -> None:
+    run = live([1.0, 3.0])
+    run.summary["scenario"] = "web"
+    run.series_flows["throughput_bps"] = [6e6, 6e6]
+    curve: Any = plot.throughput(run).lines[0]
+    assert (list(curve.get_xdata()), list(curve.get_ydata())) == ([1.0, 2.0, 3.0], [6.0, 0.0, 6.0])
+    # Clocks of several hosts are not the same to the last digit.
+    run.series_flows["time_s"] = [1.0001, 2.9999]
+    assert drawn(plot.throughput(run)) == [(1.0001, 2.0, 2.9999)]
+    # Flows of simulated hosts have a row whenever the run is sampled, and a missing one is not for idleness.
+    del run.summary["live"]
+    assert drawn(plot.throughput(run)) == [(1.0001, 2.9999)]
+
+
+def test_runs_on_the_same_axes_have_the_same_unit() -> None:
+    slow, fast, idle = (live([1.0, 2.0, 3.0]) for _ in range(3))
+    for run, bps in ((slow, 6e5), (fast, 6e6), (idle, 0.0)):
+        run.summary["scenario"] = "web"
+        run.series_flows["throughput_bps"] = [bps] * 3
+    axes: Any = plot.throughput(idle)
+    plot.throughput(slow, axes)
+    plot.throughput(fast, axes)
+    assert [curve.get_ydata()[0] for curve in axes.lines] == [0.0, 600.0, 6000.0]
+    assert axes.get_ylabel() == "Throughput (kbit/s)"
+    # Other axes are not concerned, and neither are these once they are empty again.
+    assert plot.throughput(fast).get_ylabel() == "Throughput (Mbit/s)"
+    axes.clear()
+    assert plot.throughput(fast, axes).get_ylabel() == "Throughput (Mbit/s)"

@@ -208,6 +208,19 @@ def test_parts_become_plain_data() -> None:
     assert warpline.EveryLoss(n=3).to_dict() == {"kind": "every", "n": 3}
 
 
+def test_a_scenario_without_flows_can_be_shown() -> None:
+    scenario = warpline.Scenario(
+        name="programs",
+        duration="1s",
+        clock={"mode": "real"},
+        link=[{"between": ["a", "b"], "rate": "1Mbit/s"}],
+        host=[{"name": "a", "endpoint": "live", "program": [{"command": "true"}]}],
+    )
+    assert repr(scenario) == "<warpline.Scenario programs: 1s, 0 flow entries>"
+    page = scenario._repr_html_()
+    assert "programs: 1s, seed 1" in page and "live" in page
+
+
 def test_a_notebook_shows_a_scenarios_parts() -> None:
     scenario = warpline.Scenario.from_dict(
         {"name": "n", "duration": "1s", "link": [{"between": ["a", "b"], "rate": "1Mbit/s"}], "flow": [{"from": "a", "to": "b", "cc": {"kind": "custom", "name": "<b>"}}]}

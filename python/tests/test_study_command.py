@@ -48,6 +48,7 @@ def test_means_of_another_program_stand_in_until_the_figure_has_its_own(tmp_path
         ("x,y,half_width_95,seeds\n1,ten,0.5,2\n", "means.csv:2: could not convert string to float: 'ten'"),
         ("x,y,half_width_95,seeds\n1,nan,0.5,2\n", "means.csv:2: 'nan' is no finite number"),
         ("x,y,half_width_95,seeds\n1,10,0.5,1\n", "means.csv:2: a mean over 1 seeds; at {'x': 1}, line has 2 at least"),
+        ("x,y,half_width_95,seeds\n1,10,0.5,2\n2,20,0.5,2\n1.0,11,0.5,2\n", "means.csv:4: another mean of {'x': '1.0', 'y': '11'}; line 2 has the first"),
     ],
 )
 def test_a_table_that_cannot_be_taken_over_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], table: str | None, told: str) -> None:
@@ -224,6 +225,21 @@ def test_a_scenario_that_cannot_be_made_is_named_and_the_next_figure_runs(tmp_pa
     assert main(["run", str(declare(tmp_path, twice)), "--jobs", "1"]) == 2
     said = capsys.readouterr()
     assert "mine/built, scenario" in said.err and "mine/third, scenario" in said.err
+
+
+def test_a_quick_form_that_is_wrong_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = declare(tmp_path, PURE.replace("points=study.grid(x=[1, 3]), seeds=1)", "points=[])"))
+    assert main(["run", str(file), "--quick"]) == 2
+    assert "error: mine/line, quick form: ValueError: line: no points" in capsys.readouterr().err
+    assert main(["run", str(file)]) == 0
+
+
+def test_what_cannot_be_sent_to_another_process_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = PURE.replace("import os", "import os, threading").replace("def model", "LOCK = threading.Lock()\n\n    def model").replace("return {", "LOCK.locked()\n        return {")
+    assert main(["run", str(declare(tmp_path, text))]) == 2
+    said = capsys.readouterr().err
+    assert "error: mine/line, as it is sent to the processes that run it: " in said and "pickle" in said
+    assert ran(tmp_path) == []
 
 
 def test_a_page_that_cannot_be_written_is_told_once_and_the_study_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,11 @@ from warpline.study import _registry
 from studies import PURE, declare, simple
 
 
+def test_an_axis_that_is_a_text_is_no_list_of_its_letters() -> None:
+    with pytest.raises(TypeError, match=r"^cc='nice': an axis is a list of values, even of one: cc=\['nice'\]$"):
+        study.grid(flows=[1], cc="nice")
+
+
 def test_a_grid_has_every_combination() -> None:
     assert study.grid(a=[1, 2], b=["x", "y"]) == [{"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 2, "b": "x"}, {"a": 2, "b": "y"}]
 

@@ -66,6 +66,16 @@ def test_the_log_of_web_users_can_be_read_by_all_and_is_tried_again_if_it_cannot
     assert log.read_text().startswith("2.000 1000 10.0.0.4 TCP_MISS/200 5 GET") and log.stat().st_mode & 0o777 == 0o644
 
 
+def test_the_log_of_another_seed_replaces_the_one_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (nice,) = [paper for paper in _registry.papers(REPRO) if paper.name == "tcp-nice"]
+    surge = sys.modules[f"{nice.module.__name__}.surge"]
+    monkeypatch.setattr(surge, "log", lambda seed, *_: [surge.Request(1.0, 2.0, 3, 4, seed)])
+    path = tmp_path / "access.log"
+    for seed in (1, 2, 2, 1):
+        surge.written(path, seed)
+        assert f" TCP_MISS/200 {seed} GET " in path.read_text()
+
+
 def test_the_grid_has_the_tcps_of_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(REPRO / "network-simulation-cradle"))
     grid, stacks = importlib.import_module("grid"), importlib.import_module("stacks")

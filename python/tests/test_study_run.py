@@ -142,10 +142,88 @@ def test_points_of_one_scenario_have_their_own_results_where_measures_read_the_p
     assert kept().results.means("mine") == [12, 52, 102]
 
 
+def made(file: Path, **options: Any) -> tuple[int, study.Done]:
+    """How many runs were made, and what came out."""
+    with Counting(2) as executor:
+        (done,) = study.run(str(file), executor=executor, **options)
+    return executor.count, done
+
+
+def test_points_of_one_scenario_share_its_run_and_each_is_measured(tmp_path: Path) -> None:
+    dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
+    file = declare(tmp_path, LIMITS.replace("quick=study", "seeds=2, quick=study"))
+
+    def numbers() -> set[tuple[Any, ...]]:
+        table = warpline.Table.read(tmp_path / "results/limits.parquet")
+        return set(zip(table["limit"], table["seed"], table["scenario"], table["measured"], strict=True))
+
+    # One alone, as a study that was killed has left it: the others share what is run now.
+    assert made(file, only={"limit": 50})[0] == 2
+    alone = numbers()
+    runs, done = made(file)
+    assert (runs, done.judged.kept.missing, done.judged.kept.runs) == (2, 0, 6)
+    assert done.judged.kept.results.means("mine") == [11, 51, 101] and len({*done.judged.kept.results.means("bps")}) == 1
+    # Each has the hashes that it has by itself.
+    assert alone < numbers() and len(numbers()) == 6
+    assert made(file)[0] == 0
+    before = numbers()
+    assert made(file, force=True)[0] == 2 and numbers() == before
+    # They find each other among the runs that wait, in whichever order the points are.
+    file = declare(tmp_path, LIMITS.replace("limit=[10, 50, 100]", "limit=[10, 50], delay=[20, 30]").replace('scenario="two.toml"', 'scenario=lambda at: (HERE / "two.toml").read_text().replace("20ms", f"{at[\'delay\']}ms")').replace("from warpline import study", "from pathlib import Path\n    from warpline import study\n\n    HERE = Path(__file__).parent"))
+    runs, done = made(file)
+    assert (runs, done.judged.kept.missing) == (2, 0)
+    assert done.judged.kept.results.means("mine") == [11, 11, 51, 51] and len({*done.judged.kept.results.means("bps")}) == 2
+
+
+@pytest.mark.parametrize(("text", "seconds", "looked_at"), [(LIMITS, 60.0, 3), (LIMITS, -1.0, 1), (PURE, 60.0, 1)], ids=["gathered", "waited", "model"])
+def test_processes_do_not_stand_idle_while_runs_are_gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, seconds: float, looked_at: int) -> None:
+    dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
+    monkeypatch.setattr(_runner, "GATHER_S", seconds)
+    start = _runner._Pass._start
+    looked = 0
+    first: list[int] = []
+
+    def counted(self: Any, *args: Any) -> None:
+        nonlocal looked
+        looked += 1
+        start(self, *args)
+
+    class Watched(ThreadPoolExecutor):
+        def submit(self, fn: Any, /, *args: Any, **more: Any) -> Future[Any]:
+            first.append(looked)
+            return super().submit(fn, *args, **more)
+
+    monkeypatch.setattr(_runner._Pass, "_start", counted)
+    with Watched(2) as executor:
+        (done,) = study.run(str(declare(tmp_path, text)), executor=executor)
+    assert first[0] == looked_at and not done.failures and done.judged.kept.missing == 0
+
+
+def test_a_measure_that_fails_or_changes_what_it_reads_spoils_no_other_point_of_its_run(tmp_path: Path) -> None:
+    dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
+    text = LIMITS.replace('at["limit"] + at["more"]', 'run.summary.pop("seed") + 0 / (at["limit"] - 50)')
+    runs, done = made(declare(tmp_path, text))
+    assert runs == 1 and [(failure.point["limit"], failure.error.partition(":")[0]) for failure in done.failures] == [(50, "ZeroDivisionError")]
+    assert done.judged.kept.results.values("limit") == [10, 100] and done.judged.kept.results.means("mine") == [1, 1]
+
+
+def test_an_error_of_a_run_that_points_share_is_that_of_each(tmp_path: Path) -> None:
+    dumbbell(duration="2s", warmup="0s").set('expect=["total.goodput > 1Gbit/s"]').save(tmp_path / "two.toml")
+    runs, done = made(declare(tmp_path, LIMITS))
+    assert runs == 1 and [failure.point["limit"] for failure in done.failures] == [10, 50, 100] and done.judged.kept.runs == 0
+    assert all("goodput" in failure.error for failure in done.failures)
+
+
+def test_runs_that_need_the_machine_are_not_shared(tmp_path: Path) -> None:
+    dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
+    runs, done = made(declare(tmp_path, LIMITS.replace("quick=study", "alone=True, quick=study")))
+    assert (runs, done.judged.kept.missing) == (3, 0)
+
+
 def test_points_of_one_scenario_share_its_run_where_no_measure_reads_the_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
-    (done,) = study.run(str(declare(tmp_path, LIMITS.replace('at["limit"] + at["more"]', "1").replace("run, at", "run"))), jobs=1)
-    assert len(_store.Store(tmp_path / "results/limits.parquet")) == 1
+    runs, done = made(declare(tmp_path, LIMITS.replace('at["limit"] + at["more"]', "1").replace("run, at", "run")))
+    assert runs == 1 and len(_store.Store(tmp_path / "results/limits.parquet")) == 1
     monkeypatch.setattr("warpline.study._runner.MANY", 0)
     declared = _registry.load(tmp_path / "mine.py")
     many = declared.study(declared.figures[0]).kept()
@@ -234,9 +312,9 @@ def test_a_judgement_of_very_many_runs_makes_some_of_their_scenarios_only(tmp_pa
 
 def test_a_failure_that_is_allowed_is_a_result() -> None:
     lost = dumbbell(duration="3s", warmup="0s").set('expect=["total.goodput > 1Gbit/s"]')
-    task = pickle.dumps(_runner.Task({"x": 1}, 1, lost))
+    task = pickle.dumps(_runner.Task([{"x": 1}], 1, lost))
     figure = simple(model=None, scenario="unused.toml", measures={"y": "totals.jain"})
-    refused, allowed, other = (_runner.perform(pickle.dumps(dataclasses.replace(figure, quick=study.Quick(), allowed=texts)), task) for texts in ([], ["goodput"], ["refused"]))
+    refused, allowed, other = (_runner.perform(pickle.dumps(dataclasses.replace(figure, quick=study.Quick(), allowed=texts)), task)[0] for texts in ([], ["goodput"], ["refused"]))
     assert refused.error and "goodput" in refused.error and other.error == refused.error
     assert allowed.error is None and allowed.lines[None]["y"] is not None
 

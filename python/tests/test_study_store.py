@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -189,6 +191,19 @@ def test_few_runs_are_handed_out_ahead_and_the_figure_is_packed_once(tmp_path: P
         (done,) = study.run(str(declare(tmp_path, PURE.replace("x=[1, 2, 3]", "x=list(range(1, 31))"))), executor=executor)
     assert not done.failures and len(ran(tmp_path)) == 60
     assert Watched.most == 2 and len(Watched.figures) == 1
+
+
+def test_the_order_of_a_file_does_not_depend_on_which_run_ended_first(tmp_path: Path) -> None:
+    head: dict[str, Any] = {"declared": "d", "ran": "r", "builds": "", "measured": "m", "x": 1}
+    rows = [{**head, "scenario": 7, "seed": seed, "y": y} for seed, y in enumerate([math.nan, 2.0, 1.0, math.nan, 0.5], 1)]
+
+    def seeds(order: Sequence[int]) -> list[Any]:
+        path = tmp_path / f"{order[0]}.parquet"
+        with _store.Store(path) as store:
+            store.put([[rows[place]] for place in order])
+        return warpline.Table.read(path)["seed"]
+
+    assert seeds([0, 1, 2, 3, 4]) == seeds([4, 2, 3, 1, 0]) == [5, 3, 2, 1, 4]
 
 
 def test_results_of_earlier_versions_are_read(tmp_path: Path) -> None:

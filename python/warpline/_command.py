@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 SUCCESS, DIFFERS, WRONG_INPUT, NOT_WRITTEN, INTERRUPTED = 0, 1, 2, 3, 130
-"""Exit codes."""
+"""Exit codes: those of `crates/cli/src/failure.rs`."""
 
 Codes = Sequence[tuple[tuple[type[BaseException], ...], int]]
 """Kinds of errors and the exit code of each. The first that fits counts."""

@@ -95,7 +95,8 @@ class Scenario:
             replications: Seeds that the command line runs; in Python, name them in `run` or `sweep`.
             tcp: TCP options of every flow that does not set its own.
             topology: A network built from a few parameters.
-            routing: Which of several shortest paths packets take; by default the first.
+            routing: How flows choose among routes that are as good as each other; by default "ecmp" in fat-tree, leaf-spine and clos, "first"
+                elsewhere.
             link: Links, one by one.
             change: Changes of links during the run, in order of time.
             host: Settings of single hosts; other hosts need no entry.
@@ -360,14 +361,14 @@ class Scenario:
 
     def __repr__(self) -> str:
         data = self.to_dict()
-        return f"<warpline.Scenario {data['name']}: {data['duration']}, {len(data['flow'])} flow entries>"
+        return f"<warpline.Scenario {data['name']}: {data['duration']}, {len(data.get('flow', []))} flow entries>"
 
     def _repr_html_(self) -> str:
         """Small tables for notebooks: the flows, the network and the hosts."""
         data = self.to_dict()
         caption = f"{data['name']}: {data['duration']}, seed {data['seed']}"
         topology = [data["topology"]] if data.get("topology") else []
-        flows = _notebook.entries(caption, data["flow"], ("name", "from", "to", "app", "cc", "count", "start"))
+        flows = _notebook.entries(caption, data.get("flow", []), ("name", "from", "to", "app", "cc", "count", "start"))
         network = _notebook.entries("", topology, list(topology[0])) if topology else ""
         links = _notebook.entries("", data.get("link") or [], ("name", "between", "from", "to", "rate", "delay", "queue", "loss"))
         hosts = _notebook.entries("", data.get("host") or [], ("name", "endpoint", "cc", "kernel"))

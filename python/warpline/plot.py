@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from warpline._columns import Column, columns
 from warpline._frames import require
@@ -36,11 +37,16 @@ _STEPS = {
 }
 _LEGEND_LINES = 12
 
+_SCALES: WeakKeyDictionary[Axes, dict[str, tuple[float, str]]] = WeakKeyDictionary()
+"""By axes and unit: the unit in which values were drawn first. What is drawn on the same axes later has it, too."""
+
 
 def throughput(run: Run, ax: Axes | None = None, *, flows: Selection = None, goodput: bool = False) -> Axes:
     """Throughput of each flow over time, in wire bits per second; with `goodput`, unique application bits."""
     column = columns("series_flows")["goodput_bps" if goodput else "throughput_bps"]
-    return _draw(ax, _flow_lines(run, column.name, flows), column, run)
+    sampled = _sampled(run)
+    lines = {name: _with_idle(sampled, *line) for name, line in _flow_lines(run, column.name, flows).items()}
+    return _draw(ax, lines, column, run)
 
 
 def cwnd(run: Run, ax: Axes | None = None, *, flows: Selection = None, ssthresh: bool = False) -> Axes:
@@ -100,22 +106,29 @@ def bands(
     np = require("numpy", "plot", "warpline.plot")
     sets = runs if isinstance(runs, Mapping) else {"": runs}
     drawn = {}
+    skipped = {}
     for name, group in sets.items():
         samples: dict[int, list[float]] = {}
         members = [group] if isinstance(group, Run) else list(group)
         whole = members if len(members) == 1 else [run for run in members if run.complete]
         if members and not whole:
             raise ValueError(f"none of the {len(members)} runs{f' of {name}' if name else ''} is complete, and bands are of complete runs; draw one of them alone")
+        sampled = []
         for run in whole:
-            for instant, value in _aggregate(run, kind, column, of).items():
+            found = _aggregate(run, kind, column, of)
+            if found:
+                sampled.append(run)
+            for instant, value in found.items():
                 samples.setdefault(instant, []).append(value)
+        skipped[name] = _skipped(sampled)
         instants = sorted(samples)
         means = np.array([np.mean(samples[instant]) for instant in instants])
         halves = np.array([half_width(samples[instant]) for instant in instants])
         drawn[name] = (np.array(instants) / 1e6, means, halves)
     ax = _axes(ax)
-    factor, unit = _scale([float(means.max()) for _, means, _ in drawn.values() if means.size], column.unit)
-    for name, (seconds, means, halves) in drawn.items():
+    factor, unit = _scale(ax, [float(means.max()) for _, means, _ in drawn.values() if means.size], column.unit)
+    for name, values in drawn.items():
+        seconds, means, halves = _cut(skipped[name], *values)
         (line,) = ax.plot(seconds, means / factor, linewidth=1.2, label=name)
         if np.isfinite(halves).any():
             low = np.maximum(means - halves, 0)
@@ -126,6 +139,30 @@ def bands(
     if isinstance(runs, Mapping):
         ax.legend(fontsize="small")
     return ax
+
+
+def _skipped(runs: Sequence[Run]) -> list[tuple[float, float]]:
+    """The stretches of time that all of these runs skipped, in order: start and end, in seconds. Of these there are no samples."""
+    every: list[tuple[float, float]] | None = None
+    for run in runs:
+        # Those that were audited were run, so they have samples.
+        own = [(stretch["from_s"], stretch["until_s"]) for stretch in run.summary.get("stretches", []) if not stretch["audited"]]
+        if every is None:
+            every = own
+        else:
+            both = [(max(one[0], other[0]), min(one[1], other[1])) for one in every for other in own]
+            every = [(start, end) for start, end in both if start < end]
+    return every or []
+
+
+def _cut(skipped: Sequence[tuple[float, float]], seconds: Values, *columns: Values) -> list[Values]:
+    """Times and values with a place that has no value in each stretch that was skipped between two samples, so that nothing is drawn across it."""
+    np = require("numpy", "plot", "warpline.plot")
+    middles = np.array([(start + end) / 2 for start, end in skipped], dtype=float)
+    places = np.searchsorted(seconds, middles)
+    inside = (places > 0) & (places < len(seconds))
+    middles, places = middles[inside], places[inside]
+    return [np.insert(seconds, places, middles), *(np.insert(values, places, np.nan) for values in columns)]
 
 
 def _aggregate(run: Run, kind: str, column: Column, of: str | None) -> dict[int, float]:
@@ -144,7 +181,28 @@ def _aggregate(run: Run, kind: str, column: Column, of: str | None) -> dict[int,
         # Flows of programs have no row while they are idle: their sum is zero wherever the run was sampled.
         for second in set(run.series_links["time_s"]):
             found.setdefault(round(second * 1e6), [0.0])
-    return {at: sum(values) / (len(values) if column.fold == "mean" else 1) for at, values in found.items()}
+    return {at: sum(values) / (1 if column.fold == "sum" else len(values)) for at, values in found.items()}
+
+
+def _sampled(run: Run) -> Values:
+    """The instants at which a run was sampled, if it has programs: their flows have no row while they are idle. None of other runs, whose flows have a row at each."""
+    np = require("numpy", "plot", "warpline.plot")
+    has_programs = any(run.summary.get(kind) is not None for kind in ("live", "guests"))
+    instants: Values = np.unique(np.array(run.series_links["time_s"] if has_programs else [], dtype=float))
+    return instants
+
+
+def _with_idle(sampled: Values, seconds: Values, rates: Values) -> tuple[Values, Values]:
+    """Rates of a flow with zeros at those of the instants that are more than half of the sampling interval from each of its rows. Clocks of several hosts are not the same to the last digit."""
+    if not sampled.size:
+        return seconds, rates
+    np = require("numpy", "plot", "warpline.plot")
+    interval = np.diff(sampled).min(initial=np.inf)
+    places = np.searchsorted(seconds, sampled)
+    around = np.concatenate(([-np.inf], seconds, [np.inf]))
+    nearest = np.minimum(sampled - around[places], around[places + 1] - sampled)
+    idle = nearest > interval / 2
+    return np.insert(seconds, places[idle], sampled[idle]), np.insert(rates, places[idle], 0.0)
 
 
 def time_sequence(run: Run, flow: str | int = 0, ax: Axes | None = None) -> Axes:
@@ -167,8 +225,8 @@ def time_sequence(run: Run, flow: str | int = 0, ax: Axes | None = None) -> Axes
     sender = 1 if data[sides == 1].sum() > data[sides == 0].sum() else 0
     mine &= sides == sender
     longest = float(np.nanmax(np.where(mine, end, np.nan))) if mine.any() else 0.0
-    factor, unit = _scale([longest], "B")
     ax = _axes(ax)
+    factor, unit = _scale(ax, [longest], "B")
     for event, colour, label in (
         ("sent", "0.25", "sent"),
         ("probe", "tab:orange", "probe"),
@@ -206,8 +264,8 @@ def cdf(run: Run, column: str = "completion_s", ax: Axes | None = None, *, table
     if values.dtype.kind not in "iuf" or values.size == 0:
         raise ValueError(f"column {column!r} has no numbers to draw")
     values.sort()
-    factor, unit = _scale([float(values[-1])], source.units.get(column, ""))
     ax = _axes(ax)
+    factor, unit = _scale(ax, [float(values[-1])], source.units.get(column, ""))
     share = np.arange(1, values.size + 1) / values.size
     label = columns(found)[column].heading
     ax.step(np.r_[values[0], values] / factor, np.r_[0.0, share], where="post", label=run.summary["scenario"])
@@ -267,11 +325,21 @@ def _flow_lines(
     return lines
 
 
-def _scale(largest: Sequence[float], unit: str) -> tuple[float, str]:
-    """The unit in which the largest value is at least 1, and the factor to divide values by."""
+def _scale(ax: Axes, largest: Sequence[float], unit: str) -> tuple[float, str]:
+    """The factor to divide values by, and the unit that they then have: that of what the axes have already, or else one in which the largest value is at least 1."""
+    # They may have been cleared.
+    if not ax.has_data():
+        _SCALES.pop(ax, None)
+    known = _SCALES.setdefault(ax, {})
+    if unit in known:
+        return known[unit]
     steps = _STEPS.get(unit, ((1.0, unit),))
     top = max(largest, default=0.0)
-    return next((step for step in steps if top >= step[0]), steps[-1])
+    found = next((step for step in steps if top >= step[0]), steps[-1])
+    # Zeros are the same in every unit.
+    if top > 0:
+        known[unit] = found
+    return found
 
 
 def _draw(
@@ -284,11 +352,13 @@ def _draw(
     dashed_label: str = "",
 ) -> Axes:
     ax = _axes(ax)
-    factor, unit = _scale([float(values.max()) for _, values in lines.values() if values.size], column.unit)
-    for name, (seconds, values) in lines.items():
+    factor, unit = _scale(ax, [float(values.max()) for _, values in lines.values() if values.size], column.unit)
+    skipped = _skipped([run])
+    for name, samples in lines.items():
+        seconds, values = _cut(skipped, *samples)
         (line,) = ax.plot(seconds, values / factor, linewidth=1.2, label=name)
         if dashed and name in dashed:
-            times, limits = dashed[name]
+            times, limits = _cut(skipped, *dashed[name])
             ax.plot(times, limits / factor, "--", linewidth=0.8, color=line.get_color(), label=f"{name} {dashed_label}")
     ax.set_xlabel("Time (s)")
     ax.set_ylabel(f"{column.heading} ({unit})")

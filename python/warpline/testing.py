@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+import warpline
+
 if TYPE_CHECKING:
     from warpline._run import Run
 
@@ -113,8 +115,6 @@ class Link:
             ScenarioError: If the link or a command is not as it must be.
             RunError: If this machine cannot run it.
         """
-        import warpline
-
         out = self._directory()
 
         def host(name: str, command: Command, **more: Any) -> warpline.Host:

@@ -148,13 +148,13 @@ def text(requests: list[Request]) -> str:
                    f"http://surge.example/{r.object} - DIRECT/192.0.2.1 -\n" for r in requests)
 
 
-# The files that this process has written, or found to be right.
-WRITTEN: set[Path] = set()
+# The files that this process has written, or found to be right, and the seed of each.
+WRITTEN: dict[Path, int] = {}
 
 
 def written(path: Path, seed: int = 1) -> None:
     """Writes the log of a seed into a file, whole or not at all, unless the file holds it already."""
-    if path in WRITTEN:
+    if WRITTEN.get(path) == seed:
         return
     # As a program, this file needs nothing but Python.
     from warpline._files import write_whole
@@ -162,7 +162,7 @@ def written(path: Path, seed: int = 1) -> None:
     wanted = text(log(seed, SECONDS, CLIENTS)).encode()
     if not path.exists() or path.read_bytes() != wanted:
         write_whole(path, wanted)
-    WRITTEN.add(path)
+    WRITTEN[path] = seed
 
 
 def main() -> int:

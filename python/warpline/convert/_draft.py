@@ -6,13 +6,11 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from warpline import _toml
 from warpline._errors import WarplineError
-
-if TYPE_CHECKING:
-    from warpline._scenario import Scenario
+from warpline._scenario import Scenario
 
 NAMED = 6
 """So many places are named in a note; of the others it says how many there are."""
@@ -107,9 +105,6 @@ class Imported:
         Raises:
             ScenarioError: With all its errors.
         """
-        # The engine is not needed to write the text.
-        from warpline._scenario import Scenario
-
         return Scenario.from_toml(self.toml, name="the scenario made by warpline.convert", directory=self.directory)
 
 

@@ -16,13 +16,12 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from warpline._columns import columns
+from warpline._warpline import Table
 from warpline.convert._draft import ConvertError
 from warpline.convert._source import Measured, Source
-
-if TYPE_CHECKING:
-    from warpline._warpline import Table
 
 N = TypeVar("N", int, float)
 
@@ -114,10 +113,7 @@ def _flows(source: Source) -> Table:
 
 def _table(rows: Sequence[Mapping[str, Any]], table: str) -> Table:
     """The columns that have a value, in the order in which results have them."""
-    from warpline._columns import columns
-    from warpline._warpline import Table as Made
-
-    return Made.from_columns({name: [row[name] for row in rows] for name in columns(table) if any(row.get(name) is not None for row in rows)})
+    return Table.from_columns({name: [row[name] for row in rows] for name in columns(table) if any(row.get(name) is not None for row in rows)})
 
 
 def _data(source: Source) -> dict[str, Any]:

@@ -40,10 +40,15 @@ def commands(source: Source) -> Iterator[tuple[str, list[str]]]:
         yield source.name, list(source.words)
         return
     held = ""
-    for number, line in enumerate(source.text.splitlines() or [source.text], 1):
-        if line.rstrip().endswith("\\"):
+    lines = source.text.splitlines() or [source.text]
+    for number, line in enumerate(lines, 1):
+        # A comment ends with its line.
+        is_comment = not held and line.lstrip().startswith("#")
+        if line.rstrip().endswith("\\") and not is_comment:
             held += line.rstrip()[:-1] + " "
-            continue
+            if number < len(lines):
+                continue
+            line = ""
         line, held = held + line, ""
         try:
             words = shlex.split(line, comments=True)

@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     look.add_argument("names", nargs="*", metavar="NAME", help=f"{NAMES}; all papers by default")
     look.add_argument("--quick", action="store_true", help="the results of the quick form")
     look.add_argument("--draw", action="store_true", help="write the table and the picture of the results that are there, too")
-    take = command("import", "Take over means that another program has measured of the same scenarios", _import)
+    take = command("import", "Take over mean values that another program has measured of the same scenarios", _import)
     take.add_argument("name", metavar="NAME", help="PAPER/FIGURE, or FILE.py:FIGURE")
     take.add_argument("table", type=Path, metavar="FILE.csv", help="a row for each point and line; columns half_width_95 and seeds")
     take.add_argument("--column", action="append", default=[], metavar="HEADING=NAME", help="which axis, 'line' or measure a column is; once for each")
@@ -178,7 +178,7 @@ def _import(options: argparse.Namespace) -> int:
     study = declared.study(figures[0])
     names, fixed = dict(_pair(word, last=True) for word in options.column), dict(map(_pair, options.at))
     count = _imported.take(
-        figures[0], lambda point, seed: study.identity(point, seed)[0], study.store, options.table, names, fixed, options.made_by
+        figures[0], lambda point, seed: study.identity(point, seed).results, study.store, options.table, names, fixed, options.made_by
     )
     print(f"{count} means in {_near(_imported.path_of(study.store))}")
     return SUCCESS

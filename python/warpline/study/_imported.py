@@ -50,7 +50,8 @@ def take(figure: Figure, identity: Identity, store: Path, table: Path, names: Ma
         made_by: What has measured them.
 
     Raises:
-        ImportFailedError: If the file cannot be read, a column is missing, or a row is none of the figure's points, has no numbers, or has too few seeds.
+        ImportFailedError: If the file cannot be read, a column is missing, or a row is none of the figure's points or one that was there before, has no numbers,
+            or has too few seeds.
         RunError: If the results cannot be written.
     """
     measures = [name for name in names.values() if name not in (*figure.axes, LINE)]
@@ -58,7 +59,12 @@ def take(figure: Figure, identity: Identity, store: Path, table: Path, names: Ma
         raise ImportFailedError(f"{', '.join(measures) or 'nothing'}: name one column that is the measure; the axes are {', '.join(figure.axes)}, and lines are called {LINE}")
     (measure,) = measures
     points = {_place(figure, point): point for point in figure.points}
-    rows: list[dict[str, Scalar]] = []
+
+    def place(row: Mapping[str, Scalar]) -> tuple[Scalar, ...]:
+        return (row["measure"], *_place(figure, row), row[LINE])
+
+    rows: dict[tuple[Scalar, ...], dict[str, Scalar]] = {}
+    lines: dict[tuple[Scalar, ...], int] = {}
     for number, row in _rows(table, (*names, HALF_WIDTH, SEEDS)):
         found = {**fixed, **{name: row[heading] for heading, name in names.items()}}
         point = points.get(_place(figure, found))
@@ -70,26 +76,23 @@ def take(figure: Figure, identity: Identity, store: Path, table: Path, names: Ma
             raise ImportFailedError(f"{table}:{number}: {error}; a mean, {HALF_WIDTH} (or nothing) and {SEEDS} are numbers") from None
         if seeds < first(figure.seeds, point):
             raise ImportFailedError(f"{table}:{number}: a mean over {seeds} seeds; at {dict(point)}, {figure.name} has {first(figure.seeds, point)} at least")
-        rows.append(
-            {
-                **point,
-                LINE: found.get(LINE),
-                "measure": measure,
-                "mean": mean,
-                "half_width": half,
-                "seeds": seeds,
-                "scenarios": _scenarios(identity, point, seeds),
-                "made_by": made_by,
-            }
-        )
+        taken: dict[str, Scalar] = {
+            **point,
+            LINE: found.get(LINE),
+            "measure": measure,
+            "mean": mean,
+            "half_width": half,
+            "seeds": seeds,
+            "scenarios": _scenarios(identity, point, seeds),
+            "made_by": made_by,
+        }
+        at = place(taken)
+        if at in lines:
+            raise ImportFailedError(f"{table}:{number}: another mean of {found}; line {lines[at]} has the first, and a point and line have one")
+        rows[at], lines[at] = taken, number
     out = path_of(store)
-
-    def place(row: Mapping[str, Scalar]) -> tuple[Scalar, ...]:
-        return (row["measure"], *_place(figure, row), row[LINE])
-
-    replaced = {place(row) for row in rows}
-    before = [row for row in _read(out) if place(row) not in replaced] if out.exists() else []
-    every = before + rows
+    before = [row for row in _read(out) if place(row) not in rows] if out.exists() else []
+    every = [*before, *rows.values()]
     out.parent.mkdir(parents=True, exist_ok=True)
     columns = dict.fromkeys(name for row in every for name in row)
     Table.from_columns({name: column([row.get(name) for row in every]) for name in columns}).write(out)

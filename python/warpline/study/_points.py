@@ -17,7 +17,14 @@ Point: TypeAlias = Mapping[str, Scalar]
 
 
 def grid(**axes: Iterable[Scalar]) -> list[Point]:
-    """Every combination of the values of the axes. The last axis varies fastest."""
+    """Every combination of the values of the axes. The last axis varies fastest.
+
+    Raises:
+        TypeError: If an axis is a text, which is one value and no list of its letters.
+    """
+    for name, axis in axes.items():
+        if isinstance(axis, str):
+            raise TypeError(f"{name}={axis!r}: an axis is a list of values, even of one: {name}=[{axis!r}]")
     values = [list(axis) for axis in axes.values()]
     return [dict(zip(axes, combination, strict=True)) for combination in itertools.product(*values)]
 

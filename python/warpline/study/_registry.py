@@ -18,7 +18,7 @@ from warpline._errors import WarplineError
 from warpline.study import _code
 from warpline.study._declare import Elsewhere, Figure, Paper
 from warpline.study._runner import Study
-from warpline.study._told import StudyError
+from warpline.study._told import StudyError, naming
 
 FILE = "declarations.py"
 """The file in the directory of a paper."""
@@ -54,10 +54,18 @@ class Declared:
         return [figure for figure in self.paper.figures if isinstance(figure, Figure)]
 
     def study(self, figure: Figure, *, quick: bool = False) -> Study:
-        """The study of a figure, with its results in `results/` beside the declaration, those of the quick form in `results/quick/`."""
+        """The study of a figure, with its results in `results/` beside the declaration, those of the quick form in `results/quick/`.
+
+        Raises:
+            StudyError: If the quick form is wrong.
+        """
         results = self.directory / "results" / ("quick" if quick else "")
         beside = [Path(str(module.__file__)).name for name, module in sys.modules.items() if name.startswith(f"{self.module.__name__}.")]
-        return Study(f"{self.name}/{figure.name}", figure.quickly() if quick else figure, self.directory, results / f"{figure.name}.parquet", [self.file.name, *beside])
+        name = f"{self.name}/{figure.name}"
+        if quick:
+            with naming(f"{name}, quick form"):
+                figure = figure.quickly()
+        return Study(name, figure, self.directory, results / f"{figure.name}.parquet", [self.file.name, *beside])
 
 
 class _Loader(SourceFileLoader):

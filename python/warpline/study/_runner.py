@@ -9,16 +9,18 @@ import json
 import pickle
 import queue
 import random
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from warpline._errors import WarplineError
 from warpline._pool import ExecutorLike
+from warpline._run import Run
 from warpline._scenario import Scenario
 from warpline._sweep import Scalar, kind
 from warpline.study import _code, _imported, _machine, _scratch
@@ -34,7 +36,11 @@ from warpline.study._turns import Turns
 Packer = Callable[[Any], bytes]
 
 AHEAD = 1000
-"""So many runs at most are handed to the executor at a time: the others need no memory yet, and a study that is stopped has little to call back."""
+"""So many runs at most are handed to the executor at a time: the others need no memory yet, and a study that is stopped has little to call back. And before a run
+is handed out, so many at most are looked at for points that share it."""
+
+GATHER_S = 2.0
+"""Where nothing is under way, runs are handed out after this many seconds, although points that share them may follow: the processes would stand idle."""
 
 
 MANY = 1000
@@ -49,16 +55,16 @@ Finder = Callable[[Point, int], Sequence[Row]]
 
 @dataclass(frozen=True)
 class Task:
-    """A run, as it is sent to a worker."""
+    """A run, as it is sent to a worker, and the points at which it is measured. They have the same scenario."""
 
-    point: Point
+    points: Sequence[Point]
     seed: int
     scenario: Scenario | None
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a worker sends back: values by line (one, without a name, if the measures have none), or an error, which may be that this machine is unable to make
+    """What a worker sends back of a point: values by line (one, without a name, if the measures have none), or an error, which may be that this machine is unable to make
     the run. And the machine, if the run needs it, and whether it was busy to the full; the worker's build of Warpline, and the kernels and stacks there that
     made the run; and the failures of the run that are a result."""
 
@@ -81,32 +87,35 @@ class MeasureError(WarplineError, ValueError):
     """A measure returned something that cannot be kept."""
 
 
-def perform(figure: bytes, packed: bytes) -> Outcome:
+def perform(figure: bytes, packed: bytes) -> list[Outcome]:
     """Runs a task, in any process. What goes wrong is a value, so that it cannot end the study.
 
     Args:
         figure: The figure, packed: the same bytes for all its tasks, so that a worker unpacks them once.
         packed: The task.
+
+    Returns:
+        An outcome for each of the task's points; a single one, which is that of all, if the run failed before anything was measured.
     """
     try:
         shared, task = _unpacked(figure), pickle.loads(packed)
         # Before the run: what is replaced while it runs is not what made it.
         builds = "" if task.scenario is None else " ".join(task.scenario.builds)
         watch = _machine.Watch() if shared.takes(task.scenario) else None
-        unable: str | None = None
-        allowed: Sequence[str] = ()
         with watch or contextlib.nullcontext():
             try:
-                measured, allowed = _measured(shared, task)
-                lines = _lines(shared, measured)
-            except Unable as reason:
-                lines, unable = {}, str(reason)
+                outcomes = _measured(shared, task)
+            except Exception as error:
+                outcomes = [_failed(error)]
+        machine: Mapping[str, Scalar] = watch.columns if watch else {}
         full = watch is not None and not watch.had_enough
-        return Outcome(lines, watch.columns if watch else {}, unable, build(), builds, unable is not None, full, allowed)
-    except WarplineError as error:
-        return Outcome(error=str(error))
+        return [replace(one, machine=machine, ran=build(), builds=builds, full=full) for one in outcomes]
     except Exception as error:
-        return Outcome(error=told(error))
+        return [_failed(error)]
+
+
+def _failed(error: Exception) -> Outcome:
+    return Outcome(error=str(error) if isinstance(error, WarplineError) else told(error), unable=isinstance(error, Unable))
 
 
 @lru_cache(maxsize=1)
@@ -115,10 +124,10 @@ def _unpacked(figure: bytes) -> Figure:
     return unpacked
 
 
-def _measured(figure: Figure, task: Task) -> tuple[Mapping[str, Measured], list[str]]:
-    """What is measured, and the failures of the run that are a result."""
+def _measured(figure: Figure, task: Task) -> list[Outcome]:
+    """What is measured at each point of a task, with the failures of the run that are a result."""
     if figure.model is not None:
-        return figure.model({**figure.settings, **task.point, "seed": task.seed}), []
+        return [_tried(figure, partial(figure.model, {**figure.settings, **point, "seed": task.seed})) for point in task.points]
     assert task.scenario is not None
     with _run_directory(figure.keep) as out:
         run = task.scenario.run(seed=task.seed, cores=1, out=out, progress=False, cc=figure.cc)
@@ -130,7 +139,16 @@ def _measured(figure: Figure, task: Task) -> tuple[Mapping[str, Measured], list[
         # Under other clocks a run depends on the machine anyway.
         if guests and not guests["reproducible"] and run.summary["clock"] == "virtual":
             raise MeasureError("a guest had to be pushed on, because the machine was too busy: the result would depend on the machine")
-        return figure.measure(run, task.point), list(run.failures)
+        # Each point has a summary of its own: a measure may change what it reads.
+        return [_tried(figure, partial(figure.measure, Run(run._native), point), run.failures) for point in task.points]
+
+
+def _tried(figure: Figure, measure: Callable[[], Mapping[str, Measured]], allowed: Sequence[str] = ()) -> Outcome:
+    """What is measured at a point. An error is that of this point alone: others may share its run."""
+    try:
+        return Outcome(_lines(figure, measure()), allowed=list(allowed))
+    except Exception as error:
+        return _failed(error)
 
 
 @contextlib.contextmanager
@@ -218,12 +236,26 @@ class _Spot:
 
 @dataclass(eq=False)
 class _Run:
-    """A run that is planned or under way. `takes` is the part of the machine that it takes."""
+    """A run that is planned or under way, and the points that share it. `takes` is the part of the machine that it takes."""
 
-    spot: _Spot
+    spots: list[_Spot]
     seed: int
     scenario: Scenario | None
     takes: float
+
+
+class Identity(NamedTuple):
+    """What tells runs and their results apart.
+
+    Attributes:
+        results: A hash of what decides the results of a run at a point. Where measures read the point, two points of the same scenario may differ.
+        scenario: The scenario; None for a model.
+        run: A hash of what runs, whatever is measured: points of the same scenario have the same.
+    """
+
+    results: str
+    scenario: Scenario | None
+    run: str
 
 
 @dataclass
@@ -274,8 +306,8 @@ class Study:
         self.store = store
         self.files = files
 
-    def identity(self, point: Point, seed: int) -> tuple[str, Scenario | None]:
-        """A hash of what decides the results of a run, and the scenario if it has one. Where measures read the point, two of the same scenario may differ.
+    def identity(self, point: Point, seed: int) -> Identity:
+        """What tells a run and its results from others.
 
         Raises:
             StudyError: If the scenario has errors, or what makes it raises one.
@@ -284,12 +316,14 @@ class Study:
         if self.figure.model is None:
             with naming(f"{self.name}, scenario of {dict(point)}, seed {seed}"):
                 scenario = self.figure.built(point, seed, self.directory)
-        if scenario is not None and not self.figure.reads_point:
-            return scenario.hash, scenario
+        made = None if scenario is None else scenario.hash
+        if made is not None and not self.figure.reads_point:
+            return Identity(made, scenario, made)
         values = json.dumps({**self.figure.settings, **point}, sort_keys=True)
-        if scenario is None:
-            return f"model:{_code.digest(self.figure.model, values)}", None
-        return f"point:{hashlib.sha256(f'{scenario.hash} {values}'.encode()).hexdigest()}", scenario
+        if made is None:
+            model = f"model:{_code.digest(self.figure.model, values)}"
+            return Identity(model, None, model)
+        return Identity(f"point:{hashlib.sha256(f'{made} {values}'.encode()).hexdigest()}", scenario, made)
 
     def kept(self) -> Kept:
         """The results that are kept of what is declared.
@@ -299,7 +333,7 @@ class Study:
             StudyError: If a scenario has errors, or what makes it raises one.
         """
         store = Store(self.store, self.figure.allows)
-        imported, makers = _imported.cells(self.figure, lambda point, seed: self.identity(point, seed)[0], self.store)
+        imported, makers = _imported.cells(self.figure, lambda point, seed: self.identity(point, seed).results, self.store)
         if not store and not imported:
             return Kept(Results([]), [], 0, self.figure.points)
         declared: list[tuple[int, int]] = []
@@ -354,7 +388,7 @@ class Study:
         measured = self.figure.measured
 
         def exact(point: Point, seed: int) -> Sequence[Row]:
-            return store.find(self.identity(point, seed)[0], seed, measured)
+            return store.find(self.identity(point, seed).results, seed, measured)
 
         if count <= MANY:
             return exact
@@ -362,7 +396,7 @@ class Study:
         points = {self._place(point): point for point in self.figure.points}
         known = [at for at in places if at[0] in points]
         for place, seed in random.Random(0).sample(known, min(CHECKED, len(known))):
-            if number(self.identity(points[place], seed)[0]) != places[place, seed][0]["scenario"]:
+            if number(self.identity(points[place], seed).results) != places[place, seed][0]["scenario"]:
                 return exact
         # Runs that were kept for another declaration, as words in place of numbers, or for another point of the same scenario are found by the hash only.
         lacking = [point for place, point in points.items() if (place, 1) not in places]
@@ -452,13 +486,20 @@ class _Pass:
         self._done: queue.SimpleQueue[tuple[_Run, Any]] = queue.SimpleQueue()
         self._under_way: dict[_Run, Any] = {}
         self._planned: deque[tuple[_Spot, int]] = deque()
+        # Runs that wait to be handed out: by then, points further back that share them have joined. And when the first of them began to wait.
+        self._gathered: dict[tuple[str, Path | None, int], _Run] = {}
+        self._since = 0.0
+        # Runs that wait for room only.
+        self._released: deque[_Run] = deque()
         self._turns: Turns[_Run] = Turns(at_once if here is not None else 1)
         self._machine = contextlib.ExitStack()
         self._has_machine = False
         self._declared, self._measured, self._ran, self._installed = self._figure.declared, self._figure.measured, build(), _Here()
         self._kinds = _Kinds(self._figure.axes)
+        self._reads_point = self._figure.reads_point
         # A worker needs to know how to run and measure, and nothing else.
-        self._sent = dumps(replace(self._figure, points=self._figure.points[:1], seeds=1, claims=(), picture=(), quick=Quick()))
+        with naming(f"{study.name}, as it is sent to the processes that run it"):
+            self._sent = dumps(replace(self._figure, points=self._figure.points[:1], seeds=1, claims=(), picture=(), quick=Quick()))
 
     def over(self, points: Sequence[Point]) -> list[Failure]:
         """Runs what is missing at these points, and returns what failed."""
@@ -467,7 +508,7 @@ class _Pass:
         self._plan(sorted(((spot, seed) for spot in spots for seed in spot.open), key=lambda one: one[1]))
         try:
             with self._machine:
-                while self._planned or self._turns or self._under_way:
+                while self._planned or self._gathered or self._released or self._turns or self._under_way:
                     self._hand_out()
                     self._harvest()
                     self._counts.tell()
@@ -504,11 +545,22 @@ class _Pass:
 
     def _hand_out(self) -> None:
         """Submits what is planned, as far as there is room."""
-        while self._planned and len(self._under_way) < AHEAD and self._done.empty():
-            self._start(*self._planned.popleft())
+        while self._done.empty():
+            if self._gathered and not self._under_way and time.monotonic() - self._since > GATHER_S:
+                self._released.extend(self._gathered.values())
+                self._gathered.clear()
+            room = len(self._under_way) < AHEAD
+            if self._released and room:
+                self._submit(self._executor, self._released.popleft())
+            elif self._planned and len(self._gathered) + len(self._released) < AHEAD:
+                self._start(*self._planned.popleft())
+            elif self._gathered and room:
+                self._submit(self._executor, self._gathered.pop(next(iter(self._gathered))))
+            else:
+                break
             self._counts.tell()
         # Runs that need the machine come last.
-        if self._planned or not self._turns or len(self._under_way) > self._turns.under_way:
+        if self._planned or self._gathered or self._released or not self._turns or len(self._under_way) > self._turns.under_way:
             return
         if self._here is not None and not self._has_machine:
             self._machine.enter_context(_machine.alone(self._counts.say))
@@ -517,24 +569,33 @@ class _Pass:
             self._submit(self._here or self._executor, next_run)
 
     def _start(self, spot: _Spot, seed: int) -> None:
-        """Takes the rows of a run that are kept, or submits it, or has it wait for its turn."""
-        scenario_hash, scenario = self._study.identity(spot.point, seed)
-        spot.hashes[seed] = scenario_hash
-        rows = [] if self._force else self._store.find(scenario_hash, seed, self._measured, None if self._keep else self._ran, self._installed.builds(scenario))
+        """Takes the rows of a run that are kept, or gathers it, or has it wait for room or for its turn."""
+        results, scenario, made = self._study.identity(spot.point, seed)
+        spot.hashes[seed] = results
+        rows = [] if self._force else self._store.find(results, seed, self._measured, None if self._keep else self._ran, self._installed.builds(scenario))
         if rows and not _cannot(rows) and self._kinds.refuse(rows) is None:
             spot.rows[seed] = rows if rows[0].get("declared") == self._declared else self._store.renew(rows, self._declared)
             spot.open.discard(seed)
             self._counts.kept += 1
             self._widen(spot)
             return
-        run = _Run(spot, seed, scenario, self._figure.takes(scenario))
-        if run.takes:
-            self._turns.add(run, run.takes)
-        else:
-            self._submit(self._executor, run)
+        takes = self._figure.takes(scenario)
+        if takes:
+            # Never shared: each of them tells something of its own of the machine.
+            self._turns.add(_Run([spot], seed, scenario, takes), takes)
+            return
+        if scenario is None:
+            # The run of a model has the values of its point, so that no other point shares it.
+            self._released.append(_Run([spot], seed, None, 0))
+            return
+        if not self._gathered:
+            self._since = time.monotonic()
+        self._gathered.setdefault((made, scenario.directory, seed), _Run([], seed, scenario, 0)).spots.append(spot)
 
     def _submit(self, executor: ExecutorLike, run: _Run) -> None:
-        task = self._dumps(Task(run.spot.point, run.seed, run.scenario))
+        # Where no measure reads the point, they all have the same values.
+        measured = run.spots if self._reads_point else run.spots[:1]
+        task = self._dumps(Task([spot.point for spot in measured], run.seed, run.scenario))
         try:
             future: Any = executor.submit(perform, self._sent, task)
         except Exception as error:  # A pool one of whose processes has died takes no more work.
@@ -549,34 +610,38 @@ class _Pass:
         ended: list[_Spot] = []
         for run, future in _ready(self._done, wait=bool(self._under_way)):
             del self._under_way[run]
-            outcome = _outcome(future)
-            if refused := self._kinds.refuse(outcome.lines.values()):
-                outcome = replace(outcome, error=refused)
-            if run.takes and self._turns.end(run, good=outcome.error is None and not outcome.full):
+            outcomes = [self._checked(outcome) for outcome in _outcomes(future)]
+            if run.takes and self._turns.end(run, good=all(outcome.error is None and not outcome.full for outcome in outcomes)):
                 continue
-            run.spot.open.discard(run.seed)
-            ended.append(run.spot)
-            if outcome.error is None:
-                run.spot.rows[run.seed] = self._rows(run, outcome)
-                fresh.append(run.spot.rows[run.seed])
-            else:
-                self._fail(run, outcome, outcome.error)
+            for spot, outcome in zip(run.spots, outcomes if len(outcomes) > 1 else outcomes * len(run.spots), strict=True):
+                spot.open.discard(run.seed)
+                ended.append(spot)
+                if outcome.error is None:
+                    spot.rows[run.seed] = self._rows(spot, run.seed, outcome)
+                    fresh.append(spot.rows[run.seed])
+                else:
+                    self._fail(spot, run.seed, outcome, outcome.error)
         if fresh:
             self._store.put(fresh)
             self._counts.done += len(fresh)
         for spot in ended:
             self._widen(spot)
 
-    def _fail(self, run: _Run, outcome: Outcome, error: str) -> None:
-        before = self._store.find(run.spot.hashes[run.seed], run.seed, self._measured)
+    def _checked(self, outcome: Outcome) -> Outcome:
+        """An outcome, with an error if its values cannot be kept beside those before."""
+        refused = self._kinds.refuse(outcome.lines.values())
+        return replace(outcome, error=refused) if refused else outcome
+
+    def _fail(self, spot: _Spot, seed: int, outcome: Outcome, error: str) -> None:
+        before = self._store.find(spot.hashes[seed], seed, self._measured)
         # What the same run has measured on a quieter day counts more.
         if outcome.unable and (not before or _cannot(before)):
-            self._store.put([self._rows(run, replace(outcome, lines={None: {UNABLE: error}}))])
-        run.spot.failed = True
-        self._failures.append(Failure(run.spot.point, run.seed, error))
+            self._store.put([self._rows(spot, seed, replace(outcome, lines={None: {UNABLE: error}}))])
+        spot.failed = True
+        self._failures.append(Failure(spot.point, seed, error))
         self._counts.failed += 1
 
-    def _rows(self, run: _Run, outcome: Outcome) -> list[Row]:
+    def _rows(self, spot: _Spot, seed: int, outcome: Outcome) -> list[Row]:
         noted = {ALLOWED: json.dumps(list(outcome.allowed))} if outcome.allowed else {}
         head: dict[str, Scalar] = {
             "declared": self._declared,
@@ -584,10 +649,10 @@ class _Pass:
             "ran": outcome.ran,
             "builds": outcome.builds,
             "measured": self._measured,
-            "scenario": number(run.spot.hashes.pop(run.seed)),
-            "seed": run.seed,
+            "scenario": number(spot.hashes.pop(seed)),
+            "seed": seed,
         }
-        return [{**head, **run.spot.point, **({} if line is None else {LINE: line}), **outcome.machine, **noted, **values} for line, values in outcome.lines.items()]
+        return [{**head, **spot.point, **({} if line is None else {LINE: line}), **outcome.machine, **noted, **values} for line, values in outcome.lines.items()]
 
 
 def _cannot(rows: Sequence[Row]) -> bool:
@@ -633,9 +698,9 @@ def _ready(done: queue.SimpleQueue[tuple[_Run, Any]], *, wait: bool) -> list[tup
     return found
 
 
-def _outcome(future: Any) -> Outcome:
+def _outcomes(future: Any) -> list[Outcome]:
     try:
-        outcome: Outcome = future.result()
-        return outcome
+        outcomes: list[Outcome] = future.result()
+        return outcomes
     except Exception as error:  # A worker that died.
-        return Outcome(error=str(error) if isinstance(error, WarplineError) else f"{type(error).__name__}: {error}")
+        return [Outcome(error=str(error) if isinstance(error, WarplineError) else f"{type(error).__name__}: {error}")]

@@ -10,6 +10,7 @@ JSON, and the name of the column ends with `JSON`.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -228,5 +229,7 @@ class Store:
 
     def _place(self, run: tuple[int, int]) -> tuple[Any, ...]:
         row = self._runs[run][0]
-        axes = [(isinstance(value, str), value) for name, value in row.items() if name not in RESERVED and isinstance(value, (str, int, float))]
-        return (axes, run)
+        # Those that are no number come behind the numbers: compared with one, nan is neither smaller nor larger.
+        nans = {name for name, value in row.items() if isinstance(value, float) and math.isnan(value)}
+        values = {name: value for name, value in row.items() if name not in RESERVED and isinstance(value, (str, int, float))}
+        return ([(isinstance(value, str), name in nans, 0 if name in nans else value) for name, value in values.items()], run)
