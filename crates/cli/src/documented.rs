@@ -1,8 +1,11 @@
 //! The commands in the documentation have options that exist. Those in `console` blocks are run by `tests/book.rs`; the others need a network, root or
-//! hours, and are read here as the command line is.
+//! hours, and are read here as the command line is. And the book has the exit codes of the help.
+
+use std::fs;
 
 use clap::CommandFactory;
 
+use crate::failure::exit_codes_in_the_book;
 use crate::{Cli, with_signs};
 
 #[path = "../tests/cli/pages.rs"]
@@ -49,4 +52,14 @@ fn commands_in_the_documentation_have_options_that_exist() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(count > 50, "only {count} commands were found");
+}
+
+#[test]
+fn the_book_has_the_exit_codes_of_the_help() {
+    let page = fs::read_to_string(pages::root().join("docs/src/command-line.md")).unwrap();
+    let table = exit_codes_in_the_book();
+    assert!(
+        page.contains(&format!("\n\n{table}\n")),
+        "docs/src/command-line.md must have this table:\n{table}"
+    );
 }

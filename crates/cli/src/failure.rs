@@ -8,24 +8,69 @@ use std::{io::ErrorKind, os::unix::process::ExitStatusExt, process::ExitStatus};
 #[cfg(live)]
 use warpline_live::start::StartError;
 
-/// The exit codes that `--help` and the book promise.
+/// The exit codes. What they promise stands in `MEANINGS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// Everything was done as requested.
     Success,
-    /// The run itself failed.
     Failed,
-    /// The command line, the scenario, or another input was wrong. Clap ends with this code too.
+    /// Clap ends with this code too.
     Usage,
-    /// Results could not be written.
     Output,
-    /// A live run lagged more than `clock.max_lag` allows; what was measured until then is kept.
     Lag,
-    /// Ctrl-C or SIGTERM stopped it; what was measured until then is kept. The code is 128 + SIGINT, as in shells.
+    /// 128 + SIGINT, as in shells.
     Interrupted,
     /// The command that we ran ended with this code; we return it as our own.
     #[cfg(live)]
     Command(u8),
+}
+
+/// The code of shells for a command that cannot be started.
+const NOT_STARTED: u8 = 126;
+/// The code of shells for a command that does not exist.
+const NO_PROGRAM: u8 = 127;
+
+/// What each exit code means. The help of `warpline` lists them, with these line breaks; a test holds the table of the book against them.
+const MEANINGS: [(u8, &str); 8] = [
+    (Code::Success.number(), "everything was done as requested"),
+    (
+        Code::Failed.number(),
+        "a run, a measurement or a transfer failed or gave up; or the results of a
+run are not what the scenario's `expect` says; or a program on a live host or
+a guest did not end as expected; or a figure of a study lacks runs, or has a
+claim that is neither met nor explained; or `crosscheck` found a difference
+that it cannot explain (with `--strict`, any)",
+    ),
+    (Code::Usage.number(), "the command line, the scenario, or another input is wrong"),
+    (
+        Code::Output.number(),
+        "results could not be written; but `shell` keeps the code of the command
+that it ran",
+    ),
+    (Code::Lag.number(), "a live run lagged more than `clock.max_lag`; the results until then are kept"),
+    (
+        NOT_STARTED,
+        "`shell`, `dilate`, `nice`, `enter`: the command cannot be started. Once it is,
+they end with its exit code",
+    ),
+    (NO_PROGRAM, "`shell`, `dilate`, `nice`, `enter`: there is no such command"),
+    (
+        Code::Interrupted.number(),
+        "interrupted by Ctrl-C or SIGTERM; a run keeps its results until then. But
+`lab` ends in this way with 0, and `shell`, `dilate` and `nice` with 128 plus
+the signal's number: 143 by SIGTERM",
+    ),
+];
+
+/// The exit codes as lines of a help text.
+pub(crate) fn exit_codes() -> String {
+    MEANINGS.map(|(code, meaning)| format!("{code:>5}  {}\n", meaning.replace('\n', "\n       "))).concat()
+}
+
+/// The exit codes as the table of the book.
+#[cfg(test)]
+pub(crate) fn exit_codes_in_the_book() -> String {
+    let rows = MEANINGS.map(|(code, meaning)| format!("| {code} | {} |\n", meaning.replace('\n', " ")));
+    format!("| code | meaning |\n|---|---|\n{}", rows.concat())
 }
 
 impl Code {
@@ -114,12 +159,12 @@ impl Failure {
     /// There is no such program. The code is that of shells.
     #[cfg(live)]
     pub(crate) fn no_program(message: impl Display) -> Self {
-        Failure { code: Code::Command(127), message: message.to_string() }
+        Failure { code: Code::Command(NO_PROGRAM), message: message.to_string() }
     }
     /// A program could not be started. The code is that of shells.
     #[cfg(live)]
     pub(crate) fn not_started(message: impl Display) -> Self {
-        Failure { code: Code::Command(126), message: message.to_string() }
+        Failure { code: Code::Command(NOT_STARTED), message: message.to_string() }
     }
 
     /// This failure, with what failed in front of its message.

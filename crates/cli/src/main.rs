@@ -32,7 +32,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
-use crate::commands::{Command, EXIT_CODES};
+use crate::commands::{Command, end_of_help};
 use crate::failure::Code;
 use crate::together::Together;
 
@@ -48,7 +48,7 @@ use crate::together::Together;
     subcommand_required = true,
     arg_required_else_help = true,
     after_help = "Start with:  warpline run scenarios/dumbbell.toml",
-    after_long_help = EXIT_CODES,
+    after_long_help = end_of_help(),
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]

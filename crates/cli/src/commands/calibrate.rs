@@ -19,8 +19,8 @@ Sends real packets between two network namespaces, a source and a sink, over an
 emulated link: round trips over delays of 0 to 300 ms, throughput at rates of 1 to
 1000 Mbit/s with a full queue, losses at 0.1 to 10 %, the capacity in packets a
 second and in TCP, and how many simulated links run beside a live stream before it
-suffers. Times are the kernel's. The tables also show figures of the simulator
-that first carried live traffic in this way.
+suffers. Times are the kernel's. The tables also show figures of nse, the
+simulator that first carried live traffic in this way (2002).
 
 With --only dilation, two guests measure at time dilation factors of 1, 10 and 100 how
 exact their time is: what of a round trip is not dilated, and the errors of clocks and
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     #[arg(long)]
     quick: bool,
 
-    /// Measure only these parts
+    /// Measure only these parts, separated by commas
     #[arg(long, value_name = "PARTS", value_delimiter = ',', value_enum, conflicts_with = "floors")]
     only: Vec<Only>,
 

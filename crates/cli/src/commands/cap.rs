@@ -50,7 +50,7 @@ Examples:
 
 If a host was the bottleneck (processor, socket buffers, its own queue) and not the path, no capacity is reported, except with --anyway.
 
-Exit codes: 0 measured; 1 not measured, or in part only; 2 wrong input; 3 results could not be written; 130 interrupted.";
+Exit code: 0 if measured; 1 if not, or in part only; `warpline --help` lists the others.";
 
 /// Presets of the emulated TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -10,7 +10,8 @@ crate::python::command! {
     #[arg(value_name = "FILE", required = true)]
     words,
     "\
-`warpline import -- --help` lists the formats and the options. The Python package does it, with the extra `convert`.
+`warpline import -- --help` lists the formats and the options. The Python package does
+the work; it needs what `pip install '.[convert]'` installs.
 
 Examples:
   warpline import Abilene.graphml --out abilene.toml

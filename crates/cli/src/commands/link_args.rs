@@ -26,20 +26,52 @@ pub(crate) fn values() -> String {
     let queues = kinds(QdiscConfig::KINDS, QdiscConfig::KINDS[0]);
     let losses = kinds(LossKind::KINDS, "none");
     let jitters = kinds(JitterKind::KINDS, "none");
-    format!(
-        "\
-Values:
-  rate    12Mbit/s, 1.5Gbit/s, 12mbit, 2MB/s; or a trace (mahimahi's format) instead
-  delay   20ms, one way
-  queue   100p, 150kB, 50ms or 1BDP (drop-tail); {queues},
-          with parameters: codel,limit=100p,target=5ms; or a table as in a scenario
-  loss    1%, with its sign; or a model ({losses}),
-          with parameters: every,n=100; gilbert-elliott,good_to_bad=1%,...
-  jitter  a model ({jitters}), with parameters:
-          uniform,max=5ms; normal,mean=5ms,stddev=1ms; pareto,mean=2ms
-  netem   Linux's words (tc-netem(8)): \"delay 20ms 5ms loss 1% rate 5mbit limit 100\"
-"
-    )
+    let rows = [
+        ("rate", "12Mbit/s, 1.5Gbit/s, 12mbit, 2MB/s; or a trace (mahimahi's format) instead".to_owned()),
+        ("delay", "20ms, one way".to_owned()),
+        (
+            "queue",
+            format!(
+                "100p, 150kB, 50ms or 1BDP (drop-tail); or a kind ({queues}), with parameters: \
+                 codel,limit=100p,target=5ms; or a table as in a scenario"
+            ),
+        ),
+        (
+            "loss",
+            format!(
+                "1%, with its sign; or a model ({losses}), with parameters: every,n=100; \
+                 gilbert-elliott,good_to_bad=1%,..."
+            ),
+        ),
+        (
+            "jitter",
+            format!(
+                "a model ({jitters}), with parameters: uniform,max=5ms; normal,mean=5ms,stddev=1ms; \
+                 pareto,mean=2ms"
+            ),
+        ),
+        ("netem", "Linux's words (tc-netem(8)): \"delay 20ms 5ms loss 1% rate 5mbit limit 100\"".to_owned()),
+    ];
+    let rows = rows.map(|(name, about)| format!("  {name:<6}  {}\n", indented(&about)));
+    format!("Values:\n{}", rows.concat())
+}
+
+/// Text in lines of 78 characters, which begin in one column: that behind the name of a value.
+fn indented(text: &str) -> String {
+    let mut lines = String::new();
+    let mut length = 0;
+    for word in text.split(' ') {
+        if length > 0 && length + 1 + word.len() > 78 {
+            lines += "\n          ";
+            length = 0;
+        } else if length > 0 {
+            lines.push(' ');
+            length += 1;
+        }
+        lines += word;
+        length += word.len();
+    }
+    lines
 }
 
 /// A link with two directions.

@@ -59,31 +59,23 @@ mod treno;
 
 use clap::Subcommand;
 
-use crate::failure::{Code, Failure};
+use crate::failure::{Code, Failure, exit_codes};
 use crate::together::Together;
 
-/// The exit codes, for the help of `warpline` itself.
-pub(crate) const EXIT_CODES: &str = "\
+/// The end of the help of `warpline` itself.
+pub(crate) fn end_of_help() -> String {
+    format!(
+        "\
 Exit codes:
-    0  everything was done as requested
-    1  a run failed or gave up; or its results are not what the scenario's
-       `expect` says; or a program on a live host or a guest did not end as
-       expected; or a receiver did not get its replica; or a figure of a study
-       lacks runs, or has a claim that is neither met nor explained; or
-       `crosscheck` found a difference that it cannot explain (with --strict, any)
-    2  the command line, the scenario, or another input is wrong
-    3  results could not be written
-    4  a live run lagged more than clock.max_lag; what was measured until then is kept
-  126  `shell`, `dilate`, `nice`, `enter`: the command cannot be started
-  127  the same: there is no such command; otherwise the exit code is the command's
-  130  interrupted by Ctrl-C or SIGTERM; what was measured until then is kept
-       (`shell`, `dilate`, `nice`: 128 plus the signal's number; `lab`: 0)
-
+{}
 Environment:
   NO_COLOR  if set, there are no colours
 
 Start with:
-  warpline run scenarios/dumbbell.toml";
+  warpline run scenarios/dumbbell.toml",
+        exit_codes()
+    )
+}
 
 /// The subcommands of `warpline`.
 #[derive(Debug, Subcommand)]

@@ -122,7 +122,7 @@ struct Serve {
 /// All receivers are served at the same time, up to --at-once. Lost connections are opened again.
 #[derive(Debug, clap::Args)]
 struct Push {
-    /// The directory
+    /// The directory to push
     #[arg(value_name = "DIRECTORY", value_hint = ValueHint::DirPath)]
     directory: PathBuf,
     /// The receivers, as HOST or HOST:PORT [default port: 4433]

@@ -37,7 +37,8 @@ Examples:
 ICMP uses ping sockets if sysctl net.ipv4.ping_group_range includes your group, else a raw socket
 as root. --mode udp needs no privilege.
 
-Exit codes: 0 measured; 1 not measured, in part only, or unreliable (alarms); 2 wrong input; 3 results could not be written; 130 interrupted.";
+Exit code: 0 if measured; 1 if not, in part only, or unreliable (alarms); `warpline --help` lists
+the others.";
 
 /// The kind of probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

@@ -19,9 +19,10 @@ const EXAMPLES: &str = "\
 Each congestion control runs on each path twice: once with Linux at both ends, as
 guests whose time follows the simulation, and once with the TCP model. Both lose
 the same packets. Each queue runs twice, too: once in a guest that is a router,
-once as the model has it. The traffic is the same. Results are kept in the directory of --out, so that a study that
-was stopped goes on where it was. Linux's are made again if the scenario or the
-kernel changes, the model's also if the program does.
+once as the model has it. The traffic is the same. Results are kept in the
+directory of --out, so that a study that was stopped goes on where it was. Linux's
+are made again if the scenario or the kernel changes, the model's also if the
+program does.
 
 Guests need Debian's package user-mode-linux: warpline doctor says whether it is
 installed. The whole study takes some hours on two cores.

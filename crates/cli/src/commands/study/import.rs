@@ -1,13 +1,13 @@
 //! `warpline study import`: means that another program has measured, for a figure declared in Python.
 
 crate::python::command! {
-    /// Take over means that another program has measured of the same scenarios
+    /// Take over mean values that another program has measured of the same scenarios
     "import"
     /// PAPER/FIGURE, a CSV file, and options
     #[arg(value_name = "NAME", required = true)]
     words,
     "\
-They count as long as the scenarios of all their seeds are those that are declared.
+The values count as long as the scenarios of all their seeds are those that are declared.
 `warpline study import -- --help` lists the options.
 
 Example:

@@ -34,7 +34,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Only these stacks; a guest with another kernel as guest:KERNEL
+    /// Only these stacks, such as model, guest and stack:lwip; a guest with another kernel is guest:KERNEL
     #[arg(value_name = "STACK", value_parser = stack)]
     stacks: Vec<String>,
 
