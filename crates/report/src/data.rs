@@ -47,6 +47,8 @@ pub struct BandData {
     pub low: Column,
     /// Upper end.
     pub high: Column,
+    /// The stretches of time that all seeds skipped, as [`RunData::skipped`].
+    pub skipped: Vec<[f64; 2]>,
 }
 
 /// One run.

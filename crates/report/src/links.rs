@@ -15,7 +15,7 @@ pub(super) const QUANTILES: usize = 500;
 /// The recorded links.
 pub(super) struct Recorded {
     pub(super) links: Vec<LinkEvents>,
-    /// Queueing delays in milliseconds: link name, samples, columns.
+    /// Queueing delays in milliseconds after the warm-up: link name, samples, columns.
     pub(super) delays: Vec<(String, usize, Columns)>,
     /// Whether events were thinned.
     pub(super) thinned: bool,
@@ -29,15 +29,16 @@ struct Collector {
     delays: Vec<f64>,
 }
 
-/// Reads `packets.parquet`; none when no link was recorded. `span_s` is the run's length, `budget` the points that one
-/// kind of data may have on the page.
+/// Reads `packets.parquet`; none when no link was recorded. `span_s` is the run's length, `warmup_s` what distributions leave out of it,
+/// `budget` the points that one kind of data may have on the page.
 pub(super) fn read(
     dir: &Path,
     name: impl Fn(u32) -> String,
     span_s: f64,
+    warmup_s: f64,
     budget: usize,
 ) -> Result<Option<Recorded>, ReportError> {
-    let span = span_s * 1e9;
+    let (span, warmup) = (span_s * 1e9, warmup_s * 1e9);
     let mut seen = std::collections::BTreeSet::new();
     scan(dir, "packets", &["link"], |batch| seen.extend(batch.numbers("link").iter().map(|&l| l as u32)))?;
     if seen.is_empty() {
@@ -73,7 +74,9 @@ pub(super) fn read(
                 }
                 "transmit" if queued[row].is_finite() => {
                     collector.delay.push(time[row], [queued[row]]);
-                    collector.delays.push(queued[row] / 1e6);
+                    if time[row] >= warmup {
+                        collector.delays.push(queued[row] / 1e6);
+                    }
                 }
                 _ => {}
             }

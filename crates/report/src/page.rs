@@ -182,6 +182,7 @@ fn set_json(set: &SetData, blobs: &mut Blobs) -> Value {
             "mean": blobs.add(&band.mean),
             "low": blobs.add(&band.low),
             "high": blobs.add(&band.high),
+            "skipped": band.skipped,
         })).collect::<Vec<_>>(),
     })
 }

@@ -67,6 +67,9 @@ pub(super) fn read(dir: &Path, runs: usize, read_capacity: ReadCapacity) -> Resu
         }
     }
     run.summary = std::mem::take(object);
+    if length(&run.summary).is_none() {
+        run.summary.insert("simulated_s".to_owned(), last_time(dir)?.into());
+    }
     if run.summary.get("format").and_then(Value::as_u64).is_some_and(|format| format > FORMAT) {
         run.warn(
             "This run was written by a newer Warpline: parts that this version does not know are left out.",
@@ -74,7 +77,7 @@ pub(super) fn read(dir: &Path, runs: usize, read_capacity: ReadCapacity) -> Resu
     }
 
     let budget = (BUDGET / runs.max(1)).max(2000);
-    let span = span(&run.summary);
+    let (span, warmup_s) = (length(&run.summary).unwrap_or(0.0), warmup(&run.summary));
     read_series(dir, budget, &mut run)?;
     let flow_names = texts(run.tables.iter().find(|t| t.id == "flows"), "flow", "name");
     let link_names = texts(run.tables.iter().find(|t| t.id == "links"), "link", "name");
@@ -83,7 +86,7 @@ pub(super) fn read(dir: &Path, runs: usize, read_capacity: ReadCapacity) -> Resu
 
     let mut thinned = false;
     let mut rtts = Vec::new();
-    if let Some(traces) = tcp::read(dir, flow_name, span, budget)? {
+    if let Some(traces) = tcp::read(dir, flow_name, span, warmup_s, budget)? {
         thinned |= traces.thinned;
         run.tcp = traces.traces;
         rtts = traces.rtts;
@@ -96,7 +99,7 @@ pub(super) fn read(dir: &Path, runs: usize, read_capacity: ReadCapacity) -> Resu
         }
     }
     let mut delays = Vec::new();
-    if let Some(recorded) = links::read(dir, link_name, span, budget)? {
+    if let Some(recorded) = links::read(dir, link_name, span, warmup_s, budget)? {
         thinned |= recorded.thinned;
         run.link_events = recorded.links;
         delays = recorded.delays;
@@ -111,7 +114,7 @@ pub(super) fn read(dir: &Path, runs: usize, read_capacity: ReadCapacity) -> Resu
     let delays = if dir.join(TEST).is_file() { Vec::new() } else { delays };
     distributions(rtts, delays, &mut run);
     // Of all rows, so before some are left out.
-    run.folds = folds::values(&run.tables, warmup(&run.summary));
+    run.folds = folds::values(&run.tables, warmup_s);
     shorten(&mut run, (MAX_ROWS / runs.max(1)).max(500));
     Ok(run)
 }
@@ -190,10 +193,27 @@ impl<'de> Visitor<'de> for WithoutTables<'_> {
     }
 }
 
-/// Seconds that the plots span.
-fn span(summary: &Map<String, Value>) -> f64 {
+/// Seconds that the run lasted, as its summary has it.
+fn length(summary: &Map<String, Value>) -> Option<f64> {
     let number = |key: &str| summary.get(key).and_then(Value::as_f64);
-    number("simulated_s").or_else(|| number("duration_s")).unwrap_or(0.0)
+    number("simulated_s").or_else(|| number("duration_s"))
+}
+
+/// When the last sample or event of a run was, in seconds: what is known of its length where no summary says it.
+fn last_time(dir: &Path) -> Result<f64, ReportError> {
+    let mut last = 0.0_f64;
+    for (table, column, per_second) in [
+        ("series_flows", "time_s", 1.0),
+        ("series_links", "time_s", 1.0),
+        ("packets", "time_ns", 1e9),
+        ("tcp", "time_ns", 1e9),
+    ] {
+        tables::scan(dir, table, &[column], |batch| {
+            // `max` passes over what is not a number.
+            last = batch.numbers(column).into_iter().fold(last, |last, time| last.max(time / per_second));
+        })?;
+    }
+    Ok(last)
 }
 
 /// Seconds that the figures leave out.
@@ -264,9 +284,7 @@ fn fast_forward(summary: &mut Map<String, Value>, run: &mut RunData) {
     }
     let stretches = summary.get(Stretch::TABLE).cloned().unwrap_or_default();
     let stretches: Vec<Stretch> = serde_json::from_value(stretches).unwrap_or_default();
-    // Those that were audited were run, so they have samples.
-    let skipped = stretches.iter().filter(|stretch| !stretch.audited);
-    run.skipped = skipped.map(|stretch| [stretch.from_s, stretch.until_s]).collect();
+    run.skipped = Stretch::skipped(&stretches);
     for id in [Stretch::TABLE, AuditedMeasure::TABLE] {
         run.tables.extend(summary.remove(id).and_then(|rows| rows_to_table(id, &rows)));
     }
@@ -399,10 +417,13 @@ fn candidates(run: &RunData, table: &str, id: &str, weights: &[&str]) -> Vec<Can
 }
 
 fn read_series(dir: &Path, budget: usize, run: &mut RunData) -> Result<(), ReportError> {
+    let has_programs =
+        ["live", "guests"].iter().any(|part| run.summary.get(*part).is_some_and(Value::is_object));
     let flows = series::flows(
         dir,
         candidates(run, "flows", "flow", &["delivered_bytes", "goodput_bps"]),
         2 * budget,
+        has_programs,
     )?;
     let links =
         series::links(dir, candidates(run, "links", "link", &["arrivals", "sent_bytes"]), 2 * budget)?;
@@ -453,7 +474,7 @@ fn read_series(dir: &Path, budget: usize, run: &mut RunData) -> Result<(), Repor
 /// A line of a distribution: name, samples, columns.
 type Line = (String, usize, super::Columns);
 
-/// Completion times of transfers after the warm-up by group, RTT samples, queueing delay.
+/// What the run has after the warm-up: completion times of transfers by group, RTT samples, queueing delay.
 fn distributions(rtts: Vec<Line>, delays: Vec<Line>, run: &mut RunData) {
     let mut all = Vec::new();
     if let Some(transfers) = run.tables.iter().find(|t| t.id == "transfers")

@@ -56,15 +56,18 @@ pub(super) struct Sampled<T> {
     pub(super) omitted: usize,
 }
 
-/// Reads `series_flows.parquet`; none when the run has none. `budget` counts numbers on the page.
+/// Reads `series_flows.parquet`; none when the run has none. `budget` counts numbers on the page. Flows of programs have no samples while they
+/// are idle: of a run that `has_programs`, the samples of links tell when it was sampled.
 pub(super) fn flows(
     dir: &Path,
     candidates: Vec<Candidate>,
     budget: usize,
+    has_programs: bool,
 ) -> Result<Option<Sampled<FlowSeries>>, ReportError> {
     let total = candidates.len();
-    let Some(grid) = Grid::read(dir, FlowSample::TABLE, "flow", Drawn::of::<FlowSample>(), candidates)?
-    else {
+    let also = has_programs.then_some(LinkSample::TABLE);
+    let drawn = Drawn::of::<FlowSample>();
+    let Some(grid) = Grid::read(dir, FlowSample::TABLE, "flow", drawn, candidates, also)? else {
         return Ok(None);
     };
     let omitted = total.saturating_sub(grid.members.len());
@@ -95,8 +98,8 @@ pub(super) fn links(
     budget: usize,
 ) -> Result<Option<Sampled<LinkSeries>>, ReportError> {
     let total = candidates.len();
-    let Some(grid) = Grid::read(dir, LinkSample::TABLE, "link", Drawn::of::<LinkSample>(), candidates)?
-    else {
+    let drawn = Drawn::of::<LinkSample>();
+    let Some(grid) = Grid::read(dir, LinkSample::TABLE, "link", drawn, candidates, None)? else {
         return Ok(None);
     };
     let omitted = total.saturating_sub(grid.members.len());
@@ -140,27 +143,23 @@ struct Grid {
 }
 
 impl Grid {
-    /// Reads `table`, whose key is `time_s` and `id`. Sums are taken over the rows that do not become members.
+    /// Reads `table`, whose key is `time_s` and `id`. Sums are taken over the rows that do not become members. Samples of the table `also` count as
+    /// instants at which this one could have had rows.
     fn read(
         dir: &Path,
         table: &str,
         id: &str,
         Drawn { lines: names, summed, ticks: counted }: Drawn,
         mut candidates: Vec<Candidate>,
+        also: Option<&str>,
     ) -> Result<Option<Grid>, ReportError> {
-        // The bit pattern orders non-negative floats as their values.
-        let mut instants: BTreeSet<u64> = BTreeSet::new();
-        let mut before = u64::MAX;
-        let found = scan(dir, table, &["time_s"], |batch| {
-            for time in batch.numbers("time_s").into_iter().filter(|t| *t >= 0.0) {
-                if time.to_bits() != before {
-                    before = time.to_bits();
-                    instants.insert(before);
-                }
-            }
-        })?;
-        if !found || instants.is_empty() {
+        let mut instants = sampled_at(dir, table)?;
+        if instants.is_empty() {
             return Ok(None);
+        }
+        if let Some(also) = also {
+            let idle = far_from(&instants, &sampled_at(dir, also)?);
+            instants.extend(idle);
         }
         let times: Vec<f64> = instants.iter().map(|&bits| f64::from_bits(bits)).collect();
         candidates.sort_by(|a, b| b.weight.total_cmp(&a.weight).then(a.id.cmp(&b.id)));
@@ -248,6 +247,33 @@ impl Grid {
     }
 }
 
+/// The instants of a table's samples, as the bit patterns of their seconds: these order numbers that are not negative as the numbers themselves.
+fn sampled_at(dir: &Path, table: &str) -> Result<BTreeSet<u64>, ReportError> {
+    let mut instants = BTreeSet::new();
+    let mut before = u64::MAX;
+    scan(dir, table, &["time_s"], |batch| {
+        for time in batch.numbers("time_s").into_iter().filter(|t| *t >= 0.0) {
+            if time.to_bits() != before {
+                before = time.to_bits();
+                instants.insert(before);
+            }
+        }
+    })?;
+    Ok(instants)
+}
+
+/// Those of `others` that are not near any of `instants`: farther from each than half of the shortest time between two of `others`.
+fn far_from(instants: &BTreeSet<u64>, others: &BTreeSet<u64>) -> Vec<u64> {
+    let steps = others.iter().zip(others.iter().skip(1));
+    let shortest = steps.map(|(a, b)| f64::from_bits(*b) - f64::from_bits(*a)).fold(f64::INFINITY, f64::min);
+    let is_far = |other: &u64| {
+        let sides = [instants.range(..=*other).next_back(), instants.range(*other..).next()];
+        let distance = |near: &u64| (f64::from_bits(*near) - f64::from_bits(*other)).abs();
+        sides.into_iter().flatten().all(|near| distance(near) > shortest / 2.0)
+    };
+    others.iter().copied().filter(is_far).collect()
+}
+
 /// Counts by name; intervals are merged within time bins when there are more than `limit`, so that no loss vanishes.
 fn events(counts: &[(&'static str, f64, f64)], span: f64, limit: usize) -> Vec<(&'static str, Columns)> {
     let mut by_name: BTreeMap<&'static str, Vec<(f64, f64)>> = BTreeMap::new();
@@ -279,6 +305,18 @@ fn events(counts: &[(&'static str, f64, f64)], span: f64, limit: usize) -> Vec<(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn samples_of_another_table_count_where_there_is_none_nearby() {
+        let set = |times: &[f64]| times.iter().map(|time| time.to_bits()).collect::<BTreeSet<u64>>();
+        let far = |own: &[f64], others: &[f64]| -> Vec<f64> {
+            far_from(&set(own), &set(others)).into_iter().map(f64::from_bits).collect()
+        };
+        // Clocks of several hosts are not the same to the last digit.
+        assert_eq!(far(&[1.0001, 4.0, 4.9999], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), [2.0, 3.0, 6.0]);
+        assert_eq!(far(&[], &[1.0, 2.0]), [1.0, 2.0]);
+        assert!(far(&[1.0], &[]).is_empty());
+    }
 
     #[test]
     fn merged_counts_lose_nothing() {

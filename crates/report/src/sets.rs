@@ -111,5 +111,6 @@ fn read_band(set: &RunSet, quantity: Quantity, of: Option<&str>) -> Result<Optio
         mean: Column::single(values.mean),
         low,
         high,
+        skipped: values.skipped,
     }))
 }

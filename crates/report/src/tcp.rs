@@ -19,7 +19,7 @@ type Key = (u32, u8);
 /// The recorded endpoints, and what was left out.
 pub(super) struct Traces {
     pub(super) traces: Vec<TcpTrace>,
-    /// RTT samples in milliseconds, all of them: endpoint, samples, columns.
+    /// RTT samples in milliseconds, all of them after the warm-up: endpoint, samples, columns.
     pub(super) rtts: Vec<(String, usize, Columns)>,
     /// Endpoints recorded but not shown.
     pub(super) omitted: usize,
@@ -27,12 +27,13 @@ pub(super) struct Traces {
     pub(super) thinned: bool,
 }
 
-/// Reads `tcp.parquet`; none when nothing was recorded. `span_s` is the run's length, `budget` the points that one kind
-/// of data (segments, ACKs, RTT samples, ...) may have on the page.
+/// Reads `tcp.parquet`; none when nothing was recorded. `span_s` is the run's length, `warmup_s` what distributions leave out of it, `budget` the
+/// points that one kind of data (segments, ACKs, RTT samples, ...) may have on the page.
 pub(super) fn read(
     dir: &Path,
     name: impl Fn(u32) -> String,
     span_s: f64,
+    warmup_s: f64,
     budget: usize,
 ) -> Result<Option<Traces>, ReportError> {
     let mut sent: BTreeMap<Key, u64> = BTreeMap::new();
@@ -55,7 +56,7 @@ pub(super) fn read(
     chosen.truncate(MAX_TRACES);
     let share = budget / chosen.len();
     let mut collectors: BTreeMap<Key, Collector> =
-        chosen.iter().map(|&(key, _)| (key, Collector::new(span_s * 1e9, share))).collect();
+        chosen.iter().map(|&(key, _)| (key, Collector::new(span_s * 1e9, warmup_s * 1e9, share))).collect();
     read_events(dir, &mut collectors)?;
 
     let both = |flow: u32| chosen.iter().filter(|((f, _), _)| *f == flow).count() > 1;
@@ -141,7 +142,9 @@ struct Collector {
     dsack: Marks,
     acks: Envelope<2>,
     rtt: Envelope<1>,
+    /// Those after the warm-up, in milliseconds, and when that ends.
     rtts: Vec<f64>,
+    warmup: f64,
     metrics: Envelope<6>,
     states: Vec<(f64, String)>,
     undos: Vec<f64>,
@@ -149,8 +152,8 @@ struct Collector {
 }
 
 impl Collector {
-    /// `span` in nanoseconds.
-    fn new(span: f64, budget: usize) -> Self {
+    /// `span` and `warmup` in nanoseconds.
+    fn new(span: f64, warmup: f64, budget: usize) -> Self {
         let marks = |part: usize| Marks::new(span, budget / part);
         Collector {
             // Contiguous segments become one mark, so that a bin mostly keeps one of the four it may have.
@@ -164,6 +167,7 @@ impl Collector {
             acks: Envelope::new(span, budget),
             rtt: Envelope::new(span, budget / 2),
             rtts: Vec::new(),
+            warmup,
             metrics: Envelope::new(span, budget / 3),
             states: Vec::new(),
             undos: Vec::new(),
@@ -178,7 +182,9 @@ impl Collector {
         self.acks.push(time, [ack, window_end]);
         if rtt.is_finite() {
             self.rtt.push(time, [rtt]);
-            self.rtts.push(rtt / 1e6);
+            if time >= self.warmup {
+                self.rtts.push(rtt / 1e6);
+            }
         }
     }
 

@@ -29,7 +29,7 @@
 
   // One line per chosen run; `find` gives [time, values] of a run or nothing.
   const overlay = (spec, chosen, find) => new W.Plot({
-    ...spec,
+    ...spec, of: W.several(),
     build: () => {
       const groups = W.runs.map((run, i) => [run, i]).filter(([, i]) => chosen.has(i)).map(([run, i]) => {
         const found = find(run);
@@ -52,7 +52,8 @@
     const chooser = (label, names, start, make) => {
       if (!names.length) return;
       let name = start;
-      const field = W.select(label, names.map((n) => [n, n]), name, (v) => { name = v; mine.forEach((plot) => plot.rebuild()); });
+      const field = W.select("", names.map((n) => [n, n]), name, (v) => { name = v; mine.forEach((plot) => plot.rebuild()); });
+      field.lastChild.setAttribute("aria-label", label);
       const mine = make(() => name, [field]);
       plots.push(...mine);
     };
@@ -62,14 +63,14 @@
       return m?.curves.values.queue_delay_ms ? W.maximum(W.column(m.curves.values.queue_delay_ms)) : 0;
     }));
     const busiest = links.slice(0, 12).reduce((best, name) => (best === null || queued(name) > queued(best) ? name : best), null);
-    chooser("", links, busiest, (name, tools) => [
+    chooser("Link", links, busiest, (name, tools) => [
       overlay({ title: "Queueing delay", height: 260, kind: "ms", tools }, chosen, (run) => {
         const m = member(run.links, name());
         return m?.curves.values.queue_delay_ms && [W.column(run.links.time), W.curve(m.curves, "queue_delay_ms")];
       }),
     ]);
     const flows = namesOf((run) => run.flows);
-    chooser("", flows, flows[0], (name, tools) => [
+    chooser("Flow", flows, flows[0], (name, tools) => [
       overlay({ title: "Congestion window", height: 260, kind: "bytes", tools }, chosen, (run) => {
         const m = member(run.flows, name());
         return m?.curves.values.cwnd_bytes && [W.column(run.flows.time), W.curve(m.curves, "cwnd_bytes")];
@@ -80,7 +81,7 @@
     for (const title of titles) {
       const found = W.runs.map((run) => run.distributions.find((d) => d.title === title)).filter(Boolean);
       const lines = W.runs.flatMap((run) => (run.distributions.find((d) => d.title === title)?.lines ?? []).map((line) => ({ ...line, name: `${run.label}: ${line.name}` })));
-      plots.push(W.distributionPlot({ title, unit: found[0].unit, lines: lines.slice(0, 16), about: lines.length > 16 ? `The first 16 of ${lines.length} lines.` : undefined }));
+      plots.push(W.distributionPlot({ title, of: W.several(), unit: found[0].unit, lines: lines.slice(0, 16), about: lines.length > 16 ? `The first 16 of ${lines.length} lines.` : undefined }));
     }
     const pick = W.picker("runs", W.runs.map((run, i) => [i, run.label]), chosen, redraw);
     return W.el("section", { class: "part", "aria-label": "Comparison" },

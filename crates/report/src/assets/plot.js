@@ -1,12 +1,12 @@
 // A card with one plot: drawn when it comes into view, with legend, keyboard, zoom and image export.
 //
 // `spec`: title, about (one sentence), height, wide, time (false: the horizontal axis is not the run's time), tools
-// (elements), and build(), which returns
+// (elements), of (what its image is called after, if it is not the run that is shown), and build(), which returns
 //   x      ascending numbers              lines  [{ name, values, colour, dash, width, kind, fill, stepped, points, show }]
 //   kind   unit of the vertical axis      marks  [{ name, colour, shape, show, paint(u) }]: drawn beside the lines
 //   xKind  unit of the horizontal axis    range  (from, to, low, high) => [low, high] of the vertical axis
 //   hover  (u) => text on what is under the pointer; box: dragging zooms both axes; warmup: seconds
-//   skipped  [from, to] in seconds: stretches without samples, where no line is drawn; a line may have its own
+//   skipped  [from, to] in seconds: stretches without samples, where neither a line nor its band is drawn; a line may have its own
 // or a string: why there is nothing to draw.
 (() => {
   "use strict";
@@ -311,7 +311,8 @@
       ctx.drawImage(source, 0, head);
       ctx.fillStyle = W.colour("ink");
       ctx.font = `600 ${15 * ratio}px ${W.colour("sans")}`;
-      ctx.fillText(`${this.spec.title} · ${W.current.label}`, 12 * ratio, 22 * ratio);
+      const of = this.spec.of ?? W.current.label;
+      ctx.fillText(`${this.spec.title} · ${of}`, 12 * ratio, 22 * ratio);
       ctx.font = small;
       for (const [item, left, line] of places) {
         const y = head + source.height + (line * 20 + 14) * ratio;
@@ -324,7 +325,7 @@
         ctx.stroke();
         ctx.fillText(item.name, left + 24 * ratio, y);
       }
-      canvas.toBlob((blob) => W.download(W.fileName(W.current.label, this.spec.title) + ".png", blob), "image/png");
+      canvas.toBlob((blob) => W.download(W.fileName(of, this.spec.title) + ".png", blob), "image/png");
     }
   };
 

@@ -43,12 +43,12 @@
     tools[0]?.lastChild.setAttribute("aria-label", `Whose ${bands[0].label.toLowerCase()}`);
     const only = names.length === 1 && names[0] !== "" ? ` Link ${names[0]}.` : "";
     const plot = new W.Plot({
-      title: bands[0].label, wide: quantity === "goodput", height: quantity === "goodput" ? 300 : 260, tools,
+      title: bands[0].label, of: W.several(), wide: quantity === "goodput", height: quantity === "goodput" ? 300 : 260, tools,
       about: `${bands[0].about}${only} Mean over the seeds, and its 95 % interval.`,
       build: () => {
         const groups = W.sets.map((set, i) => {
           const b = set.bands.find((other) => other.quantity === quantity && other.of === of);
-          return b && [W.column(b.time), [{ name: set.label, values: W.column(b.mean), low: W.column(b.low), high: W.column(b.high), ...W.seriesStyle(i), width: 2 }]];
+          return b && [W.column(b.time), [{ name: set.label, values: W.column(b.mean), low: W.column(b.low), high: W.column(b.high), skipped: b.skipped, ...W.seriesStyle(i), width: 2 }]];
         }).filter(Boolean);
         const joined = W.joined(groups);
         return joined ? { ...joined, kind: bands[0].kind, warmup: Math.min(...W.runs.map((r) => r.summary.warmup_s ?? 0)) } : "No run has this.";

@@ -49,12 +49,16 @@
     ].filter(Boolean);
   };
 
+  // What a page of several runs is about.
+  W.several = () => {
+    const sets = W.sets;
+    return sets.length === 1 ? `${sets[0].label}: ${sets[0].count} ${sets[0].count === 1 ? "seed" : "seeds"}` : sets.length ? `${sets.length} sets compared` : `${W.runs.length} runs compared`;
+  };
+
   W.pageHead = () => {
     const one = W.runs.length === 1;
     const s = W.runs[0].summary;
-    const sets = W.sets;
-    const several = sets.length === 1 ? `${sets[0].label}: ${sets[0].count} ${sets[0].count === 1 ? "seed" : "seeds"}` : sets.length ? `${sets.length} sets compared` : `${W.runs.length} runs compared`;
-    const title = one ? s.scenario ?? W.runs[0].label : several;
+    const title = one ? s.scenario ?? W.runs[0].label : W.several();
     document.getElementById("top").append(
       W.el("div", { class: "head-row" },
         W.el("div", null, W.el("p", { class: "brand" }, "Warpline report"), W.el("h1", null, title)),

@@ -19,11 +19,24 @@ use font::Font;
 const SIZE: (f32, f32) = (360.0, 216.0);
 /// Height of letters in points.
 const LETTERS: f32 = 8.0;
+/// Height of a row of names in points.
+const ROW: f32 = LETTERS * 1.6;
+/// Half the width of a sample that no other one is beside.
+const DOT: f32 = 0.6;
+/// Rows of names for which [`SIZE`] has room; with more of them a figure is higher.
+const MAX_LEGEND: usize = 6;
 /// Colours that also the colour-blind tell apart (M. Okabe and K. Ito, "Color universal design", 2008).
 const COLOURS: [[u8; 3]; 6] =
     [[0, 114, 178], [213, 94, 0], [0, 158, 115], [204, 121, 167], [230, 159, 0], [86, 180, 233]];
 /// Dashes tell lines apart where there is no colour.
 const DASHES: [&[f32]; 3] = [&[], &[5.0, 2.0], &[1.5, 1.5]];
+
+/// Colour and dash of a line. When the colours begin again, each has another dash than before.
+fn style(index: usize) -> ([u8; 3], Vec<f32>) {
+    let dash = DASHES[(index + index / COLOURS.len()) % DASHES.len()];
+    (COLOURS[index % COLOURS.len()], dash.to_vec())
+}
+
 const GRID: [u8; 3] = [221, 221, 221];
 const FRAME: [u8; 3] = [64, 64, 64];
 
@@ -115,7 +128,9 @@ impl Figure {
     }
 
     fn lay_out(&self, font: &Font) -> Drawing {
-        let (width, height) = SIZE;
+        let width = SIZE.0;
+        let legend = self.legend(font, width);
+        let height = SIZE.1 + legend.rows.saturating_sub(MAX_LEGEND) as f32 * ROW;
         let (from, to, top) = self.extent();
         let (factor, unit) = scale(self.quantity.kind(), top);
         let (ticks_x, ticks_y) =
@@ -123,10 +138,9 @@ impl Figure {
         let high = ticks_y.last().map_or(1.0, |last| last.0).max(top * 1.02 / factor);
         let mut shapes = Vec::new();
 
-        let legend = self.legend(font, width);
         let widest = ticks_y.iter().map(|(_, text)| font.width(text, LETTERS)).fold(0.0, f32::max);
         let (left, right) = (LETTERS * 2.4 + widest, width - LETTERS);
-        let (upper, lower) = (LETTERS + legend.rows as f32 * LETTERS * 1.6, height - LETTERS * 3.4);
+        let (upper, lower) = (LETTERS + legend.rows as f32 * ROW, height - LETTERS * 3.4);
         let x = |time: f64| left + ((time - from) / (to - from)) as f32 * (right - left);
         let y = |value: f64| lower - (value / high) as f32 * (lower - upper);
         let line =
@@ -148,18 +162,26 @@ impl Figure {
             shapes.push(text(label, (x(*time), lower + LETTERS * 1.4), Anchor::Middle, false));
         }
         for (index, (_, band)) in self.lines.iter().enumerate() {
-            let colour = COLOURS[index % COLOURS.len()];
-            let shown = |values: &[f64]| -> Vec<(f32, f32)> {
-                let both = band.time_s.iter().zip(values).filter(|(_, value)| value.is_finite());
-                both.map(|(&time, &value)| (x(time), y(value / factor))).collect()
-            };
-            let (mut area, back) = (shown(&band.high), shown(&band.low));
-            area.extend(back.into_iter().rev());
-            if area.len() > 2 {
-                shapes.push(Shape::Area { points: area, paint: Paint { colour, opacity: 0.22 } });
+            let (colour, dash) = style(index);
+            for piece in band.pieces() {
+                let shown = |values: &[f64]| -> Vec<(f32, f32)> {
+                    let all = band.time_s.iter().zip(values).skip(piece.start).take(piece.len());
+                    let finite = all.filter(|(_, value)| value.is_finite());
+                    finite.map(|(&time, &value)| (x(time), y(value / factor))).collect()
+                };
+                let (mut area, back) = (shown(&band.high), shown(&band.low));
+                area.extend(back.into_iter().rev());
+                if area.len() > 2 {
+                    shapes.push(Shape::Area { points: area, paint: Paint { colour, opacity: 0.22 } });
+                }
+                let (mut points, mut dash) = (shown(&band.mean), dash.clone());
+                // A line through a single point has no length, and would not be seen.
+                if let &[(at, level)] = points.as_slice() {
+                    points = vec![(at - DOT, level), (at + DOT, level)];
+                    dash = Vec::new();
+                }
+                shapes.push(Shape::Line { points, colour, width: 1.25, dash });
             }
-            let dash = DASHES[index % DASHES.len()].to_vec();
-            shapes.push(Shape::Line { points: shown(&band.mean), colour, width: 1.25, dash });
         }
         shapes.push(line(vec![(left, upper), (left, lower), (right, lower)], FRAME, 0.75));
         shapes.push(text("Time (s)", ((left + right) / 2.0, height - LETTERS * 0.6), Anchor::Middle, false));
@@ -170,9 +192,8 @@ impl Figure {
         let axis = format!("{label} ({unit})");
         shapes.push(text(&axis, (LETTERS * 1.1, (upper + lower) / 2.0), Anchor::Middle, true));
         for (name, (at, row), index) in legend.entries {
-            let height = LETTERS * (1.2 + 1.6 * row as f32);
-            let colour = COLOURS[index % COLOURS.len()];
-            let dash = DASHES[index % DASHES.len()].to_vec();
+            let height = LETTERS * 1.2 + ROW * row as f32;
+            let (colour, dash) = style(index);
             let points = vec![(at, height - LETTERS * 0.35), (at + 16.0, height - LETTERS * 0.35)];
             shapes.push(Shape::Line { points, colour, width: 1.75, dash });
             shapes.push(text(&name, (at + 20.0, height), Anchor::Start, false));
@@ -260,6 +281,7 @@ mod tests {
             high: mean.iter().map(|v| v * 1.1).collect(),
             time_s,
             mean,
+            skipped: Vec::new(),
         }
     }
 
@@ -324,6 +346,85 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn no_two_of_many_lines_look_alike() {
+        let styles: Vec<_> = (0..18).map(style).collect();
+        for (index, one) in styles.iter().enumerate() {
+            assert!(!styles[..index].contains(one), "{index}: {one:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_legend_leaves_the_plot_its_room() {
+        let font = Font::new();
+        let mut figure = figure();
+        let height = |figure: &Figure| {
+            let drawing = figure.lay_out(&font);
+            let frame = drawing.shapes.iter().find_map(|shape| match shape {
+                Shape::Line { points, colour, .. } if *colour == FRAME && points.len() == 3 => {
+                    Some(points[1].1 - points[0].1)
+                }
+                _ => None,
+            });
+            (drawing.height, frame.unwrap())
+        };
+        assert_eq!(height(&figure).0, SIZE.1);
+        figure.lines = (0..40).map(|i| (format!("{i}/{}", "long/".repeat(9)), band(1e6))).collect();
+        let (whole, plot) = height(&figure);
+        assert!(whole > SIZE.1 && plot > 90.0, "{plot} of {whole}");
+    }
+
+    #[test]
+    fn nothing_is_drawn_across_time_that_was_skipped() {
+        let font = Font::new();
+        let mut figure = figure();
+        // Samples are at 0.5, 1, ... 10 s; there are none of 3 to 5 s.
+        let (_, band) = &mut figure.lines[0];
+        for values in [&mut band.time_s, &mut band.mean, &mut band.low, &mut band.high] {
+            values.drain(6..9);
+        }
+        band.skipped = vec![[3.0, 4.9]];
+        let shapes = figure.lay_out(&font).shapes;
+        let areas: Vec<usize> = shapes
+            .iter()
+            .filter_map(|shape| match shape {
+                Shape::Area { points, .. } => Some(points.len() / 2),
+                _ => None,
+            })
+            .collect();
+        let lines: Vec<usize> = shapes
+            .iter()
+            .filter_map(|shape| match shape {
+                Shape::Line { points, width: 1.25, .. } => Some(points.len()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!((areas, lines), (vec![6, 11, 20], vec![6, 11, 20]));
+    }
+
+    #[test]
+    fn a_sample_between_two_stretches_that_were_skipped_is_a_dot() {
+        let mut figure = figure();
+        // Of 1.5 to 5 s there is one sample only, that of 3 s. The second line is a dashed one.
+        let (_, band) = &mut figure.lines[1];
+        for values in [&mut band.time_s, &mut band.mean, &mut band.low, &mut band.high] {
+            values.drain(6..9);
+            values.drain(3..5);
+        }
+        band.skipped = vec![[1.5, 2.9], [3.0, 4.9]];
+        let shapes = figure.lay_out(&Font::new()).shapes;
+        let dots: Vec<_> = shapes
+            .iter()
+            .filter_map(|shape| match shape {
+                Shape::Line { points, width: 1.25, dash, .. } if points.len() < 3 => Some((points, dash)),
+                _ => None,
+            })
+            .collect();
+        let [(points, dash)] = dots.as_slice() else { panic!("{dots:?}") };
+        let [(left, one), (right, other)] = points.as_slice() else { panic!("{points:?}") };
+        assert!(dash.is_empty() && right - left > 1.0 && one == other, "{points:?} {dash:?}");
     }
 
     #[test]
