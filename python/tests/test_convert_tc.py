@@ -62,6 +62,9 @@ def test_words_of_tc_are_keys_of_a_link(words: str, keys: dict[str, Any]) -> Non
 def test_a_backslash_neither_continues_a_comment_nor_takes_the_last_line_away() -> None:
     script = "# tc qdisc add dev eth0 root \\\ntc qdisc add dev eth0 root netem delay 10ms \\\n"
     assert tc.link(script).keys["delay"] == "10ms"
+    for comment in ["# old \\\n", "\\\n # old \\\n"]:
+        script = f"tc qdisc add dev eth0 root handle 1: netem delay 10ms {comment}tc qdisc add dev eth0 parent 1: pfifo limit 100\n"
+        assert set(tc.link(script).keys) >= {"delay", "queue"}, script
 
 
 def test_a_shaper_of_several_commands(tmp_path: Path) -> None:

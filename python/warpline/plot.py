@@ -193,11 +193,12 @@ def _sampled(run: Run) -> Values:
 
 
 def _with_idle(sampled: Values, seconds: Values, rates: Values) -> tuple[Values, Values]:
-    """Rates of a flow with zeros at those of the instants that are more than half of the sampling interval from each of its rows. Clocks of several hosts are not the same to the last digit."""
+    """Rates of a flow with zeros at those of the instants that are more than half of the usual sampling interval (the median) from each of its rows. Clocks of several hosts are not the same to the last digit."""
     if not sampled.size:
         return seconds, rates
     np = require("numpy", "plot", "warpline.plot")
-    interval = np.diff(sampled).min(initial=np.inf)
+    steps = np.sort(np.diff(sampled))
+    interval = steps[steps.size // 2] if steps.size else np.inf
     places = np.searchsorted(seconds, sampled)
     around = np.concatenate(([-np.inf], seconds, [np.inf]))
     nearest = np.minimum(sampled - around[places], around[places + 1] - sampled)

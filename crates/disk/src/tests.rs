@@ -110,14 +110,16 @@ fn a_device_a_pipe_or_a_socket_is_not_replaced_by_a_file() {
     // As `/dev/stdout` is, in two steps.
     root.link(OsStr::new("socket"), p("link")).unwrap();
     root.link(OsStr::new("link"), p("link2")).unwrap();
-    for name in ["socket", "link", "link2"] {
+    // And as it is where a file is standard output.
+    root.link(OsStr::new("/proc/self/status"), p("link3")).unwrap();
+    for name in ["socket", "link", "link2", "link3"] {
         for refused in [check_whole(&root, p(name), 0o666), write_whole(&root, p(name), 0o666, b"x")] {
             let error = refused.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
             assert!(error.to_string().contains("a new file would replace"), "{error}");
         }
     }
-    assert_eq!(root.names(p("")).unwrap(), ["link", "link2", "socket"]);
+    assert_eq!(root.names(p("")).unwrap(), ["link", "link2", "link3", "socket"]);
     let kinds = ["link", "link2", "socket"].map(|name| root.look(p(name)).unwrap().kind);
     assert_eq!(kinds, [Kind::Link, Kind::Link, Kind::Other]);
 }

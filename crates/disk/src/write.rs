@@ -93,15 +93,19 @@ pub fn check_whole<D: Directory>(at: &D, path: &Path, mode: u32) -> io::Result<(
 /// `/dev/null`, and every program of the machine would then write to that file. The same holds for a link to one of these, such as `/dev/stdout`.
 fn check_replaceable<D: Directory>(at: &D, path: &Path) -> io::Result<()> {
     let refused = |what: &str| {
-        let text =
-            format!("it is {what}a device, a pipe or a socket, which a new file would replace; name a file");
+        let text = format!(
+            "it is {what}a device, pipe, socket or descriptor, which a new file would replace; name a file"
+        );
         io::Error::new(io::ErrorKind::InvalidInput, text)
     };
     match at.look(path).map(|there| there.kind) {
         Ok(Kind::Directory) => Err(io::ErrorKind::IsADirectory.into()),
         Ok(Kind::Other) => Err(refused("")),
-        // A link to a file, or to nothing, is replaced.
+        // A link to a file, or to nothing, is replaced; but not one to a descriptor, which may be of a file.
         Ok(Kind::Link) if matches!(at.kind_behind(path), Ok(Kind::Other)) => Err(refused("a link to ")),
+        Ok(Kind::Link) if at.read_link(path).is_ok_and(|to| Path::new(&to).starts_with("/proc")) => {
+            Err(refused("a link to "))
+        }
         _ => Ok(()),
     }
 }

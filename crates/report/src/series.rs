@@ -262,14 +262,16 @@ fn sampled_at(dir: &Path, table: &str) -> Result<BTreeSet<u64>, ReportError> {
     Ok(instants)
 }
 
-/// Those of `others` that are not near any of `instants`: farther from each than half of the shortest time between two of `others`.
+/// Those of `others` that are not near any of `instants`: farther from each than half of the usual time (the median) between two of `others`.
 fn far_from(instants: &BTreeSet<u64>, others: &BTreeSet<u64>) -> Vec<u64> {
-    let steps = others.iter().zip(others.iter().skip(1));
-    let shortest = steps.map(|(a, b)| f64::from_bits(*b) - f64::from_bits(*a)).fold(f64::INFINITY, f64::min);
+    let pairs = others.iter().zip(others.iter().skip(1));
+    let mut steps: Vec<f64> = pairs.map(|(a, b)| f64::from_bits(*b) - f64::from_bits(*a)).collect();
+    steps.sort_by(f64::total_cmp);
+    let usual = steps.get(steps.len() / 2).copied().unwrap_or(f64::INFINITY);
     let is_far = |other: &u64| {
         let sides = [instants.range(..=*other).next_back(), instants.range(*other..).next()];
         let distance = |near: &u64| (f64::from_bits(*near) - f64::from_bits(*other)).abs();
-        sides.into_iter().flatten().all(|near| distance(near) > shortest / 2.0)
+        sides.into_iter().flatten().all(|near| distance(near) > usual / 2.0)
     };
     others.iter().copied().filter(is_far).collect()
 }
@@ -315,6 +317,8 @@ mod tests {
         // Clocks of several hosts are not the same to the last digit.
         assert_eq!(far(&[1.0001, 4.0, 4.9999], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), [2.0, 3.0, 6.0]);
         assert_eq!(far(&[], &[1.0, 2.0]), [1.0, 2.0]);
+        // Nor is each step of the same length.
+        assert!(far(&[1.001, 2.001, 3.001, 4.001], &[1.0, 2.0, 3.0, 4.0, 4.0001]).is_empty());
         assert!(far(&[1.0], &[]).is_empty());
     }
 

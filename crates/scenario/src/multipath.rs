@@ -75,18 +75,6 @@ pub(super) fn check(check: &mut Check<'_>, number: usize, flow: &Flow) {
         (None, true) => return,
     };
     let at = entry("flow", number, &[key]);
-    let scenario = check.scenario;
-    let others = scenario.host.iter().filter(|host| host.traffic() != Traffic::Model);
-    for end in [&flow.from, &flow.to] {
-        if let Some(host) = others.clone().find(|host| stands_for(scenario, end, &host.name)) {
-            let message = format!(
-                "`{key}` is for simulated hosts, and `{}` runs real programs or a real stack",
-                host.name
-            );
-            let help = "use endpoint = \"model\" for both ends: what others send takes the best route";
-            return check.error(&at, message, help);
-        }
-    }
     if flow.app == App::Arrivals {
         let message =
             format!("`{key}` does not go with app = \"arrivals\", whose transfers have routes of their own");
@@ -97,11 +85,25 @@ pub(super) fn check(check: &mut Check<'_>, number: usize, flow: &Flow) {
     }
 }
 
-/// Whether an end of a flow stands for this node: by its name, or as the group of the topology to which it belongs.
-fn stands_for(scenario: &Scenario, end: &str, node: &str) -> bool {
-    let groups = scenario.topology.as_ref().map(|topology| topology.layout().groups()).unwrap_or_default();
-    let member = || node.strip_prefix(end).is_some_and(|rest| rest.starts_with('.'));
-    node == end || (groups.contains(&end) && member())
+/// Checks that a flow with a way of its own is between simulated hosts. If not, returns the key that is wrong, with what to say and what to do.
+pub(super) fn ends(
+    scenario: &Scenario,
+    flow: &Flow,
+    ends: [&str; 2],
+) -> Result<(), (&'static str, String, &'static str)> {
+    let key = match &flow.multipath {
+        Some(_) => "multipath",
+        None if flow.via.is_empty() => return Ok(()),
+        None => "via",
+    };
+    match ends.into_iter().find(|end| scenario.traffic(end) != Traffic::Model) {
+        Some(end) => Err((
+            key,
+            format!("`{key}` is for simulated hosts, and `{end}` runs real programs or a real stack"),
+            "use endpoint = \"model\" for both ends: what others send takes the best route",
+        )),
+        None => Ok(()),
+    }
 }
 
 /// What has to hold for subflows.
@@ -129,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_with_a_real_stack_in_it_takes_no_way_of_its_own() {
+    fn a_real_stack_in_a_group_takes_no_way_of_its_own() {
         let told = |host: &str, way: &str| {
             let text = format!(
                 "duration = \"1s\"\n\
@@ -143,7 +145,9 @@ mod tests {
             let error = told("left.0", way).unwrap_or_default();
             let message = format!("`{key}` is for simulated hosts, and `left.0` runs");
             assert!(error.contains(&message), "{error}");
-            assert_eq!(told("left.1", "count = 1"), None);
+            assert_eq!(told("left.0", "count = 1"), None);
+            // No flow begins or ends at these.
+            assert_eq!(told("left.1", way), None);
             assert_eq!(told("right.1", way), None);
         }
     }

@@ -201,9 +201,13 @@ fn what_another_program_has_measured_is_measured_again() {
         names.filter(|name| name.starts_with("evaluations-")).collect::<std::collections::BTreeSet<_>>()
     };
     assert!(kept().is_empty() && NOTES.lock().unwrap().is_empty());
+    // As if it had found something.
+    fs::write(out.join("found.toml"), "of one").unwrap();
     assert_eq!(found(&file, &with("two", true)).base, 0.0);
     // What the other has measured is kept, also when there are several, and it is said.
     assert!(fs::read_to_string(out.join("evaluations-before.csv")).unwrap().contains("\n1,base,7,"));
+    assert_eq!(fs::read_to_string(out.join("found-before.toml")).unwrap(), "of one");
+    assert!(!out.join("found.toml").exists());
     assert!(NOTES.lock().unwrap()[0].ends_with("evaluations-before.csv"), "{:?}", NOTES.lock().unwrap());
     assert_eq!(found(&file, &with("three", true)).base, 0.0);
     assert!(kept().iter().eq(["evaluations-before-2.csv", "evaluations-before.csv"]), "{:?}", kept());

@@ -10,6 +10,7 @@ Units are those of tc(8): "10mbit" is 10^7 bit/s and "10mbps" 8 * 10^7, sizes co
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -30,6 +31,13 @@ ANYWHERE = ("if", "then", "else", "elif", "do", "while", "until", "!", "{", "tim
 """Words of a shell before a command that do not say where it runs."""
 
 
+def _ends_in_comment(text: str) -> bool:
+    """Whether a comment is open at the end of a text of a shell."""
+    with contextlib.suppress(ValueError):  # Within quotation marks there is none.
+        return shlex.split(f"{text} \0", comments=True)[-1:] != ["\0"]
+    return False
+
+
 def commands(source: Source) -> Iterator[tuple[str, list[str]]]:
     """The commands of tc in a text, each with its place: those of a script, or of `tc -batch`.
 
@@ -43,8 +51,7 @@ def commands(source: Source) -> Iterator[tuple[str, list[str]]]:
     lines = source.text.splitlines() or [source.text]
     for number, line in enumerate(lines, 1):
         # A comment ends with its line.
-        is_comment = not held and line.lstrip().startswith("#")
-        if line.rstrip().endswith("\\") and not is_comment:
+        if line.rstrip().endswith("\\") and not _ends_in_comment(held + line.rstrip()[:-1]):
             held += line.rstrip()[:-1] + " "
             if number < len(lines):
                 continue

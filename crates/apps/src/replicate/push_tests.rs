@@ -165,7 +165,7 @@ fn a_receiver_that_takes_the_same_chunk_for_ever_is_given_up() {
 fn a_receivers_reason_does_not_command_the_terminal() {
     let (reason, _) = pushed(|connection, to, _| {
         send(to, &Say::Failed { reason: "\u{1b}[2Jall is well".to_owned(), passing: false })?;
-        // What was said arrives before the end of the stream that is given up.
+        // The stream is dropped only when the sender has read the reason and closed the connection.
         while connection.close_reason().is_none() {
             pause(Duration::from_millis(50));
         }

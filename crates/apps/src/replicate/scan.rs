@@ -64,10 +64,10 @@ pub enum ScanError {
     /// A link that leads out of the tree.
     #[error("{0}; change it, or leave such links out with --skip-special")]
     Link(ManifestError),
-    /// A file that changes all the time.
-    #[error("{} changes while it is read", path.display())]
+    /// A file that changes all the time, or a file or directory in whose place there is something else by now.
+    #[error("{} changes while it is read; try again", path.display())]
     Restless {
-        /// The file.
+        /// Its path.
         path: PathBuf,
     },
     /// A name that is too long.
@@ -127,7 +127,10 @@ fn scan_tree(tree: Tree, root: &Path, skip_special: bool) -> Result<Scan, ScanEr
     let mut ahead = vec![Vec::new()];
     while let Some(directory) = ahead.pop() {
         let names = match tree.names(&directory) {
-            Err(error) if is_gone(&error) => continue,
+            Err(error) if is_gone(&error) => {
+                still_gone(&tree, root, &directory)?;
+                continue;
+            }
             other => other.map_err(read_error(&at(root, &directory)))?,
         };
         for name in names {
@@ -181,6 +184,20 @@ fn is_gone(error: &io::Error) -> bool {
         || error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }
 
+/// Checks that what could not be read has no name any more. If something else has it by now, it must not be missing in silence.
+fn still_gone(tree: &Tree, root: &Path, path: &[u8]) -> Result<(), ScanError> {
+    if path.is_empty() {
+        // Whether the root still has its name is looked at in the end.
+        return Ok(());
+    }
+    match tree.stat(path) {
+        Ok(Some(_)) => Err(ScanError::Restless { path: at(root, path) }),
+        Ok(None) => Ok(()),
+        Err(error) if is_gone(&error) => Ok(()),
+        Err(error) => Err(read_error(&at(root, path))(error)),
+    }
+}
+
 /// The file system path of a manifest's path.
 pub fn at(root: &Path, path: &[u8]) -> PathBuf {
     if path.is_empty() { root.to_owned() } else { root.join(OsStr::from_bytes(path)) }
@@ -219,7 +236,7 @@ fn with_content(tree: &Tree, root: &Path, entry: Entry) -> Result<Option<Entry>,
         Ok((before, chunks, Stamp::of(&after), mode(after.mode())))
     };
     match unchanging(&mut read, &mut now, &mut pause) {
-        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) if is_gone(&error) => still_gone(tree, root, &entry.path).map(|()| None),
         Err(error) => Err(read_error(&path)(error)),
         Ok(None) => Err(ScanError::Restless { path }),
         Ok(Some((stamp, chunks, mode))) => {
@@ -508,7 +525,12 @@ mod tests {
             let hash = Some(*blake3::hash(b"secret").as_bytes());
             let read = read_chunk(&tree, &listed, 0, &Chunk { length: 6, hash }).unwrap();
             assert_eq!(read, None, "{path}");
-            assert_eq!(with_content(&tree, &root, listed).unwrap(), None, "{path}");
+            let described = with_content(&tree, &root, listed);
+            // What has no name any more is left out. What has become something else is not missing in silence.
+            match path {
+                "note" => assert!(matches!(described, Err(ScanError::Restless { .. })), "{described:?}"),
+                _ => assert_eq!(described.unwrap(), None),
+            }
         }
     }
 

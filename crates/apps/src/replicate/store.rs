@@ -123,8 +123,9 @@ impl<D: Directory> Store<D> {
         let mut said = Vec::new();
         lock.read_to_end(&mut said).map_err(failed("read", &path))?;
         let made = said == MADE || leads_to_version(&at).map_err(failed("examine", &root))?;
-        // Other programs have files of this name, too.
-        if !made && locked && foreign()? {
+        // Other programs have files of this name, too. After an interrupted making it has a part of ours, or zeros.
+        let ours = MADE.starts_with(&said) || said.iter().all(|byte| *byte == 0);
+        if !made && locked && (!ours || foreign()?) {
             return Err(StoreError::Foreign { path: root });
         }
         let mut store = Store { root, at, lock };
@@ -438,13 +439,14 @@ mod tests {
         Store::open_at(disk.root(), PathBuf::from("/"))
     }
 
-    /// A disk with these files.
-    fn disk(files: &[&str]) -> SimDisk {
+    /// A disk with these files, of which `lock` has this content.
+    fn disk(files: &[&str], lock: &[u8]) -> SimDisk {
         let disk = SimDisk::new(1);
         for file in files {
             let path = Path::new(file);
             create_directories(&disk.root(), path.parent().unwrap(), 0o755).unwrap();
-            write_whole(&disk.root(), path, FILE_MODE, b"1234\n").unwrap();
+            let content = if *file == LOCK { lock } else { b"1234\n" };
+            write_whole(&disk.root(), path, FILE_MODE, content).unwrap();
         }
         disk
     }
@@ -454,12 +456,13 @@ mod tests {
         for files in [
             &["incoming/letter"][..],
             &["trash"],
+            &["lock"],
             &["lock", "versions/1.0/program"],
             &["lock", "trash/old"],
             &["lock", "notes"],
             &["current", "lock", "notes"],
         ] {
-            let disk = disk(files);
+            let disk = disk(files, b"1234\n");
             let opened = open(&disk);
             assert!(matches!(opened, Err(StoreError::Foreign { .. })), "{files:?}: {opened:?}");
             for file in files {
@@ -473,8 +476,8 @@ mod tests {
         let id = "0123456789abcdef0123456789abcdef";
         let [begun, removed] = [format!("incoming/{id}/manifest"), format!("trash/manifests-.{id}.part-7")];
         let left: [&[&str]; 4] = [&[], &["lock"], &["lock", &begun], &[&begun, &removed]];
-        for files in left {
-            let disk = disk(files);
+        for (files, lock) in left.into_iter().zip([&b""[..], b"ma", b"", b"\0\0"]) {
+            let disk = disk(files, lock);
             drop(open(&disk).unwrap());
             assert!(disk.root().names(Path::new("incoming")).unwrap().is_empty(), "{files:?}");
             assert_eq!(disk.root().read(Path::new(LOCK)).unwrap(), MADE);

@@ -329,7 +329,7 @@ fn report(outcome: &NiceOutcome, verbose: bool, quiet: bool) {
         }
         if counts.unstamped > 0 {
             output::note(&format!(
-                "{} received without yielding: its segments came without TCP timestamps, or behind IPv6 extension headers",
+                "{} received without yielding: data came without TCP timestamps, or behind IPv6 extension headers",
                 counted(counts.unstamped as usize, "connection")
             ));
         }

@@ -13,6 +13,7 @@ use super::super::application::{App, Application, Arrivals};
 use super::super::cc::Cc;
 use super::super::document::entry;
 use super::super::flow::{Flow, Transport};
+use super::super::multipath;
 use super::super::pattern::{self, Pattern, Target};
 use super::super::routing::RoutingKind;
 use super::super::tcp::TcpOptions;
@@ -189,6 +190,8 @@ impl Instances<'_> {
                     let help = "`from` and `to` must be different nodes; within a group, say a `pattern`: \"permutation\", \"all-to-all\", \"incast\", \"random\"";
                     return Err(problem("to", message, help));
                 }
+                let between = multipath::ends(scenario, flow, [&nodes[from], &nodes[to]]);
+                between.map_err(|(key, message, help)| problem(key, message, help))?;
                 let mut spec = FlowSpec {
                     name: format!("{}.{instance}", self.group),
                     group: Arc::clone(&self.group),

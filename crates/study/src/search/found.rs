@@ -30,8 +30,8 @@ const SEARCH_FILE: &str = "search.toml";
 const BASE_FILE: &str = "base.toml";
 /// What made the runs of the record.
 const MADE_BY_FILE: &str = "made-by";
-/// The record of what made the runs before, without its ending; with a number if there are several.
-const KEPT: &str = "evaluations-before";
+/// What the name of a file has before its ending if the runs of other builds made it; with a number if there are several.
+const BEFORE: &str = "-before";
 /// The report of the runs with the counterexample and without.
 const REPORT_FILE: &str = "report.html";
 /// How far the condition is from the value found, as a share of the way to where the harm is not: a later version may give other digits.
@@ -75,7 +75,8 @@ pub(super) fn prepare(
     Ok(Known::new())
 }
 
-/// What was measured in the directory of a search by what runs now. The record of anything else gets another name, and that is noted.
+/// What was measured in the directory of a search by what runs now. The record of anything else gets another name, and that is noted; so do a
+/// counterexample, its runs and their report, which nothing might replace.
 fn earlier(
     directory: &Path,
     search: &SearchFile,
@@ -90,14 +91,22 @@ fn earlier(
     let record = directory.join(EVALUATIONS_FILE);
     if record.exists() {
         // A record that was kept before stays, too.
-        let (mut kept, mut number) = (directory.join(format!("{KEPT}.csv")), 1);
-        while kept.exists() {
-            number += 1;
-            kept = directory.join(format!("{KEPT}-{number}.csv"));
+        let aside = |name: &str, number: u32| {
+            let (stem, end) =
+                name.split_once('.').map_or((name, String::new()), |(stem, end)| (stem, format!(".{end}")));
+            let number = if number > 1 { format!("-{number}") } else { String::new() };
+            directory.join(format!("{stem}{BEFORE}{number}{end}"))
+        };
+        let number = (1..).find(|number| !aside(EVALUATIONS_FILE, *number).exists()).unwrap_or(u32::MAX);
+        let kept = aside(EVALUATIONS_FILE, number);
+        let [found, against] = [FOUND, AGAINST].map(|name| format!("{name}.toml"));
+        for name in [EVALUATIONS_FILE, REPORT_FILE, BASE, FOUND, AGAINST, &found, &against] {
+            let from = directory.join(name);
+            if from.exists() {
+                let renamed = OsDirectory::here().rename(&from, &aside(name, number));
+                renamed.map_err(|error| ResultError::io("rename", &from, error))?;
+            }
         }
-        OsDirectory::here()
-            .rename(&record, &kept)
-            .map_err(|error| ResultError::io("rename", &record, error))?;
         if let Some(note) = options.note {
             note(&format!(
                 "{} is of another build of Warpline, of a kernel or of a stack: everything is run again, and that record is now {}",
