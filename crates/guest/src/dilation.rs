@@ -16,8 +16,9 @@ use crate::machine::Machine;
 use crate::page::{Page, write_pace};
 use crate::time::{START, host_now, pause};
 
-/// How long before its time a guest hears that its clock will stand still, in nanoseconds of the machine. A process of the guest that
-/// has read its pace just before, must have read the machine's clock, too, by then, also under load. Otherwise it reads a later time than that of the standstill.
+/// How long before its time a guest hears that its clock will stand still, in nanoseconds of the machine. A process of the guest
+/// reads first its pace and then the machine's clock. One that has read the old pace must have read the clock before the standstill, even on a busy machine:
+/// otherwise it gets a time later than that of the standstill.
 const NOTICE: u64 = 100_000_000;
 
 /// Announces to a guest, whose clock has gone by the machine's since its boot, that it stands still soon. Returns when, and what it shows then.

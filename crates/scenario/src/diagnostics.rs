@@ -10,7 +10,7 @@ use super::document::{Node, Place, Step, path_text};
 pub const MOST_SHOWN: usize = 50;
 /// Characters of a line that are shown, at most.
 const LONGEST_LINE: usize = 200;
-/// So many of them stand before the place in a longer line.
+/// Characters that are shown before the place of an error in a longer line.
 const BEFORE: usize = 60;
 
 /// One error in a scenario.

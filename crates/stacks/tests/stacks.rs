@@ -260,7 +260,7 @@ fn the_congestion_controls_of_sctp_differ() {
     assert_eq!(hashes.len(), listed.len());
 }
 
-/// The socket of before goes on listening, but not with its congestion control.
+/// The earlier socket listens again, with the new congestion control.
 #[test]
 fn sctp_listens_again_with_another_congestion_control() {
     if !are_built(&["sctp"]) {

@@ -317,7 +317,7 @@ mod terminals {
 
     /// A test does not wait longer than this for a word of the lab.
     const PATIENCE: Duration = Duration::from_secs(60);
-    /// Times that something is asked that becomes true soon.
+    /// How often a test asks for something that becomes true soon.
     const TRIES: usize = 5000;
 
     /// Makes a program that is started in place of `warpline enter`: it repeats each line that is typed, and ends at "end".

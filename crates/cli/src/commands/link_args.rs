@@ -56,7 +56,7 @@ pub(crate) fn values() -> String {
     format!("Values:\n{}", rows.concat())
 }
 
-/// Text in lines of 78 characters, which begin in one column: that behind the name of a value.
+/// Text in lines of up to 78 characters. All but the first are indented, to the column behind the name of a value.
 fn indented(text: &str) -> String {
     let mut lines = String::new();
     let mut length = 0;

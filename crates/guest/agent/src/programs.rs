@@ -166,8 +166,8 @@ impl Programs {
         true
     }
 
-    /// Signals running programs to stop, waits, and kills those that do not. So it does with what they have started and left in their groups:
-    /// a shell ends at once, perhaps long before, while what it runs still has something to write.
+    /// Signals running programs to stop, waits, and kills those that do not. The same happens to what they have started in their groups:
+    /// a shell ends at once, or has ended long before, while what it runs still has something to write.
     pub(crate) fn stop(&mut self) {
         for program in &self.all {
             if let (Some(group), Ok(signal)) = (program.group, Signal::try_from(program.order.stop)) {

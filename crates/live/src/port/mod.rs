@@ -15,6 +15,7 @@ mod run;
 mod segmentation;
 pub mod tun;
 mod unfinished;
+mod vnet;
 
 pub use neighbours::SegmentConfig;
 

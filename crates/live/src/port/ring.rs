@@ -13,8 +13,9 @@ use nix::libc;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::link::VLAN;
-use super::segmentation::{Merged, VNET};
+use super::segmentation::Merged;
 use super::unfinished::Unfinished;
+use super::vnet::VNET;
 
 /// A ring of slots, each of which holds one frame.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 //! gets the same bytes and headers, and goes through its stack once; as behind any card with this offload it acknowledges less often.
 //! In the emulated network the packets remain packets: this is only how they leave it.
 
-use super::segmentation::VNET;
+use super::vnet::{NEEDS_CSUM, TCP_V4, TCP_V6, VNET};
 use crate::checksum::{fold, sum};
 use crate::datagram::Header;
 use crate::ip::{IPV4_HEADER, IPV6_HEADER, TCP};
@@ -19,13 +19,6 @@ const LARGEST: usize = 65_535;
 const TCP_HEADER: usize = 20;
 const PSH: u8 = 0x08;
 const ACK: u8 = 0x10;
-
-/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`
-pub(super) const NEEDS_CSUM: u8 = 1;
-/// `VIRTIO_NET_HDR_GSO_TCPV4`
-const GSO_TCPV4: u8 = 1;
-/// `VIRTIO_NET_HDR_GSO_TCPV6`
-const GSO_TCPV6: u8 = 4;
 
 /// A segment that may be part of a run, with the positions of its parts.
 #[derive(Clone, Copy)]
@@ -156,7 +149,7 @@ impl Head {
         let tcp_len = headers - ip + payload;
         let mut head = Head { bytes: [0; _], len: VNET + front + headers, headers };
         let (vnet, frame) = head.bytes.split_at_mut(VNET);
-        let kind = if ip == IPV4_HEADER { GSO_TCPV4 } else { GSO_TCPV6 };
+        let kind = if ip == IPV4_HEADER { TCP_V4 } else { TCP_V6 };
         (vnet[0], vnet[1]) = (NEEDS_CSUM, kind);
         let numbers = [front + headers, first.payload(), front + ip, 16];
         for (to, number) in vnet[2..].chunks_exact_mut(2).zip(numbers) {

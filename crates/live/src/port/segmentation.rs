@@ -6,19 +6,12 @@
 
 use super::link::{ETHERNET, ether_type};
 use super::unfinished::Unfinished;
+use super::vnet::{ECN, TCP_V4, TCP_V6, UDP_L4, VNET};
 use crate::checksum::{fold, sum};
 use crate::datagram;
 use crate::ip::{self, IPV4_HEADER, IPV6_HEADER, TCP, UDP};
 use crate::router::finish_header;
 
-/// Bytes of `struct virtio_net_hdr`.
-pub(super) const VNET: usize = 10;
-/// What the payload of each packet is a part of: TCP over IPv4 or IPv6, or UDP datagrams of one size (`VIRTIO_NET_HDR_GSO_*`).
-const TCP_V4: u8 = 1;
-const TCP_V6: u8 = 4;
-const UDP_L4: u8 = 5;
-/// The connection uses ECN: only the first packet has the flag CWR.
-const ECN: u8 = 0x80;
 const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;

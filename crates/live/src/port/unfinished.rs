@@ -5,8 +5,7 @@
 //! checksum is right as soon as the one inside is (local checksum offload, Linux Documentation/networking/checksum-offloads.rst).
 
 use super::link::ETHERNET;
-use super::run::NEEDS_CSUM;
-use super::segmentation::VNET;
+use super::vnet::{NEEDS_CSUM, VNET};
 use crate::checksum::{fold, sum};
 use crate::datagram::{self, Header};
 
@@ -16,7 +15,7 @@ const SCTP_FIELD: usize = 8;
 /// A checksum that is still to be computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unfinished {
-    /// That of the TCP segment or UDP datagram. So much is known behind interfaces of our own hosts, which leave none to their cards (`crate::offload`).
+    /// That of the TCP segment or UDP datagram. Nothing more is known of frames from our own hosts, which leave none to their cards (`crate::offload`).
     Usual,
     /// It covers the datagram from `start` on, and stands at `field` from there. The field has the sum of the pseudo header, if there is one.
     At {

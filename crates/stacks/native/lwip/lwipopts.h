@@ -50,7 +50,7 @@ void warpline_free(void *memory);
 #define LWIP_TCP_MAX_SACK_NUM 4
 #define LWIP_TCP_TIMESTAMPS 1
 #define TCP_QUEUE_OOSEQ 1
-/* A port can be listened on again while connections of before go on (glue.c). */
+/* A port can be listened on again while earlier connections go on (glue.c). */
 #define SO_REUSE 1
 
 /* Randomness, from the host's stream. */

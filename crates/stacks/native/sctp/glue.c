@@ -260,7 +260,7 @@ int warpline_stack_listen(void *host, uint64_t time, uint16_t port, const char *
     if (listener != NULL && !listener->is_gone)
         return WARPLINE_TAKEN;
     if (listener != NULL) {
-        /* The socket of before keeps the port, for its associations. */
+        /* The earlier socket keeps the port, for its associations. */
         const uint32_t control = control_of(cc);
         if (control == CONTROLS)
             return WARPLINE_NO_CC;

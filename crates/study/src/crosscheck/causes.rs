@@ -294,7 +294,7 @@ fn model(own: &Evidence, reference: &Evidence, _: &Common) -> Option<Explanation
     Some(Explanation::new(Cause::Model, evidence))
 }
 
-/// Says what was changed in a way only.
+/// Says what was changed in one of the two ways only.
 fn changed(side: &Evidence) -> Option<String> {
     (!side.changes.is_empty())
         .then(|| format!("{} was run with changes of its own: {}", side.way, side.changes.join(", ")))
