@@ -58,7 +58,10 @@ def check(root: pathlib.Path) -> None:
     for kind in KINDS:
         make(copy, kind, "made_from_template")
     cargo = [os.environ.get("CARGO", "cargo"), "test", "--quiet", "--locked", "--lib"]
-    cargo += [word for *_, crate in KINDS.values() for word in ("--package", crate)]
+    crates = [crate for *_, crate in KINDS.values()]
+    cargo += [word for crate in crates for word in ("--package", crate)]
+    # Their tests are few and short here, so that optimising takes longer than it saves.
+    cargo += [word for crate in ["warpline-core", *crates] for word in ("--config", f"profile.dev.package.{crate}.opt-level=0")]
     run = subprocess.run(
         [*cargo, "made_from_template"], cwd=copy, env={**os.environ, "CARGO_TARGET_DIR": str(target)}, stdout=subprocess.PIPE, text=True
     )

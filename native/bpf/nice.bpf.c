@@ -8,7 +8,7 @@
  * A packet is late if its RTT exceeds base + threshold * (max - base), or base + 10 ms, unless its own flow delayed it. If more than `fraction` of a round trip's packets
  * were late, the window shrinks (to half in the paper), down to 1/48 of a segment; otherwise it follows Vegas(1, 3), and Reno after a loss.
  * A connection begins with two segments, and with one where others have found that a segment takes longer at the narrowest link than the delay that is late. `init`
- * may write snd_cwnd, so that TCP_BPF_IW, which takes a program on a control group, is not needed.
+ * may write snd_cwnd, so that TCP_BPF_IW, which takes a program on a control group, is not needed. After idle time it goes on with two at most.
  *
  * A window W below two segments is sent as in the paper's prototype: two segments, then a wait of 2/W smoothed round trips. The
  * kernel's window is a whole number, so the kernel's pacing does the waiting. min_tso_segs, which the kernel calls before it
@@ -20,7 +20,6 @@
  * delivered bytes; a window of two segments or more is used rounded down to whole segments (the fraction is kept); in recovery, the kernel's
  * proportional rate reduction sets the window, in whole segments, and the RTT of the acknowledgement that ends it counts; the first ten segments of
  * a connection are not paced, because the kernel never paces them (they leave in pairs while the window is small, and one by one on a slow line).
- * After idle time, the window is that of the kernel's restart.
  */
 #include "kernel_types.h"
 
@@ -138,6 +137,12 @@ static __always_inline void begin_round(const struct tcp_sock *tp, struct nice *
 	nice->end_seq = tp->snd_nxt;
 }
 
+/* The largest window with which a connection begins, and goes on after idle time, in segments. */
+static __always_inline u32 initial_window(const struct nice_parameters *conf)
+{
+	return at_least(conf->initial_window / NICE_ONE, 1);
+}
+
 SEC("struct_ops")
 void BPF_PROG(nice_init, struct sock *sk)
 {
@@ -148,7 +153,7 @@ void BPF_PROG(nice_init, struct sock *sk)
 
 	/* A connection that has sent nothing yet begins with less than the kernel's ten segments. One that becomes nice later keeps its window. */
 	if (conf && !tp->data_segs_out)
-		tp->snd_cwnd = at_most(tp->snd_cwnd, at_least(conf->initial_window / NICE_ONE, 1));
+		tp->snd_cwnd = at_most(tp->snd_cwnd, initial_window(conf));
 	start_rules(&nice->rules, at_most(tp->snd_cwnd, NICE_INFINITE / NICE_ONE) * NICE_ONE);
 	if (ssthresh < NICE_INFINITE / NICE_ONE)
 		nice->rules.ssthresh = ssthresh * NICE_ONE;
@@ -337,7 +342,7 @@ void BPF_PROG(nice_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	if (!normal)
 		nice->enabled = 0;
 	if (normal && nice->enabled) {
-		/* The kernel lowers the window after idle time, or if the application does not fill it. */
+		/* The kernel lowers the window if the application does not fill it. */
 		if (tp->snd_cwnd < nice->set_cwnd && nice->rules.window >= 2 * NICE_BURST * NICE_ONE)
 			nice->rules.window = at_most(nice->rules.window, at_least(tp->snd_cwnd, 2 * NICE_BURST) * NICE_ONE);
 		if (ends)
@@ -434,18 +439,24 @@ u32 BPF_PROG(nice_undo_cwnd, struct sock *sk)
 		nice->rules.ssthresh = at_least(nice->rules.ssthresh, nice->prior_ssthresh);
 		nice->prior_window = 0;
 	}
-	return at_least(tp->snd_cwnd, nice->rules.window / NICE_ONE);
+	/* The kernel makes it its window. */
+	nice->set_cwnd = at_least(tp->snd_cwnd, nice->rules.window / NICE_ONE);
+	return nice->set_cwnd;
 }
 
 SEC("struct_ops")
 void BPF_PROG(nice_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
+	const struct nice_parameters *conf = parameters();
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct nice *nice = state_of(sk);
 
 	/* The gaps of a paced window are not idle time. */
-	if (event == CA_EVENT_CWND_RESTART && nice->rules.window >= NICE_BURST * NICE_ONE) {
+	if (conf && event == CA_EVENT_CWND_RESTART && nice->rules.window >= NICE_BURST * NICE_ONE) {
 		nice->rules.ssthresh = at_least(nice->rules.ssthresh, nice->rules.window / 4 * 3);
+		nice->rules.window = at_most(nice->rules.window, initial_window(conf) * NICE_ONE);
+		/* After this call the kernel sets a window of its own, which may be ten segments or more (tcp_cwnd_restart): min_tso_segs lowers it. */
+		nice->set_cwnd = nice->rules.window / NICE_ONE;
 		begin_round(tp, nice);
 	}
 }
@@ -459,11 +470,11 @@ u32 BPF_PROG(nice_min_tso_segs, struct sock *sk)
 	u32 srtt = tp->srtt_us;
 	u64 rate;
 
-	/* If it was chosen before the socket connected, the kernel has set its own initial window since (tcp_init_transfer). */
-	if (!tp->data_segs_out) {
+	if (!tp->data_segs_out)
 		begin_path(sk, nice);
+	/* The kernel may have set its own initial window: if Nice was chosen before the socket connected (tcp_init_transfer), and after idle time. */
+	if (tp->snd_una == tp->snd_nxt)
 		tp->snd_cwnd = at_most(tp->snd_cwnd, nice->set_cwnd);
-	}
 
 	if (nice->rules.window >= NICE_BURST * NICE_ONE || !srtt) {
 		stop_pacing(sk, nice);

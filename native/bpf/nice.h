@@ -62,7 +62,7 @@ struct nice {
 	/* Sequence number at which the round ends, and up to which everything was acknowledged before the present acknowledgement. */
 	u32 end_seq;
 	u32 una;
-	/* snd_cwnd as we set it last: if the kernel has lowered it since, the window follows. */
+	/* snd_cwnd as we set it last: if the kernel has lowered it since, the window follows; if it has raised it with nothing in flight, that is taken back. */
 	u32 set_cwnd;
 	/* Reno's growth: segments acknowledged since the window last grew by one. */
 	u32 credit;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 import warpline
 from warpline import convert
-from warpline.convert import ConvertError
+from warpline.convert import ConvertError, _units
 from warpline.convert.__main__ import main
 
 from conftest import links, write
@@ -135,6 +136,15 @@ def test_units_are_those_that_there_are() -> None:
         convert.from_networkx(networkx.path_graph(2), rate_unit="furlong")
 
 
+def test_quantities_are_read_and_written_exactly() -> None:
+    rates = [int(_units.read_rate(text)) for text in ("100 Mbps", "100 MBps", "100 Mbit/s", "100 MbPS")]
+    assert rates == [10**8, 8 * 10**8, 10**8, 10**8]
+    with pytest.raises(ValueError, match="'100 MBPS' may be bits or bytes"):
+        _units.read_rate("100 MBPS")
+    assert _units.time(Fraction(9_007_199_254_740_993, 10**9)) == "9007199254740.993us"
+    assert [_units.time(seconds) for seconds in (Fraction(3, 2), Fraction(1, 20), Fraction(0))] == ["1.5s", "50ms", "0s"]
+
+
 def test_attributes_of_other_names() -> None:
     graph: networkx.Graph[str] = networkx.Graph()
     graph.add_edge("a", "b", weight=3, km=100)
@@ -195,6 +205,8 @@ def test_the_topology_zoo_has_speeds_and_distances(tmp_path: Path) -> None:
     assert imported.scenario.name == "Small"
     assert "Internal" in said(imported)
     assert links(convert.from_networkx(convert.graph.gml(textwrap.dedent(ZOO), "zoo")).scenario) == found
+    in_capitals = convert.read(write(tmp_path, "Small.gml", ZOO.replace("OC-48c", "622 MBPS")))
+    assert links(in_capitals.scenario)["London-Paris"]["rate"] == "10.622Gbit/s"
 
 
 @settings(deadline=None, max_examples=100)

@@ -302,8 +302,8 @@ class Clos(Part):
         host: The links between hosts and edge switches; forward is from the host.
         fabric: The links between edge and aggregation switches; forward is upwards. What it does not say of rate,
             delay, queue, framing and MTU is as from an edge switch to a host.
-        upper: The links between aggregation and core switches; forward is upwards. What it does not say is as in
-            `fabric`.
+        upper: The links between aggregation and core switches; forward is upwards. What it does not say of rate, delay,
+            queue, framing and MTU is as in `fabric`, in each direction.
         oversubscription: How many times more the hosts of an edge switch can send than it can pass on: sets the rate of
             `fabric`, in place of `fabric.rate`.
     """
@@ -1624,7 +1624,7 @@ class Nice(Part):
         own_packets: How many of the flow's own packets, the delayed one among them, are taken off a delay at most
             before it is judged: each with its time at the narrowest link. Default 4 packets; 0 with `paper`. At least
             0.
-        initial_window: Largest initial window. Default 2 segments. Above 0.
+        initial_window: Largest initial window, and largest window after idle time. Default 2 segments. Above 0.
         max_of_rounds: Whether maxRTT is the largest of the rounds' smallest RTTs, which delayed ACKs do not raise, and
             not of all. Default true; false with `paper`.
         prompt: Whether the window is reduced as soon as enough packets were late, not at the round's end. Default true;

@@ -249,7 +249,7 @@ def runs(browser, program, shot):
         lab.wait("W.lab.runs.live?.time.length > 0", "no curve comes")
         lab.wait("document.querySelectorAll('.live .plot[data-drawn]').length > 2 && W.lab.runs.live.bar.value > 0", "no progress is shown")
         shot("live")
-        # A tab that is not seen takes no connection, and goes on when it is seen again.
+        # A tab that is not seen asks for nothing, and goes on when it is seen again.
         seen = "Object.defineProperty(document, 'hidden', { value: %s, configurable: true }); document.dispatchEvent(new Event('visibilitychange'))"
         lab.run(seen % "true")
         assert lab.run("W.lab.runs.live === null"), "a tab that is not seen still reads its run's curves"

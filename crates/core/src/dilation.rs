@@ -13,12 +13,14 @@ const BILLION: u64 = 1_000_000_000;
 pub struct Tdf(u64);
 
 impl Tdf {
+    /// The factors that there are, in words.
+    pub const ALLOWED: &'static str = "a billionth to a million";
     /// No dilation.
     pub const REAL: Tdf = Tdf(BILLION);
     /// Almost standing still: a microsecond in a second.
     pub const STILL: Tdf = Tdf(1_000_000 * BILLION);
 
-    /// The representable factor nearest to `factor`; `None` if that is not above 0, or is beyond a million.
+    /// The representable factor nearest to `factor`; `None` if that is not [allowed](Self::ALLOWED).
     pub fn new(factor: f64) -> Option<Self> {
         let billionths = (factor * 1e9).round();
         (1.0..=1e15).contains(&billionths).then_some(Tdf(billionths as u64))

@@ -73,6 +73,18 @@ pub enum ParseQuantityError {
         /// All units.
         units: &'static str,
     },
+    /// The unit's case does not tell bits from bytes: "MBPS".
+    #[error("`{unit}` in `{text}` may be bits or bytes; write `{bits}` for bits, `{bytes}` for bytes")]
+    BitsOrBytes {
+        /// The text.
+        text: String,
+        /// The unit in it.
+        unit: String,
+        /// The unit, in bits.
+        bits: String,
+        /// The unit, in bytes.
+        bytes: String,
+    },
     /// Negative, not finite, or too large.
     #[error("`{text}` is out of range: {what} lies between 0 and {max}")]
     OutOfRange {
@@ -136,6 +148,7 @@ const RATE: Kind = Kind {
         ("tbit/s", 1_000_000_000_000),
         ("tbps", 1_000_000_000_000),
         ("tbit", 1_000_000_000_000),
+        ("tb/s", 1_000_000_000_000),
     ],
     max: "1000 Tbit/s",
 };
@@ -194,7 +207,7 @@ fn parse(text: &str, kind: &Kind, limit: u64) -> Result<u64, ParseQuantityError>
             })
         };
     }
-    // In a rate a capital B stands for bytes, whatever the case of the rest: "MB/s" is eight times "Mb/s".
+    // In a rate a capital B stands for bytes: "MB/s" is eight times "Mb/s".
     let prefix = unit.strip_suffix("B/s").or_else(|| unit.strip_suffix("Bps"));
     let (bits, times) =
         prefix.map_or_else(|| (unit.to_lowercase(), 1), |prefix| (prefix.to_lowercase() + "bit/s", 8));
@@ -205,24 +218,49 @@ fn parse(text: &str, kind: &Kind, limit: u64) -> Result<u64, ParseQuantityError>
         what: kind.what,
         units: kind.units,
     })?;
+    // Where the letters after it are capitals, too, the B does not tell.
+    if let Some(prefix) = bits.strip_suffix("bps").or_else(|| bits.strip_suffix("b/s"))
+        && unit.contains('B')
+    {
+        let prefix = if prefix == "k" { prefix.to_owned() } else { prefix.to_uppercase() };
+        let (bits, bytes) = (format!("{prefix}bit/s"), format!("{prefix}B/s"));
+        return Err(ParseQuantityError::BitsOrBytes {
+            text: text.to_owned(),
+            unit: unit.to_owned(),
+            bits,
+            bytes,
+        });
+    }
     let out_of_range =
         || ParseQuantityError::OutOfRange { text: text.to_owned(), what: kind.what, max: kind.max };
-    // Whole numbers stay exact above 2^53.
-    let scaled = match plain.parse::<u64>() {
-        Ok(whole) => whole.checked_mul(factor).ok_or_else(out_of_range)?,
-        Err(_) if value.is_finite() && value >= 0.0 && value * (factor as f64) <= limit as f64 => {
+    let scaled = match exactly(&plain, factor) {
+        Some(scaled) => scaled,
+        None if value.is_finite() && value >= 0.0 && value * (factor as f64) <= limit as f64 => {
             (value * factor as f64).round() as u64
         }
-        Err(_) => return Err(out_of_range()),
+        None => return Err(out_of_range()),
     };
     if scaled > limit { Err(out_of_range()) } else { Ok(scaled) }
 }
+
+/// A number such as "12" or "1.5" times `factor`, to the nearest whole number and exact above 2^53; `None` if it has another form or too many
+/// digits.
+fn exactly(number: &str, factor: u64) -> Option<u64> {
+    let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
+    let digits: u128 = format!("{whole}{decimals}").parse().ok()?;
+    let parts = 10u128.checked_pow(decimals.len() as u32)?;
+    let scaled = digits.checked_mul(factor.into())?.checked_add(parts / 2)? / parts;
+    u64::try_from(scaled).ok()
+}
+
+/// The longest span that is read, in nanoseconds: 100 years.
+const LONGEST: u64 = 3_155_760_000_000_000_000;
 
 impl FromStr for TimeDelta {
     type Err = ParseQuantityError;
     /// Reads "50ms", "1.5 s", "2min".
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        parse(text, &TIME, 3_155_760_000_000_000_000).map(TimeDelta::from_nanos)
+        parse(text, &TIME, LONGEST).map(TimeDelta::from_nanos)
     }
 }
 
@@ -242,12 +280,22 @@ impl FromStr for Bytes {
     }
 }
 
-/// Writes `value` with the largest unit that needs no more than three decimals; in the alternate form, `{:#}`, with a space before it.
-fn display(f: &mut fmt::Formatter<'_>, value: u64, units: &[(u64, &str)], base: &str) -> fmt::Result {
+/// Writes `value` with the largest of the units, each a multiple of 1000, that needs no more than three decimals; in the alternate form, `{:#}`,
+/// with a space before it.
+pub(crate) fn display(
+    f: &mut fmt::Formatter<'_>,
+    value: u64,
+    units: &[(u64, &str)],
+    base: &str,
+) -> fmt::Result {
     let space = if f.alternate() { " " } else { "" };
     for &(unit, name) in units {
-        if value >= unit && value.is_multiple_of((unit / 1_000).max(1)) {
-            return write!(f, "{}{space}{name}", value as f64 / unit as f64);
+        let thousandth = unit / 1_000;
+        if value >= unit && value.is_multiple_of(thousandth) {
+            // In integers, since floating-point numbers are not exact above 2^53.
+            let decimals = format!(".{:03}", value % unit / thousandth);
+            let decimals = decimals.trim_end_matches('0').trim_end_matches('.');
+            return write!(f, "{}{decimals}{space}{name}", value / unit);
         }
     }
     write!(f, "{value}{space}{base}")
@@ -319,6 +367,10 @@ mod tests {
             ("2MBps", 16_000_000),
             ("2Mbps", 2_000_000),
             ("1TB/s", 8_000_000_000_000),
+            ("1Tb/s", 1_000_000_000_000),
+            ("2mBps", 16_000_000),
+            ("2MBIT/S", 2_000_000),
+            ("2MbPS", 2_000_000),
             ("8B/s", 64),
             ("2Mb/s", 2_000_000),
             ("0", 0),
@@ -327,9 +379,17 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Rate>().unwrap().as_bps(), bps, "{text}");
         }
-        for (text, nanos) in
-            [("50ms", 50_000_000), ("1.5 s", 1_500_000_000), ("2min", 120_000_000_000), ("10us", 10_000)]
-        {
+        for (text, nanos) in [
+            ("50ms", 50_000_000),
+            ("1.5 s", 1_500_000_000),
+            ("2min", 120_000_000_000),
+            ("10us", 10_000),
+            ("9007199254740.993us", 9_007_199_254_740_993),
+            ("9_007_199.254740993s", 9_007_199_254_740_993),
+            ("+.5us", 500),
+            ("1.e1ns", 10),
+            ("0.1234567891234567891234567891234567891234567s", 123_456_789),
+        ] {
             assert_eq!(text.parse::<TimeDelta>().unwrap().as_nanos(), nanos, "{text}");
         }
         for (text, bytes) in [("1500B", 1500), ("100kB", 100_000), ("2MiB", 2 << 20)] {
@@ -344,8 +404,25 @@ mod tests {
         assert!(error("10").contains("has no unit"));
         assert!(error("10 parsec").contains("`parsec` in `10 parsec` is not a unit of rate"));
         assert!(error("-1Mbit/s").contains("out of range"));
-        assert!(error("1e30Gbit/s").contains("out of range"));
+        for text in ["1e30Gbit/s", "99999999999999999999bit/s", "1000.1Tbit/s", "-0.5bit/s"] {
+            assert!(error(text).contains("out of range"), "{text}");
+        }
         assert!("inf s".parse::<TimeDelta>().is_err());
+    }
+
+    #[test]
+    fn a_rate_in_capitals_is_not_taken_for_bits_or_bytes() {
+        for (unit, bits, bytes) in [
+            ("MBPS", "Mbit/s", "MB/s"),
+            ("KB/S", "kbit/s", "kB/s"),
+            ("GBPs", "Gbit/s", "GB/s"),
+            ("BPS", "bit/s", "B/s"),
+        ] {
+            let error = format!("10 {unit}").parse::<Rate>().unwrap_err().to_string();
+            let right = format!("may be bits or bytes; write `{bits}` for bits, `{bytes}` for bytes");
+            assert_eq!(error, format!("`{unit}` in `10 {unit}` {right}"));
+        }
+        assert!("1XBPS".parse::<Rate>().unwrap_err().to_string().contains("is not a unit of rate"));
     }
 
     #[test]
@@ -357,10 +434,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_is_read_back(n in 0u64..1_000_000_000_000_000) {
+        fn what_is_printed_is_read_back(n in 0u64..1_000_000_000_000_000, nanos in 0..=LONGEST) {
             prop_assert_eq!(Rate::from_bps(n).to_string().parse::<Rate>().unwrap().as_bps(), n);
             prop_assert_eq!(Bytes(n).to_string().parse::<Bytes>().unwrap(), Bytes(n));
-            prop_assert_eq!(TimeDelta::from_nanos(n).to_string().parse::<TimeDelta>().unwrap().as_nanos(), n);
+            for nanos in [n, nanos, nanos / 1_000 * 1_000, nanos / 1_000_000 * 1_000_000] {
+                let text = TimeDelta::from_nanos(nanos).to_string();
+                prop_assert_eq!(text.parse::<TimeDelta>().unwrap().as_nanos(), nanos);
+            }
         }
 
         #[test]

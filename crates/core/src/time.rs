@@ -5,6 +5,8 @@ use std::ops::{Add, AddAssign, Div, Mul, Sub};
 
 use serde::{Deserialize, Serialize};
 
+use crate::quantity::display;
+
 /// An instant, in nanoseconds since the run's start.
 ///
 /// 64 bits reach 584 years. [`Timestamp::NEVER`] stands for "no deadline" and sorts after every real instant.
@@ -199,13 +201,8 @@ impl fmt::Display for TimeDelta {
     /// The form that is also read back: the largest unit that needs at most three decimals, else "ns". The alternate form,
     /// `{:#}`, has a space before the unit, for sentences: "200 ms".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let space = if f.alternate() { " " } else { "" };
-        for (unit, name) in [(1_000_000_000u64, "s"), (1_000_000, "ms"), (1_000, "us")] {
-            if self.0 >= unit && self.0.is_multiple_of((unit / 1_000).max(1)) {
-                return write!(f, "{}{space}{name}", self.0 as f64 / unit as f64);
-            }
-        }
-        if self.0 == 0 { write!(f, "0{space}s") } else { write!(f, "{}{space}ns", self.0) }
+        const UNITS: [(u64, &str); 3] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+        display(f, self.0, &UNITS, if self.0 == 0 { "s" } else { "ns" })
     }
 }
 impl fmt::Debug for TimeDelta {
@@ -289,6 +286,8 @@ mod tests {
             (50_000_000, "50ms"),
             (1_500_000_000, "1.5s"),
             (1_000_000_001, "1000000.001us"),
+            (9_007_199_254_740_993, "9007199254740.993us"),
+            (u64::MAX, "18446744073709551.615us"),
         ] {
             assert_eq!(TimeDelta::from_nanos(nanos).to_string(), text);
         }

@@ -28,7 +28,9 @@ mod write;
 pub use portable::OsDirectory;
 #[cfg(unix)]
 pub use unix::OsDirectory;
-pub use write::{check_whole, create_directories, remove_all, write_whole, write_whole_with};
+pub use write::{
+    check_whole, create_directories, remove_all, remove_all_with, write_whole, write_whole_with,
+};
 
 /// The kind of a file system object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

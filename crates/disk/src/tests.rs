@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::sim::{Fault, SimDisk};
 use crate::{
     Directory, DiskFile as _, Kind, Open, OsDirectory, Time, check_whole, create_directories, portable,
-    remove_all, write_whole,
+    remove_all, remove_all_with, write_whole,
 };
 
 fn p(path: &str) -> &Path {
@@ -55,7 +55,15 @@ fn contract<D: Directory>(root: &D) {
     assert_eq!(root.look(p("a/moved")).unwrap().kind, Kind::File);
     assert_eq!(root.remove_directory(p("a")).unwrap_err().kind(), io::ErrorKind::DirectoryNotEmpty);
     root.sync_of(p("a")).unwrap();
-    remove_all(root, p("a")).unwrap();
+    let mut removed = 0;
+    let mut count = || -> io::Result<()> {
+        removed += 1;
+        if removed == 2 { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
+    };
+    // The directory `b` and the file, after which it is stopped; then `a`.
+    assert_eq!(remove_all_with(root, p("a"), &mut count).unwrap_err().kind(), io::ErrorKind::Interrupted);
+    remove_all_with(root, p("a"), &mut count).unwrap();
+    assert_eq!(removed, 3);
     remove_all(root, p("a")).unwrap();
     assert!(root.names(p("")).unwrap().is_empty());
 }

@@ -135,25 +135,39 @@ const LONG: usize = 512;
 /// # Errors
 /// If something cannot be removed.
 pub fn remove_all<D: Directory>(at: &D, path: &Path) -> io::Result<()> {
+    remove_all_with(at, path, &mut || Ok(()))
+}
+
+/// The same for what is large: `removed` is called after each file, link and directory. An error that it returns ends the removal.
+///
+/// # Errors
+/// As [`remove_all`], and what `removed` returns.
+pub fn remove_all_with<D: Directory>(
+    at: &D,
+    path: &Path,
+    removed: &mut dyn FnMut() -> io::Result<()>,
+) -> io::Result<()> {
     let there = match at.look(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         other => other?,
     };
     if there.kind != Kind::Directory {
-        return at.remove_file(path);
+        at.remove_file(path)?;
+        return removed();
     }
     if there.mode & 0o700 != 0o700 {
         at.set_mode_of(path, 0o700)?;
     }
     if path.as_os_str().len() < LONG {
         for name in at.names(path)? {
-            remove_all(at, &path.join(name))?;
+            remove_all_with(at, &path.join(name), removed)?;
         }
     } else {
         let below = at.open_directory(path)?;
         for name in below.names(Path::new(""))? {
-            remove_all(&below, Path::new(&name))?;
+            remove_all_with(&below, Path::new(&name), removed)?;
         }
     }
-    at.remove_directory(path)
+    at.remove_directory(path)?;
+    removed()
 }

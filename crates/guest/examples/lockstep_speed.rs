@@ -8,7 +8,13 @@
 #![cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), allow(unused))]
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-#[allow(dead_code, clippy::unwrap_used, clippy::print_stderr, reason = "shared with the tests")]
+#[allow(
+    dead_code,
+    unused_imports,
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "shared with the tests"
+)]
 #[path = "../tests/machine/bed.rs"]
 mod bed;
 

@@ -1,23 +1,13 @@
-//! A guest's CPU: the limit of its share of a core, and what it used while the limit held.
+//! A guest's CPU: the limit of its share of a core is switched on and off, and what it used while the limit held.
 
 use warpline_core::dilation::Tdf;
 
 use crate::error::{Doing, GuestError};
 use crate::machine::Machine;
-use crate::share::Used;
+use crate::share::Held;
 use crate::time::host_now;
 
-/// The smallest share of a core: the kernel's shortest quota in its longest period (kernel/sched/core.c).
-pub const LEAST_SHARE: f64 = 0.001;
-
-/// A limit of a guest's CPU.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CpuLimit {
-    /// Share of a core, from [`LEAST_SHARE`] to 1, whatever the dilation.
-    pub share: f64,
-    /// How often it gets that share anew, in nanoseconds of the guest's time.
-    pub period: u64,
-}
+pub use crate::share::{CpuLimit, LEAST_SHARE};
 
 /// What a guest with a limit has used of its core while the limit held.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -34,17 +24,6 @@ pub struct CpuUsed {
     pub periods: u64,
     /// Those in which it was held back: it had used up its share before the period's end.
     pub throttled: u64,
-}
-
-/// A limit that holds, or that has held.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
-    /// The guest's factor.
-    tdf: Tdf,
-    /// The machine's time when it began, and what had been used by then.
-    begun: (u64, Used),
-    /// The same when it was lifted.
-    lifted: Option<(u64, Used)>,
 }
 
 impl Machine {

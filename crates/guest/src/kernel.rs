@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use object::{Object, ObjectSymbol};
 
 use crate::error::{Doing, GuestError};
-use crate::modules;
+use crate::tools;
 
 /// The environment variable for a kernel that is not in `PATH`.
 pub const KERNEL_VARIABLE: &str = "WARPLINE_GUEST_KERNEL";
@@ -125,7 +125,7 @@ impl Kernel {
     /// The files that decide what a guest does with this kernel: its own, and those of all modules that a guest may load. Sorted, each once.
     pub fn parts(&self) -> Vec<PathBuf> {
         let begin = |name: &str| {
-            name.starts_with(CONTROL) || modules::beginnings().any(|beginning| name.starts_with(beginning))
+            name.starts_with(CONTROL) || tools::beginnings().any(|beginning| name.starts_with(beginning))
         };
         let may_load = |name: &str| ALWAYS.contains(&name) || name == IPV6 || begin(name);
         let loaded = self.files.iter().filter(|(name, _)| may_load(name)).flat_map(|(_, files)| files);

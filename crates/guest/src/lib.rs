@@ -33,6 +33,14 @@ mod share;
 pub mod simulator;
 mod stillness;
 pub mod time;
+mod tools;
+
+// The tests here and those in `tests/machine` have the same guests. That file calls this crate by its name.
+#[cfg(test)]
+extern crate self as warpline_guest;
+#[cfg(test)]
+#[path = "../tests/machine/config.rs"]
+mod guest_of_tests;
 
 #[doc(hidden)]
 pub use card::fuzz_card;

@@ -664,11 +664,9 @@ fn drain(guest: &mut Guest) -> Result<(), GuestError> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use warpline_agent::{HostOrder, Order};
-    use warpline_core::dilation::Clocks;
 
     use super::*;
-    use crate::machine::{Console, Timing};
+    use crate::guest_of_tests::guest;
 
     /// Nothing happens in it.
     struct Nothing;
@@ -683,42 +681,16 @@ mod tests {
         fn poll_transmit(&mut self, _: &mut dyn FnMut(HostId, &[u8])) {}
     }
 
-    /// A guest with one host, whose run lasts a thousand seconds.
-    fn long() -> MachineConfig {
-        let host = HostOrder {
-            name: "h".to_owned(),
-            vlan: 1,
-            mac: crate::frame::mac(1),
-            v4: [10, 0, 0, 1].into(),
-            v6: None,
-            mtu: 1500,
-            cc: None,
-            sysctl: vec![],
-            interfaces: vec![],
-            tc: vec![],
-        };
-        MachineConfig {
-            name: "g".to_owned(),
-            kernel: None,
-            memory: 256 << 20,
-            seed: 1,
-            timing: Timing::LockStep,
-            cpu: None,
-            clocks: Clocks::default(),
-            own_tsc: false,
-            console: Console::File,
-            order: Order { end: 1000 * SECOND, hosts: vec![host], ..Order::default() },
-        }
-    }
-
     #[test]
     fn a_guest_whose_ring_is_full_hears_that_the_run_ended_early() {
         let kernel = match Kernel::find() {
             Ok(kernel) => kernel,
             Err(error) => return warpline_skip::skip("program", error),
         };
+        // It has one host, and its run would last much longer.
+        let config = guest("g", 0, 1, 1000.0);
         let lookahead = TimeDelta::from_millis(10);
-        let mut lockstep = LockStep::boot(&kernel, &[long()], lookahead, &mut || true).unwrap().unwrap();
+        let mut lockstep = LockStep::boot(&kernel, &[config], lookahead, &mut || true).unwrap().unwrap();
         let until = Timestamp::from_secs(1);
         assert_eq!(lockstep.run(&mut Nothing, until, |_, _, _| true).unwrap(), Ended::Reached);
         // Frames that have arrived and that it has not taken yet, of no protocol that it knows. The last ones leave no room for the shortest notice.

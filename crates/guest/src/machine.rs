@@ -22,7 +22,6 @@ use warpline_agent::terminal::FIRST;
 use warpline_agent::{CongestionModule, FAILURE, ORDER, Order, READY, REPORT, Report};
 use warpline_core::dilation::{Clocks, Pace, Tdf};
 
-use crate::cpu::{CpuLimit, Held, LEAST_SHARE};
 use crate::directory::{AGENT, CLOCKSHIM, CONSOLE, Directory, MEMORY};
 use crate::door::{self, Door};
 use crate::error::{Doing, GuestError};
@@ -31,7 +30,7 @@ use crate::kernel::{ALWAYS, IPV6, Kernel};
 use crate::modules;
 use crate::nic::Nic;
 use crate::page::{DEVICES, MODE_DILATED, MODE_LOCKSTEP, NEVER, Page, write_pace};
-use crate::share::CpuShare;
+use crate::share::{CpuLimit, CpuShare, Held, LEAST_SHARE};
 use crate::time::{EPOCH, START, host_now};
 
 /// Guest time that an entry into user mode takes in lock-step, in nanoseconds. If it were zero, time would never move while a program

@@ -5,34 +5,7 @@
 use warpline_agent::{Check, Order};
 
 use crate::kernel::Kernel;
-
-/// A tool whose commands need modules.
-struct Tool {
-    /// Programs whose command lines are looked at, by the words that they contain.
-    words: &'static [&'static str],
-    /// What precedes a word of a command in the name of its module.
-    named: &'static [&'static str],
-    /// What the names of modules begin with that are needed in any case.
-    all: &'static [&'static str],
-}
-
-const TC: Tool = Tool { words: &["tc"], named: &["sch_", "cls_", "act_"], all: &[] };
-
-const TOOLS: [Tool; 3] = [
-    TC,
-    Tool { words: &["nft"], named: &[], all: &["nf_tables", "nft_"] },
-    // A rule names its match and its target; that of a protocol is in a module for both.
-    Tool {
-        words: &["iptables", "iptables_legacy", "ip6tables", "ip6tables_legacy"],
-        named: &["xt_", "ipt_", "ip6t_"],
-        all: &["iptable_", "ip6table_", "xt_tcpudp", "xt_conntrack", "xt_nat"],
-    },
-];
-
-/// What the names of all modules begin with that commands can need.
-pub(crate) fn beginnings() -> impl Iterator<Item = &'static str> {
-    TOOLS.into_iter().flat_map(|tool| tool.named.iter().chain(tool.all)).copied()
-}
+use crate::tools::{TC, TOOLS, Tool};
 
 /// The files of the modules, each after those that it needs.
 pub(crate) fn needed(order: &Order, kernel: &Kernel) -> Vec<String> {

@@ -16,10 +16,21 @@ use warpline_core::dilation::Tdf;
 const LEAST_QUOTA: u64 = 1000;
 /// The shortest and the longest period that it accepts, in microseconds.
 const PERIODS: (u64, u64) = (1000, 1_000_000);
+/// The smallest share of a core: the shortest quota in the longest period.
+pub const LEAST_SHARE: f64 = LEAST_QUOTA as f64 / PERIODS.1 as f64;
 
 /// The controller that limits, and that of version 1 that counts.
 const CONTROLLER: &str = "cpu";
 const COUNTER: &str = "cpuacct";
+
+/// A limit of a guest's CPU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CpuLimit {
+    /// Share of a core, from [`LEAST_SHARE`] to 1, whatever the dilation.
+    pub share: f64,
+    /// How often it gets that share anew, in nanoseconds of the guest's time.
+    pub period: u64,
+}
 
 /// A control group of ours. It is removed with this value, after the processes in it have ended.
 #[derive(Debug)]
@@ -54,6 +65,17 @@ impl Used {
             throttled: less(self.throttled, before.throttled),
         }
     }
+}
+
+/// A limit that holds, or that has held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    /// The guest's factor.
+    pub(crate) tdf: Tdf,
+    /// The machine's time when it began, and what had been used by then.
+    pub(crate) begun: (u64, Used),
+    /// The same when it was lifted.
+    pub(crate) lifted: Option<(u64, Used)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -83,18 +83,26 @@ impl Audit {
     /// The audit as a few lines of text; the first says whether the emulator kept pace.
     pub fn render(&self) -> String {
         let mut text = String::new();
-        let AuditSummary { duration_s, cpu_share, lateness: l, corrected_packets, lost_outside, offloads } =
-            &self.summary;
+        let AuditSummary {
+            duration_s,
+            cpu_share,
+            lateness: l,
+            corrected_packets,
+            lost_outside,
+            offloads,
+            ..
+        } = &self.summary;
         let _ = if self.summary.kept_pace() {
             writeln!(text, "The emulator kept pace.")
         } else {
             writeln!(
                 text,
-                "The emulator did not keep pace: {} of {} packets were more than {} late, {} were lost outside the emulated network.",
+                "The emulator did not keep pace: {} of {} packets were more than {} late, {} were {}.",
                 l.late_packets,
                 l.packets,
                 micros(l.threshold_us),
-                lost_outside
+                lost_outside,
+                self.summary.lost()
             )
         };
         let _ = writeln!(

@@ -14,6 +14,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 
+use nix::sys::sysinfo::sysinfo;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 use warpline_core::dilation::Tdf;
@@ -54,9 +55,17 @@ impl Default for EmulatorConfig {
             lag: LagPolicy::BestEffort,
             late: TimeDelta::from_millis(1),
             mtu: 1500,
-            memory: 1 << 30,
+            memory: packet_memory(),
         }
     }
+}
+
+/// A quarter of the machine's memory, and a gibibyte at least, in bytes. A fast and long network with full queues holds gigabytes. Memory is only
+/// taken for packets that are there.
+fn packet_memory() -> usize {
+    const LEAST: u64 = 1 << 30;
+    let all = sysinfo().map_or(0, |info| info.ram_total());
+    (all / 4).max(LEAST) as usize
 }
 
 /// Why an emulator stopped before its time.
@@ -741,6 +750,7 @@ impl Emulator {
                 lateness: self.ledger.lateness(),
                 corrected_packets: self.ledger.corrected,
                 lost_outside: ports.iter().map(|port| PortCounters::lost(&port.counters)).sum(),
+                pool_overruns: ports.iter().map(|port| port.counters.pool_overruns).sum(),
                 offloads: self.offloads.clone(),
             },
             ports,

@@ -85,6 +85,8 @@ pub struct AuditSummary {
     pub corrected_packets: u64,
     /// Packets lost outside the emulated network: full rings, a full pool, errors in sending.
     pub lost_outside: u64,
+    /// Those of them for which the pool was full: the memory for packets that are in the network.
+    pub pool_overruns: u64,
     /// What is known of segmentation and checksum offloads.
     pub offloads: String,
 }
@@ -95,6 +97,18 @@ impl AuditSummary {
         const TOLERATED_LATE: f64 = 0.001;
         let LatenessSummary { packets, late_packets, .. } = self.lateness;
         self.lost_outside == 0 && late_packets as f64 <= (packets as f64 * TOLERATED_LATE).max(1.0)
+    }
+
+    /// What was lost outside the emulated network, in words that follow its number. If memory was lacking, it says so.
+    pub fn lost(&self) -> String {
+        let mut text = "lost outside the emulated network".to_owned();
+        if self.pool_overruns > 0 {
+            text.push_str(&format!(
+                ", {} of them because the memory for packets was full",
+                self.pool_overruns
+            ));
+        }
+        text
     }
 }
 
@@ -196,11 +210,12 @@ impl LiveSummary {
         let l = &self.audit.lateness;
         (!self.kept_pace).then(|| {
             format!(
-                "DID NOT KEEP PACE: {} of {} live packets left more than {} late, {} were lost outside the emulated network.",
+                "DID NOT KEEP PACE: {} of {} live packets left more than {} late, {} were {}.",
                 l.late_packets,
                 l.packets,
                 micros(l.threshold_us),
-                self.audit.lost_outside
+                self.audit.lost_outside,
+                self.audit.lost()
             )
         })
     }
@@ -210,7 +225,7 @@ impl LiveSummary {
         let l = &self.audit.lateness;
         let mut text = format!(
             "Live: {} packets left with a lateness of {} (median), {} (99 %), {} (largest); {} above {}\n  CPU {:.0} % of a core, \
-             {} lost outside the emulated network\n",
+             {} {}\n",
             l.packets,
             micros(l.median_us),
             micros(l.p99_us),
@@ -219,6 +234,7 @@ impl LiveSummary {
             micros(l.threshold_us),
             self.audit.cpu_share * 100.0,
             self.audit.lost_outside,
+            self.audit.lost(),
         );
         for host in self.hosts.iter().filter(|host| host.unanswered > 0) {
             let LiveHost { host, unanswered, .. } = host;
@@ -297,5 +313,17 @@ mod tests {
         ] {
             assert_eq!(audit.kept_pace(), kept, "{audit:?}");
         }
+    }
+
+    #[test]
+    fn a_lack_of_memory_for_packets_is_told() {
+        let said = |pool_overruns| {
+            let audit = AuditSummary { lost_outside: 7, pool_overruns, ..AuditSummary::default() };
+            LiveSummary { audit, ..LiveSummary::default() }.lagged().unwrap()
+        };
+        assert!(said(0).ends_with("7 were lost outside the emulated network."));
+        let full =
+            "7 were lost outside the emulated network, 5 of them because the memory for packets was full.";
+        assert!(said(5).ends_with(full));
     }
 }

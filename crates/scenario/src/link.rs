@@ -198,6 +198,13 @@ pub type Radio = Written<RadioKind>;
 /// A jitter model.
 pub type Jitter = Written<JitterKind>;
 
+impl DuplexOptions {
+    /// What the reverse direction is like.
+    pub fn back(&self) -> LinkOptions {
+        self.options.overridden_by(&self.reverse.clone().unwrap_or_default())
+    }
+}
+
 impl LinkOptions {
     /// Whether they say how fast the link sends.
     pub fn has_rate(&self) -> bool {

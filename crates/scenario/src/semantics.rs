@@ -96,7 +96,10 @@ impl Check<'_> {
             self.error(
                 &[key("clock"), key("tdf")],
                 format!("`tdf` is out of range: {factor}"),
-                "a billionth to a million; 10 lets the hosts see a machine and a network that are ten times as fast",
+                format!(
+                    "{}; 10 lets the hosts see a machine and a network that are ten times as fast",
+                    warpline_core::Tdf::ALLOWED
+                ),
             );
         }
         if scenario.clock.tdf.is_some() && scenario.clock.mode != ClockMode::Dilated {

@@ -39,7 +39,7 @@ fn apply_one(root: &mut Node, index: usize, text: &str) -> Result<(), Failure> {
             "write `--set path=value`, for example `--set duration=10s` or `--set link[r1-r2].rate=5Mbit/s`";
         (span, message.to_owned(), vec![help.to_owned()])
     };
-    let segments = segments(text).map_err(|(span, message)| malformed(span, message))?;
+    let segments = segments(text).map_err(|(span, message)| malformed(span, &message))?;
     let end = segments.last().map_or(0, |s| s.end);
     let Some(equals) = text[end..].find('=').map(|i| end + i) else {
         return Err(malformed(0..text.len(), "`--set` without `=`"));
@@ -61,7 +61,8 @@ fn apply_one(root: &mut Node, index: usize, text: &str) -> Result<(), Failure> {
 }
 
 /// Splits the path (up to the `=`) into steps.
-fn segments(text: &str) -> Result<Vec<Segment>, (std::ops::Range<usize>, &'static str)> {
+fn segments(text: &str) -> Result<Vec<Segment>, (std::ops::Range<usize>, String)> {
+    let empty = "an empty step in the path";
     let mut found = Vec::new();
     let mut start = 0;
     loop {
@@ -71,21 +72,32 @@ fn segments(text: &str) -> Result<Vec<Segment>, (std::ops::Range<usize>, &'stati
         if !step.is_empty() {
             found.push(Segment { text: step.to_owned(), start, end: start + length });
         } else if rest[length..].starts_with('.') {
-            return Err((start..start + 1, "an empty step in the path"));
+            return Err((start..start + 1, empty.to_owned()));
+        } else if start > 0 && !rest[length..].starts_with('[') {
+            // Nothing follows the last dot.
+            return Err((start - 1..start, empty.to_owned()));
         }
         let mut at = start + length;
         if text[at..].starts_with('[') {
             let Some(close) = text[at..].find(']').map(|i| at + i) else {
-                return Err((at..text.len(), "`[` without `]`"));
+                return Err((at..text.len(), "`[` without `]`".to_owned()));
             };
             let name = text[at + 1..close].trim().trim_matches(['"', '\'']);
             found.push(Segment { text: name.to_owned(), start: at, end: close + 1 });
             at = close + 1;
         }
-        if !text[at..].starts_with('.') {
-            return Ok(found);
-        }
-        start = at + 1;
+        let next = text[at..].trim_start();
+        let here = text.len() - next.len();
+        start = match next.chars().next() {
+            None | Some('=') => return Ok(found),
+            Some('.') => here + 1,
+            Some('[') => here,
+            Some(_) => {
+                let key = next.split(['.', '=', '[']).next().unwrap_or_default().trim_end();
+                let message = format!("`{key}` needs a dot before it: `{}.{key}`", text[..at].trim());
+                return Err((here..here + key.len(), message));
+            }
+        };
     }
 }
 
@@ -189,8 +201,23 @@ mod tests {
         assert_eq!(steps("link.1.rate=5Mbit/s"), ["link", "1", "rate"]);
         assert_eq!(steps("link[r1-r2].queue.limit=1BDP"), ["link", "r1-r2", "queue", "limit"]);
         assert_eq!(steps("flow[\"web.x\"].cc=a"), ["flow", "web.x", "cc"]);
-        assert!(segments("a..b=1").is_err());
-        assert!(segments("a[b=1").is_err());
+        assert_eq!(steps("link[a-b] .rate=1Mbit/s"), ["link", "a-b", "rate"]);
+        assert_eq!(steps("flow.0.list[1][2] = 3"), ["flow", "0", "list", "1", "2"]);
+        for wrong in ["a..b=1", "a.=1", "a.", ".a=1", "a[b=1"] {
+            assert!(segments(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_key_behind_brackets_needs_a_dot() {
+        for (text, place, right) in [
+            ("link[a-b]rate=10Mbit/s", 9..13, "link[a-b].rate"),
+            ("link[a-b] queue .limit=1p", 10..15, "link[a-b].queue"),
+        ] {
+            let (span, message) = segments(text).map(drop).unwrap_err();
+            assert_eq!(span, place, "{text}");
+            assert!(message.ends_with(&format!("needs a dot before it: `{right}`")), "{message}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! The kernels are in order, such as the versions of a series or the commits of a branch. The scenario is run with the first and the last of them, and
 //! if they differ, with those between that halve what is left. It behaves alike if the same conditions hold; or, without conditions, if all
-//! captures have the same packets at the same times.
+//! captures have the same packets at the same times. Packets are only compared of runs that can be repeated: of others they differ by chance.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader};
@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 
 use pcap_file::pcapng::{Block, PcapNgReader};
 use serde::Serialize;
-use warpline_lab::run::{Broken, RunError, RunOptions, run};
+use warpline_lab::run::{Progress, RunError, RunOptions};
 use warpline_net::Control;
-use warpline_results::Condition;
-use warpline_scenario::{Diagnostics, Endpoint, Source};
+use warpline_results::{Condition, GuestSummary};
+use warpline_scenario::{ClockMode, Diagnostics, Endpoint, Source};
+
+use crate::linux::{Fault, repeatable_run, whole_run};
 
 /// What to look for.
 #[derive(Clone, Debug)]
@@ -41,7 +43,7 @@ pub struct Trial {
     pub version: String,
     /// Whether it behaves as with the first kernel.
     pub alike: bool,
-    /// The conditions that did not hold, or the first packet that differs from the first kernel's.
+    /// The conditions that did not hold, or the first packet that differs from the first kernel's; and if the run cannot be repeated, that.
     pub told: Vec<String>,
     /// The run.
     pub run: PathBuf,
@@ -73,7 +75,7 @@ pub enum BisectError {
         /// Why.
         source: RunError,
     },
-    /// A run broke off.
+    /// A run broke off, or cannot be repeated.
     #[error("with kernel `{kernel}`: {why}")]
     Broken {
         /// The kernel.
@@ -131,6 +133,13 @@ pub fn bisect(
             .map_err(|wrong| BisectError::Plan(format!("`{text}`: {} {}", wrong.message, wrong.help)))
     });
     let conditions = conditions.collect::<Result<Vec<Condition>, _>>()?;
+    if conditions.is_empty() && scenario.clock.mode != ClockMode::Virtual {
+        return Err(BisectError::Plan(format!(
+            "under the {} clock packets never come at the same times twice: give conditions (`expect`, or --expect), or run it under the virtual clock",
+            scenario.clock.mode.name()
+        )));
+    }
+    let make = if conditions.is_empty() { repeatable_run } else { whole_run };
     let mut trials: Vec<Option<Trial>> = vec![None; count];
     let mut first: Option<(Vec<bool>, PathBuf)> = None;
     let change = search(count, |number| {
@@ -144,21 +153,20 @@ pub fn bisect(
         let out = plan.out.join(name.replace('/', "_"));
         let options =
             RunOptions { out: Some(out.clone()), force: plan.force, report: true, ..RunOptions::default() };
-        let ran = run(&scenario, &options, &mut |progress| {
+        let ran = make(&scenario, &options, &mut |progress: &Progress| {
             observe(number, progress.simulated.as_secs_f64() / progress.duration.as_secs_f64().max(1e-9))
         });
-        let outcome = ran.map_err(|source| BisectError::Run { kernel: name.clone(), source })?;
-        if let Some(Broken::Lag(why) | Broken::Port(why) | Broken::Guest(why)) = outcome.broken {
-            return Err(BisectError::Broken { kernel: name, why });
-        }
-        if !outcome.complete {
-            return Err(BisectError::Stopped);
-        }
+        let outcome = ran.map_err(|fault| match fault {
+            Fault::Run(source) => BisectError::Run { kernel: name.clone(), source },
+            Fault::Wrong(why) => BisectError::Broken { kernel: name.clone(), why },
+            Fault::Stopped => BisectError::Stopped,
+        })?;
         let version = outcome.summary.guests.as_ref().map(|guests| guests.kernel.clone()).unwrap_or_default();
         let judged: Vec<Result<(), String>> =
             conditions.iter().map(|condition| condition.judge(&outcome.summary)).collect();
         let held: Vec<bool> = judged.iter().map(Result::is_ok).collect();
         let mut told: Vec<String> = judged.into_iter().filter_map(Result::err).collect();
+        told.extend(outcome.summary.guests.as_ref().and_then(GuestSummary::pushed));
         let (first_held, first_run) = first.get_or_insert_with(|| (held.clone(), out.clone()));
         let mut alike = *first_held == held;
         if conditions.is_empty() {

@@ -272,6 +272,16 @@ fn one_reduction_per_window_of_data_whatever_is_marked() {
 }
 
 #[test]
+fn an_acknowledgement_that_ends_a_window_of_data_moves_alpha_before_its_mark_reduces_the_window() {
+    let config = TcpConfig { delayed_ack: TimeDelta::ZERO, ..plain() };
+    // The first acknowledgement ends the window of nothing before it, and all of it is marked: alpha is 17/32 then, and ten segments fall by half of that.
+    let path = Path::new(("dctcp:initial_alpha=0.5", &config), ("dctcp", &config)).marking([0]).send(10);
+    assert_eq!(path.acks().first(), Some(&(1, ECE)));
+    assert_eq!(path.client.stats().ecn_reductions, 1);
+    assert_eq!(path.client.ssthresh(), 10 * MSS * 47 / 64);
+}
+
+#[test]
 fn a_loss_halves_dctcps_window_even_right_after_a_mark() {
     let config = TcpConfig { rack: false, prr: false, ..plain() };
     let reduced = |marked: &[usize], lost: &[usize]| {

@@ -41,7 +41,16 @@ impl Course {
         lines.kept.drain(..count).for_each(drop);
     }
 
+    /// The lines from a place on, the place after them, and whether these are the last. Lines that are forgotten are left out.
+    pub(crate) fn since(&self, at: usize) -> (Vec<Arc<str>>, usize, bool) {
+        let lines = self.lock();
+        let (count, last) = *self.count.borrow();
+        let begin = at.saturating_sub(lines.forgotten).min(lines.kept.len());
+        (lines.kept[begin..].to_vec(), count, last)
+    }
+
     /// Follows it from the beginning.
+    #[cfg(any(unix, test))]
     pub(crate) fn follow(self: &Arc<Self>) -> Follower {
         Follower { course: Arc::clone(self), count: self.count.subscribe(), at: 0 }
     }
@@ -52,6 +61,7 @@ impl Course {
 }
 
 /// Reads a course from where it was.
+#[cfg(any(unix, test))]
 #[derive(Debug)]
 pub(crate) struct Follower {
     course: Arc<Course>,
@@ -59,6 +69,7 @@ pub(crate) struct Follower {
     at: usize,
 }
 
+#[cfg(any(unix, test))]
 impl Follower {
     /// The next line, as soon as there is one; none after the last.
     pub(crate) async fn next(&mut self) -> Option<Arc<str>> {
@@ -98,6 +109,27 @@ mod tests {
             assert_eq!(follower.next().await.as_deref(), Some("over"));
             assert_eq!(follower.next().await, None);
         }
+    }
+
+    #[test]
+    fn who_asks_again_and_again_gets_each_line_once() {
+        let course = Course::new();
+        let texts = |at: usize| {
+            let (lines, next, over) = course.since(at);
+            (lines.iter().map(ToString::to_string).collect::<Vec<_>>(), next, over)
+        };
+        assert_eq!(texts(0), (vec![], 0, false));
+        course.add("begun", false);
+        course.add("half", false);
+        assert_eq!(texts(0), (vec!["begun".to_owned(), "half".to_owned()], 2, false));
+        assert_eq!(texts(2), (vec![], 2, false));
+        course.add("over", true);
+        assert_eq!(texts(2), (vec!["over".to_owned()], 3, true));
+        course.forget();
+        for at in [0, 1, 2] {
+            assert_eq!(texts(at), (vec!["over".to_owned()], 3, true));
+        }
+        assert_eq!(texts(7), (vec![], 3, true));
     }
 
     #[tokio::test]

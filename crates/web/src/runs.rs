@@ -18,7 +18,7 @@ use warpline_results::unfinished;
 use warpline_scenario::{ClockMode, Scenario};
 
 use crate::answer::{Answer, Refusal};
-use crate::course::{Course, Follower};
+use crate::course::Course;
 use crate::files::Folder;
 use crate::packets::PACKETS_FILE;
 use crate::sweep::{Axis, Point, plain, points, prepared};
@@ -421,11 +421,11 @@ impl Runs {
         found.map(|(run, _)| run.clone())
     }
 
-    /// Follows the course of a run that this lab has started.
-    pub(crate) fn follow(&self, run: &str) -> Answer<Follower> {
+    /// The course of a run that this lab has started.
+    pub(crate) fn course(&self, run: &str) -> Answer<Arc<Course>> {
         let jobs = lock(&self.jobs);
         let job = jobs.all.get(run).ok_or_else(|| Refusal::missing(format!("{run} was not started here")))?;
-        Ok(job.course.follow())
+        Ok(Arc::clone(&job.course))
     }
 
     /// Gives a run, or a grid, another name.

@@ -1,7 +1,6 @@
 //! The server: what there is to ask for, and who answers.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -12,7 +11,6 @@ use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Path as UrlPath, Query, State};
 use axum::http::header;
 use axum::middleware::from_fn_with_state;
-use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -26,7 +24,6 @@ use warpline_results::tables::FILE_MODE;
 use warpline_scenario::json_schema;
 
 use crate::answer::{Answer, Refusal, work};
-use crate::course::Follower;
 use crate::edit::{Change, change};
 use crate::files::{Folder, parts};
 use crate::guard::{Guard, REPORTS, guard, secret};
@@ -382,18 +379,25 @@ async fn rename(State(lab): Own, body: Body<OfRun>) -> Answer<Json<Value>> {
     work(move || lab.runs.rename(&run, &name).map(|()| Json(json!({ "run": name })))).await
 }
 
-/// The lines of a course as events, as they come. `held` is dropped when they have ended, or nobody reads them any longer.
-fn stream<T: Send + 'static>(follower: Follower, held: T) -> Response {
-    let lines = futures_util::stream::unfold((follower, held), async |(mut follower, held)| {
-        let line = follower.next().await?;
-        Some((Ok::<_, Infallible>(Event::default().data(&*line)), (follower, held)))
-    });
-    Sse::new(lines).keep_alive(KeepAlive::default()).into_response()
+#[derive(Deserialize)]
+struct Since {
+    run: String,
+    /// How much of what the run says is known already.
+    #[serde(default)]
+    from: usize,
 }
 
-async fn events(State(lab): Own, asked: Asked<OfRun>) -> Answer<Response> {
-    let Query(OfRun { run, .. }) = asked?;
-    Ok(stream(lab.runs.follow(&run)?, ()))
+/// What a run has said so far. A page asks again and again: an answer that stays open would take one of the few connections that all pages of a browser
+/// share, and terminals need these.
+async fn events(State(lab): Own, asked: Asked<Since>) -> Answer<Json<Value>> {
+    let Query(Since { run, from }) = asked?;
+    let course = lab.runs.course(&run)?;
+    work(move || {
+        let (lines, next, over) = course.since(from);
+        let events: Vec<Value> = lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        Ok(Json(json!({ "events": events, "next": next, "over": over })))
+    })
+    .await
 }
 
 /// What can be changed now. Those that this lab has started have the name of their run.
@@ -419,7 +423,7 @@ async fn change_link(body: Body<live::Wish>) -> Answer<Json<Value>> {
 async fn open_terminal(State(lab): Own, body: Body<terminal::Wish>) -> Answer<Response> {
     let Json(wish) = body?;
     let (follower, reader) = work(move || lab.terminals.open(&wish)).await?;
-    Ok(stream(follower, reader))
+    Ok(terminal::stream(follower, reader))
 }
 
 #[cfg(unix)]

@@ -4,6 +4,7 @@
 //! A terminal is open for as long as the page reads what it prints, so that none is left over by a page that goes away.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,6 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
 use pty_process::Size;
 use pty_process::blocking::{Command, open};
 use rustix::process::{Pid, Signal, kill_process};
@@ -141,6 +144,15 @@ impl Terminals {
         let numbers: Vec<u64> = lock(&self.open).1.keys().copied().collect();
         numbers.into_iter().for_each(|number| self.close(number));
     }
+}
+
+/// What a terminal prints as events, as they come. `reader` is dropped when they have ended, or nobody reads them any longer.
+pub(crate) fn stream(follower: Follower, reader: Reader) -> Response {
+    let lines = futures_util::stream::unfold((follower, reader), async |(mut follower, reader)| {
+        let line = follower.next().await?;
+        Some((Ok::<_, Infallible>(Event::default().data(&*line)), (follower, reader)))
+    });
+    Sse::new(lines).keep_alive(KeepAlive::default()).into_response()
 }
 
 /// Ends a process. What it has started on the host hears that its terminal has gone. Not by SIGHUP, which a process ignores that `nohup` started.

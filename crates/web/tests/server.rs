@@ -6,12 +6,16 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
 use warpline_web::{Options, Server};
+
+/// How often a test asks for something that becomes true soon.
+const TRIES: usize = 5000;
 
 const SCENARIO: &str = "duration = \"5s\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1Mbit/s\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n";
 
@@ -86,6 +90,17 @@ impl Lab {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let (status, _, body) = self.send(method, path, &headers, &body);
         (status, serde_json::from_str(&body).unwrap_or(Value::Null))
+    }
+
+    /// What a run has said, as soon as that is so.
+    fn said_by(&self, run: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        let path = format!("/api/runs/events?run={run}");
+        let answers = (0..TRIES).map(|_| self.ask("GET", &path, &Value::Null));
+        let mut said = answers.map(|(status, said)| {
+            assert_eq!(status, 200, "{said}");
+            said
+        });
+        said.find(is_so).unwrap_or_else(|| panic!("{run} does not say so"))
     }
 
     fn stored(&self, name: &str) -> String {
@@ -292,13 +307,15 @@ fn a_run_that_cannot_begin_says_why() {
     let (status, started) =
         lab.ask("POST", "/api/runs", &json!({ "text": SCENARIO, "file": "one.toml", "seeds": [1, 2] }));
     assert_eq!((status, &started["runs"]), (200, &json!(["one/seed-1", "one/seed-2"])), "{started}");
-    // The stream of a run ends with what became of it.
+    // The last that a run says is what became of it.
     for run in ["one/seed-1", "one/seed-2"] {
-        let key = format!("Bearer {}", lab.key);
-        let path = format!("/api/runs/events?run={run}");
-        let (status, _, body) = lab.send("GET", &path, &[("authorization", &key)], "");
-        assert_eq!(status, 200);
-        assert!(body.contains("\"event\":\"over\"") && body.contains("failed"), "{body}");
+        let said = lab.said_by(run, |said| said["over"] == true);
+        let last = said["events"].as_array().unwrap().last().unwrap();
+        assert_eq!((&last["event"], &last["job"]["state"]), (&json!("over"), &json!("failed")), "{said}");
+        // From there on there is nothing else.
+        let path = format!("/api/runs/events?run={run}&from={}", said["next"]);
+        let (_, rest) = lab.ask("GET", &path, &Value::Null);
+        assert_eq!((&rest["events"], &rest["over"]), (&json!([]), &json!(true)), "{rest}");
     }
     let (_, list) = lab.ask("GET", "/api/runs", &Value::Null);
     let grid = list.as_array().unwrap().iter().find(|entry| entry["run"] == "one").unwrap();
@@ -307,28 +324,44 @@ fn a_run_that_cannot_begin_says_why() {
     assert_eq!(lab.ask("POST", "/api/runs/stop", &json!({ "run": "one" })).0, 404);
 }
 
+/// Makes a program of these commands of the shell.
+fn script(folder: &Path, commands: &str) -> PathBuf {
+    let program = folder.join("script");
+    let text = format!("#!/bin/sh\n{commands}\n");
+    // Another process writes it: while this one has it open, a program that another test starts would hold it, too, and it could not be run.
+    let mut write = Command::new("sh");
+    write.args(["-c", "printf %s \"$1\" > \"$0\" && chmod +x \"$0\""]).arg(&program).arg(text);
+    assert!(write.status().unwrap().success());
+    program
+}
+
+#[test]
+fn what_a_run_says_takes_no_connection_while_it_goes_on() {
+    let lab = Lab::with(|folder| script(folder, "echo '{\"event\":\"begin\"}'; exec sleep 1000"));
+    let (status, started) = lab.ask("POST", "/api/runs", &json!({ "text": SCENARIO }));
+    assert_eq!(status, 200, "{started}");
+    let run = started["runs"][0].as_str().unwrap();
+    // Each answer is read to its end.
+    let said = lab.said_by(run, |said| said["events"] == json!([{ "event": "begin" }]));
+    assert_eq!((&said["next"], &said["over"]), (&json!(1), &json!(false)), "{said}");
+    assert_eq!(lab.ask("POST", "/api/runs/stop", &json!({ "run": run })).0, 200);
+    let said = lab.said_by(run, |said| said["over"] == true);
+    assert_eq!(said["events"][1]["job"]["state"], "stopped", "{said}");
+}
+
 #[cfg(live)]
 mod terminals {
     use std::os::unix::net::UnixListener;
-    use std::process::Command;
     use std::time::Duration;
 
     use super::*;
 
     /// A test does not wait longer than this for a word of the lab.
     const PATIENCE: Duration = Duration::from_secs(60);
-    /// How often a test asks for something that becomes true soon.
-    const TRIES: usize = 5000;
 
     /// Makes a program that is started in place of `warpline enter`: it repeats each line that is typed, and ends at "end".
     fn shell(folder: &Path) -> PathBuf {
-        let program = folder.join("shell");
-        let text = "#!/bin/sh\nwhile read line; do test \"$line\" = end && exit; echo \"got $line\"; done\n";
-        // Another process writes it: while this one has it open, a program that another test starts would hold it, too, and it could not be run.
-        let mut write = Command::new("sh");
-        write.args(["-c", "printf %s \"$1\" > \"$0\" && chmod +x \"$0\""]).arg(&program).arg(text);
-        assert!(write.status().unwrap().success());
-        program
+        script(folder, "while read line; do test \"$line\" = end && exit; echo \"got $line\"; done")
     }
 
     /// A run in progress, as far as its control socket shows that there is one. Other programs of this user see the socket, too, and may take it

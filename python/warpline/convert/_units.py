@@ -68,6 +68,8 @@ def read_rate(text: str, bare: int | None = None) -> Fraction:
     prefix = None if found is None else _PREFIXES.get(found[1].lower())
     if found is None or prefix is None or not unit:
         raise ValueError(f"{text!r} is not a rate with its unit, such as \"10Mbit/s\"")
+    if found[2] == "B" and found[3] == "PS":
+        raise ValueError(f"{text!r} may be bits or bytes; write \"Mbit/s\" or \"MB/s\"")
     octets = found[2] is not None and (found[2] == "B" or found[2].startswith("byte"))
     return _in_range(value * prefix * (8 if octets else 1), MOST_RATE, text)
 
@@ -126,8 +128,9 @@ def _rounded(value: Fraction | float) -> int:
 
 
 def _decimal(value: Fraction) -> str:
-    """A decimal number without superfluous digits; `value` has a finite one."""
+    """A decimal number without superfluous digits; `value` has a finite one, and is not negative."""
     digits = 0
     while (value * 10**digits).denominator != 1 and digits < 15:
         digits += 1
-    return f"{int(value * 10**digits) / 10**digits:.{digits}f}" if digits else str(int(value))
+    whole, decimals = divmod(int(value * 10**digits), 10**digits)
+    return f"{whole}.{decimals:0{digits}}" if digits else str(whole)

@@ -61,7 +61,8 @@ def _labelled(label: str) -> Fraction | None:
     if (found := re.fullmatch(r"(OC|STM)(\d{1,4})C?", word)) is not None:
         return Fraction(CARRIERS[found[1]] * int(found[2]))
     try:
-        return _units.read_rate(label) or None
+        # Speeds of links are in bits, in capitals, too.
+        return _units.read_rate(label.replace("BPS", "bps")) or None
     except ValueError:
         return None
 

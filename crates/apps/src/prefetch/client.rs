@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -37,6 +39,31 @@ impl Policy {
         Policy { ppm: Params { n: 2, w: 10, threshold: 0.00001 }, pause: Duration::ZERO };
 }
 
+/// How many times faster than recorded a trace is replayed. Pauses of the policy stay as they are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Speed(f64);
+
+/// The speeds that there are. With a slower one, the end of a long trace could come later than clocks reach.
+const SPEEDS: RangeInclusive<f64> = 1e-6..=1e6;
+
+impl Speed {
+    /// When a request is made, from the start of the replay, that was recorded at `at`.
+    fn due(self, at: TimeDelta) -> Duration {
+        Duration::from_secs_f64(at.as_secs_f64() / self.0)
+    }
+}
+
+impl FromStr for Speed {
+    type Err = String;
+
+    /// Reads a factor: "20".
+    fn from_str(text: &str) -> Result<Self, String> {
+        let factor = text.parse::<f64>().ok().filter(|factor| SPEEDS.contains(factor));
+        let wrong = || format!("a speed is a number from {} to {}", SPEEDS.start(), SPEEDS.end());
+        factor.map(Speed).ok_or_else(wrong)
+    }
+}
+
 /// A run's parameters.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -46,8 +73,8 @@ pub struct Options {
     pub prefetch: String,
     /// The prefetching policy; `None` for no prefetching.
     pub policy: Option<Policy>,
-    /// How many times faster than recorded the trace is replayed. Pauses of the policy stay as they are.
-    pub speed: f64,
+    /// How fast the trace is replayed.
+    pub speed: Speed,
     /// Requests that a connection may have under way at once; 1 for no pipelining.
     pub pipeline: usize,
     /// Whether the server predicts, in a header of its answers, and not the client.
@@ -232,7 +259,7 @@ impl Replay<'_> {
         let mut history = History::default();
         for (number, ask) in asks.iter().enumerate() {
             let at = ask.at.saturating_sub(self.options.learn);
-            let due = self.start + Duration::from_secs_f64(at.as_secs_f64() / self.options.speed);
+            let due = self.start + self.options.speed.due(at);
             while now() < due {
                 if self.stop.load(Ordering::Relaxed) {
                     return;
@@ -423,6 +450,18 @@ mod tests {
     use super::*;
     use crate::prefetch::ppm::Nature;
     use crate::prefetch::trace::Object;
+
+    #[test]
+    fn a_speed_has_a_range_in_which_every_request_has_its_time() {
+        for wrong in ["0", "-1", "1e-300", "1e-12", "1e7", "nan", "inf", "-inf", "fast", ""] {
+            let error = wrong.parse::<Speed>().unwrap_err();
+            assert_eq!(error, "a speed is a number from 0.000001 to 1000000", "{wrong}");
+        }
+        let slowest: Speed = "1e-6".parse().unwrap();
+        assert!(now().checked_add(slowest.due(TimeDelta::MAX)).is_some());
+        let fast: Speed = "20".parse().unwrap();
+        assert_eq!(fast.due(TimeDelta::from_secs(10)), Duration::from_millis(500));
+    }
 
     #[test]
     fn what_was_fetched_on_demand_meanwhile_was_prefetched_in_vain() {

@@ -5,10 +5,11 @@
 //! controls.
 //!
 //! * [`ppm`]: the predictor. [`trace`]: the requests, from a log or generated. [`server`]: nginx with the trace's objects.
-//! * [`http`]: one connection. [`client`]: the virtual clients, and their results.
+//! * [`http`]: one connection. [`client`]: the virtual clients, and their results. [`room`]: how many of them the system allows.
 
 pub mod client;
 pub mod http;
 pub mod ppm;
+pub mod room;
 pub mod server;
 pub mod trace;

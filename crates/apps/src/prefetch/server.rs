@@ -18,6 +18,7 @@ use tempfile::TempDir;
 
 use super::http::HINTS;
 use super::ppm::Predictor;
+use super::room::open_files;
 use super::trace::Trace;
 
 /// Lists the kernel's congestion controls.
@@ -111,7 +112,8 @@ fn listen(address: SocketAddr, algorithm: &str) -> Result<TcpListener, ServerErr
 
 impl Server {
     /// Serves the objects of `trace` at `address` on two ports: on `port` with the congestion control `demand_cc`, and on the next one with
-    /// `prefetch_cc`. Port 0 stands for any two. With `hints`, an answer to a request that asks for it lists what this predictor expects.
+    /// `prefetch_cc`. Port 0 stands for any two. With `hints`, an answer to a request that asks for it lists what this predictor expects. Where there are
+    /// many clients, there has to be [room](super::room::make) for them.
     ///
     /// # Errors
     /// If nginx is not installed, or a congestion control is not available.
@@ -135,7 +137,7 @@ impl Server {
         let directory = tempfile::Builder::new().prefix("warpline-prefetch-").tempdir();
         let directory = directory.map_err(system("create a directory"))?;
         objects(trace, directory.path()).map_err(system("write the objects"))?;
-        let config = config(directory.path(), &addresses, hints);
+        let config = config(directory.path(), &addresses, trace.clients.len(), hints);
         let path = directory.path().join("nginx.conf");
         fs::write(&path, config).map_err(system("write nginx.conf"))?;
         let numbers = sockets.iter().fold(String::new(), |mut text, socket| {
@@ -229,11 +231,21 @@ pub fn path(url: u32) -> String {
     format!("/o/{url}")
 }
 
-fn config(directory: &Path, addresses: &[SocketAddr; 2], hints: Option<&Predictor>) -> String {
+/// Connections that nginx takes in any case: those of its own, and of clients that are not of the trace.
+const CONNECTIONS: u64 = 1024;
+
+fn config(
+    directory: &Path,
+    addresses: &[SocketAddr; 2],
+    clients: usize,
+    hints: Option<&Predictor>,
+) -> String {
     let directory = directory.display();
+    // nginx closes waiting connections before it has used all, so this is far more than two for each client.
+    let connections = open_files(clients).max(CONNECTIONS);
     let mut text = format!(
         "daemon off;\nworker_processes 1;\npid {directory}/nginx.pid;\nerror_log {directory}/error.log;\n\
-         events {{ worker_connections 1024; }}\n\
+         events {{ worker_connections {connections}; }}\n\
          http {{\n  access_log off;\n  sendfile on;\n  tcp_nopush off;\n  keepalive_requests 1000000;\n  keepalive_timeout 3600;\n  \
          # A background connection may send nothing for minutes.\n  send_timeout 3600;\n  \
          client_body_temp_path {directory}/b;\n  proxy_temp_path {directory}/p;\n  fastcgi_temp_path {directory}/f;\n  \
@@ -286,6 +298,18 @@ pub fn congestion(socket: impl AsFd) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nginx_takes_two_connections_of_each_client_and_more() {
+        let addresses = [SocketAddr::from(([127, 0, 0, 1], 8080)), SocketAddr::from(([127, 0, 0, 1], 8081))];
+        let connections = |clients: usize| {
+            let text = config(Path::new("/d"), &addresses, clients, None);
+            let (_, rest) = text.split_once("worker_connections ").unwrap();
+            rest.split(';').next().unwrap().parse::<u64>().unwrap()
+        };
+        assert_eq!(connections(16), 1024);
+        assert!(connections(1000) > 2 * 1000 * 17 / 16, "a sixteenth of all stays free");
+    }
 
     #[test]
     fn nice_has_a_substitute_that_is_reported() {

@@ -5,7 +5,7 @@
 //! DEST/versions/ID/       complete trees, and nothing else
 //! DEST/manifests/ID       what each of them must contain
 //! DEST/incoming/ID/       being built: tree, manifest, and `flushing` from the first flush to the last
-//! DEST/incoming/ID-doubted/ a tree whose flush failed: its chunks are copied, and so written again
+//! DEST/incoming/ID-doubted/ a tree whose flush failed, with its `flushing`: its chunks are copied, and so written again
 //! DEST/trash/             being removed
 //! DEST/lock               locked by the receiver that works here
 //! ```
@@ -22,7 +22,8 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use warpline_disk::{
-    Directory, DiskFile as _, Kind, Open, OsDirectory, create_directories, remove_all, write_whole,
+    Directory, DiskFile as _, Kind, Open, OsDirectory, create_directories, remove_all, remove_all_with,
+    write_whole,
 };
 
 use super::manifest::{Id, Manifest};
@@ -136,7 +137,7 @@ impl<D: Directory> Store<D> {
             }
             store.act("create", part, |path| create_directories(&store.at, path, 0o755))?;
         }
-        store.clear("trash")?;
+        store.clear("trash", &mut || Ok(()))?;
         store.act("remove", "current.new", |path| remove_all(&store.at, path))?;
         store.act("flush", "", |_| store.at.sync())?;
         if !made {
@@ -209,12 +210,18 @@ impl<D: Directory> Store<D> {
     }
 
     /// Whether a flush of this tree, or of its name, was begun and not completed, because it failed or the receiver was killed. Then it is unknown
-    /// how much of the tree is on the disk, and a later flush does not show it.
+    /// how much of the tree is on the disk, and a later flush does not show it. So it stays after the tree was moved aside, until [`prune`](Self::prune)
+    /// removes what it is about.
     ///
     /// # Errors
     /// If the system does not report it.
     pub fn is_doubtful(&self, id: Id) -> Result<bool, StoreError> {
-        self.act("examine", begun(id).join("flushing"), |path| self.at.has(path))
+        Ok(self.is_flushing(&begun(id))? || self.is_flushing(&aside(id))?)
+    }
+
+    /// Whether a directory in `incoming` has the mark of a flush.
+    fn is_flushing(&self, path: &Path) -> Result<bool, StoreError> {
+        self.act("examine", path.join("flushing"), |path| self.at.has(path))
     }
 
     /// Records on the disk that flushing begins: until [`settle`](Self::settle), this tree is in doubt.
@@ -241,11 +248,10 @@ impl<D: Directory> Store<D> {
     /// so written again.
     pub fn begin(&self, id: Id, encoded: &[u8]) -> Result<Incoming, StoreError> {
         let path = begun(id);
-        if self.is_doubtful(id)? {
-            let mut aside = path.clone().into_os_string();
-            aside.push(DOUBTED);
+        if self.is_flushing(&path)? {
+            let aside = aside(id);
             self.act("remove", &aside, |aside| remove_all(&self.at, aside))?;
-            self.act("rename", &path, |path| self.at.rename(path, Path::new(&aside)))?;
+            self.act("rename", &path, |path| self.at.rename(path, &aside))?;
         }
         let tree = path.join("tree");
         self.act("create", &tree, |tree| create_directories(&self.at, tree, 0o700))?;
@@ -265,17 +271,18 @@ impl<D: Directory> Store<D> {
         Ok(begun.collect())
     }
 
-    /// Removes trees in doubt, to free their space. Returns whether there were any.
+    /// Removes trees in doubt, to free their space. That they were in doubt stays recorded. Returns whether there were any.
     ///
     /// # Errors
     /// If one cannot be removed.
     pub fn drop_doubted(&self) -> Result<bool, StoreError> {
-        let names: Vec<String> =
-            self.names("incoming")?.into_iter().filter(|name| name.ends_with(DOUBTED)).collect();
-        for name in &names {
-            self.act("remove", Path::new("incoming").join(name), |path| remove_all(&self.at, path))?;
+        let mut any = false;
+        for name in self.names("incoming")?.iter().filter(|name| name.ends_with(DOUBTED)) {
+            let tree = Path::new("incoming").join(name).join("tree");
+            any |= self.act("examine", &tree, |tree| self.at.has(tree))?;
+            self.act("remove", &tree, |tree| remove_all(&self.at, tree))?;
         }
-        Ok(!names.is_empty())
+        Ok(any)
     }
 
     /// Makes a finished tree a version. Its content is on the disk already.
@@ -314,12 +321,25 @@ impl<D: Directory> Store<D> {
         })
     }
 
-    /// Removes what is no longer needed: unfinished trees, and all versions except the one in use and the `keep` newest before it.
-    pub fn prune(&self, keep: usize) -> Result<(), StoreError> {
-        for name in self.names("incoming")? {
-            self.discard("incoming", &name)?;
-        }
+    /// Removes what is no longer needed: unfinished trees, and all versions except the one in use and the `keep` newest before it. The one in use must
+    /// not be in doubt. This may take long, so `removed` is called after each file, link and directory; an error that it returns ends the removal, and
+    /// the next call goes on with it.
+    ///
+    /// # Errors
+    /// If something cannot be removed, or `removed` returns one.
+    pub fn prune(&self, keep: usize, removed: &mut dyn FnMut() -> io::Result<()>) -> Result<(), StoreError> {
         let current = self.current();
+        for name in self.names("incoming")? {
+            if self.is_flushing(&Path::new("incoming").join(&name))? {
+                // Its versions may have their names in memory only. Without this record, they would be trusted.
+                let id = name.strip_suffix(DOUBTED).unwrap_or(&name);
+                let doubted = |version: &String| version.starts_with(id) && Some(version) != current.as_ref();
+                for version in self.versions()?.iter().filter(|version| doubted(version)) {
+                    self.discard("versions", version, removed)?;
+                }
+            }
+            self.discard("incoming", &name, removed)?;
+        }
         let mut old: Vec<_> =
             self.versions()?.into_iter().filter(|name| Some(name) != current.as_ref()).collect();
         let age = |name: &String| {
@@ -327,20 +347,25 @@ impl<D: Directory> Store<D> {
         };
         old.sort_by_key(|name| std::cmp::Reverse(age(name)));
         for name in old.iter().skip(keep) {
-            self.discard("versions", name)?;
+            self.discard("versions", name, removed)?;
         }
         let versions = self.versions()?;
         for name in self.names("manifests")?.iter().filter(|name| !versions.contains(name)) {
-            self.discard("manifests", name)?;
+            self.discard("manifests", name, removed)?;
         }
-        self.clear("trash")
+        self.clear("trash", removed)
     }
 
     /// Removes something in one move, so that everything with a name here is complete.
-    fn discard(&self, part: &str, name: &str) -> Result<(), StoreError> {
+    fn discard(
+        &self,
+        part: &str,
+        name: &str,
+        removed: &mut dyn FnMut() -> io::Result<()>,
+    ) -> Result<(), StoreError> {
         let from = Path::new(part).join(name);
         let to = Path::new("trash").join(format!("{part}-{name}"));
-        self.act("remove", &to, |to| remove_all(&self.at, to))?;
+        self.act("remove", &to, |to| remove_all_with(&self.at, to, removed))?;
         // A directory without write permission for its owner cannot change its parent.
         if self.at.look(&from).is_ok_and(|there| there.kind == Kind::Directory) {
             let _ = self.at.set_mode_of(&from, 0o700);
@@ -348,9 +373,10 @@ impl<D: Directory> Store<D> {
         self.act("rename", &from, |from| self.at.rename(from, &to))
     }
 
-    fn clear(&self, part: &str) -> Result<(), StoreError> {
+    fn clear(&self, part: &str, removed: &mut dyn FnMut() -> io::Result<()>) -> Result<(), StoreError> {
         for name in self.names(part)? {
-            self.act("remove", Path::new(part).join(name), |path| remove_all(&self.at, path))?;
+            let path = Path::new(part).join(name);
+            self.act("remove", path, |path| remove_all_with(&self.at, path, removed))?;
         }
         Ok(())
     }
@@ -402,6 +428,11 @@ fn leads_to_version(at: &impl Directory) -> io::Result<bool> {
 /// Where a tree is being built, below the store.
 fn begun(id: Id) -> PathBuf {
     Path::new("incoming").join(id.to_string())
+}
+
+/// Where a tree in doubt is moved, below the store.
+fn aside(id: Id) -> PathBuf {
+    Path::new("incoming").join(format!("{id}{DOUBTED}"))
 }
 
 /// A tree that is being built.

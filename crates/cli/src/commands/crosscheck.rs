@@ -11,6 +11,7 @@ use warpline_study::crosscheck::{
     CrosscheckError, Linux, Machine, Outcome, Pair, Plan, crosscheck, way_names,
 };
 
+use super::tdf_args::factor;
 use crate::bar::Steps;
 use crate::build_id::this_build;
 use crate::failure::{Code, Failure};
@@ -113,12 +114,6 @@ pub(crate) struct Args {
 
 /// The time dilation factor if none is given.
 const TDF: f64 = 2.0;
-
-/// Reads a factor above zero.
-fn factor(text: &str) -> Result<f64, String> {
-    let factor = text.parse::<f64>().ok().filter(|factor| factor.is_finite() && *factor > 0.0);
-    factor.ok_or_else(|| format!("\"{text}\" is no factor: a number above 0, such as 4"))
-}
 
 /// Reads a percentage, with or without its sign.
 fn percent(text: &str) -> Result<f64, String> {
@@ -277,14 +272,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentages_and_factors_are_numbers_in_their_range() {
+    fn percentages_are_numbers_in_their_range() {
         assert_eq!((percent("5"), percent("2.5 %"), percent("0")), (Ok(5.0), Ok(2.5), Ok(0.0)));
         assert!(
             percent("-1").is_err()
                 && percent("much").unwrap_err().contains("much")
                 && percent("inf").is_err()
         );
-        assert_eq!(factor("0.5"), Ok(0.5));
-        assert!(factor("0").is_err() && factor("auto").is_err());
     }
 }

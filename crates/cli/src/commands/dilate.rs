@@ -98,7 +98,7 @@ pub(crate) struct Args {
 fn factor(text: &str) -> Result<Tdf, String> {
     match text.parse::<f64>() {
         Ok(number) if warpline_core::Tdf::new(number).is_some() => Ok(Tdf::Factor(number)),
-        Ok(_) => Err("the factor must be between a billionth and a million, or \"auto\"".to_owned()),
+        Ok(_) => Err(format!("the factor must be {}, or \"auto\"", warpline_core::Tdf::ALLOWED)),
         Err(_) => text.parse(),
     }
 }
@@ -183,7 +183,7 @@ pub(crate) fn execute(args: Args) -> Result<Code, Failure> {
         .map_err(|error| Failure::run(format!("cannot find the current directory: {error}")))?;
     let in_flight = in_flight([&link.up, &link.down]);
     // What the link and its queue hold, twice.
-    link.emulator.memory = (in_flight as usize).saturating_mul(4).max(1 << 30);
+    link.emulator.memory = link.emulator.memory.max((in_flight as usize).saturating_mul(4));
     let config = DilateConfig {
         link,
         tdf: args.tdf,

@@ -54,6 +54,7 @@ mod set;
 #[cfg(live)]
 mod shell;
 mod study;
+mod tdf_args;
 #[cfg(live)]
 mod treno;
 

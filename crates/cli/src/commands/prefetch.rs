@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,8 +10,9 @@ use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum, ValueHint};
 use serde_json::json;
-use warpline_apps::prefetch::client::{self, Options, Policy, Report};
+use warpline_apps::prefetch::client::{self, Options, Policy, Report, Speed};
 use warpline_apps::prefetch::ppm::Predictor;
+use warpline_apps::prefetch::room;
 use warpline_apps::prefetch::server::{Server, ServerError, available, resolve};
 use warpline_apps::prefetch::trace::{Synthetic, Trace};
 use warpline_core::{Streams, TimeDelta};
@@ -56,6 +58,9 @@ enum Command {
 }
 
 /// Where requests come from.
+/// The mean pauses of a generated trace, in seconds: with shorter ones it would have more requests than memory holds.
+const THINK: RangeInclusive<f64> = 0.001..=1e6;
+
 #[derive(Debug, clap::Args)]
 struct TraceArgs {
     /// Squid's access.log in the native format [default: a generated trace]
@@ -82,7 +87,9 @@ struct TraceArgs {
 }
 
 impl TraceArgs {
+    /// The trace, once there is room for its clients.
     fn load(&self) -> Result<Trace, Failure> {
+        room::make(self.clients.into()).map_err(Failure::usage)?;
         let trace = match &self.log {
             Some(path) => {
                 let text = fs::read_to_string(path)
@@ -92,9 +99,12 @@ impl TraceArgs {
                 Trace::from_log(&requests, self.clients.into())
             }
             None => {
-                let sensible = |value: f64| value > 0.0 && value.is_finite();
-                if !sensible(self.think) || !sensible(self.object_bytes) {
-                    return Err(Failure::usage("--think and --object-bytes must be above 0"));
+                if !THINK.contains(&self.think) {
+                    let message = format!("--think must be from {} to {} s", THINK.start(), THINK.end());
+                    return Err(Failure::usage(message));
+                }
+                if !(self.object_bytes > 0.0 && self.object_bytes.is_finite()) {
+                    return Err(Failure::usage("--object-bytes must be above 0"));
                 }
                 let shape = Synthetic {
                     clients: self.clients.into(),
@@ -195,8 +205,8 @@ struct Run {
     #[arg(long)]
     hints: bool,
     /// Replay the trace faster by this factor
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
-    speed: f64,
+    #[arg(long, value_name = "FACTOR", default_value = "1")]
+    speed: Speed,
     /// Use this many seconds at the start of the trace only to train the predictor, and replay the rest
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     learn: u64,
@@ -263,9 +273,6 @@ fn next_port(address: &str) -> Result<String, Failure> {
 }
 
 fn run(args: &Run) -> Result<Code, Failure> {
-    if !(args.speed > 0.0 && args.speed.is_finite()) {
-        return Err(Failure::usage("--speed must be above 0"));
-    }
     let trace = args.trace.load()?;
     let learn = TimeDelta::from_secs(args.learn);
     if trace.duration() < learn {

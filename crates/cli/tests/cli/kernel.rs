@@ -150,6 +150,10 @@ fn bisect_says_which_kernel_changes_what_a_scenario_does() {
     desk.write("mute.toml", &scenario(["", ""]));
     for (arguments, part) in [
         (&["bisect", "mute.toml", "--kernels", "one,two"][..], "nothing says how the scenario behaves"),
+        (
+            &["bisect", "same.toml", "--kernels", "one,two", "--set", "clock.mode=real"],
+            "under the real clock packets never come at the same times twice",
+        ),
         (&["bisect", "same.toml", "--kernels", "one"], "name at least two"),
         (
             &["bisect", "same.toml", "--kernels", "one,two", "--host", "c"],

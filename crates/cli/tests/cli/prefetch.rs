@@ -52,6 +52,16 @@ fn clients_fetch_requested_objects_and_prefetch_others() {
 }
 
 #[test]
+fn a_speed_out_of_its_range_is_refused() {
+    let desk = Desk::new();
+    for speed in ["1e-300", "0", "-1", "nan", "inf"] {
+        let answer = desk.warpline(&["prefetch", "run", &format!("--speed={speed}")]);
+        assert_eq!(answer.code, Some(2), "{speed}: {}", answer.stderr);
+        assert!(answer.stderr.contains("a speed is a number from"), "{speed}: {}", answer.stderr);
+    }
+}
+
+#[test]
 fn with_strict_a_substitute_for_the_congestion_control_is_refused() {
     if !has_nginx() {
         return;

@@ -11,6 +11,8 @@ mod treno;
 mod verdict;
 mod write;
 
+use warpline_report::CapacityTest;
+
 pub use cap::{CapInput, CapReport, Ends};
 pub use lines::{Line, render};
 pub use statements::Statements;
@@ -48,6 +50,13 @@ impl MeasureReport {
             MeasureReport::Treno(report) => &report.alarms,
         }
     }
+}
+
+/// The report of a capacity test, as shown on a page.
+pub fn capacity(text: &str) -> Option<CapacityTest> {
+    let report = MeasureReport::read(text)?;
+    let lines = report.lines().into_iter().map(|line| [line.section, line.name, line.value]).collect();
+    Some(CapacityTest { reasons: report.reasons().to_vec(), lines })
 }
 
 #[cfg(test)]

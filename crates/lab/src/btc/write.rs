@@ -12,9 +12,9 @@ use warpline_results::{
 };
 
 use super::cap::CapReport;
+use super::capacity;
 use super::lines::render;
 use super::treno::TrenoReport;
-use crate::report::write_report;
 
 /// The trace of a test, recorded at the client.
 #[derive(Clone, Debug, Default)]
@@ -256,7 +256,7 @@ fn seal(
     if page {
         let path = sealed.path().join("report.html");
         // Keep the results even if the page cannot be made.
-        if let Err(error) = write_report(&[sealed.path()], &path) {
+        if let Err(error) = warpline_report::write_report(&[sealed.path()], &path, capacity) {
             sealed.add_file("report-error.txt", error.to_string().as_bytes())?;
         }
     }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use warpline_core::{Dscp, FlowId, NodeId, Stream, TimeDelta, TimerId, Timestamp};
+use warpline_core::{FlowId, NodeId, Stream, TimerId, Timestamp};
 use warpline_scenario::application::Skipping;
 use warpline_transport::cc::Controller;
-use warpline_transport::tcp::{Connection, State, TcpConfig};
+use warpline_transport::tcp::TcpConfig;
 
 use super::app::{App, Exchange};
 use super::counters::{FlowTotals, Messages};
+use super::marking::Marking;
 use super::measure::Letters;
 use super::media::MediaPlan;
 use super::multipath::SubflowPlan;
@@ -21,15 +22,6 @@ use super::wire::{OpenConnections, Wire};
 
 /// Makes the congestion control of one end of a connection.
 pub(crate) type MakeController = Arc<dyn Fn(&TcpConfig) -> Controller + Send + Sync>;
-
-/// What a flow's packets tell routers of how they are to be treated.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Marking {
-    /// Traffic class for priority queues.
-    pub(crate) class: u8,
-    /// Code point.
-    pub(crate) dscp: Dscp,
-}
 
 /// The constant facts about a flow.
 pub(crate) struct FlowPlan {
@@ -183,81 +175,6 @@ impl Flow {
         let routes = self.spec.ways.get(tag as usize).map_or(&self.spec.routes, |way| &way.routes);
         if end.sends() { &routes.0 } else { &routes.1 }
     }
-}
-
-/// The windows of a flow's connections. Windows are summed; the RTT is that of the oldest connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Window {
-    /// Congestion window, in bytes.
-    pub(crate) cwnd: Option<u64>,
-    /// Slow-start threshold, in bytes.
-    pub(crate) ssthresh: Option<u64>,
-    /// Bytes in flight.
-    pub(crate) in_flight: Option<u64>,
-    /// Smoothed RTT.
-    pub(crate) srtt: Option<TimeDelta>,
-    /// Target rate of a media stream in bit/s.
-    pub(crate) target: Option<u64>,
-}
-
-impl Window {
-    /// Takes over what another part says, unless something is known: the data's senders are all in one part.
-    pub(crate) fn or(&mut self, other: Window) {
-        if *self == Window::default() {
-            *self = other;
-        }
-    }
-
-    /// Adds what a stack says of a socket; what it does not say is none.
-    pub(crate) fn add_values(
-        &mut self,
-        cwnd: Option<u64>,
-        ssthresh: Option<u64>,
-        in_flight: Option<u64>,
-        srtt: Option<TimeDelta>,
-    ) {
-        let more = [(&mut self.cwnd, cwnd), (&mut self.ssthresh, ssthresh), (&mut self.in_flight, in_flight)];
-        for (sum, value) in more {
-            *sum = value.map(|value| sum.unwrap_or(0) + value).or(*sum);
-        }
-        self.srtt = self.srtt.or(srtt);
-    }
-
-    /// Adds the window of a sender that has not finished sending.
-    pub(crate) fn add(&mut self, connection: &Connection<Controller>) {
-        if matches!(connection.state(), State::FinWait2 | State::TimeWait | State::Closed) {
-            return;
-        }
-        *self.cwnd.get_or_insert(0) += connection.cwnd();
-        *self.in_flight.get_or_insert(0) += connection.in_flight();
-        if connection.ssthresh() != u64::MAX {
-            *self.ssthresh.get_or_insert(0) += connection.ssthresh();
-        }
-        if self.srtt.is_none() {
-            self.srtt = Some(connection.srtt()).filter(|srtt| !srtt.is_zero());
-        }
-    }
-}
-
-/// A transfer of a known size.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Transfer {
-    pub(crate) flow: FlowId,
-    pub(crate) connection: u32,
-    /// The tag that its application gave it.
-    pub(crate) tag: u32,
-    pub(crate) bytes: u64,
-    pub(crate) start: Timestamp,
-}
-
-/// The end of a transfer as one host sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct TransferEnd {
-    pub(crate) flow: FlowId,
-    pub(crate) connection: u32,
-    pub(crate) at: Timestamp,
-    /// Whether its connection failed before everything was delivered; a delivery at the same instant counts.
-    pub(crate) failed: bool,
 }
 
 /// A connection that was opened; for assigning addresses.

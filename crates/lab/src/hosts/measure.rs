@@ -15,7 +15,7 @@ use warpline_net::{Port, RouteId};
 use warpline_scenario::plan::Tool;
 
 use super::counters::FlowTotals;
-use super::flow::Marking;
+use super::marking::Marking;
 use super::tcp::End;
 use crate::btc::{CapInput, CapReport, Ends, TrenoInput, TrenoReport};
 

@@ -12,11 +12,12 @@ use warpline_net::Port;
 use warpline_transport::media::{self, MediaPacket, MediaParams, Receiver, Report, Sender};
 
 use super::counters::{Delays, Distribution, FlowTotals, FrameTotals};
-use super::flow::{Marking, Window};
-use super::parts::Note;
+use super::marking::Marking;
+use super::note::Note;
 use super::routes::Routes;
 use super::tcp::End;
 use super::udp::UdpSink;
+use super::window::Window;
 use super::{Endpoint, ModelHosts, Newest};
 
 /// Bytes of IPv4 and UDP headers.

@@ -9,16 +9,20 @@
 pub(crate) mod app;
 pub(crate) mod counters;
 pub(crate) mod flow;
+mod marking;
 pub(crate) mod measure;
 pub(crate) mod media;
 pub(crate) mod multipath;
+mod note;
 mod parts;
 pub(crate) mod reading;
 pub(crate) mod routes;
 pub(crate) mod skip;
 pub(crate) mod tcp;
+mod transfer;
 pub(crate) mod udp;
 pub(crate) mod web;
+mod window;
 pub(crate) mod wire;
 
 use std::collections::BTreeSet;
@@ -30,17 +34,21 @@ use warpline_scenario::plan::Tool;
 use warpline_transport::tcp::{Connection, Outcome};
 
 use app::{App, Exchange};
-use flow::{Flow, Opened, Running, Transfer, TransferEnd};
-pub(crate) use flow::{FlowPlan, MakeController, Marking, Window};
+use flow::{Flow, Opened, Running};
+pub(crate) use flow::{FlowPlan, MakeController};
+pub(crate) use marking::Marking;
 use measure::{Letters, MeasureEnd};
 use media::{MediaReceiver, MediaSender};
 use multipath::Joint;
 pub(crate) use multipath::SubflowPlan;
-pub(crate) use parts::Opening;
-use parts::{Note, Parts};
+use note::Note;
+pub(crate) use note::Opening;
+use parts::Parts;
 pub(crate) use tcp::End;
 use tcp::{Event, TcpEndpoint};
+use transfer::{Transfer, TransferEnd};
 use udp::UdpSink;
+pub(crate) use window::Window;
 use wire::{Order, WireEndpoint};
 
 /// An endpoint.

@@ -15,7 +15,7 @@ use warpline_transport::multipath::{LossIntervals, MOST_SUBFLOWS, Path, Receiver
 use warpline_transport::tcp::{Connection, Outcome};
 
 use super::app::Exchange;
-use super::tcp::{End, TcpEndpoint};
+use super::tcp::{End, Member, TcpEndpoint};
 use super::{Endpoint, ModelHosts};
 
 /// A flow's place among the subflows of a multipath connection.
@@ -30,13 +30,6 @@ pub(crate) struct SubflowPlan {
     /// How many there are.
     pub(crate) count: usize,
     pub(crate) scheduler: Scheduler,
-}
-
-/// The joint that an end of a connection belongs to, and the number of the subflow.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Member {
-    joint: usize,
-    number: usize,
 }
 
 /// A subflow of a joint.

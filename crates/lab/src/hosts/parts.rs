@@ -1,33 +1,14 @@
-//! The hosts of a network that is cut: who is where, and what hosts of one part tell those of another.
+//! The hosts of a network that is cut: who is where.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-use warpline_core::{FlowId, NodeId};
+use warpline_core::NodeId;
 use warpline_net::PartHosts;
-use warpline_transport::media::Report;
 
 use super::ModelHosts;
-use super::app::Exchange;
 use super::flow::Flow;
-
-/// A connection that has been opened to a host of another part. It is expected there from then on.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Opening {
-    pub(super) flow: FlowId,
-    pub(super) connection: u32,
-    pub(super) exchange: Exchange,
-}
-
-/// What hosts of one part tell those of another.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Note {
-    /// A connection has been opened.
-    Opening(Opening),
-    /// A packet is on its way that carries this report on a media stream.
-    Report { flow: FlowId, number: u64, report: Report },
-}
+use super::note::{Note, Opening};
 
 /// The place of some hosts among the parts of a network.
 #[derive(Debug, Default)]

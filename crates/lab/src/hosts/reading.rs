@@ -9,8 +9,10 @@ use warpline_core::counter::Counter as _;
 use warpline_core::{FlowId, Timestamp};
 
 use super::counters::{FlowTotals, Messages};
-use super::flow::{Flow, Transfer, TransferEnd, Window};
+use super::flow::Flow;
 use super::tcp::TcpEndpoint;
+use super::transfer::{Transfer, TransferEnd};
+use super::window::Window;
 use super::wire::WireEndpoint;
 use super::{Endpoint, ModelHosts};
 

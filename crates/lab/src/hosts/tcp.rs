@@ -9,8 +9,7 @@ use warpline_transport::tcp::{Connection, Transmit};
 
 use super::app::Exchange;
 use super::counters::FlowTotals;
-use super::flow::Marking;
-use super::multipath::Member;
+use super::marking::Marking;
 use super::routes::Routes;
 
 /// One end of one of a flow's connections: twice the number of the connection, plus 1 for the receiver of the data. So it does not depend on
@@ -51,6 +50,13 @@ impl End {
     pub(crate) const fn side(self) -> usize {
         (self.0 & 1) as usize
     }
+}
+
+/// The multipath connection that an end of a connection belongs to, and the number of the subflow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Member {
+    pub(super) joint: usize,
+    pub(super) number: usize,
 }
 
 /// One end of a connection.

@@ -13,9 +13,10 @@ use warpline_transport::tcp::{Connection, Outcome, State};
 
 use super::app::{App, Exchange};
 use super::counters::FlowTotals;
-use super::flow::Transfer;
 use super::tcp::End;
-use super::{Endpoint, ModelHosts, Newest, Window};
+use super::transfer::Transfer;
+use super::window::Window;
+use super::{Endpoint, ModelHosts, Newest};
 
 /// How a flow goes over the wire.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,7 @@ use warpline_core::{FlowId, LinkId, NodeId, Streams, Timestamp};
 use warpline_net::Network;
 use warpline_net::routing;
 use warpline_results::{capture_file, qlog_file};
-use warpline_scenario::expand::{Expanded, FlowSpec, SubflowOf};
+use warpline_scenario::expand::{FlowSpec, SubflowOf};
 use warpline_scenario::plan::{endpoints, link_config, tool};
 use warpline_scenario::{
     Application, Cc, FlowRecordKind, LinkRecordKind, Protocol, Scenario, Traffic, Transport, files,
@@ -15,10 +15,11 @@ use warpline_scenario::{
 use warpline_transport::cc::{CcConfig, Controller};
 
 use super::measure::LinkInfo;
+use super::names::Names;
 use super::parts::{self, Parts};
 use super::used::Used;
 use super::ways::Ways;
-use super::{CustomCc, RunError, RunOptions};
+use super::{CustomCc, RunError, RunOptions, fault_of};
 use crate::hosts::app::{App, Bursts, Carrier};
 use crate::hosts::media::MediaPlan;
 use crate::hosts::routes::IdlePath;
@@ -117,27 +118,6 @@ pub(super) fn build(scenario: &Scenario, options: &RunOptions) -> Result<Built, 
     file_names(&records)?;
     let parts = parts::choose(cores, scenario, (&expanded, &used), (&mut network, &world, &links));
     Ok(Built { network, world, links, records, parts, nodes: expanded.nodes.len() })
-}
-
-/// Names of nodes, which rows share.
-#[derive(Default)]
-pub(super) struct Names(BTreeMap<usize, Arc<str>>);
-
-impl Names {
-    /// The name of a node.
-    fn of(&mut self, expanded: &Expanded, node: usize) -> Arc<str> {
-        Arc::clone(self.0.entry(node).or_insert_with(|| expanded.nodes[node].into()))
-    }
-
-    /// The name of a node that a link in use leads to.
-    pub(super) fn known(&self, node: usize) -> Arc<str> {
-        self.0.get(&node).cloned().unwrap_or_default()
-    }
-}
-
-/// The error for a link or a flow that cannot be built.
-pub(super) fn fault_of(kind: &str, name: &str, reason: &dyn std::fmt::Display) -> RunError {
-    RunError::Build(format!("{kind} {name}: {reason}"))
 }
 
 /// Rejects records whose files would have the same name, on any file system.

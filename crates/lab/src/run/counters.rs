@@ -7,10 +7,9 @@ use warpline_net::apart::MeetError;
 use warpline_net::{LinkStats, Network};
 
 use super::team::Team;
-use crate::hosts::ModelHosts;
 use crate::hosts::counters::FlowTotals;
-use crate::hosts::flow::Window;
 use crate::hosts::reading::{FlowCount, counts};
+use crate::hosts::{ModelHosts, Window};
 
 /// The counters of all flows and links.
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-use warpline_core::{LinkId, Pace, Tdf, TimeDelta, Timestamp};
+use warpline_core::{Pace, Tdf, TimeDelta, Timestamp};
 use warpline_live::emulator::Emulator;
 use warpline_results::{LiveHost, ProgramRow};
 use warpline_scenario::addresses::AddressPlan;
@@ -15,20 +15,11 @@ use super::course::Account;
 #[cfg(guests)]
 use super::guests::Guests;
 use super::programs::{Evidence, Readiness};
-use super::routers::Traffic;
+use super::routers::{Door, Traffic};
 use super::session::Session;
 
 /// A host's name and node.
 pub(super) type Named = (String, u32);
-
-/// The links of a port that is an interface of a host that forwards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Door {
-    /// The link over which it sends, if there is one.
-    pub(super) sends: Option<LinkId>,
-    /// The link over which it receives, if there is one.
-    pub(super) receives: Option<LinkId>,
-}
 
 /// The hosts of one kind, before the system is asked for anything.
 pub(super) trait Planned {

@@ -13,8 +13,7 @@ use warpline_scenario::plan::{Capacity, link_config};
 use warpline_scenario::short::link_key;
 use warpline_scenario::{BitRate, Change, Diagnostics, LinkSpec, Scenario, Time};
 
-use super::RunError;
-use super::build::fault_of;
+use super::{RunError, fault_of};
 
 /// What the two directions of a live link are called: from the command to the world, and back.
 pub const DIRECTIONS: [&str; 2] = ["up", "down"];

@@ -11,6 +11,7 @@ mod expected;
 mod fast_forward;
 pub mod links;
 mod measure;
+mod names;
 pub mod parts;
 mod session;
 mod simulation;
@@ -224,6 +225,11 @@ pub enum RunError {
         /// Why.
         message: String,
     },
+}
+
+/// The error for a link or a flow that cannot be built.
+fn fault_of(kind: &str, name: &str, reason: &dyn std::fmt::Display) -> RunError {
+    RunError::Build(format!("{kind} {name}: {reason}"))
 }
 
 /// Builds all that [`run`] would build before it asks the system for anything, and drops it. If this succeeds, `run` does not

@@ -6,10 +6,10 @@ use warpline_core::{LinkId, NodeId, Rate, TimeDelta, Timestamp};
 use warpline_net::{Network, RouteId};
 use warpline_scenario::{Arrival, Expanded, RouteSet, Scenario};
 
-use super::RunError;
-use super::build::{Names, fault_of};
 use super::measure::LinkInfo;
+use super::names::Names;
 use super::used::Used;
+use super::{RunError, fault_of};
 use crate::hosts::routes::{IdlePath, Routes, Way};
 
 /// The links of a route up to the first guest on it that forwards, which may be its end.

@@ -250,7 +250,7 @@ impl Guest {
         let differs = beside().find(|(_, guest)| guest.tdf.is_some_and(|other| other != own));
         let forwards = beside().find(|(_, guest)| guest.forwards);
         if warpline_core::Tdf::new(own).is_none() {
-            check.error(&path, format!("`tdf` is out of range: {own}"), "a billionth to a million");
+            check.error(&path, format!("`tdf` is out of range: {own}"), warpline_core::Tdf::ALLOWED);
         } else if scenario.clock.mode != ClockMode::Dilated {
             let help = "leave it out, or use [clock] mode = \"dilated\", with tdf = 1 if the network is not to be dilated";
             check.error(&path, "`tdf` of a guest is for the dilated clock", help);

@@ -73,8 +73,7 @@ impl<'a> Network<'a> {
             Some((_, kinds)) => *kinds,
             None => {
                 let (origin, options) = (topology::at(edge.key), &edge.options);
-                let back = options.options.overridden_by(&options.reverse.clone().unwrap_or_default());
-                let kinds = [self.kind(&options.options, &origin), self.kind(&back, &origin)];
+                let kinds = [self.kind(&options.options, &origin), self.kind(&options.back(), &origin)];
                 // With the options themselves, so that no others come to lie in their place.
                 self.of_topology.insert(place, (Arc::clone(&edge.options), kinds));
                 kinds

@@ -321,8 +321,13 @@ impl SearchFile {
 
     /// The changes of a point, as `--set` writes them.
     pub fn sets(&self, point: &Point) -> Vec<String> {
-        let set = |(key, value): (&str, Option<String>)| value.map(|value| format!("{key}={value}"));
-        self.keys().zip(self.values(point)).filter_map(set).collect()
+        self.sets_of(&self.values(point))
+    }
+
+    fn sets_of(&self, values: &[Option<String>]) -> Vec<String> {
+        let set =
+            |(key, value): (&str, &Option<String>)| value.as_ref().map(|value| format!("{key}={value}"));
+        self.keys().zip(values).filter_map(set).collect()
     }
 
     /// The scenario at a point, with the changes of `against` if `against`.
@@ -330,7 +335,16 @@ impl SearchFile {
     /// # Errors
     /// What is wrong with it there.
     pub fn at(&self, point: &Point, against: bool) -> Result<Scenario, Diagnostics> {
-        let mut sets = self.sets(point);
+        self.with(&self.values(point), against)
+    }
+
+    /// The scenario with these values of the keys that are varied, in the form of [`values`](Self::values), and with the changes of `against` if
+    /// `against`.
+    ///
+    /// # Errors
+    /// What is wrong with it there.
+    pub fn with(&self, values: &[Option<String>], against: bool) -> Result<Scenario, Diagnostics> {
+        let mut sets = self.sets_of(values);
         if against {
             sets.extend(self.against.iter().cloned());
         }

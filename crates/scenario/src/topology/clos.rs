@@ -42,7 +42,8 @@ pub struct Clos {
     /// as from an edge switch to a host.
     #[serde(default)]
     pub fabric: DuplexOptions,
-    /// The links between aggregation and core switches; forward is upwards. What it does not say is as in `fabric`.
+    /// The links between aggregation and core switches; forward is upwards. What it does not say of rate, delay, queue, framing and MTU is
+    /// as in `fabric`, in each direction.
     #[serde(default)]
     pub upper: DuplexOptions,
     /// How many times more the hosts of an edge switch can send than it can pass on: sets the rate of `fabric`, in place of `fabric.rate`.
@@ -98,7 +99,7 @@ impl Layout for Clos {
 
     fn links(&self, _scenario: &Scenario, add: &mut dyn FnMut(Edge)) {
         let lower = Arc::new(self.ratio().fabric(&self.fabric, &self.host));
-        let upper = Arc::new(fabric::above(&self.upper, &lower));
+        let upper = Arc::new(fabric::above_fabric(&self.upper, &lower));
         self.add_links(&lower, &upper, add);
     }
 

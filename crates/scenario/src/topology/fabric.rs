@@ -21,20 +21,31 @@ pub(super) const GROUPS: &[&str] = &["host"];
 /// Links among switches: `own`, and what that does not say of rate, delay, queue, framing and MTU as on the way from a switch down to
 /// what is `below` it.
 pub(super) fn above(own: &DuplexOptions, below: &DuplexOptions) -> DuplexOptions {
-    let port = below.options.overridden_by(&below.reverse.clone().unwrap_or_default());
-    let usual = LinkOptions {
-        rate: port.rate,
-        schedule: port.schedule,
-        repeat: port.repeat,
-        trace: port.trace,
-        radio: port.radio,
-        delay: port.delay,
-        queue: port.queue,
-        framing: port.framing,
-        mtu: port.mtu,
+    let options = taken_over(below.back()).overridden_by(&own.options);
+    DuplexOptions { options, reverse: own.reverse.clone() }
+}
+
+/// Links among switches above others: `own`, and what that does not say of rate, delay, queue, framing and MTU as in those `below`, in each
+/// direction.
+pub(super) fn above_fabric(own: &DuplexOptions, below: &DuplexOptions) -> DuplexOptions {
+    let options = taken_over(below.options.clone()).overridden_by(&own.options);
+    DuplexOptions { options, reverse: Some(above(own, below).back()) }
+}
+
+/// What links among switches take over from other links.
+fn taken_over(from: LinkOptions) -> LinkOptions {
+    LinkOptions {
+        rate: from.rate,
+        schedule: from.schedule,
+        repeat: from.repeat,
+        trace: from.trace,
+        radio: from.radio,
+        delay: from.delay,
+        queue: from.queue,
+        framing: from.framing,
+        mtu: from.mtu,
         ..LinkOptions::default()
-    };
-    DuplexOptions { options: usual.overridden_by(&own.options), reverse: own.reverse.clone() }
+    }
 }
 
 /// How many times more the hosts of an edge switch can send than it can pass on upwards.

@@ -209,6 +209,26 @@ fn what_a_fat_trees_fabric_says_of_the_way_down_is_not_for_the_way_up() {
 }
 
 #[test]
+fn what_upper_does_not_say_is_as_in_the_fabric_in_each_direction() {
+    let clos = "kind = \"clos\", pods = 1, edges = 1, aggregations = 1, cores = 1, hosts = 2, \
+                host = { rate = \"10Gbit/s\" }, fabric = { rate = \"8Gbit/s\", reverse = { rate = \"1Gbit/s\" } }";
+    for (upper, up, down) in [
+        ("delay = \"3us\"", 8, 1),
+        ("rate = \"4Gbit/s\"", 4, 4),
+        ("reverse = { rate = \"2Gbit/s\" }", 8, 2),
+        ("rate = \"4Gbit/s\", reverse = { rate = \"2Gbit/s\" }", 4, 2),
+    ] {
+        let topology = format!("{clos}, upper = {{ {upper} }}");
+        let expanded = expand(&topology, "{ from = \"host.0\", to = \"host.1\" }");
+        for (name, gigabits) in [("agg.0.0>core.0", up), ("core.0>agg.0.0", down)] {
+            let link = expanded.links.iter().find(|link| expanded.link_name(link) == name).unwrap();
+            let rate = Rate::from_bps(gigabits * 1_000_000_000);
+            assert_eq!(link.kind.speed, Speed::Constant(rate), "{name} with {upper}");
+        }
+    }
+}
+
+#[test]
 fn what_is_wrong_is_told_at_its_key() {
     for (topology, place, message) in [
         ("kind = \"fat-tree\", k = 5", "topology.k", "`k` is odd: 5"),

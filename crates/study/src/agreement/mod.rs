@@ -28,7 +28,7 @@ pub use judge::{Compared, Row, Verdict};
 pub use report::Agreement;
 
 use crate::kept::{Kept, Store};
-use crate::linux::{ALGORITHMS, Fault, whole_run};
+use crate::linux::{ALGORITHMS, Fault, repeatable_run};
 
 /// What is compared, and where results are kept.
 #[derive(Clone, Debug)]
@@ -269,12 +269,12 @@ fn make(
     observe: &dyn Fn() -> Control,
 ) -> Result<Paths, AgreementError> {
     let wrong = |why: &str| AgreementError::Wrong { name: name.to_owned(), why: why.to_owned() };
-    let outcome =
-        whole_run(scenario, &RunOptions::default(), &mut |_| observe()).map_err(|fault| match fault {
-            Fault::Run(source) => AgreementError::Run { name: name.to_owned(), source },
-            Fault::Wrong(why) => wrong(&why),
-            Fault::Stopped => AgreementError::Stopped,
-        })?;
+    let ran = repeatable_run(scenario, &RunOptions::default(), &mut |_| observe());
+    let outcome = ran.map_err(|fault| match fault {
+        Fault::Run(source) => AgreementError::Run { name: name.to_owned(), source },
+        Fault::Wrong(why) => wrong(&why),
+        Fault::Stopped => AgreementError::Stopped,
+    })?;
     if let Some(why) = outcome.failures.first() {
         return Err(wrong(why));
     }

@@ -15,7 +15,7 @@ use super::measures::{Measured, Smoothed, failed_flow, measured, smoothed, with_
 use super::ways::Made;
 use super::{CrosscheckError, Plan};
 use crate::kept::{Kept, Store};
-use crate::linux::{Fault, whole_run};
+use crate::linux::{Fault, repeatable_run};
 use crate::names::file_name;
 
 /// A run to make.
@@ -133,7 +133,7 @@ impl<'a> Bench<'a> {
         };
         let before = Reading::now().filter(|_| scenario.clock.mode != ClockMode::Virtual);
         let outcome =
-            whole_run(scenario, &RunOptions { tables: true, ..RunOptions::default() }, &mut observe)?;
+            repeatable_run(scenario, &RunOptions { tables: true, ..RunOptions::default() }, &mut observe)?;
         let load = before.and_then(|before| before.until(&Reading::now()?));
         // The run does not judge the programs that stand for flows, because they may end in any way when it ends.
         if let Some(why) =

@@ -1,5 +1,6 @@
 //! What a measure is at points of a search: their runs, on all cores, each point only once.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
@@ -9,7 +10,8 @@ use warpline_results::{NamedMeasure, Summary};
 use warpline_scenario::search::{Point, SearchFile};
 use warpline_scenario::{ClockMode, Scenario};
 
-use super::journal::{Journal, Known};
+use super::journal::{Journal, Known, Row};
+use super::makers::Makers;
 use super::{Advance, Phase, SearchError};
 
 /// Runs points and remembers what came of them.
@@ -20,6 +22,7 @@ pub(super) struct Evaluator<'a> {
     pool: rayon::ThreadPool,
     observe: &'a (dyn Fn(Advance) -> Control + Sync),
     journal: Journal,
+    makers: Makers<'a>,
     /// Of an earlier search that this one goes on with.
     earlier: Known,
     known: Known,
@@ -37,7 +40,7 @@ impl<'a> Evaluator<'a> {
         measure: NamedMeasure,
         options: &'a RunOptions,
         jobs: usize,
-        (journal, earlier): (Journal, Known),
+        (journal, makers, earlier): (Journal, Makers<'a>, Known),
         observe: &'a (dyn Fn(Advance) -> Control + Sync),
     ) -> Result<Evaluator<'a>, SearchError> {
         // Live runs need the machine for themselves.
@@ -47,7 +50,19 @@ impl<'a> Evaluator<'a> {
             SearchError::Run(RunError::Build(format!("no threads for the search: {error}")))
         })?;
         let (known, phase, best) = (Known::new(), Phase::Base, None);
-        Ok(Evaluator { search, measure, options, pool, observe, journal, earlier, known, phase, best })
+        Ok(Evaluator {
+            search,
+            measure,
+            options,
+            pool,
+            observe,
+            journal,
+            makers,
+            earlier,
+            known,
+            phase,
+            best,
+        })
     }
 
     /// What is searched.
@@ -83,6 +98,11 @@ impl<'a> Evaluator<'a> {
                 new.push(place);
             }
         }
+        let mut builds: BTreeMap<usize, Option<String>> = BTreeMap::new();
+        if self.journal.is_kept() {
+            // Before the runs: what is replaced while they go on has not made them.
+            builds.extend(new.iter().map(|&place| (place, self.makers.at(&keys[place]))));
+        }
         let (old, to_run): (Vec<usize>, Vec<usize>) =
             new.iter().partition(|&&place| self.earlier.contains_key(&keys[place]));
         let found = self.run_all(&to_run.iter().map(|&place| &points[place]).collect::<Vec<_>>());
@@ -95,8 +115,10 @@ impl<'a> Evaluator<'a> {
         outcomes.extend(to_run.iter().zip(values).filter_map(|(&place, value)| Some((place, value?))));
         outcomes.sort_unstable_by_key(|(place, _)| *place);
         for (place, value) in outcomes {
-            self.journal.add(self.phase.word(), &keys[place], value)?;
-            self.known.insert(keys[place].clone(), value);
+            let builds = builds.remove(&place).flatten();
+            let row = Row { values: keys[place].clone(), value, builds };
+            self.journal.add(self.phase.word(), &row)?;
+            self.known.insert(row.values, value);
         }
         // While an earlier search is gone through again, its record stays as it is.
         if !to_run.is_empty() {

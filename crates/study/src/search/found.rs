@@ -16,6 +16,7 @@ use warpline_scenario::{ReplicationPlan, Scenario};
 
 use super::evaluate::Evaluator;
 use super::journal::{self, EVALUATIONS_FILE, Known};
+use super::makers::Makers;
 use super::{SearchError, SearchOptions, Worst};
 
 /// The run of the scenario as it is, in the directory of a search.
@@ -28,7 +29,7 @@ pub const AGAINST: &str = "found-against";
 const SEARCH_FILE: &str = "search.toml";
 /// The scenario as it is.
 const BASE_FILE: &str = "base.toml";
-/// What made the runs of the record.
+/// What made the runs of the scenario as it is. The record says it of each point.
 const MADE_BY_FILE: &str = "made-by";
 /// What the name of a file has before its ending if the runs of other builds made it; with a number if there are several.
 const BEFORE: &str = "-before";
@@ -52,8 +53,9 @@ pub(super) fn prepare(
     directory: &Path,
     search: &SearchFile,
     options: &SearchOptions,
-    made_by: &str,
+    makers: &mut Makers<'_>,
 ) -> Result<Known, SearchError> {
+    let made_by = makers.made_by(&options.build).map_err(SearchError::Run)?;
     let texts = [(SEARCH_FILE, search.text().to_owned()), (BASE_FILE, search.scenario.to_toml())];
     let occupied = || SearchError::Occupied(directory.to_owned());
     if directory.exists() && !directory.is_dir() {
@@ -64,14 +66,14 @@ pub(super) fn prepare(
             std::fs::read_to_string(directory.join(file)).is_ok_and(|other| other == *text)
         };
         return match (texts.iter().all(same), options.resume) {
-            (true, true) => earlier(directory, search, options, made_by),
+            (true, true) => earlier(directory, search, options, (made_by.as_str(), makers)),
             (true, false) => Err(SearchError::Exists(directory.to_owned())),
             (false, _) => Err(occupied()),
         };
     }
     std::fs::create_dir_all(directory).map_err(|error| ResultError::io("create", directory, error))?;
     texts.iter().try_for_each(|(file, text)| put(&directory.join(file), text))?;
-    put(&directory.join(MADE_BY_FILE), made_by)?;
+    put(&directory.join(MADE_BY_FILE), &made_by)?;
     Ok(Known::new())
 }
 
@@ -81,11 +83,17 @@ fn earlier(
     directory: &Path,
     search: &SearchFile,
     options: &SearchOptions,
-    made_by: &str,
+    (made_by, makers): (&str, &mut Makers<'_>),
 ) -> Result<Known, SearchError> {
     let file = directory.join(MADE_BY_FILE);
     if std::fs::read_to_string(&file).is_ok_and(|other| other == made_by) {
-        return Ok(journal::read(directory, search.keys()));
+        let rows = journal::read(directory, search.keys()).into_iter();
+        let rows: Vec<_> = rows.map(|row| (makers.at(&row.values), row)).collect();
+        if rows.iter().all(|(now, row)| row.builds.is_none() || row.builds == *now) {
+            // Where a kernel or a stack was not there and is there now, the point is run again.
+            let same = rows.into_iter().filter(|(now, row)| row.builds == *now);
+            return Ok(same.map(|(_, row)| (row.values, row.value)).collect());
+        }
     }
     // The record goes first, so that after a kill it does not stand beside a name that is not its own.
     let record = directory.join(EVALUATIONS_FILE);

@@ -1,4 +1,4 @@
-//! The record of a search: each point with its value, `evaluations.csv`. A search that was stopped or killed goes on from it.
+//! The record of a search: each point with its value and what made its runs, `evaluations.csv`. A search that was stopped or killed goes on from it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,22 @@ pub(super) type Values = Vec<Option<String>>;
 
 /// What was measured at points; none where there was nothing to measure, or the scenario cannot be run.
 pub(super) type Known = BTreeMap<Values, Option<f64>>;
+
+/// The columns before those of the keys that are varied.
+const COLUMNS: [&str; 4] = ["evaluation", "phase", "value", "builds"];
+/// In place of the builds of a point of which one was not there.
+const UNKNOWN: &str = "unknown";
+
+/// A point of a record.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Row {
+    /// The values of the keys that are varied.
+    pub(super) values: Values,
+    /// What was measured there.
+    pub(super) value: Option<f64>,
+    /// The builds that made its runs; none if one was not there.
+    pub(super) builds: Option<String>,
+}
 
 /// The rows so far.
 pub(super) struct Journal {
@@ -38,27 +54,28 @@ impl Journal {
     ) -> Result<Journal, ResultError> {
         let path = directory.map(|directory| directory.join(EVALUATIONS_FILE));
         let mut rows = csv::Writer::from_writer(Vec::new());
-        rows.write_record(["evaluation", "phase", "value"].into_iter().chain(keys))
+        rows.write_record(COLUMNS.into_iter().chain(keys))
             .map_err(|error| failed(Path::new(EVALUATIONS_FILE), error))?;
         Ok(Journal { path, rows, count: 0 })
+    }
+
+    /// Whether it is written somewhere.
+    pub(super) fn is_kept(&self) -> bool {
+        self.path.is_some()
     }
 
     /// Adds a point.
     ///
     /// # Errors
     /// Never, as it is written later.
-    pub(super) fn add(
-        &mut self,
-        phase: &str,
-        values: &Values,
-        value: Option<f64>,
-    ) -> Result<(), ResultError> {
+    pub(super) fn add(&mut self, phase: &str, row: &Row) -> Result<(), ResultError> {
         self.count += 1;
         let number = self.count.to_string();
-        let value = value.map(|value| value.to_string()).unwrap_or_default();
-        let values = values.iter().map(|value| value.as_deref().unwrap_or_default());
+        let value = row.value.map(|value| value.to_string()).unwrap_or_default();
+        let builds = row.builds.as_deref().unwrap_or(UNKNOWN);
+        let values = row.values.iter().map(|value| value.as_deref().unwrap_or_default());
         self.rows
-            .write_record([number.as_str(), phase, value.as_str()].into_iter().chain(values))
+            .write_record([number.as_str(), phase, value.as_str(), builds].into_iter().chain(values))
             .map_err(|error| failed(Path::new(EVALUATIONS_FILE), error))
     }
 
@@ -75,17 +92,22 @@ impl Journal {
 }
 
 /// What an earlier search has measured; nothing if there is no record, or one of other keys.
-pub(super) fn read<'a>(directory: &Path, keys: impl Iterator<Item = &'a str>) -> Known {
-    let mut known = Known::new();
-    let Ok(mut rows) = csv::Reader::from_path(directory.join(EVALUATIONS_FILE)) else { return known };
-    let heads_alike = rows.headers().is_ok_and(|heads| heads.iter().skip(3).eq(keys));
-    if heads_alike {
-        for row in rows.records().map_while(Result::ok) {
-            let values = row.iter().skip(3).map(|text| Some(text.to_owned()).filter(|text| !text.is_empty()));
-            known.insert(values.collect(), row.get(2).and_then(|value| value.parse().ok()));
-        }
+pub(super) fn read<'a>(directory: &Path, keys: impl Iterator<Item = &'a str>) -> Vec<Row> {
+    let Ok(mut rows) = csv::Reader::from_path(directory.join(EVALUATIONS_FILE)) else { return Vec::new() };
+    let heads_alike = rows.headers().is_ok_and(|heads| heads.iter().eq(COLUMNS.into_iter().chain(keys)));
+    if !heads_alike {
+        return Vec::new();
     }
-    known
+    let row = |row: csv::StringRecord| {
+        let values =
+            row.iter().skip(COLUMNS.len()).map(|text| Some(text.to_owned()).filter(|text| !text.is_empty()));
+        Row {
+            values: values.collect(),
+            value: row.get(2).and_then(|value| value.parse().ok()),
+            builds: row.get(3).filter(|builds| *builds != UNKNOWN).map(str::to_owned),
+        }
+    };
+    rows.records().map_while(Result::ok).map(row).collect()
 }
 
 #[cfg(test)]
@@ -97,13 +119,20 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let keys = || ["link[a-b].rate", "x"].into_iter();
         let mut journal = Journal::new(Some(directory.path()), keys()).unwrap();
-        let odd: Values = vec![Some("[{ at = \"1s\", for = \"2s\" }]".to_owned()), None];
-        let third = 1.0 / 3.0;
-        journal.add("search", &odd, Some(third)).unwrap();
-        journal.add("small", &vec![None, Some("7".to_owned())], None).unwrap();
+        let rows = [
+            Row {
+                values: vec![Some("[{ at = \"1s\", for = \"2s\" }]".to_owned()), None],
+                value: Some(1.0 / 3.0),
+                builds: Some("mine-0123".to_owned()),
+            },
+            Row { values: vec![None, Some("7".to_owned())], value: None, builds: Some(String::new()) },
+            Row { values: vec![None, None], value: None, builds: None },
+        ];
+        for row in &rows {
+            journal.add("search", row).unwrap();
+        }
         journal.write().unwrap();
-        let known = read(directory.path(), keys());
-        assert_eq!((known.len(), known[&odd]), (2, Some(third)));
+        assert_eq!(read(directory.path(), keys()), rows);
         assert!(read(directory.path(), ["x"].into_iter()).is_empty());
         assert!(read(Path::new("none"), keys()).is_empty());
     }

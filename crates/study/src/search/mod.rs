@@ -6,18 +6,18 @@
 //! all that does not matter is taken away again (`small`).
 //!
 //! The points depend on the seed of the search only, not on the number of cores. So a search that was killed goes on where it was: it begins anew, and
-//! takes from its record what it had measured (`journal`), unless another build of the program, or of a kernel or stack of the scenario as it is or with
-//! the changes of `against`, measured it. Kernels and stacks that are varied do not count.
+//! takes from its record what it had measured (`journal`), unless another build of the program, or of a kernel or stack of one of its points, measured it
+//! (`makers`).
 
 mod evaluate;
 mod evolve;
 mod found;
 mod journal;
+mod makers;
 mod small;
 
 use std::path::PathBuf;
 
-use warpline_lab::run::builds::builds;
 use warpline_lab::run::{RunError, RunOptions};
 use warpline_net::Control;
 use warpline_report::ReportError;
@@ -28,6 +28,7 @@ use warpline_scenario::search::{COARSER, Part, Point, SearchFile};
 use evaluate::Evaluator;
 use evolve::Evolution;
 use journal::{Journal, Known};
+use makers::Makers;
 
 pub use found::{AGAINST, BASE, FOUND};
 pub use journal::EVALUATIONS_FILE;
@@ -153,13 +154,13 @@ pub fn search(
     let measure = NamedMeasure::parse(&search.measure)
         .map_err(|wrong| search.wrong_measure(&wrong.message, &wrong.help))?;
     let out = options.out.as_deref();
+    let mut makers = Makers::new(search);
     let earlier = match out {
-        Some(directory) => found::prepare(directory, search, options, &made_by(search, options)?)?,
+        Some(directory) => found::prepare(directory, search, options, &mut makers)?,
         None => Known::new(),
     };
-    let journal = Journal::new(out, search.keys())?;
-    let mut evaluator =
-        Evaluator::new(search, measure.clone(), &options.run, options.jobs, (journal, earlier), observe)?;
+    let record = (Journal::new(out, search.keys())?, makers, earlier);
+    let mut evaluator = Evaluator::new(search, measure.clone(), &options.run, options.jobs, record, observe)?;
     let unchanged = search.unchanged();
     let base = evaluator.values(std::slice::from_ref(&unchanged))?.into_iter().next().flatten();
     let base = base.ok_or_else(|| {
@@ -185,22 +186,6 @@ pub fn search(
         outcome.worst = Some(worst);
     }
     Ok(outcome)
-}
-
-/// What makes the runs of the scenario as it is, and of that with the changes of `against`, a line each: this program, the kernels of guests and the
-/// stacks in shared objects. If the search varies these, those of other points are not among them.
-fn made_by(search: &SearchFile, options: &SearchOptions) -> Result<String, SearchError> {
-    let mut parts = builds(&search.scenario).map_err(SearchError::Run)?;
-    // Where all changes of `against` together are wrong, nothing is run with them.
-    if !search.against.is_empty()
-        && let Ok(against) = search.at(&search.unchanged(), true)
-    {
-        parts.extend(builds(&against).map_err(SearchError::Run)?);
-        parts.sort();
-        parts.dedup();
-    }
-    let lines = std::iter::once(&options.build).chain(&parts);
-    Ok(lines.map(|part| format!("{part}\n")).collect())
 }
 
 /// A search under way.
@@ -278,40 +263,5 @@ impl Course<'_> {
         let value = self.evaluator.values(std::slice::from_ref(&point))?.into_iter().next().flatten();
         self.worst = value.map(|value| (point, value));
         Ok(())
-    }
-}
-
-#[cfg(all(test, live))]
-mod tests {
-    use warpline_scenario::Source;
-
-    use super::*;
-
-    #[test]
-    fn a_stack_that_only_against_has_counts_among_what_makes_the_runs() {
-        let directory = tempfile::tempdir().unwrap();
-        let base = r#"
-            duration = "1s"
-            link = [{ between = ["a", "b"], rate = "1Mbit/s" }]
-            flow = [{ name = "bulk", from = "a", to = "b" }]
-        "#;
-        let text = r#"
-            scenario = "base.toml"
-            minimise = "flow.bulk.goodput"
-            vary = { seed = { from = 1, to = 9 } }
-            against = { host = [{ name = "a", endpoint = "stack:object", library = "./mine.so" }] }
-        "#;
-        let base = Source::from_text("base.toml", base, directory.path());
-        let file =
-            SearchFile::over("test.search.toml", text, &base).unwrap_or_else(|wrong| panic!("{wrong}"));
-        let options = SearchOptions { build: "one".to_owned(), ..SearchOptions::default() };
-        let made_by = |content: &str| {
-            std::fs::write(directory.path().join("mine.so"), content).unwrap();
-            made_by(&file, &options).unwrap()
-        };
-        let first = made_by("one build");
-        assert!(first.starts_with("one\nmine-") && first.lines().count() == 2, "{first}");
-        assert_ne!(made_by("another"), first);
-        assert_eq!(made_by("one build"), first);
     }
 }

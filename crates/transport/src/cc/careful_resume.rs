@@ -21,8 +21,8 @@ use warpline_core::{Rate, TimeDelta, Timestamp};
 
 use super::round::Round;
 use super::{
-    AckSample, CcConfig, CongestionControl, CongestionEvent, Controller, EcnNeed, LostSegment, MssChange,
-    Phase, SavedPath, Subflow,
+    AckSample, CcConfig, CongestionControl, CongestionEvent, Controller, EcnNeed, LostSegment, Marks,
+    MssChange, Phase, SavedPath, Subflow,
 };
 
 /// By how much the RTT may differ: it has to be above this part of the saved one (section 4.2.1), and not above so many times it.
@@ -231,6 +231,9 @@ impl CongestionControl for CarefulResume {
     }
     fn on_restart(&mut self, now: Timestamp, app_limited: bool) {
         self.inner.on_restart(now, app_limited);
+    }
+    fn on_marks(&mut self, marks: &Marks) {
+        self.inner.on_marks(marks);
     }
     fn on_lost(&mut self, lost: &LostSegment) {
         self.inner.on_lost(lost);

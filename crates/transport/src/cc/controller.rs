@@ -5,7 +5,7 @@ use warpline_core::{Rate, TimeDelta, Timestamp};
 
 use super::{
     AckSample, Algorithm, CcConfig, CongestionControl, CongestionEvent, Controller, CubicParams, EcnNeed,
-    LostSegment, MssChange, Subflow,
+    LostSegment, Marks, MssChange, Subflow,
 };
 
 /// An algorithm of the list in `cc/mod.rs`.
@@ -58,6 +58,10 @@ impl CongestionControl for Controller {
     }
     fn on_restart(&mut self, now: Timestamp, app_limited: bool) {
         each!(self, algorithm => algorithm.on_restart(now, app_limited));
+    }
+    #[inline]
+    fn on_marks(&mut self, marks: &Marks) {
+        each!(self, algorithm => algorithm.on_marks(marks));
     }
     #[inline]
     fn on_lost(&mut self, lost: &LostSegment) {

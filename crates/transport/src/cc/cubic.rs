@@ -69,6 +69,13 @@ struct Epoch {
     cwnd_prior: f64,
 }
 
+/// What a reduction changes beside the window.
+#[derive(Clone, Copy, Debug)]
+struct Prior {
+    epoch: Epoch,
+    blind: bool,
+}
+
 /// RFC 9438's congestion control.
 #[derive(Clone, Debug)]
 pub struct Cubic {
@@ -82,8 +89,8 @@ pub struct Cubic {
     /// No loss is remembered: none has been, or a time-out was the last.
     blind: bool,
     epoch: Epoch,
-    /// The epoch before the last reduction, for undo; allocated at the first one.
-    prior_epoch: Option<Box<Epoch>>,
+    /// The state before the last reduction, for undo; allocated at the first one.
+    prior: Option<Box<Prior>>,
     /// Bytes acknowledged per segment of growth, until `refresh`.
     per: u64,
     refresh: Timestamp,
@@ -106,7 +113,7 @@ impl BuiltIn for Cubic {
             catch_up: params.catch_up,
             blind: true,
             epoch: Epoch { start: Timestamp::NEVER, k: 0.0, w_max: 0.0, w_est: 0.0, cwnd_prior: 0.0 },
-            prior_epoch: None,
+            prior: None,
             per: u64::MAX,
             refresh: Timestamp::ZERO,
             counted: 0,
@@ -166,9 +173,10 @@ impl Cubic {
     }
 
     fn before_reduction(&mut self) {
-        match &mut self.prior_epoch {
-            Some(prior) => **prior = self.epoch,
-            None => self.prior_epoch = Some(Box::new(self.epoch)),
+        let state = Prior { epoch: self.epoch, blind: self.blind };
+        match &mut self.prior {
+            Some(prior) => **prior = state,
+            None => self.prior = Some(Box::new(state)),
         }
         self.epoch.start = Timestamp::NEVER;
         self.epoch.cwnd_prior = self.window.cwnd as f64;
@@ -208,10 +216,10 @@ impl CongestionControl for Cubic {
         }
     }
     fn on_congestion_event(&mut self, event: &CongestionEvent) {
-        self.blind = false;
         let cwnd = self.window.cwnd as f64;
         let w_max = self.epoch.w_max;
         self.before_reduction();
+        self.blind = false;
         let maximum =
             if self.fast_convergence && cwnd < w_max { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd };
         self.epoch.w_max = self.window.whole(maximum as u64) as f64;
@@ -228,11 +236,13 @@ impl CongestionControl for Cubic {
         self.window.set(cwnd, ssthresh)
     }
     fn undo(&mut self, now: Timestamp) {
+        let before = self.window.cwnd;
+        // Section 4.9.2: the function goes on as if nothing had been. But if the window has regained what it lost, the present function stays.
         if self.window.undo()
-            && let Some(prior) = &self.prior_epoch
+            && self.window.cwnd > before
+            && let Some(prior) = &self.prior
         {
-            // Section 4.9.1: the function goes on as if nothing had been.
-            self.epoch = **prior;
+            (self.epoch, self.blind) = (prior.epoch, prior.blind);
             self.refresh = now;
         }
     }
@@ -261,7 +271,8 @@ impl CongestionControl for Cubic {
     }
     fn on_mss(&mut self, change: &MssChange) {
         self.window.on_mss(change);
-        for epoch in std::iter::once(&mut self.epoch).chain(self.prior_epoch.as_deref_mut()) {
+        let prior = self.prior.as_deref_mut().map(|prior| &mut prior.epoch);
+        for epoch in std::iter::once(&mut self.epoch).chain(prior) {
             for window in [&mut epoch.w_max, &mut epoch.w_est, &mut epoch.cwnd_prior] {
                 *window = change.scaled_part(*window);
             }
@@ -340,6 +351,42 @@ mod tests {
         assert_eq!(cubic.epoch.w_max, 59_000.0);
         cubic.undo(Timestamp::from_millis(3));
         assert_eq!((cubic.cwnd(), cubic.epoch.w_max), (70_000, 100_000.0));
+    }
+
+    #[test]
+    fn an_undone_reduction_leaves_nothing_behind() {
+        let state = |cubic: &Cubic| {
+            let Epoch { start, k, w_max, w_est, cwnd_prior } = cubic.epoch;
+            (cubic.cwnd(), cubic.ssthresh(), cubic.blind, start, [k, w_max, w_est, cwnd_prior])
+        };
+        // In congestion avoidance, with a maximum that a loss has shown and without one.
+        for lost in [true, false] {
+            let mut cubic = Cubic::new(&CubicParams::default(), &config(100));
+            cubic.window.ssthresh = 100_000;
+            if lost {
+                cubic.on_congestion_event(&event(0, 100_000));
+            }
+            cubic.on_ack(&sample(10, 1000));
+            let before = state(&cubic);
+            assert_eq!((before.2, before.3), (!lost, Timestamp::from_millis(10)));
+            cubic.on_congestion_event(&event(20, 100_000));
+            assert!(!cubic.blind && !cubic.epoch.start.is_set());
+            cubic.undo(Timestamp::from_millis(30));
+            assert_eq!(state(&cubic), before);
+            cubic.on_rto(&event(40, 100_000));
+            assert!(cubic.blind && !cubic.epoch.start.is_set());
+            cubic.undo(Timestamp::from_millis(50));
+            assert_eq!(state(&cubic), before);
+        }
+    }
+
+    #[test]
+    fn an_undo_that_comes_after_the_window_has_grown_again_leaves_the_function_as_it_is() {
+        let mut cubic = Cubic::new(&CubicParams::default(), &config(100));
+        cubic.on_congestion_event(&event(0, 100_000));
+        cubic.window.cwnd = 120_000;
+        cubic.undo(Timestamp::from_secs(10));
+        assert_eq!((cubic.cwnd(), cubic.blind, cubic.epoch.w_max), (120_000, false, 100_000.0));
     }
 
     #[test]

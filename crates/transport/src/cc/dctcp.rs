@@ -5,8 +5,8 @@
 //!
 //! * Section 3.3: alpha follows the part of the bytes that were marked, with gain g = 1/16, once per window of data. It begins at 1, so the first
 //!   mark halves the window.
-//! * Marks reduce the window by the part alpha / 2, once per window of data. Until that window is acknowledged the window does not grow, as in
-//!   Linux.
+//! * Marks reduce the window by the part alpha / 2, once per window of data. An acknowledgement that ends a window of data and reports marks moves
+//!   alpha first. Until that window is acknowledged the window does not grow, as in Linux.
 //! * Section 3.4: it grows as Reno's.
 //! * Section 3.5: a loss halves it, even right after marks (Linux dctcp_react_to_loss); so does a time-out, after which it is one segment.
 //!
@@ -22,7 +22,7 @@ use warpline_core::{TimeDelta, Timestamp};
 
 use super::slow_start::SlowStartParams;
 use super::window::{Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, EcnNeed, MssChange};
+use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, EcnNeed, Marks, MssChange};
 
 /// What remains of the window after a loss.
 const LOSS_BETA: f64 = 0.5;
@@ -63,29 +63,29 @@ impl MarkedPart {
 
     /// Counts an acknowledgement.
     #[inline]
-    pub(super) fn count(&mut self, ack: &AckSample) {
-        self.acked = self.acked.saturating_add(ack.acked);
-        self.marked = self.marked.saturating_add(ack.ce.min(ack.acked));
+    pub(super) fn count(&mut self, marks: &Marks) {
+        self.acked = self.acked.saturating_add(marks.acked);
+        self.marked = self.marked.saturating_add(marks.ce.min(marks.acked));
     }
 
     /// Whether the window of data is acknowledged.
     #[inline]
-    pub(super) fn is_over(&self, ack: &AckSample) -> bool {
-        ack.ack >= self.end
+    pub(super) fn is_over(&self, marks: &Marks) -> bool {
+        marks.ack >= self.end
     }
 
     /// Moves the average, and begins the next window of data.
-    pub(super) fn update(&mut self, ack: &AckSample) {
+    pub(super) fn update(&mut self, marks: &Marks) {
         if self.acked > 0 {
             let part = self.marked as f64 / self.acked as f64;
             self.alpha = (self.alpha + self.gain * (part - self.alpha)).clamp(0.0, 1.0);
         }
-        self.skip(ack);
+        self.skip(marks);
     }
 
     /// Begins the next window of data, and leaves the average as it is.
-    pub(super) fn skip(&mut self, ack: &AckSample) {
-        (self.acked, self.marked, self.end) = (0, 0, ack.next_seq);
+    pub(super) fn skip(&mut self, marks: &Marks) {
+        (self.acked, self.marked, self.end) = (0, 0, marks.next_seq);
     }
 }
 
@@ -94,6 +94,8 @@ impl MarkedPart {
 pub struct Dctcp {
     window: Window,
     part: MarkedPart,
+    /// The present acknowledgement was counted because of its marks.
+    counted: bool,
 }
 
 impl BuiltIn for Dctcp {
@@ -102,7 +104,7 @@ impl BuiltIn for Dctcp {
     fn new(params: &DctcpParams, config: &CcConfig) -> Self {
         let alpha = within(params.initial_alpha, 0.0, 1.0);
         let part = MarkedPart::new(alpha, within(params.gain, 0.0, 1.0));
-        Dctcp { window: Window::new(config, &params.slow_start), part }
+        Dctcp { window: Window::new(config, &params.slow_start), part, counted: false }
     }
 }
 
@@ -110,6 +112,15 @@ impl Dctcp {
     /// The part of the data that came marked, averaged over the last windows.
     pub fn alpha(&self) -> f64 {
         self.part.alpha
+    }
+
+    /// Counts an acknowledgement, which may move alpha.
+    #[inline]
+    fn measure(&mut self, marks: &Marks) {
+        self.part.count(marks);
+        if self.part.is_over(marks) {
+            self.part.update(marks);
+        }
     }
 
     /// What remains of the window after marks.
@@ -122,9 +133,8 @@ impl Dctcp {
 impl CongestionControl for Dctcp {
     #[inline]
     fn on_ack(&mut self, ack: &AckSample) {
-        self.part.count(ack);
-        if self.part.is_over(ack) {
-            self.part.update(ack);
+        if !std::mem::take(&mut self.counted) {
+            self.measure(&Marks::from(ack));
         }
         let counted = self.window.counted(ack);
         if counted > 0 {
@@ -133,6 +143,10 @@ impl CongestionControl for Dctcp {
                 self.window.additive_increase(rest);
             }
         }
+    }
+    fn on_marks(&mut self, marks: &Marks) {
+        self.measure(marks);
+        self.counted = true;
     }
     fn on_congestion_event(&mut self, event: &CongestionEvent) {
         let threshold = match event.trigger {
@@ -212,6 +226,22 @@ mod tests {
             window_of_ten(&mut dctcp, 10 * window, 2);
         }
         assert!((dctcp.alpha() - 0.2).abs() < 0.001, "{}", dctcp.alpha());
+    }
+
+    #[test]
+    fn marks_that_end_a_window_of_data_move_alpha_before_they_reduce_the_window() {
+        let params = DctcpParams { initial_alpha: 0.5, ..DctcpParams::default() };
+        let mut dctcp = Dctcp::new(&params, &config(40));
+        // The first acknowledgement ends the window of nothing before it. All of it is marked.
+        let ack = AckSample { ack: MSS, next_seq: 40 * MSS, ce: MSS, cwnd_limited: false, ..sample(1, MSS) };
+        dctcp.on_marks(&Marks::from(&ack));
+        dctcp.on_congestion_event(&marks(40 * MSS));
+        dctcp.on_ack(&ack);
+        // It counts once: 17/32.
+        assert_eq!((dctcp.alpha(), dctcp.cwnd()), (0.53125, 29_375));
+        // The next one does not end a window of data.
+        dctcp.on_ack(&AckSample { ack: 2 * MSS, ce: 0, ..ack });
+        assert_eq!((dctcp.part.acked, dctcp.part.marked), (MSS, 0));
     }
 
     #[test]

@@ -119,6 +119,25 @@ pub struct AckSample {
     pub phase: Phase,
 }
 
+/// What an acknowledgement tells of marks. The fields are those of [`AckSample`].
+#[derive(Clone, Copy, Debug)]
+pub struct Marks {
+    /// Bytes newly acknowledged.
+    pub acked: u64,
+    /// Bytes reported congestion-experienced.
+    pub ce: u64,
+    /// Next byte to be sent.
+    pub next_seq: u64,
+    /// Cumulative acknowledgement.
+    pub ack: u64,
+}
+
+impl From<&AckSample> for Marks {
+    fn from(ack: &AckSample) -> Self {
+        Marks { acked: ack.acked, ce: ack.ce, next_seq: ack.next_seq, ack: ack.ack }
+    }
+}
+
 /// A reason to reduce.
 #[derive(Clone, Copy, Debug)]
 pub struct CongestionEvent {
@@ -195,6 +214,11 @@ pub trait CongestionControl: std::fmt::Debug + Send {
     /// send before, as far as an algorithm [reads delivery rates](Self::reads_delivery_rate); for others it is false.
     fn on_restart(&mut self, now: Timestamp, app_limited: bool) {
         let _ = (now, app_limited);
+    }
+    /// An acknowledgement of new data reports marks. Of what it brings, this comes first: before [`on_congestion_event`](Self::on_congestion_event),
+    /// and before [`on_ack`](Self::on_ack) for the same acknowledgement, which always follows (Linux in_ack_event).
+    fn on_marks(&mut self, marks: &Marks) {
+        let _ = marks;
     }
     /// A segment is taken for lost. Of what one moment brings, this comes after [`on_rto`](Self::on_rto), and before
     /// [`on_congestion_event`](Self::on_congestion_event) and [`on_ack`](Self::on_ack).

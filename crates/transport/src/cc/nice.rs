@@ -17,6 +17,7 @@
 //!   that of a small one. On a slow line, where a segment takes longer than the delay that is late, the delay of an acknowledgement counts too (40 ms at most): the
 //!   receiver waits for a second segment, which comes after its timer. Until the time of a segment is known, from a train of at least three, nothing is late.
 //! * A connection begins with two segments at most, whatever others may send (`initial_window`): nothing takes back what leaves before the first sample.
+//!   After idle time it goes on with as few, since what it knew of the queue is old.
 //! * The window grows by 1.5 segments per round trip while the queue is empty, and by less the longer the queue is.
 //!   At half of the delay that is late it stays, and beyond that it shrinks (`growth`, `target`). Sixteen flows that
 //!   add a segment each until the queue is late overshoot it together and halve together.
@@ -112,7 +113,7 @@ pub struct NiceParams {
     /// narrowest link.
     #[parameter(default = 4.0, min = 0.0, unit = "packets")]
     pub own_packets: f64,
-    /// Largest initial window.
+    /// Largest initial window, and largest window after idle time.
     #[parameter(default = 2.0, above = 0.0, unit = "segments")]
     pub initial_window: f64,
     /// Whether maxRTT is the largest of the rounds' smallest RTTs, which delayed ACKs do not raise, and not of all.
@@ -172,6 +173,8 @@ pub struct Nice {
     /// Smallest window in segments and in bytes.
     floor_segments: f64,
     floor: u64,
+    /// Largest initial window in segments.
+    initial_segments: f64,
     /// minRTT and maxRTT.
     range: Range,
     /// Above this RTT a packet is late, unless its own flow delayed it.
@@ -191,8 +194,8 @@ pub struct Nice {
     before_halving: bool,
 }
 
-/// The smallest window in bytes.
-fn floor_bytes(segments: f64, mss: u64) -> u64 {
+/// A window of so many segments in bytes.
+fn window_bytes(segments: f64, mss: u64) -> u64 {
     within((segments * mss as f64).ceil(), 1.0, MAX_WINDOW as f64) as u64
 }
 
@@ -208,10 +211,9 @@ impl BuiltIn for Nice {
             ..VegasParams::default()
         };
         let mut window = Window::new(config, &params.slow_start);
-        let floor = floor_bytes(params.floor, window.mss);
-        window.cwnd = window.cwnd.min(floor_bytes(params.initial_window, window.mss)).max(floor);
+        let floor = window_bytes(params.floor, window.mss);
         window.ssthresh = window.ssthresh.max(floor);
-        Nice {
+        let mut nice = Nice {
             window,
             rule: VegasRule::new(&vegas),
             round: Round::default(),
@@ -222,6 +224,7 @@ impl BuiltIn for Nice {
             target: within(params.target, 0.0, 1.0),
             floor_segments: params.floor,
             floor,
+            initial_segments: params.initial_window,
             range: Range::new(params.base_window, params.start, params.max_of_rounds),
             late_above: TimeDelta::MAX,
             most_delay: params.most_delay,
@@ -233,7 +236,9 @@ impl BuiltIn for Nice {
             burst: params.burst.max(1),
             prompt: params.prompt,
             before_halving: false,
-        }
+        };
+        nice.window.cwnd = nice.initial_window();
+        nice
     }
 }
 
@@ -243,6 +248,12 @@ fn flight(ack: &AckSample) -> u64 {
 }
 
 impl Nice {
+    /// The window with which it begins, and with which it goes on after idle time if it was larger.
+    fn initial_window(&self) -> u64 {
+        let own = window_bytes(self.initial_segments, self.window.mss);
+        self.window.initial().min(own).max(self.floor)
+    }
+
     /// Takes an acknowledgement into the interference detector.
     #[inline]
     fn detect(&mut self, ack: &AckSample) {
@@ -455,7 +466,12 @@ impl CongestionControl for Nice {
         self.window.undo();
     }
     fn on_idle(&mut self, _now: Timestamp, idle: TimeDelta, rto: TimeDelta) {
+        let before = self.window.cwnd;
         self.window.restart(idle, rto);
+        if idle >= rto {
+            // At once, as RFC 5681 section 4.1 has it, and not by halves.
+            self.window.cwnd = before.min(self.initial_window());
+        }
         self.rule.begin_round();
         self.forget_round();
     }
@@ -472,7 +488,7 @@ impl CongestionControl for Nice {
     }
     fn on_mss(&mut self, change: &MssChange) {
         self.window.on_mss(change);
-        self.floor = floor_bytes(self.floor_segments, self.window.mss);
+        self.floor = window_bytes(self.floor_segments, self.window.mss);
         self.window.cwnd = self.window.cwnd.max(self.floor);
     }
     fn name(&self) -> &'static str {
@@ -568,6 +584,26 @@ mod tests {
         assert_eq!(nice.cwnd(), 150);
         nice.on_rto(&event(4, 0));
         assert_eq!(nice.cwnd(), 75);
+    }
+
+    #[test]
+    fn after_idle_time_it_goes_on_with_its_own_initial_window_and_not_tcps() {
+        let rto = TimeDelta::from_millis(300);
+        // TCP begins with 16 segments here, and Nice with two, or with its smallest window.
+        for (floor, initial) in [(1.0 / 48.0, 2_000), (20.0, 20_000)] {
+            let mut nice = Nice::new(&NiceParams { floor, ..NiceParams::default() }, &config(16));
+            assert_eq!(nice.cwnd(), initial);
+            nice.window.set(80_000, 20_000);
+            nice.on_idle(Timestamp::from_secs(9), TimeDelta::from_millis(299), rto);
+            assert_eq!((nice.cwnd(), nice.ssthresh()), (80_000, 20_000), "no time-out has passed");
+            nice.on_idle(Timestamp::from_secs(10), rto, rto);
+            // The threshold remembers the window, as in RFC 2861.
+            assert_eq!((nice.cwnd(), nice.ssthresh()), (initial, 60_000));
+        }
+        let mut nice = Nice::new(&NiceParams::default(), &config(16));
+        nice.window.cwnd = 500;
+        nice.on_idle(Timestamp::from_secs(10), TimeDelta::from_secs(3600), rto);
+        assert_eq!(nice.cwnd(), 500, "idle time raises no window");
     }
 
     #[test]

@@ -27,7 +27,9 @@ use warpline_core::{Rate, TimeDelta, Timestamp};
 use super::dctcp::MarkedPart;
 use super::slow_start::SlowStartParams;
 use super::window::{Window, within};
-use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, EcnNeed, MssChange, Phase};
+use super::{
+    AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, EcnNeed, Marks, MssChange, Phase,
+};
 
 /// What remains of the window after a loss, and after the first mark.
 const BETA: f64 = 0.5;
@@ -130,16 +132,17 @@ impl Prague {
 
     /// A round trip may be over: alpha moves.
     fn measure(&mut self, ack: &AckSample) {
-        self.marked |= ack.ce > 0;
-        self.part.count(ack);
-        if !self.part.is_over(ack) || !self.is_due(ack.now, self.moved) {
+        let marks = Marks::from(ack);
+        self.marked |= marks.ce > 0;
+        self.part.count(&marks);
+        if !self.part.is_over(&marks) || !self.is_due(ack.now, self.moved) {
             return;
         }
         if self.marked {
-            self.part.update(ack);
+            self.part.update(&marks);
             self.moved = ack.now;
         } else {
-            self.part.skip(ack);
+            self.part.skip(&marks);
         }
         if !self.window.in_slow_start() {
             self.rounds = self.rounds.saturating_add(1);

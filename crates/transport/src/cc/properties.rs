@@ -152,7 +152,7 @@ fn drive(
                 round = prior_delivered;
                 delivered = delivered.saturating_add(acked);
                 let rtt = rtt.map(TimeDelta::from_nanos);
-                cc.on_ack(&AckSample {
+                let ack = AckSample {
                     now: at,
                     acked,
                     mss,
@@ -172,7 +172,11 @@ fn drive(
                     ce: if marked { acked } else { 0 },
                     cwnd_limited: limited,
                     phase,
-                });
+                };
+                if ack.ce > 0 {
+                    cc.on_marks(&Marks::from(&ack));
+                }
+                cc.on_ack(&ack);
                 // That marks do not hold growth up is what L4S is about.
                 let held = phase == Phase::Recovery || phase == Phase::Cwr && cc.ecn_need() != EcnNeed::L4s;
                 if (!limited || held) && !cc.governs_recovery() {

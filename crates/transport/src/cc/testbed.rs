@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use warpline_core::record::LossTrigger;
 use warpline_core::{Rate, TimeDelta, Timestamp};
 
-use super::{AckSample, CcConfig, CongestionControl, CongestionEvent, Controller, LostSegment, Phase};
+use super::{AckSample, CcConfig, CongestionControl, CongestionEvent, Controller, LostSegment, Marks, Phase};
 
 /// Payload of a segment in these tests.
 pub(super) const MSS: u64 = 1000;
@@ -381,8 +381,13 @@ impl Bottleneck {
             flow.phase = Phase::Open;
             flow.cc.on_recovery_exit(now);
         }
-        if event.marked && flow.phase == Phase::Open {
-            flow.reduce(now, LossTrigger::Ecn, prior_in_flight);
+        let ack = (event.packet + 1) * MSS;
+        let next_seq = flow.next * MSS;
+        if event.marked {
+            flow.cc.on_marks(&Marks { acked: MSS, ce: MSS, next_seq, ack });
+            if flow.phase == Phase::Open {
+                flow.reduce(now, LossTrigger::Ecn, prior_in_flight);
+            }
         }
         let rtt = now.saturating_since(event.sent);
         flow.srtt = if flow.srtt.is_zero() { rtt } else { (flow.srtt * 7 + rtt) / 8 };
@@ -408,8 +413,8 @@ impl Bottleneck {
             prior_delivered: event.prior.delivered,
             prior_in_flight,
             in_flight: flow.in_flight,
-            next_seq: flow.next * MSS,
-            ack: (event.packet + 1) * MSS,
+            next_seq,
+            ack,
             ce: if event.marked { MSS } else { 0 },
             cwnd_limited,
             phase: flow.phase,

@@ -73,6 +73,11 @@ impl Window {
         self.prior_ssthresh = threshold(self.prior_ssthresh);
     }
 
+    /// The initial window in bytes, as the configuration has it.
+    pub(super) fn initial(&self) -> u64 {
+        self.initial
+    }
+
     /// Whether the window is below the threshold.
     #[inline]
     pub(super) fn in_slow_start(&self) -> bool {

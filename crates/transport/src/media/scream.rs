@@ -2,7 +2,7 @@
 //! that is this window in a round trip.
 //!
 //! Source: draft-johansson-ccwg-rfc8298bis-screamv2, the text in the authors' repository (its constants are those of -02 to -06). The names of
-//! constants are its.
+//! constants are its. RFC 8298, which this draft is to replace, is version 1: another algorithm, which is not here.
 //!
 //! * A loss leaves 0.7 of the window, a classic mark 0.8. With L4S the window falls by half the averaged share of marked packets, as in DCTCP.
 //! * Where nothing marks, an averaged queueing delay between half the target delay and the target delay counts as a share of marks from 0 to 1.

@@ -1,6 +1,8 @@
 // Asks the server. The key comes with the page's address, after the #, and is kept for this tab only.
 
 const STORE = "warpline-lab-key";
+// How often to ask what a run has said, in milliseconds.
+const LOOK = 300;
 let key = "";
 
 // Takes the key out of the address, so that neither history nor bookmarks have it.
@@ -37,8 +39,20 @@ export const call = async (method, path, body, signal) => (await request(method,
 // A path with what is asked for.
 export const asked = (path, what) => `${path}?${new URLSearchParams(what)}`;
 
-// The events of a run, one after the other, as they come.
-export const follow = (run, signal) => events("GET", asked("/api/runs/events", { run }), undefined, signal);
+// Waits for so many milliseconds.
+export const pause = (time) => new Promise((done) => { setTimeout(done, time); });
+
+// The events of a run, one after the other, soon after they come. It asks again and again: an answer that stays open would take one of the few connections
+// to a server that all tabs of a browser share, and terminals need these.
+export async function* follow(run, signal) {
+  for (let from = 0; ;) {
+    const said = await call("GET", asked("/api/runs/events", { run, from }), undefined, signal);
+    yield* said.events;
+    if (said.over) return;
+    from = said.next;
+    await pause(LOOK);
+  }
+}
 
 // The events of an answer, one after the other, as they come.
 export async function* events(method, path, body, signal) {

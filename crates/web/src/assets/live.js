@@ -1,5 +1,5 @@
 // Runs and shells in progress, whoever started them: their links are changed, and their hosts have terminals.
-import { call, events } from "./api.js";
+import { call, events, pause } from "./api.js";
 import { button, fail, icon, onShow, say, shown } from "./page.js";
 
 // How often to look what is in progress, in milliseconds, while the part is shown.
@@ -11,8 +11,6 @@ const KEPT = 10000;
 // How often, in milliseconds, and how many times to look whether a server listens that was just started.
 const PAUSE = 100;
 const LOOKS = 100;
-
-const pause = () => new Promise((done) => { setTimeout(done, PAUSE); });
 
 // What a program prints, without colours and moves of the cursor. A carriage return begins the line anew, a backspace takes a letter back.
 export class Screen {
@@ -72,7 +70,7 @@ class Terminal {
         if (!server || (await server.catch(() => null))?.over !== false) this.servers.set(name, (server = open(name)));
         const other = await server;
         await other.command("iperf3 -s -1");
-        for (let look = 0; look < LOOKS && !other.printed.includes("Server listening"); look++) await pause();
+        for (let look = 0; look < LOOKS && !other.printed.includes("Server listening"); look++) await pause(PAUSE);
         await this.command(`iperf3 -c ${address} -t 10`);
       })] : [];
     this.words = W.el("span", { class: "about", role: "status" });

@@ -59,14 +59,14 @@ export class Runs {
       if (name === "runs") this.goOn().catch(fail);
       else this.leave();
     });
-    // A tab that nobody sees holds no stream either: all tabs of a browser share its connections.
+    // A tab that nobody sees does not ask either.
     document.addEventListener("visibilitychange", () => {
       if (document.hidden) this.leave();
       else if (shown() === "runs") this.goOn(true).catch(fail);
     });
   }
 
-  // Ends the stream of the curves: a browser has few connections to a server, and a stream takes one of them.
+  // Asks no longer for what the curves show: nobody sees them.
   leave() {
     if (!this.live) return;
     this.left = { run: this.live.run, then: this.then };

@@ -7,6 +7,7 @@ use warpline_net::Control;
 use warpline_scenario::ClockMode;
 use warpline_study::programs::{Plan, ProgramsError, Row, programs, to_markdown};
 
+use super::super::tdf_args::factor;
 use crate::bar::Steps;
 use crate::failure::{Code, Failure};
 use crate::stopwatch::Stopwatch;
@@ -43,7 +44,7 @@ pub(crate) struct Args {
     clocks: Vec<String>,
 
     /// Time dilation factor of the dilated clock
-    #[arg(long, value_name = "FACTOR", default_value_t = 4.0)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 4.0, value_parser = factor)]
     tdf: f64,
 
     /// Directory of the runs

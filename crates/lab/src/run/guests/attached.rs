@@ -8,9 +8,9 @@ use super::machines::Machines;
 use super::plan::Guests;
 use crate::run::RunError;
 use crate::run::course::Account;
-use crate::run::endpoints::{Accounting, Attached, Door, Ending, Ground, Named, Paced, Planned};
+use crate::run::endpoints::{Accounting, Attached, Ending, Ground, Named, Paced, Planned};
 use crate::run::programs::Readiness;
-use crate::run::routers::Traffic;
+use crate::run::routers::{Door, Traffic};
 use crate::run::session::Session;
 
 impl Planned for Guests {

@@ -6,7 +6,7 @@ use warpline_core::dilation::{Clocks, Tdf};
 use warpline_guest::order::{Order, Report, Role, Sample, TcpInfo};
 use warpline_scenario::{self as scenario, Scenario};
 
-use super::plan::hosts_of;
+use super::hosts_of;
 
 /// The clock of a machine beside the run's.
 pub(super) fn clocks(scenario: &Scenario, machine: &str) -> Clocks {

@@ -14,11 +14,10 @@ use warpline_guest::order::{
 use warpline_guest::{Console, CpuLimit, Kernel, Kernels, MachineConfig, frame};
 use warpline_net::routing::{Metric, Router};
 
-use super::own_clock;
+use super::{hosts_of, own_clock};
 use crate::run::build::guest_port;
-use crate::run::endpoints::Door;
 use crate::run::programs::{self, Readiness, machine_names};
-use crate::run::routers::{Known, StreamKey, Traffic, paths};
+use crate::run::routers::{Door, Known, StreamKey, Traffic, paths};
 use crate::run::{ETHERNET_MTU, RunError};
 use warpline_results::ProgramRow;
 use warpline_scenario::addresses::AddressPlan;
@@ -365,14 +364,6 @@ fn add_conditions(host: &Host, number: u32, readiness: &Readiness, order: &mut O
         start: condition.start.as_nanos(),
         limit: condition.limit.as_nanos(),
     }));
-}
-
-/// The guests on a machine.
-pub(super) fn hosts_of<'a>(
-    scenario: &'a Scenario,
-    machine: &'a str,
-) -> impl Iterator<Item = (&'a Host, &'a Guest)> {
-    scenario.guests().filter(move |(host, guest)| guest.machine_of(&host.name) == machine)
 }
 
 /// The kernel of a machine, as the scenario names it; none if it does not.

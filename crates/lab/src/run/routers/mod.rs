@@ -41,7 +41,7 @@ use crate::run::course::Measured;
 pub(in crate::run) use crossings::Crossings;
 use limiter::Limiter;
 pub(in crate::run) use models::Models;
-pub(in crate::run) use paths::{End, Paths};
+pub(in crate::run) use paths::{Door, End, Paths};
 pub(in crate::run) use rebind::Nats;
 pub(in crate::run) use traffic::{Known, Sent, StreamKey, Traffic};
 

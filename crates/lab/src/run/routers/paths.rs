@@ -11,7 +11,6 @@ use warpline_net::routing::{Graph, Metric, Router};
 use warpline_net::{Network, RouteId};
 use warpline_scenario::Expanded;
 
-use crate::run::endpoints::Door;
 use crate::run::ways::upto_router;
 
 /// No path.
@@ -55,6 +54,15 @@ impl Path {
     pub(in crate::run) fn narrow(&self, from: usize, len: u32) -> Option<usize> {
         self.mtu[from..].iter().position(|&mtu| len > mtu).map(|at| from + at)
     }
+}
+
+/// The links of a port that is an interface of a host that forwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::run) struct Door {
+    /// The link over which it sends, if there is one.
+    pub(in crate::run) sends: Option<LinkId>,
+    /// The link over which it receives, if there is one.
+    pub(in crate::run) receives: Option<LinkId>,
 }
 
 /// Where datagrams come from and go to.

@@ -9,7 +9,7 @@ use super::pacing::burst_interval;
 use super::rack::Rack;
 use super::sent::Sent;
 use super::{Log, Sender, Usage};
-use crate::cc::{AckSample, CongestionControl, Phase};
+use crate::cc::{AckSample, CongestionControl, Marks, Phase};
 
 /// What one acknowledgement delivered.
 #[derive(Clone, Copy, Debug)]
@@ -400,6 +400,10 @@ impl<C: CongestionControl> Sender<C> {
         }
         if !old {
             fields.ce = self.take_marks(segment, &mut delivery);
+        }
+        if fields.ce > 0 {
+            let marks = Marks { acked: delivery.bytes, ce: fields.ce, next_seq: self.nxt, ack: self.una };
+            self.cc.on_marks(&marks);
         }
         if !advanced {
             fields.answer(delivery.newest_once);
