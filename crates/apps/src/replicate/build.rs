@@ -248,7 +248,7 @@ fn find_version<D: Directory>(
         return Ok(None);
     }
     let base = id.to_string();
-    let current = store.current();
+    let current = store.current()?;
     let mut names: Vec<_> = store.versions()?.into_iter().filter(|name| name.starts_with(&base)).collect();
     names.sort_by_key(|name| Some(name) != current.as_ref());
     for name in names {

@@ -119,7 +119,7 @@ pub fn serve(
     let store = Store::open(root)?;
     let server = Server::bind(address, identity, trust, &options.settings)?;
     if let Ok(address) = server.local_addr() {
-        observe(Event::Listening { address, current: store.current() });
+        observe(Event::Listening { address, current: store.current()? });
     }
     let receiver = Receiver {
         store: Mutex::new(store),

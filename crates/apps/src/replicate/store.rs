@@ -75,6 +75,9 @@ pub struct Store<D: Directory = OsDirectory> {
 
 const PARTS: [&str; 4] = ["versions", "manifests", "incoming", "trash"];
 
+/// Name of the link to the version in use.
+const CURRENT: &str = "current";
+
 /// Name of the file that a working receiver keeps locked.
 const LOCK: &str = "lock";
 
@@ -177,8 +180,11 @@ impl<D: Directory> Store<D> {
     }
 
     /// The version in use.
-    pub fn current(&self) -> Option<String> {
-        current_of(&self.at)
+    ///
+    /// # Errors
+    /// If it cannot be read which one that is.
+    pub fn current(&self) -> Result<Option<String>, StoreError> {
+        self.act("read", CURRENT, |_| current_of(&self.at))
     }
 
     /// The tree of a version.
@@ -311,7 +317,7 @@ impl<D: Directory> Store<D> {
             self.at.link(target.as_os_str(), new)
         })?;
         // A reader sees the old version or the new one.
-        self.act("rename", "current.new", |new| self.at.rename(new, Path::new("current")))?;
+        self.act("rename", "current.new", |new| self.at.rename(new, Path::new(CURRENT)))?;
         self.act("flush", "", |_| self.at.sync())?;
         // Its age counts from now on.
         self.act("write", Path::new("manifests").join(name), |path| match self.at.open(path, Open::Read) {
@@ -328,7 +334,7 @@ impl<D: Directory> Store<D> {
     /// # Errors
     /// If something cannot be removed, or `removed` returns one.
     pub fn prune(&self, keep: usize, removed: &mut dyn FnMut() -> io::Result<()>) -> Result<(), StoreError> {
-        let current = self.current();
+        let current = self.current()?;
         for name in self.names("incoming")? {
             if self.is_flushing(&Path::new("incoming").join(&name))? {
                 // Its versions may have their names in memory only. Without this record, they would be trusted.
@@ -382,12 +388,15 @@ impl<D: Directory> Store<D> {
     }
 }
 
-/// Whether a directory with these names, in which no store was made completely, has anything that does not come from the interrupted making
-/// of one, after a loss of power. What does come from it will be removed.
+/// Whether a directory with these names has anything that does not come from a store, from the interrupted making of one, or from a loss of power.
+/// If no store was made completely, what does come from it will be removed.
 fn is_foreign(at: &impl Directory, names: &[OsString]) -> io::Result<bool> {
     let locked = names.iter().any(|name| name == LOCK);
+    // The name of the lock may have been in memory only, because a flush of the root failed when the store was made. Then it is lost with the power,
+    // though the store was in use.
+    let used = leads_to_version(at)?;
     for name in names {
-        if name == LOCK || (locked && name == "current.new") {
+        if name == LOCK || (used && name == CURRENT) || ((locked || used) && name == "current.new") {
             continue;
         }
         if !PARTS.iter().any(|part| name == part) {
@@ -413,16 +422,20 @@ fn is_own(name: &OsStr) -> bool {
     name.len() >= 32 && name[..32].iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Whether `current` is a link to a version.
-fn leads_to_version(at: &impl Directory) -> io::Result<bool> {
-    match at.read_link(Path::new("current")) {
-        Ok(target) => Ok(Path::new(&target).starts_with("versions")),
+/// Where `current` leads; `None` if it is no link.
+fn target_of(at: &impl Directory) -> io::Result<Option<PathBuf>> {
+    match at.read_link(Path::new(CURRENT)) {
         // Something else has this name.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => {
-            Ok(false)
+            Ok(None)
         }
-        Err(error) => Err(error),
+        other => other.map(|target| Some(target.into())),
     }
+}
+
+/// Whether `current` is a link to a version.
+fn leads_to_version(at: &impl Directory) -> io::Result<bool> {
+    Ok(target_of(at)?.is_some_and(|target| target.starts_with("versions")))
 }
 
 /// Where a tree is being built, below the store.
@@ -444,12 +457,12 @@ pub struct Incoming {
 
 /// The version in use in the store at `root`.
 pub fn current(root: &Path) -> Option<String> {
-    current_of(&OsDirectory::here().open_directory(&root.join(".")).ok()?)
+    current_of(&OsDirectory::here().open_directory(&root.join(".")).ok()?).ok()?
 }
 
-fn current_of(at: &impl Directory) -> Option<String> {
-    let target = at.read_link(Path::new("current")).ok()?;
-    Path::new(&target).file_name().and_then(OsStr::to_str).map(ToOwned::to_owned)
+fn current_of(at: &impl Directory) -> io::Result<Option<String>> {
+    let name = |target: PathBuf| target.file_name().and_then(OsStr::to_str).map(ToOwned::to_owned);
+    Ok(target_of(at)?.and_then(name))
 }
 
 /// What a version of the store at `root` must contain; `None` if that is not known.
@@ -500,6 +513,22 @@ mod tests {
                 assert_eq!(disk.root().read(Path::new(file)).unwrap(), b"1234\n", "{file}");
             }
         }
+    }
+
+    #[test]
+    fn a_store_that_lost_its_lock_with_the_power_is_used_as_before() {
+        let id = "0123456789abcdef0123456789abcdef";
+        let version = format!("versions/{id}/file");
+        let disk = disk(&[&version], b"");
+        disk.root().link(OsStr::new(&format!("versions/{id}")), Path::new(CURRENT)).unwrap();
+        let store = open(&disk).unwrap();
+        assert_eq!(store.current().unwrap().as_deref(), Some(id));
+        assert_eq!(disk.root().read(Path::new(&version)).unwrap(), b"1234\n");
+        drop(store);
+        // Nothing else may be beside it.
+        disk.root().remove_file(Path::new(LOCK)).unwrap();
+        write_whole(&disk.root(), Path::new("notes"), FILE_MODE, b"").unwrap();
+        assert!(matches!(open(&disk), Err(StoreError::Foreign { .. })));
     }
 
     #[test]
