@@ -517,8 +517,6 @@ ATTACK = """(async () => {
     try { got.push(path + ' ' + (await (await fetch(lab + path, options)).text()).slice(0, 40)); } catch {}
     try { const r = await fetch(lab + path, { ...options, headers: {}, method: options.method === 'PUT' ? 'POST' : options.method, mode: 'no-cors' }); if (r.type !== 'opaque') got.push('not opaque ' + path); } catch {}
   }
-  const events = new EventSource(lab + '/api/runs/events?run=x');
-  events.onopen = () => got.push('event stream'); events.onmessage = () => got.push('event');
   try { const socket = new WebSocket(lab.replace('http', 'ws') + '/api/runs/events?run=x'); socket.onopen = () => got.push('socket'); } catch {}
   const frame = document.createElement('iframe'); frame.src = lab + '/'; document.body.append(frame);
   const script = document.createElement('script'); script.src = lab + '/api/schema'; script.onload = () => got.push('script'); document.body.append(script);
@@ -527,7 +525,6 @@ ATTACK = """(async () => {
   form.innerHTML = '<input name=\\'{"text": "duration = 1", "x": "\\' value=\\'"}\\'>'; document.body.append(form); form.submit();
   await wait(1500);
   try { if (frame.contentDocument) got.push('frame'); } catch {}
-  events.close();
   return got;
 })()"""
 

@@ -14,7 +14,7 @@ pub struct Tdf(u64);
 
 impl Tdf {
     /// The factors that there are, in words.
-    pub const ALLOWED: &'static str = "a billionth to a million";
+    pub const ALLOWED: &'static str = "from a billionth to a million";
     /// No dilation.
     pub const REAL: Tdf = Tdf(BILLION);
     /// Almost standing still: a microsecond in a second.

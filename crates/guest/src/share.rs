@@ -16,7 +16,7 @@ use warpline_core::dilation::Tdf;
 const LEAST_QUOTA: u64 = 1000;
 /// The shortest and the longest period that it accepts, in microseconds.
 const PERIODS: (u64, u64) = (1000, 1_000_000);
-/// The smallest share of a core: the shortest quota in the longest period.
+/// The smallest share of a core that Linux can give a group: its shortest quota in its longest period.
 pub const LEAST_SHARE: f64 = LEAST_QUOTA as f64 / PERIODS.1 as f64;
 
 /// The controller that limits, and that of version 1 that counts.

@@ -10,10 +10,10 @@ pub(crate) struct Tool {
     pub(crate) all: &'static [&'static str],
 }
 
-/// The one whose commands a host's `tc` has.
+/// The tool of which a host's key `tc` has commands.
 pub(crate) const TC: Tool = Tool { words: &["tc"], named: &["sch_", "cls_", "act_"], all: &[] };
 
-/// All of them.
+/// The tools whose commands need modules.
 pub(crate) const TOOLS: [Tool; 3] = [
     TC,
     Tool { words: &["nft"], named: &[], all: &["nf_tables", "nft_"] },
@@ -25,7 +25,7 @@ pub(crate) const TOOLS: [Tool; 3] = [
     },
 ];
 
-/// What the names of all modules begin with that commands can need.
+/// The beginnings of the names of all modules that a command may need.
 pub(crate) fn beginnings() -> impl Iterator<Item = &'static str> {
     TOOLS.into_iter().flat_map(|tool| tool.named.iter().chain(tool.all)).copied()
 }

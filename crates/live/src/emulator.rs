@@ -12,6 +12,7 @@
 //! Simulated hosts and the rules for live packets, which live beside the network, are the caller's [`World`].
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::os::fd::BorrowedFd;
 
 use nix::sys::sysinfo::sysinfo;
@@ -60,11 +61,15 @@ impl Default for EmulatorConfig {
     }
 }
 
-/// A quarter of the machine's memory, and a gibibyte at least, in bytes. A fast and long network with full queues holds gigabytes. Memory is only
-/// taken for packets that are there.
+/// A quarter of the memory that this machine or container has, and a gibibyte at least, in bytes. A fast and long network with full queues holds
+/// gigabytes. Memory is only taken for packets that are there.
 fn packet_memory() -> usize {
     const LEAST: u64 = 1 << 30;
-    let all = sysinfo().map_or(0, |info| info.ram_total());
+    /// What limits a container, by control groups of version 2 and 1.
+    const LIMITS: [&str; 2] = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+    let machine = sysinfo().map_or(0, |info| info.ram_total());
+    let limits = LIMITS.iter().filter_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok());
+    let all: u64 = limits.fold(machine, u64::min);
     (all / 4).max(LEAST) as usize
 }
 

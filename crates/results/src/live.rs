@@ -85,7 +85,7 @@ pub struct AuditSummary {
     pub corrected_packets: u64,
     /// Packets lost outside the emulated network: full rings, a full pool, errors in sending.
     pub lost_outside: u64,
-    /// Those of them for which the pool was full: the memory for packets that are in the network.
+    /// Those of them that found no room in the pool: there was no memory left for packets, or they were larger than its frames.
     pub pool_overruns: u64,
     /// What is known of segmentation and checksum offloads.
     pub offloads: String,
@@ -99,14 +99,12 @@ impl AuditSummary {
         self.lost_outside == 0 && late_packets as f64 <= (packets as f64 * TOLERATED_LATE).max(1.0)
     }
 
-    /// What was lost outside the emulated network, in words that follow its number. If memory was lacking, it says so.
+    /// What was lost outside the emulated network, in words that follow its number. They say how many found no room in the memory for packets.
     pub fn lost(&self) -> String {
         let mut text = "lost outside the emulated network".to_owned();
         if self.pool_overruns > 0 {
-            text.push_str(&format!(
-                ", {} of them because the memory for packets was full",
-                self.pool_overruns
-            ));
+            let why = "had no room in the memory for packets, or were larger than the MTU";
+            text.push_str(&format!("; {} of them {why}", self.pool_overruns));
         }
         text
     }
@@ -322,8 +320,7 @@ mod tests {
             LiveSummary { audit, ..LiveSummary::default() }.lagged().unwrap()
         };
         assert!(said(0).ends_with("7 were lost outside the emulated network."));
-        let full =
-            "7 were lost outside the emulated network, 5 of them because the memory for packets was full.";
+        let full = "7 were lost outside the emulated network; 5 of them had no room in the memory for packets, or were larger than the MTU.";
         assert!(said(5).ends_with(full));
     }
 }

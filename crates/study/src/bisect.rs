@@ -15,7 +15,7 @@ use warpline_net::Control;
 use warpline_results::{Condition, GuestSummary};
 use warpline_scenario::{ClockMode, Diagnostics, Endpoint, Source};
 
-use crate::linux::{Fault, repeatable_run, whole_run};
+use crate::whole::{Fault, repeatable_run, whole_run};
 
 /// What to look for.
 #[derive(Clone, Debug)]

@@ -23,3 +23,4 @@ pub mod replicate;
 mod scale;
 pub mod search;
 pub mod stacks;
+mod whole;

@@ -6,16 +6,33 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
+#[cfg(unix)]
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, sleep};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use warpline_web::{Options, Server};
 
-/// How often a test asks for something that becomes true soon.
-const TRIES: usize = 5000;
+/// A test does not wait longer than this for what the lab says.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A test that asks again and again waits so long in between.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Asks until there is something, as long as a test has patience.
+#[expect(clippy::disallowed_methods, reason = "the lab is waited for, not the clock of a run")]
+fn soon<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        if let Some(found) = ask() {
+            return Some(found);
+        }
+        sleep(PAUSE);
+    }
+    None
+}
 
 const SCENARIO: &str = "duration = \"5s\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1Mbit/s\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n";
 
@@ -59,6 +76,7 @@ impl Lab {
     /// Sends a request as it is, and returns status, head and body of the answer.
     fn raw(&self, request: &str) -> (u16, String, String) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
@@ -95,12 +113,12 @@ impl Lab {
     /// What a run has said, as soon as that is so.
     fn said_by(&self, run: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let path = format!("/api/runs/events?run={run}");
-        let answers = (0..TRIES).map(|_| self.ask("GET", &path, &Value::Null));
-        let mut said = answers.map(|(status, said)| {
+        let ask = || {
+            let (status, said) = self.ask("GET", &path, &Value::Null);
             assert_eq!(status, 200, "{said}");
-            said
-        });
-        said.find(is_so).unwrap_or_else(|| panic!("{run} does not say so"))
+            Some(said).filter(&is_so)
+        };
+        soon(ask).unwrap_or_else(|| panic!("{run} does not say so"))
     }
 
     fn stored(&self, name: &str) -> String {
@@ -325,6 +343,7 @@ fn a_run_that_cannot_begin_says_why() {
 }
 
 /// Makes a program of these commands of the shell.
+#[cfg(unix)]
 fn script(folder: &Path, commands: &str) -> PathBuf {
     let program = folder.join("script");
     let text = format!("#!/bin/sh\n{commands}\n");
@@ -335,6 +354,7 @@ fn script(folder: &Path, commands: &str) -> PathBuf {
     program
 }
 
+#[cfg(unix)]
 #[test]
 fn what_a_run_says_takes_no_connection_while_it_goes_on() {
     let lab = Lab::with(|folder| script(folder, "echo '{\"event\":\"begin\"}'; exec sleep 1000"));
@@ -352,12 +372,8 @@ fn what_a_run_says_takes_no_connection_while_it_goes_on() {
 #[cfg(live)]
 mod terminals {
     use std::os::unix::net::UnixListener;
-    use std::time::Duration;
 
     use super::*;
-
-    /// A test does not wait longer than this for a word of the lab.
-    const PATIENCE: Duration = Duration::from_secs(60);
 
     /// Makes a program that is started in place of `warpline enter`: it repeats each line that is typed, and ends at "end".
     fn shell(folder: &Path) -> PathBuf {
@@ -436,7 +452,8 @@ mod terminals {
         assert_eq!(type_in(&lab, 0, "hello\n").0, 200);
         assert!(screen.shows("got hello"), "{}", screen.said);
         drop(screen);
-        assert!((0..TRIES).any(|_| type_in(&lab, 0, "").0 == 404), "the terminal is still there");
+        let is_gone = soon(|| (type_in(&lab, 0, "").0 == 404).then_some(()));
+        assert!(is_gone.is_some(), "the terminal is still there");
     }
 
     #[test]
@@ -476,6 +493,7 @@ mod terminals {
         assert_eq!(type_in(&lab, 0, "hello\n").0, 200);
         assert!(open[0].shows("got hello"));
         drop(open.pop());
-        assert!((0..TRIES).any(|_| Screen::of(&lab, &run).is_open()), "there is no room");
+        let is_open = soon(|| Screen::of(&lab, &run).is_open().then_some(()));
+        assert!(is_open.is_some(), "there is no room");
     }
 }

@@ -69,7 +69,8 @@ def read_rate(text: str, bare: int | None = None) -> Fraction:
     if found is None or prefix is None or not unit:
         raise ValueError(f"{text!r} is not a rate with its unit, such as \"10Mbit/s\"")
     if found[2] == "B" and found[3] == "PS":
-        raise ValueError(f"{text!r} may be bits or bytes; write \"Mbit/s\" or \"MB/s\"")
+        scale = found[1].lower() if found[1].lower() == "k" else found[1].upper()
+        raise ValueError(f"{text!r} may be bits or bytes; write \"{scale}bit/s\" for bits, \"{scale}B/s\" for bytes")
     octets = found[2] is not None and (found[2] == "B" or found[2].startswith("byte"))
     return _in_range(value * prefix * (8 if octets else 1), MOST_RATE, text)
 

@@ -24,8 +24,7 @@ const CHUNKS_AHEAD: usize = 16 << 10;
 /// Bytes of data after which progress of comparing and checking is reported, in whole files.
 pub(super) const BATCH: u64 = 16 << 20;
 
-/// Most files, directories, links or copied chunks after which it is reported: each can take the disk's time for a flush, however small it is. The
-/// same holds while old versions are removed.
+/// Most files, directories, links or copied chunks after which it is reported: each can take the disk's time for a flush, however small it is.
 pub(super) const BATCH_ENTRIES: usize = 256;
 
 /// Bytes that stay free on the disk.
@@ -101,7 +100,7 @@ pub enum Step {
     Comparing,
     /// Fetching chunks.
     Fetching,
-    /// Reading everything back and flushing it; then removing old versions.
+    /// Reading everything back and flushing it.
     Checking,
 }
 
@@ -144,11 +143,6 @@ impl Reporter<'_> {
     fn checked(&mut self, bytes: u64) -> Result<(), BuildError> {
         self.checked += bytes;
         self.tell(Step::Checking, self.checked)
-    }
-
-    /// Everything is checked, and some of the old versions removed.
-    fn removed(&mut self) -> Result<(), BuildError> {
-        self.tell(Step::Checking, self.total)
     }
 }
 
@@ -197,7 +191,7 @@ pub fn build<D: Directory>(
     let mut reporter = Reporter { report, total, compared: 0, checked: 0 };
     reporter.compared(0)?;
     if let Some(unchanged) = find_version(store, id, manifest, options.verify, &mut reporter)? {
-        prune(store, options.keep, &mut reporter)?;
+        store.prune(options.keep)?;
         return Ok(Built { unchanged, total, fetched: 0 });
     }
     let incoming = store.begin(id, encoded)?;
@@ -211,28 +205,8 @@ pub fn build<D: Directory>(
     finish_root(store, &name, manifest)?;
     store.switch(&name)?;
     store.settle(id)?;
-    prune(store, options.keep, &mut reporter)?;
+    store.prune(options.keep)?;
     Ok(Built { unchanged: false, total, fetched })
-}
-
-/// Removes old versions, and reports it: they may be larger than the new one. If the connection breaks, the removal ends, so that the next push
-/// need not wait for it.
-fn prune<D: Directory>(store: &Store<D>, keep: usize, reporter: &mut Reporter<'_>) -> Result<(), BuildError> {
-    let (mut count, mut broken) = (0usize, None);
-    let pruned = store.prune(keep, &mut || {
-        count += 1;
-        if count.is_multiple_of(BATCH_ENTRIES)
-            && let Err(error) = reporter.removed()
-        {
-            broken = Some(error);
-            return Err(io::ErrorKind::BrokenPipe.into());
-        }
-        Ok(())
-    });
-    match broken {
-        Some(error) => Err(error),
-        None => Ok(pruned?),
-    }
 }
 
 /// Looks for an existing copy of the version, and switches to it. Returns whether it was already in use; `None` if it does not exist.
@@ -597,7 +571,6 @@ fn finish_root<D: Directory>(store: &Store<D>, name: &str, manifest: &Manifest) 
 mod tests {
     use super::*;
     use std::collections::VecDeque;
-    use std::path::Path;
     use warpline_disk::sim::SimDisk;
 
     /// Delivers chunks with the numbers of their entry and chunk, and counts the most that were requested and not received yet.
@@ -651,7 +624,7 @@ mod tests {
         manifest
     }
 
-    /// Builds a tree. Returns what was built, the most chunks requested at once, and the most operations of the disk without a report.
+    /// Builds a tree. Returns what was built, the most chunks requested at once, and the most operations of the disk between two reports.
     fn push(disk: &SimDisk, manifest: &Manifest, verify: bool) -> (Built, usize, u64) {
         let store = Store::open_at(disk.root(), PathBuf::from("/")).unwrap();
         let mut source = Counted::default();
@@ -663,7 +636,7 @@ mod tests {
             last = now;
             Ok(())
         });
-        (built.unwrap(), source.most, longest.max(disk.count() - last))
+        (built.unwrap(), source.most, longest)
     }
 
     #[test]
@@ -676,44 +649,6 @@ mod tests {
             assert_eq!((built.fetched, built.unchanged), (fetched, verify));
             assert!(longest < 4000, "{longest} operations without a report");
         }
-    }
-
-    #[test]
-    fn the_removal_of_a_large_old_version_is_reported_too() {
-        let disk = SimDisk::new(1);
-        push(&disk, &tree(1200, 0), false);
-        push(&disk, &tree(0, 1), false);
-        assert_eq!(disk.root().names(Path::new("versions")).unwrap().len(), 2);
-        let before = disk.count();
-        let (_, _, longest) = push(&disk, &tree(0, 2), false);
-        assert_eq!(disk.root().names(Path::new("versions")).unwrap().len(), 2);
-        let all = disk.count() - before;
-        assert!(all > 4800 && longest < 1200, "{longest} of {all} operations without a report");
-    }
-
-    #[test]
-    fn the_removal_of_old_versions_ends_with_the_connection_and_goes_on_with_the_next() {
-        let disk = SimDisk::new(1);
-        push(&disk, &tree(300, 0), false);
-        push(&disk, &tree(0, 1), false);
-        let store = Store::open_at(disk.root(), PathBuf::from("/")).unwrap();
-        let manifest = tree(0, 2);
-        let build = |report: &mut dyn FnMut(Progress) -> io::Result<()>| {
-            let options = Options { keep: 1, verify: false };
-            build(&store, &manifest.encode(), &manifest, options, &mut Counted::default(), report)
-        };
-        // The third report of this step, after those of its beginning and of the files, is the first about what is removed.
-        let mut left = 3;
-        let broken = build(&mut |progress| {
-            left -= usize::from(progress.step == Step::Checking);
-            if left == 0 { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) }
-        });
-        assert!(matches!(broken, Err(BuildError::Source(_))), "{broken:?}");
-        let trash = || disk.root().names(Path::new("trash")).unwrap().len();
-        assert_eq!(trash(), 1);
-        // The new version is in use all the same.
-        assert!(build(&mut |_| Ok(())).unwrap().unchanged);
-        assert_eq!(trash(), 0);
     }
 
     #[test]

@@ -1,15 +1,14 @@
 //! Decides whether a receiver makes progress: only real progress extends its deadline.
 //!
 //! Answering, keeping the connection alive and sending messages are not progress. Progress is to take a chunk that was not taken too often
-//! already, to acknowledge bytes of such chunks, to compare or check a substantial further part of the tree (many bytes, or many files,
-//! however small), or to remove many files of old versions when everything is checked. There is a finite amount of each on a connection,
-//! whatever the receiver says of it, so a receiver that does nothing, or the same again and again, is given up in the end.
+//! already, to acknowledge bytes of such chunks, or to compare or check a substantial further part of the tree: many bytes, or many files,
+//! however small. There is a finite amount of each on a connection, whatever the receiver says of it, so a receiver that does nothing, or the same again and again, is given up in the end.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::build::{BATCH, BATCH_ENTRIES, Progress, Step};
-use super::manifest::{Entry, MAX_ENTRIES, Manifest};
+use super::manifest::{Entry, Manifest};
 
 /// How often a chunk may be taken: one that the receiver lost in a crash is sent again.
 const TIMES: u8 = 3;
@@ -26,9 +25,6 @@ const SLOWEST_DISK: u64 = 10_000_000;
 
 /// Bytes per second that must be acknowledged, which is more than keep-alives.
 const LEAST_RATE: u64 = 32;
-
-/// Most reports of a receiver that removes old versions. Only the receiver knows how large they are, so this is enough for the largest tree.
-const REMOVALS: u64 = MAX_ENTRIES / BATCH_ENTRIES as u64;
 
 /// What there is to do for a tree.
 #[derive(Clone, Copy, Debug)]
@@ -50,12 +46,9 @@ impl Work {
         }
     }
 
-    /// Most reports of a step, such as this one, that show progress by the number of files. Before the receiver goes through the tree, it makes
-    /// the directories. When everything is checked, it removes old versions.
-    fn reports(&self, report: Progress) -> u64 {
-        let is_checked = report.step == Step::Checking && report.done == self.total;
-        let removals = if is_checked { REMOVALS } else { 0 };
-        (PASSES + 1) * self.entries / BATCH_ENTRIES as u64 + removals
+    /// Most reports in one step that show progress by the number of files. Before the receiver goes through the tree, it makes the directories.
+    fn reports(&self) -> u64 {
+        (PASSES + 1) * self.entries / BATCH_ENTRIES as u64
     }
 }
 
@@ -140,7 +133,7 @@ impl Patience {
         let counts = step == self.step.0 && step != Step::Fetching && done <= PASSES * self.work.total;
         let whole = done == self.work.total && done > self.step.1;
         let further = counts && (done >= self.step.1.saturating_add(PIECE) || whole);
-        let many = counts && !further && done >= self.step.1 && self.reports < self.work.reports(progress);
+        let many = counts && !further && done >= self.step.1 && self.reports < self.work.reports();
         if done <= total && (later || further || many) {
             self.step = (step, if later { 0 } else { done });
             self.reports = if later { 0 } else { self.reports + u64::from(many) };
@@ -258,27 +251,10 @@ mod tests {
         let mut round = 0;
         while !patience.is_over(at(59 * round)) {
             round += 1;
-            patience.says(Progress { step: Step::Comparing, done: 10, total: 10 }, at(59 * round));
+            patience.says(Progress { step: Step::Checking, done: 10, total: 10 }, at(59 * round));
             assert!(round < 100);
         }
-        // The whole tree, and 512 files five times.
+        // The step, the whole tree, and 512 files five times.
         assert!((10..=14).contains(&round), "{round}");
-    }
-
-    #[test]
-    fn to_remove_old_versions_is_progress_but_not_for_ever() {
-        let rounds = |done| {
-            let mut patience = with(Work { largest: 10, total: 10, entries: 5 });
-            let mut round = 0;
-            while !patience.is_over(at(59 * round)) {
-                round += 1;
-                patience.says(Progress { step: Step::Checking, done, total: 10 }, at(59 * round));
-                assert!(round < 2 * REMOVALS);
-            }
-            round
-        };
-        assert!(rounds(10) > REMOVALS);
-        // Old versions are removed when everything is checked.
-        assert!(rounds(9) < 10);
     }
 }

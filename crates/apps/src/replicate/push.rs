@@ -35,8 +35,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 pub struct PushOptions {
     /// Most receivers served at the same time; receivers that hang do not count.
     pub at_once: usize,
-    /// A receiver is given up after this long without progress: taking chunks, comparing or checking more, or removing old versions. An answer is
-    /// not progress.
+    /// A receiver is given up after this long without progress: taking chunks, or comparing or checking more. An answer is not progress.
     pub patience: Duration,
     /// Whether to leave out special files and links that lead out of the tree.
     pub skip_special: bool,

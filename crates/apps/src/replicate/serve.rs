@@ -219,7 +219,9 @@ impl Receiver<'_> {
                 self.tell(Event::Done { remote, id, built });
                 *lock(&self.done) = true;
                 end(&mut to, &mut from, &Say::Done(built));
-                Ok(())
+                // Old versions may be larger than the new one. Nobody waits for this: the sender has heard that its push is done, and another push goes first.
+                let is_last = || lock(&self.active).as_ref().is_some_and(|active| active.is(connection));
+                Ok(lock(&self.store).clear_trash(&mut || is_last())?)
             }
             Err(error) => {
                 end(

@@ -140,10 +140,10 @@ impl<D: Directory> Store<D> {
             }
             store.act("create", part, |path| create_directories(&store.at, path, 0o755))?;
         }
-        store.clear("trash", &mut || Ok(()))?;
+        store.clear_trash(&mut || true)?;
         store.act("remove", "current.new", |path| remove_all(&store.at, path))?;
         store.act("flush", "", |_| store.at.sync())?;
-        if !made {
+        if said != MADE {
             let mut write = || {
                 store.lock.set_size(0)?;
                 store.lock.rewind()?;
@@ -227,7 +227,11 @@ impl<D: Directory> Store<D> {
 
     /// Whether a directory in `incoming` has the mark of a flush.
     fn is_flushing(&self, path: &Path) -> Result<bool, StoreError> {
-        self.act("examine", path.join("flushing"), |path| self.at.has(path))
+        match self.at.has(&path.join("flushing")) {
+            // A file that others have put there.
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(false),
+            other => other.map_err(failed("examine", &self.root.join(path))),
+        }
     }
 
     /// Records on the disk that flushing begins: until [`settle`](Self::settle), this tree is in doubt.
@@ -256,7 +260,9 @@ impl<D: Directory> Store<D> {
         let path = begun(id);
         if self.is_flushing(&path)? {
             let aside = aside(id);
-            self.act("remove", &aside, |aside| remove_all(&self.at, aside))?;
+            if self.act("examine", &aside, |aside| self.at.has(aside))? {
+                self.discard(&aside)?;
+            }
             self.act("rename", &path, |path| self.at.rename(path, &aside))?;
         }
         let tree = path.join("tree");
@@ -277,12 +283,13 @@ impl<D: Directory> Store<D> {
         Ok(begun.collect())
     }
 
-    /// Removes trees in doubt, to free their space. That they were in doubt stays recorded. Returns whether there were any.
+    /// Removes trees in doubt and what was put aside, to free their space. That trees were in doubt stays recorded. Returns whether there was anything.
     ///
     /// # Errors
     /// If one cannot be removed.
     pub fn drop_doubted(&self) -> Result<bool, StoreError> {
-        let mut any = false;
+        let mut any = !self.names("trash")?.is_empty();
+        self.clear_trash(&mut || true)?;
         for name in self.names("incoming")?.iter().filter(|name| name.ends_with(DOUBTED)) {
             let tree = Path::new("incoming").join(name).join("tree");
             any |= self.act("examine", &tree, |tree| self.at.has(tree))?;
@@ -327,62 +334,73 @@ impl<D: Directory> Store<D> {
         })
     }
 
-    /// Removes what is no longer needed: unfinished trees, and all versions except the one in use and the `keep` newest before it. The one in use must
-    /// not be in doubt. This may take long, so `removed` is called after each file, link and directory; an error that it returns ends the removal, and
-    /// the next call goes on with it.
+    /// Puts aside what is no longer needed: unfinished trees, and all versions except the one in use and the `keep` newest before it. The one in use must
+    /// not be in doubt. [`clear_trash`](Self::clear_trash) removes it.
     ///
     /// # Errors
-    /// If something cannot be removed, or `removed` returns one.
-    pub fn prune(&self, keep: usize, removed: &mut dyn FnMut() -> io::Result<()>) -> Result<(), StoreError> {
+    /// If something cannot be moved.
+    pub fn prune(&self, keep: usize) -> Result<(), StoreError> {
+        let (versions, manifests) = (Path::new("versions"), Path::new("manifests"));
         let current = self.current()?;
         for name in self.names("incoming")? {
-            if self.is_flushing(&Path::new("incoming").join(&name))? {
+            let path = Path::new("incoming").join(&name);
+            if self.is_flushing(&path)? {
                 // Its versions may have their names in memory only. Without this record, they would be trusted.
                 let id = name.strip_suffix(DOUBTED).unwrap_or(&name);
                 let doubted = |version: &String| version.starts_with(id) && Some(version) != current.as_ref();
                 for version in self.versions()?.iter().filter(|version| doubted(version)) {
-                    self.discard("versions", version, removed)?;
+                    self.discard(&versions.join(version))?;
                 }
             }
-            self.discard("incoming", &name, removed)?;
+            self.discard(&path)?;
         }
         let mut old: Vec<_> =
             self.versions()?.into_iter().filter(|name| Some(name) != current.as_ref()).collect();
-        let age = |name: &String| {
-            self.at.look(&Path::new("manifests").join(name)).map(|manifest| manifest.modified).ok()
-        };
+        let age = |name: &String| self.at.look(&manifests.join(name)).map(|manifest| manifest.modified).ok();
         old.sort_by_key(|name| std::cmp::Reverse(age(name)));
         for name in old.iter().skip(keep) {
-            self.discard("versions", name, removed)?;
+            self.discard(&versions.join(name))?;
         }
-        let versions = self.versions()?;
-        for name in self.names("manifests")?.iter().filter(|name| !versions.contains(name)) {
-            self.discard("manifests", name, removed)?;
+        let kept = self.versions()?;
+        for name in self.names("manifests")?.iter().filter(|name| !kept.contains(name)) {
+            self.discard(&manifests.join(name))?;
         }
-        self.clear("trash", removed)
+        Ok(())
     }
 
-    /// Removes something in one move, so that everything with a name here is complete.
-    fn discard(
-        &self,
-        part: &str,
-        name: &str,
-        removed: &mut dyn FnMut() -> io::Result<()>,
-    ) -> Result<(), StoreError> {
-        let from = Path::new(part).join(name);
-        let to = Path::new("trash").join(format!("{part}-{name}"));
-        self.act("remove", &to, |to| remove_all_with(&self.at, to, removed))?;
+    /// Puts something aside in one move, so that everything with a name here is complete.
+    fn discard(&self, from: &Path) -> Result<(), StoreError> {
+        let base = from.to_string_lossy().replace('/', "-");
+        // What was put aside under this name before may not be removed yet.
+        let (mut to, mut number) = (Path::new("trash").join(&base), 1);
+        while self.act("examine", &to, |to| self.at.has(to))? {
+            number += 1;
+            to = Path::new("trash").join(format!("{base}-{number}"));
+        }
         // A directory without write permission for its owner cannot change its parent.
-        if self.at.look(&from).is_ok_and(|there| there.kind == Kind::Directory) {
-            let _ = self.at.set_mode_of(&from, 0o700);
+        if self.at.look(from).is_ok_and(|there| there.kind == Kind::Directory) {
+            let _ = self.at.set_mode_of(from, 0o700);
         }
-        self.act("rename", &from, |from| self.at.rename(from, &to))
+        self.act("rename", from, |from| self.at.rename(from, &to))
     }
 
-    fn clear(&self, part: &str, removed: &mut dyn FnMut() -> io::Result<()>) -> Result<(), StoreError> {
-        for name in self.names(part)? {
-            let path = Path::new(part).join(name);
-            self.act("remove", path, |path| remove_all_with(&self.at, path, removed))?;
+    /// Removes what was put aside. This may take long, so `go_on` is asked after each file, link and directory. If it says no, the rest is removed the
+    /// next time.
+    ///
+    /// # Errors
+    /// If something cannot be removed.
+    pub fn clear_trash(&self, go_on: &mut dyn FnMut() -> bool) -> Result<(), StoreError> {
+        let mut stopped = false;
+        let mut removed = || {
+            stopped = !go_on();
+            if stopped { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
+        };
+        for name in self.names("trash")? {
+            let path = Path::new("trash").join(name);
+            let cleared = self.act("remove", path, |path| remove_all_with(&self.at, path, &mut removed));
+            if cleared.is_err() {
+                return if stopped { Ok(()) } else { cleared };
+            }
         }
         Ok(())
     }
@@ -455,9 +473,13 @@ pub struct Incoming {
     pub tree: PathBuf,
 }
 
-/// The version in use in the store at `root`.
-pub fn current(root: &Path) -> Option<String> {
-    current_of(&OsDirectory::here().open_directory(&root.join(".")).ok()?).ok()?
+/// The version in use in the store at `root`; `None` if there is none.
+///
+/// # Errors
+/// If the directory or its link cannot be read.
+pub fn current(root: &Path) -> Result<Option<String>, StoreError> {
+    let at = OsDirectory::here().open_directory(&root.join(".")).map_err(failed("open", root))?;
+    current_of(&at).map_err(failed("read", &root.join(CURRENT)))
 }
 
 fn current_of(at: &impl Directory) -> io::Result<Option<String>> {
@@ -516,6 +538,46 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_others_put_into_a_store_is_removed_like_an_unfinished_tree() {
+        let disk = disk(&[], b"");
+        let store = open(&disk).unwrap();
+        write_whole(&disk.root(), Path::new("incoming/.DS_Store"), FILE_MODE, b"x").unwrap();
+        store.prune(1).unwrap();
+        store.clear_trash(&mut || true).unwrap();
+        for part in ["incoming", "trash"] {
+            assert!(disk.root().names(Path::new(part)).unwrap().is_empty(), "{part}");
+        }
+    }
+
+    #[test]
+    fn what_was_put_aside_is_removed_until_it_is_told_to_stop_and_the_rest_the_next_time() {
+        let disk = disk(&[], b"");
+        let store = open(&disk).unwrap();
+        let fill = || {
+            for number in 0..10 {
+                let path = format!("incoming/tree/{number}");
+                create_directories(&disk.root(), Path::new("incoming/tree"), 0o755).unwrap();
+                write_whole(&disk.root(), Path::new(&path), FILE_MODE, b"x").unwrap();
+            }
+            store.prune(1).unwrap();
+        };
+        let trash = |path: &str| disk.root().names(&Path::new("trash").join(path)).map(|names| names.len());
+        fill();
+        let mut left = 3;
+        let mut three = || {
+            left -= 1;
+            left > 0
+        };
+        store.clear_trash(&mut three).unwrap();
+        assert_eq!(trash("incoming-tree").unwrap(), 7);
+        // Another one has the same name.
+        fill();
+        assert_eq!(trash("").unwrap(), 2);
+        store.clear_trash(&mut || true).unwrap();
+        assert_eq!(trash("").unwrap(), 0);
+    }
+
+    #[test]
     fn a_store_that_lost_its_lock_with_the_power_is_used_as_before() {
         let id = "0123456789abcdef0123456789abcdef";
         let version = format!("versions/{id}/file");
@@ -525,6 +587,7 @@ mod tests {
         assert_eq!(store.current().unwrap().as_deref(), Some(id));
         assert_eq!(disk.root().read(Path::new(&version)).unwrap(), b"1234\n");
         drop(store);
+        assert_eq!(disk.root().read(Path::new(LOCK)).unwrap(), MADE);
         // Nothing else may be beside it.
         disk.root().remove_file(Path::new(LOCK)).unwrap();
         write_whole(&disk.root(), Path::new("notes"), FILE_MODE, b"").unwrap();

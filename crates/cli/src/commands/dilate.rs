@@ -98,7 +98,7 @@ pub(crate) struct Args {
 fn factor(text: &str) -> Result<Tdf, String> {
     match text.parse::<f64>() {
         Ok(number) if warpline_core::Tdf::new(number).is_some() => Ok(Tdf::Factor(number)),
-        Ok(_) => Err(format!("the factor must be {}, or \"auto\"", warpline_core::Tdf::ALLOWED)),
+        Ok(_) => Err(format!("the factor must be a number {}, or \"auto\"", warpline_core::Tdf::ALLOWED)),
         Err(_) => text.parse(),
     }
 }

@@ -57,10 +57,10 @@ enum Command {
     Serve(Serve),
 }
 
-/// Where requests come from.
-/// The mean pauses of a generated trace, in seconds: with shorter ones it would have more requests than memory holds.
+/// The mean pauses that a generated trace may have, in seconds. The shortest is far below what a person needs.
 const THINK: RangeInclusive<f64> = 0.001..=1e6;
 
+/// Where requests come from.
 #[derive(Debug, clap::Args)]
 struct TraceArgs {
     /// Squid's access.log in the native format [default: a generated trace]

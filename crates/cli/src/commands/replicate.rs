@@ -441,7 +441,7 @@ impl Bars {
 
 fn verify(args: &Verify) -> Result<Code, Failure> {
     let directory = args.directory.display();
-    let name = current(&args.directory).ok_or_else(|| {
+    let name = current(&args.directory).map_err(Failure::usage)?.ok_or_else(|| {
         Failure::usage(format!("{directory} has no version in use: nothing has been received yet"))
     })?;
     let manifest = manifest(&args.directory, &name).ok_or_else(|| {

@@ -42,7 +42,7 @@ Results, in the directory:
   found.toml       the counterexample; `expect` is what it shows
   base, found      runs of the scenario as it is, and of the counterexample
   report.html      both on one page
-  evaluations.csv  each point that was run, with its value
+  evaluations.csv  each point that was run, with its value and what ran it
   search.toml, base.toml  what was searched
 With `against` also found-against.toml and its run.
 
@@ -130,7 +130,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         }
         Err(SearchError::Scenario(wrong)) => return Err(Failure::usage(wrong)),
         Err(SearchError::Run(error)) => return Err(run::failure(error)),
-        Err(wrong @ (SearchError::Exists(_) | SearchError::Occupied(_))) => {
+        Err(wrong @ (SearchError::Exists(_) | SearchError::Occupied(_) | SearchError::Missing { .. })) => {
             return Err(Failure::usage(wrong));
         }
         Err(error) => return Err(Failure::output(error)),

@@ -331,14 +331,19 @@ fn received_data_yields_too() {
 }
 
 /// Sends to the address of its first argument and prints how many segments are under way before the first answer, and the kernel's window: with
-/// "now" on a new connection; with "later" on one that becomes nice after 20 segments were acknowledged.
+/// "now" on a new connection; with "idle" on one that was idle for longer than its time-out; with "later" on one that becomes nice after 40 segments were acknowledged.
 const FLIGHT: &str = "
 import socket, struct, sys, time
 address, when = sys.argv[1:]
 s = socket.create_connection((address, 5201))
-if when == 'later':
+# All that is to be sent has room, so that nothing waits for an answer.
+s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+if when != 'now':
     s.sendall(bytes(40 * 1448))
     s.recv(1)
+if when == 'idle':
+    time.sleep(6)
+if when == 'later':
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b'nice')
 s.sendall(bytes(40 * 1448))
 info = struct.unpack_from('20I', s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), 8)
@@ -414,7 +419,7 @@ fn a_download_without_timestamps_is_not_held_back_and_is_reported() {
 }
 
 #[test]
-fn a_new_connection_begins_with_two_segments_and_an_old_one_keeps_its_window() {
+fn a_connection_begins_with_two_segments_also_after_idle_time_and_an_old_one_keeps_its_window() {
     let Some(_kernel) = able(&["python3"]) else { return };
     let desk = Desk::new();
     let warpline = env!("CARGO_BIN_EXE_warpline");
@@ -424,6 +429,7 @@ fn a_new_connection_begins_with_two_segments_and_an_old_one_keeps_its_window() {
         "
         python3 flight.py $WARPLINE_BASE now
         {warpline} nice --strict -- python3 flight.py $WARPLINE_BASE now
+        {warpline} nice --strict -- python3 flight.py $WARPLINE_BASE idle
         {warpline} nice load >/dev/null
         python3 flight.py $WARPLINE_BASE later
         {warpline} nice unload >/dev/null
@@ -431,8 +437,8 @@ fn a_new_connection_begins_with_two_segments_and_an_old_one_keeps_its_window() {
     );
     let answer = behind(&desk, &["--delay", "500ms", "--rate", "100mbit"], SINK, &lines);
     let flights: Vec<&str> = answer.stdout.lines().collect();
-    assert_eq!(flights[..2], ["10 10", "2 2"], "{}", answer.stdout);
-    let later: Vec<u32> = flights[2].split(' ').map(|number| number.parse().unwrap()).collect();
+    assert_eq!(flights[..3], ["10 10", "2 2", "2 2"], "{}", answer.stdout);
+    let later: Vec<u32> = flights[3].split(' ').map(|number| number.parse().unwrap()).collect();
     assert!(later[1] > 10, "{}", answer.stdout);
 }
 

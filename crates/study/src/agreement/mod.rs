@@ -28,7 +28,8 @@ pub use judge::{Compared, Row, Verdict};
 pub use report::Agreement;
 
 use crate::kept::{Kept, Store};
-use crate::linux::{ALGORITHMS, Fault, repeatable_run};
+use crate::linux::ALGORITHMS;
+use crate::whole::{Fault, repeatable_run};
 
 /// What is compared, and where results are kept.
 #[derive(Clone, Debug)]

@@ -15,8 +15,8 @@ use super::measures::{Measured, Smoothed, failed_flow, measured, smoothed, with_
 use super::ways::Made;
 use super::{CrosscheckError, Plan};
 use crate::kept::{Kept, Store};
-use crate::linux::{Fault, repeatable_run};
 use crate::names::file_name;
+use crate::whole::{Fault, repeatable_run};
 
 /// A run to make.
 #[derive(Clone, Debug)]

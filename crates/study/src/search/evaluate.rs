@@ -1,6 +1,6 @@
 //! What a measure is at points of a search: their runs, on all cores, each point only once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
@@ -10,7 +10,7 @@ use warpline_results::{NamedMeasure, Summary};
 use warpline_scenario::search::{Point, SearchFile};
 use warpline_scenario::{ClockMode, Scenario};
 
-use super::journal::{Journal, Known, Row};
+use super::journal::{Journal, Row, Values};
 use super::makers::Makers;
 use super::{Advance, Phase, SearchError};
 
@@ -23,9 +23,10 @@ pub(super) struct Evaluator<'a> {
     observe: &'a (dyn Fn(Advance) -> Control + Sync),
     journal: Journal,
     makers: Makers<'a>,
-    /// Of an earlier search that this one goes on with.
-    earlier: Known,
-    known: Known,
+    /// Of an earlier search that this one goes on with: the rows of its record that were not used yet, in their order.
+    earlier: VecDeque<Row>,
+    /// What was measured at points; none where there was nothing to measure, or the scenario cannot be run.
+    known: BTreeMap<Values, Option<f64>>,
     pub(super) phase: Phase,
     /// The best value so far.
     pub(super) best: Option<f64>,
@@ -40,7 +41,7 @@ impl<'a> Evaluator<'a> {
         measure: NamedMeasure,
         options: &'a RunOptions,
         jobs: usize,
-        (journal, makers, earlier): (Journal, Makers<'a>, Known),
+        (journal, makers, earlier): (Journal, Makers<'a>, Vec<Row>),
         observe: &'a (dyn Fn(Advance) -> Control + Sync),
     ) -> Result<Evaluator<'a>, SearchError> {
         // Live runs need the machine for themselves.
@@ -49,7 +50,7 @@ impl<'a> Evaluator<'a> {
         let pool = pool.map_err(|error| {
             SearchError::Run(RunError::Build(format!("no threads for the search: {error}")))
         })?;
-        let (known, phase, best) = (Known::new(), Phase::Base, None);
+        let (earlier, known, phase, best) = (VecDeque::from(earlier), BTreeMap::new(), Phase::Base, None);
         Ok(Evaluator {
             search,
             measure,
@@ -98,31 +99,42 @@ impl<'a> Evaluator<'a> {
                 new.push(place);
             }
         }
-        let mut builds: BTreeMap<usize, Option<String>> = BTreeMap::new();
-        if self.journal.is_kept() {
-            // Before the runs: what is replaced while they go on has not made them.
-            builds.extend(new.iter().map(|&place| (place, self.makers.at(&keys[place]))));
+        let phase = self.phase.word().to_owned();
+        let mut rows: Vec<(usize, Row)> = Vec::new();
+        let mut to_run: Vec<usize> = Vec::new();
+        for place in new {
+            let found = self.earlier.iter().position(|row| row.values == keys[place]);
+            match found.and_then(|found| self.earlier.remove(found)) {
+                // What made these runs then stays with them, whatever is there now.
+                Some(row) => rows.push((place, Row { phase: phase.clone(), ..row })),
+                None => to_run.push(place),
+            }
         }
-        let (old, to_run): (Vec<usize>, Vec<usize>) =
-            new.iter().partition(|&&place| self.earlier.contains_key(&keys[place]));
+        let mut builds: Vec<Option<String>> = vec![None; to_run.len()];
+        if self.journal.is_kept() && !to_run.is_empty() {
+            // Read before the runs, since what is replaced during them has not made them; and read again, since what was replaced before them does.
+            self.makers.forget();
+            for (builds, &place) in builds.iter_mut().zip(&to_run) {
+                *builds = self.makers.at(&keys[place]).ok();
+            }
+        }
         let found = self.run_all(&to_run.iter().map(|&place| &points[place]).collect::<Vec<_>>());
         let (values, error) = match found {
             Ok(values) => (values, None),
             Err((values, error)) => (values, Some(error)),
         };
-        let mut outcomes: Vec<(usize, Option<f64>)> =
-            old.into_iter().map(|place| (place, self.earlier[&keys[place]])).collect();
-        outcomes.extend(to_run.iter().zip(values).filter_map(|(&place, value)| Some((place, value?))));
-        outcomes.sort_unstable_by_key(|(place, _)| *place);
-        for (place, value) in outcomes {
-            let builds = builds.remove(&place).flatten();
-            let row = Row { values: keys[place].clone(), value, builds };
-            self.journal.add(self.phase.word(), &row)?;
-            self.known.insert(row.values, value);
+        rows.extend(to_run.iter().zip(builds).zip(values).filter_map(|((&place, builds), value)| {
+            let (phase, values) = (phase.clone(), keys[place].clone());
+            Some((place, Row { phase, values, value: value?, builds }))
+        }));
+        rows.sort_unstable_by_key(|(place, _)| *place);
+        for (_, row) in rows {
+            self.journal.add(&row)?;
+            self.known.insert(row.values, row.value);
         }
         // While an earlier search is gone through again, its record stays as it is.
         if !to_run.is_empty() {
-            self.journal.write()?;
+            self.journal.write(&self.earlier)?;
         }
         match error {
             Some(error) => Err(error),
@@ -256,4 +268,78 @@ fn mean_ratio(runs: &[f64], sides: usize) -> Option<f64> {
     let values = runs.chunks(sides).map(one);
     let mean = values.sum::<f64>() / (runs.len() / sides) as f64;
     Some(mean).filter(|mean| mean.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::{journal, over_two_hosts};
+    use super::*;
+
+    fn go_on(_: Advance) -> Control {
+        Control::Continue
+    }
+
+    /// A search over seeds, with these other keys of the scenario.
+    fn over_seeds(directory: &Path, base: &str) -> SearchFile {
+        over_two_hosts(directory, base, "vary = { seed = { from = 1, to = 1000 } }\n")
+    }
+
+    /// Looks for the worst point of `file`, with a record in a directory and the rows of an earlier one.
+    fn evaluator<'a>(
+        file: &'a SearchFile,
+        options: &'a RunOptions,
+        directory: &Path,
+        earlier: Vec<Row>,
+    ) -> Evaluator<'a> {
+        let measure = NamedMeasure::parse(&file.measure).unwrap();
+        let record = (Journal::new(Some(directory), file.keys()).unwrap(), Makers::new(file), earlier);
+        let mut evaluator = Evaluator::new(file, measure, options, 1, record, &go_on).unwrap();
+        evaluator.phase = Phase::Search;
+        evaluator
+    }
+
+    #[test]
+    fn what_is_not_used_yet_of_an_earlier_record_stays_in_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, options) = (over_seeds(directory.path(), ""), RunOptions::default());
+        let point = |share: f64| file.draw(&[share]);
+        let row = |share: f64| Row {
+            phase: "search".to_owned(),
+            values: file.values(&point(share)),
+            value: Some(share),
+            builds: Some(String::new()),
+        };
+        let mut evaluator = evaluator(&file, &options, directory.path(), vec![row(0.1), row(0.3), row(0.5)]);
+        let record = || journal::read(directory.path(), file.keys());
+        evaluator.values(&[point(0.7)]).unwrap();
+        assert_eq!(record()[1..], [row(0.1), row(0.3), row(0.5)]);
+        assert_eq!(evaluator.values(&[point(0.9), point(0.3)]).unwrap()[1], Some(0.3));
+        let points: Vec<Values> = record().into_iter().map(|row| row.values).collect();
+        assert_eq!(points, [0.7, 0.9, 0.3, 0.1, 0.5].map(|share| row(share).values));
+    }
+
+    #[cfg(live)]
+    #[test]
+    fn the_build_of_a_stack_is_that_which_ran_the_point() {
+        let directory = tempfile::tempdir().unwrap();
+        let host = "host = [{ name = \"a\", endpoint = \"stack:object\", library = \"./mine.so\" }]\n";
+        let (file, options) = (over_seeds(directory.path(), host), RunOptions::default());
+        let point = |share: f64| file.draw(&[share]);
+        let builds = Some("mine-before".to_owned());
+        let earlier =
+            Row { phase: "search".to_owned(), values: file.values(&point(0.5)), value: None, builds };
+        let mut evaluator = evaluator(&file, &options, directory.path(), vec![earlier]);
+        // It is no shared object, so these points have no value.
+        for (content, points) in [("one", vec![point(0.1)]), ("mended", vec![point(0.5), point(0.9)])] {
+            std::fs::write(directory.path().join("mine.so"), content).unwrap();
+            assert!(evaluator.values(&points).unwrap().iter().all(Option::is_none));
+        }
+        let rows = journal::read(directory.path(), file.keys()).into_iter();
+        let builds: Vec<String> = rows.filter_map(|row| row.builds).collect();
+        let [first, before, mended] = &builds[..] else { panic!("{builds:?}") };
+        assert_eq!(before, "mine-before");
+        assert_ne!(first, mended);
+    }
 }

@@ -15,7 +15,7 @@ use warpline_scenario::search::{Point, SearchFile};
 use warpline_scenario::{ReplicationPlan, Scenario};
 
 use super::evaluate::Evaluator;
-use super::journal::{self, EVALUATIONS_FILE, Known};
+use super::journal::{self, EVALUATIONS_FILE, Row};
 use super::makers::Makers;
 use super::{SearchError, SearchOptions, Worst};
 
@@ -29,7 +29,7 @@ pub const AGAINST: &str = "found-against";
 const SEARCH_FILE: &str = "search.toml";
 /// The scenario as it is.
 const BASE_FILE: &str = "base.toml";
-/// What made the runs of the scenario as it is. The record says it of each point.
+/// The build of this program that made the runs. The kernels and stacks are in the record, with each point.
 const MADE_BY_FILE: &str = "made-by";
 /// What the name of a file has before its ending if the runs of other builds made it; with a number if there are several.
 const BEFORE: &str = "-before";
@@ -45,17 +45,19 @@ fn put(path: &Path, text: &str) -> Result<(), ResultError> {
         .map_err(|error| ResultError::io("write", path, error))
 }
 
-/// Makes the directory of a search. What an earlier one measured there is returned if this goes on with it.
+/// Makes the directory of a search. The rows of an earlier one's record there are returned if this goes on with it.
 ///
 /// # Errors
-/// If the directory has something else in it, or a search with which this does not go on.
+/// If the directory has something else in it, or a search with which this does not go on. If a kernel or a stack cannot be read: one of the scenario as it
+/// is, or one that ran a point of the record; the directory is then as it was.
 pub(super) fn prepare(
     directory: &Path,
     search: &SearchFile,
     options: &SearchOptions,
     makers: &mut Makers<'_>,
-) -> Result<Known, SearchError> {
-    let made_by = makers.made_by(&options.build).map_err(SearchError::Run)?;
+) -> Result<Vec<Row>, SearchError> {
+    makers.at(&search.values(&search.unchanged())).map_err(SearchError::Run)?;
+    let made_by = format!("{}\n", options.build);
     let texts = [(SEARCH_FILE, search.text().to_owned()), (BASE_FILE, search.scenario.to_toml())];
     let occupied = || SearchError::Occupied(directory.to_owned());
     if directory.exists() && !directory.is_dir() {
@@ -74,26 +76,35 @@ pub(super) fn prepare(
     std::fs::create_dir_all(directory).map_err(|error| ResultError::io("create", directory, error))?;
     texts.iter().try_for_each(|(file, text)| put(&directory.join(file), text))?;
     put(&directory.join(MADE_BY_FILE), &made_by)?;
-    Ok(Known::new())
+    Ok(Vec::new())
 }
 
-/// What was measured in the directory of a search by what runs now. The record of anything else gets another name, and that is noted; so do a
+/// The rows in the directory of a search that were measured by what runs now. The record of anything else gets another name, and that is noted; so do a
 /// counterexample, its runs and their report, which nothing might replace.
 fn earlier(
     directory: &Path,
     search: &SearchFile,
     options: &SearchOptions,
     (made_by, makers): (&str, &mut Makers<'_>),
-) -> Result<Known, SearchError> {
+) -> Result<Vec<Row>, SearchError> {
+    let mut rows = Vec::new();
+    for row in journal::read(directory, search.keys()) {
+        let now = match makers.at(&row.values) {
+            // Otherwise everything would be run again, up to the point that needs it.
+            Err(error) if row.builds.is_some() => {
+                let (directory, why) = (directory.to_owned(), error.to_string());
+                return Err(SearchError::Missing { directory, why });
+            }
+            now => now.ok(),
+        };
+        rows.push((now, row));
+    }
     let file = directory.join(MADE_BY_FILE);
-    if std::fs::read_to_string(&file).is_ok_and(|other| other == made_by) {
-        let rows = journal::read(directory, search.keys()).into_iter();
-        let rows: Vec<_> = rows.map(|row| (makers.at(&row.values), row)).collect();
-        if rows.iter().all(|(now, row)| row.builds.is_none() || row.builds == *now) {
-            // Where a kernel or a stack was not there and is there now, the point is run again.
-            let same = rows.into_iter().filter(|(now, row)| row.builds == *now);
-            return Ok(same.map(|(_, row)| (row.values, row.value)).collect());
-        }
+    let same_program = std::fs::read_to_string(&file).is_ok_and(|other| other == made_by);
+    if same_program && rows.iter().all(|(now, row)| row.builds.is_none() || row.builds == *now) {
+        // Where a kernel or a stack was not there and is there now, the point is run again.
+        let same = rows.into_iter().filter(|(now, row)| row.builds == *now);
+        return Ok(same.map(|(_, row)| row).collect());
     }
     // The record goes first, so that after a kill it does not stand beside a name that is not its own.
     let record = directory.join(EVALUATIONS_FILE);
@@ -124,7 +135,7 @@ fn earlier(
         }
     }
     put(&file, made_by)?;
-    Ok(Known::new())
+    Ok(Vec::new())
 }
 
 /// Writes the counterexample, runs it and the scenario as it is, and draws both. Returns the counterexample's file. A search that is stopped leaves out

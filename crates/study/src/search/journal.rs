@@ -1,6 +1,6 @@
 //! The record of a search: each point with its value and what made its runs, `evaluations.csv`. A search that was stopped or killed goes on from it.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use warpline_disk::{OsDirectory, write_whole};
@@ -13,9 +13,6 @@ pub const EVALUATIONS_FILE: &str = "evaluations.csv";
 /// The values of the keys that are varied, as TOML; none where the scenario's own stays.
 pub(super) type Values = Vec<Option<String>>;
 
-/// What was measured at points; none where there was nothing to measure, or the scenario cannot be run.
-pub(super) type Known = BTreeMap<Values, Option<f64>>;
-
 /// The columns before those of the keys that are varied.
 const COLUMNS: [&str; 4] = ["evaluation", "phase", "value", "builds"];
 /// In place of the builds of a point of which one was not there.
@@ -24,9 +21,11 @@ const UNKNOWN: &str = "unknown";
 /// A point of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
+    /// What the search was doing, in a word.
+    pub(super) phase: String,
     /// The values of the keys that are varied.
     pub(super) values: Values,
-    /// What was measured there.
+    /// What was measured there; none where there was nothing to measure, or the scenario cannot be run.
     pub(super) value: Option<f64>,
     /// The builds that made its runs; none if one was not there.
     pub(super) builds: Option<String>,
@@ -41,6 +40,16 @@ pub(super) struct Journal {
 
 fn failed(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> ResultError {
     ResultError::io("write", path, std::io::Error::other(error))
+}
+
+/// Puts a row with its number after the others.
+fn put(rows: &mut csv::Writer<Vec<u8>>, number: u64, row: &Row) -> Result<(), ResultError> {
+    let number = number.to_string();
+    let value = row.value.map(|value| value.to_string()).unwrap_or_default();
+    let builds = row.builds.as_deref().unwrap_or(UNKNOWN);
+    let values = row.values.iter().map(|value| value.as_deref().unwrap_or_default());
+    rows.write_record([number.as_str(), row.phase.as_str(), value.as_str(), builds].into_iter().chain(values))
+        .map_err(|error| failed(Path::new(EVALUATIONS_FILE), error))
 }
 
 impl Journal {
@@ -68,26 +77,25 @@ impl Journal {
     ///
     /// # Errors
     /// Never, as it is written later.
-    pub(super) fn add(&mut self, phase: &str, row: &Row) -> Result<(), ResultError> {
+    pub(super) fn add(&mut self, row: &Row) -> Result<(), ResultError> {
         self.count += 1;
-        let number = self.count.to_string();
-        let value = row.value.map(|value| value.to_string()).unwrap_or_default();
-        let builds = row.builds.as_deref().unwrap_or(UNKNOWN);
-        let values = row.values.iter().map(|value| value.as_deref().unwrap_or_default());
-        self.rows
-            .write_record([number.as_str(), phase, value.as_str(), builds].into_iter().chain(values))
-            .map_err(|error| failed(Path::new(EVALUATIONS_FILE), error))
+        put(&mut self.rows, self.count, row)
     }
 
-    /// Writes all rows, or leaves the file as it was.
+    /// Writes all rows, and after them `rest`, the rows of an earlier record that were not used yet; or leaves the file as it was.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(super) fn write(&mut self) -> Result<(), ResultError> {
+    pub(super) fn write(&mut self, rest: &VecDeque<Row>) -> Result<(), ResultError> {
         let Some(path) = &self.path else { return Ok(()) };
-        self.rows.flush().map_err(|error| ResultError::io("write", path, error))?;
-        write_whole(&OsDirectory::here(), path, FILE_MODE, self.rows.get_ref())
-            .map_err(|error| ResultError::io("write", path, error))
+        let refused = |error: std::io::Error| ResultError::io("write", path, error);
+        self.rows.flush().map_err(refused)?;
+        let mut whole = csv::Writer::from_writer(self.rows.get_ref().clone());
+        for (number, row) in (self.count + 1..).zip(rest) {
+            put(&mut whole, number, row)?;
+        }
+        whole.flush().map_err(refused)?;
+        write_whole(&OsDirectory::here(), path, FILE_MODE, whole.get_ref()).map_err(refused)
     }
 }
 
@@ -102,6 +110,7 @@ pub(super) fn read<'a>(directory: &Path, keys: impl Iterator<Item = &'a str>) ->
         let values =
             row.iter().skip(COLUMNS.len()).map(|text| Some(text.to_owned()).filter(|text| !text.is_empty()));
         Row {
+            phase: row.get(1).unwrap_or_default().to_owned(),
             values: values.collect(),
             value: row.get(2).and_then(|value| value.parse().ok()),
             builds: row.get(3).filter(|builds| *builds != UNKNOWN).map(str::to_owned),
@@ -121,18 +130,26 @@ mod tests {
         let mut journal = Journal::new(Some(directory.path()), keys()).unwrap();
         let rows = [
             Row {
+                phase: "base".to_owned(),
                 values: vec![Some("[{ at = \"1s\", for = \"2s\" }]".to_owned()), None],
                 value: Some(1.0 / 3.0),
                 builds: Some("mine-0123".to_owned()),
             },
-            Row { values: vec![None, Some("7".to_owned())], value: None, builds: Some(String::new()) },
-            Row { values: vec![None, None], value: None, builds: None },
+            Row {
+                phase: "search".to_owned(),
+                values: vec![None, Some("7".to_owned())],
+                value: None,
+                builds: Some(String::new()),
+            },
+            Row { phase: "small".to_owned(), values: vec![None, None], value: None, builds: None },
         ];
-        for row in &rows {
-            journal.add("search", row).unwrap();
+        // At first the last two are those of an earlier record.
+        let mut rest = VecDeque::from(rows.clone());
+        while let Some(row) = rest.pop_front() {
+            journal.add(&row).unwrap();
+            journal.write(&rest).unwrap();
+            assert_eq!(read(directory.path(), keys()), rows);
         }
-        journal.write().unwrap();
-        assert_eq!(read(directory.path(), keys()), rows);
         assert!(read(directory.path(), ["x"].into_iter()).is_empty());
         assert!(read(Path::new("none"), keys()).is_empty());
     }

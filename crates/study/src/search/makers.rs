@@ -2,15 +2,16 @@
 
 use warpline_lab::run::RunError;
 use warpline_lab::run::builds::builds;
-use warpline_scenario::Host;
+use warpline_scenario::endpoint::Guest;
 use warpline_scenario::search::SearchFile;
+use warpline_scenario::{Endpoint, Host};
 
 use super::journal::Values;
 
 /// The builds of kernels and stacks at points of a search.
 pub(super) struct Makers<'a> {
     search: &'a SearchFile,
-    /// The builds by the hosts that have them: a kernel is read once, however many points have it.
+    /// The builds by the hosts that have them, as `deciding` gives those: a kernel is read once, however many points have it.
     known: Vec<(Vec<Host>, Vec<String>)>,
 }
 
@@ -20,25 +21,16 @@ impl<'a> Makers<'a> {
         Makers { search, known: Vec::new() }
     }
 
-    /// What makes the runs of the scenario as it is, and of that with the changes of `against`, a line each: `program`, which tells this program from every
-    /// other build of it, then the kernels and stacks.
+    /// From now on, all files are read again: any of them may have been replaced.
+    pub(super) fn forget(&mut self) {
+        self.known.clear();
+    }
+
+    /// The kernels and stacks at a point, without and with the changes of `against`: in order, each once, separated by spaces.
     ///
     /// # Errors
     /// If one of them is not there, or cannot be read.
-    pub(super) fn made_by(&mut self, program: &str) -> Result<String, RunError> {
-        let unchanged = self.search.values(&self.search.unchanged());
-        let parts = self.all(&unchanged)?;
-        let lines = std::iter::once(program).chain(parts.iter().map(String::as_str));
-        Ok(lines.map(|part| format!("{part}\n")).collect())
-    }
-
-    /// The kernels and stacks at a point, separated by spaces; none if one of them is not there, or cannot be read.
-    pub(super) fn at(&mut self, values: &Values) -> Option<String> {
-        self.all(values).ok().map(|parts| parts.join(" "))
-    }
-
-    /// The kernels and stacks at a point, without and with the changes of `against`: in order, each once.
-    fn all(&mut self, values: &Values) -> Result<Vec<String>, RunError> {
+    pub(super) fn at(&mut self, values: &Values) -> Result<String, RunError> {
         let mut parts = Vec::new();
         for against in [false, true] {
             if against && self.search.against.is_empty() {
@@ -46,57 +38,74 @@ impl<'a> Makers<'a> {
             }
             // Where the values or the changes together are wrong, nothing is run with them.
             let Ok(scenario) = self.search.with(values, against) else { continue };
-            if let Some((_, builds)) = self.known.iter().find(|(hosts, _)| *hosts == scenario.host) {
+            let hosts = deciding(&scenario.host);
+            if let Some((_, builds)) = self.known.iter().find(|(known, _)| *known == hosts) {
                 parts.extend(builds.iter().cloned());
                 continue;
             }
             let builds = builds(&scenario)?;
             parts.extend(builds.iter().cloned());
-            self.known.push((scenario.host, builds));
+            self.known.push((hosts, builds));
         }
         parts.sort();
         parts.dedup();
-        Ok(parts)
+        Ok(parts.join(" "))
     }
+}
+
+/// Hosts with what decides their builds, so that hosts that are equal have the same ones. Of a guest that is its machine and the `kernel` of that: it has
+/// many other keys, and a kernel takes long to read. Other hosts stay whole.
+fn deciding(hosts: &[Host]) -> Vec<Host> {
+    let one = |host: &Host| {
+        let endpoint = match &host.endpoint {
+            Endpoint::Guest(guest) => {
+                let (machine, kernel) = (guest.machine.clone(), guest.kernel.clone());
+                Endpoint::Guest(Guest { machine, kernel, ..Guest::default() })
+            }
+            other => other.clone(),
+        };
+        Host { name: host.name.clone(), endpoint }
+    };
+    hosts.iter().map(one).collect()
 }
 
 #[cfg(all(test, live))]
 mod tests {
-    use std::path::Path;
+    use std::collections::VecDeque;
 
-    use warpline_scenario::Source;
-
-    use super::super::journal::{EVALUATIONS_FILE, Journal, Known, Row};
-    use super::super::{SearchOptions, found};
+    use super::super::journal::{self, EVALUATIONS_FILE, Journal, Row};
+    use super::super::{SearchError, SearchOptions, found, over_two_hosts};
     use super::*;
 
-    /// A search over two hosts with a flow, with these other keys of the scenario and of the search.
-    fn search(directory: &Path, base: &str, keys: &str) -> SearchFile {
-        let base = format!(
-            "duration = \"1s\"\nlink = [{{ between = [\"a\", \"b\"], rate = \"1Mbit/s\" }}]\n\
-             flow = [{{ name = \"bulk\", from = \"a\", to = \"b\" }}]\n{base}"
-        );
-        let text = format!("scenario = \"base.toml\"\nminimise = \"flow.bulk.goodput\"\n{keys}");
-        let base = Source::from_text("base.toml", &base, directory);
-        SearchFile::over("test.search.toml", &text, &base).unwrap_or_else(|wrong| panic!("{wrong}"))
-    }
-
     #[test]
-    fn a_stack_that_only_against_has_counts_among_what_makes_the_runs() {
+    fn a_stack_that_only_against_has_counts_among_the_builds() {
         let directory = tempfile::tempdir().unwrap();
         let keys = r#"
             vary = { seed = { from = 1, to = 9 } }
             against = { host = [{ name = "a", endpoint = "stack:object", library = "./mine.so" }] }
         "#;
-        let file = search(directory.path(), "", keys);
-        let made_by = |content: &str| {
+        let file = over_two_hosts(directory.path(), "", keys);
+        let builds = |content: &str| {
             std::fs::write(directory.path().join("mine.so"), content).unwrap();
-            Makers::new(&file).made_by("one").unwrap()
+            Makers::new(&file).at(&file.values(&file.unchanged())).unwrap()
         };
-        let first = made_by("one build");
-        assert!(first.starts_with("one\nmine-") && first.lines().count() == 2, "{first}");
-        assert_ne!(made_by("another"), first);
-        assert_eq!(made_by("one build"), first);
+        let first = builds("one build");
+        assert!(first.starts_with("mine-") && !first.contains(' '), "{first}");
+        assert_ne!(builds("another"), first);
+        assert_eq!(builds("one build"), first);
+    }
+
+    #[test]
+    fn a_kernel_is_not_read_again_where_other_keys_of_a_guest_differ() {
+        let guest = |cc: &str, kernel: &str, machine: &str| {
+            let [cc, kernel, machine] = [cc, kernel, machine].map(|text| Some(text.to_owned()));
+            let endpoint = Endpoint::Guest(Guest { cc, kernel, machine, ..Guest::default() });
+            deciding(&[Host { name: "a".to_owned(), endpoint }])
+        };
+        let one = guest("bbr", "6.12", "m");
+        assert_eq!(guest("cubic", "6.12", "m"), one);
+        assert_ne!(guest("bbr", "6.1", "m"), one);
+        assert_ne!(guest("bbr", "6.12", "n"), one);
     }
 
     #[test]
@@ -106,30 +115,40 @@ mod tests {
         let host = "host = [{ name = \"a\", endpoint = \"stack:object\", library = \"./one.so\" }]\n";
         let keys =
             "[vary]\n\"host[a].library\" = { choices = [\"./one.so\", \"./two.so\", \"./none.so\"] }\n";
-        let file = search(place, host, keys);
+        let file = over_two_hosts(place, host, keys);
         let build = |name: &str, content: &str| std::fs::write(place.join(name), content).unwrap();
         build("one.so", "one");
         build("two.so", "two");
         let options = SearchOptions { resume: true, ..SearchOptions::default() };
-        let prepare = || found::prepare(&out, &file, &options, &mut Makers::new(&file)).unwrap();
-        assert!(prepare().is_empty());
+        let prepare = || found::prepare(&out, &file, &options, &mut Makers::new(&file));
+        assert!(prepare().unwrap().is_empty());
         let mut makers = Makers::new(&file);
         let mut journal = Journal::new(Some(out.as_path()), file.keys()).unwrap();
         let points = [0.1, 0.5, 0.9].map(|share| file.values(&file.draw(&[share])));
         for (values, value) in points.iter().zip([Some(1.0), Some(2.0), None]) {
-            let builds = makers.at(values);
+            let builds = makers.at(values).ok();
             assert_eq!(builds.is_some(), value.is_some(), "{values:?}");
-            journal.add("search", &Row { values: values.clone(), value, builds }).unwrap();
+            let row = Row { phase: "search".to_owned(), values: values.clone(), value, builds };
+            journal.add(&row).unwrap();
         }
-        journal.write().unwrap();
-        let measured = |known: &Known| points.each_ref().map(|point| known.get(point).copied());
-        assert_eq!(measured(&prepare()), [Some(Some(1.0)), Some(Some(2.0)), Some(None)]);
+        journal.write(&VecDeque::new()).unwrap();
+        let rows = journal::read(&out, file.keys());
+        assert_eq!(prepare().unwrap(), rows);
         // What was missing is there now.
         build("none.so", "none");
-        assert_eq!(measured(&prepare()), [Some(Some(1.0)), Some(Some(2.0)), None]);
+        assert_eq!(prepare().unwrap(), rows[..2]);
+        // What was there is missing now: the record stays.
+        std::fs::remove_file(place.join("two.so")).unwrap();
+        let missing = prepare().unwrap_err();
+        assert!(matches!(missing, SearchError::Missing { .. }), "{missing:?}");
+        let told = missing.to_string();
+        assert!(told.contains("two.so") && told.contains("put it back"), "{told}");
+        assert_eq!(journal::read(&out, file.keys()), rows);
+        build("two.so", "two");
+        assert_eq!(prepare().unwrap(), rows[..2]);
         // The scenario as it is does not have this one.
         build("two.so", "two, mended");
-        assert!(prepare().is_empty());
+        assert!(prepare().unwrap().is_empty());
         assert!(out.join("evaluations-before.csv").exists() && !out.join(EVALUATIONS_FILE).exists());
     }
 }

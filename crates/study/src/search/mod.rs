@@ -27,7 +27,7 @@ use warpline_scenario::search::{COARSER, Part, Point, SearchFile};
 
 use evaluate::Evaluator;
 use evolve::Evolution;
-use journal::{Journal, Known};
+use journal::Journal;
 use makers::Makers;
 
 pub use found::{AGAINST, BASE, FOUND};
@@ -104,6 +104,17 @@ pub enum SearchError {
     /// There is something else in the directory, perhaps another search.
     #[error("{} holds something else than this search; name another directory", .0.display())]
     Occupied(PathBuf),
+    /// A kernel or a stack that ran points of the record is not there now, or cannot be read.
+    #[error(
+        "{} has points of a kernel or a stack that cannot be read now; put it back, or name another directory (--out): {why}",
+        directory.display()
+    )]
+    Missing {
+        /// The directory of the search.
+        directory: PathBuf,
+        /// Which one, and why.
+        why: String,
+    },
     /// A report could not be written.
     #[error(transparent)]
     Report(#[from] ReportError),
@@ -157,7 +168,7 @@ pub fn search(
     let mut makers = Makers::new(search);
     let earlier = match out {
         Some(directory) => found::prepare(directory, search, options, &mut makers)?,
-        None => Known::new(),
+        None => Vec::new(),
     };
     let record = (Journal::new(out, search.keys())?, makers, earlier);
     let mut evaluator = Evaluator::new(search, measure.clone(), &options.run, options.jobs, record, observe)?;
@@ -264,4 +275,16 @@ impl Course<'_> {
         self.worst = value.map(|value| (point, value));
         Ok(())
     }
+}
+
+/// For tests: a search over two hosts with a flow, with these other keys of the scenario and of the search.
+#[cfg(test)]
+fn over_two_hosts(directory: &std::path::Path, base: &str, keys: &str) -> SearchFile {
+    let base = format!(
+        "duration = \"1s\"\nlink = [{{ between = [\"a\", \"b\"], rate = \"1Mbit/s\" }}]\n\
+         flow = [{{ name = \"bulk\", from = \"a\", to = \"b\" }}]\n{base}"
+    );
+    let text = format!("scenario = \"base.toml\"\nminimise = \"flow.bulk.goodput\"\n{keys}");
+    let base = warpline_scenario::Source::from_text("base.toml", &base, directory);
+    SearchFile::over("test.search.toml", &text, &base).unwrap_or_else(|wrong| panic!("{wrong}"))
 }

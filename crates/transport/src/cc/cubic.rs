@@ -236,10 +236,10 @@ impl CongestionControl for Cubic {
         self.window.set(cwnd, ssthresh)
     }
     fn undo(&mut self, now: Timestamp) {
-        let before = self.window.cwnd;
+        let regained = self.window.has_regained();
         // Section 4.9.2: the function goes on as if nothing had been. But if the window has regained what it lost, the present function stays.
         if self.window.undo()
-            && self.window.cwnd > before
+            && !regained
             && let Some(prior) = &self.prior
         {
             (self.epoch, self.blind) = (prior.epoch, prior.blind);
@@ -359,6 +359,13 @@ mod tests {
             let Epoch { start, k, w_max, w_est, cwnd_prior } = cubic.epoch;
             (cubic.cwnd(), cubic.ssthresh(), cubic.blind, start, [k, w_max, w_est, cwnd_prior])
         };
+        // The smallest window is not reduced, but the reduction is counted, and the threshold falls.
+        let mut cubic = Cubic::new(&CubicParams::default(), &config(2));
+        let before = state(&cubic);
+        cubic.on_congestion_event(&event(0, 2000));
+        assert!(!cubic.blind);
+        cubic.undo(Timestamp::from_millis(10));
+        assert_eq!(state(&cubic), before);
         // In congestion avoidance, with a maximum that a loss has shown and without one.
         for lost in [true, false] {
             let mut cubic = Cubic::new(&CubicParams::default(), &config(100));

@@ -235,6 +235,11 @@ impl Window {
         true
     }
 
+    /// Whether the window has become larger again than before the reduction that [`undo`](Self::undo) would take back.
+    pub(super) fn has_regained(&self) -> bool {
+        self.cwnd > self.prior_cwnd
+    }
+
     /// Restart after idle: the window halves for every time-out's worth of idle time, not below the initial window, and
     /// the threshold remembers three quarters of what it was (RFC 2861, Linux tcp_cwnd_restart).
     pub(super) fn restart(&mut self, idle: TimeDelta, rto: TimeDelta) {

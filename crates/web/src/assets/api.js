@@ -42,8 +42,7 @@ export const asked = (path, what) => `${path}?${new URLSearchParams(what)}`;
 // Waits for so many milliseconds.
 export const pause = (time) => new Promise((done) => { setTimeout(done, time); });
 
-// The events of a run, one after the other, soon after they come. It asks again and again: an answer that stays open would take one of the few connections
-// to a server that all tabs of a browser share, and terminals need these.
+// The events of a run, one after the other, soon after they come. Not as a stream: `events` in server.rs says why.
 export async function* follow(run, signal) {
   for (let from = 0; ;) {
     const said = await call("GET", asked("/api/runs/events", { run, from }), undefined, signal);
