@@ -184,6 +184,9 @@ class Bench:
         if self.pushed != len(self.trees) - 1:
             self.finish()
             return
+        # Old versions are removed after the push.
+        while os.listdir(self.store / "trash") and time.monotonic() < deadline:
+            time.sleep(0.05)
         self.kill("server")
         self.check()
         if self.seen != len(self.trees) - 1:

@@ -307,7 +307,7 @@ fn compare<D: Directory>(
         }
         wanted[at].1.push(place);
     }
-    check_space(store, &wanted)?;
+    check_space(store, &wanted, reporter)?;
     reuse(store, id, manifest, tree, &mut wanted, reporter)?;
     Ok(wanted)
 }
@@ -376,15 +376,32 @@ fn lacking_chunks<D: Directory>(
     look().map_err(entry_error("read", entry))
 }
 
-fn check_space<D: Directory>(store: &Store<D>, wanted: &[(Chunk, Vec<Place>)]) -> Result<(), BuildError> {
+/// Makes room for what is wanted, if it is needed: the chunks of trees that were in doubt are fetched again then.
+fn check_space<D: Directory>(
+    store: &Store<D>,
+    wanted: &[(Chunk, Vec<Place>)],
+    reporter: &mut Reporter<'_>,
+) -> Result<(), BuildError> {
     let needed = lacking_bytes(wanted);
     let lacks = |free: u64| needed > 0 && needed.saturating_add(SPARE) > free;
-    let mut free = store.free()?;
-    // On an error, fetch the chunk again.
-    if lacks(free) && store.drop_doubted()? {
-        free = store.free()?;
+    if !lacks(store.free()?) {
+        return Ok(());
     }
+    let (mut count, mut broken) = (0usize, None);
+    let freed = store.free_space(&mut || {
+        count += 1;
+        if !count.is_multiple_of(BATCH_ENTRIES) {
+            return true;
+        }
+        broken = reporter.compared(0).err();
+        broken.is_none() && store.free().is_ok_and(lacks)
+    });
+    if let Some(error) = broken {
+        return Err(error);
+    }
+    let free = store.free()?;
     if lacks(free) {
+        freed?;
         return Err(BuildError::Space { needed, free, path: store.root().to_owned() });
     }
     Ok(())
@@ -571,6 +588,7 @@ fn finish_root<D: Directory>(store: &Store<D>, name: &str, manifest: &Manifest) 
 mod tests {
     use super::*;
     use std::collections::VecDeque;
+    use std::path::Path;
     use warpline_disk::sim::SimDisk;
 
     /// Delivers chunks with the numbers of their entry and chunk, and counts the most that were requested and not received yet.
@@ -624,7 +642,7 @@ mod tests {
         manifest
     }
 
-    /// Builds a tree. Returns what was built, the most chunks requested at once, and the most operations of the disk between two reports.
+    /// Builds a tree. Returns what was built, the most chunks requested at once, and the most operations of the disk without a report.
     fn push(disk: &SimDisk, manifest: &Manifest, verify: bool) -> (Built, usize, u64) {
         let store = Store::open_at(disk.root(), PathBuf::from("/")).unwrap();
         let mut source = Counted::default();
@@ -636,7 +654,7 @@ mod tests {
             last = now;
             Ok(())
         });
-        (built.unwrap(), source.most, longest)
+        (built.unwrap(), source.most, longest.max(disk.count() - last))
     }
 
     #[test]
@@ -649,6 +667,22 @@ mod tests {
             assert_eq!((built.fetched, built.unchanged), (fetched, verify));
             assert!(longest < 4000, "{longest} operations without a report");
         }
+    }
+
+    #[test]
+    fn a_large_old_version_is_put_aside_and_not_removed_while_the_sender_waits() {
+        let disk = SimDisk::new(1);
+        push(&disk, &tree(1200, 0), false);
+        push(&disk, &tree(0, 1), false);
+        let (_, _, longest) = push(&disk, &tree(0, 2), false);
+        assert!(longest < 200, "{longest} operations without a report");
+        let names = |path: &str| disk.root().names(Path::new(path)).unwrap();
+        let aside =
+            names("trash").iter().filter(|name| name.to_string_lossy().starts_with("versions-")).count();
+        assert_eq!((names("versions").len(), aside), (2, 1));
+        // The next receiver begins without it.
+        drop(Store::open_at(disk.root(), PathBuf::from("/")).unwrap());
+        assert!(names("trash").is_empty());
     }
 
     #[test]

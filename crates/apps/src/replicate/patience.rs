@@ -2,7 +2,8 @@
 //!
 //! Answering, keeping the connection alive and sending messages are not progress. Progress is to take a chunk that was not taken too often
 //! already, to acknowledge bytes of such chunks, or to compare or check a substantial further part of the tree: many bytes, or many files,
-//! however small. There is a finite amount of each on a connection, whatever the receiver says of it, so a receiver that does nothing, or the same again and again, is given up in the end.
+//! however small. There is a finite amount of each on a connection, whatever the receiver says of it, so a receiver that does nothing, or the
+//! same again and again, is given up in the end.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

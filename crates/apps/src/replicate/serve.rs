@@ -63,6 +63,11 @@ pub enum Event<'a> {
         /// The result.
         built: Built,
     },
+    /// Something that is no longer needed could not be removed. The next push tries it again.
+    Left {
+        /// The reason.
+        reason: String,
+    },
     /// A push failed. Fetched chunks are kept.
     Failed {
         /// The sender.
@@ -214,14 +219,12 @@ impl Receiver<'_> {
         let mut wire = Wire { to: &mut to, from: &mut from };
         let built = wire.build(&store, &encoded, &manifest, options);
         drop(store);
-        match built {
+        let result = match built {
             Ok(built) => {
                 self.tell(Event::Done { remote, id, built });
                 *lock(&self.done) = true;
                 end(&mut to, &mut from, &Say::Done(built));
-                // Old versions may be larger than the new one. Nobody waits for this: the sender has heard that its push is done, and another push goes first.
-                let is_last = || lock(&self.active).as_ref().is_some_and(|active| active.is(connection));
-                Ok(lock(&self.store).clear_trash(&mut || is_last())?)
+                Ok(())
             }
             Err(error) => {
                 end(
@@ -231,6 +234,18 @@ impl Receiver<'_> {
                 );
                 Err(error.into())
             }
+        };
+        self.clear_trash(connection);
+        result
+    }
+
+    /// Removes what the store has put aside after a push. This may be more than the push brought, so it comes when the sender has heard how its push
+    /// ended, and makes way for a newer push.
+    fn clear_trash(&self, connection: &Connection) {
+        let is_last = || lock(&self.active).as_ref().is_some_and(|active| active.is(connection));
+        let cleared = lock(&self.store).clear_trash(&mut || is_last());
+        if let Err(error) = cleared {
+            self.tell(Event::Left { reason: error.to_string() });
         }
     }
 }

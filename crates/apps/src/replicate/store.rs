@@ -129,7 +129,7 @@ impl<D: Directory> Store<D> {
         let made = said == MADE || leads_to_version(&at).map_err(failed("examine", &root))?;
         // Other programs have files of this name, too. After an interrupted making it has a part of ours, or zeros.
         let ours = MADE.starts_with(&said) || said.iter().all(|byte| *byte == 0);
-        if !made && locked && (!ours || foreign()?) {
+        if said != MADE && locked && (foreign()? || (!made && !ours)) {
             return Err(StoreError::Foreign { path: root });
         }
         let mut store = Store { root, at, lock };
@@ -140,7 +140,8 @@ impl<D: Directory> Store<D> {
             }
             store.act("create", part, |path| create_directories(&store.at, path, 0o755))?;
         }
-        store.clear_trash(&mut || true)?;
+        // What cannot be removed is in nobody's way.
+        let _ = store.clear_trash(&mut || true);
         store.act("remove", "current.new", |path| remove_all(&store.at, path))?;
         store.act("flush", "", |_| store.at.sync())?;
         if said != MADE {
@@ -283,19 +284,15 @@ impl<D: Directory> Store<D> {
         Ok(begun.collect())
     }
 
-    /// Removes trees in doubt and what was put aside, to free their space. That trees were in doubt stays recorded. Returns whether there was anything.
+    /// Frees space: removes what was put aside, and then trees in doubt. That these were in doubt stays recorded. This may take long, so `go_on` is asked
+    /// after each file, link and directory.
     ///
     /// # Errors
-    /// If one cannot be removed.
-    pub fn drop_doubted(&self) -> Result<bool, StoreError> {
-        let mut any = !self.names("trash")?.is_empty();
-        self.clear_trash(&mut || true)?;
-        for name in self.names("incoming")?.iter().filter(|name| name.ends_with(DOUBTED)) {
-            let tree = Path::new("incoming").join(name).join("tree");
-            any |= self.act("examine", &tree, |tree| self.at.has(tree))?;
-            self.act("remove", &tree, |tree| remove_all(&self.at, tree))?;
-        }
-        Ok(any)
+    /// If something cannot be removed.
+    pub fn free_space(&self, go_on: &mut dyn FnMut() -> bool) -> Result<(), StoreError> {
+        let doubted = self.names("incoming")?.into_iter().filter(|name| name.ends_with(DOUBTED));
+        let trees = doubted.map(|name| Path::new("incoming").join(name).join("tree"));
+        self.clear_trash(go_on).and(self.remove(trees, go_on))
     }
 
     /// Makes a finished tree a version. Its content is on the disk already.
@@ -388,21 +385,31 @@ impl<D: Directory> Store<D> {
     /// next time.
     ///
     /// # Errors
-    /// If something cannot be removed.
+    /// If something cannot be removed. All else is removed even so.
     pub fn clear_trash(&self, go_on: &mut dyn FnMut() -> bool) -> Result<(), StoreError> {
-        let mut stopped = false;
-        let mut removed = || {
-            stopped = !go_on();
-            if stopped { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
-        };
-        for name in self.names("trash")? {
-            let path = Path::new("trash").join(name);
-            let cleared = self.act("remove", path, |path| remove_all_with(&self.at, path, &mut removed));
-            if cleared.is_err() {
-                return if stopped { Ok(()) } else { cleared };
+        let names = self.names("trash")?.into_iter();
+        self.remove(names.map(|name| Path::new("trash").join(name)), go_on)
+    }
+
+    /// Removes paths until `go_on` says no. Returns the first error.
+    fn remove(
+        &self,
+        paths: impl Iterator<Item = PathBuf>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<(), StoreError> {
+        let (mut stopped, mut first) = (false, Ok(()));
+        for path in paths {
+            let mut removed = || {
+                stopped = !go_on();
+                if stopped { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
+            };
+            let gone = self.act("remove", path, |path| remove_all_with(&self.at, path, &mut removed));
+            if stopped {
+                break;
             }
+            first = first.and(gone);
         }
-        Ok(())
+        first
     }
 }
 
@@ -535,6 +542,11 @@ mod tests {
                 assert_eq!(disk.root().read(Path::new(file)).unwrap(), b"1234\n", "{file}");
             }
         }
+        // A program can have versions and a link to one of them, too.
+        let disk = disk(&["lock", "versions/1.0/program"], b"1234\n");
+        disk.root().link(OsStr::new("versions/1.0"), Path::new(CURRENT)).unwrap();
+        assert!(matches!(open(&disk), Err(StoreError::Foreign { .. })));
+        assert_eq!(disk.root().read(Path::new(LOCK)).unwrap(), b"1234\n");
     }
 
     #[test]

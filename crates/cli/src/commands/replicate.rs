@@ -249,6 +249,9 @@ fn event_text(event: &serve::Event<'_>) -> String {
             with_unit(built.total as f64, "B"),
             with_unit(built.fetched as f64, "B")
         ),
+        serve::Event::Left { reason } => {
+            format!("something of the old versions could not be removed: {reason}")
+        }
         serve::Event::Failed { remote, reason } => format!("push from {remote} failed: {reason}"),
     }
 }
@@ -267,6 +270,7 @@ fn event_json(event: &serve::Event<'_>) -> Value {
             "event": "done", "from": remote.to_string(), "version": id.to_string(),
             "unchanged": built.unchanged, "bytes": built.total, "fetched_bytes": built.fetched,
         }),
+        serve::Event::Left { reason } => json!({ "event": "left", "reason": reason }),
         serve::Event::Failed { remote, reason } => {
             json!({ "event": "failed", "from": remote.to_string(), "reason": reason })
         }

@@ -4,9 +4,9 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::live::{pause, turn};
+use crate::live::turn;
 use crate::shell::{able, ordinary};
-use crate::support::{Answer, Desk};
+use crate::support::{Answer, Desk, pause};
 
 #[test]
 fn a_quick_calibration_has_every_part() {

@@ -9,23 +9,13 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::live::{alone, pause, shortest};
+use crate::live::{alone, shortest};
 use crate::shell::able;
-use crate::support::{Answer, Desk};
+use crate::support::{Answer, Desk, pause, wait_until};
 
 /// Shell code that waits for a file in the desk's directory.
 fn wait_for(file: &str) -> String {
     format!("while [ ! -e {file} ]; do sleep 0.05; done")
-}
-
-fn wait_until(what: &str, is: impl Fn() -> bool) {
-    for _ in 0..2400 {
-        if is() {
-            return;
-        }
-        pause();
-    }
-    panic!("{what} has not happened in two minutes");
 }
 
 /// A shell or a run in progress. One that a test gives up is ended.

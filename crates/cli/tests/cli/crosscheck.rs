@@ -198,7 +198,7 @@ mod with_guests {
         };
         while kept() == 0 {
             assert_eq!(child.try_wait().unwrap(), None, "it ended before anything was kept");
-            crate::live::pause();
+            crate::support::pause();
         }
         assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
         let answer = Answer::from(child.wait_with_output().unwrap());

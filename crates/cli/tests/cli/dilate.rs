@@ -8,8 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 use std::sync::MutexGuard;
 
-use crate::live::{kept_pace, pause, printed, run, shortest, turn};
-use crate::support::{Answer, Desk};
+use crate::live::{kept_pace, printed, run, shortest, turn};
+use crate::support::{Answer, Desk, pause};
 use crate::terminal::on_a_terminal;
 
 /// Waits for this test's turn. `None` if the machine lacks something that it needs.

@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use warpline_live::netns::NetNs;
 use warpline_live::offload::Merging;
 
-use crate::live::{alone, kept_pace, pause, shortest};
+use crate::live::{alone, kept_pace, shortest};
 use crate::shell::able;
-use crate::support::{Answer, Desk};
+use crate::support::{Answer, Desk, pause};
 
 /// A network namespace, held by a process.
 struct Space(Child);

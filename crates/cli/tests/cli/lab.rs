@@ -5,12 +5,10 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::Duration;
 
 use crate::live::alone;
 use crate::shell::able;
-use crate::support::{Desk, SMALL};
+use crate::support::{Desk, SMALL, wait_until};
 
 /// Exit code of `lab_browser.py` if there is no browser.
 const NO_BROWSER: i32 = 77;
@@ -51,15 +49,15 @@ impl Lab {
         answer.split_once("\r\n\r\n").unwrap().1.to_owned()
     }
 
-    /// Starts a run that would take hours, and waits until it goes on.
-    fn endless(&self) {
+    /// Starts a run that would take hours, and waits until it writes its results.
+    fn endless(&self, desk: &Desk) {
         let text =
             SMALL.replace("duration = \"2s\"", "duration = \"10000000s\"\nsample_interval = \"1000s\"");
         let wish = serde_json::json!({ "text": text, "name": "endless" });
         self.ask("POST", "/api/runs", &wish.to_string());
-        while !self.ask("GET", "/api/runs", "").contains("\"running\"") {
-            pause();
-        }
+        wait_until("the run", || self.ask("GET", "/api/runs", "").contains("\"running\""));
+        // Its process is there by then, and perhaps no more.
+        wait_until("the begin of the run", || !desk.names("runs").is_empty());
     }
 
     fn signal(&self, name: &str) {
@@ -68,18 +66,12 @@ impl Lab {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "another process is waited for")]
-fn pause() {
-    thread::sleep(Duration::from_millis(20));
-}
-
 /// Waits until the run is whole in the directory of runs, and nothing of it lies beside it.
 fn is_kept(desk: &Desk) {
-    while desk.names("runs").iter().any(|name| name.contains(".partial-"))
-        || !desk.path().join("runs/endless/summary.json").exists()
-    {
-        pause();
-    }
+    wait_until("the end of the run", || {
+        desk.path().join("runs/endless/summary.json").exists()
+            && !desk.names("runs").iter().any(|name| name.contains(".partial-"))
+    });
     assert_eq!(desk.summary("runs/endless")["complete"], false);
 }
 
@@ -88,7 +80,7 @@ fn ctrl_c_ends_the_lab_and_stops_its_runs() {
     let desk = Desk::new();
     let mut lab = Lab::start(&desk, &["small.toml"]);
     assert!(lab.ask("GET", "/api/hello", "").contains("\"first\":\"small.toml\""));
-    lab.endless();
+    lab.endless(&desk);
     lab.signal("-INT");
     assert_eq!(lab.child.wait().unwrap().code(), Some(0));
     // It has waited for its runs.
@@ -100,7 +92,7 @@ fn ctrl_c_ends_the_lab_and_stops_its_runs() {
 fn a_lab_that_is_killed_leaves_no_run_behind() {
     let desk = Desk::new();
     let mut lab = Lab::start(&desk, &[]);
-    lab.endless();
+    lab.endless(&desk);
     lab.signal("-KILL");
     lab.child.wait().unwrap();
     is_kept(&desk);

@@ -5,10 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::Duration;
 
-use crate::support::{Answer, Desk};
+use crate::support::{Answer, Desk, pause};
 
 /// One test at a time: tests of live networks would see each other's processes and interfaces, and make each other late.
 static TURN: Mutex<()> = Mutex::new(());
@@ -35,11 +33,6 @@ pub(crate) fn turn(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
 /// Waits for this test's turn.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[expect(clippy::disallowed_methods, reason = "another process is waited for")]
-pub(crate) fn pause() {
-    thread::sleep(Duration::from_millis(50));
 }
 
 /// Duration of a run: far more than it needs, because it ends with its programs.

@@ -331,7 +331,8 @@ fn received_data_yields_too() {
 }
 
 /// Sends to the address of its first argument and prints how many segments are under way before the first answer, and the kernel's window: with
-/// "now" on a new connection; with "idle" on one that was idle for longer than its time-out; with "later" on one that becomes nice after 40 segments were acknowledged.
+/// "now" on a new connection; with "idle" on one that was idle for longer than its time-out; with "later" on one that becomes nice after 40 segments
+/// were acknowledged.
 const FLIGHT: &str = "
 import socket, struct, sys, time
 address, when = sys.argv[1:]

@@ -8,8 +8,8 @@ use std::process::{ChildStdout, Command, Stdio};
 use std::sync::MutexGuard;
 
 use crate::interrupt::kill;
-use crate::live::{alone, pause, shortest};
-use crate::support::Desk;
+use crate::live::{alone, shortest};
+use crate::support::{Desk, pause};
 use crate::terminal::on_a_terminal;
 
 /// Whether a shell of this kind can run and the programs are installed; otherwise says what is missing.

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::thread;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -110,4 +112,21 @@ impl Answer {
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).unwrap()
     }
+}
+
+/// Waits a moment for another process.
+#[expect(clippy::disallowed_methods, reason = "another process is waited for")]
+pub(crate) fn pause() {
+    thread::sleep(Duration::from_millis(50));
+}
+
+/// Waits until something is so.
+pub(crate) fn wait_until(what: &str, is: impl Fn() -> bool) {
+    for _ in 0..2400 {
+        if is() {
+            return;
+        }
+        pause();
+    }
+    panic!("{what} has not happened in two minutes");
 }

@@ -236,10 +236,10 @@ impl CongestionControl for Cubic {
         self.window.set(cwnd, ssthresh)
     }
     fn undo(&mut self, now: Timestamp) {
-        let regained = self.window.has_regained();
-        // Section 4.9.2: the function goes on as if nothing had been. But if the window has regained what it lost, the present function stays.
+        let outgrown = self.window.has_outgrown();
+        // Section 4.9.2: the function goes on as if nothing had been. But if the window has grown beyond what it lost, the present function stays.
         if self.window.undo()
-            && !regained
+            && !outgrown
             && let Some(prior) = &self.prior
         {
             (self.epoch, self.blind) = (prior.epoch, prior.blind);

@@ -235,8 +235,8 @@ impl Window {
         true
     }
 
-    /// Whether the window has become larger again than before the reduction that [`undo`](Self::undo) would take back.
-    pub(super) fn has_regained(&self) -> bool {
+    /// Whether the window is larger now than before the reduction that [`undo`](Self::undo) would take back.
+    pub(super) fn has_outgrown(&self) -> bool {
         self.cwnd > self.prior_cwnd
     }
 
