@@ -86,6 +86,7 @@ pub mod pattern;
 pub mod quantity;
 pub mod random;
 pub mod record;
+mod shown;
 pub mod spelling;
 pub mod time;
 

@@ -5,7 +5,7 @@ use std::ops::{Add, AddAssign, Div, Mul, Sub};
 
 use serde::{Deserialize, Serialize};
 
-use crate::quantity::display;
+use crate::shown::display;
 
 /// An instant, in nanoseconds since the run's start.
 ///

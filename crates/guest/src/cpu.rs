@@ -1,4 +1,4 @@
-//! A guest's CPU: the limit of its share of a core is switched on and off, and what it used while the limit held.
+//! A guest's CPU: switches the limit of its share of a core on and off, and says what it used while the limit held.
 
 use warpline_core::dilation::Tdf;
 

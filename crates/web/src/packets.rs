@@ -19,7 +19,8 @@ const MOST_ROWS: usize = 20_000;
 const MOST_SEARCHED: usize = 3_000_000;
 /// How long before and after a known event the others of a packet are looked for.
 const REACH: u64 = 20_000_000_000;
-/// About as many rows are looked through in one request for the next event of a kind. The page is told how far that was, and asks again from there.
+/// The server reads about this many rows in one request to find the next event of a kind. If there is none among them, it tells the page how far it has
+/// read, and the page asks again from there.
 const MOST_STEPPED: usize = 500_000;
 /// Looking back, rows are read a stretch at a time. The first one is so long, in nanoseconds.
 const STRETCH: u64 = 1_000_000;

@@ -376,32 +376,38 @@ fn lacking_chunks<D: Directory>(
     look().map_err(entry_error("read", entry))
 }
 
-/// Makes room for what is wanted, if it is needed: the chunks of trees that were in doubt are fetched again then.
+/// Makes room for what is wanted, if that is needed: first by removing what was put aside, then trees in doubt, whose chunks are fetched again.
 fn check_space<D: Directory>(
     store: &Store<D>,
     wanted: &[(Chunk, Vec<Place>)],
     reporter: &mut Reporter<'_>,
 ) -> Result<(), BuildError> {
+    type Remove<D> = fn(&Store<D>, &mut dyn FnMut() -> bool) -> Result<(), StoreError>;
+    let ways: [Remove<D>; 2] = [Store::clear_trash, Store::drop_doubted];
     let needed = lacking_bytes(wanted);
     let lacks = |free: u64| needed > 0 && needed.saturating_add(SPARE) > free;
-    if !lacks(store.free()?) {
-        return Ok(());
-    }
-    let (mut count, mut broken) = (0usize, None);
-    let freed = store.free_space(&mut || {
-        count += 1;
-        if !count.is_multiple_of(BATCH_ENTRIES) {
-            return true;
+    let mut first = Ok(());
+    for remove in ways {
+        if !lacks(store.free()?) {
+            return Ok(());
         }
-        broken = reporter.compared(0).err();
-        broken.is_none() && store.free().is_ok_and(lacks)
-    });
-    if let Some(error) = broken {
-        return Err(error);
+        let (mut count, mut broken) = (0usize, None);
+        let removed = remove(store, &mut || {
+            count += 1;
+            if !count.is_multiple_of(BATCH_ENTRIES) {
+                return true;
+            }
+            broken = reporter.compared(0).err();
+            broken.is_none() && store.free().is_ok_and(lacks)
+        });
+        if let Some(error) = broken {
+            return Err(error);
+        }
+        first = first.and(removed);
     }
     let free = store.free()?;
     if lacks(free) {
-        freed?;
+        first?;
         return Err(BuildError::Space { needed, free, path: store.root().to_owned() });
     }
     Ok(())

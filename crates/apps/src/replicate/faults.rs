@@ -278,10 +278,11 @@ fn a_version_whose_name_may_be_in_memory_only_is_not_used_after_another_push() {
 fn an_operation_that_fails_once_after_the_switch_does_not_cost_the_version_in_use() {
     alone(|| {
         let trees = [Sent::new(1), Sent::new(2)];
+        let flush = flushes_of(&mut trees[0].clone())[20];
         for at in 0.. {
             let mut life = Life::new(at, &trees);
             // The flush of a file fails, so that the tree is in doubt.
-            assert!(!life.push(0, &[(flushes_of(&mut trees[0].clone())[20], Fault::Fail)]));
+            assert!(!life.push(0, &[(flush, Fault::Fail)]));
             let before = life.disk.count();
             life.push(0, &[(at, Fault::Fail)]);
             if life.disk.count() - before <= at {

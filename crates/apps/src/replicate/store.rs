@@ -284,15 +284,14 @@ impl<D: Directory> Store<D> {
         Ok(begun.collect())
     }
 
-    /// Frees space: removes what was put aside, and then trees in doubt. That these were in doubt stays recorded. This may take long, so `go_on` is asked
-    /// after each file, link and directory.
+    /// Removes trees in doubt, to free their space. That they were in doubt stays recorded. This may take long, so `go_on` is asked after each file,
+    /// link and directory.
     ///
     /// # Errors
     /// If something cannot be removed.
-    pub fn free_space(&self, go_on: &mut dyn FnMut() -> bool) -> Result<(), StoreError> {
+    pub fn drop_doubted(&self, go_on: &mut dyn FnMut() -> bool) -> Result<(), StoreError> {
         let doubted = self.names("incoming")?.into_iter().filter(|name| name.ends_with(DOUBTED));
-        let trees = doubted.map(|name| Path::new("incoming").join(name).join("tree"));
-        self.clear_trash(go_on).and(self.remove(trees, go_on))
+        self.remove(doubted.map(|name| Path::new("incoming").join(name).join("tree")), go_on)
     }
 
     /// Makes a finished tree a version. Its content is on the disk already.

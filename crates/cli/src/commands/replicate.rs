@@ -250,7 +250,7 @@ fn event_text(event: &serve::Event<'_>) -> String {
             with_unit(built.fetched as f64, "B")
         ),
         serve::Event::Left { reason } => {
-            format!("what is no longer needed could not all be removed: {reason}")
+            format!("cannot remove all that is no longer needed: {reason}")
         }
         serve::Event::Failed { remote, reason } => format!("push from {remote} failed: {reason}"),
     }
