@@ -10,12 +10,12 @@
 #include <stdint.h>
 
 #define PAGE_MAGIC 0x31656e696c707277ull /* "wrpline1" */
-#define PAGE_VERSION 5u
+#define PAGE_VERSION 6u
 #define NEVER UINT64_MAX
 /* Network devices besides the first, at most. */
 #define DEVICES 16u
-/* Bytes of each ring; a power of two. */
-#define RING_BYTES (4u << 20)
+/* Bytes of each ring; a power of two. Fast cards have up to 8192 descriptors, so that they hold as many frames of an Ethernet. */
+#define RING_BYTES (16u << 20)
 
 enum mode { MODE_DILATED = 1, MODE_LOCKSTEP = 2 };
 /* Whose turn it is: the value of the futex. */

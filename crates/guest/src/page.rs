@@ -12,11 +12,11 @@ use warpline_core::dilation::{Line, Pace};
 use crate::error::{Doing, GuestError};
 
 const MAGIC: u64 = 0x3165_6e69_6c70_7277;
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 /// Network devices besides the first, at most.
 pub(crate) const DEVICES: usize = 16;
-/// Bytes of each ring.
-pub(crate) const RING: usize = 4 << 20;
+/// Bytes of each ring. A guest at 100 Gbit/s and TDF 100 may leave its ring alone for 35 ms and more: with 4 MiB it lost 1940 packets of 26 million.
+pub(crate) const RING: usize = 16 << 20;
 pub(crate) const MODE_DILATED: u32 = 1;
 pub(crate) const MODE_LOCKSTEP: u32 = 2;
 pub(crate) const TURN_GUEST: u32 = 0;
