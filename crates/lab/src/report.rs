@@ -4,7 +4,7 @@ use std::path::Path;
 
 use warpline_report::ReportError;
 
-pub use crate::btc::capacity;
+use crate::btc::capacity;
 
 /// Writes the report of runs, or of sets of seeds, to the file `out`, completely or not at all.
 ///

@@ -201,7 +201,7 @@ pub type Jitter = Written<JitterKind>;
 impl DuplexOptions {
     /// What the reverse direction is like.
     pub fn back(&self) -> LinkOptions {
-        self.options.overridden_by(&self.reverse.clone().unwrap_or_default())
+        self.options.back(self.reverse.as_ref())
     }
 }
 
@@ -209,6 +209,12 @@ impl LinkOptions {
     /// Whether they say how fast the link sends.
     pub fn has_rate(&self) -> bool {
         self.rate.is_some() || self.schedule.is_some() || self.trace.is_some() || self.radio.is_some()
+    }
+
+    /// What the reverse direction of a duplex link is like whose forward direction has these options: the same, but for what `reverse`
+    /// says.
+    pub fn back(&self, reverse: Option<&LinkOptions>) -> LinkOptions {
+        reverse.map_or_else(|| self.clone(), |reverse| self.overridden_by(reverse))
     }
 
     /// These options with `over`'s in place of them where `over` has some. A rate, schedule, trace or radio in `over` replaces all
@@ -269,6 +275,11 @@ impl Link {
             (None, Some(a), Some(b)) => Some((a, b)),
             _ => None,
         }
+    }
+
+    /// What the reverse direction of a duplex link is like.
+    pub fn back(&self) -> LinkOptions {
+        self.options.back(self.reverse.as_ref())
     }
 
     /// The name, given or made of the ends.

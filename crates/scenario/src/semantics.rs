@@ -35,14 +35,19 @@ pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) {
     semantics_flow::check(&mut check);
     let mut problems = Vec::new();
     let expanded = scenario.expand_noting(&mut problems);
-    check.links_once(&expanded);
-    semantics_host::check(&mut check, &expanded);
-    forwarding::check(&mut check, &expanded);
+    if let Some(expanded) = &expanded {
+        check.links_once(expanded);
+        semantics_host::check(&mut check, expanded);
+        forwarding::check(&mut check, expanded);
+    }
     semantics_program::check(&mut check);
     semantics_fast_forward::check(&mut check);
     semantics_change::check(&mut check);
-    if check.errors.paths().is_empty() && problems.is_empty() {
-        for (path, message) in crate::plan::faults(scenario, &expanded) {
+    if let Some(expanded) = &expanded
+        && check.errors.paths().is_empty()
+        && problems.is_empty()
+    {
+        for (path, message) in crate::plan::faults(scenario, expanded) {
             check.error(&path, message, "");
         }
     }
@@ -297,7 +302,7 @@ impl Check<'_> {
             path.push(key("reverse"));
             self.one_direction(&path, reverse);
             let excludes = |options: &LinkOptions| options.radio.is_some() && options.delays.is_some();
-            if excludes(&options.overridden_by(reverse)) && ![options, reverse].into_iter().any(excludes) {
+            if excludes(&options.back(Some(reverse))) && ![options, reverse].into_iter().any(excludes) {
                 let help = "the reverse direction has the `radio` or the `delays` of the forward one; a radio says how its delay changes";
                 self.error(&path, "`radio` excludes `delays` in the reverse direction", help);
             }

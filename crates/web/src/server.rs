@@ -17,7 +17,7 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use warpline_disk::OsDirectory;
-use warpline_lab::report::capacity;
+use warpline_lab::btc::capacity;
 use warpline_report::{ReportData, render};
 use warpline_results::set::SCENARIO_FILE;
 use warpline_results::tables::FILE_MODE;

@@ -301,16 +301,21 @@ pub(crate) struct Problem {
 }
 
 impl Scenario {
-    /// Spells the scenario out. What cannot be (an unknown node, a missing route) is left out; a scenario that
-    /// [`Scenario::check`] accepts has no such thing.
+    /// Spells the scenario out. What cannot be (an unknown node, a missing route, all of it if its topology is too large) is left out; a
+    /// scenario that [`Scenario::check`] accepts has no such thing.
     pub fn expand(&self) -> Expanded {
-        self.expand_noting(&mut Vec::new())
+        self.expand_noting(&mut Vec::new()).unwrap_or_default()
     }
 
-    /// As [`expand`](Self::expand), noting what is left out.
-    pub(crate) fn expand_noting(&self, problems: &mut Vec<Problem>) -> Expanded {
+    /// As [`expand`](Self::expand), noting what is left out; none if the topology is too large.
+    pub(crate) fn expand_noting(&self, problems: &mut Vec<Problem>) -> Option<Expanded> {
         let mut network = Network::new(self);
         if let Some(topology) = &self.topology {
+            // Before there is a list of its links, for which there may be no memory.
+            if let Some(problem) = topology.too_large(self) {
+                problems.push(problem);
+                return None;
+            }
             topology.layout().links(self, &mut |edge| network.edge(&edge));
         }
         for (i, link) in self.link.iter().enumerate() {
@@ -319,14 +324,13 @@ impl Scenario {
             let kind = network.kind(&link.options, &origin);
             network.graph.link_of(from, to, kind);
             if link.between.is_some() {
-                let back = link.options.overridden_by(&link.reverse.clone().unwrap_or_default());
-                let kind = network.kind(&back, &origin);
+                let kind = network.kind(&link.back(), &origin);
                 network.graph.link_of(to, from, kind);
             }
         }
         let mut expanded = flows::expand(network, problems);
         changes::assign(self, &mut expanded, problems);
-        expanded
+        Some(expanded)
     }
 
     /// The group names of the flows, in order: the name given, else the app's, with the flow's number where that is taken.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::Scenario;
 use super::super::link::DuplexOptions;
-use super::{Edge, Layout, Part};
+use super::{Edge, Extent, Layout, Part};
 
 /// Nodes "n0" to "nN" in a row with N equal links.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +27,10 @@ impl Layout for Chain {
 
     fn parts(&mut self) -> Vec<Part<'_>> {
         vec![Part::of("hop", &mut self.hop)]
+    }
+
+    fn extent(&self, _scenario: &Scenario) -> Extent {
+        Extent::new(&[&[1], &[self.hops]], &[&[self.hops]])
     }
 
     fn links(&self, _scenario: &Scenario, add: &mut dyn FnMut(Edge)) {

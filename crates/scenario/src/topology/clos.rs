@@ -10,7 +10,7 @@ use super::super::checker::Check;
 use super::super::link::DuplexOptions;
 use super::super::routing::RoutingKind;
 use super::fabric::{self, Oversubscription};
-use super::{Edge, Layout, Part, at};
+use super::{Edge, Extent, Layout, Part, at};
 
 /// A folded Clos network with three stages of switches: pods of edge and aggregation switches, every edge switch joined to every
 /// aggregation switch of its pod, and core switches above all pods.
@@ -56,6 +56,11 @@ impl Clos {
         Oversubscription { ratio: self.oversubscription, hosts: self.hosts, up: self.aggregations }
     }
 
+    /// Core switches above each aggregation switch of a pod.
+    fn cores_each(&self) -> u32 {
+        self.cores / self.aggregations.max(1)
+    }
+
     /// Adds its links. Those from edge to aggregation switches are like `lower`, those from there to core switches like `upper`.
     pub(super) fn add_links(
         &self,
@@ -67,7 +72,7 @@ impl Clos {
         let aggregation = |pod: u32, number: u32| format!("agg.{pod}.{number}");
         let edges = (0..self.pods).flat_map(|pod| (0..self.edges).map(move |number| edge(pod, number)));
         fabric::hosts(edges, self.hosts, &Arc::new(self.host.clone()), add);
-        let cores = self.cores / self.aggregations.max(1);
+        let cores = self.cores_each();
         for pod in 0..self.pods {
             for number in 0..self.edges {
                 for other in 0..self.aggregations {
@@ -95,6 +100,15 @@ impl Layout for Clos {
 
     fn routing(&self) -> RoutingKind {
         RoutingKind::ecmp()
+    }
+
+    fn extent(&self, _scenario: &Scenario) -> Extent {
+        let Clos { pods, edges, aggregations, hosts, .. } = *self;
+        let cores = self.cores_each();
+        Extent::new(
+            &[&[pods, edges, hosts], &[pods, edges], &[pods, aggregations], &[aggregations, cores]],
+            &[&[pods, edges, hosts], &[pods, edges, aggregations], &[pods, aggregations, cores]],
+        )
     }
 
     fn links(&self, _scenario: &Scenario, add: &mut dyn FnMut(Edge)) {

@@ -9,7 +9,7 @@ use super::super::Scenario;
 use super::super::checker::Check;
 use super::super::link::DuplexOptions;
 use super::super::quantity::Time;
-use super::{Edge, Layout, Part, access_with_defaults, at, pairs_or_flows};
+use super::{Edge, Extent, Layout, Part, access_with_defaults, at, pairs_or_flows};
 
 /// Hosts "left.0", "left.1", ... on router "r1", hosts "right.0", ... on router "r2", and one bottleneck between them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -47,9 +47,9 @@ impl Dumbbell {
 
     /// The round-trip time of pair 0 without the bottleneck.
     fn edges(&self) -> warpline_core::TimeDelta {
-        let DuplexOptions { options, reverse } = self.access(0);
-        let back = options.overridden_by(&reverse.unwrap_or_default());
-        (options.delay.unwrap_or_default().0 + back.delay.unwrap_or_default().0) * 2
+        let access = self.access(0);
+        let (there, back) = (access.options.delay, access.back().delay);
+        (there.unwrap_or_default().0 + back.unwrap_or_default().0) * 2
     }
 }
 
@@ -60,6 +60,11 @@ impl Layout for Dumbbell {
 
     fn parts(&mut self) -> Vec<Part<'_>> {
         vec![Part::of("bottleneck", &mut self.bottleneck), Part::access(&mut self.access)]
+    }
+
+    fn extent(&self, scenario: &Scenario) -> Extent {
+        let pairs = pairs_or_flows(self.pairs, scenario);
+        Extent::new(&[&[2], &[2, pairs]], &[&[1], &[2, pairs]])
     }
 
     fn links(&self, scenario: &Scenario, add: &mut dyn FnMut(Edge)) {

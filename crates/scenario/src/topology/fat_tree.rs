@@ -9,7 +9,7 @@ use super::super::Scenario;
 use super::super::checker::Check;
 use super::super::link::DuplexOptions;
 use super::super::routing::RoutingKind;
-use super::{Clos, Edge, Layout, Part, at, fabric};
+use super::{Clos, Edge, Extent, Layout, Part, at, fabric};
 
 /// A three-level fat-tree of switches with k ports each (Al-Fares, Loukissas and Vahdat, SIGCOMM 2008): k pods, each with k/2 edge and
 /// k/2 aggregation switches, (k/2)² core switches, and k³/4 hosts.
@@ -39,7 +39,7 @@ impl FatTree {
             pods: self.k,
             edges: half,
             aggregations: half,
-            cores: half * half,
+            cores: half.saturating_mul(half),
             hosts: half,
             host: self.host.clone(),
             fabric: DuplexOptions::default(),
@@ -60,6 +60,10 @@ impl Layout for FatTree {
 
     fn routing(&self) -> RoutingKind {
         RoutingKind::ecmp()
+    }
+
+    fn extent(&self, scenario: &Scenario) -> Extent {
+        self.clos().extent(scenario)
     }
 
     fn links(&self, _scenario: &Scenario, add: &mut dyn FnMut(Edge)) {

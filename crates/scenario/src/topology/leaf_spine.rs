@@ -10,7 +10,7 @@ use super::super::checker::Check;
 use super::super::link::DuplexOptions;
 use super::super::routing::RoutingKind;
 use super::fabric::{self, Oversubscription};
-use super::{Edge, Layout, Part};
+use super::{Edge, Extent, Layout, Part};
 
 /// Hosts on leaf switches, and every leaf switch joined to every spine switch.
 ///
@@ -56,6 +56,11 @@ impl Layout for LeafSpine {
 
     fn routing(&self) -> RoutingKind {
         RoutingKind::ecmp()
+    }
+
+    fn extent(&self, _scenario: &Scenario) -> Extent {
+        let LeafSpine { leaves, spines, hosts, .. } = *self;
+        Extent::new(&[&[leaves, hosts], &[leaves], &[spines]], &[&[leaves, hosts], &[leaves, spines]])
     }
 
     fn links(&self, _scenario: &Scenario, add: &mut dyn FnMut(Edge)) {

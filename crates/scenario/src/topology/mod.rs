@@ -22,6 +22,10 @@ macro_rules! topologies {
         }
 
         impl Topology {
+            /// Its `kind`, as scenarios write it: the file's name with dashes.
+            fn kind(&self) -> String {
+                match self { $( Topology::$name(_) => stringify!($file).replace('_', "-"), )+ }
+            }
             pub(super) fn layout(&self) -> &dyn Layout {
                 match self { $( Topology::$name(own) => own, )+ }
             }
@@ -56,9 +60,29 @@ use warpline_core::{Rate, TimeDelta};
 use super::Scenario;
 use super::checker::Check;
 use super::document::{Step, key};
+use super::expand::Problem;
 use super::link::DuplexOptions;
 use super::quantity::{BitRate, Time};
 use super::routing::RoutingKind;
+
+/// Links of a topology, at most, each direction by itself: three times as many as the largest fat-tree has. One that no route crosses takes
+/// some 60 bytes. The nodes, at most one more than half as many, all have addresses of their own (`NodeId::ipv4`).
+const MOST_LINKS: u64 = 10_000_000;
+
+impl Topology {
+    /// The error of a topology that has too many links; none if it may be built. Builds nothing of it.
+    pub(super) fn too_large(&self, scenario: &Scenario) -> Option<Problem> {
+        let Extent { nodes, duplex_links } = self.layout().extent(scenario);
+        let links = duplex_links.saturating_mul(2);
+        (links > MOST_LINKS).then(|| Problem {
+            path: vec![key("topology")],
+            message: format!("this {} would have {nodes} nodes and {links} links", self.kind()),
+            help: vec![format!(
+                "allowed: at most {MOST_LINKS} links, each direction by itself; lower the numbers in `topology`"
+            )],
+        })
+    }
+}
 
 /// What there is to know of a topology.
 pub(super) trait Layout {
@@ -66,6 +90,8 @@ pub(super) trait Layout {
     fn groups(&self) -> &'static [&'static str];
     /// What its links are like.
     fn parts(&mut self) -> Vec<Part<'_>>;
+    /// How many nodes and links it has, without building them.
+    fn extent(&self, scenario: &Scenario) -> Extent;
     /// Adds its links in the order in which they are built.
     fn links(&self, scenario: &Scenario, add: &mut dyn FnMut(Edge));
     /// How flows choose among routes that are as good, where the scenario does not say.
@@ -76,6 +102,28 @@ pub(super) trait Layout {
     fn check(&self, check: &mut Check<'_>) {
         let _ = check;
     }
+}
+
+/// How many nodes and links a topology has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Extent {
+    nodes: u64,
+    /// Links with both their directions.
+    duplex_links: u64,
+}
+
+impl Extent {
+    /// Both are sums of products: `&[&[2], &[2, pairs]]` is 2 + 2 · pairs. What is too large for a number counts as the largest one.
+    fn new(nodes: &[&[u32]], duplex_links: &[&[u32]]) -> Self {
+        Extent { nodes: sum_of_products(nodes), duplex_links: sum_of_products(duplex_links) }
+    }
+}
+
+fn sum_of_products(terms: &[&[u32]]) -> u64 {
+    terms.iter().fold(0, |sum: u64, factors| {
+        let product = factors.iter().fold(1, |product: u64, &factor| product.saturating_mul(factor.into()));
+        sum.saturating_add(product)
+    })
 }
 
 /// What some links of a topology are like, under a key of its own.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::Scenario;
 use super::super::link::DuplexOptions;
-use super::{Edge, Layout, Part, access_with_defaults, pairs_or_flows};
+use super::{Edge, Extent, Layout, Part, access_with_defaults, pairs_or_flows};
 
 /// Routers "r0" to "rN" in a row with N equal hops; hosts "left.i" on the first router and "right.i" on the last, whose
 /// flows cross all hops; hosts "in.i" on router i and "out.i" on router i+1, whose flows cross one hop.
@@ -35,6 +35,11 @@ impl Layout for ParkingLot {
 
     fn parts(&mut self) -> Vec<Part<'_>> {
         vec![Part::of("hop", &mut self.hop), Part::access(&mut self.access)]
+    }
+
+    fn extent(&self, scenario: &Scenario) -> Extent {
+        let (hops, pairs) = (self.hops, pairs_or_flows(self.pairs, scenario));
+        Extent::new(&[&[1], &[3, hops], &[2, pairs]], &[&[3, hops], &[2, pairs]])
     }
 
     fn links(&self, scenario: &Scenario, add: &mut dyn FnMut(Edge)) {

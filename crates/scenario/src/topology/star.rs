@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::Scenario;
 use super::super::link::DuplexOptions;
-use super::{Edge, Layout, Part};
+use super::{Edge, Extent, Layout, Part};
 
 /// Hosts "leaf.0", "leaf.1", ... around the node "hub".
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +27,10 @@ impl Layout for Star {
 
     fn parts(&mut self) -> Vec<Part<'_>> {
         vec![Part::of("leaf", &mut self.leaf)]
+    }
+
+    fn extent(&self, _scenario: &Scenario) -> Extent {
+        Extent::new(&[&[1], &[self.leaves]], &[&[self.leaves]])
     }
 
     fn links(&self, _scenario: &Scenario, add: &mut dyn FnMut(Edge)) {

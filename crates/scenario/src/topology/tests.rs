@@ -46,6 +46,100 @@ fn the_links_are_those_written_by_hand() {
     }
 }
 
+/// What the links of the topologies below are like.
+const LINK: &str = "{ rate = \"1Mbit/s\" }";
+
+/// A scenario with such a topology. Its numbers may be out of the ranges of their keys.
+fn unchecked(topology: &str) -> Scenario {
+    toml::from_str(&format!("duration = \"1s\"\ntopology = {{ {topology} }}\n")).unwrap()
+}
+
+fn extent(scenario: &Scenario) -> Extent {
+    scenario.topology.as_ref().unwrap().layout().extent(scenario)
+}
+
+#[test]
+fn the_extent_is_that_of_what_is_built() {
+    for topology in [
+        format!("kind = \"dumbbell\", bottleneck = {LINK}"),
+        format!("kind = \"dumbbell\", pairs = 3, bottleneck = {LINK}"),
+        format!("kind = \"parking-lot\", hops = 2, pairs = 5, hop = {LINK}"),
+        format!("kind = \"chain\", hops = 3, hop = {LINK}"),
+        format!("kind = \"star\", leaves = 4, leaf = {LINK}"),
+        format!("kind = \"fat-tree\", k = 6, host = {LINK}"),
+        format!("kind = \"leaf-spine\", leaves = 2, spines = 3, hosts = 5, host = {LINK}"),
+        format!(
+            "kind = \"clos\", pods = 2, edges = 3, aggregations = 5, cores = 10, hosts = 7, host = {LINK}"
+        ),
+    ] {
+        let scenario = unchecked(&topology);
+        let expanded = scenario.expand();
+        let (nodes, links) = (expanded.nodes.len() as u64, expanded.links.len() as u64);
+        assert_eq!(extent(&scenario), Extent { nodes, duplex_links: links / 2 }, "{topology}");
+    }
+}
+
+#[test]
+fn every_topology_that_is_too_large_is_refused_before_it_is_built() {
+    let most = u32::MAX;
+    for (kind, keys) in [
+        ("dumbbell", format!("pairs = {most}, bottleneck = {LINK}")),
+        ("parking-lot", format!("hops = {most}, hop = {LINK}")),
+        ("chain", format!("hops = {most}, hop = {LINK}")),
+        ("star", format!("leaves = {most}, leaf = {LINK}")),
+        ("fat-tree", format!("k = {most}, host = {LINK}")),
+        ("leaf-spine", format!("leaves = {most}, spines = {most}, hosts = {most}, host = {LINK}")),
+        (
+            "clos",
+            format!(
+                "pods = {most}, edges = {most}, aggregations = {most}, cores = {most}, hosts = {most}, host = {LINK}"
+            ),
+        ),
+    ] {
+        let mut problems = Vec::new();
+        let expanded = unchecked(&format!("kind = \"{kind}\", {keys}")).expand_noting(&mut problems);
+        assert!(expanded.is_none(), "{kind}");
+        let messages: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+        assert!(
+            matches!(messages.as_slice(), [one] if one.starts_with(&format!("this {kind} would have "))),
+            "{kind}: {messages:?}"
+        );
+    }
+}
+
+#[test]
+fn a_topology_that_is_too_large_has_one_error_with_its_size() {
+    for (topology, message) in [
+        (
+            "kind = \"leaf-spine\", leaves = 10000, spines = 10000, hosts = 10000",
+            "this leaf-spine would have 100020000 nodes and 400000000 links",
+        ),
+        (
+            "kind = \"clos\", pods = 10000, edges = 10000, aggregations = 10000, cores = 10000, hosts = 1",
+            "this clos would have 300010000 nodes and 2000400000000 links",
+        ),
+    ] {
+        let text = format!(
+            "duration = \"1s\"\ntopology = {{ {topology}, host = {LINK} }}\nflow = [{{ from = \"host.0\", to = \"host.1\" }}]\n"
+        );
+        let errors = Scenario::from_toml("test.toml", &text, &[]).unwrap_err().errors;
+        let told: Vec<(&str, &str)> =
+            errors.iter().map(|error| (error.path.as_str(), error.message.as_str())).collect();
+        assert_eq!(told, [("topology", message)]);
+        assert!(errors[0].help[0].contains(&MOST_LINKS.to_string()), "{:?}", errors[0].help);
+    }
+}
+
+#[test]
+fn the_largest_fat_trees_are_not_too_large() {
+    // The one that docs/src/data-centre.md has measured, and the largest that `k` allows.
+    for (k, nodes, links) in [(74, 108_151, 607_836), (128, 544_768, 3_145_728)] {
+        let scenario = unchecked(&format!("kind = \"fat-tree\", k = {k}, host = {LINK}"));
+        assert_eq!(extent(&scenario), Extent { nodes, duplex_links: links / 2 });
+        assert!(scenario.topology.as_ref().unwrap().too_large(&scenario).is_none(), "{k}");
+    }
+}
+
 #[test]
 fn access_delays_are_taken_in_turn() {
     let text = "duration = \"1s\"\n[topology]\nkind = \"dumbbell\"\npairs = 3\naccess_delays = [\"2ms\", \"5ms\"]\nrtt = \"50ms\"\n\

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, UInt32Array};
-use warpline_lab::report::capacity;
+use warpline_lab::btc::capacity;
 use warpline_lab::run::RunOptions;
 use warpline_net::Control;
 use warpline_report::{Band, Columns, Quantity, ReportData, band, busiest_link};

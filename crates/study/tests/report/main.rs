@@ -12,7 +12,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use synthetic::Spec;
-use warpline_lab::report::{capacity, write_report};
+use warpline_lab::btc::capacity;
+use warpline_lab::report::write_report;
 use warpline_lab::run::{RunOptions, run};
 use warpline_net::Control;
 use warpline_report::{NoteLevel, ReportData, ReportError, render};
