@@ -22,40 +22,50 @@ const DIGITS: usize = 12;
 ///
 /// # Errors
 /// If one of them is not there, or cannot be read.
-#[cfg(live)]
 pub fn builds(scenario: &Scenario) -> Result<Vec<String>, RunError> {
-    let directory = scenario.base();
-    let mut files = BTreeSet::new();
-    for host in &scenario.host {
-        let file = warpline_stacks::stack::file(&host.endpoint, &directory);
-        files.extend(file.map_err(|error| RunError::Build(format!("host {}: {error}", host.name)))?);
-    }
-    let stack = |file: PathBuf| {
-        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        build(&name, &[file])
-    };
-    let mut all = files.into_iter().map(stack).collect::<Result<Vec<_>, _>>()?;
-    all.extend(kernels(scenario)?);
+    let mut all = each_build(scenario).into_iter().collect::<Result<Vec<_>, _>>()?;
     all.sort();
     all.dedup();
     Ok(all)
 }
 
-/// Nothing: this build has only models.
-///
-/// # Errors
-/// None.
-#[cfg(not(live))]
-pub fn builds(_: &Scenario) -> Result<Vec<String>, RunError> {
-    Ok(Vec::new())
+/// Each of [`builds`] in no order, or why it cannot be read. The words for what cannot be read do not depend on the host that needs it.
+#[cfg(live)]
+pub fn each_build(scenario: &Scenario) -> Vec<Result<String, RunError>> {
+    let directory = scenario.base();
+    let (mut files, mut all) = (BTreeSet::new(), Vec::new());
+    for host in &scenario.host {
+        match warpline_stacks::stack::file(&host.endpoint, &directory) {
+            Ok(file) => files.extend(file),
+            Err(error) => all.push(Err(RunError::Build(error))),
+        }
+    }
+    let stack = |file: PathBuf| {
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        build(&name, &[file])
+    };
+    all.extend(files.into_iter().map(stack));
+    all.extend(each_kernel(scenario));
+    all
 }
 
-/// The kernels of a scenario's guests, as in [`builds`].
+/// Nothing: this build has only models.
+#[cfg(not(live))]
+pub fn each_build(_: &Scenario) -> Vec<Result<String, RunError>> {
+    Vec::new()
+}
+
+/// The kernels of a scenario's guests, as in [`builds`]. A build without guests has none.
 ///
 /// # Errors
 /// If one of them is not there, or cannot be read.
-#[cfg(guests)]
 pub fn kernels(scenario: &Scenario) -> Result<Vec<String>, RunError> {
+    each_kernel(scenario).into_iter().collect()
+}
+
+/// Each of [`kernels`], or why it cannot be read.
+#[cfg(guests)]
+fn each_kernel(scenario: &Scenario) -> Vec<Result<String, RunError>> {
     let directory = scenario.base();
     let machines = super::programs::machine_names(scenario);
     let choices: BTreeSet<_> =
@@ -66,12 +76,9 @@ pub fn kernels(scenario: &Scenario) -> Result<Vec<String>, RunError> {
 }
 
 /// Nothing: this build has no guests.
-///
-/// # Errors
-/// None.
 #[cfg(not(guests))]
-pub fn kernels(_: &Scenario) -> Result<Vec<String>, RunError> {
-    Ok(Vec::new())
+fn each_kernel(_: &Scenario) -> Vec<Result<String, RunError>> {
+    Vec::new()
 }
 
 /// A kernel of guests, as in [`builds`].
@@ -140,6 +147,28 @@ mod tests {
         assert_ne!(builds(&one).unwrap(), first);
         std::fs::write(&file, "one build").unwrap();
         assert_eq!(builds(&one).unwrap(), first);
+    }
+
+    #[cfg(live)]
+    #[test]
+    fn a_stack_that_is_missing_does_not_hide_the_others() {
+        let directory = tempfile::tempdir().unwrap();
+        let host = |name: &str, library: &str| {
+            format!("[[host]]\nname = \"{name}\"\nendpoint = \"stack:object\"\nlibrary = \"./{library}\"\n")
+        };
+        std::fs::write(directory.path().join("mine.so"), "one build").unwrap();
+        let found = |there: &str, missing: &str| {
+            let hosts = host(there, "mine.so") + &host(missing, "other.so");
+            let (names, errors): (Vec<_>, Vec<_>) =
+                each_build(&scenario(directory.path(), &hosts)).into_iter().partition(Result::is_ok);
+            let names: Vec<String> = names.into_iter().flatten().collect();
+            let words = errors.into_iter().filter_map(|error| Some(error.err()?.to_string()));
+            (names, words.collect::<Vec<_>>())
+        };
+        let (names, words) = found("a", "b");
+        assert!(names.len() == 1 && names[0].starts_with("mine-"), "{names:?}");
+        assert!(words.len() == 1 && words[0].contains("other.so"), "{words:?}");
+        assert_eq!(found("b", "a"), (names, words), "whichever host needs it");
     }
 
     #[cfg(guests)]

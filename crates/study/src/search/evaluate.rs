@@ -90,7 +90,7 @@ impl<'a> Evaluator<'a> {
     ///
     /// # Errors
     /// If it was stopped, a run failed for another reason than its scenario, or the record cannot be written. The points that were run wholly until then
-    /// are recorded.
+    /// are recorded. And if one of them needs what made rows of the record and cannot be read now; then none is run.
     pub(super) fn values(&mut self, points: &[Point]) -> Result<Vec<Option<f64>>, SearchError> {
         let keys: Vec<_> = points.iter().map(|point| self.search.values(point)).collect();
         let mut new: Vec<usize> = Vec::new();
@@ -111,11 +111,13 @@ impl<'a> Evaluator<'a> {
             }
         }
         let mut builds: Vec<Option<String>> = vec![None; to_run.len()];
-        if self.journal.is_kept() && !to_run.is_empty() {
+        if let (Some(record), false) = (self.journal.path(), to_run.is_empty()) {
             // Read before the runs, since what is replaced during them has not made them; and read again, since what was replaced before them does.
             self.makers.forget();
             for (builds, &place) in builds.iter_mut().zip(&to_run) {
-                *builds = self.makers.at(&keys[place]).ok();
+                // The rows that were taken from the earlier record above are in its file still.
+                self.makers.refuse_lost(&keys[place], record)?;
+                *builds = self.makers.at(&keys[place]).names();
             }
         }
         let found = self.run_all(&to_run.iter().map(|&place| &points[place]).collect::<Vec<_>>());
@@ -251,7 +253,15 @@ impl<'a> Evaluator<'a> {
     ///
     /// # Errors
     /// As [`values`](Self::values).
-    pub(super) fn by_seed(&self, point: &Point, against: bool) -> Result<Vec<f64>, SearchError> {
+    pub(super) fn by_seed(&mut self, point: &Point, against: bool) -> Result<Vec<f64>, SearchError> {
+        // Of a search that is stopped the point is kept without these runs, so it needs nothing for them.
+        if self.tell(0) == Control::Stop {
+            return Err(SearchError::Stopped);
+        }
+        if let Some(record) = self.journal.path() {
+            self.makers.forget();
+            self.makers.refuse_lost(&self.search.values(point), record)?;
+        }
         let one = |seed: u64| self.one(point, seed, against, &|| self.tell(0));
         let values: Result<Vec<Option<f64>>, SearchError> =
             self.pool.install(|| self.seeds().into_par_iter().map(one).collect());
@@ -286,15 +296,15 @@ mod tests {
         over_two_hosts(directory, base, "vary = { seed = { from = 1, to = 1000 } }\n")
     }
 
-    /// Looks for the worst point of `file`, with a record in a directory and the rows of an earlier one.
+    /// Looks for the worst point of `file`, with a record in a directory; `makers` and the rows are those of an earlier one.
     fn evaluator<'a>(
         file: &'a SearchFile,
         options: &'a RunOptions,
         directory: &Path,
-        earlier: Vec<Row>,
+        (makers, earlier): (Makers<'a>, Vec<Row>),
     ) -> Evaluator<'a> {
         let measure = NamedMeasure::parse(&file.measure).unwrap();
-        let record = (Journal::new(Some(directory), file.keys()).unwrap(), Makers::new(file), earlier);
+        let record = (Journal::new(Some(directory), file.keys()).unwrap(), makers, earlier);
         let mut evaluator = Evaluator::new(file, measure, options, 1, record, &go_on).unwrap();
         evaluator.phase = Phase::Search;
         evaluator
@@ -311,7 +321,8 @@ mod tests {
             value: Some(share),
             builds: Some(String::new()),
         };
-        let mut evaluator = evaluator(&file, &options, directory.path(), vec![row(0.1), row(0.3), row(0.5)]);
+        let earlier = (Makers::new(&file), vec![row(0.1), row(0.3), row(0.5)]);
+        let mut evaluator = evaluator(&file, &options, directory.path(), earlier);
         let record = || journal::read(directory.path(), file.keys());
         evaluator.values(&[point(0.7)]).unwrap();
         assert_eq!(record()[1..], [row(0.1), row(0.3), row(0.5)]);
@@ -330,7 +341,7 @@ mod tests {
         let builds = Some("mine-before".to_owned());
         let earlier =
             Row { phase: "search".to_owned(), values: file.values(&point(0.5)), value: None, builds };
-        let mut evaluator = evaluator(&file, &options, directory.path(), vec![earlier]);
+        let mut evaluator = evaluator(&file, &options, directory.path(), (Makers::new(&file), vec![earlier]));
         // It is no shared object, so these points have no value.
         for (content, points) in [("one", vec![point(0.1)]), ("mended", vec![point(0.5), point(0.9)])] {
             std::fs::write(directory.path().join("mine.so"), content).unwrap();
@@ -341,5 +352,50 @@ mod tests {
         let [first, before, mended] = &builds[..] else { panic!("{builds:?}") };
         assert_eq!(before, "mine-before");
         assert_ne!(first, mended);
+    }
+
+    #[cfg(live)]
+    #[test]
+    fn a_point_that_needs_what_is_missing_is_refused_only_if_it_is_to_be_run() {
+        use super::super::{SearchOptions, found};
+
+        let directory = tempfile::tempdir().unwrap();
+        let (place, out) = (directory.path(), directory.path().join("out"));
+        let host = "host = [{ name = \"a\", endpoint = \"stack:object\", library = \"./one.so\" }]\n";
+        let keys = r#"
+            [vary]
+            seed = { from = 1, to = 1000 }
+            "host[a].library" = { choices = ["./one.so", "./two.so"] }
+        "#;
+        let file = over_two_hosts(place, host, keys);
+        // No shared object: points with it have no value.
+        std::fs::write(place.join("one.so"), "one").unwrap();
+        let (options, resume) =
+            (RunOptions::default(), SearchOptions { resume: true, ..SearchOptions::default() });
+        let mut makers = Makers::new(&file);
+        found::prepare(&out, &file, &resume, &mut makers).unwrap();
+        let point = |seed: f64, stack: f64| file.draw(&[seed, stack]);
+        let kept = Row {
+            phase: "search".to_owned(),
+            values: file.values(&point(0.5, 0.9)),
+            value: Some(2.0),
+            builds: Some("two-0123456789ab".to_owned()),
+        };
+        let mut journal = Journal::new(Some(out.as_path()), file.keys()).unwrap();
+        journal.add(&kept).unwrap();
+        journal.write(&VecDeque::new()).unwrap();
+        let earlier = found::prepare(&out, &file, &resume, &mut makers).unwrap();
+        assert_eq!(earlier, std::slice::from_ref(&kept));
+        let mut evaluator = evaluator(&file, &options, &out, (makers, earlier));
+        let values = evaluator.values(&[point(0.5, 0.9), point(0.1, 0.1)]).unwrap();
+        assert_eq!(values, [Some(2.0), None]);
+        let another = evaluator.values(&[point(0.1, 0.9)]).map(drop);
+        let by_seed = evaluator.by_seed(&point(0.5, 0.9), false).map(drop);
+        for missing in [another, by_seed] {
+            let told = missing.unwrap_err().to_string();
+            assert!(told.contains("two.so") && told.contains("put it back"), "{told}");
+        }
+        let rows = journal::read(&out, file.keys());
+        assert_eq!((rows.len(), &rows[0]), (2, &kept));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! The counterexample is a scenario with what it shows as `expect`: `warpline run` fails if it does not show it any more.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,7 @@ use warpline_scenario::{ReplicationPlan, Scenario};
 
 use super::evaluate::Evaluator;
 use super::journal::{self, EVALUATIONS_FILE, Row};
-use super::makers::Makers;
+use super::makers::{Builds, Makers};
 use super::{SearchError, SearchOptions, Worst};
 
 /// The run of the scenario as it is, in the directory of a search.
@@ -48,15 +49,15 @@ fn put(path: &Path, text: &str) -> Result<(), ResultError> {
 /// Makes the directory of a search. The rows of an earlier one's record there are returned if this goes on with it.
 ///
 /// # Errors
-/// If the directory has something else in it, or a search with which this does not go on. If a kernel or a stack cannot be read: one of the scenario as it
-/// is, or one that ran a point of the record; the directory is then as it was.
+/// If the directory has something else in it, or a search with which this does not go on. If a kernel or a stack of the scenario as it is cannot be read;
+/// the directory is then as it was.
 pub(super) fn prepare(
     directory: &Path,
     search: &SearchFile,
     options: &SearchOptions,
     makers: &mut Makers<'_>,
 ) -> Result<Vec<Row>, SearchError> {
-    makers.at(&search.values(&search.unchanged())).map_err(SearchError::Run)?;
+    makers.require(&search.values(&search.unchanged())).map_err(SearchError::Run)?;
     let made_by = format!("{}\n", options.build);
     let texts = [(SEARCH_FILE, search.text().to_owned()), (BASE_FILE, search.scenario.to_toml())];
     let occupied = || SearchError::Occupied(directory.to_owned());
@@ -79,32 +80,29 @@ pub(super) fn prepare(
     Ok(Vec::new())
 }
 
-/// The rows in the directory of a search that were measured by what runs now. The record of anything else gets another name, and that is noted; so do a
-/// counterexample, its runs and their report, which nothing might replace.
+/// The rows in the directory of a search that were measured by what runs now, so far as it can be read; `makers` learns what cannot. The record of anything
+/// else gets another name, and that is noted; so do a counterexample, its runs and their report, which nothing might replace.
 fn earlier(
     directory: &Path,
     search: &SearchFile,
     options: &SearchOptions,
     (made_by, makers): (&str, &mut Makers<'_>),
 ) -> Result<Vec<Row>, SearchError> {
-    let mut rows = Vec::new();
-    for row in journal::read(directory, search.keys()) {
-        let now = match makers.at(&row.values) {
-            // Otherwise everything would be run again, up to the point that needs it.
-            Err(error) if row.builds.is_some() => {
-                let (directory, why) = (directory.to_owned(), error.to_string());
-                return Err(SearchError::Missing { directory, why });
-            }
-            now => now.ok(),
-        };
-        rows.push((now, row));
+    let rows = journal::read(directory, search.keys()).into_iter();
+    let mut rows: Vec<(Builds, Row)> = rows.map(|row| (makers.at(&row.values), row)).collect();
+    let mut missing = BTreeSet::new();
+    for (now, _) in rows.iter().filter(|(_, row)| row.builds.is_some()) {
+        missing.extend(now.missing().iter().cloned());
     }
     let file = directory.join(MADE_BY_FILE);
     let same_program = std::fs::read_to_string(&file).is_ok_and(|other| other == made_by);
-    if same_program && rows.iter().all(|(now, row)| row.builds.is_none() || row.builds == *now) {
+    let same_builds =
+        |(now, row): &(Builds, Row)| row.builds.as_deref().is_none_or(|recorded| now.agree_with(recorded));
+    if same_program && rows.iter().all(same_builds) {
+        makers.lose(missing);
         // Where a kernel or a stack was not there and is there now, the point is run again.
-        let same = rows.into_iter().filter(|(now, row)| row.builds == *now);
-        return Ok(same.map(|(_, row)| row).collect());
+        rows.retain(|(now, row)| row.builds.is_some() || !now.missing().is_empty());
+        return Ok(rows.into_iter().map(|(_, row)| row).collect());
     }
     // The record goes first, so that after a kill it does not stand beside a name that is not its own.
     let record = directory.join(EVALUATIONS_FILE);
@@ -127,8 +125,10 @@ fn earlier(
             }
         }
         if let Some(note) = options.note {
+            let gone = |why: &String| format!("; its points needed what cannot be read now: {why}");
+            let gone: String = missing.iter().map(gone).collect();
             note(&format!(
-                "{} is of another build of Warpline, of a kernel or of a stack: everything is run again, and that record is now {}",
+                "{} is of another build of Warpline, of a kernel or of a stack: everything is run again, and that record is now {}{gone}",
                 record.display(),
                 kept.display()
             ));
@@ -142,10 +142,10 @@ fn earlier(
 /// the runs, and the condition.
 ///
 /// # Errors
-/// If a run fails or something cannot be written.
+/// If a run fails or something cannot be written. If the runs need what made rows of the record and cannot be read now; nothing is written then.
 pub(super) fn write(
     directory: &Path,
-    evaluator: &Evaluator<'_>,
+    evaluator: &mut Evaluator<'_>,
     point: &Point,
     worst: &Worst,
     base: f64,
@@ -199,7 +199,7 @@ pub(super) fn write(
 
 /// What the counterexample shows, as a condition on the measure; and what holds with the changes of `against`, if that is another.
 fn conditions(
-    evaluator: &Evaluator<'_>,
+    evaluator: &mut Evaluator<'_>,
     point: &Point,
 ) -> Result<(Condition, Option<Condition>), SearchError> {
     let search = evaluator.search();

@@ -68,9 +68,9 @@ impl Journal {
         Ok(Journal { path, rows, count: 0 })
     }
 
-    /// Whether it is written somewhere.
-    pub(super) fn is_kept(&self) -> bool {
-        self.path.is_some()
+    /// Its file; none if it is not written.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     /// Adds a point.

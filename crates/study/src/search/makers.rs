@@ -1,24 +1,71 @@
 //! What makes the runs of points: the kernels of guests and the stacks in shared objects, which a search may vary.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use warpline_lab::run::RunError;
-use warpline_lab::run::builds::builds;
+use warpline_lab::run::builds::{builds, each_build};
 use warpline_scenario::endpoint::Guest;
 use warpline_scenario::search::SearchFile;
-use warpline_scenario::{Endpoint, Host};
+use warpline_scenario::{Endpoint, Host, Scenario};
 
+use super::SearchError;
 use super::journal::Values;
+
+/// The kernels and stacks that the runs of a point need, as they are on this machine.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Builds {
+    /// The names of those that can be read.
+    there: BTreeSet<String>,
+    /// Why each of the others cannot be read. That is the same text at every point that needs it.
+    missing: BTreeSet<String>,
+}
+
+impl Builds {
+    /// Those of one scenario.
+    fn of(scenario: &Scenario) -> Builds {
+        let mut found = Builds::default();
+        for build in each_build(scenario) {
+            match build {
+                Ok(name) => found.there.insert(name),
+                Err(error) => found.missing.insert(error.to_string()),
+            };
+        }
+        found
+    }
+
+    /// The names, as a record has them: in order, each once, separated by spaces. None if one of them cannot be read.
+    pub(super) fn names(&self) -> Option<String> {
+        let names: Vec<&str> = self.there.iter().map(String::as_str).collect();
+        self.missing.is_empty().then(|| names.join(" "))
+    }
+
+    /// Why each of those that cannot be read cannot.
+    pub(super) fn missing(&self) -> &BTreeSet<String> {
+        &self.missing
+    }
+
+    /// Whether these, as far as they can be read, are what a record names for the point.
+    pub(super) fn agree_with(&self, recorded: &str) -> bool {
+        // A name may have a space.
+        let recorded_has = |name: &String| format!(" {recorded} ").contains(&format!(" {name} "));
+        self.names().map_or_else(|| self.there.iter().all(recorded_has), |names| names == recorded)
+    }
+}
 
 /// The builds of kernels and stacks at points of a search.
 pub(super) struct Makers<'a> {
     search: &'a SearchFile,
     /// The builds by the hosts that have them, as `deciding` gives those: a kernel is read once, however many points have it.
-    known: Vec<(Vec<Host>, Vec<String>)>,
+    known: Vec<(Vec<Host>, Builds)>,
+    /// Why what made rows of an earlier record that are kept cannot be read now.
+    lost: BTreeSet<String>,
 }
 
 impl<'a> Makers<'a> {
     /// Those of this search.
     pub(super) fn new(search: &'a SearchFile) -> Self {
-        Makers { search, known: Vec::new() }
+        Makers { search, known: Vec::new(), lost: BTreeSet::new() }
     }
 
     /// From now on, all files are read again: any of them may have been replaced.
@@ -26,30 +73,56 @@ impl<'a> Makers<'a> {
         self.known.clear();
     }
 
-    /// The kernels and stacks at a point, without and with the changes of `against`: in order, each once, separated by spaces.
+    /// The kernels and stacks at a point, without and with the changes of `against`.
+    pub(super) fn at(&mut self, values: &Values) -> Builds {
+        let mut found = Builds::default();
+        for scenario in self.scenarios(values) {
+            let hosts = deciding(&scenario.host);
+            if self.known.iter().all(|(known, _)| *known != hosts) {
+                self.known.push((hosts.clone(), Builds::of(&scenario)));
+            }
+            for (_, builds) in self.known.iter().filter(|(known, _)| *known == hosts) {
+                found.there.extend(builds.there.iter().cloned());
+                found.missing.extend(builds.missing.iter().cloned());
+            }
+        }
+        found
+    }
+
+    /// Refuses a point of which a kernel or a stack cannot be read.
     ///
     /// # Errors
-    /// If one of them is not there, or cannot be read.
-    pub(super) fn at(&mut self, values: &Values) -> Result<String, RunError> {
-        let mut parts = Vec::new();
-        for against in [false, true] {
-            if against && self.search.against.is_empty() {
-                continue;
-            }
-            // Where the values or the changes together are wrong, nothing is run with them.
-            let Ok(scenario) = self.search.with(values, against) else { continue };
-            let hosts = deciding(&scenario.host);
-            if let Some((_, builds)) = self.known.iter().find(|(known, _)| *known == hosts) {
-                parts.extend(builds.iter().cloned());
-                continue;
-            }
-            let builds = builds(&scenario)?;
-            parts.extend(builds.iter().cloned());
-            self.known.push((hosts, builds));
+    /// Which one, and why.
+    pub(super) fn require(&self, values: &Values) -> Result<(), RunError> {
+        self.scenarios(values).iter().try_for_each(|scenario| builds(scenario).map(drop))
+    }
+
+    /// Notes what made rows of an earlier record that are kept, and cannot be read now, as [`Builds::missing`] has it. New points that need it are refused
+    /// from then on: they would have no value, where points beside them have one.
+    pub(super) fn lose(&mut self, missing: BTreeSet<String>) {
+        self.lost = missing;
+    }
+
+    /// Refuses to run a point that needs what is lost.
+    ///
+    /// # Errors
+    /// What is lost, with `record`, the file with the rows that it made.
+    pub(super) fn refuse_lost(&mut self, values: &Values, record: &Path) -> Result<(), SearchError> {
+        if self.lost.is_empty() {
+            return Ok(());
         }
-        parts.sort();
-        parts.dedup();
-        Ok(parts.join(" "))
+        let why: Vec<String> = self.at(values).missing.intersection(&self.lost).cloned().collect();
+        if why.is_empty() {
+            return Ok(());
+        }
+        Err(SearchError::Missing { record: record.to_owned(), why: why.join("; ") })
+    }
+
+    /// The scenario at a point, and that with the changes of `against`, if there are any. Where the values or the changes together are wrong, nothing is
+    /// run with them.
+    fn scenarios(&self, values: &Values) -> Vec<Scenario> {
+        let sides: &[bool] = if self.search.against.is_empty() { &[false] } else { &[false, true] };
+        sides.iter().filter_map(|&against| self.search.with(values, against).ok()).collect()
     }
 }
 
@@ -74,7 +147,7 @@ mod tests {
     use std::collections::VecDeque;
 
     use super::super::journal::{self, EVALUATIONS_FILE, Journal, Row};
-    use super::super::{SearchError, SearchOptions, found, over_two_hosts};
+    use super::super::{SearchOptions, found, over_two_hosts};
     use super::*;
 
     #[test]
@@ -87,7 +160,7 @@ mod tests {
         let file = over_two_hosts(directory.path(), "", keys);
         let builds = |content: &str| {
             std::fs::write(directory.path().join("mine.so"), content).unwrap();
-            Makers::new(&file).at(&file.values(&file.unchanged())).unwrap()
+            Makers::new(&file).at(&file.values(&file.unchanged())).names().unwrap()
         };
         let first = builds("one build");
         assert!(first.starts_with("mine-") && !first.contains(' '), "{first}");
@@ -109,6 +182,51 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_read_may_be_what_a_record_names() {
+        let builds = |there: &[&str], missing: &[&str]| {
+            let set = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+            Builds { there: set(there), missing: set(missing) }
+        };
+        let recorded = "one-01 two-02";
+        assert!(builds(&["one-01", "two-02"], &[]).agree_with(recorded));
+        assert!(!builds(&["one-01"], &[]).agree_with(recorded));
+        assert!(builds(&["one-01"], &["no two"]).agree_with(recorded));
+        assert!(!builds(&["one-03"], &["no two"]).agree_with(recorded));
+    }
+
+    #[test]
+    fn where_all_is_measured_again_a_stack_may_be_missing() {
+        for (program, content) in [("mended", "one"), ("", "one, mended")] {
+            let directory = tempfile::tempdir().unwrap();
+            let (place, out) = (directory.path(), directory.path().join("out"));
+            let host = "host = [{ name = \"a\", endpoint = \"stack:object\", library = \"./one.so\" }]\n";
+            let keys = "[vary]\n\"host[a].library\" = { choices = [\"./one.so\", \"./two.so\"] }\n";
+            let file = over_two_hosts(place, host, keys);
+            for stack in ["one", "two"] {
+                std::fs::write(place.join(stack).with_extension("so"), stack).unwrap();
+            }
+            let prepare = |build: &str| {
+                let options =
+                    SearchOptions { resume: true, build: build.to_owned(), ..SearchOptions::default() };
+                found::prepare(&out, &file, &options, &mut Makers::new(&file)).unwrap()
+            };
+            prepare("");
+            let mut journal = Journal::new(Some(out.as_path()), file.keys()).unwrap();
+            for share in [0.1, 0.9] {
+                let values = file.values(&file.draw(&[share]));
+                let builds = Makers::new(&file).at(&values).names();
+                journal.add(&Row { phase: "search".to_owned(), values, value: Some(share), builds }).unwrap();
+            }
+            journal.write(&VecDeque::new()).unwrap();
+            assert_eq!(prepare("").len(), 2);
+            std::fs::remove_file(place.join("two.so")).unwrap();
+            std::fs::write(place.join("one.so"), content).unwrap();
+            assert!(prepare(program).is_empty(), "{program} {content}");
+            assert!(out.join("evaluations-before.csv").exists());
+        }
+    }
+
+    #[test]
     fn what_another_build_of_a_varied_stack_has_measured_is_measured_again() {
         let directory = tempfile::tempdir().unwrap();
         let (place, out) = (directory.path(), directory.path().join("out"));
@@ -126,7 +244,7 @@ mod tests {
         let mut journal = Journal::new(Some(out.as_path()), file.keys()).unwrap();
         let points = [0.1, 0.5, 0.9].map(|share| file.values(&file.draw(&[share])));
         for (values, value) in points.iter().zip([Some(1.0), Some(2.0), None]) {
-            let builds = makers.at(values).ok();
+            let builds = makers.at(values).names();
             assert_eq!(builds.is_some(), value.is_some(), "{values:?}");
             let row = Row { phase: "search".to_owned(), values: values.clone(), value, builds };
             journal.add(&row).unwrap();
@@ -137,14 +255,19 @@ mod tests {
         // What was missing is there now.
         build("none.so", "none");
         assert_eq!(prepare().unwrap(), rows[..2]);
-        // What was there is missing now: the record stays.
+        // What was there is missing now: what it measured stays, but it cannot measure any more.
         std::fs::remove_file(place.join("two.so")).unwrap();
-        let missing = prepare().unwrap_err();
-        assert!(matches!(missing, SearchError::Missing { .. }), "{missing:?}");
-        let told = missing.to_string();
+        let (mut makers, record) = (Makers::new(&file), out.join(EVALUATIONS_FILE));
+        assert_eq!(found::prepare(&out, &file, &options, &mut makers).unwrap(), rows[..2]);
+        let mut refused =
+            |point: usize| makers.refuse_lost(&points[point], &record).map_err(|error| error.to_string());
+        assert_eq!((refused(0), refused(2)), (Ok(()), Ok(())));
+        let told = refused(1).unwrap_err();
         assert!(told.contains("two.so") && told.contains("put it back"), "{told}");
         assert_eq!(journal::read(&out, file.keys()), rows);
         build("two.so", "two");
+        makers.forget();
+        makers.refuse_lost(&points[1], &record).unwrap();
         assert_eq!(prepare().unwrap(), rows[..2]);
         // The scenario as it is does not have this one.
         build("two.so", "two, mended");

@@ -7,7 +7,7 @@
 //!
 //! The points depend on the seed of the search only, not on the number of cores. So a search that was killed goes on where it was: it begins anew, and
 //! takes from its record what it had measured (`journal`), unless another build of the program, or of a kernel or stack of one of its points, measured it
-//! (`makers`).
+//! (`makers`). What cannot be read now may have measured points of the record, but no run that is left may need it.
 
 mod evaluate;
 mod evolve;
@@ -104,14 +104,14 @@ pub enum SearchError {
     /// There is something else in the directory, perhaps another search.
     #[error("{} holds something else than this search; name another directory", .0.display())]
     Occupied(PathBuf),
-    /// A kernel or a stack that ran points of the record is not there now, or cannot be read.
+    /// A kernel or a stack that ran points of the record is not there now, or cannot be read, and a run that is left needs it.
     #[error(
-        "{} has points of a kernel or a stack that cannot be read now; put it back, or name another directory (--out): {why}",
-        directory.display()
+        "{} has points of a kernel or a stack that cannot be read now, and a run that is left needs it; put it back and go on (--resume), or name another directory (--out): {why}",
+        record.display()
     )]
     Missing {
-        /// The directory of the search.
-        directory: PathBuf,
+        /// The record of the search.
+        record: PathBuf,
         /// Which one, and why.
         why: String,
     },
@@ -192,7 +192,7 @@ pub fn search(
         let sets = search.sets(&point);
         let mut worst = Worst { before, value, sets, file: None };
         if let Some(directory) = out {
-            worst.file = Some(found::write(directory, &course.evaluator, &point, &worst, base)?);
+            worst.file = Some(found::write(directory, &mut course.evaluator, &point, &worst, base)?);
         }
         outcome.worst = Some(worst);
     }
