@@ -16,7 +16,7 @@ import pytest
 import warpline
 from warpline import study
 from warpline._pool import cloud_dumps
-from warpline.study import _machine, _registry, _report
+from warpline.study import _machine, _registry, _report, _runner
 
 from conftest import child_environment, dumbbell, needs_guests
 from studies import PURE, declare, ran, NETWORK
@@ -101,7 +101,7 @@ def test_a_run_that_shared_a_busy_machine_is_made_again_alone(tmp_path: Path, mo
     dumps = cloud_dumps(declared.module)
     assert dumps is not None
     with ThreadPoolExecutor(4) as here:
-        assert not declared.study(declared.figures[0], quick=False).run(here, dumps, here=here, at_once=4)
+        assert not _runner.run_missing(declared.study(declared.figures[0], quick=False), here, dumps, here=here, at_once=4)
     assert sorted(ran(tmp_path)) == ["1 1", "1 1", "2 1", "2 1", "3 1", "3 1"]
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import warpline
 from warpline import study
-from warpline.study import _registry, _report, _runner, _scratch, _store
+from warpline.study import _registry, _report, _runner, _scratch, _store, _study, _worker
 from warpline.study.__main__ import main
 
 from conftest import child_environment, dumbbell
@@ -129,7 +129,7 @@ LIMITS = """\
 def test_points_of_one_scenario_have_their_own_results_where_measures_read_the_point(tmp_path: Path) -> None:
     dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
 
-    def kept() -> _runner.Kept:
+    def kept() -> _study.Kept:
         declared = _registry.load(tmp_path / "mine.py")
         return declared.study(declared.figures[0]).kept()
 
@@ -224,7 +224,7 @@ def test_points_of_one_scenario_share_its_run_where_no_measure_reads_the_point(t
     dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
     runs, done = made(declare(tmp_path, LIMITS.replace('at["limit"] + at["more"]', "1").replace("run, at", "run")))
     assert runs == 1 and len(_store.Store(tmp_path / "results/limits.parquet")) == 1
-    monkeypatch.setattr("warpline.study._runner.MANY", 0)
+    monkeypatch.setattr("warpline.study._study.MANY", 0)
     declared = _registry.load(tmp_path / "mine.py")
     many = declared.study(declared.figures[0]).kept()
     assert done.judged.kept.missing == many.missing == 0 and many.results.values("limit") == [10, 50, 100]
@@ -240,7 +240,7 @@ def test_an_axis_of_numbers_and_words_lacks_nothing_with_many_runs(tmp_path: Pat
     text = text.replace('results.rising("y", "x")', 'results.mean("y", x=3) / results.mean("y", x=1)').replace('study.lines(x="x", y="y")', "study.table()")
     (done,) = study.run(str(declare(tmp_path, text)), jobs=1)
     assert done.good
-    monkeypatch.setattr("warpline.study._runner.MANY", 0)
+    monkeypatch.setattr("warpline.study._study.MANY", 0)
     declared = _registry.load(tmp_path / "mine.py")
     kept = declared.study(declared.figures[0]).kept()
     assert kept.missing == 0 and kept.results.values("x") == [1, "two", 3]
@@ -259,8 +259,8 @@ def test_a_judgement_draws_what_is_there(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_judgement_of_very_many_runs_makes_some_of_their_scenarios_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warpline.study._runner.MANY", 4)
-    monkeypatch.setattr("warpline.study._runner.CHECKED", 3)
+    monkeypatch.setattr("warpline.study._study.MANY", 4)
+    monkeypatch.setattr("warpline.study._study.CHECKED", 3)
     dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
     assert "20ms" in (tmp_path / "two.toml").read_text()
     file = declare(tmp_path, MANY)
@@ -312,9 +312,9 @@ def test_a_judgement_of_very_many_runs_makes_some_of_their_scenarios_only(tmp_pa
 
 def test_a_failure_that_is_allowed_is_a_result() -> None:
     lost = dumbbell(duration="3s", warmup="0s").set('expect=["total.goodput > 1Gbit/s"]')
-    task = pickle.dumps(_runner.Task([{"x": 1}], 1, lost))
+    task = pickle.dumps(_worker.Task([{"x": 1}], 1, lost))
     figure = simple(model=None, scenario="unused.toml", measures={"y": "totals.jain"})
-    refused, allowed, other = (_runner.perform(pickle.dumps(dataclasses.replace(figure, quick=study.Quick(), allowed=texts)), task)[0] for texts in ([], ["goodput"], ["refused"]))
+    refused, allowed, other = (_worker.perform(pickle.dumps(dataclasses.replace(figure, quick=study.Quick(), allowed=texts)), task)[0] for texts in ([], ["goodput"], ["refused"]))
     assert refused.error and "goodput" in refused.error and other.error == refused.error
     assert allowed.error is None and allowed.lines[None]["y"] is not None
 

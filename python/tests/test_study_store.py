@@ -51,7 +51,8 @@ def test_what_is_there_is_not_run_again(tmp_path: Path) -> None:
 def test_another_build_runs_again_unless_its_results_are_to_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = declare(tmp_path)
     study.run(str(file))
-    monkeypatch.setattr("warpline.study._runner.build", lambda: "warpline-9.9.9-0123456789ab")
+    for module in ("_runner", "_worker"):
+        monkeypatch.setattr(f"warpline.study.{module}.build", lambda: "warpline-9.9.9-0123456789ab")
     ran(tmp_path)
     study.run(str(file), keep=True)
     assert ran(tmp_path) == []

@@ -29,14 +29,15 @@ from __future__ import annotations
 
 from warpline.study._bounds import Bound, at_least, at_most, between, within, within_absolute
 from warpline.study._claims import Claim, Verdict, values
-from warpline.study._declare import Elsewhere, Figure, File, Paper, Quick, Table, Template, column, file, quick, template
-from warpline.study._pictures import Picture, bars, cdf, lines, surface, table
+from warpline.study._declare import Elsewhere, Figure, File, Paper, Picture, Quick, Template, column, file, quick, template
+from warpline.study._pictures import Table, bars, cdf, lines, surface, table
 from warpline.study._points import Point, Range, choice, grid, integers, log, points, random, sample, sobol, uniform
 from warpline.study._results import Cell, NoResultsError, Results
-from warpline.study._runner import Failure, MeasureError, Unable
+from warpline.study._runner import Failure
 from warpline.study._seeds import Until, until
 from warpline.study._told import StudyError
 from warpline.study._work import Done, dask, run
+from warpline.study._worker import MeasureError, Unable
 
 __all__ = [
     "Bound",

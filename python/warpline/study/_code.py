@@ -1,7 +1,7 @@
-"""A digest of what a function does: results are measured again if the function that measures has changed.
+"""The text of declarations: how it is run, which names it gives, and a digest of what a function does.
 
-It is made of the text of the function, and of those functions and classes of the same package that it uses, without comments and layout. It is the same
-under all versions of Python, so that results stay valid.
+Results are measured again if the digest of the function that measures has changed. It is made of the text of the function, and of those functions and
+classes of the same package that it uses, without comments and layout. It is the same under all versions of Python, so that results stay valid.
 """
 
 from __future__ import annotations
@@ -41,6 +41,15 @@ def execute(module: ModuleType, file: Path, text: str) -> None:
     module.__file__ = str(file)
     vars(module)[TEXT] = text
     exec(compile(text, str(file), "exec"), vars(module))
+
+
+def gives_name(file: Path, name: str) -> bool:
+    """Whether a file gives something a name as `name="..."`, as far as its text tells."""
+    try:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return False
+    return any(isinstance(node, ast.keyword) and node.arg == "name" and isinstance(node.value, ast.Constant) and node.value.value == name for node in ast.walk(tree))
 
 
 def digest(*values: Any) -> str:

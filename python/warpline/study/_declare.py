@@ -6,11 +6,12 @@ import hashlib
 import inspect
 import re
 import string
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from warpline import _warpline
 from warpline._congestion import CcFactories
@@ -21,10 +22,12 @@ from warpline._scenario import Scenario
 from warpline._sweep import Scalar, toml_value
 from warpline.study import _code, _machine
 from warpline.study._claims import Claim
-from warpline.study._pictures import Picture, Table as TablePicture
 from warpline.study._points import Point
-from warpline.study._results import LINE, fits
+from warpline.study._results import LINE, NoResultsError, Results, fits
 from warpline.study._seeds import Seeds, most
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Measured: TypeAlias = "Scalar | Mapping[Any, Scalar]"
 """A value, or one for each line of the figure, by its name: a text or a number."""
@@ -112,6 +115,36 @@ def quick(
 ) -> Quick:
     """The quick form of a figure: fewer points, fewer seeds, other settings. What is left out is as in the full form."""
     return Quick(points=points, seeds=seeds, settings=settings)
+
+
+Of = Callable[[Results], Results]
+"""Makes what is drawn of the results."""
+
+
+@dataclass(frozen=True)
+class Picture(ABC):
+    """A picture, or a table. `lines`, `bars`, `cdf`, `surface` and `table` make the usual ones.
+
+    Attributes:
+        of: Makes what it shows of the results: averages, differences. By default it shows the results.
+    """
+
+    of: Of | None = field(default=None, kw_only=True)
+
+    def shown(self, results: Results) -> Results:
+        """What it shows of the results; nothing where they are not enough."""
+        try:
+            return results if self.of is None else self.of(results)
+        except NoResultsError:
+            return Results([])
+
+    def has_results(self, results: Results) -> bool:
+        """Whether there is something to draw: the quick form may leave a part out."""
+        return bool(results.cells)
+
+    @abstractmethod
+    def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
+        """Draws it."""
 
 
 class NoPointsError(WarplineError, ValueError):
@@ -294,11 +327,6 @@ class Figure:
 def _part(*factors: float | str) -> float:
     """What part of the machine a run takes, by the factors of its clock and hosts. One with "auto" takes all that there is."""
     return max(1 if isinstance(tdf, str) or tdf <= 1 else min(1, ONE_CPU / tdf / cores()) for tdf in factors or (1,))
-
-
-def Table(**options: Any) -> Figure:
-    """A figure that the paper has as a table: a `Figure` whose picture is a table, unless another is given."""
-    return Figure(**{"picture": TablePicture(), **options})
 
 
 def _takes_point(measure: Callable[..., Any]) -> bool:

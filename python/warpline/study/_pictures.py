@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import io
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from warpline._frames import require
+from warpline.study._declare import Figure, Of, Picture
 from warpline.study._results import LINE, NoResultsError, Results, rising
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from warpline.study._declare import Figure
 
 _STYLE = {"svg.hashsalt": "warpline", "svg.fonttype": "none", "axes.grid": True, "grid.alpha": 0.3, "axes.titlesize": "medium", "legend.fontsize": "x-small"}
 _TICKS = 10
@@ -25,35 +23,6 @@ _MARKS = "osv^D<>ph*x+"
 
 _STEPS = 500
 """Steps of a distribution that has more values: more than can be seen."""
-
-Of = Callable[[Results], Results]
-"""Makes what is drawn of the results."""
-
-
-@dataclass(frozen=True)
-class Picture(ABC):
-    """A picture, or a table. `lines`, `bars`, `cdf`, `surface` and `table` make the usual ones.
-
-    Attributes:
-        of: Makes what it shows of the results: averages, differences. By default it shows the results.
-    """
-
-    of: Of | None = field(default=None, kw_only=True)
-
-    def shown(self, results: Results) -> Results:
-        """What it shows of the results; nothing where they are not enough."""
-        try:
-            return results if self.of is None else self.of(results)
-        except NoResultsError:
-            return Results([])
-
-    def has_results(self, results: Results) -> bool:
-        """Whether there is something to draw: the quick form may leave a part out."""
-        return bool(results.cells)
-
-    @abstractmethod
-    def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
-        """Draws it."""
 
 
 def _named(results: Results, by: str | None) -> list[tuple[str, Results]]:
@@ -212,7 +181,7 @@ class Surface(Picture):
 
 
 @dataclass(frozen=True)
-class Table(Picture):
+class TablePicture(Picture):
     """A table: the lines below each other, the values of the axis `x` beside each other."""
 
     x: str | None = None
@@ -260,9 +229,14 @@ def surface(x: str, y: str, z: str, *, title: str = "", of: Of | None = None) ->
     return Surface(x, y, z, title, of=of)
 
 
-def table(x: str | None = None, y: str | None = None, *, of: Of | None = None) -> Table:
+def table(x: str | None = None, y: str | None = None, *, of: Of | None = None) -> TablePicture:
     """A table in Markdown and no drawing: the values of the axis `x` beside each other, the measure `y` in the cells."""
-    return Table(x, y, of=of)
+    return TablePicture(x, y, of=of)
+
+
+def Table(**options: Any) -> Figure:
+    """A figure that the paper has as a table: a `Figure` whose picture is a table, unless another is given."""
+    return Figure(**{"picture": TablePicture(), **options})
 
 
 def svg(figure: Figure, results: Results) -> bytes | None:
@@ -271,7 +245,7 @@ def svg(figure: Figure, results: Results) -> bytes | None:
     Raises:
         MissingDependencyError: If matplotlib is not installed.
     """
-    every = [(picture, picture.shown(results)) for picture in figure.pictures if not isinstance(picture, Table)]
+    every = [(picture, picture.shown(results)) for picture in figure.pictures if not isinstance(picture, TablePicture)]
     drawn = [(picture, mine) for picture, mine in every if picture.has_results(mine)]
     if not drawn:
         return None
@@ -289,7 +263,7 @@ def svg(figure: Figure, results: Results) -> bytes | None:
 
 def markdown(figure: Figure, results: Results) -> str:
     """The results as a table in Markdown: of each measure, unless a table of the figure chooses one."""
-    chosen = next((picture for picture in figure.pictures if isinstance(picture, Table)), Table())
+    chosen = next((picture for picture in figure.pictures if isinstance(picture, TablePicture)), TablePicture())
     results = chosen.shown(results)
     if not results.cells:
         return ""

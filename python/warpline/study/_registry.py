@@ -17,7 +17,7 @@ from types import ModuleType, TracebackType
 from warpline._errors import WarplineError
 from warpline.study import _code
 from warpline.study._declare import Elsewhere, Figure, Paper
-from warpline.study._runner import Study
+from warpline.study._study import Study
 from warpline.study._told import StudyError, naming
 
 FILE = "declarations.py"

@@ -12,7 +12,7 @@ from warpline.study._claims import State, Verdict
 from warpline.study._declare import Elsewhere, Figure
 from warpline.study._progress import runs
 from warpline.study._registry import Declared
-from warpline.study._runner import Kept, Study
+from warpline.study._study import Kept, Study
 from warpline.study._told import naming
 
 

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
-import hashlib
 import json
-import pickle
 import queue
-import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from warpline._errors import WarplineError
 from warpline._pool import ExecutorLike
-from warpline._run import Run
 from warpline._scenario import Scenario
 from warpline._sweep import Scalar, kind
-from warpline.study import _code, _imported, _machine, _scratch
-from warpline.study._declare import ALLOWED, DECLARED_IN, RESERVED, UNABLE, Figure, Measured, Quick, build
+from warpline.study import _code, _machine, _scratch
+from warpline.study._declare import ALLOWED, DECLARED_IN, RESERVED, UNABLE, Quick, build
 from warpline.study._points import Point
-from warpline.study._progress import Counts, runs
-from warpline.study._results import LINE, Results
-from warpline.study._seeds import Until, first, most
-from warpline.study._store import Row, Store, fits, number
-from warpline.study._told import StudyError, naming, told
+from warpline.study._progress import Counts
+from warpline.study._results import LINE
+from warpline.study._seeds import Until, first
+from warpline.study._store import Row, Store, number
+from warpline.study._study import Study, by_line, could_not_be_made
+from warpline.study._told import StudyError, naming
 from warpline.study._turns import Turns
+from warpline.study._worker import Outcome, Task, perform
 
 Packer = Callable[[Any], bytes]
 
@@ -43,145 +39,61 @@ GATHER_S = 2.0
 """Where nothing is under way, runs are handed out after this many seconds, although points that share them may follow: the processes would stand idle."""
 
 
-MANY = 1000
-"""Runs of a figure from which on a judgement does not make the scenario of each."""
+@dataclass
+class Failure:
+    """A run that failed."""
 
-CHECKED = 100
-"""Runs of such a figure whose scenarios are made and compared."""
-
-Finder = Callable[[Point, int], Sequence[Row]]
-"""Finds the rows of a run by its point and seed; none if it has not run."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """A run, as it is sent to a worker, and the points at which it is measured. They have the same scenario."""
-
-    points: Sequence[Point]
+    point: Point
     seed: int
-    scenario: Scenario | None
+    error: str
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a worker sends back of a point: values by line (one, without a name, if the measures have none), or an error, which may be that this machine is unable to make
-    the run. And the machine, if the run needs it, and whether it was busy to the full; the worker's build of Warpline, and the kernels and stacks there that
-    made the run; and the failures of the run that are a result."""
-
-    lines: Mapping[Scalar, Mapping[str, Scalar]] = field(default_factory=dict)
-    machine: Mapping[str, Scalar] = field(default_factory=dict)
-    error: str | None = None
-    ran: str = ""
-    builds: str = ""
-    unable: bool = False
-    full: bool = False
-    allowed: Sequence[str] = ()
-
-
-class Unable(WarplineError, RuntimeError):
-    """What a measure or a model raises if this machine cannot make the run, because it is too slow or lacks something. The run has failed, and is tried again
-    by the next study. But that it cannot be made here is what comes out of it, and so a result."""
-
-
-class MeasureError(WarplineError, ValueError):
-    """A measure returned something that cannot be kept."""
-
-
-def perform(figure: bytes, packed: bytes) -> list[Outcome]:
-    """Runs a task, in any process. What goes wrong is a value, so that it cannot end the study.
+def run_missing(
+    study: Study,
+    executor: ExecutorLike,
+    dumps: Packer,
+    *,
+    here: ExecutorLike | None = None,
+    at_once: int = 1,
+    force: bool = False,
+    keep: bool = False,
+    only: Mapping[str, Any] | None = None,
+    counts: Counts | None = None,
+) -> list[Failure]:
+    """Runs what is missing of a study, and returns what failed. A failed run is tried again by the next study.
 
     Args:
-        figure: The figure, packed: the same bytes for all its tasks, so that a worker unpacks them once.
-        packed: The task.
+        study: The figure, and where its results are.
+        executor: Runs the tasks.
+        dumps: Packs a task for a worker.
+        here: Runs those that need this machine, as many at once as their time dilation factors leave room for, and `at_once` at most, and none while another
+            study on this machine makes such runs. Without it `executor` runs them, one at a time: nobody knows which machines it has.
+        at_once: How many processes `here` has.
+        force: Whether to run what is there already, too.
+        keep: Whether results of other builds of Warpline count as there. Those of other kernels and stacks do not.
+        only: Which points are run, as in `Results.where`.
+        counts: Told of what is done.
 
-    Returns:
-        An outcome for each of the task's points; a single one, which is that of all, if the run failed before anything was measured.
+    Raises:
+        StudyError: If another declaration has its results in the same file; if a scenario has errors, or what makes it raises one; or, when all have run, if
+            seeds depend on a measure of which no run has a number.
+        RunError: If another study writes the same results.
     """
-    try:
-        shared, task = _unpacked(figure), pickle.loads(packed)
-        # Before the run: what is replaced while it runs is not what made it.
-        builds = "" if task.scenario is None else " ".join(task.scenario.builds)
-        watch = _machine.Watch() if shared.takes(task.scenario) else None
-        with watch or contextlib.nullcontext():
-            try:
-                outcomes = _measured(shared, task)
-            except Exception as error:
-                outcomes = [_failed(error)]
-        machine: Mapping[str, Scalar] = watch.columns if watch else {}
-        full = watch is not None and not watch.had_enough
-        return [replace(one, machine=machine, ran=build(), builds=builds, full=full) for one in outcomes]
-    except Exception as error:
-        return [_failed(error)]
+    _scratch.remove_left_over()
+    points = study.figure.chosen(only or {})
+    with Store(study.store, study.figure.allows) as store:
+        _refuse_others(study, store)
+        return _Pass(study, store, executor, dumps, here, at_once, force=force, keep=keep, counts=counts or Counts()).over(points)
 
 
-def _failed(error: Exception) -> Outcome:
-    return Outcome(error=str(error) if isinstance(error, WarplineError) else told(error), unable=isinstance(error, Unable))
-
-
-@lru_cache(maxsize=1)
-def _unpacked(figure: bytes) -> Figure:
-    unpacked: Figure = pickle.loads(figure)
-    return unpacked
-
-
-def _measured(figure: Figure, task: Task) -> list[Outcome]:
-    """What is measured at each point of a task, with the failures of the run that are a result."""
-    if figure.model is not None:
-        return [_tried(figure, partial(figure.model, {**figure.settings, **point, "seed": task.seed})) for point in task.points]
-    assert task.scenario is not None
-    with _run_directory(figure.keep) as out:
-        run = task.scenario.run(seed=task.seed, cores=1, out=out, progress=False, cc=figure.cc)
-        others = [failure for failure in run.failures if not figure.allows(failure)]
-        if others:
-            raise MeasureError("; ".join(others))
-        # With many flows, reading the summary takes longer than finding out that it has nothing to say of guests.
-        guests: Any = run.summary.get("guests") if '"guests":' in run.summary_json else None
-        # Under other clocks a run depends on the machine anyway.
-        if guests and not guests["reproducible"] and run.summary["clock"] == "virtual":
-            raise MeasureError("a guest had to be pushed on, because the machine was too busy: the result would depend on the machine")
-        # Each point has a summary of its own: a measure may change what it reads.
-        return [_tried(figure, partial(figure.measure, Run(run._native), point), run.failures) for point in task.points]
-
-
-def _tried(figure: Figure, measure: Callable[[], Mapping[str, Measured]], allowed: Sequence[str] = ()) -> Outcome:
-    """What is measured at a point. An error is that of this point alone: others may share its run."""
-    try:
-        return Outcome(_lines(figure, measure()), allowed=list(allowed))
-    except Exception as error:
-        return _failed(error)
-
-
-@contextlib.contextmanager
-def _run_directory(wanted: bool) -> Iterator[Path | None]:
-    """A run directory that is removed afterwards, if one is wanted."""
-    if not wanted:
-        yield None
-        return
-    with _scratch.scratch() as directory:
-        yield directory / "run"
-
-
-def _lines(figure: Figure, measured: Mapping[str, Measured]) -> dict[Scalar, dict[str, Scalar]]:
-    """Values by line and measure."""
-    found: dict[Scalar, dict[str, Scalar]] = {}
-    for name, value in measured.items():
-        if name in (*RESERVED, *figure.axes):
-            raise MeasureError(f"{name} cannot be the name of a measure: results have such a column already")
-        for line, one in (value if isinstance(value, Mapping) else {None: value}).items():
-            found.setdefault(_plain(line, f"the measure {name} has as a line"), {})[name] = _plain(one, f"the measure {name} returned")
-    if not found:
-        raise MeasureError("nothing was measured")
-    return found
-
-
-def _plain(value: Any, what: str) -> Scalar:
-    """A value as it is kept. `what` is how an error begins."""
-    plain: Any = getattr(value, "item", lambda: value)()  # A number of numpy's.
-    if not isinstance(plain, (bool, int, float, str, type(None))):
-        raise MeasureError(f"{what} {type(plain).__name__}; a measure returns a number, text or None, or a mapping of lines to these, and a line is a number or text")
-    if isinstance(plain, int) and not fits(plain):
-        raise MeasureError(f"{what} a whole number of {plain.bit_length()} bits; results have 64, and float(...) makes a number that fits")
-    return plain
+def _refuse_others(study: Study, store: Store) -> None:
+    """Refuses results that another declaration beside this one has made, too. One that is gone, or has no such figure any more, has left them to this one."""
+    for other in store.files:
+        if other not in study.files and _code.gives_name(study.directory / other, study.figure.name):
+            raise StudyError(
+                f"{study.name}: {study.store} has results of {other}, which declares a figure {study.figure.name!r}, too: figures of one name share their results if "
+                f"their files are in one directory; give one of the two another name, or move {other} to another directory"
+            )
 
 
 class _Kinds:
@@ -244,224 +156,6 @@ class _Run:
     takes: float
 
 
-class Identity(NamedTuple):
-    """What tells runs and their results apart.
-
-    Attributes:
-        results: A hash of what decides the results of a run at a point. Where measures read the point, two points of the same scenario may differ.
-        scenario: The scenario; None for a model.
-        run: A hash of what runs, whatever is measured: points of the same scenario have the same.
-    """
-
-    results: str
-    scenario: Scenario | None
-    run: str
-
-
-@dataclass
-class Failure:
-    """A run that failed."""
-
-    point: Point
-    seed: int
-    error: str
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What is kept of a figure.
-
-    Attributes:
-        results: The results of what is declared.
-        builds: What made them.
-        others: How many runs are kept that are not declared any more.
-        lacking: The points that have fewer seeds than they get.
-        runs: How many runs there are of what is declared.
-        machines: The machines of the runs that needed one, in words.
-        unable: What could not be run on this machine, and why, in words.
-    """
-
-    results: Results
-    builds: Sequence[str]
-    others: int
-    lacking: Sequence[Point]
-    runs: int = 0
-    machines: Sequence[str] = ()
-    unable: Sequence[str] = ()
-
-    @property
-    def missing(self) -> int:
-        """How many points have fewer seeds than they get."""
-        return len(self.lacking)
-
-
-class Study:
-    """A figure with its name PAPER/FIGURE, the directory of its declaration, its results, and the names of the files that it is declared in: the declaration's own first,
-    then those of the modules beside it that it imports."""
-
-    def __init__(self, name: str, figure: Figure, directory: Path, store: Path, files: Sequence[str]) -> None:
-        self.name = name
-        self.figure = figure
-        self.directory = directory
-        self.store = store
-        self.files = files
-
-    def identity(self, point: Point, seed: int) -> Identity:
-        """What tells a run and its results from others.
-
-        Raises:
-            StudyError: If the scenario has errors, or what makes it raises one.
-        """
-        scenario = None
-        if self.figure.model is None:
-            with naming(f"{self.name}, scenario of {dict(point)}, seed {seed}"):
-                scenario = self.figure.built(point, seed, self.directory)
-        made = None if scenario is None else scenario.hash
-        if made is not None and not self.figure.reads_point:
-            return Identity(made, scenario, made)
-        values = json.dumps({**self.figure.settings, **point}, sort_keys=True)
-        if made is None:
-            model = f"model:{_code.digest(self.figure.model, values)}"
-            return Identity(model, None, model)
-        return Identity(f"point:{hashlib.sha256(f'{made} {values}'.encode()).hexdigest()}", scenario, made)
-
-    def kept(self) -> Kept:
-        """The results that are kept of what is declared.
-
-        Raises:
-            RunError: If they cannot be read.
-            StudyError: If a scenario has errors, or what makes it raises one.
-        """
-        store = Store(self.store, self.figure.allows)
-        imported, makers = _imported.cells(self.figure, lambda point, seed: self.identity(point, seed).results, self.store)
-        if not store and not imported:
-            return Kept(Results([]), [], 0, self.figure.points)
-        declared: list[tuple[int, int]] = []
-        rows: list[Row] = []
-        lacking: list[Point] = []
-        find = self._finder(store, sum(most(self.figure.seeds, point) for point in self.figure.points))
-        seeds = store.seeds
-        for point in self.figure.points:
-            found: dict[int, Sequence[Row]] = {}
-            last = most(self.figure.seeds, point)
-            for seed in (seed for seed in seeds if seed <= last):
-                lines = find(point, seed)
-                if not lines:
-                    continue
-                declared.append((int(lines[0]["scenario"] or 0), seed))
-                # How many seeds `Until` adds depends on those before: after one that is missing, they wait for it.
-                if isinstance(self.figure.seeds, Until) and seed > len(found) + 1:
-                    continue
-                found[seed] = lines
-                # The point as declared: a column of the file has one type, and an axis may have several.
-                rows += [{**row, **point} for row in lines]
-            if len(found) < self._wanted(point, found):
-                lacking.append(point)
-        names = dict.fromkeys(name for row in rows for name in row if name not in (*RESERVED, *self.figure.axes))
-        own = Results.of(rows, self.figure.axes, list(names)).cells
-        # What another program has measured counts where nothing was run here.
-        measured_here = {self._place(cell.where) for cell in own}
-        others = [cell for cell in imported if self._place(cell.where) not in measured_here]
-        covered = {self._place(cell.where) for cell in others}
-        order = {self._place(point): number for number, point in enumerate(self.figure.points)}
-        cells = sorted([*own, *others], key=lambda cell: order[self._place(cell.where)])
-        lacking = [point for point in lacking if self._place(point) not in covered]
-        made_by = store.builds(declared) + (makers if others else [])
-        return Kept(Results(cells), made_by, store.others(declared), lacking, len(declared), _machine.told(rows), _unable(rows, self.figure.points))
-
-    def _wanted(self, point: Point, rows: Mapping[int, Sequence[Row]]) -> int:
-        """How many seeds a point needs, as far as these rows tell: it begins with the first ones, and is widened as a study does it."""
-        count = first(self.figure.seeds, point)
-        while isinstance(self.figure.seeds, Until) and count <= len(rows):
-            so_far = {seed: rows[seed] for seed in sorted(rows)[:count]}
-            if any(_cannot(run) for run in so_far.values()):
-                break
-            wanted = self.figure.seeds.wanted(_by_line(so_far, self.figure.seeds.of), count)
-            if wanted <= count:
-                break
-            count = wanted
-        return count
-
-    def _finder(self, store: Store, count: int) -> Finder:
-        """How the rows of a run are found: by the hash of its scenario. Where there are very many, it would take minutes to make all scenarios. Then they
-        are found by point and seed, if the declaration was the same when they were made, and if some of them, drawn at random, have the scenarios that are declared."""
-        measured = self.figure.measured
-
-        def exact(point: Point, seed: int) -> Sequence[Row]:
-            return store.find(self.identity(point, seed).results, seed, measured)
-
-        if count <= MANY:
-            return exact
-        places = store.places(self.figure.axes, self.figure.declared, measured)
-        points = {self._place(point): point for point in self.figure.points}
-        known = [at for at in places if at[0] in points]
-        for place, seed in random.Random(0).sample(known, min(CHECKED, len(known))):
-            if number(self.identity(points[place], seed).results) != places[place, seed][0]["scenario"]:
-                return exact
-        # Runs that were kept for another declaration, as words in place of numbers, or for another point of the same scenario are found by the hash only.
-        lacking = [point for place, point in points.items() if (place, 1) not in places]
-        others = len(known) < len(store) or any(exact(point, 1) for point in random.Random(0).sample(lacking, min(CHECKED, len(lacking))))
-        return lambda point, seed: places.get((self._place(point), seed), ()) or (exact(point, seed) if others else ())
-
-    def _place(self, where: Mapping[str, Scalar]) -> tuple[Scalar, ...]:
-        """The values of the axes."""
-        return tuple(where[axis] for axis in self.figure.axes)
-
-    def run(
-        self,
-        executor: ExecutorLike,
-        dumps: Packer,
-        *,
-        here: ExecutorLike | None = None,
-        at_once: int = 1,
-        force: bool = False,
-        keep: bool = False,
-        only: Mapping[str, Any] | None = None,
-        counts: Counts | None = None,
-    ) -> list[Failure]:
-        """Runs what is missing, and returns what failed. A failed run is tried again by the next study.
-
-        Args:
-            executor: Runs the tasks.
-            dumps: Packs a task for a worker.
-            here: Runs those that need this machine, as many at once as their time dilation factors leave room for, and `at_once` at most, and none while another
-                study on this machine makes such runs. Without it `executor` runs them, one at a time: nobody knows which machines it has.
-            at_once: How many processes `here` has.
-            force: Whether to run what is there already, too.
-            keep: Whether results of other builds of Warpline count as there. Those of other kernels and stacks do not.
-            only: Which points are run, as in `Results.where`.
-            counts: Told of what is done.
-
-        Raises:
-            StudyError: If another declaration has its results in the same file; if a scenario has errors, or what makes it raises one; or, when all have run, if
-                seeds depend on a measure of which no run has a number.
-            RunError: If another study writes the same results.
-        """
-        _scratch.remove_left_over()
-        points = self.figure.chosen(only or {})
-        with Store(self.store, self.figure.allows) as store:
-            self._refuse_others(store)
-            return _Pass(self, store, executor, dumps, here, at_once, force=force, keep=keep, counts=counts or Counts()).over(points)
-
-    def _refuse_others(self, store: Store) -> None:
-        """Refuses results that another declaration beside this one has made, too. One that is gone, or has no such figure any more, has left them to this one."""
-        for other in store.files:
-            if other not in self.files and _declares(self.directory / other, self.figure.name):
-                raise StudyError(
-                    f"{self.name}: {self.store} has results of {other}, which declares a figure {self.figure.name!r}, too: figures of one name share their results if "
-                    f"their files are in one directory; give one of the two another name, or move {other} to another directory"
-                )
-
-
-def _declares(file: Path, figure: str) -> bool:
-    """Whether a file has something with the name of a figure, as far as its text tells."""
-    try:
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, ValueError):
-        return False
-    return any(isinstance(node, ast.keyword) and node.arg == "name" and isinstance(node.value, ast.Constant) and node.value.value == figure for node in ast.walk(tree))
-
-
 class _Pass:
     """A pass over a figure: plans its runs, hands them out, and keeps what they measure."""
 
@@ -478,7 +172,7 @@ class _Pass:
         keep: bool,
         counts: Counts,
     ) -> None:
-        """As in `Study.run`."""
+        """As in `run_missing`."""
         self._study, self._figure, self._store = study, study.figure, store
         self._executor, self._dumps, self._here = executor, dumps, here
         self._force, self._keep, self._counts = force, keep, counts
@@ -539,7 +233,7 @@ class _Pass:
         seeds = self._figure.seeds
         if spot.open or spot.failed or not isinstance(seeds, Until):
             return
-        further = range(len(spot.rows) + 1, seeds.wanted(_by_line(spot.rows, seeds.of), len(spot.rows)) + 1)
+        further = range(len(spot.rows) + 1, seeds.wanted(by_line(spot.rows, seeds.of), len(spot.rows)) + 1)
         spot.open.update(further)
         self._plan([(spot, seed) for seed in further])
 
@@ -573,7 +267,7 @@ class _Pass:
         results, scenario, made = self._study.identity(spot.point, seed)
         spot.hashes[seed] = results
         rows = [] if self._force else self._store.find(results, seed, self._measured, None if self._keep else self._ran, self._installed.builds(scenario))
-        if rows and not _cannot(rows) and self._kinds.refuse(rows) is None:
+        if rows and not could_not_be_made(rows) and self._kinds.refuse(rows) is None:
             spot.rows[seed] = rows if rows[0].get("declared") == self._declared else self._store.renew(rows, self._declared)
             spot.open.discard(seed)
             self._counts.kept += 1
@@ -635,7 +329,7 @@ class _Pass:
     def _fail(self, spot: _Spot, seed: int, outcome: Outcome, error: str) -> None:
         before = self._store.find(spot.hashes[seed], seed, self._measured)
         # What the same run has measured on a quieter day counts more.
-        if outcome.unable and (not before or _cannot(before)):
+        if outcome.unable and (not before or could_not_be_made(before)):
             self._store.put([self._rows(spot, seed, replace(outcome, lines={None: {UNABLE: error}}))])
         spot.failed = True
         self._failures.append(Failure(spot.point, seed, error))
@@ -653,39 +347,6 @@ class _Pass:
             "seed": seed,
         }
         return [{**head, **spot.point, **({} if line is None else {LINE: line}), **outcome.machine, **noted, **values} for line, values in outcome.lines.items()]
-
-
-def _cannot(rows: Sequence[Row]) -> bool:
-    """Whether these are the rows of a run that could not be made."""
-    return rows[0].get(UNABLE) is not None
-
-
-def _unable(rows: Sequence[Row], points: Sequence[Point]) -> list[str]:
-    """For people: each reason why a run could not be made, how often, and at which values of the axes, where it is not at all of them."""
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        if row.get(UNABLE) is not None:
-            found.setdefault(str(row[UNABLE]), []).append(row)
-    said = []
-    for reason, those in found.items():
-        where = [f"{axis} {', '.join(map(str, mine))}" for axis in points[0] if len(mine := _values(axis, those)) < len(_values(axis, points))]
-        said.append(f"{runs(len(those))} could not be made" + (f" ({'; '.join(where)})" if where else "") + f": {reason}")
-    return said
-
-
-def _values(axis: str, rows: Iterable[Mapping[str, Scalar]]) -> dict[Scalar, None]:
-    return dict.fromkeys(row[axis] for row in rows)
-
-
-def _by_line(rows: Mapping[int, Sequence[Row]], measure: str) -> list[list[float]]:
-    """The values of a measure for each line, in the order of the seeds."""
-    found: dict[Scalar, list[float]] = {}
-    for seed in sorted(rows):
-        for row in rows[seed]:
-            value = row.get(measure)
-            if isinstance(value, (int, float)):
-                found.setdefault(row.get(LINE), []).append(float(value))
-    return list(found.values())
 
 
 def _ready(done: queue.SimpleQueue[tuple[_Run, Any]], *, wait: bool) -> list[tuple[_Run, Any]]:

@@ -18,7 +18,8 @@ from warpline.study._pictures import markdown, svg
 from warpline.study._progress import Counts, Progress, runs
 from warpline.study._registry import Declared, find
 from warpline.study._report import Judged, judged
-from warpline.study._runner import Failure, Study
+from warpline.study._runner import Failure, run_missing
+from warpline.study._study import Study
 from warpline.study._told import StudyError, naming
 
 AT_ONCE = 32
@@ -113,7 +114,7 @@ def _one(declared: Declared, study: Study, executor: ExecutorLike, here: Executo
         raise MissingDependencyError(
             "a study needs cloudpickle, which is not installed; install it with: pip install 'warpline[study]'"
         )
-    failures = study.run(executor, dumps, here=here, at_once=at_once, force=force, keep=keep, only=only, counts=counts)
+    failures = run_missing(study, executor, dumps, here=here, at_once=at_once, force=force, keep=keep, only=only, counts=counts)
     one = judged(study)
     try:
         return Done(one, failures, [study.store, *draw(study, one)])

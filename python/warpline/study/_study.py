@@ -1,0 +1,219 @@
+"""A figure with its results: what tells its runs from each other, and what is kept of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from warpline._scenario import Scenario
+from warpline._sweep import Scalar
+from warpline.study import _code, _imported, _machine
+from warpline.study._declare import RESERVED, UNABLE, Figure
+from warpline.study._points import Point
+from warpline.study._progress import runs
+from warpline.study._results import LINE, Results
+from warpline.study._seeds import Until, first, most
+from warpline.study._store import Row, Store, number
+from warpline.study._told import naming
+
+MANY = 1000
+"""Runs of a figure from which on a judgement does not make the scenario of each."""
+
+CHECKED = 100
+"""Runs of such a figure whose scenarios are made and compared."""
+
+Finder = Callable[[Point, int], Sequence[Row]]
+"""Finds the rows of a run by its point and seed; none if it has not run."""
+
+
+class Identity(NamedTuple):
+    """What tells runs and their results apart.
+
+    Attributes:
+        results: A hash of what decides the results of a run at a point. Where measures read the point, two points of the same scenario may differ.
+        scenario: The scenario; None for a model.
+        run: A hash of what runs, whatever is measured: points of the same scenario have the same.
+    """
+
+    results: str
+    scenario: Scenario | None
+    run: str
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of a figure.
+
+    Attributes:
+        results: The results of what is declared.
+        builds: What made them.
+        others: How many runs are kept that are not declared any more.
+        lacking: The points that have fewer seeds than they get.
+        runs: How many runs there are of what is declared.
+        machines: The machines of the runs that needed one, in words.
+        unable: What could not be run on this machine, and why, in words.
+    """
+
+    results: Results
+    builds: Sequence[str]
+    others: int
+    lacking: Sequence[Point]
+    runs: int = 0
+    machines: Sequence[str] = ()
+    unable: Sequence[str] = ()
+
+    @property
+    def missing(self) -> int:
+        """How many points have fewer seeds than they get."""
+        return len(self.lacking)
+
+
+class Study:
+    """A figure with its name PAPER/FIGURE, the directory of its declaration, its results, and the names of the files that it is declared in: the declaration's own first,
+    then those of the modules beside it that it imports."""
+
+    def __init__(self, name: str, figure: Figure, directory: Path, store: Path, files: Sequence[str]) -> None:
+        self.name = name
+        self.figure = figure
+        self.directory = directory
+        self.store = store
+        self.files = files
+
+    def identity(self, point: Point, seed: int) -> Identity:
+        """What tells a run and its results from others.
+
+        Raises:
+            StudyError: If the scenario has errors, or what makes it raises one.
+        """
+        scenario = None
+        if self.figure.model is None:
+            with naming(f"{self.name}, scenario of {dict(point)}, seed {seed}"):
+                scenario = self.figure.built(point, seed, self.directory)
+        made = None if scenario is None else scenario.hash
+        if made is not None and not self.figure.reads_point:
+            return Identity(made, scenario, made)
+        values = json.dumps({**self.figure.settings, **point}, sort_keys=True)
+        if made is None:
+            model = f"model:{_code.digest(self.figure.model, values)}"
+            return Identity(model, None, model)
+        return Identity(f"point:{hashlib.sha256(f'{made} {values}'.encode()).hexdigest()}", scenario, made)
+
+    def kept(self) -> Kept:
+        """The results that are kept of what is declared.
+
+        Raises:
+            RunError: If they cannot be read.
+            StudyError: If a scenario has errors, or what makes it raises one.
+        """
+        store = Store(self.store, self.figure.allows)
+        imported, makers = _imported.cells(self.figure, lambda point, seed: self.identity(point, seed).results, self.store)
+        if not store and not imported:
+            return Kept(Results([]), [], 0, self.figure.points)
+        declared: list[tuple[int, int]] = []
+        rows: list[Row] = []
+        lacking: list[Point] = []
+        find = self._finder(store, sum(most(self.figure.seeds, point) for point in self.figure.points))
+        seeds = store.seeds
+        for point in self.figure.points:
+            found: dict[int, Sequence[Row]] = {}
+            last = most(self.figure.seeds, point)
+            for seed in (seed for seed in seeds if seed <= last):
+                lines = find(point, seed)
+                if not lines:
+                    continue
+                declared.append((int(lines[0]["scenario"] or 0), seed))
+                # How many seeds `Until` adds depends on those before: after one that is missing, they wait for it.
+                if isinstance(self.figure.seeds, Until) and seed > len(found) + 1:
+                    continue
+                found[seed] = lines
+                # The point as declared: a column of the file has one type, and an axis may have several.
+                rows += [{**row, **point} for row in lines]
+            if len(found) < self._wanted(point, found):
+                lacking.append(point)
+        names = dict.fromkeys(name for row in rows for name in row if name not in (*RESERVED, *self.figure.axes))
+        own = Results.of(rows, self.figure.axes, list(names)).cells
+        # What another program has measured counts where nothing was run here.
+        measured_here = {self._place(cell.where) for cell in own}
+        others = [cell for cell in imported if self._place(cell.where) not in measured_here]
+        covered = {self._place(cell.where) for cell in others}
+        order = {self._place(point): number for number, point in enumerate(self.figure.points)}
+        cells = sorted([*own, *others], key=lambda cell: order[self._place(cell.where)])
+        lacking = [point for point in lacking if self._place(point) not in covered]
+        made_by = store.builds(declared) + (makers if others else [])
+        return Kept(Results(cells), made_by, store.others(declared), lacking, len(declared), _machine.told(rows), _unable(rows, self.figure.points))
+
+    def _wanted(self, point: Point, rows: Mapping[int, Sequence[Row]]) -> int:
+        """How many seeds a point needs, as far as these rows tell: it begins with the first ones, and is widened as a study does it."""
+        count = first(self.figure.seeds, point)
+        while isinstance(self.figure.seeds, Until) and count <= len(rows):
+            so_far = {seed: rows[seed] for seed in sorted(rows)[:count]}
+            if any(could_not_be_made(run) for run in so_far.values()):
+                break
+            wanted = self.figure.seeds.wanted(by_line(so_far, self.figure.seeds.of), count)
+            if wanted <= count:
+                break
+            count = wanted
+        return count
+
+    def _finder(self, store: Store, count: int) -> Finder:
+        """How the rows of a run are found: by the hash of its scenario. Where there are very many, it would take minutes to make all scenarios. Then they
+        are found by point and seed, if the declaration was the same when they were made, and if some of them, drawn at random, have the scenarios that are declared."""
+        measured = self.figure.measured
+
+        def exact(point: Point, seed: int) -> Sequence[Row]:
+            return store.find(self.identity(point, seed).results, seed, measured)
+
+        if count <= MANY:
+            return exact
+        places = store.places(self.figure.axes, self.figure.declared, measured)
+        points = {self._place(point): point for point in self.figure.points}
+        known = [at for at in places if at[0] in points]
+        for place, seed in random.Random(0).sample(known, min(CHECKED, len(known))):
+            if number(self.identity(points[place], seed).results) != places[place, seed][0]["scenario"]:
+                return exact
+        # Runs that were kept for another declaration, as words in place of numbers, or for another point of the same scenario are found by the hash only.
+        lacking = [point for place, point in points.items() if (place, 1) not in places]
+        others = len(known) < len(store) or any(exact(point, 1) for point in random.Random(0).sample(lacking, min(CHECKED, len(lacking))))
+        return lambda point, seed: places.get((self._place(point), seed), ()) or (exact(point, seed) if others else ())
+
+    def _place(self, where: Mapping[str, Scalar]) -> tuple[Scalar, ...]:
+        """The values of the axes."""
+        return tuple(where[axis] for axis in self.figure.axes)
+
+
+def could_not_be_made(rows: Sequence[Row]) -> bool:
+    """Whether these are the rows of a run that could not be made."""
+    return rows[0].get(UNABLE) is not None
+
+
+def _unable(rows: Sequence[Row], points: Sequence[Point]) -> list[str]:
+    """For people: each reason why a run could not be made, how often, and at which values of the axes, where it is not at all of them."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.get(UNABLE) is not None:
+            found.setdefault(str(row[UNABLE]), []).append(row)
+    said = []
+    for reason, those in found.items():
+        where = [f"{axis} {', '.join(map(str, mine))}" for axis in points[0] if len(mine := _values(axis, those)) < len(_values(axis, points))]
+        said.append(f"{runs(len(those))} could not be made" + (f" ({'; '.join(where)})" if where else "") + f": {reason}")
+    return said
+
+
+def _values(axis: str, rows: Iterable[Mapping[str, Scalar]]) -> dict[Scalar, None]:
+    return dict.fromkeys(row[axis] for row in rows)
+
+
+def by_line(rows: Mapping[int, Sequence[Row]], measure: str) -> list[list[float]]:
+    """The values of a measure for each line, in the order of the seeds."""
+    found: dict[Scalar, list[float]] = {}
+    for seed in sorted(rows):
+        for row in rows[seed]:
+            value = row.get(measure)
+            if isinstance(value, (int, float)):
+                found.setdefault(row.get(LINE), []).append(float(value))
+    return list(found.values())

@@ -1,0 +1,152 @@
+"""What a worker process does with a run: makes it, measures it at its points, and sends back the values or an error."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+from warpline._errors import WarplineError
+from warpline._run import Run
+from warpline._scenario import Scenario
+from warpline._sweep import Scalar
+from warpline.study import _machine, _scratch
+from warpline.study._declare import RESERVED, Figure, Measured, build
+from warpline.study._points import Point
+from warpline.study._store import fits
+from warpline.study._told import told
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run, as it is sent to a worker, and the points at which it is measured. They have the same scenario."""
+
+    points: Sequence[Point]
+    seed: int
+    scenario: Scenario | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a worker sends back of a point: values by line (one, without a name, if the measures have none), or an error, which may be that this machine is unable to make
+    the run. And the machine, if the run needs it, and whether it was busy to the full; the worker's build of Warpline, and the kernels and stacks there that
+    made the run; and the failures of the run that are a result."""
+
+    lines: Mapping[Scalar, Mapping[str, Scalar]] = field(default_factory=dict)
+    machine: Mapping[str, Scalar] = field(default_factory=dict)
+    error: str | None = None
+    ran: str = ""
+    builds: str = ""
+    unable: bool = False
+    full: bool = False
+    allowed: Sequence[str] = ()
+
+
+class Unable(WarplineError, RuntimeError):
+    """What a measure or a model raises if this machine cannot make the run, because it is too slow or lacks something. The run has failed, and is tried again
+    by the next study. But that it cannot be made here is what comes out of it, and so a result."""
+
+
+class MeasureError(WarplineError, ValueError):
+    """A measure returned something that cannot be kept."""
+
+
+def perform(figure: bytes, packed: bytes) -> list[Outcome]:
+    """Runs a task, in any process. What goes wrong is a value, so that it cannot end the study.
+
+    Args:
+        figure: The figure, packed: the same bytes for all its tasks, so that a worker unpacks them once.
+        packed: The task.
+
+    Returns:
+        An outcome for each of the task's points; a single one, which is that of all, if the run failed before anything was measured.
+    """
+    try:
+        shared, task = _unpacked(figure), pickle.loads(packed)
+        # Before the run: what is replaced while it runs is not what made it.
+        builds = "" if task.scenario is None else " ".join(task.scenario.builds)
+        watch = _machine.Watch() if shared.takes(task.scenario) else None
+        with watch or contextlib.nullcontext():
+            try:
+                outcomes = _measured(shared, task)
+            except Exception as error:
+                outcomes = [_failed(error)]
+        machine: Mapping[str, Scalar] = watch.columns if watch else {}
+        full = watch is not None and not watch.had_enough
+        return [replace(one, machine=machine, ran=build(), builds=builds, full=full) for one in outcomes]
+    except Exception as error:
+        return [_failed(error)]
+
+
+def _failed(error: Exception) -> Outcome:
+    return Outcome(error=str(error) if isinstance(error, WarplineError) else told(error), unable=isinstance(error, Unable))
+
+
+@lru_cache(maxsize=1)
+def _unpacked(figure: bytes) -> Figure:
+    unpacked: Figure = pickle.loads(figure)
+    return unpacked
+
+
+def _measured(figure: Figure, task: Task) -> list[Outcome]:
+    """What is measured at each point of a task, with the failures of the run that are a result."""
+    if figure.model is not None:
+        return [_tried(figure, partial(figure.model, {**figure.settings, **point, "seed": task.seed})) for point in task.points]
+    assert task.scenario is not None
+    with _run_directory(figure.keep) as out:
+        run = task.scenario.run(seed=task.seed, cores=1, out=out, progress=False, cc=figure.cc)
+        others = [failure for failure in run.failures if not figure.allows(failure)]
+        if others:
+            raise MeasureError("; ".join(others))
+        # With many flows, reading the summary takes longer than finding out that it has nothing to say of guests.
+        guests: Any = run.summary.get("guests") if '"guests":' in run.summary_json else None
+        # Under other clocks a run depends on the machine anyway.
+        if guests and not guests["reproducible"] and run.summary["clock"] == "virtual":
+            raise MeasureError("a guest had to be pushed on, because the machine was too busy: the result would depend on the machine")
+        # Each point has a summary of its own: a measure may change what it reads.
+        return [_tried(figure, partial(figure.measure, Run(run._native), point), run.failures) for point in task.points]
+
+
+def _tried(figure: Figure, measure: Callable[[], Mapping[str, Measured]], allowed: Sequence[str] = ()) -> Outcome:
+    """What is measured at a point. An error is that of this point alone: others may share its run."""
+    try:
+        return Outcome(_lines(figure, measure()), allowed=list(allowed))
+    except Exception as error:
+        return _failed(error)
+
+
+@contextlib.contextmanager
+def _run_directory(wanted: bool) -> Iterator[Path | None]:
+    """A run directory that is removed afterwards, if one is wanted."""
+    if not wanted:
+        yield None
+        return
+    with _scratch.scratch() as directory:
+        yield directory / "run"
+
+
+def _lines(figure: Figure, measured: Mapping[str, Measured]) -> dict[Scalar, dict[str, Scalar]]:
+    """Values by line and measure."""
+    found: dict[Scalar, dict[str, Scalar]] = {}
+    for name, value in measured.items():
+        if name in (*RESERVED, *figure.axes):
+            raise MeasureError(f"{name} cannot be the name of a measure: results have such a column already")
+        for line, one in (value if isinstance(value, Mapping) else {None: value}).items():
+            found.setdefault(_plain(line, f"the measure {name} has as a line"), {})[name] = _plain(one, f"the measure {name} returned")
+    if not found:
+        raise MeasureError("nothing was measured")
+    return found
+
+
+def _plain(value: Any, what: str) -> Scalar:
+    """A value as it is kept. `what` is how an error begins."""
+    plain: Any = getattr(value, "item", lambda: value)()  # A number of numpy's.
+    if not isinstance(plain, (bool, int, float, str, type(None))):
+        raise MeasureError(f"{what} {type(plain).__name__}; a measure returns a number, text or None, or a mapping of lines to these, and a line is a number or text")
+    if isinstance(plain, int) and not fits(plain):
+        raise MeasureError(f"{what} a whole number of {plain.bit_length()} bits; results have 64, and float(...) makes a number that fits")
+    return plain
