@@ -6,11 +6,14 @@
 //! read from the cache, and never reaches the disk. If the process is killed, no data is lost.
 //!
 //! Every operation has a number, from 0; [`SimDisk::inject`] sets a fault at a number. Random choices come from the seed.
+//!
+//! [`SimDisk::set_free`] makes the disk small. [`SimDirectory::hold_removals`] makes removals wait, so that a test can look at what others do
+//! meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use warpline_core::random::{Stream, Streams};
 
@@ -19,7 +22,7 @@ use crate::{Kind, Time};
 mod handles;
 mod node;
 
-pub use handles::{SimDirectory, SimFile};
+pub use handles::{Hold, SimDirectory, SimFile};
 use node::{Change, Node, What};
 
 /// A fault.
@@ -60,6 +63,9 @@ pub enum Operation {
 
 const ROOT: u64 = 0;
 
+/// Bytes that are free on a disk without a capacity.
+const PLENTY: u64 = 1 << 40;
+
 #[derive(Clone, Debug)]
 struct State {
     nodes: BTreeMap<u64, Node>,
@@ -72,11 +78,24 @@ struct State {
     full_until: u64,
     down: Option<Fault>,
     clock: i64,
+    /// Bytes that all files together may take.
+    capacity: Option<u64>,
+    /// The directory in which removals have to wait, and whether one does.
+    held: Option<u64>,
+    waits: bool,
+}
+
+/// What clones of a disk share.
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Wakes removals that may go on.
+    released: Condvar,
 }
 
 /// The simulated disk. Clones share it; [`survivor`](Self::survivor) makes another disk.
 #[derive(Clone, Debug)]
-pub struct SimDisk(Arc<Mutex<State>>);
+pub struct SimDisk(Arc<Shared>);
 
 fn down() -> io::Error {
     io::Error::new(io::ErrorKind::BrokenPipe, "this process has ended")
@@ -86,7 +105,7 @@ impl SimDisk {
     /// An empty disk with the random numbers of `seed`.
     pub fn new(seed: u64) -> Self {
         let root = Node::new(What::directory(), 0o755, Time::default(), true);
-        SimDisk(Arc::new(Mutex::new(State {
+        Self::of(State {
             nodes: BTreeMap::from([(ROOT, root)]),
             next: ROOT + 1,
             pending: Vec::new(),
@@ -96,11 +115,37 @@ impl SimDisk {
             full_until: 0,
             down: None,
             clock: 1_000,
-        })))
+            capacity: None,
+            held: None,
+            waits: false,
+        })
+    }
+
+    fn of(state: State) -> Self {
+        SimDisk(Arc::new(Shared { state: Mutex::new(state), released: Condvar::new() }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits while removals in this directory are held.
+    fn pass<'a>(&'a self, state: MutexGuard<'a, State>, directory: u64) -> MutexGuard<'a, State> {
+        let is_held = |state: &mut State| {
+            let is_held = state.held == Some(directory);
+            state.waits |= is_held;
+            is_held
+        };
+        self.0.released.wait_while(state, is_held).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets removals go on.
+    fn release(&self) {
+        let mut state = self.state();
+        state.held = None;
+        state.waits = false;
+        drop(state);
+        self.0.released.notify_all();
     }
 
     /// The root directory, for the current process.
@@ -111,6 +156,14 @@ impl SimDisk {
     /// Makes `fault` happen at the operation with this number.
     pub fn inject(&self, operation: u64, fault: Fault) {
         self.state().faults.insert(operation, fault);
+    }
+
+    /// Gives the disk a capacity, so that `bytes` are free now. Until then it is never full by itself. Only the content of files that have a name
+    /// takes room.
+    pub fn set_free(&self, bytes: u64) {
+        let mut state = self.state();
+        let used = state.used();
+        state.capacity = Some(used + bytes);
     }
 
     /// The operations so far.
@@ -148,8 +201,10 @@ impl SimDisk {
         copy.faults.clear();
         copy.full_until = 0;
         copy.down = None;
+        copy.held = None;
+        copy.waits = false;
         copy.lose_power();
-        SimDisk(Arc::new(Mutex::new(copy)))
+        Self::of(copy)
     }
 }
 
@@ -291,6 +346,12 @@ impl State {
             node.lose_power(&mut self.random);
         }
         // Objects without a name are gone.
+        let named = self.named();
+        self.nodes.retain(|number, _| named.contains(number));
+    }
+
+    /// The objects that have a name, and the root.
+    fn named(&self) -> BTreeSet<u64> {
         let mut found = BTreeSet::from([ROOT]);
         let mut ahead = vec![ROOT];
         while let Some(number) = ahead.pop() {
@@ -299,6 +360,27 @@ impl State {
             };
             ahead.extend(names.values().filter(|number| found.insert(**number)));
         }
-        self.nodes.retain(|number, _| found.contains(number));
+        found
+    }
+
+    /// Bytes that the content of files takes.
+    fn used(&self) -> u64 {
+        let named = self.named();
+        named.iter().filter_map(|number| self.nodes.get(number)).map(|node| node.metadata().room).sum()
+    }
+
+    /// Bytes that files may still take.
+    fn free(&self) -> u64 {
+        self.capacity.map_or(PLENTY, |capacity| capacity.saturating_sub(self.used()))
+    }
+
+    /// Whether there is room to write so many bytes to a file.
+    fn has_room(&self, file: u64, position: u64, length: u64) -> bool {
+        match self.nodes.get(&file).map(|node| &node.what) {
+            Some(What::File(content)) if self.capacity.is_some() => {
+                content.growth(position, length) <= self.free()
+            }
+            _ => true,
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
+use std::thread;
 
 use crate::sim::{Fault, SimDisk};
 use crate::{
@@ -56,12 +57,13 @@ fn contract<D: Directory>(root: &D) {
     assert_eq!(root.remove_directory(p("a")).unwrap_err().kind(), io::ErrorKind::DirectoryNotEmpty);
     root.sync_of(p("a")).unwrap();
     let mut removed = 0;
-    let mut count = || -> io::Result<()> {
+    let mut count = || {
         removed += 1;
-        if removed == 2 { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
+        removed != 2
     };
     // The directory `b` and the file, after which it is stopped; then `a`.
-    assert_eq!(remove_all_with(root, p("a"), &mut count).unwrap_err().kind(), io::ErrorKind::Interrupted);
+    remove_all_with(root, p("a"), &mut count).unwrap();
+    assert!(root.names(p("a")).unwrap().is_empty());
     remove_all_with(root, p("a"), &mut count).unwrap();
     assert_eq!(removed, 3);
     remove_all(root, p("a")).unwrap();
@@ -235,4 +237,64 @@ fn a_kill_loses_no_data_and_a_full_disk_accepts_none() {
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     assert!(!root.has(p("more")).unwrap() && !root.has(p("more")).unwrap());
     root.open(p("more"), Open::New(0o644)).unwrap();
+}
+
+#[test]
+fn what_cannot_be_removed_does_not_keep_the_rest() {
+    let disk = SimDisk::new(5);
+    let root = disk.root();
+    create_directories(&root, p("a/b"), 0o755).unwrap();
+    for name in ["a/1", "a/2", "a/b/3"] {
+        write_whole(&root, p(name), 0o644, b"").unwrap();
+    }
+    // After a look at `a`, its names, and a look at `1`, that file is removed.
+    disk.inject(disk.count() + 3, Fault::Fail);
+    assert_eq!(remove_all(&root, p("a")).unwrap_err().raw_os_error(), Some(5));
+    assert_eq!(root.names(p("a")).unwrap(), ["1"]);
+    remove_all(&root, p("a")).unwrap();
+    assert!(root.names(p("")).unwrap().is_empty());
+}
+
+#[test]
+fn a_disk_takes_as_much_as_is_free_and_a_removal_makes_room() {
+    let disk = SimDisk::new(6);
+    let root = disk.root();
+    write_whole(&root, p("kept"), 0o644, &[1; 5000]).unwrap();
+    disk.set_free(8192);
+    let mut file = root.open(p("file"), Open::ReadWrite(0o644)).unwrap();
+    // A hole takes no room.
+    file.set_size(1 << 30).unwrap();
+    file.write_all(&[1; 8192]).unwrap();
+    assert_eq!(root.free().unwrap(), 0);
+    assert_eq!(file.write_all(b"more").unwrap_err().kind(), io::ErrorKind::StorageFull);
+    // To write again what is there takes none, either.
+    file.rewind().unwrap();
+    file.write_all(&[2; 8192]).unwrap();
+    root.remove_file(p("kept")).unwrap();
+    assert_eq!(root.free().unwrap(), 8192);
+}
+
+#[test]
+fn a_removal_waits_while_it_is_held_and_all_else_goes_on() {
+    let disk = SimDisk::new(7);
+    let root = disk.root();
+    create_directories(&root, p("a/b"), 0o755).unwrap();
+    for name in ["a/b/file", "a/file", "other"] {
+        write_whole(&root, p(name), 0o644, b"").unwrap();
+    }
+    let held = root.open_directory(p("a")).unwrap().hold_removals();
+    thread::scope(|scope| {
+        let removal = scope.spawn(|| remove_all(&root, p("a")));
+        while !held.is_reached() {
+            assert!(!removal.is_finished());
+            thread::yield_now();
+        }
+        // What is below in another directory could be removed.
+        assert_eq!(root.names(p("a")).unwrap(), ["b", "file"]);
+        assert!(root.names(p("a/b")).unwrap().is_empty());
+        root.remove_file(p("other")).unwrap();
+        drop(held);
+        removal.join().unwrap().unwrap();
+    });
+    assert!(root.names(p("")).unwrap().is_empty());
 }

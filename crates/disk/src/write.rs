@@ -133,41 +133,63 @@ const LONG: usize = 512;
 /// Removes a file, or a directory with everything in it, however deep and whatever its permissions; it need not exist.
 ///
 /// # Errors
-/// If something cannot be removed.
+/// The first one, if something cannot be removed. All else in it is removed even so.
 pub fn remove_all<D: Directory>(at: &D, path: &Path) -> io::Result<()> {
-    remove_all_with(at, path, &mut || Ok(()))
+    remove_all_with(at, path, &mut || true)
 }
 
-/// The same for what is large: `removed` is called after each file, link and directory. An error that it returns ends the removal.
+/// The same for what is large: `go_on` is asked after each file, link and directory that was removed. If it says no, the rest stays.
 ///
 /// # Errors
-/// As [`remove_all`], and what `removed` returns.
-pub fn remove_all_with<D: Directory>(
-    at: &D,
-    path: &Path,
-    removed: &mut dyn FnMut() -> io::Result<()>,
-) -> io::Result<()> {
-    let there = match at.look(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        other => other?,
-    };
-    if there.kind != Kind::Directory {
-        at.remove_file(path)?;
-        return removed();
-    }
-    if there.mode & 0o700 != 0o700 {
-        at.set_mode_of(path, 0o700)?;
-    }
-    if path.as_os_str().len() < LONG {
-        for name in at.names(path)? {
-            remove_all_with(at, &path.join(name), removed)?;
-        }
-    } else {
-        let below = at.open_directory(path)?;
-        for name in below.names(Path::new(""))? {
-            remove_all_with(&below, Path::new(&name), removed)?;
+/// As [`remove_all`]. To be stopped is none.
+pub fn remove_all_with<D: Directory>(at: &D, path: &Path, go_on: &mut dyn FnMut() -> bool) -> io::Result<()> {
+    let mut removal = Removal { go_on, stopped: false, first: Ok(()) };
+    removal.remove(at, path);
+    removal.first
+}
+
+/// A removal that is under way.
+struct Removal<'a> {
+    go_on: &'a mut dyn FnMut() -> bool,
+    /// Whether `go_on` has said no.
+    stopped: bool,
+    /// The first error.
+    first: io::Result<()>,
+}
+
+impl Removal<'_> {
+    /// Removes what can be removed. An error must not keep the rest, so it is only remembered.
+    fn remove<D: Directory>(&mut self, at: &D, path: &Path) {
+        if let Err(error) = self.try_remove(at, path)
+            && self.first.is_ok()
+        {
+            self.first = Err(error);
         }
     }
-    at.remove_directory(path)?;
-    removed()
+
+    fn try_remove<D: Directory>(&mut self, at: &D, path: &Path) -> io::Result<()> {
+        let there = match at.look(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            other => other?,
+        };
+        if there.kind == Kind::Directory {
+            if there.mode & 0o700 != 0o700 {
+                at.set_mode_of(path, 0o700)?;
+            }
+            let is_long = path.as_os_str().len() >= LONG;
+            let (below, before) =
+                if is_long { (at.open_directory(path)?, Path::new("")) } else { (at.clone(), path) };
+            for name in below.names(before)? {
+                self.remove(&below, &before.join(name));
+                if self.stopped {
+                    return Ok(());
+                }
+            }
+            at.remove_directory(path)?;
+        } else {
+            at.remove_file(path)?;
+        }
+        self.stopped = !(self.go_on)();
+        Ok(())
+    }
 }

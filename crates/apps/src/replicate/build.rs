@@ -177,7 +177,7 @@ pub struct Options {
 /// Builds the tree of `manifest` and makes it the version in use.
 ///
 /// # Errors
-/// If that fails. The version in use stays, and fetched chunks stay for the next attempt.
+/// If that fails. The version in use stays, unless only a step after the switch failed. Fetched chunks stay for the next attempt.
 pub fn build<D: Directory>(
     store: &Store<D>,
     encoded: &[u8],
@@ -307,7 +307,7 @@ fn compare<D: Directory>(
         }
         wanted[at].1.push(place);
     }
-    check_space(store, &wanted, reporter)?;
+    check_space(store, id, &wanted, reporter)?;
     reuse(store, id, manifest, tree, &mut wanted, reporter)?;
     Ok(wanted)
 }
@@ -376,14 +376,16 @@ fn lacking_chunks<D: Directory>(
     look().map_err(entry_error("read", entry))
 }
 
-/// Makes room for what is wanted, if that is needed: first by removing what was put aside, then trees in doubt, whose chunks are fetched again.
+/// Makes room for what is wanted, if that is needed, and no more than that: first by removing what was put aside, then other trees that are
+/// unfinished or in doubt, whose chunks are fetched again. Only a push that succeeds puts these aside, so they must not be what makes it fail.
 fn check_space<D: Directory>(
     store: &Store<D>,
+    id: Id,
     wanted: &[(Chunk, Vec<Place>)],
     reporter: &mut Reporter<'_>,
 ) -> Result<(), BuildError> {
-    type Remove<D> = fn(&Store<D>, &mut dyn FnMut() -> bool) -> Result<(), StoreError>;
-    let ways: [Remove<D>; 2] = [Store::clear_trash, Store::drop_doubted];
+    type Remove<'a> = &'a dyn Fn(&mut dyn FnMut() -> bool) -> Result<(), StoreError>;
+    let ways: [Remove<'_>; 2] = [&|go_on| store.clear_trash(go_on), &|go_on| store.drop_others(id, go_on)];
     let needed = lacking_bytes(wanted);
     let lacks = |free: u64| needed > 0 && needed.saturating_add(SPARE) > free;
     let mut first = Ok(());
@@ -392,12 +394,11 @@ fn check_space<D: Directory>(
             return Ok(());
         }
         let (mut count, mut broken) = (0usize, None);
-        let removed = remove(store, &mut || {
+        let removed = remove(&mut || {
             count += 1;
-            if !count.is_multiple_of(BATCH_ENTRIES) {
-                return true;
+            if count.is_multiple_of(BATCH_ENTRIES) {
+                broken = reporter.compared(0).err();
             }
-            broken = reporter.compared(0).err();
             broken.is_none() && store.free().is_ok_and(lacks)
         });
         if let Some(error) = broken {
@@ -407,6 +408,10 @@ fn check_space<D: Directory>(
     }
     let free = store.free()?;
     if lacks(free) {
+        if needed == reporter.total {
+            // Nothing of the tree has arrived, so the next attempt can do without it. If this fails, the sender must still hear the reason below.
+            let _ = store.give_up(id);
+        }
         first?;
         return Err(BuildError::Space { needed, free, path: store.root().to_owned() });
     }
@@ -595,7 +600,8 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
     use std::path::Path;
-    use warpline_disk::sim::SimDisk;
+    use warpline_disk::sim::{SimDirectory, SimDisk};
+    use warpline_disk::{create_directories, write_whole};
 
     /// Delivers chunks with the numbers of their entry and chunk, and counts the most that were requested and not received yet.
     #[derive(Default)]
@@ -727,5 +733,128 @@ mod tests {
         let entries = vec![entry("", Kind::Directory { mode: 0o755 }), file("file", 1, 20_000)];
         let (built, most, _) = push(&SimDisk::new(1), &Manifest { entries }, false);
         assert_eq!((built.fetched, most), (160_000, CHUNKS_AHEAD));
+    }
+
+    fn open(disk: &SimDisk) -> Store<SimDirectory> {
+        Store::open_at(disk.root(), PathBuf::from("/")).unwrap()
+    }
+
+    /// Builds a tree in an open store, whose trash stays. The connection breaks when so many bytes are there. Returns the bytes fetched.
+    fn fetch_until(
+        store: &Store<SimDirectory>,
+        manifest: &Manifest,
+        breaks_at: u64,
+    ) -> Result<u64, BuildError> {
+        let options = Options { keep: 1, verify: false };
+        let mut report = |progress: Progress| -> io::Result<()> {
+            let breaks = progress.step == Step::Fetching && progress.done >= breaks_at;
+            if breaks { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
+        };
+        let encoded = manifest.encode();
+        let built = build(store, &encoded, manifest, options, &mut Counted::default(), &mut report)?;
+        Ok(built.fetched)
+    }
+
+    fn fetch_all(store: &Store<SimDirectory>, manifest: &Manifest) -> Result<u64, BuildError> {
+        fetch_until(store, manifest, u64::MAX)
+    }
+
+    /// Puts so many small files into a directory. Each takes a page of the disk.
+    fn fill(disk: &SimDisk, directory: &str, files: usize) {
+        let directory = Path::new(directory);
+        create_directories(&disk.root(), directory, 0o755).unwrap();
+        for number in 0..files {
+            write_whole(&disk.root(), &directory.join(number.to_string()), 0o644, b"x").unwrap();
+        }
+    }
+
+    /// Number of names in a directory; 0 if it does not exist.
+    fn count(disk: &SimDisk, directory: &str) -> usize {
+        disk.root().names(Path::new(directory)).map_or(0, |names| names.len())
+    }
+
+    #[test]
+    fn a_push_without_room_says_what_is_needed_and_free_and_leaves_nothing_behind() {
+        let disk = SimDisk::new(1);
+        let store = open(&disk);
+        fetch_all(&store, &tree(0, 1)).unwrap();
+        store.clear_trash(&mut || true).unwrap();
+        disk.set_free(SPARE);
+        let names = |part: &str| disk.root().names(Path::new(part)).unwrap();
+        let before = ["versions", "manifests", "incoming", "trash"].map(names);
+        // Ten files of 8 bytes.
+        let second = tree(5, 5);
+        let refused = fetch_all(&store, &second).unwrap_err();
+        let BuildError::Space { needed: 80, free, .. } = refused else { panic!("{refused}") };
+        // The description takes room, too.
+        assert!((SPARE - 10_000..SPARE).contains(&free), "{free}");
+        let said =
+            format!("80 bytes are needed and {free} are free on the disk of / ({SPARE} are left free)");
+        assert_eq!(refused.to_string(), said);
+        // The receiver does this after each push.
+        store.clear_trash(&mut || true).unwrap();
+        assert_eq!(["versions", "manifests", "incoming", "trash"].map(names), before);
+        assert_eq!(store.free().unwrap(), SPARE);
+        disk.set_free(SPARE + 10_000);
+        assert_eq!(fetch_all(&store, &second).unwrap(), 80);
+    }
+
+    #[test]
+    fn what_had_arrived_before_there_was_no_room_is_not_fetched_again() {
+        let (disk, manifest) = (SimDisk::new(1), tree(0, 10));
+        let store = open(&disk);
+        assert!(matches!(fetch_until(&store, &manifest, 40), Err(BuildError::Source(_))));
+        disk.set_free(SPARE);
+        let refused = fetch_all(&store, &manifest);
+        assert!(matches!(refused, Err(BuildError::Space { needed: 40, .. })), "{refused:?}");
+        store.clear_trash(&mut || true).unwrap();
+        disk.set_free(SPARE + 10_000);
+        assert_eq!(fetch_all(&store, &manifest).unwrap(), 40);
+    }
+
+    #[test]
+    fn room_is_made_step_by_step_and_no_more_than_is_needed() {
+        let manifest = tree(0, 3);
+        // By their names, the other tree would come last.
+        let (own, other) = (Id::of(&manifest.encode()), "f".repeat(32));
+        // The files in the trash and in the other tree; then how many remain of these, and of the five of an earlier attempt.
+        for (aside, unfinished, left) in [(5, 5, [3, 5, 5]), (1, 5, [0, 4, 5]), (0, 1, [0, 0, 4])] {
+            let disk = SimDisk::new(1);
+            let store = open(&disk);
+            fill(&disk, "trash/old", aside);
+            fill(&disk, &format!("incoming/{other}/tree"), unfinished);
+            fill(&disk, &format!("incoming/{own}-doubted/tree"), 5);
+            disk.set_free(SPARE);
+            // The description takes a page and the data a part of one, so two files have to go.
+            assert_eq!(fetch_all(&store, &manifest).unwrap(), 24);
+            // The end of the push has put aside what is unfinished.
+            let places = [
+                "trash/old".to_owned(),
+                format!("trash/incoming-{other}/tree"),
+                format!("trash/incoming-{own}-doubted/tree"),
+            ];
+            assert_eq!(places.map(|place| count(&disk, &place)), left);
+        }
+    }
+
+    #[test]
+    fn foreign_files_and_versions_stay_when_there_is_no_room() {
+        let disk = SimDisk::new(1);
+        let store = open(&disk);
+        for files in 1..=2 {
+            fetch_all(&store, &tree(0, files)).unwrap();
+        }
+        let foreign = ["photos", "incoming/letters/tree"];
+        for directory in foreign {
+            fill(&disk, directory, 3);
+        }
+        let file = Path::new("incoming/.DS_Store");
+        write_whole(&disk.root(), file, 0o644, b"x").unwrap();
+        disk.set_free(SPARE - 100_000);
+        let refused = fetch_all(&store, &tree(0, 3));
+        assert!(matches!(refused, Err(BuildError::Space { .. })), "{refused:?}");
+        assert_eq!(foreign.map(|directory| count(&disk, directory)), [3, 3]);
+        assert_eq!(disk.root().read(file).unwrap(), b"x");
+        assert_eq!([count(&disk, "versions"), count(&disk, "manifests")], [2, 2]);
     }
 }

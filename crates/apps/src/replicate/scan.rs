@@ -153,7 +153,7 @@ fn scan_tree(tree: Tree, root: &Path, skip_special: bool) -> Result<Scan, ScanEr
                     Kind::Directory { mode: mode(metadata.mode) }
                 }
                 What::Link => {
-                    let target = tree.link_target(&path).map_err(read_error(&real))?;
+                    let Some(target) = link_target(&tree, root, &path)? else { continue };
                     match check_target(&path, &target) {
                         Err(_) if skip_special => {
                             skipped.push(real);
@@ -195,6 +195,17 @@ fn still_gone(tree: &Tree, root: &Path, path: &[u8]) -> Result<(), ScanError> {
         Ok(None) => Ok(()),
         Err(error) if is_gone(&error) => Ok(()),
         Err(error) => Err(read_error(&at(root, path))(error)),
+    }
+}
+
+/// The target of a link that was found a moment ago; `None` if it is gone.
+fn link_target(tree: &Tree, root: &Path, path: &[u8]) -> Result<Option<Vec<u8>>, ScanError> {
+    match tree.link_target(path) {
+        // To read something else as a link is an invalid argument.
+        Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::InvalidInput => {
+            still_gone(tree, root, path).map(|()| None)
+        }
+        other => other.map(Some).map_err(read_error(&at(root, path))),
     }
 }
 
@@ -532,6 +543,19 @@ mod tests {
                 _ => assert_eq!(described.unwrap(), None),
             }
         }
+    }
+
+    #[test]
+    fn a_link_that_is_gone_is_left_out_and_what_took_its_place_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        fs::write(root.join("note"), "text").unwrap();
+        let tree = Tree::open(root).unwrap();
+        // Both were listed while they were links.
+        assert_eq!(link_target(&tree, root, b"gone").unwrap(), None);
+        assert_eq!(link_target(&tree, root, b"gone/below").unwrap(), None);
+        let replaced = link_target(&tree, root, b"note");
+        assert!(matches!(replaced, Err(ScanError::Restless { .. })), "{replaced:?}");
     }
 
     #[test]

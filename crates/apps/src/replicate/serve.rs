@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use warpline_disk::Directory;
 use warpline_stacks::quic::{
     Connection, Identity, PublicKey, QuicError, RecvStream, SendStream, Server, Settings, Trust,
 };
@@ -89,8 +90,8 @@ pub struct ServeOptions {
 }
 
 /// What the threads of a receiver share.
-struct Receiver<'a> {
-    store: Mutex<Store>,
+struct Receiver<'a, D: Directory> {
+    store: Mutex<Store<D>>,
     options: ServeOptions,
     /// The current push.
     active: Mutex<Option<Connection>>,
@@ -126,14 +127,7 @@ pub fn serve(
     if let Ok(address) = server.local_addr() {
         observe(Event::Listening { address, current: store.current()? });
     }
-    let receiver = Receiver {
-        store: Mutex::new(store),
-        options,
-        active: Mutex::new(None),
-        observe: Mutex::new(observe),
-        done: Mutex::new(false),
-        senders: AtomicUsize::new(0),
-    };
+    let receiver = Receiver::new(store, options, observe);
     thread::scope(|scope| {
         loop {
             if options.once && *lock(&receiver.done) {
@@ -170,7 +164,18 @@ pub fn serve(
     })
 }
 
-impl Receiver<'_> {
+impl<'a, D: Directory> Receiver<'a, D> {
+    fn new(store: Store<D>, options: ServeOptions, observe: &'a mut (dyn FnMut(Event<'_>) + Send)) -> Self {
+        Receiver {
+            store: Mutex::new(store),
+            options,
+            active: Mutex::new(None),
+            observe: Mutex::new(observe),
+            done: Mutex::new(false),
+            senders: AtomicUsize::new(0),
+        }
+    }
+
     fn tell(&self, event: Event<'_>) {
         (lock(&self.observe))(event);
     }
@@ -264,9 +269,9 @@ struct Wire<'a> {
 }
 
 impl Wire<'_> {
-    fn build(
+    fn build<D: Directory>(
         &mut self,
-        store: &Store,
+        store: &Store<D>,
         encoded: &[u8],
         manifest: &Manifest,
         options: Options,
@@ -298,5 +303,156 @@ impl Source for Chunks<'_, '_> {
             Answer::Chunk(data) => Ok(Some(data)),
             Answer::Gone => Ok(None),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::push::{PushOptions, push};
+    use super::*;
+    use std::path::PathBuf;
+    use warpline_disk::sim::{Fault, SimDirectory, SimDisk};
+
+    /// Longest wait for the other end: much more than it takes.
+    const WAIT: Duration = Duration::from_secs(30);
+
+    /// A directory to push, and the socket and the disk of a receiver that keeps no old versions.
+    struct Bench {
+        source: tempfile::TempDir,
+        key: Identity,
+        trust: Trust,
+        server: Server,
+        disk: SimDisk,
+    }
+
+    /// What a receiver has told.
+    #[derive(Default)]
+    struct Told {
+        /// How much was in the trash when each push began.
+        trash: Vec<usize>,
+        /// What could not be removed.
+        left: Vec<String>,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let key = Identity::generate().unwrap();
+            let trust = Trust::only(key.public());
+            let server = Server::bind("127.0.0.1:0", &key, &trust, &Settings::default()).unwrap();
+            Bench { source: tempfile::tempdir().unwrap(), key, trust, server, disk: SimDisk::new(1) }
+        }
+
+        fn receiver<'a>(&self, observe: &'a mut (dyn FnMut(Event<'_>) + Send)) -> Receiver<'a, SimDirectory> {
+            let store = Store::open_at(self.disk.root(), PathBuf::from("/")).unwrap();
+            let options = ServeOptions { keep: 0, once: false, settings: Settings::default() };
+            Receiver::new(store, options, observe)
+        }
+
+        fn note(&self, told: &Mutex<Told>, event: &Event<'_>) {
+            match event {
+                Event::Begun { .. } => lock(told).trash.push(self.names("trash").len()),
+                Event::Left { reason } => lock(told).left.push(reason.clone()),
+                _ => {}
+            }
+        }
+
+        fn names(&self, part: &str) -> Vec<std::ffi::OsString> {
+            self.disk.root().names(Path::new(part)).unwrap()
+        }
+
+        /// Takes a connection. Returns when the receiver has nothing more to do for it.
+        fn take(&self, receiver: &Receiver<'_, SimDirectory>) {
+            let connection = self.server.accept(WAIT).unwrap().unwrap();
+            receiver.push(&connection);
+        }
+
+        /// Pushes a directory with this text in a file. Returns what the sender hears.
+        fn push(&self, text: &str) -> Result<Built, String> {
+            std::fs::write(self.source.path().join("file"), text).unwrap();
+            let host = self.server.local_addr().unwrap().to_string();
+            let options = PushOptions {
+                at_once: 1,
+                patience: WAIT,
+                skip_special: false,
+                verify: false,
+                limit: None,
+                settings: Settings::default(),
+            };
+            let pushed = push(self.source.path(), &[host], &self.key, &self.trust, &options, &|_, _| {});
+            pushed.unwrap().1.remove(0).result
+        }
+    }
+
+    /// Waits for something that comes before another thread can end.
+    fn wait<T>(other: &thread::ScopedJoinHandle<'_, T>, comes: impl Fn() -> bool) {
+        while !comes() {
+            assert!(!other.is_finished(), "it ended too early");
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn old_versions_are_removed_when_the_sender_has_heard_and_a_newer_push_goes_first() {
+        let bench = &Bench::new();
+        let told = Mutex::new(Told::default());
+        let mut observe = |event: Event<'_>| bench.note(&told, &event);
+        let receiver = &bench.receiver(&mut observe);
+        thread::scope(|scope| {
+            let take = || scope.spawn(move || bench.take(receiver));
+            let first = take();
+            bench.push("first").unwrap();
+            first.join().unwrap();
+
+            let held = bench.disk.root().open_directory(Path::new("trash")).unwrap().hold_removals();
+            let second = take();
+            // The sender hears that it is done, though nothing can be removed from the trash.
+            bench.push("second").unwrap();
+            wait(&second, || held.is_reached());
+            let of_second = lock(&receiver.active).clone().unwrap();
+            let third = take();
+            let pushed = scope.spawn(|| bench.push("third"));
+            wait(&pushed, || lock(&receiver.active).as_ref().is_some_and(|active| !active.is(&of_second)));
+            drop(held);
+            pushed.join().unwrap().unwrap();
+            second.join().unwrap();
+            third.join().unwrap();
+        });
+        // When the third began, what was left of the building of the second was removed, but not the first version and its description.
+        assert_eq!(lock(&told).trash, [0, 0, 2]);
+        assert_eq!(lock(&told).left, [""; 0]);
+        let parts = ["versions", "manifests", "incoming", "trash"];
+        assert_eq!(parts.map(|part| bench.names(part).len()), [1, 1, 0, 0]);
+    }
+
+    #[test]
+    fn what_cannot_be_removed_is_told_and_keeps_neither_the_rest_nor_the_next_push() {
+        let bench = &Bench::new();
+        let told = Mutex::new(Told::default());
+        let mut observe = |event: Event<'_>| bench.note(&told, &event);
+        let receiver = &bench.receiver(&mut observe);
+        thread::scope(|scope| {
+            let take = || scope.spawn(move || bench.take(receiver));
+            let first = take();
+            bench.push("first").unwrap();
+            first.join().unwrap();
+
+            let held = bench.disk.root().open_directory(Path::new("trash")).unwrap().hold_removals();
+            let second = take();
+            bench.push("second").unwrap();
+            wait(&second, || held.is_reached());
+            // The removal that waits is the next operation of this disk.
+            bench.disk.inject(bench.disk.count(), Fault::Fail);
+            drop(held);
+            second.join().unwrap();
+            assert_eq!(bench.names("trash").len(), 1);
+
+            let third = take();
+            bench.push("third").unwrap();
+            third.join().unwrap();
+        });
+        assert_eq!(lock(&told).trash, [0, 0, 1]);
+        let left = lock(&told).left.clone();
+        assert!(left.len() == 1 && left[0].starts_with("cannot remove /trash/incoming-"), "{left:?}");
+        assert!(bench.names("trash").is_empty());
     }
 }

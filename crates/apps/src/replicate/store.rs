@@ -284,14 +284,28 @@ impl<D: Directory> Store<D> {
         Ok(begun.collect())
     }
 
-    /// Removes trees in doubt, to free their space. That they were in doubt stays recorded. This may take long, so `go_on` is asked after each file,
-    /// link and directory.
+    /// Removes other trees that are unfinished or in doubt, to free their space; `id` is the tree being built. That one was in doubt stays recorded.
+    /// This may take long, so `go_on` is asked after each file, link and directory.
     ///
     /// # Errors
-    /// If something cannot be removed.
-    pub fn drop_doubted(&self, go_on: &mut dyn FnMut() -> bool) -> Result<(), StoreError> {
-        let doubted = self.names("incoming")?.into_iter().filter(|name| name.ends_with(DOUBTED));
-        self.remove(doubted.map(|name| Path::new("incoming").join(name).join("tree")), go_on)
+    /// The first one, if something cannot be removed. All else is removed even so.
+    pub fn drop_others(&self, id: Id, go_on: &mut dyn FnMut() -> bool) -> Result<(), StoreError> {
+        let own = id.to_string();
+        let mut names = self.names("incoming")?;
+        // Others may have put something there, which is not of this kind.
+        names.retain(|name| *name != own && is_own(OsStr::new(name)));
+        // An earlier attempt with the same tree goes last: the most can be copied from it.
+        names.sort_by_key(|name| name.starts_with(&own));
+        let trees = names.into_iter().map(|name| Path::new("incoming").join(name).join("tree"));
+        self.remove(trees, go_on)
+    }
+
+    /// Puts aside a tree that is being built, if nothing of it has arrived. It must not be in doubt.
+    ///
+    /// # Errors
+    /// If it cannot be moved.
+    pub fn give_up(&self, id: Id) -> Result<(), StoreError> {
+        self.discard(&begun(id))
     }
 
     /// Makes a finished tree a version. Its content is on the disk already.
@@ -384,7 +398,7 @@ impl<D: Directory> Store<D> {
     /// next time.
     ///
     /// # Errors
-    /// If something cannot be removed. All else is removed even so.
+    /// The first one, if something cannot be removed. All else is removed even so.
     pub fn clear_trash(&self, go_on: &mut dyn FnMut() -> bool) -> Result<(), StoreError> {
         let names = self.names("trash")?.into_iter();
         self.remove(names.map(|name| Path::new("trash").join(name)), go_on)
@@ -398,15 +412,15 @@ impl<D: Directory> Store<D> {
     ) -> Result<(), StoreError> {
         let (mut stopped, mut first) = (false, Ok(()));
         for path in paths {
-            let mut removed = || {
+            let mut asked = || {
                 stopped = !go_on();
-                if stopped { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
+                !stopped
             };
-            let gone = self.act("remove", path, |path| remove_all_with(&self.at, path, &mut removed));
+            let gone = self.act("remove", path, |path| remove_all_with(&self.at, path, &mut asked));
+            first = first.and(gone);
             if stopped {
                 break;
             }
-            first = first.and(gone);
         }
         first
     }

@@ -24,6 +24,24 @@ pub struct SimFile {
     position: u64,
 }
 
+/// Makes removals wait, as [`SimDirectory::hold_removals`] says, until it is dropped.
+#[derive(Debug)]
+#[must_use = "when it is dropped, removals go on"]
+pub struct Hold(SimDisk);
+
+impl Hold {
+    /// Whether a removal waits.
+    pub fn is_reached(&self) -> bool {
+        self.0.state().waits
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
 /// Most links that are followed one after another.
 const MOST_LINKS: u32 = 40;
 
@@ -64,6 +82,13 @@ impl SimDirectory {
         SimDirectory { disk, number }
     }
 
+    /// Makes every removal of a name in this directory wait until the result is dropped; what is removed in other directories does not wait. This works for
+    /// one directory of a disk at a time.
+    pub fn hold_removals(&self) -> Hold {
+        self.disk.state().held = Some(self.number);
+        Hold(self.disk.clone())
+    }
+
     /// Creates an object under a free name.
     fn create(&self, path: &Path, what: What, mode: u32) -> io::Result<u64> {
         let mut state = self.disk.state();
@@ -81,6 +106,9 @@ impl SimDirectory {
 
     fn remove(&self, path: &Path, directory: bool) -> io::Result<()> {
         let mut state = self.disk.state();
+        if let Ok((at, _)) = parent(&mut state, self.number, path) {
+            state = self.disk.pass(state, at);
+        }
         state.begin(Operation::Remove)?;
         let (at, name) = parent(&mut state, self.number, path)?;
         let name = name.ok_or(io::ErrorKind::InvalidInput)?;
@@ -258,7 +286,7 @@ impl Directory for SimDirectory {
     }
 
     fn free(&self) -> io::Result<u64> {
-        Ok(1 << 40)
+        Ok(self.disk.state().free())
     }
 }
 
@@ -351,7 +379,11 @@ impl Write for SimFile {
         // A long write is taken in parts, as by a system that is interrupted.
         let take = &bytes[..bytes.len().min(64 << 10)];
         let position = self.position;
+        let has_room = self.disk.state().has_room(self.number, position, take.len() as u64);
         let written = self.with(Operation::Write, |node| {
+            if !has_room {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
             node.content().ok_or_else(failed)?.write(position, take);
             Ok(take.len())
         });
@@ -360,6 +392,7 @@ impl Write for SimFile {
                 self.position += count as u64;
                 Ok(count)
             }
+            Err(error) if !has_room => Err(error),
             Err(error) => {
                 // A part of it may have been written.
                 let mut state = self.disk.state();

@@ -147,6 +147,12 @@ impl Content {
         (self.cache.len() + clean.count()) as u64 * PAGE
     }
 
+    /// Bytes of disk space that it would take to write here, besides those that it has.
+    pub(super) fn growth(&self, position: u64, length: u64) -> u64 {
+        let pages = position / PAGE..(position + length).div_ceil(PAGE);
+        pages.filter(|page| self.page(*page).is_none()).count() as u64 * PAGE
+    }
+
     pub(super) fn read(&mut self, position: u64, into: &mut [u8]) -> usize {
         let left = self.size.saturating_sub(position).min(into.len() as u64) as usize;
         let mut done = 0;
