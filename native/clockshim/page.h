@@ -14,7 +14,7 @@
 #define NEVER UINT64_MAX
 /* Network devices besides the first, at most. */
 #define DEVICES 16u
-/* Bytes of each ring; a power of two. Fast cards have up to 8192 descriptors, so that they hold as many frames of an Ethernet. */
+/* Bytes of each ring; a power of two. It has room for more than 8192 full Ethernet frames of 1514 bytes: a fast card has that many descriptors. */
 #define RING_BYTES (16u << 20)
 
 enum mode { MODE_DILATED = 1, MODE_LOCKSTEP = 2 };

@@ -23,26 +23,38 @@ const DIGITS: usize = 12;
 /// # Errors
 /// If one of them is not there, or cannot be read.
 pub fn builds(scenario: &Scenario) -> Result<Vec<String>, RunError> {
-    let mut all = each_build(scenario).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let read = each_build(scenario).into_iter().map(|build| build.map_err(|missing| missing.why));
+    let mut all = read.collect::<Result<Vec<_>, _>>()?;
     all.sort();
     all.dedup();
     Ok(all)
 }
 
-/// Each of [`builds`] in no order, or why it cannot be read. The words for what cannot be read do not depend on the host that needs it.
+/// A kernel or a stack that is not there, or cannot be read.
+#[derive(Debug)]
+pub struct Unreadable {
+    /// Which one. It is the same text for every host that needs it, whatever the reason.
+    pub what: String,
+    /// Why.
+    pub why: RunError,
+}
+
+/// Each of [`builds`] in no order, or why it cannot be read.
 #[cfg(live)]
-pub fn each_build(scenario: &Scenario) -> Vec<Result<String, RunError>> {
+pub fn each_build(scenario: &Scenario) -> Vec<Result<String, Unreadable>> {
     let directory = scenario.base();
     let (mut files, mut all) = (BTreeSet::new(), Vec::new());
     for host in &scenario.host {
         match warpline_stacks::stack::file(&host.endpoint, &directory) {
             Ok(file) => files.extend(file),
-            Err(error) => all.push(Err(RunError::Build(error))),
+            // The text names the file, and is always the same.
+            Err(error) => all.push(Err(Unreadable { what: error.clone(), why: RunError::Build(error) })),
         }
     }
     let stack = |file: PathBuf| {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        build(&name, &[file])
+        let what = file.display().to_string();
+        build(&name, &[file]).map_err(|why| Unreadable { what, why })
     };
     all.extend(files.into_iter().map(stack));
     all.extend(each_kernel(scenario));
@@ -51,7 +63,7 @@ pub fn each_build(scenario: &Scenario) -> Vec<Result<String, RunError>> {
 
 /// Nothing: this build has only models.
 #[cfg(not(live))]
-pub fn each_build(_: &Scenario) -> Vec<Result<String, RunError>> {
+pub fn each_build(_: &Scenario) -> Vec<Result<String, Unreadable>> {
     Vec::new()
 }
 
@@ -60,24 +72,28 @@ pub fn each_build(_: &Scenario) -> Vec<Result<String, RunError>> {
 /// # Errors
 /// If one of them is not there, or cannot be read.
 pub fn kernels(scenario: &Scenario) -> Result<Vec<String>, RunError> {
-    each_kernel(scenario).into_iter().collect()
+    each_kernel(scenario).into_iter().map(|kernel| kernel.map_err(|missing| missing.why)).collect()
 }
 
 /// Each of [`kernels`], or why it cannot be read.
 #[cfg(guests)]
-fn each_kernel(scenario: &Scenario) -> Vec<Result<String, RunError>> {
+fn each_kernel(scenario: &Scenario) -> Vec<Result<String, Unreadable>> {
     let directory = scenario.base();
     let machines = super::programs::machine_names(scenario);
     let choices: BTreeSet<_> =
         machines.into_iter().map(|machine| super::guests::kernel_of(scenario, machine)).collect();
     let kernels = warpline_guest::Kernels::of_user();
-    let one = |choice: Option<&str>| of_kernel(&kernels.find(choice, &directory).map_err(super::live_error)?);
+    let one = |choice: Option<&str>| {
+        let found = kernels.find(choice, &directory).map_err(super::live_error);
+        let what = || format!("the kernel {}", choice.unwrap_or_default());
+        found.and_then(|kernel| of_kernel(&kernel)).map_err(|why| Unreadable { what: what(), why })
+    };
     choices.into_iter().map(one).collect()
 }
 
 /// Nothing: this build has no guests.
 #[cfg(not(guests))]
-fn each_kernel(_: &Scenario) -> Vec<Result<String, RunError>> {
+fn each_kernel(_: &Scenario) -> Vec<Result<String, Unreadable>> {
     Vec::new()
 }
 
@@ -162,7 +178,7 @@ mod tests {
             let (names, errors): (Vec<_>, Vec<_>) =
                 each_build(&scenario(directory.path(), &hosts)).into_iter().partition(Result::is_ok);
             let names: Vec<String> = names.into_iter().flatten().collect();
-            let words = errors.into_iter().filter_map(|error| Some(error.err()?.to_string()));
+            let words = errors.into_iter().filter_map(|error| Some(error.err()?.what));
             (names, words.collect::<Vec<_>>())
         };
         let (names, words) = found("a", "b");

@@ -22,6 +22,10 @@ macro_rules! topologies {
         }
 
         impl Topology {
+            /// How many kinds there are.
+            #[cfg(test)]
+            const KINDS: usize = [$( stringify!($name) ),+].len();
+
             /// Its `kind`, as scenarios write it: the file's name with dashes.
             fn kind(&self) -> String {
                 match self { $( Topology::$name(_) => stringify!($file).replace('_', "-"), )+ }

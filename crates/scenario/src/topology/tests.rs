@@ -60,6 +60,7 @@ fn extent(scenario: &Scenario) -> Extent {
 
 #[test]
 fn the_extent_is_that_of_what_is_built() {
+    let mut kinds = BTreeSet::new();
     for topology in [
         format!("kind = \"dumbbell\", bottleneck = {LINK}"),
         format!("kind = \"dumbbell\", pairs = 3, bottleneck = {LINK}"),
@@ -76,12 +77,14 @@ fn the_extent_is_that_of_what_is_built() {
         let expanded = scenario.expand();
         let (nodes, links) = (expanded.nodes.len() as u64, expanded.links.len() as u64);
         assert_eq!(extent(&scenario), Extent { nodes, duplex_links: links / 2 }, "{topology}");
+        kinds.insert(scenario.topology.as_ref().unwrap().kind());
     }
+    assert_eq!(kinds.len(), Topology::KINDS, "a small topology of each kind belongs above: {kinds:?}");
 }
 
 #[test]
 fn every_topology_that_is_too_large_is_refused_before_it_is_built() {
-    let most = u32::MAX;
+    let (most, mut kinds) = (u32::MAX, BTreeSet::new());
     for (kind, keys) in [
         ("dumbbell", format!("pairs = {most}, bottleneck = {LINK}")),
         ("parking-lot", format!("hops = {most}, hop = {LINK}")),
@@ -104,7 +107,9 @@ fn every_topology_that_is_too_large_is_refused_before_it_is_built() {
             matches!(messages.as_slice(), [one] if one.starts_with(&format!("this {kind} would have "))),
             "{kind}: {messages:?}"
         );
+        kinds.insert(kind);
     }
+    assert_eq!(kinds.len(), Topology::KINDS, "a large topology of each kind belongs above: {kinds:?}");
 }
 
 #[test]

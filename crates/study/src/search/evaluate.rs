@@ -90,7 +90,8 @@ impl<'a> Evaluator<'a> {
     ///
     /// # Errors
     /// If it was stopped, a run failed for another reason than its scenario, or the record cannot be written. The points that were run wholly until then
-    /// are recorded. And if one of them needs what made rows of the record and cannot be read now; then none is run.
+    /// are recorded. Also if a point that is to be run needs a kernel or a stack that made rows of the record and cannot be read now. Then none of the
+    /// points is run.
     pub(super) fn values(&mut self, points: &[Point]) -> Result<Vec<Option<f64>>, SearchError> {
         let keys: Vec<_> = points.iter().map(|point| self.search.values(point)).collect();
         let mut new: Vec<usize> = Vec::new();

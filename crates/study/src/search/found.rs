@@ -2,7 +2,7 @@
 //!
 //! The counterexample is a scenario with what it shows as `expect`: `warpline run` fails if it does not show it any more.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -90,16 +90,23 @@ fn earlier(
 ) -> Result<Vec<Row>, SearchError> {
     let rows = journal::read(directory, search.keys()).into_iter();
     let mut rows: Vec<(Builds, Row)> = rows.map(|row| (makers.at(&row.values), row)).collect();
-    let mut missing = BTreeSet::new();
+    let mut missing = BTreeMap::new();
     for (now, _) in rows.iter().filter(|(_, row)| row.builds.is_some()) {
-        missing.extend(now.missing().iter().cloned());
+        missing.extend(now.missing().clone());
     }
     let file = directory.join(MADE_BY_FILE);
     let same_program = std::fs::read_to_string(&file).is_ok_and(|other| other == made_by);
     let same_builds =
         |(now, row): &(Builds, Row)| row.builds.as_deref().is_none_or(|recorded| now.agree_with(recorded));
     if same_program && rows.iter().all(same_builds) {
-        makers.lose(missing);
+        makers.lose(&missing);
+        if let Some(note) = options.note {
+            for why in missing.values() {
+                note(&format!(
+                    "what measured some points cannot be read now: {why}. Their values are kept; the search stops if it needs another such point"
+                ));
+            }
+        }
         // Where a kernel or a stack was not there and is there now, the point is run again.
         rows.retain(|(now, row)| row.builds.is_some() || !now.missing().is_empty());
         return Ok(rows.into_iter().map(|(_, row)| row).collect());
@@ -126,7 +133,7 @@ fn earlier(
         }
         if let Some(note) = options.note {
             let gone = |why: &String| format!("; its points needed what cannot be read now: {why}");
-            let gone: String = missing.iter().map(gone).collect();
+            let gone: String = missing.values().map(gone).collect();
             note(&format!(
                 "{} is of another build of Warpline, of a kernel or of a stack: everything is run again, and that record is now {}{gone}",
                 record.display(),

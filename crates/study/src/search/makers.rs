@@ -1,6 +1,6 @@
 //! What makes the runs of points: the kernels of guests and the stacks in shared objects, which a search may vary.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use warpline_lab::run::RunError;
@@ -17,8 +17,8 @@ use super::journal::Values;
 pub(super) struct Builds {
     /// The names of those that can be read.
     there: BTreeSet<String>,
-    /// Why each of the others cannot be read. That is the same text at every point that needs it.
-    missing: BTreeSet<String>,
+    /// The others, each with the reason why it cannot be read.
+    missing: BTreeMap<String, String>,
 }
 
 impl Builds {
@@ -27,9 +27,9 @@ impl Builds {
         let mut found = Builds::default();
         for build in each_build(scenario) {
             match build {
-                Ok(name) => found.there.insert(name),
-                Err(error) => found.missing.insert(error.to_string()),
-            };
+                Ok(name) => drop(found.there.insert(name)),
+                Err(missing) => drop(found.missing.insert(missing.what, missing.why.to_string())),
+            }
         }
         found
     }
@@ -40,8 +40,8 @@ impl Builds {
         self.missing.is_empty().then(|| names.join(" "))
     }
 
-    /// Why each of those that cannot be read cannot.
-    pub(super) fn missing(&self) -> &BTreeSet<String> {
+    /// Those that cannot be read, each with the reason.
+    pub(super) fn missing(&self) -> &BTreeMap<String, String> {
         &self.missing
     }
 
@@ -58,7 +58,7 @@ pub(super) struct Makers<'a> {
     search: &'a SearchFile,
     /// The builds by the hosts that have them, as `deciding` gives those: a kernel is read once, however many points have it.
     known: Vec<(Vec<Host>, Builds)>,
-    /// Why what made rows of an earlier record that are kept cannot be read now.
+    /// What made rows of an earlier record that are kept, and cannot be read now.
     lost: BTreeSet<String>,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Makers<'a> {
             }
             for (_, builds) in self.known.iter().filter(|(known, _)| *known == hosts) {
                 found.there.extend(builds.there.iter().cloned());
-                found.missing.extend(builds.missing.iter().cloned());
+                found.missing.extend(builds.missing.clone());
             }
         }
         found
@@ -99,8 +99,8 @@ impl<'a> Makers<'a> {
 
     /// Notes what made rows of an earlier record that are kept, and cannot be read now, as [`Builds::missing`] has it. New points that need it are refused
     /// from then on: they would have no value, where points beside them have one.
-    pub(super) fn lose(&mut self, missing: BTreeSet<String>) {
-        self.lost = missing;
+    pub(super) fn lose(&mut self, missing: &BTreeMap<String, String>) {
+        self.lost = missing.keys().cloned().collect();
     }
 
     /// Refuses to run a point that needs what is lost.
@@ -111,7 +111,9 @@ impl<'a> Makers<'a> {
         if self.lost.is_empty() {
             return Ok(());
         }
-        let why: Vec<String> = self.at(values).missing.intersection(&self.lost).cloned().collect();
+        let missing = self.at(values).missing.into_iter();
+        let why: Vec<String> =
+            missing.filter(|(what, _)| self.lost.contains(what)).map(|(_, why)| why).collect();
         if why.is_empty() {
             return Ok(());
         }
@@ -184,8 +186,9 @@ mod tests {
     #[test]
     fn what_cannot_be_read_may_be_what_a_record_names() {
         let builds = |there: &[&str], missing: &[&str]| {
-            let set = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
-            Builds { there: set(there), missing: set(missing) }
+            let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+            let missing = owned(missing).into_iter().map(|what| (what, "gone".to_owned()));
+            Builds { there: owned(there).into_iter().collect(), missing: missing.collect() }
         };
         let recorded = "one-01 two-02";
         assert!(builds(&["one-01", "two-02"], &[]).agree_with(recorded));
