@@ -10,12 +10,12 @@
 #include <stdint.h>
 
 #define PAGE_MAGIC 0x31656e696c707277ull /* "wrpline1" */
-#define PAGE_VERSION 6u
+#define PAGE_VERSION 7u
 #define NEVER UINT64_MAX
 /* Network devices besides the first, at most. */
 #define DEVICES 16u
-/* Bytes of each ring; a power of two. It has room for more than 8192 full Ethernet frames of 1514 bytes: a fast card has that many descriptors. */
-#define RING_BYTES (16u << 20)
+/* Bytes of each ring at most; a power of two. How many it has is in the ring. */
+#define RING_BYTES (64u << 20)
 
 enum mode { MODE_DILATED = 1, MODE_LOCKSTEP = 2 };
 /* Whose turn it is: the value of the futex. */
@@ -56,7 +56,9 @@ struct device {
 struct ring {
     uint32_t head; /* bytes ever put in, modulo 2^32; set by the writer */
     uint32_t tail; /* bytes ever taken out, modulo 2^32; set by the reader */
-    unsigned char pad[56];
+    /* Written before the kernel starts. */
+    uint32_t bytes; /* bytes that it has; a power of two */
+    unsigned char pad[52];
     unsigned char data[RING_BYTES];
 };
 

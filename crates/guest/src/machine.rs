@@ -20,6 +20,7 @@ use nix::unistd::{Pid, pipe2};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use warpline_agent::terminal::FIRST;
 use warpline_agent::{CongestionModule, FAILURE, ORDER, Order, READY, REPORT, Report};
+use warpline_core::Rate;
 use warpline_core::dilation::{Clocks, Pace, Tdf};
 
 use crate::directory::{AGENT, CLOCKSHIM, CONSOLE, Directory, MEMORY};
@@ -90,6 +91,8 @@ pub struct MachineConfig {
     pub seed: u64,
     /// Its time.
     pub timing: Timing,
+    /// Rate of its fastest link, by which its network card has room for frames; `None` if none has a constant rate.
+    pub fastest: Option<Rate>,
     /// The core that it may use once its time has begun; `None` for no limit.
     pub cpu: Option<CpuLimit>,
     /// Its clock beside the run's, in dilated time.
@@ -457,6 +460,7 @@ fn prepare_page(page: &Page, config: &MachineConfig) {
             page.lookahead.store(NEVER, relaxed);
         }
         Timing::Dilated => {
+            page.size_rings(config.fastest);
             page.mode.store(MODE_DILATED, relaxed);
             page.tsc.store(config.own_tsc.into(), relaxed);
             // It boots as fast as it can.

@@ -8,15 +8,20 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use warpline_core::dilation::{Line, Pace};
+use warpline_core::{Rate, TimeDelta};
 
 use crate::error::{Doing, GuestError};
 
 const MAGIC: u64 = 0x3165_6e69_6c70_7277;
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 /// Network devices besides the first, at most.
 pub(crate) const DEVICES: usize = 16;
-/// Bytes of each ring. A guest at 100 Gbit/s and TDF 100 may leave its ring alone for 35 ms and more: with 4 MiB it lost 1940 packets of 26 million.
-pub(crate) const RING: usize = 16 << 20;
+/// Bytes of each ring, at most and at least. Memory that has never had a frame costs nothing.
+pub(crate) const RING: usize = 64 << 20;
+pub(crate) const LEAST_RING: usize = 4 << 20;
+/// A ring has room for what arrives in this time, in the guest's time. While a program has the guest's only CPU, nothing takes frames out of the ring: if the
+/// program and the kernel's own thread (ksoftirqd) take turns, each has half of a period of 6 ms (`sysctl_sched_latency` in the kernel's `kernel/sched/fair.c`).
+const SLICE: TimeDelta = TimeDelta::from_millis(3);
 pub(crate) const MODE_DILATED: u32 = 1;
 pub(crate) const MODE_LOCKSTEP: u32 = 2;
 pub(crate) const TURN_GUEST: u32 = 0;
@@ -42,7 +47,8 @@ pub(crate) struct Device {
 pub(crate) struct Ring {
     pub(crate) head: AtomicU32,
     pub(crate) tail: AtomicU32,
-    padding: [u8; 56],
+    pub(crate) bytes: AtomicU32,
+    padding: [u8; 52],
     pub(crate) data: UnsafeCell<[u8; RING]>,
 }
 
@@ -116,7 +122,17 @@ impl Page {
         let page = Page { fd, memory };
         page.magic.store(MAGIC, Ordering::Relaxed);
         page.version.store(VERSION, Ordering::Relaxed);
+        page.size_rings(None);
         Ok(page)
+    }
+
+    /// Gives the rings as many bytes as are right for the fastest link of the guest; None if no link has a constant rate. Call it before the guest starts.
+    pub(crate) fn size_rings(&self, fastest: Option<Rate>) {
+        let frames = fastest.map_or(0, |rate| rate.bytes_in(SLICE).0);
+        let bytes = usize::try_from(frames).unwrap_or(RING).clamp(LEAST_RING, RING).next_power_of_two();
+        for ring in [&self.transmit, &self.receive] {
+            ring.bytes.store(bytes as u32, Ordering::Relaxed);
+        }
     }
 
     /// The descriptor that the guest maps.

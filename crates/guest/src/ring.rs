@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::page::{RING, Ring};
+use crate::page::{LEAST_RING, RING, Ring};
 
 /// Length (4 bytes), unused (4), time (8).
 const HEAD: usize = 16;
@@ -22,16 +22,21 @@ fn room(length: usize) -> usize {
 pub(crate) struct Corrupt;
 
 impl Ring {
+    /// How many bytes the ring has. The guest may have changed the number, so it is not trusted: whatever it is, the ring is in the page.
+    fn size(&self) -> usize {
+        let bytes = self.bytes.load(Ordering::Relaxed) as usize;
+        if bytes.is_power_of_two() { bytes.clamp(LEAST_RING, RING) } else { LEAST_RING }
+    }
+
     /// The bytes at a place in the ring.
     fn bytes(&self, at: usize, length: usize) -> *mut u8 {
         assert!(at + length <= RING, "{length} bytes at {at} leave the ring");
         self.data.get().cast::<u8>().wrapping_add(at)
     }
 
-    fn read_head(&self, position: u32) -> (u32, u64) {
-        let at = position as usize % RING;
+    fn read_head(&self, at: usize) -> (u32, u64) {
         let mut head = [0u8; HEAD];
-        // SAFETY: positions are multiples of 16 below the ring's end, so that a head fits; if the guest changes it meanwhile, only the numbers
+        // SAFETY: `at` is a multiple of 16 below the ring's end, so that a head fits; if the guest changes it meanwhile, only the numbers
         // change.
         unsafe { std::ptr::copy_nonoverlapping(self.bytes(at, HEAD), head.as_mut_ptr(), HEAD) };
         let [a, b, c, d, _, _, _, _, time @ ..] = head;
@@ -72,22 +77,23 @@ impl Ring {
     fn find(&self) -> Result<Option<(u64, usize, usize)>, Corrupt> {
         let head = self.head.load(Ordering::SeqCst);
         let mut tail = self.tail.load(Ordering::Relaxed);
+        let size = self.size();
         loop {
             if head == tail {
                 return Ok(None);
             }
-            if !tail.is_multiple_of(16) || head.wrapping_sub(tail) as usize > RING {
+            if !tail.is_multiple_of(16) || head.wrapping_sub(tail) as usize > size {
                 return Err(Corrupt);
             }
-            let (length, time) = self.read_head(tail);
-            let at = tail as usize % RING;
+            let at = tail as usize % size;
+            let (length, time) = self.read_head(at);
             if length == SKIP {
-                tail = tail.wrapping_add((RING - at) as u32);
+                tail = tail.wrapping_add((size - at) as u32);
                 self.tail.store(tail, Ordering::SeqCst);
                 continue;
             }
             let length = length as usize;
-            if length > FRAME_MAX || at + room(length) > RING {
+            if length > FRAME_MAX || at + room(length) > size {
                 return Err(Corrupt);
             }
             return Ok(Some((time, at + HEAD, length)));
@@ -118,17 +124,18 @@ impl Ring {
         if !head.is_multiple_of(16) {
             return None;
         }
+        let size = self.size();
         let used = head.wrapping_sub(self.tail.load(Ordering::SeqCst)) as usize;
-        let rest = RING - head as usize % RING;
+        let rest = size - head as usize % size;
         let skip = if rest < room(length) { rest } else { 0 };
-        if length > FRAME_MAX || used + skip + room(length) > RING {
+        if length > FRAME_MAX || used + skip + room(length) > size {
             return None;
         }
         if skip > 0 {
-            self.write(head as usize % RING, &SKIP.to_ne_bytes());
+            self.write(head as usize % size, &SKIP.to_ne_bytes());
             head = head.wrapping_add(skip as u32);
         }
-        let mut at = head as usize % RING;
+        let mut at = head as usize % size;
         let mut record = [0u8; HEAD];
         record[..4].copy_from_slice(&(length as u32).to_ne_bytes());
         record[8..].copy_from_slice(&time.to_ne_bytes());
@@ -164,24 +171,26 @@ pub fn fuzz_ring(bytes: &[u8]) {
         let ring = if kind & 128 == 0 { &page.transmit } else { &page.receive };
         let (written, behind) = behind.split_at(usize::from(length).min(behind.len()));
         rest = behind;
-        match kind % 8 {
+        let size = ring.size();
+        match kind % 9 {
             0 => ring.head.store(number, Ordering::SeqCst),
             1 => ring.tail.store(number, Ordering::SeqCst),
             // Near the end, where positions wrap.
             2 => ring
                 .head
-                .store((RING as u32 - u32::from(a) * 16).wrapping_add(u32::from(b)), Ordering::SeqCst),
-            3 => ring.tail.store(RING as u32 - u32::from(a) * 16, Ordering::SeqCst),
+                .store((size as u32 - u32::from(a) * 16).wrapping_add(u32::from(b)), Ordering::SeqCst),
+            3 => ring.tail.store(size as u32 - u32::from(a) * 16, Ordering::SeqCst),
             4 => {
-                let at = ring.tail.load(Ordering::SeqCst).wrapping_add(u32::from(a)) as usize % RING;
-                ring.write(at, &written[..written.len().min(RING - at)]);
+                let at = ring.tail.load(Ordering::SeqCst).wrapping_add(u32::from(a)) as usize % size;
+                ring.write(at, &written[..written.len().min(size - at)]);
             }
-            5 => {
+            5 => ring.bytes.store(number, Ordering::SeqCst),
+            6 => {
                 if let Ok(Some((_, frame))) = ring.first() {
                     assert!(frame.len() <= FRAME_MAX, "{}", frame.len());
                 }
             }
-            6 => {
+            7 => {
                 if let Ok(Some(_)) = ring.take(&mut frame) {
                     assert!(frame.len() <= FRAME_MAX, "{}", frame.len());
                 }
@@ -201,19 +210,22 @@ mod tests {
     use super::*;
     use crate::page::Page;
     use proptest::prelude::*;
+    use warpline_core::Rate;
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(20))]
         #[test]
         fn frames_come_out_as_they_went_in(
             start in 0u32..4,
+            fastest in prop::option::of(Just(Rate::from_bps(30_000_000_000))),
             // More frames come in than go out, so that long cases fill the ring.
             steps in prop::collection::vec((prop::bool::weighted(0.75), 0usize..=FRAME_MAX), 1..2000),
         ) {
             let page = Page::create().unwrap();
             let ring = &page.receive;
+            page.size_rings(fastest);
             // A little before the ring's end, which is 2^32 for one of the four.
-            let position = start.wrapping_mul(RING as u32).wrapping_sub(96_000);
+            let position = start.wrapping_mul(ring.size() as u32).wrapping_sub(96_000);
             ring.head.store(position, Ordering::Relaxed);
             ring.tail.store(position, Ordering::Relaxed);
             let mut expected = std::collections::VecDeque::new();
@@ -238,12 +250,14 @@ mod tests {
         #[test]
         fn nothing_that_a_guest_may_write_is_trusted(
             head in any::<u32>(), tail in any::<u32>(), bytes in prop::collection::vec(any::<u8>(), 64),
+            size in prop_oneof![any::<u32>(), (0u32..32).prop_map(|bit| 1 << bit)],
         ) {
             let page = Page::create().unwrap();
             let ring = &page.transmit;
             ring.head.store(head, Ordering::Relaxed);
             ring.tail.store(tail, Ordering::Relaxed);
-            let at = (tail as usize % RING).min(RING - 64);
+            ring.bytes.store(size, Ordering::Relaxed);
+            let at = (tail as usize % ring.size()).min(ring.size() - 64);
             ring.write(at, &bytes);
             // It returns, with a frame within the ring or none.
             if let Ok(Some((_, frame))) = ring.first() {
@@ -251,11 +265,24 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_ring_has_room_for_what_arrives_in_a_time_slice() {
+        let page = Page::create().unwrap();
+        let size = |gbps: Option<u64>| {
+            page.size_rings(gbps.map(|gbps| Rate::from_bps(gbps * 1_000_000_000)));
+            (page.transmit.size(), page.receive.size())
+        };
+        let mib = |count: usize| (count << 20, count << 20);
+        assert_eq!([None, Some(1), Some(10), Some(11)].map(size), [4, 4, 4, 4].map(mib));
+        assert_eq!([Some(12), Some(100), Some(1000)].map(size), [8, 64, 64].map(mib));
+    }
+
     #[test]
     fn a_head_of_ours_that_the_guest_has_changed_is_not_trusted() {
         let page = Page::create().unwrap();
         let ring = &page.receive;
-        let position = RING as u32 - 1;
+        let position = ring.size() as u32 - 1;
         ring.head.store(position, Ordering::Relaxed);
         ring.tail.store(position, Ordering::Relaxed);
         assert_eq!(ring.push(0, &[b"frame"]), None);

@@ -41,6 +41,11 @@ pub enum RateConfig {
 }
 
 impl RateConfig {
+    /// The rate, if it is always the same.
+    pub fn constant(&self) -> Option<Rate> {
+        if let RateConfig::Constant(rate) = self { Some(*rate) } else { None }
+    }
+
     pub(crate) fn serialiser(&self) -> Option<Serialiser> {
         match self {
             RateConfig::Unlimited | RateConfig::Wifi(_) => None,

@@ -14,7 +14,7 @@
 
 enum { FRAMES = 300000, PATIENCE = 60 };
 
-static struct ring ring;
+static struct ring ring = {.bytes = RING_BYTES / 16};
 static sem_t bell;
 
 static void fail(const char *why, uint64_t number)
@@ -64,7 +64,7 @@ int main(void)
     uint64_t slept = 0;
     sem_init(&bell, 0, 0);
     /* Positions shall pass 2^32. */
-    ring.head = ring.tail = 0u - RING_BYTES;
+    ring.head = ring.tail = 0u - ring.bytes;
     pthread_create(&writer, NULL, write_all, NULL);
     for (uint64_t number = 0; number < FRAMES; number++) {
         struct record *record;

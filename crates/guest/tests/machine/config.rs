@@ -38,6 +38,7 @@ pub(crate) fn guest(name: &str, first: u32, count: u32, duration: f64) -> Machin
         memory: 256 << 20,
         seed: 1,
         timing: Timing::LockStep,
+        fastest: None,
         cpu: None,
         clocks: Clocks::default(),
         own_tsc: false,

@@ -163,6 +163,10 @@ impl DilateConfig {
             memory: self.memory,
             seed: self.link.seed,
             timing: Timing::Dilated,
+            fastest: [&self.link.up, &self.link.down]
+                .into_iter()
+                .filter_map(|link| link.rate.constant())
+                .max(),
             cpu: self.cpu_share.map(|share| CpuLimit { share, period: CPU_PERIOD.as_nanos() }),
             clocks: Clocks::default(),
             own_tsc: self.own_tsc,

@@ -255,6 +255,7 @@ mod tests {
             memory: 256 << 20,
             seed: 1,
             timing: Timing::Dilated,
+            fastest: None,
             cpu: None,
             clocks: Clocks::default(),
             own_tsc: false,

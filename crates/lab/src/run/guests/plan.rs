@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::net::IpAddr;
 use std::path::Path;
 
-use warpline_core::{NodeId, Streams, Timestamp};
+use warpline_core::{NodeId, Rate, Streams, Timestamp};
 use warpline_guest::machine::Timing;
 use warpline_guest::order::terminal::TERMINALS;
 use warpline_guest::order::{
@@ -155,6 +155,7 @@ impl Guests {
         // The machine of each guest, and its number there.
         let mut places: BTreeMap<u32, (usize, u32)> = BTreeMap::new();
         let mut routes = Router::new(paths::graph(expanded), Metric::Delay);
+        let rates = fastest_links(expanded);
         for (index, name) in names.iter().enumerate() {
             let mut order = Order {
                 end: scenario.duration.0.as_nanos(),
@@ -163,8 +164,10 @@ impl Guests {
                 cards: cards(scenario, name),
                 ..Order::default()
             };
+            let mut fastest = None;
             for (host, guest) in hosts_of(scenario, name) {
                 let Some(node) = expanded.nodes.find(&host.name) else { continue };
+                fastest = fastest.max(rates.get(&node).copied());
                 let number = order.hosts.len() as u32;
                 places.insert(node, (index, number));
                 let vlan = frame::VLANS.start() + order.ports().count() as u16;
@@ -202,6 +205,7 @@ impl Guests {
                 // Machines of one run must have different random numbers.
                 seed: scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index as u64),
                 timing,
+                fastest,
                 cpu: cpu(scenario, name),
                 clocks: own_clock::clocks(scenario, name),
                 own_tsc: hosts_of(scenario, name).any(|(_, guest)| guest.tsc == Some(Tsc::Guest)),
@@ -369,6 +373,19 @@ fn add_conditions(host: &Host, number: u32, readiness: &Readiness, order: &mut O
 /// The kernel of a machine, as the scenario names it; none if it does not.
 pub(in crate::run) fn kernel_of<'a>(scenario: &'a Scenario, machine: &'a str) -> Option<&'a str> {
     hosts_of(scenario, machine).find_map(|(_, guest)| guest.kernel.as_deref())
+}
+
+/// The rate of the fastest link of each node, of those with a constant rate.
+fn fastest_links(expanded: &Expanded) -> BTreeMap<u32, Rate> {
+    let mut found = BTreeMap::new();
+    for link in expanded.links.iter() {
+        let Speed::Constant(rate) = link.kind.speed else { continue };
+        for node in [link.from, link.to] {
+            let fastest = found.entry(node as u32).or_insert(rate);
+            *fastest = rate.max(*fastest);
+        }
+    }
+    found
 }
 
 /// The limit of a machine's CPU, if it has one.
