@@ -22,15 +22,15 @@ pub mod sim;
 mod tests;
 #[cfg(unix)]
 mod unix;
+mod walk;
 mod write;
 
 #[cfg(not(unix))]
 pub use portable::OsDirectory;
 #[cfg(unix)]
 pub use unix::OsDirectory;
-pub use write::{
-    check_whole, create_directories, remove_all, remove_all_with, write_whole, write_whole_with,
-};
+pub use walk::{remove_all, remove_all_with, room_of_all};
+pub use write::{check_whole, create_directories, write_whole, write_whole_with};
 
 /// The kind of a file system object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

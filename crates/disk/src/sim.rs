@@ -159,7 +159,7 @@ impl SimDisk {
     }
 
     /// Gives the disk a capacity, so that `bytes` are free now. Until then it is never full by itself. Only the content of files that have a name
-    /// takes room.
+    /// takes room, in whole pages. A write takes as much as fits.
     pub fn set_free(&self, bytes: u64) {
         let mut state = self.state();
         let used = state.used();
@@ -374,13 +374,13 @@ impl State {
         self.capacity.map_or(PLENTY, |capacity| capacity.saturating_sub(self.used()))
     }
 
-    /// Whether there is room to write so many bytes to a file.
-    fn has_room(&self, file: u64, position: u64, length: u64) -> bool {
+    /// How many of `length` bytes a file takes at this position before the disk is full.
+    fn fits(&self, file: u64, position: u64, length: usize) -> usize {
         match self.nodes.get(&file).map(|node| &node.what) {
             Some(What::File(content)) if self.capacity.is_some() => {
-                content.growth(position, length) <= self.free()
+                content.fits(position, length, self.free())
             }
-            _ => true,
+            _ => length,
         }
     }
 }

@@ -5,10 +5,10 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::thread;
 
-use crate::sim::{Fault, SimDisk};
+use crate::sim::{Fault, SimDisk, SimFile};
 use crate::{
     Directory, DiskFile as _, Kind, Open, OsDirectory, Time, check_whole, create_directories, portable,
-    remove_all, remove_all_with, write_whole,
+    remove_all, remove_all_with, room_of_all, write_whole,
 };
 
 fn p(path: &str) -> &Path {
@@ -256,6 +256,51 @@ fn what_cannot_be_removed_does_not_keep_the_rest() {
 }
 
 #[test]
+fn a_removal_of_which_everything_fails_can_be_stopped_too() {
+    let disk = SimDisk::new(8);
+    let root = disk.root();
+    create_directories(&root, p("a"), 0o755).unwrap();
+    for name in ["a/1", "a/2", "a/3"] {
+        write_whole(&root, p(name), 0o644, b"").unwrap();
+    }
+    // First come a look at `a` and its names, then a look at `1` and one at `2`.
+    let begin = disk.count();
+    (begin + 2..begin + 9).for_each(|number| disk.inject(number, Fault::Fail));
+    let mut asked = 0;
+    let mut twice = || {
+        asked += 1;
+        asked < 2
+    };
+    let stopped = remove_all_with(&root, p("a"), &mut twice);
+    assert_eq!(stopped.unwrap_err().raw_os_error(), Some(5));
+    assert_eq!((asked, disk.count() - begin), (2, 4));
+}
+
+#[test]
+fn the_room_of_a_directory_is_that_of_the_content_in_it() {
+    let disk = SimDisk::new(10);
+    let root = disk.root();
+    create_directories(&root, p("a/b"), 0o755).unwrap();
+    for (name, length) in [("a/1", 5000), ("a/b/2", 1), ("a/empty", 0)] {
+        write_whole(&root, p(name), 0o644, &vec![1; length]).unwrap();
+    }
+    let sum = |path: &str, enough: u64, most: u32| {
+        let mut asked = 0;
+        let room = room_of_all(&root, p(path), enough, &mut || {
+            asked += 1;
+            asked < most
+        });
+        (room, asked)
+    };
+    // Three files and two directories.
+    assert_eq!(sum("a", u64::MAX, u32::MAX), (3 * 4096, 5));
+    assert_eq!(sum("a", u64::MAX, 1), (2 * 4096, 1));
+    // When there is enough, it is not asked.
+    assert_eq!(sum("a", 3 * 4096, u32::MAX), (3 * 4096, 1));
+    assert_eq!(sum("none", u64::MAX, u32::MAX), (0, 1));
+}
+
+#[test]
 fn a_disk_takes_as_much_as_is_free_and_a_removal_makes_room() {
     let disk = SimDisk::new(6);
     let root = disk.root();
@@ -272,6 +317,34 @@ fn a_disk_takes_as_much_as_is_free_and_a_removal_makes_room() {
     file.write_all(&[2; 8192]).unwrap();
     root.remove_file(p("kept")).unwrap();
     assert_eq!(root.free().unwrap(), 8192);
+    // Of what does not fit it takes a part: here a page that was begun and two more.
+    write_whole(&root, p("more"), 0o644, b"").unwrap();
+    let mut more = root.open(p("more"), Open::ReadWrite(0o644)).unwrap();
+    file.set_size(8192).unwrap();
+    file.seek(SeekFrom::Start(5000)).unwrap();
+    assert_eq!(file.write(&[3; 20_000]).unwrap(), 4 * 4096 - 5000);
+    assert_eq!(root.read(p("file")).unwrap()[5000..], [3; 4 * 4096 - 5000]);
+    for full in [&mut file, &mut more] {
+        assert_eq!(full.write(b"x").unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(full.write(b"").unwrap(), 0);
+    }
+}
+
+#[test]
+fn threads_together_cannot_write_more_than_is_free() {
+    let disk = SimDisk::new(9);
+    let files: Vec<_> = (0..8)
+        .map(|number| disk.root().open(p(&number.to_string()), Open::ReadWrite(0o644)).unwrap())
+        .collect();
+    disk.set_free(100 * 4096);
+    let written: usize = thread::scope(|scope| {
+        let write = |mut file: SimFile| {
+            scope.spawn(move || (0..).take_while(|_| file.write_all(&[1; 4096]).is_ok()).count())
+        };
+        let threads: Vec<_> = files.into_iter().map(write).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!((written, disk.root().free().unwrap()), (100, 0));
 }
 
 #[test]

@@ -139,6 +139,19 @@ impl Reporter<'_> {
         self.tell(Step::Comparing, self.compared)
     }
 
+    /// Runs `act`, which has to ask after each file, link and directory whether to go on. It is told not to when a report cannot be sent.
+    fn watch<T>(&mut self, act: impl FnOnce(&mut dyn FnMut() -> bool) -> T) -> Result<T, BuildError> {
+        let (mut count, mut broken) = (0usize, None);
+        let result = act(&mut || {
+            count += 1;
+            if broken.is_none() && count.is_multiple_of(BATCH_ENTRIES) {
+                broken = self.compared(0).err();
+            }
+            broken.is_none()
+        });
+        broken.map_or(Ok(result), Err)
+    }
+
     /// So many more bytes are checked.
     fn checked(&mut self, bytes: u64) -> Result<(), BuildError> {
         self.checked += bytes;
@@ -177,7 +190,8 @@ pub struct Options {
 /// Builds the tree of `manifest` and makes it the version in use.
 ///
 /// # Errors
-/// If that fails. The version in use stays, unless only a step after the switch failed. Fetched chunks stay for the next attempt.
+/// If that fails. The version in use stays, unless only a step after the switch failed. Fetched chunks stay for the next attempt, unless a push of
+/// another tree needs their room before.
 pub fn build<D: Directory>(
     store: &Store<D>,
     encoded: &[u8],
@@ -307,8 +321,12 @@ fn compare<D: Directory>(
         }
         wanted[at].1.push(place);
     }
-    check_space(store, id, &wanted, reporter)?;
-    reuse(store, id, manifest, tree, &mut wanted, reporter)?;
+    make_room(store, id, manifest, tree, &mut wanted, reporter)?;
+    let mut sources = store.others_begun(id)?;
+    for name in store.versions()? {
+        sources.extend(store.manifest(&name).map(|manifest| (store.version(&name), manifest)));
+    }
+    reuse(store, &sources, manifest, tree, &mut wanted, u64::MAX, reporter)?;
     Ok(wanted)
 }
 
@@ -376,50 +394,12 @@ fn lacking_chunks<D: Directory>(
     look().map_err(entry_error("read", entry))
 }
 
-/// Makes room for what is wanted, if that is needed, and no more than that: first by removing what was put aside, then other trees that are
-/// unfinished or in doubt, whose chunks are fetched again. Only a push that succeeds puts these aside, so they must not be what makes it fail.
-fn check_space<D: Directory>(
-    store: &Store<D>,
-    id: Id,
-    wanted: &[(Chunk, Vec<Place>)],
-    reporter: &mut Reporter<'_>,
-) -> Result<(), BuildError> {
-    type Remove<'a> = &'a dyn Fn(&mut dyn FnMut() -> bool) -> Result<(), StoreError>;
-    let ways: [Remove<'_>; 2] = [&|go_on| store.clear_trash(go_on), &|go_on| store.drop_others(id, go_on)];
-    let needed = lacking_bytes(wanted);
-    let lacks = |free: u64| needed > 0 && needed.saturating_add(SPARE) > free;
-    let mut first = Ok(());
-    for remove in ways {
-        if !lacks(store.free()?) {
-            return Ok(());
-        }
-        let (mut count, mut broken) = (0usize, None);
-        let removed = remove(&mut || {
-            count += 1;
-            if count.is_multiple_of(BATCH_ENTRIES) {
-                broken = reporter.compared(0).err();
-            }
-            broken.is_none() && store.free().is_ok_and(lacks)
-        });
-        if let Some(error) = broken {
-            return Err(error);
-        }
-        first = first.and(removed);
-    }
-    let free = store.free()?;
-    if lacks(free) {
-        if needed == reporter.total {
-            // Nothing of the tree has arrived, so the next attempt can do without it. If this fails, the sender must still hear the reason below.
-            let _ = store.give_up(id);
-        }
-        first?;
-        return Err(BuildError::Space { needed, free, path: store.root().to_owned() });
-    }
-    Ok(())
-}
-
-/// Copies chunks from a version or from another unfinished tree, and removes them from the wanted ones.
-fn reuse<D: Directory>(
+/// Makes room for what is wanted, if that is needed, and no more than that. What was put aside is removed first, then other trees that are unfinished
+/// or in doubt: only a push that succeeds puts these aside, so the room that they take must not be what makes a push fail. They stay if all of them
+/// together have too little room. Before they go, chunks that the new tree has, too, are copied, as far as there is room for both.
+///
+/// If a lot has to go, the sender may give up before it is gone. The next push goes on from there.
+fn make_room<D: Directory>(
     store: &Store<D>,
     id: Id,
     manifest: &Manifest,
@@ -427,11 +407,54 @@ fn reuse<D: Directory>(
     wanted: &mut Vec<(Chunk, Vec<Place>)>,
     reporter: &mut Reporter<'_>,
 ) -> Result<(), BuildError> {
-    let mut sources = store.others_begun(id)?;
-    for name in store.versions()? {
-        sources.extend(store.manifest(&name).map(|manifest| (store.version(&name), manifest)));
+    let needed = lacking_bytes(wanted);
+    let goal = needed.saturating_add(SPARE);
+    let is_short = |free: u64| free < goal;
+    if needed == 0 || !is_short(store.free()?) {
+        return Ok(());
     }
-    for (path, old) in &sources {
+    let mut removed =
+        reporter.watch(|go_on| store.clear_trash(&mut || go_on() && store.free().is_ok_and(is_short)))?;
+    let before = store.free()?;
+    // Room that copies have taken: it is no longer needed.
+    let mut taken = 0;
+    if is_short(before) {
+        let short = goal - before;
+        let others = reporter.watch(|go_on| store.room_of_others(id, short, go_on))??;
+        if others >= short {
+            let sources = store.others_begun(id)?;
+            reuse(store, &sources, manifest, tree, wanted, before.saturating_sub(SPARE), reporter)?;
+            taken = before.saturating_sub(store.free()?);
+            let is_short = |free: u64| is_short(free.saturating_add(taken));
+            let dropped = reporter
+                .watch(|go_on| store.drop_others(id, &mut || go_on() && store.free().is_ok_and(is_short)))?;
+            removed = removed.and(dropped);
+        }
+    }
+    let free = store.free()?;
+    if !is_short(free.saturating_add(taken)) {
+        return Ok(());
+    }
+    let needed = lacking_bytes(wanted);
+    if needed == reporter.total {
+        // Nothing of the tree has arrived, so the next attempt can do without it. If this fails, the sender must still hear the reason below.
+        let _ = store.give_up(id);
+    }
+    removed?;
+    Err(BuildError::Space { needed, free, path: store.root().to_owned() })
+}
+
+/// Copies chunks from other trees, of at most `room` bytes in all, and removes them from the wanted ones.
+fn reuse<D: Directory>(
+    store: &Store<D>,
+    sources: &[(PathBuf, Manifest)],
+    manifest: &Manifest,
+    tree: &Tree<D>,
+    wanted: &mut Vec<(Chunk, Vec<Place>)>,
+    mut room: u64,
+    reporter: &mut Reporter<'_>,
+) -> Result<(), BuildError> {
+    for (path, old) in sources {
         if wanted.is_empty() {
             break;
         }
@@ -446,23 +469,37 @@ fn reuse<D: Directory>(
                 offset += chunk.length;
             }
         }
-        let copy = |(chunk, to): &(Chunk, Vec<Place>)| -> Result<bool, BuildError> {
-            let found = chunk.hash.and_then(|hash| places.get(&hash));
-            let Some(&(number, offset)) = found else { return Ok(false) };
-            // If an old version has changed or is locked, the chunk is fetched.
-            let Some(data) = read_at(&old_tree, &old.entries[number].path, offset, chunk) else {
-                return Ok(false);
+        let copy =
+            |(chunk, to): &(Chunk, Vec<Place>), (number, offset): (usize, u64)| -> Result<bool, BuildError> {
+                // If an old version has changed or is locked, the chunk is fetched.
+                let Some(data) = read_at(&old_tree, &old.entries[number].path, offset, chunk) else {
+                    return Ok(false);
+                };
+                write_places(manifest, tree, to, &data, &mut None)?;
+                Ok(true)
             };
-            write_places(manifest, tree, to, &data, &mut None)?;
-            Ok(true)
-        };
         let mut copied = Vec::with_capacity(wanted.len());
         for (batch, _) in batches(wanted, bytes_in_places) {
             let some = &wanted[batch];
-            let done = some.par_iter().map(copy).collect::<Result<Vec<bool>, BuildError>>()?;
+            let mut left = room;
+            // Where each chunk is in the old tree, if it is there and there is room for it.
+            let found: Vec<Option<(usize, u64)>> = some
+                .iter()
+                .map(|piece| {
+                    let place = *places.get(&piece.0.hash?)?;
+                    left = left.checked_sub(bytes_in_places(piece))?;
+                    Some(place)
+                })
+                .collect();
+            let done = some
+                .par_iter()
+                .zip(found)
+                .map(|(piece, place)| place.map_or(Ok(false), |place| copy(piece, place)))
+                .collect::<Result<Vec<bool>, BuildError>>()?;
             let pieces = some.iter().zip(&done).filter(|(_, done)| **done);
             let bytes: u64 = pieces.map(|(piece, _)| bytes_in_places(piece)).sum();
             if bytes > 0 {
+                room -= bytes;
                 reporter.compared(bytes)?;
             }
             copied.extend(done);
@@ -600,7 +637,7 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
     use std::path::Path;
-    use warpline_disk::sim::{SimDirectory, SimDisk};
+    use warpline_disk::sim::{Fault, SimDirectory, SimDisk};
     use warpline_disk::{create_directories, write_whole};
 
     /// Delivers chunks with the numbers of their entry and chunk, and counts the most that were requested and not received yet.
@@ -626,17 +663,40 @@ mod tests {
         }
     }
 
+    /// Delivers chunks that are longer than a page of the disk: each is what [`Counted`] delivers, many times over.
+    #[derive(Default)]
+    struct Long(Counted);
+
+    fn long(entry: u32, chunk: u32) -> Vec<u8> {
+        content(entry, chunk).repeat(1250)
+    }
+
+    impl Source for Long {
+        fn want(&mut self, entry: u32, chunk: u32) -> io::Result<()> {
+            self.0.want(entry, chunk)
+        }
+
+        fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+            Ok(self.0.asked.pop_front().map(|(entry, chunk)| long(entry, chunk)))
+        }
+    }
+
     fn entry(path: &str, kind: Kind) -> Entry {
         Entry { path: path.into(), mtime: 1, mtime_ns: 0, kind }
     }
 
-    /// A file of this number in its tree, of so many chunks.
-    fn file(path: &str, number: usize, chunks: u32) -> Entry {
+    /// A file of this number in its tree, of so many chunks with this content.
+    fn file_of(path: &str, number: usize, chunks: u32, content: fn(u32, u32) -> Vec<u8>) -> Entry {
         let chunk = |chunk| {
             let bytes = content(number as u32, chunk);
             Chunk { length: bytes.len() as u64, hash: Some(*blake3::hash(&bytes).as_bytes()) }
         };
         entry(path, Kind::File { mode: 0o644, chunks: (0..chunks).map(chunk).collect() })
+    }
+
+    /// A file of this number in its tree, of so many chunks as [`Counted`] delivers them.
+    fn file(path: &str, number: usize, chunks: u32) -> Entry {
+        file_of(path, number, chunks, content)
     }
 
     /// So many directories with one small file in each, and after them so many files.
@@ -856,5 +916,95 @@ mod tests {
         assert_eq!(foreign.map(|directory| count(&disk, directory)), [3, 3]);
         assert_eq!(disk.root().read(file).unwrap(), b"x");
         assert_eq!([count(&disk, "versions"), count(&disk, "manifests")], [2, 2]);
+    }
+
+    #[test]
+    fn other_trees_stay_if_all_of_them_have_too_little_room() {
+        let other = "f".repeat(32);
+        // Six pages can go, and the description takes one. 24 bytes are missing too many, or just few enough.
+        for (short, left) in [(5 * 4096, 5), (5 * 4096 - 24, 0)] {
+            let disk = SimDisk::new(1);
+            let store = open(&disk);
+            fill(&disk, "trash/old", 1);
+            fill(&disk, &format!("incoming/{other}/tree"), 5);
+            disk.set_free(SPARE - short);
+            let pushed = fetch_all(&store, &tree(0, 3));
+            match left {
+                0 => assert_eq!(pushed.unwrap(), 24),
+                _ => assert!(matches!(pushed, Err(BuildError::Space { needed: 24, .. })), "{pushed:?}"),
+            }
+            assert_eq!(count(&disk, "trash/old"), 0);
+            // The end of a push that succeeds has put the other tree aside.
+            let places = ["incoming/", "trash/incoming-"].map(|place| format!("{place}{other}/tree"));
+            assert_eq!(places.map(|place| count(&disk, &place)).iter().sum::<usize>(), left);
+        }
+    }
+
+    #[test]
+    fn what_two_trees_have_in_common_is_copied_before_the_unfinished_one_has_to_go() {
+        let disk = SimDisk::new(1);
+        let store = open(&disk);
+        // Five files arrive. Then two more are added to the tree at the sender.
+        assert!(matches!(fetch_until(&store, &tree(0, 10), 40), Err(BuildError::Source(_))));
+        // There is room for the description and for 50 of 96 bytes.
+        disk.set_free(SPARE + 4096 + 50);
+        assert_eq!(fetch_all(&store, &tree(0, 12)).unwrap(), 96 - 40);
+    }
+
+    #[test]
+    fn a_broken_connection_is_noticed_while_room_is_made_even_if_nothing_can_be_removed() {
+        for (failures, left) in [(0, 600 - BATCH_ENTRIES), (600, 600)] {
+            let (disk, manifest) = (SimDisk::new(1), tree(0, 1));
+            let store = open(&disk);
+            fill(&disk, "trash/old", 600);
+            disk.set_free(SPARE - (8 << 20));
+            let mut reports = 0;
+            let mut report = |_: Progress| -> io::Result<()> {
+                reports += 1;
+                if reports == 2 {
+                    // Everything is compared. Three operations find the files in the trash; then it is their turn.
+                    let first = disk.count() + 3;
+                    (first..first + failures).for_each(|number| disk.inject(number, Fault::Fail));
+                }
+                if reports > 2 { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
+            };
+            let options = Options { keep: 1, verify: false };
+            let encoded = manifest.encode();
+            let pushed = build(&store, &encoded, &manifest, options, &mut Counted::default(), &mut report);
+            assert!(matches!(pushed, Err(BuildError::Source(_))), "{pushed:?}");
+            disk.restart();
+            assert_eq!(count(&disk, "trash/old"), left);
+        }
+    }
+
+    #[test]
+    fn when_the_disk_becomes_full_in_the_middle_the_next_push_goes_on_from_there() {
+        let disk = SimDisk::new(1);
+        let store = open(&disk);
+        fetch_all(&store, &tree(0, 1)).unwrap();
+        let current = store.current().unwrap();
+        let entries = vec![entry("", Kind::Directory { mode: 0o755 }), file_of("file", 1, 10, long)];
+        let manifest = Manifest { entries };
+        let encoded = manifest.encode();
+        // So many bytes are free when three chunks have arrived.
+        let push = |free: u64| {
+            let mut report = |progress: Progress| -> io::Result<()> {
+                if progress.step == Step::Fetching && progress.done == 30_000 {
+                    disk.set_free(free);
+                }
+                Ok(())
+            };
+            let options = Options { keep: 1, verify: false };
+            build(&store, &encoded, &manifest, options, &mut Long::default(), &mut report)
+        };
+        let full = push(5000).unwrap_err();
+        let BuildError::Entry { action: "write", source, .. } = &full else { panic!("{full}") };
+        assert_eq!(source.kind(), io::ErrorKind::StorageFull);
+        // Of the fourth chunk there is what fits into a page that was begun and another one.
+        let path = format!("incoming/{}/tree/file", Id::of(&encoded));
+        assert_eq!(disk.root().look(Path::new(&path)).unwrap().room, 9 * 4096);
+        assert_eq!(store.current().unwrap(), current);
+        disk.set_free(SPARE + 200_000);
+        assert_eq!(push(SPARE).unwrap().fetched, 70_000);
     }
 }

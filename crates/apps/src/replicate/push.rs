@@ -1,7 +1,7 @@
 //! The sending end: one tree, many receivers.
 //!
 //! The tree is described once. Receivers are served at the same time, each over its own connection and so with its own congestion control.
-//! After a temporary failure there is another attempt. If a file has changed, everything starts again with a new description; receivers keep
+//! After a temporary failure there is another attempt. If a file has changed, everything starts again with a new description; receivers copy
 //! the chunks that they have.
 
 use std::collections::VecDeque;

@@ -69,7 +69,7 @@ pub enum Event<'a> {
         /// The reason.
         reason: String,
     },
-    /// A push failed. Fetched chunks are kept.
+    /// A push failed. The chunks that it fetched stay, unless a push of another tree needs their room.
     Failed {
         /// The sender.
         remote: SocketAddr,

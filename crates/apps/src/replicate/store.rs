@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use warpline_disk::{
     Directory, DiskFile as _, Kind, Open, OsDirectory, create_directories, remove_all, remove_all_with,
-    write_whole,
+    room_of_all, write_whole,
 };
 
 use super::manifest::{Id, Manifest};
@@ -272,35 +272,56 @@ impl<D: Directory> Store<D> {
         Ok(Incoming { tree: self.root.join(tree) })
     }
 
+    /// Paths, below the store, of other trees that are unfinished or in doubt; `id` is the tree being built. The one that is of most use to it comes last.
+    fn others(&self, id: Id) -> Result<impl Iterator<Item = PathBuf>, StoreError> {
+        let own = id.to_string();
+        let mut names = self.names("incoming")?;
+        // Others may have put something there, which is not of this kind.
+        names.retain(|name| *name != own && is_own(OsStr::new(name)));
+        // The most can be copied from an earlier attempt with the same tree.
+        names.sort_by_key(|name| name.starts_with(&own));
+        Ok(names.into_iter().map(|name| Path::new("incoming").join(name)))
+    }
+
     /// Other trees that are unfinished or in doubt, with their manifests; `id` is the tree being built.
     pub fn others_begun(&self, id: Id) -> Result<Vec<(PathBuf, Manifest)>, StoreError> {
-        let own = id.to_string();
-        let names = self.names("incoming")?.into_iter().filter(|name| *name != own);
-        let begun = names.filter_map(|name| {
-            let path = Path::new("incoming").join(name);
+        let begun = self.others(id)?.filter_map(|path| {
             let manifest = Manifest::decode(&self.at.read(&path.join("manifest")).ok()?).ok()?;
             Some((self.root.join(path).join("tree"), manifest))
         });
         Ok(begun.collect())
     }
 
-    /// Removes other trees that are unfinished or in doubt, to free their space; `id` is the tree being built. That one was in doubt stays recorded.
-    /// This may take long, so `go_on` is asked after each file, link and directory.
+    /// Bytes that [`drop_others`](Self::drop_others) would free, in its order, as the disk reports them. The sum ends when it is `enough`, or when `go_on`
+    /// says no. This may take long, so `go_on` is asked after each file, link and directory.
     ///
     /// # Errors
-    /// The first one, if something cannot be removed. All else is removed even so.
-    pub fn drop_others(&self, id: Id, go_on: &mut dyn FnMut() -> bool) -> Result<(), StoreError> {
-        let own = id.to_string();
-        let mut names = self.names("incoming")?;
-        // Others may have put something there, which is not of this kind.
-        names.retain(|name| *name != own && is_own(OsStr::new(name)));
-        // An earlier attempt with the same tree goes last: the most can be copied from it.
-        names.sort_by_key(|name| name.starts_with(&own));
-        let trees = names.into_iter().map(|name| Path::new("incoming").join(name).join("tree"));
-        self.remove(trees, go_on)
+    /// If it cannot be read which trees there are. What cannot be read in a tree counts as nothing.
+    pub fn room_of_others(
+        &self,
+        id: Id,
+        enough: u64,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<u64, StoreError> {
+        let mut room = 0;
+        for path in self.others(id)? {
+            if room < enough {
+                room += room_of_all(&self.at, &path.join("tree"), enough - room, go_on);
+            }
+        }
+        Ok(room)
     }
 
-    /// Puts aside a tree that is being built, if nothing of it has arrived. It must not be in doubt.
+    /// Removes other trees that are unfinished or in doubt, to free their space; `id` is the tree being built. The record that a tree was in doubt stays.
+    /// This may take long, so `go_on` is asked after each file, link and directory, also after one that could not be removed. If it says no, the rest stays.
+    ///
+    /// # Errors
+    /// The first one, if something cannot be removed. It does not end the removal.
+    pub fn drop_others(&self, id: Id, go_on: &mut dyn FnMut() -> bool) -> Result<(), StoreError> {
+        self.remove(self.others(id)?.map(|path| path.join("tree")), go_on)
+    }
+
+    /// Puts aside a tree that is being built. Call it only if nothing of the tree has arrived. It must not be in doubt.
     ///
     /// # Errors
     /// If it cannot be moved.
@@ -394,11 +415,11 @@ impl<D: Directory> Store<D> {
         self.act("rename", from, |from| self.at.rename(from, &to))
     }
 
-    /// Removes what was put aside. This may take long, so `go_on` is asked after each file, link and directory. If it says no, the rest is removed the
-    /// next time.
+    /// Removes what was put aside. This may take long, so `go_on` is asked after each file, link and directory, also after one that could not be removed.
+    /// If it says no, the rest is removed the next time.
     ///
     /// # Errors
-    /// The first one, if something cannot be removed. All else is removed even so.
+    /// The first one, if something cannot be removed. It does not end the removal.
     pub fn clear_trash(&self, go_on: &mut dyn FnMut() -> bool) -> Result<(), StoreError> {
         let names = self.names("trash")?.into_iter();
         self.remove(names.map(|name| Path::new("trash").join(name)), go_on)

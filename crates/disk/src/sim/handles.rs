@@ -378,35 +378,29 @@ impl Write for SimFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // A long write is taken in parts, as by a system that is interrupted.
         let take = &bytes[..bytes.len().min(64 << 10)];
-        let position = self.position;
-        let has_room = self.disk.state().has_room(self.number, position, take.len() as u64);
-        let written = self.with(Operation::Write, |node| {
-            if !has_room {
-                return Err(io::ErrorKind::StorageFull.into());
-            }
-            node.content().ok_or_else(failed)?.write(position, take);
-            Ok(take.len())
-        });
-        match written {
-            Ok(count) => {
-                self.position += count as u64;
-                Ok(count)
-            }
-            Err(error) if !has_room => Err(error),
-            Err(error) => {
-                // A part of it may have been written.
-                let mut state = self.disk.state();
-                if state.down.is_none() {
-                    let part = state.random.below(take.len() as u64 + 1) as usize;
-                    if let Ok(node) = state.node(self.number)
-                        && let Some(content) = node.content()
-                    {
-                        content.write(position, &take[..part]);
-                    }
-                }
-                Err(error)
-            }
+        let mut state = self.disk.state();
+        let begun = state.begin(Operation::Write);
+        if state.down.is_some() {
+            return begun.map(|()| 0);
         }
+        let fits = state.fits(self.number, self.position, take.len());
+        let count = match begun {
+            Ok(()) => fits,
+            // A part of it may have been written.
+            Err(_) => fits.min(state.random.below(take.len() as u64 + 1) as usize),
+        };
+        let now = state.now();
+        let node = state.node(self.number)?;
+        if count > 0 {
+            node.content().ok_or_else(failed)?.write(self.position, &take[..count]);
+        }
+        begun?;
+        if count == 0 && !take.is_empty() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        (node.modified, node.changed) = (now, true);
+        self.position += count as u64;
+        Ok(count)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -147,10 +147,21 @@ impl Content {
         (self.cache.len() + clean.count()) as u64 * PAGE
     }
 
-    /// Bytes of disk space that it would take to write here, besides those that it has.
-    pub(super) fn growth(&self, position: u64, length: u64) -> u64 {
-        let pages = position / PAGE..(position + length).div_ceil(PAGE);
-        pages.filter(|page| self.page(*page).is_none()).count() as u64 * PAGE
+    /// How many of `length` bytes can be written at this position if the content may take `room` more bytes of disk space.
+    pub(super) fn fits(&self, position: u64, length: usize, room: u64) -> usize {
+        let end = position + length as u64;
+        let (mut at, mut pages) = (position, room / PAGE);
+        while at < end {
+            let page = at / PAGE;
+            if self.page(page).is_none() {
+                if pages == 0 {
+                    break;
+                }
+                pages -= 1;
+            }
+            at = ((page + 1) * PAGE).min(end);
+        }
+        (at - position) as usize
     }
 
     pub(super) fn read(&mut self, position: u64, into: &mut [u8]) -> usize {
