@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,17 @@ def test_points_that_differ_in_the_seventh_digit_and_true_and_false_are_told_apa
     kept = declared.study(declared.figures[0]).kept()
     assert kept.missing == 0 and [cell.mean("y") for cell in kept.results.cells] == list(range(8))
     assert len(_imported._read(tmp_path / "results/line.imported.parquet")) == 8
+
+
+def test_who_has_made_the_means_is_told_of_those_that_stand_in_only(tmp_path: Path) -> None:
+    file = declare(tmp_path)
+    for x in (1, 2):
+        (tmp_path / "means.csv").write_text(f"x,y,half_width_95,seeds\n{x},10,0.5,2\n")
+        assert main(["import", f"{file}:line", str(tmp_path / "means.csv"), "--column", "x=x", "--column", "y=y", "--made-by", f"program {x}"]) == 0
+    declared = _registry.load(file)
+    assert declared.study(declared.figures[0]).kept().builds == ["program 1", "program 2"]
+    (done,) = study.run(str(file), jobs=1, only={"x": 1})
+    assert done.judged.kept.builds[1:] == ["program 2"] and done.judged.kept.builds[0].startswith("warpline-")
 
 
 def test_means_of_a_figure_with_fewer_axes_count_no_more(tmp_path: Path) -> None:
@@ -270,6 +282,46 @@ def test_a_picture_that_raises_an_error_hides_no_verdict(tmp_path: Path, capsys:
     assert "met  it rises threefold" in said and "not drawn: mine/line, picture: KeyError: 'none' (mine.py:20, in <lambda>)" in said
     assert main(["judge", file, "--draw"]) == 2
     assert "mine/line, picture: KeyError" in capsys.readouterr().err
+
+
+def test_a_table_or_picture_that_cannot_be_made_now_is_not_there_as_one_of_other_results(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, picture = (tmp_path / f"results/line.{ending}" for ending in ("md", "svg"))
+
+    def there(text: str, *words: str, code: int = 0) -> tuple[bool, bool]:
+        """Whether the table, with this title, and the picture are there after a command. They are before."""
+        study.run(str(declare(tmp_path)), jobs=1)
+        assert table.exists() and picture.exists()
+        assert main([*(words or ("run", "--jobs", "1")), str(declare(tmp_path, text))]) == code
+        return table.exists() and text.split('title="')[1].split('"')[0] in table.read_text(), picture.exists()
+
+    # A figure without a picture, and one whose picture raises an error: its table is of the new results.
+    assert there(PURE.replace('picture=study.lines(x="x", y="y"),', "")) == (True, False)
+    broken = PURE.replace('study.lines(x="x", y="y")', "study.lines(x='x', y='y', of=lambda results: {}['none'])").replace("A line", "Another")
+    assert there(broken, code=1) == (True, False)
+    assert there(broken, "judge", "--draw", code=2) == (True, False)
+    assert there(PURE.replace('study.lines(x="x", y="y")', "study.table(of=lambda results: {}['none'])"), code=1) == (False, False)
+    # One without results.
+    assert there(PURE.replace("% 3", "% 4"), "judge", "--draw", code=1) == (False, False)
+    # Without matplotlib there is no new picture, which is said, and is no error.
+    for words in ((), ("judge", "--draw")):
+        study.run(str(declare(tmp_path)), jobs=1)
+        capsys.readouterr()
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, "matplotlib", None)
+            assert main([*(words or ("run", "--jobs", "1")), str(tmp_path / "mine.py")]) == 0
+        said = capsys.readouterr().err
+        assert "mine/line: not drawn: a picture needs matplotlib, which is not installed" in said and "line.svg is an earlier one" in said
+        assert table.exists() and picture.exists()
+
+
+def test_runs_that_failed_are_told_where_a_claim_raises_an_error_of_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = PURE.replace("return {", "1 / (at['x'] - 2)\n        return {").replace('results.rising("y", "x")', 'results.values("x")[2]')
+    assert main(["run", str(declare(tmp_path, text)), "--jobs", "1"]) == 2
+    said = capsys.readouterr().err
+    assert "error: mine/line, claim 'it rises threefold': IndexError: " in said
+    assert all(f"failed: {{'x': 2}}, seed {seed}: ZeroDivisionError: " in said for seed in (1, 2))
 
 
 def test_a_figure_whose_results_cannot_be_written_does_not_end_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ import pytest
 import warpline
 from warpline import study
 from warpline._pool import cloud_dumps
-from warpline.study import _machine, _registry, _report, _runner
+from warpline.study import _machine, _registry, _report, _runner, _store
 
 from conftest import child_environment, dumbbell, needs_guests
 from studies import PURE, declare, ran, NETWORK
@@ -95,10 +97,21 @@ def test_seeds_are_not_widened_where_the_machine_is_unable(tmp_path: Path) -> No
     assert done.judged.kept.missing == 0 and done.judged.kept.unable == ["1 run could not be made (x 2): too slow"]
 
 
+def test_runs_that_did_not_have_the_machine_for_themselves_are_made_again(tmp_path: Path) -> None:
+    study.run(str(declare(tmp_path)), jobs=1)
+    assert len(ran(tmp_path)) == 6
+    declared = _registry.load(declare(tmp_path, PURE.replace("seeds=2", "seeds=2, alone=True")))
+    assert (kept := declared.study(declared.figures[0]).kept()).missing == 3 and not kept.machines
+    (done,) = study.run(str(tmp_path / "mine.py"), jobs=1)
+    assert len(ran(tmp_path)) == 6 and done.judged.kept.missing == 0 and done.judged.kept.machines
+    study.run(str(tmp_path / "mine.py"), jobs=1)
+    assert ran(tmp_path) == []
+
+
 def test_a_run_that_shared_a_busy_machine_is_made_again_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_machine.Watch, "had_enough", False)
     declared = _registry.load(declare(tmp_path, PURE.replace("seeds=2", "seeds=1, alone=True, cpus=0.2")))
-    dumps = cloud_dumps(declared.module)
+    dumps = cloud_dumps(declared.package)
     assert dumps is not None
     with ThreadPoolExecutor(4) as here:
         assert not _runner.run_missing(declared.study(declared.figures[0], quick=False), here, dumps, here=here, at_once=4)
@@ -132,6 +145,87 @@ def test_two_studies_do_not_make_runs_that_need_the_machine_at_once(tmp_path: Pa
     out, errors = second.communicate(timeout=60)
     assert second.returncode == 0 and errors == "" and "1 met" in out
     assert len(ran(tmp_path)) == 12
+
+
+#: Once it has begun, a run takes two seconds to stop.
+STUBBORN = ALONE.replace("import os", "import os, time").replace(
+    "        with (Path(__file__).parent / 'ran.txt')",
+    """        (Path(__file__).parent / 'begun').touch()
+        try:
+            time.sleep(300)
+        finally:
+            time.sleep(2)
+            (Path(__file__).parent / 'stopped').touch()
+        with (Path(__file__).parent / 'ran.txt')""",
+    1,
+)
+
+
+@unix
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_the_machine_is_free_when_the_runs_of_a_study_have_stopped_however_it_ends(tmp_path: Path, number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "warpline.study", "run", str(declare(tmp_path, STUBBORN))]
+    with subprocess.Popen(command, env={**child_environment(), "TMPDIR": tempfile.gettempdir()}, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        try:
+            until = time.monotonic() + 60
+            while not (tmp_path / "begun").exists():
+                assert time.monotonic() < until and child.poll() is None
+                time.sleep(0.02)
+            child.send_signal(number)
+            said: list[str] = []
+            with _machine.alone(said.append):
+                assert (tmp_path / "stopped").exists()
+            assert said and all(text.startswith("waits, because ") for text in said)
+        finally:
+            child.kill()
+
+
+#: The first figure cannot keep what its first run has measured, while its second one is under way.
+BESIDE = """\
+    import time
+    from pathlib import Path
+    from warpline import study
+
+    HERE = Path(__file__).parent
+
+    def note(word):
+        with (HERE / "ran.txt").open("a") as out:
+            out.write(word + "\\n")
+
+    def model(at):
+        if at["x"] == "slow":
+            note("begins")
+            time.sleep(2)
+            note("ends")
+        while not (HERE / "ran.txt").exists():
+            time.sleep(0.01)
+        return {"y": 1}
+
+    def after(at):
+        note("next")
+        return {"y": 1}
+
+    FIRST = study.Figure(name="first", title="", model=model, points=study.grid(x=["fast", "slow"]), alone=True, cpus=0.1, quick=study.quick())
+    SECOND = study.Figure(name="second", title="", model=after, points=study.grid(x=[1]), alone=True, quick=study.quick())
+"""
+
+
+def test_the_next_figure_waits_for_runs_of_one_that_an_error_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: _store.Store, runs: Any) -> None:
+        raise OSError("no space left")
+
+    # However busy the machine is, the fast run is not made again after the slow one.
+    monkeypatch.setattr(_machine.Watch, "had_enough", True)
+    declared = _registry.load(declare(tmp_path, BESIDE))
+    dumps = cloud_dumps(declared.package)
+    assert dumps is not None
+    first, second = map(declared.study, declared.figures)
+    with ThreadPoolExecutor(4) as here:
+        with monkeypatch.context() as patch, pytest.raises(OSError, match="no space left"):
+            patch.setattr(_store.Store, "put", full)
+            _runner.run_missing(first, here, dumps, here=here, at_once=4)
+        assert not _runner.run_missing(second, here, dumps, here=here, at_once=4)
+    assert (tmp_path / "ran.txt").read_text().split() == ["begins", "ends", "next"]
 
 
 @unix

@@ -35,7 +35,7 @@ def test_every_declaration_of_the_papers_builds_its_scenarios() -> None:
 @pytest.mark.parametrize("most", [0, 1, 3, 149, 150, 151, 4000, 123_457])
 def test_the_search_for_what_is_carried_finds_the_most(most: int) -> None:
     (accuracy,) = [paper for paper in _registry.papers(REPRO) if paper.name == "emulation-accuracy"]
-    knee = sys.modules[f"{accuracy.module.__name__}.bed"].knee
+    knee = sys.modules[f"{accuracy.package.__name__}.bed"].knee
     tried: list[int] = []
 
     def holds(number: int) -> bool:
@@ -51,7 +51,7 @@ def test_the_search_for_what_is_carried_finds_the_most(most: int) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="unix: who may read a file")
 def test_the_log_of_web_users_can_be_read_by_all_and_is_tried_again_if_it_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (nice,) = [paper for paper in _registry.papers(REPRO) if paper.name == "tcp-nice"]
-    surge = sys.modules[f"{nice.module.__name__}.surge"]
+    surge = sys.modules[f"{nice.package.__name__}.surge"]
     monkeypatch.setattr(surge, "log", lambda *_: [surge.Request(1.0, 2.0, 3, 4, 5)])
     (tmp_path / "results").write_text("")
     with pytest.raises(OSError):
@@ -68,7 +68,7 @@ def test_the_log_of_web_users_can_be_read_by_all_and_is_tried_again_if_it_cannot
 
 def test_the_log_of_another_seed_replaces_the_one_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (nice,) = [paper for paper in _registry.papers(REPRO) if paper.name == "tcp-nice"]
-    surge = sys.modules[f"{nice.module.__name__}.surge"]
+    surge = sys.modules[f"{nice.package.__name__}.surge"]
     monkeypatch.setattr(surge, "log", lambda seed, *_: [surge.Request(1.0, 2.0, 3, 4, seed)])
     path = tmp_path / "access.log"
     for seed in (1, 2, 2, 1):

@@ -44,6 +44,18 @@ def test_values_of_an_axis_are_compared_seed_by_seed() -> None:
     ]
 
 
+def test_lines_of_a_measure_are_compared_each_with_itself() -> None:
+    cells = [Cell({"cc": cc, "x": 1, "line": line}, {"y": [value]}) for cc, line, value in (("nice", "A", 5.0), ("nice", 2, 7.0), ("reno", "A", 4.0), ("reno", 2, 3.0))]
+    results = study.Results(cells)
+
+    def found(name: str) -> list[Any]:
+        paired = results.paired("y", "cc", {name: ("nice", "reno")}, lambda ours, theirs: ours - theirs, "more")
+        return [(dict(cell.where), cell.samples["more"]) for cell in paired.cells]
+
+    assert found("Nice - Reno") == [({"x": 1, "line": "A, Nice - Reno"}, [1.0]), ({"x": 1, "line": "2, Nice - Reno"}, [4.0])]
+    assert found("") == [({"x": 1, "line": "A"}, [1.0]), ({"x": 1, "line": 2}, [4.0])]
+
+
 def test_a_seed_without_a_value_does_not_shift_the_others() -> None:
     rows: list[dict[str, Any]] = [
         {"tcp": tcp, "x": x, "seed": seed, "y": None if (tcp, x, seed) == ("a", 1, 1) else 100 * x + 10 * seed + (tcp == "a")} for tcp in "ab" for x in (1, 2) for seed in (1, 2, 3)

@@ -7,6 +7,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -218,6 +219,24 @@ def test_runs_that_need_the_machine_are_not_shared(tmp_path: Path) -> None:
     dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
     runs, done = made(declare(tmp_path, LIMITS.replace("quick=study", "alone=True, quick=study")))
     assert (runs, done.judged.kept.missing) == (3, 0)
+    # Nor where no measure reads the point: an axis repeats the run.
+    count = """
+    from pathlib import Path
+
+    def number(run):
+        with (Path(__file__).parent / "ran.txt").open("a+") as out:
+            out.write("x")
+            return out.tell()
+
+    FIGURE"""
+    text = LIMITS.replace("    FIGURE", count).replace('lambda run, at: at["limit"] + at["more"]', "number").replace("quick=study", "alone=True, quick=study")
+    runs, done = made(declare(tmp_path, text))
+    assert (runs, done.judged.kept.missing, done.judged.kept.runs) == (3, 0, 3) and done.judged.kept.results.means("mine") == [1, 2, 3]
+    assert made(tmp_path / "mine.py")[0] == 0
+    # A run whose scenario no other point has keeps the hash of its scenario, and so what is kept of it.
+    declared = _registry.load(declare(tmp_path, text.replace("limit=[10, 50, 100]", "limit=[10]")))
+    of = declared.study(declared.figures[0])
+    assert of.hash_of({"limit": 10}, 1) == of.figure.built({"limit": 10}, 1, tmp_path).hash
 
 
 def test_points_of_one_scenario_share_its_run_where_no_measure_reads_the_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -455,4 +474,25 @@ def test_the_directory_of_a_killed_run_is_removed_and_that_of_a_running_one_stay
     _scratch.remove_left_over(tmp_path)
     assert (killed.exists(), running.exists()) == (False, True)
     children[1].communicate("\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="unix: locks of files")
+def test_a_directory_that_another_study_takes_for_one_left_over_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    lock = fcntl.flock
+
+    def late(file: Any, how: int) -> None:
+        """Between opening and locking, another study begins."""
+        monkeypatch.setattr(fcntl, "flock", lock)
+        _scratch.remove_left_over(tmp_path)
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with _scratch.scratch() as directory:
+        assert directory.exists()
+        _scratch.remove_left_over(tmp_path)
+        assert directory.exists(), "it has the lock"
     assert list(tmp_path.iterdir()) == []

@@ -51,8 +51,7 @@ def test_what_is_there_is_not_run_again(tmp_path: Path) -> None:
 def test_another_build_runs_again_unless_its_results_are_to_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = declare(tmp_path)
     study.run(str(file))
-    for module in ("_runner", "_worker"):
-        monkeypatch.setattr(f"warpline.study.{module}.build", lambda: "warpline-9.9.9-0123456789ab")
+    monkeypatch.setattr("warpline.study._build.build", lambda: "warpline-9.9.9-0123456789ab")
     ran(tmp_path)
     study.run(str(file), keep=True)
     assert ran(tmp_path) == []
@@ -217,13 +216,41 @@ def test_results_of_earlier_versions_are_read(tmp_path: Path) -> None:
     # They kept the hash as text, and a key.
     declared = _registry.load(file)
     of = declared.study(declared.figures[0])
-    hashes = {_store.number(text): text for point in declared.figures[0].points for text in [of.identity(point, 1)[0]]}
+    hashes = {_store.number(text): text for point in declared.figures[0].points for text in [of.hash_of(point, 1)]}
     columns["scenario"] = [hashes[number] for number in columns["scenario"]]
     columns["key"] = ["0123456789abcdef"] * len(table)
     warpline.Table.from_columns(columns).write(path)
     (done,) = study.run(str(file))
     assert ran(tmp_path) == [] and done.good
     assert "key" not in warpline.Table.read(path).column_names
+
+
+@pytest.mark.parametrize("measures", ['{"bps": "totals.goodput_bps"}', 'lambda run: {"bps": run.summary["totals"]["goodput_bps"]}'])
+def test_what_was_an_axis_is_no_measure(tmp_path: Path, measures: str) -> None:
+    dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
+    text = f"""\
+        from warpline import study
+
+        FIGURE = study.Figure(
+            name="f", title="F", scenario="two.toml", points=study.grid(limit=[10, 50]), settings={{"more": 1}}, measures={measures}, quick=study.quick()
+        )
+    """
+
+    def run(text: str) -> tuple[int, study.Done, list[str]]:
+        with Counting(2) as executor:
+            (done,) = study.run(str(declare(tmp_path, text)), executor=executor)
+        return executor.count, done, warpline.Table.read(tmp_path / "results/f.parquet").column_names
+
+    made, _, columns = run(text)
+    assert made == 1 and "limit" in columns
+    # The hash of the scenario is the same, and so nothing runs again.
+    made, done, _ = run(text.replace("limit=", "most="))
+    assert (made, done.judged.kept.missing) == (0, 0)
+    assert {name for cell in done.judged.kept.results.cells for name in cell.samples} == {"bps"} and done.judged.kept.results.values("most") == [10, 50]
+    assert "limit" not in (tmp_path / "results/f.md").read_text()
+    # What is kept for another declaration has its axes.
+    made, _, columns = run(text.replace("limit=", "most=").replace('"more": 1', '"more": 2'))
+    assert made == 0 and "limit" not in columns and "most" in columns
 
 
 def test_numbers_stay_numbers_beside_earlier_results_of_another_kind(tmp_path: Path) -> None:
@@ -341,6 +368,22 @@ def test_a_lock_of_a_journal_that_is_gone_is_none(tmp_path: Path, monkeypatch: p
         assert len(_store.Store(path)) == 1
 
 
+def test_the_journal_is_removed_where_no_open_file_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "f.parquet"
+    unlink = Path.unlink
+
+    def as_windows(file: Path, missing_ok: bool = False) -> None:
+        if file == path.with_suffix(".jsonl") and store._journal is not None and not store._journal.closed:
+            raise PermissionError("another process has it open")
+        unlink(file, missing_ok)
+
+    monkeypatch.setattr(_store, "fcntl", None)
+    monkeypatch.setattr(Path, "unlink", as_windows)
+    with _store.Store(path) as store:
+        store.put([[kept_row(1)]])
+    assert warpline.Table.read(path)["y"] == [1] and not path.with_suffix(".jsonl").exists()
+
+
 def test_a_ctrl_c_while_a_run_is_written_does_not_lose_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: int) -> None:
         raise KeyboardInterrupt
@@ -375,6 +418,8 @@ def test_two_declarations_in_one_directory_do_not_share_the_results_of_a_figure(
 def test_a_figure_of_a_module_beside_the_declaration_has_its_results_by_either_name(tmp_path: Path) -> None:
     declare(tmp_path, "from .helper import FIGURE\n")
     helper = declare(tmp_path, name="helper.py")
+    declared = _registry.load(tmp_path / "mine.py")
+    assert declared.study(declared.figures[0]).files == ["mine.py", "helper.py"]
     for file in (helper, tmp_path / "mine.py", helper):
         (done,) = study.run(str(file), jobs=1, force=True)
         assert done.good and len(ran(tmp_path)) == 6

@@ -37,7 +37,7 @@ from warpline.study._runner import Failure
 from warpline.study._seeds import Until, until
 from warpline.study._told import StudyError
 from warpline.study._work import Done, dask, run
-from warpline.study._worker import MeasureError, Unable
+from warpline.study._worker import Unable
 
 __all__ = [
     "Bound",
@@ -48,7 +48,6 @@ __all__ = [
     "Failure",
     "Figure",
     "File",
-    "MeasureError",
     "NoResultsError",
     "Paper",
     "Picture",

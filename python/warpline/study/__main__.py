@@ -18,7 +18,7 @@ from warpline.study._declare import Elsewhere, NoPointsError
 from warpline.study._imported import ImportFailedError
 from warpline.study._progress import runs
 from warpline.study._told import StudyError
-from warpline.study._work import AT_ONCE, Done, dask, draw, run
+from warpline.study._work import AT_ONCE, Done, dask, draw, drawn, run
 
 CODES = (
     ((StudyError, ScenarioError, NoPointsError, MissingDependencyError, ImportFailedError), WRONG_INPUT),
@@ -111,10 +111,8 @@ def _run(options: argparse.Namespace) -> int:
 
 def _say(one: Done) -> None:
     print(_report.text(one.judged))
-    for failure in one.failures[:3]:
-        print(f"  failed: {dict(failure.point)}, seed {failure.seed}: {failure.error}")
-    if len(one.failures) > 3:
-        print(f"  and {len(one.failures) - 3} more failed")
+    for line in _report.failed(one.failures):
+        print(f"  {line}")
     if one.not_drawn:
         print(f"  not drawn: {one.not_drawn}")
     print(f"  {', '.join(_near(path) for path in one.files)}", flush=True)
@@ -165,8 +163,10 @@ def _judge(options: argparse.Namespace) -> int:
             study = declared.study(figure, quick=options.quick)
             one = _report.judged(study)
             print(_report.text(one))
-            if options.draw and (files := draw(study, one)):
-                print(f"  {', '.join(_near(path) for path in files)}")
+            if options.draw:
+                draw(study, one, lambda text: print(f"{study.name}: {text}", file=sys.stderr))
+                if files := drawn(study):
+                    print(f"  {', '.join(_near(path) for path in files)}")
             all_good &= one.good
     return SUCCESS if all_good else DIFFERS
 
@@ -177,10 +177,8 @@ def _import(options: argparse.Namespace) -> int:
         raise StudyError(f"{options.name} has {len(figures)} figures; name one")
     study = declared.study(figures[0])
     names, fixed = dict(_pair(word, last=True) for word in options.column), dict(map(_pair, options.at))
-    count = _imported.take(
-        figures[0], lambda point, seed: study.identity(point, seed).results, study.store, options.table, names, fixed, options.made_by
-    )
-    print(f"{count} means in {_near(_imported.path_of(study.store))}")
+    count = _imported.take(figures[0], study.hash_of, study.results_path, options.table, names, fixed, options.made_by)
+    print(f"{count} means in {_near(_imported.path_of(study.results_path))}")
     return SUCCESS
 
 

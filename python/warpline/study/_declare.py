@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import re
 import string
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from warpline import _warpline
 from warpline._congestion import CcFactories
 from warpline._errors import WarplineError
 from warpline._pool import cores
@@ -23,7 +20,7 @@ from warpline._sweep import Scalar, toml_value
 from warpline.study import _code, _machine
 from warpline.study._claims import Claim
 from warpline.study._points import Point
-from warpline.study._results import LINE, NoResultsError, Results, fits
+from warpline.study._results import LINE, NoResultsError, Results, is_chosen
 from warpline.study._seeds import Seeds, most
 
 if TYPE_CHECKING:
@@ -47,10 +44,13 @@ ALLOWED = "allowed_failures"
 DECLARED_IN = "declared_in"
 """The column with the name of the file of the declaration that made the run."""
 
+DECLARED_AXES = "declared_axes"
+"""The column with the names of the axes that the figure had when the run was made, as JSON."""
+
 ONE_CPU = 10
 """The time dilation factor at which a run takes one CPU at most, by what the networks of the time warp paper take."""
 
-RESERVED = ("declared", "ran", "builds", "scenario", "seed", "measured", LINE, *_machine.COLUMNS, UNABLE, ALLOWED, DECLARED_IN)
+RESERVED = ("declared", "ran", "builds", "scenario", "seed", "measured", LINE, *_machine.COLUMNS, UNABLE, ALLOWED, DECLARED_IN, DECLARED_AXES)
 """Columns of the results that belong to no axis and no measure."""
 
 
@@ -242,7 +242,7 @@ class Figure:
         unknown = [axis for axis in only if axis not in self.axes]
         if unknown:
             raise NoPointsError(f"{self.name} has no axis {unknown[0]!r}; there are {', '.join(self.axes)}")
-        found = [point for point in self.points if all(fits(point[axis], wanted) for axis, wanted in only.items())]
+        found = [point for point in self.points if all(is_chosen(point[axis], wanted) for axis, wanted in only.items())]
         if not found:
             values = "; ".join(f"{axis} is {', '.join(map(str, dict.fromkeys(point[axis] for point in self.points)))}" for axis in only)
             raise NoPointsError(f"{self.name} has no such points: {values}")
@@ -361,13 +361,6 @@ def column(run: Run, path: str) -> Scalar:
         raise KeyError(f"{path}: no column {wanted!r}; there are {', '.join(row)}")
     value: Scalar = row[wanted]
     return value
-
-
-@cache
-def build() -> str:
-    """What runs: Warpline's version, and a digest of its compiled part, which is another one after each change of the program."""
-    content = Path(_warpline.__file__).read_bytes()
-    return f"warpline-{_warpline.__version__}-{hashlib.sha256(content).hexdigest()[:12]}"
 
 
 @dataclass(frozen=True, kw_only=True)

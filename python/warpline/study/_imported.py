@@ -28,22 +28,22 @@ class ImportFailedError(WarplineError, ValueError):
     """A table cannot be taken for results of a figure."""
 
 
-Identity = Callable[[Point, int], str]
-"""The hash of the scenario of a point and seed."""
+HashOf = Callable[[Point, int], str]
+"""The hash of what decides the results of a run at a point, by its point and seed (`Study.hash_of`)."""
 
 
-def path_of(store: Path) -> Path:
-    """The file beside the results of a figure."""
-    return store.with_name(f"{store.stem}.imported.parquet")
+def path_of(results: Path) -> Path:
+    """The file beside the results of a figure that has the means."""
+    return results.with_name(f"{results.stem}.imported.parquet")
 
 
-def take(figure: Figure, identity: Identity, store: Path, table: Path, names: Mapping[str, str], fixed: Mapping[str, str], made_by: str) -> int:
+def take(figure: Figure, hash_of: HashOf, results: Path, table: Path, names: Mapping[str, str], fixed: Mapping[str, str], made_by: str) -> int:
     """Takes the means of a CSV file over, and returns how many.
 
     Args:
         figure: The figure.
-        identity: Hashes the scenarios.
-        store: The figure's own results.
+        hash_of: Hashes what decides the results of a run.
+        results: The file of the figure's own results.
         table: The file: a row for each point and line, with a mean, and columns `HALF_WIDTH` (may be empty) and `SEEDS`.
         names: The axes, "line" and the measure, by the heading of the file's columns.
         fixed: Axes that have one value in the whole file.
@@ -83,14 +83,14 @@ def take(figure: Figure, identity: Identity, store: Path, table: Path, names: Ma
             "mean": mean,
             "half_width": half,
             "seeds": seeds,
-            "scenarios": _scenarios(identity, point, seeds),
+            "scenarios": _scenarios(hash_of, point, seeds),
             "made_by": made_by,
         }
         at = place(taken)
         if at in lines:
             raise ImportFailedError(f"{table}:{number}: another mean of {found}; line {lines[at]} has the first, and a point and line have one")
         rows[at], lines[at] = taken, number
-    out = path_of(store)
+    out = path_of(results)
     before = [row for row in _read(out) if place(row) not in rows] if out.exists() else []
     every = [*before, *rows.values()]
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -125,15 +125,14 @@ def _finite(text: str) -> float:
     return value
 
 
-def cells(figure: Figure, identity: Identity, store: Path) -> tuple[list[Cell], list[str]]:
-    """The means that stand in for points, and what made them."""
-    path = path_of(store)
+def cells(figure: Figure, hash_of: HashOf, results: Path) -> list[tuple[Cell, set[str]]]:
+    """The means that may stand in for points, each cell with what made them."""
+    path = path_of(results)
     if not path.exists():
-        return [], []
+        return []
     points = {_place(figure, point): point for point in figure.points}
     known: dict[tuple[int, int], str] = {}
-    gathered: dict[tuple[Scalar, ...], Cell] = {}
-    made: set[str] = set()
+    gathered: dict[tuple[Scalar, ...], tuple[Cell, set[str]]] = {}
     for row in _read(path):
         point = points.get(_place(figure, row))
         if point is None:
@@ -143,18 +142,18 @@ def cells(figure: Figure, identity: Identity, store: Path) -> tuple[list[Cell], 
             continue
         at = (id(point), seeds)
         if at not in known:
-            known[at] = _scenarios(identity, point, seeds)
+            known[at] = _scenarios(hash_of, point, seeds)
         if row["scenarios"] != known[at]:
             continue
-        made.add(str(row["made_by"]))
         line = row[LINE]
-        cell = gathered.setdefault((*point.values(), line), Cell({**point, **({} if line is None else {LINE: line})}, {}, {}, {}))
+        cell, made_by = gathered.setdefault((*point.values(), line), (Cell({**point, **({} if line is None else {LINE: line})}, {}, {}, {}), set()))
+        made_by.add(str(row["made_by"]))
         half = row["half_width"]
         measure = str(row["measure"])
         cell.samples[measure] = [float(row["mean"] or 0)]  # type: ignore[index]
         cell.widths[measure] = math.nan if half is None else float(half)  # type: ignore[index]
         cell.seeds[measure] = [0]  # type: ignore[index]
-    return list(gathered.values()), sorted(made)
+    return list(gathered.values())
 
 
 def _read(path: Path) -> list[dict[str, Scalar]]:
@@ -163,8 +162,8 @@ def _read(path: Path) -> list[dict[str, Scalar]]:
     return [{name: values[number] for name, values in columns.items()} for number in range(len(table))]
 
 
-def _scenarios(identity: Identity, point: Point, seeds: int) -> str:
-    return hashlib.sha256("\n".join(identity(point, seed) for seed in range(1, seeds + 1)).encode()).hexdigest()[:16]
+def _scenarios(hash_of: HashOf, point: Point, seeds: int) -> str:
+    return hashlib.sha256("\n".join(hash_of(point, seed) for seed in range(1, seeds + 1)).encode()).hexdigest()[:16]
 
 
 def _place(figure: Figure, where: Mapping[str, Scalar]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The machine of a run under its clock, and what else it did meanwhile: such a result is of that machine, at that time. One study has it at a time."""
+"""The machine of runs that depend on it, and what else it did meanwhile: their results are of that machine, at that time. One study has it at a time."""
 
 from __future__ import annotations
 
@@ -16,13 +16,18 @@ from types import TracebackType
 
 from warpline._pool import cores
 from warpline._sweep import Scalar
+from warpline.study._locks import is_at
 
 if sys.platform != "win32":
     import fcntl
 
-COLUMNS = ("machine", "load_before", "other_work")
-"""Columns of the results of such runs: which machine, its load average of a minute at the start, and how many of its cores other processes kept busy
-meanwhile, on average. On a virtual machine, what its host has given to others counts, too. No number is known where the system does not tell it."""
+MACHINE = "machine"
+"""The column that names the machine in the results of a run that depends on it."""
+
+COLUMNS = (MACHINE, "load_before", "other_work")
+"""Columns of the results of a run that depends on its machine: which machine, its load average of a minute at the start, and how many of its cores other
+processes kept busy meanwhile, on average. On a virtual machine, what its host has given to others counts, too. No number is known where the system does not
+tell it."""
 
 
 ENOUGH = 0.9
@@ -91,7 +96,7 @@ def told(rows: Iterable[Mapping[str, Scalar]]) -> list[str]:
     """For people: each machine that has made some of the rows, and how busy it was otherwise."""
     others: dict[str, list[float]] = {}
     for row in rows:
-        machine, work = row.get("machine"), row.get("other_work")
+        machine, work = row.get(MACHINE), row.get("other_work")
         if machine is not None:
             others.setdefault(str(machine), []).extend([float(work)] if isinstance(work, (int, float)) else [])
     return [f"{machine}{_work(values)}" for machine, values in sorted(others.items())]
@@ -106,12 +111,33 @@ def lock_path() -> Path:
     return Path(tempfile.gettempdir()) / "warpline-machine.lock"
 
 
+def runs_lock_path() -> Path:
+    """The file of which each process that makes a run which needs the machine has a shared lock."""
+    return lock_path().with_name("warpline-machine-runs.lock")
+
+
 @contextlib.contextmanager
 def alone(say: Callable[[str], object]) -> Iterator[None]:
-    """Keeps other studies of this machine, also those of other users, from making runs that need it meanwhile. While another one makes some, it waits, and says so
-    once. The system frees the lock when a process ends, however it ends. Without locks of files (Windows), or if the file cannot be opened, nobody waits.
-    """
-    lock = None if sys.platform == "win32" else _lock(lock_path(), say)
+    """Keeps other studies of this machine, also those of other users, from making runs that need it meanwhile. While another one makes some, or those of a study
+    that was killed have not stopped yet, it waits, and says so. The system frees the locks when a process ends, however it ends. Without locks of files
+    (Windows), or if a file cannot be opened, nobody waits."""
+    with _locked(lock_path(), say, "another study on this machine makes runs that need it"):
+        with _locked(runs_lock_path(), say, "a run that needs this machine has not stopped yet"):
+            pass
+        yield
+
+
+@contextlib.contextmanager
+def in_use() -> Iterator[None]:
+    """Tells studies that begin meanwhile that this process makes a run which needs the machine, although the study that wants it may have been killed."""
+    with _locked(runs_lock_path(), lambda _: None, shared=True):
+        yield
+
+
+@contextlib.contextmanager
+def _locked(path: Path, say: Callable[[str], object], why: str = "", *, shared: bool = False) -> Iterator[None]:
+    """Has the lock of a file, or a shared one, as soon as nobody else has one that keeps it out. `why` is for people who wait."""
+    lock = None if sys.platform == "win32" else _lock(path, say, why, shared=shared)
     try:
         yield
     finally:
@@ -122,8 +148,9 @@ def alone(say: Callable[[str], object]) -> Iterator[None]:
 
 if sys.platform != "win32":
 
-    def _lock(path: Path, say: Callable[[str], object]) -> int | None:
-        """An open file that has the lock, as soon as nobody else has it; None if there is no such file."""
+    def _lock(path: Path, say: Callable[[str], object], why: str, *, shared: bool) -> int | None:
+        """An open file that has the lock; None if there is no such file."""
+        how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         while True:
             try:
                 file = _opened(path)
@@ -132,14 +159,13 @@ if sys.platform != "win32":
                 return None
             try:
                 try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    fcntl.flock(file, how | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    say(f"waits, because another study on this machine makes runs that need it, and has the lock of {path}")
-                    fcntl.flock(file, fcntl.LOCK_EX)
+                    say(f"waits, because {why}, and has the lock of {path}")
+                    fcntl.flock(file, how)
                 # Unless somebody has removed it meanwhile: then another one may have the lock of a new file.
-                with contextlib.suppress(FileNotFoundError):
-                    if os.path.samestat(os.fstat(file), path.stat()):
-                        return file
+                if is_at(file, path):
+                    return file
             except BaseException:
                 os.close(file)
                 raise

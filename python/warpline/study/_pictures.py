@@ -1,4 +1,4 @@
-"""Pictures of results, drawn with matplotlib. The same results give the same SVG bytes, with text as text."""
+"""Pictures and tables of results. The same results give the same bytes: SVG that matplotlib draws, with text as text, and Markdown."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _named(results: Results, by: str | None) -> list[tuple[str, Results]]:
 
 
 def _default_by(results: Results, x: str) -> str | None:
-    """The axis that tells the lines apart if the picture does not say: that of the measures, or the only other one."""
+    """What tells the lines of a picture apart if it does not say: the lines of the measures, or the last other axis."""
     if results.values(LINE):
         return LINE
     others = [name for name in (results.cells[0].where if results.cells else ()) if name != x]
@@ -269,7 +269,7 @@ def markdown(figure: Figure, results: Results) -> str:
         return ""
     axes = [axis for axis in figure.axes if results.values(axis)]
     measures = [chosen.y] if chosen.y else list(dict.fromkeys(name for cell in results.cells for name in cell.samples))
-    # By default the axis with numbers that most pictures have below, else the last.
+    # By default the axis that the first lines or bars have below, else the last one.
     below = chosen.x or next((picture.x for picture in figure.pictures if isinstance(picture, (Lines, Bars)) and picture.x in axes), None) or axes[-1]
     others = [axis for axis in axes if axis != below] + ([LINE] if results.values(LINE) else [])
     tables = []

@@ -35,13 +35,13 @@ class Declared:
         name: The paper's short name: that of its directory, unless it has another.
         file: Where it is.
         paper: What it declares.
-        module: The module, which other processes cannot import.
+        package: The package that has its module, and the modules beside it that it imports. Other processes cannot import it.
     """
 
     name: str
     file: Path
     paper: Paper
-    module: ModuleType
+    package: ModuleType
 
     @property
     def directory(self) -> Path:
@@ -60,12 +60,13 @@ class Declared:
             StudyError: If the quick form is wrong.
         """
         results = self.directory / "results" / ("quick" if quick else "")
-        beside = [Path(str(module.__file__)).name for name, module in sys.modules.items() if name.startswith(f"{self.module.__name__}.")]
+        beside = [Path(str(module.__file__)).name for name, module in sys.modules.items() if name.startswith(f"{self.package.__name__}.")]
         name = f"{self.name}/{figure.name}"
         if quick:
             with naming(f"{name}, quick form"):
                 figure = figure.quickly()
-        return Study(name, figure, self.directory, results / f"{figure.name}.parquet", [self.file.name, *beside])
+        # Its own module is one of them.
+        return Study(name, figure, self.directory, results / f"{figure.name}.parquet", list(dict.fromkeys([self.file.name, *beside])))
 
 
 class _Loader(SourceFileLoader):

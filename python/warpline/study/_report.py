@@ -12,6 +12,7 @@ from warpline.study._claims import State, Verdict
 from warpline.study._declare import Elsewhere, Figure
 from warpline.study._progress import runs
 from warpline.study._registry import Declared
+from warpline.study._runner import Failure
 from warpline.study._study import Kept, Study
 from warpline.study._told import naming
 
@@ -42,12 +43,12 @@ class Judged:
         """How it stands, in a few words."""
         words = count(self.verdicts)
         if self.kept.missing:
-            words += f"; {self.lacking}"
+            words += f"; {self.missing_text}"
         return words
 
     @property
-    def lacking(self) -> str:
-        """What is missing."""
+    def missing_text(self) -> str:
+        """How much is missing, in words."""
         return f"{self.kept.missing} of {len(self.figure.points)} points lack runs; there {'is' if self.kept.runs == 1 else 'are'} {runs(self.kept.runs)} so far"
 
 
@@ -99,10 +100,20 @@ def text(one: Judged) -> str:
     lines += [f"  {unable}" for unable in one.kept.unable]
     lines += [f"  on {machine}" for machine in one.kept.machines]
     if one.kept.missing:
-        lines.append(f"  {one.lacking}")
+        lines.append(f"  {one.missing_text}")
     if one.kept.others:
         lines.append(f"  {runs(one.kept.others)} of what is not declared any more: kept, and not judged")
     return "\n".join(lines)
+
+
+TOLD = 3
+"""How many of the runs that failed people are told of, each with its error."""
+
+
+def failed(failures: Sequence[Failure]) -> list[str]:
+    """The runs that failed as lines for a terminal: the first ones, and how many more there are."""
+    lines = [f"failed: {dict(failure.point)}, seed {failure.seed}: {failure.error}" for failure in failures[:TOLD]]
+    return lines + [f"and {len(failures) - TOLD} more failed"] if len(failures) > TOLD else lines
 
 
 def book(papers: Sequence[Declared]) -> str:
@@ -152,7 +163,7 @@ def _figure(one: Judged, directory: Path) -> list[str]:
             rows.append(f"| {claim.text} | {shown(claim.theirs, claim.unit)} | {shown(verdict.ours, claim.unit)} | {claim.bound.text} | {state}{why} |")
         parts.append("\n".join(rows))
     made = f"made by {', '.join(one.kept.builds)}" if one.kept.builds else "no results yet"
-    missing = f"; {one.lacking}" if one.kept.missing and one.kept.builds else ""
+    missing = f"; {one.missing_text}" if one.kept.missing and one.kept.builds else ""
     drawn = directory / "results" / f"{figure.name}.svg"
     picture = f"; `repro/{directory.name}/results/{drawn.name}`" if drawn.exists() else ""
     parts.append(f"`warpline reproduce {one.name}` ({made}{missing}{picture})")

@@ -84,7 +84,7 @@ class Results:
         Raises:
             NoResultsError: If there is none.
         """
-        found = [cell for cell in self.cells if all(fits(cell.where.get(name), wanted) for name, wanted in where.items())]
+        found = [cell for cell in self.cells if all(is_chosen(cell.where.get(name), wanted) for name, wanted in where.items())]
         if not found:
             told = ", ".join(f"{name}={value!r}" for name, value in where.items() if not callable(value))
             raise NoResultsError(f"no run with {told}" if told else "no run")
@@ -188,7 +188,7 @@ class Results:
         Args:
             measure: What is compared.
             axis: The axis, which the new cells do not have.
-            pairs: Two values of it by the name of their line.
+            pairs: Two values of it by the name of their line, which follows that of the measure's own line, if it has lines: "A, Nice - Reno".
             how: Compares their results.
             name: What the comparison is called as a measure.
 
@@ -206,7 +206,10 @@ class Results:
                 if place in theirs:
                     ours, others = cell.by_seed(measure), theirs[place].by_seed(measure)
                     values = {seed: how(value, others[seed]) for seed, value in ours.items() if seed in others}
-                    cells.append(_cell({**dict(place), LINE: line}, {name: values}))
+                    where = dict(place)
+                    own = where.get(LINE)
+                    named = line if own is None else f"{own}, {line}" if line else own
+                    cells.append(_cell({**where, LINE: named}, {name: values}))
         return Results(cells)
 
     def matched(self, measure: str, axis: str, first: Scalar, second: Scalar, **where: Any) -> list[tuple[float, float]]:
@@ -297,7 +300,7 @@ def _seed_means(cells: Sequence[Cell]) -> dict[str, dict[int, float]]:
     return found
 
 
-def fits(value: Scalar, wanted: Any) -> bool:
+def is_chosen(value: Scalar, wanted: Any) -> bool:
     """Whether a value is chosen: by a value, a collection of values, or a function."""
     if callable(wanted):
         return bool(wanted(value))

@@ -17,8 +17,8 @@ from warpline._errors import WarplineError
 from warpline._pool import ExecutorLike
 from warpline._scenario import Scenario
 from warpline._sweep import Scalar, kind
-from warpline.study import _code, _machine, _scratch
-from warpline.study._declare import ALLOWED, DECLARED_IN, RESERVED, UNABLE, Quick, build
+from warpline.study import _build, _code, _machine, _scratch
+from warpline.study._declare import ALLOWED, DECLARED_IN, RESERVED, UNABLE, Quick
 from warpline.study._points import Point
 from warpline.study._progress import Counts
 from warpline.study._results import LINE
@@ -55,6 +55,7 @@ def run_missing(
     *,
     here: ExecutorLike | None = None,
     at_once: int = 1,
+    machine: contextlib.ExitStack | None = None,
     force: bool = False,
     keep: bool = False,
     only: Mapping[str, Any] | None = None,
@@ -69,21 +70,24 @@ def run_missing(
         here: Runs those that need this machine, as many at once as their time dilation factors leave room for, and `at_once` at most, and none while another
             study on this machine makes such runs. Without it `executor` runs them, one at a time: nobody knows which machines it has.
         at_once: How many processes `here` has.
+        machine: Holds the lock of this machine while runs need it. A study that is stopped (Ctrl-C) leaves it so: the caller closes it when the processes of
+            `here` have ended, and with them the runs.
         force: Whether to run what is there already, too.
         keep: Whether results of other builds of Warpline count as there. Those of other kernels and stacks do not.
         only: Which points are run, as in `Results.where`.
         counts: Told of what is done.
 
     Raises:
-        StudyError: If another declaration has its results in the same file; if a scenario has errors, or what makes it raises one; or, when all have run, if
-            seeds depend on a measure of which no run has a number.
+        NoPointsError: If none of the points is chosen, or an axis is unknown.
+        StudyError: If another declaration has its results in the same file; if the figure cannot be sent to the processes that run it; if a scenario has
+            errors, or what makes it raises one; or, when all have run, if seeds depend on a measure of which no run has a number.
         RunError: If another study writes the same results.
     """
     _scratch.remove_left_over()
     points = study.figure.chosen(only or {})
-    with Store(study.store, study.figure.allows) as store:
+    with study.store() as store:
         _refuse_others(study, store)
-        return _Pass(study, store, executor, dumps, here, at_once, force=force, keep=keep, counts=counts or Counts()).over(points)
+        return _Pass(study, store, executor, dumps, here, at_once, machine or contextlib.ExitStack(), force=force, keep=keep, counts=counts or Counts()).over(points)
 
 
 def _refuse_others(study: Study, store: Store) -> None:
@@ -91,7 +95,7 @@ def _refuse_others(study: Study, store: Store) -> None:
     for other in store.files:
         if other not in study.files and _code.gives_name(study.directory / other, study.figure.name):
             raise StudyError(
-                f"{study.name}: {study.store} has results of {other}, which declares a figure {study.figure.name!r}, too: figures of one name share their results if "
+                f"{study.name}: {study.results_path} has results of {other}, which declares a figure {study.figure.name!r}, too: figures of one name share their results if "
                 f"their files are in one directory; give one of the two another name, or move {other} to another directory"
             )
 
@@ -114,7 +118,7 @@ class _Kinds:
         return None
 
 
-class _Here:
+class _Installed:
     """What scenarios would run with on this machine. The files are read once for all scenarios with the same kinds of hosts."""
 
     def __init__(self) -> None:
@@ -167,6 +171,7 @@ class _Pass:
         dumps: Packer,
         here: ExecutorLike | None,
         at_once: int,
+        machine: contextlib.ExitStack,
         *,
         force: bool,
         keep: bool,
@@ -186,9 +191,9 @@ class _Pass:
         # Runs that wait for room only.
         self._released: deque[_Run] = deque()
         self._turns: Turns[_Run] = Turns(at_once if here is not None else 1)
-        self._machine = contextlib.ExitStack()
+        self._machine = machine
         self._has_machine = False
-        self._declared, self._measured, self._ran, self._installed = self._figure.declared, self._figure.measured, build(), _Here()
+        self._declared, self._measured, self._ran, self._installed = self._figure.declared, self._figure.measured, _build.build(), _Installed()
         self._kinds = _Kinds(self._figure.axes)
         self._reads_point = self._figure.reads_point
         # A worker needs to know how to run and measure, and nothing else.
@@ -201,15 +206,21 @@ class _Pass:
         # Every point with one seed, then with two: a study that is stopped has something of everything, except of runs that need the machine.
         self._plan(sorted(((spot, seed) for spot in spots for seed in spot.open), key=lambda one: one[1]))
         try:
-            with self._machine:
-                while self._planned or self._gathered or self._released or self._turns or self._under_way:
-                    self._hand_out()
-                    self._harvest()
-                    self._counts.tell()
-        except BaseException:
+            while self._planned or self._gathered or self._released or self._turns or self._under_way:
+                self._hand_out()
+                self._harvest()
+                self._counts.tell()
+        except BaseException as error:
             for future in self._under_way.values():
                 future.cancel()
+            if isinstance(error, Exception):
+                # A run that is under way cannot be stopped, and runs of the next figure may need the machine for themselves. On Ctrl-C all processes end, and
+                # there is no next figure.
+                for future in self._under_way.values():
+                    _outcomes(future)
+                self._machine.close()
             raise
+        self._machine.close()
         self._check_seeds(spots)
         return self._failures
 
@@ -266,7 +277,8 @@ class _Pass:
         """Takes the rows of a run that are kept, or gathers it, or has it wait for room or for its turn."""
         results, scenario, made = self._study.identity(spot.point, seed)
         spot.hashes[seed] = results
-        rows = [] if self._force else self._store.find(results, seed, self._measured, None if self._keep else self._ran, self._installed.builds(scenario))
+        found = [] if self._force else self._store.find(results, seed, self._measured, None if self._keep else self._ran, self._installed.builds(scenario))
+        rows: list[Row] = [self._study.as_declared(row, spot.point) for row in found]
         if rows and not could_not_be_made(rows) and self._kinds.refuse(rows) is None:
             spot.rows[seed] = rows if rows[0].get("declared") == self._declared else self._store.renew(rows, self._declared)
             spot.open.discard(seed)
@@ -346,7 +358,8 @@ class _Pass:
             "scenario": number(spot.hashes.pop(seed)),
             "seed": seed,
         }
-        return [{**head, **spot.point, **({} if line is None else {LINE: line}), **outcome.machine, **noted, **values} for line, values in outcome.lines.items()]
+        lines = [{**head, **spot.point, **({} if line is None else {LINE: line}), **outcome.machine, **noted, **values} for line, values in outcome.lines.items()]
+        return [self._study.as_declared(line, spot.point) for line in lines]
 
 
 def _ready(done: queue.SimpleQueue[tuple[_Run, Any]], *, wait: bool) -> list[tuple[_Run, Any]]:

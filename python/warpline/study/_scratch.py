@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
+from warpline.study._locks import is_at
+
 if sys.platform != "win32":
     import fcntl
 
@@ -17,14 +19,17 @@ PREFIX = "warpline-study-"
 LOCK = "lock"
 
 
-def _locked(file: TextIO) -> bool:
-    """Whether this process has the lock of a file now: nobody else has it. The system frees it when its process ends, however that ends."""
+def _locked(file: TextIO) -> bool | None:
+    """Whether this process has the lock of a file now: nobody else has it. The system frees it when its process ends, however that ends. None where files have
+    no locks: Windows, and some file systems."""
     if sys.platform == "win32":
-        return False
+        return None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return False
+    except OSError:
+        return None
     return True
 
 
@@ -43,6 +48,12 @@ def remove_left_over(parent: Path | None = None) -> None:
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
     """A directory that is removed afterwards. If the process is killed, the next study removes it."""
-    with tempfile.TemporaryDirectory(prefix=PREFIX) as directory, (Path(directory) / LOCK).open("w") as lock:
-        _locked(lock)
-        yield Path(directory)
+    while True:
+        with tempfile.TemporaryDirectory(prefix=PREFIX) as name:
+            directory = Path(name)
+            with (directory / LOCK).open("w") as lock:
+                locked = _locked(lock)
+                # Another study that came before the lock has taken it for the directory of a killed one. Without locks nobody removes any.
+                if locked is None or (locked and is_at(lock.fileno(), directory / LOCK)):
+                    yield directory
+                    return

@@ -21,6 +21,8 @@ from warpline._errors import RunError
 from warpline._sweep import Scalar, kind
 from warpline._warpline import Table
 from warpline.study._declare import ALLOWED, DECLARED_IN, RESERVED
+from warpline.study._locks import is_at
+from warpline.study._machine import MACHINE
 
 try:
     import fcntl
@@ -46,7 +48,7 @@ def _current(row: Row) -> Row:
     return {**{name: value for name, value in row.items() if name != "key"}, "scenario": number(scenario)} if isinstance(scenario, str) else row
 
 
-def fits(value: int) -> bool:
+def fits_64_bits(value: int) -> bool:
     """Whether a column of numbers can have a whole number: one of 64 bits."""
     return -(2**63) <= value < 2**63
 
@@ -54,7 +56,7 @@ def fits(value: int) -> bool:
 def _packed(name: str, values: list[Scalar]) -> tuple[str, list[Scalar]]:
     """A column as the file has it: its name and its values."""
     kinds = {kind(value) for value in values if value is not None}
-    small = all(type(value) is not int or fits(value) for value in values)
+    small = all(type(value) is not int or fits_64_bits(value) for value in values)
     if len(kinds) <= 1 and small and not name.endswith(JSON):
         return name, values
     return name + JSON, [None if value is None else json.dumps(value) for value in values]
@@ -67,13 +69,6 @@ def _unpacked(name: str, values: list[Any]) -> tuple[str, list[Scalar]]:
     return name.removesuffix(JSON), [None if value is None else json.loads(value) for value in values]
 
 
-def _is_at(file: TextIO, path: Path) -> bool:
-    """Whether an open file is still the one that has this path."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
-
 
 class Store:
     """The results of a figure. As a context it may be written, by one study at a time.
@@ -81,14 +76,16 @@ class Store:
     Args:
         path: The Parquet file.
         allows: Whether a failure of a run is a result. What was kept with another failure counts no more; rows of versions that did not note failures do.
+        alone: Whether the runs need the machine for themselves. Then those that do not say which it was have shared it, and do not count.
 
     Raises:
         RunError: If the file cannot be read, or another study writes it.
     """
 
-    def __init__(self, path: Path, allows: Callable[[str], bool] = lambda _: True) -> None:
+    def __init__(self, path: Path, allows: Callable[[str], bool] = lambda _: True, *, alone: bool = False) -> None:
         self.path = path
         self._allows = allows
+        self._alone = alone
         self._journal_path = path.with_suffix(".jsonl")
         self._journal: TextIO | None = None
         self._read()
@@ -144,8 +141,10 @@ class Store:
         return rows if of_builds and ran in (None, rows[0]["ran"]) else []
 
     def _counts(self, row: Row, measured: str) -> bool:
-        """Whether what is declared now has measured the run of a row, and allows its failures."""
-        return row["measured"] == measured and all(map(self._allows, json.loads(str(row.get(ALLOWED) or "[]"))))
+        """Whether what is declared now has measured the run of a row, on a machine that it says if it needs one, and allows its failures."""
+        if row["measured"] != measured or (self._alone and row.get(MACHINE) is None):
+            return False
+        return all(map(self._allows, json.loads(str(row.get(ALLOWED) or "[]"))))
 
     def places(self, axes: Sequence[str], declared: str, measured: str) -> dict[tuple[tuple[Scalar, ...], int], list[Row]]:
         """The rows of the runs of a declaration, by the values of the axes and the seed. Of two that are the same in these (of another file that the
@@ -206,7 +205,7 @@ class Store:
             except BlockingIOError:
                 journal.close()
                 raise RunError(f"another study is running that writes {self.path}; wait for it, or stop it") from None
-            if not _is_at(journal, self._journal_path):
+            if not is_at(journal.fileno(), self._journal_path):
                 journal.close()
                 return False
         self._journal = journal
@@ -215,8 +214,10 @@ class Store:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         assert self._journal is not None
         self._write()
-        self._journal_path.unlink()
-        self._journal.close()
+        # The lock lasts until the file is gone. Windows has none, and removes no file that is open.
+        steps = (self._journal_path.unlink, self._journal.close)
+        for step in steps if fcntl is not None else steps[::-1]:
+            step()
         self._journal = None
 
     def _write(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import NamedTuple
 from warpline._scenario import Scenario
 from warpline._sweep import Scalar
 from warpline.study import _code, _imported, _machine
-from warpline.study._declare import RESERVED, UNABLE, Figure
+from warpline.study._declare import DECLARED_AXES, RESERVED, UNABLE, Figure
 from warpline.study._points import Point
 from warpline.study._progress import runs
 from warpline.study._results import LINE, Results
@@ -22,10 +23,10 @@ from warpline.study._store import Row, Store, number
 from warpline.study._told import naming
 
 MANY = 1000
-"""Runs of a figure from which on a judgement does not make the scenario of each."""
+"""The most runs of a figure of which a judgement makes the scenario of each. A point counts with the most seeds that it may get."""
 
 CHECKED = 100
-"""Runs of such a figure whose scenarios are made and compared."""
+"""How many scenarios a judgement makes and compares if a figure has more than `MANY` runs."""
 
 Finder = Callable[[Point, int], Sequence[Row]]
 """Finds the rows of a run by its point and seed; none if it has not run."""
@@ -35,7 +36,8 @@ class Identity(NamedTuple):
     """What tells runs and their results apart.
 
     Attributes:
-        results: A hash of what decides the results of a run at a point. Where measures read the point, two points of the same scenario may differ.
+        results: A hash of what decides the results of a run at a point. Two points of the same scenario may differ: where measures read the point, and where
+            runs need the machine, as each has results of its own then.
         scenario: The scenario; None for a model.
         run: A hash of what runs, whatever is measured: points of the same scenario have the same.
     """
@@ -51,10 +53,10 @@ class Kept:
 
     Attributes:
         results: The results of what is declared.
-        builds: What made them.
+        builds: What made them: builds of Warpline, and other programs whose means stand in for points.
         others: How many runs are kept that are not declared any more.
         lacking: The points that have fewer seeds than they get.
-        runs: How many runs there are of what is declared.
+        runs: How many runs there are of what is declared. One that points share counts for each of them.
         machines: The machines of the runs that needed one, in words.
         unable: What could not be run on this machine, and why, in words.
     """
@@ -74,15 +76,20 @@ class Kept:
 
 
 class Study:
-    """A figure with its name PAPER/FIGURE, the directory of its declaration, its results, and the names of the files that it is declared in: the declaration's own first,
-    then those of the modules beside it that it imports."""
+    """A figure with its name PAPER/FIGURE, the directory of its declaration, the file of its results, and the names of the files that it is declared in: the
+    declaration's own first, then those of the modules beside it that it imports."""
 
-    def __init__(self, name: str, figure: Figure, directory: Path, store: Path, files: Sequence[str]) -> None:
+    def __init__(self, name: str, figure: Figure, directory: Path, results_path: Path, files: Sequence[str]) -> None:
         self.name = name
         self.figure = figure
         self.directory = directory
-        self.store = store
+        self.results_path = results_path
         self.files = files
+        self._axes = json.dumps(figure.axes)
+        named = figure.measures if figure.model is None and isinstance(figure.measures, Mapping) else None
+        # The columns that a row can have. A function tells its measures with a run only.
+        self._columns = None if named is None else frozenset((*RESERVED, *figure.axes, *named))
+        self._shared_at: dict[int, frozenset[str]] = {}
 
     def identity(self, point: Point, seed: int) -> Identity:
         """What tells a run and its results from others.
@@ -90,18 +97,54 @@ class Study:
         Raises:
             StudyError: If the scenario has errors, or what makes it raises one.
         """
-        scenario = None
-        if self.figure.model is None:
-            with naming(f"{self.name}, scenario of {dict(point)}, seed {seed}"):
-                scenario = self.figure.built(point, seed, self.directory)
-        made = None if scenario is None else scenario.hash
-        if made is not None and not self.figure.reads_point:
-            return Identity(made, scenario, made)
-        values = json.dumps({**self.figure.settings, **point}, sort_keys=True)
-        if made is None:
-            model = f"model:{_code.digest(self.figure.model, values)}"
+        if self.figure.model is not None:
+            model = f"model:{_code.digest(self.figure.model, self._values(point))}"
             return Identity(model, None, model)
-        return Identity(f"point:{hashlib.sha256(f'{made} {values}'.encode()).hexdigest()}", scenario, made)
+        scenario = self._scenario(point, seed)
+        made = scenario.hash
+        # Each run that needs the machine tells something of its own of it. One whose scenario no other point has keeps the hash that it always had.
+        of_point = self.figure.reads_point or (self.figure.takes(scenario) > 0 and made in self._shared(seed))
+        results = f"point:{hashlib.sha256(f'{made} {self._values(point)}'.encode()).hexdigest()}" if of_point else made
+        return Identity(results, scenario, made)
+
+    def hash_of(self, point: Point, seed: int) -> str:
+        """A hash of what decides the results of a run at a point. Errors as of `identity`."""
+        return self.identity(point, seed).results
+
+    def _values(self, point: Point) -> str:
+        """The values of the axes and settings at a point, as text."""
+        return json.dumps({**self.figure.settings, **point}, sort_keys=True)
+
+    def _scenario(self, point: Point, seed: int) -> Scenario:
+        with naming(f"{self.name}, scenario of {dict(point)}, seed {seed}"):
+            return self.figure.built(point, seed, self.directory)
+
+    def _shared(self, seed: int) -> frozenset[str]:
+        """The hashes of the scenarios that several points have with a seed."""
+        if seed not in self._shared_at:
+            points = [point for point in self.figure.points if seed <= most(self.figure.seeds, point)]
+            counts = Counter(self._scenario(point, seed).hash for point in points)
+            self._shared_at[seed] = frozenset(made for made, count in counts.items() if count > 1)
+        return self._shared_at[seed]
+
+    def store(self) -> Store:
+        """The results that are kept.
+
+        Raises:
+            RunError: If they cannot be read.
+        """
+        return Store(self.results_path, self.figure.allows, alone=self.figure.alone)
+
+    def as_declared(self, row: Row, point: Point) -> dict[str, Scalar]:
+        """A row of a run at a point as it is under what is declared now: with the values of the present axes, and without those that the figure had when the
+        run was made. They would be taken for measures."""
+        if self._columns is None:
+            earlier = json.loads(str(row.get(DECLARED_AXES) or "[]"))
+            own = {name: value for name, value in row.items() if name in point or name not in earlier}
+        else:
+            own = {name: value for name, value in row.items() if name in self._columns}
+        # The point as declared: a column of the file has one type, and an axis may have several.
+        return {**own, **point, DECLARED_AXES: self._axes}
 
     def kept(self) -> Kept:
         """The results that are kept of what is declared.
@@ -110,8 +153,8 @@ class Study:
             RunError: If they cannot be read.
             StudyError: If a scenario has errors, or what makes it raises one.
         """
-        store = Store(self.store, self.figure.allows)
-        imported, makers = _imported.cells(self.figure, lambda point, seed: self.identity(point, seed).results, self.store)
+        store = self.store()
+        imported = _imported.cells(self.figure, self.hash_of, self.results_path)
         if not store and not imported:
             return Kept(Results([]), [], 0, self.figure.points)
         declared: list[tuple[int, int]] = []
@@ -130,22 +173,21 @@ class Study:
                 # How many seeds `Until` adds depends on those before: after one that is missing, they wait for it.
                 if isinstance(self.figure.seeds, Until) and seed > len(found) + 1:
                     continue
-                found[seed] = lines
-                # The point as declared: a column of the file has one type, and an axis may have several.
-                rows += [{**row, **point} for row in lines]
+                found[seed] = [self.as_declared(row, point) for row in lines]
+                rows += found[seed]
             if len(found) < self._wanted(point, found):
                 lacking.append(point)
         names = dict.fromkeys(name for row in rows for name in row if name not in (*RESERVED, *self.figure.axes))
         own = Results.of(rows, self.figure.axes, list(names)).cells
         # What another program has measured counts where nothing was run here.
         measured_here = {self._place(cell.where) for cell in own}
-        others = [cell for cell in imported if self._place(cell.where) not in measured_here]
-        covered = {self._place(cell.where) for cell in others}
+        others = [(cell, made_by) for cell, made_by in imported if self._place(cell.where) not in measured_here]
+        covered = {self._place(cell.where) for cell, _ in others}
         order = {self._place(point): number for number, point in enumerate(self.figure.points)}
-        cells = sorted([*own, *others], key=lambda cell: order[self._place(cell.where)])
+        cells = sorted([*own, *(cell for cell, _ in others)], key=lambda cell: order[self._place(cell.where)])
         lacking = [point for point in lacking if self._place(point) not in covered]
-        made_by = store.builds(declared) + (makers if others else [])
-        return Kept(Results(cells), made_by, store.others(declared), lacking, len(declared), _machine.told(rows), _unable(rows, self.figure.points))
+        builds = store.builds(declared) + sorted({maker for _, made_by in others for maker in made_by})
+        return Kept(Results(cells), builds, store.others(declared), lacking, len(declared), _machine.told(rows), _unable(rows, self.figure.points))
 
     def _wanted(self, point: Point, rows: Mapping[int, Sequence[Row]]) -> int:
         """How many seeds a point needs, as far as these rows tell: it begins with the first ones, and is widened as a study does it."""
@@ -166,7 +208,7 @@ class Study:
         measured = self.figure.measured
 
         def exact(point: Point, seed: int) -> Sequence[Row]:
-            return store.find(self.identity(point, seed).results, seed, measured)
+            return store.find(self.hash_of(point, seed), seed, measured)
 
         if count <= MANY:
             return exact
@@ -174,7 +216,7 @@ class Study:
         points = {self._place(point): point for point in self.figure.points}
         known = [at for at in places if at[0] in points]
         for place, seed in random.Random(0).sample(known, min(CHECKED, len(known))):
-            if number(self.identity(points[place], seed).results) != places[place, seed][0]["scenario"]:
+            if number(self.hash_of(points[place], seed)) != places[place, seed][0]["scenario"]:
                 return exact
         # Runs that were kept for another declaration, as words in place of numbers, or for another point of the same scenario are found by the hash only.
         lacking = [point for place, point in points.items() if (place, 1) not in places]

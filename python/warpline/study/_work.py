@@ -14,10 +14,12 @@ from warpline._files import write_whole
 from warpline._frames import require
 from warpline._pool import ExecutorLike, Workers, cloud_dumps, cores
 from warpline._progress import wanted
+from warpline.study._declare import Figure
 from warpline.study._pictures import markdown, svg
 from warpline.study._progress import Counts, Progress, runs
 from warpline.study._registry import Declared, find
-from warpline.study._report import Judged, judged
+from warpline.study._report import Judged, failed, judged
+from warpline.study._results import Results
 from warpline.study._runner import Failure, run_missing
 from warpline.study._study import Study
 from warpline.study._told import StudyError, naming
@@ -31,7 +33,7 @@ PATIENCE_S = 10
 
 @dataclass(frozen=True)
 class Done:
-    """What came out of a figure: the judgement, the runs that failed, and the files written; and why its table or picture could not be drawn."""
+    """What came out of a figure: the judgement, the runs that failed, and the files of its results; and why its table or picture could not be drawn."""
 
     judged: Judged
     failures: Sequence[Failure]
@@ -88,10 +90,11 @@ def run(
     errors: list[WarplineError] = []
     try:
         at_once = jobs or AT_ONCE
-        with _executor(executor, jobs or cores()) as workers, _here(executor, at_once) as here:
+        # The lock of the machine is freed last: on Ctrl-C runs that need it go on until the processes have ended.
+        with contextlib.ExitStack() as machine, _executor(executor, jobs or cores()) as workers, _here(executor, at_once) as here:
             for (declared, _), study, count in zip(chosen, studies, counts, strict=True):
                 try:
-                    one = _one(declared, study, workers, here, at_once, count, force=force, keep=keep, only=only)
+                    one = _one(declared, study, workers, here, at_once, machine, count, force=force, keep=keep, only=only)
                 except (RunError, StudyError, OSError) as error:
                     errors.append(error if isinstance(error, StudyError) else RunError(f"{count.name}: {error}"))
                     count.verdict = str(error)
@@ -108,37 +111,82 @@ def run(
     return done
 
 
-def _one(declared: Declared, study: Study, executor: ExecutorLike, here: ExecutorLike | None, at_once: int, counts: Counts, *, force: bool, keep: bool, only: Mapping[str, Any] | None) -> Done:
-    dumps = cloud_dumps(declared.module)
+def _one(
+    declared: Declared,
+    study: Study,
+    executor: ExecutorLike,
+    here: ExecutorLike | None,
+    at_once: int,
+    machine: contextlib.ExitStack,
+    counts: Counts,
+    *,
+    force: bool,
+    keep: bool,
+    only: Mapping[str, Any] | None,
+) -> Done:
+    dumps = cloud_dumps(declared.package)
     if dumps is None:
         raise MissingDependencyError(
             "a study needs cloudpickle, which is not installed; install it with: pip install 'warpline[study]'"
         )
-    failures = run_missing(study, executor, dumps, here=here, at_once=at_once, force=force, keep=keep, only=only, counts=counts)
-    one = judged(study)
+    failures = run_missing(study, executor, dumps, here=here, at_once=at_once, machine=machine, force=force, keep=keep, only=only, counts=counts)
     try:
-        return Done(one, failures, [study.store, *draw(study, one)])
+        one = judged(study)
     except StudyError as error:
-        return Done(one, failures, [study.store], str(error))
+        # A claim may raise it because of them.
+        raise StudyError("\n  ".join([str(error), *failed(failures)])) from error
+    not_drawn = ""
+    try:
+        draw(study, one, counts.say)
+    except StudyError as error:
+        not_drawn = str(error)
+    return Done(one, failures, [study.results_path, *drawn(study)], not_drawn)
 
 
-def draw(study: Study, one: Judged) -> list[Path]:
-    """Writes the table and the picture of the results that are kept beside them, and returns their paths.
+def draw(study: Study, one: Judged, say: Callable[[str], object]) -> None:
+    """Writes the table and the picture of the results that are kept, beside them. If there is none of these results, an earlier one is removed: people would
+    take it for one of them. Only where matplotlib is not installed, an earlier picture stays.
+
+    Args:
+        study: The figure.
+        one: Its judgement, with its results.
+        say: Told that a picture is not drawn because matplotlib is not installed.
 
     Raises:
-        StudyError: If they cannot be drawn.
+        StudyError: If one cannot be drawn.
     """
-    files = []
-    if one.kept.results.cells:
-        with naming(f"{one.name}, table"):
-            files.append((study.store.with_suffix(".md"), f"# {study.figure.title}\n\n{markdown(study.figure, one.kept.results)}".encode()))
-        with contextlib.suppress(MissingDependencyError), naming(f"{one.name}, picture"):
-            picture = svg(study.figure, one.kept.results)
-            if picture is not None:
-                files.append((study.store.with_suffix(".svg"), picture))
-    for path, data in files:
-        write_whole(path, data)
-    return [path for path, _ in files]
+    errors = []
+    makers: list[tuple[str, Callable[[Figure, Results], bytes | None]]] = [("table", _table), ("picture", svg)]
+    for path, (part, make) in zip(_beside(study), makers, strict=True):
+        made: bytes | None = None
+        try:
+            with naming(f"{one.name}, {part}"):
+                made = make(study.figure, one.kept.results) if one.kept.results.cells else None
+        except MissingDependencyError as error:
+            # It may be right, and need not be lost because a package is missing.
+            say(f"not drawn: {error}" + (f"; {path.name} is an earlier one" if path.exists() else ""))
+            continue
+        except StudyError as error:
+            errors.append(str(error))
+        if made is None:
+            path.unlink(missing_ok=True)
+        else:
+            write_whole(path, made)
+    if errors:
+        raise StudyError("; ".join(errors))
+
+
+def drawn(study: Study) -> list[Path]:
+    """The files of the table and the picture, as far as there are any."""
+    return [path for path in _beside(study) if path.exists()]
+
+
+def _beside(study: Study) -> list[Path]:
+    return [study.results_path.with_suffix(suffix) for suffix in (".md", ".svg")]
+
+
+def _table(figure: Figure, results: Results) -> bytes:
+    return f"# {figure.title}\n\n{markdown(figure, results)}".encode()
 
 
 @contextlib.contextmanager

@@ -14,10 +14,10 @@ from warpline._errors import WarplineError
 from warpline._run import Run
 from warpline._scenario import Scenario
 from warpline._sweep import Scalar
-from warpline.study import _machine, _scratch
-from warpline.study._declare import RESERVED, Figure, Measured, build
+from warpline.study import _build, _machine, _scratch
+from warpline.study._declare import RESERVED, Figure, Measured
 from warpline.study._points import Point
-from warpline.study._store import fits
+from warpline.study._store import fits_64_bits
 from warpline.study._told import told
 
 
@@ -32,9 +32,18 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a worker sends back of a point: values by line (one, without a name, if the measures have none), or an error, which may be that this machine is unable to make
-    the run. And the machine, if the run needs it, and whether it was busy to the full; the worker's build of Warpline, and the kernels and stacks there that
-    made the run; and the failures of the run that are a result."""
+    """What a worker sends back of a run: what it measured at a point, or at all of its points alike, or an error.
+
+    Attributes:
+        lines: The values by line; a single one, without a name, if the measures have no lines.
+        machine: The columns that say which machine it was, if the run needs it.
+        error: Why there are no values.
+        ran: The worker's build of Warpline.
+        builds: The kernels and stacks of that machine that made the run.
+        unable: Whether the error is that this machine is unable to make the run.
+        full: Whether the run needs the machine, and too few of its CPUs were left over: other runs may have taken something away from it.
+        allowed: The failures of the run that are a result.
+    """
 
     lines: Mapping[Scalar, Mapping[str, Scalar]] = field(default_factory=dict)
     machine: Mapping[str, Scalar] = field(default_factory=dict)
@@ -51,8 +60,8 @@ class Unable(WarplineError, RuntimeError):
     by the next study. But that it cannot be made here is what comes out of it, and so a result."""
 
 
-class MeasureError(WarplineError, ValueError):
-    """A measure returned something that cannot be kept."""
+class _RefusedError(WarplineError):
+    """A run failed in a way that is no result, or what it measured cannot be kept. Its text is the error of the run's outcome."""
 
 
 def perform(figure: bytes, packed: bytes) -> list[Outcome]:
@@ -70,14 +79,14 @@ def perform(figure: bytes, packed: bytes) -> list[Outcome]:
         # Before the run: what is replaced while it runs is not what made it.
         builds = "" if task.scenario is None else " ".join(task.scenario.builds)
         watch = _machine.Watch() if shared.takes(task.scenario) else None
-        with watch or contextlib.nullcontext():
+        with _machine.in_use() if watch else contextlib.nullcontext(), watch or contextlib.nullcontext():
             try:
                 outcomes = _measured(shared, task)
             except Exception as error:
                 outcomes = [_failed(error)]
         machine: Mapping[str, Scalar] = watch.columns if watch else {}
         full = watch is not None and not watch.had_enough
-        return [replace(one, machine=machine, ran=build(), builds=builds, full=full) for one in outcomes]
+        return [replace(one, machine=machine, ran=_build.build(), builds=builds, full=full) for one in outcomes]
     except Exception as error:
         return [_failed(error)]
 
@@ -101,12 +110,12 @@ def _measured(figure: Figure, task: Task) -> list[Outcome]:
         run = task.scenario.run(seed=task.seed, cores=1, out=out, progress=False, cc=figure.cc)
         others = [failure for failure in run.failures if not figure.allows(failure)]
         if others:
-            raise MeasureError("; ".join(others))
+            raise _RefusedError("; ".join(others))
         # With many flows, reading the summary takes longer than finding out that it has nothing to say of guests.
         guests: Any = run.summary.get("guests") if '"guests":' in run.summary_json else None
         # Under other clocks a run depends on the machine anyway.
         if guests and not guests["reproducible"] and run.summary["clock"] == "virtual":
-            raise MeasureError("a guest had to be pushed on, because the machine was too busy: the result would depend on the machine")
+            raise _RefusedError("a guest had to be pushed on, because the machine was too busy: the result would depend on the machine")
         # Each point has a summary of its own: a measure may change what it reads.
         return [_tried(figure, partial(figure.measure, Run(run._native), point), run.failures) for point in task.points]
 
@@ -134,11 +143,11 @@ def _lines(figure: Figure, measured: Mapping[str, Measured]) -> dict[Scalar, dic
     found: dict[Scalar, dict[str, Scalar]] = {}
     for name, value in measured.items():
         if name in (*RESERVED, *figure.axes):
-            raise MeasureError(f"{name} cannot be the name of a measure: results have such a column already")
+            raise _RefusedError(f"{name} cannot be the name of a measure: results have such a column already")
         for line, one in (value if isinstance(value, Mapping) else {None: value}).items():
             found.setdefault(_plain(line, f"the measure {name} has as a line"), {})[name] = _plain(one, f"the measure {name} returned")
     if not found:
-        raise MeasureError("nothing was measured")
+        raise _RefusedError("nothing was measured")
     return found
 
 
@@ -146,7 +155,7 @@ def _plain(value: Any, what: str) -> Scalar:
     """A value as it is kept. `what` is how an error begins."""
     plain: Any = getattr(value, "item", lambda: value)()  # A number of numpy's.
     if not isinstance(plain, (bool, int, float, str, type(None))):
-        raise MeasureError(f"{what} {type(plain).__name__}; a measure returns a number, text or None, or a mapping of lines to these, and a line is a number or text")
-    if isinstance(plain, int) and not fits(plain):
-        raise MeasureError(f"{what} a whole number of {plain.bit_length()} bits; results have 64, and float(...) makes a number that fits")
+        raise _RefusedError(f"{what} {type(plain).__name__}; a measure returns a number, text or None, or a mapping of lines to these, and a line is a number or text")
+    if isinstance(plain, int) and not fits_64_bits(plain):
+        raise _RefusedError(f"{what} a whole number of {plain.bit_length()} bits; results have 64, and float(...) makes a number that fits")
     return plain
