@@ -6,9 +6,15 @@ static uint32_t room(uint32_t length)
     return ((uint32_t)sizeof(struct record) + length + 15u) & ~15u;
 }
 
+/* Where a position is in the ring, whose size is a power of two. */
+static uint32_t place(const struct ring *ring, uint32_t position)
+{
+    return position & (ring->bytes - 1);
+}
+
 static struct record *at(struct ring *ring, uint32_t position)
 {
-    return (struct record *)(void *)(ring->data + position % ring->bytes);
+    return (struct record *)(void *)(ring->data + place(ring, position));
 }
 
 /* Each position is written by one side. A side that reads the other's position also sees everything that the other wrote before it. On
@@ -27,7 +33,7 @@ static void move(uint32_t *position, uint32_t to)
 struct record *ring_reserve(struct ring *ring, uint32_t length)
 {
     uint32_t need = room(length), used = ring->head - other(&ring->tail);
-    uint32_t rest = ring->bytes - ring->head % ring->bytes;
+    uint32_t rest = ring->bytes - place(ring, ring->head);
     uint32_t skip = rest < need ? rest : 0;
 
     if (length > FRAME_MAX || used + skip + need > ring->bytes)
@@ -52,7 +58,7 @@ bool ring_commit(struct ring *ring, const struct record *record, bool alone)
     move(&ring->head, start + need);
     uint32_t left = start + need - other(&ring->tail);
     /* At the start of the ring, the record may follow a RING_SKIP record. */
-    uint32_t skipped = start % ring->bytes == 0 ? room(FRAME_MAX) : 0;
+    uint32_t skipped = place(ring, start) == 0 ? room(FRAME_MAX) : 0;
     return left <= need + skipped;
 }
 
@@ -63,7 +69,7 @@ struct record *ring_first(struct ring *ring)
         return NULL;
     struct record *record = at(ring, ring->tail);
     if (record->length == RING_SKIP) {
-        move(&ring->tail, ring->tail + ring->bytes - ring->tail % ring->bytes);
+        move(&ring->tail, ring->tail + ring->bytes - place(ring, ring->tail));
         if (other(&ring->head) == ring->tail)
             return NULL;
         record = at(ring, ring->tail);

@@ -109,5 +109,6 @@ INTERPOSE const uint32_t clockshim_layout[] = {
     offsetof(struct page, user),      offsetof(struct page, started),   offsetof(struct page, handovers),
     offsetof(struct page, sent),      offsetof(struct page, received),  offsetof(struct page, xstate_skipped),
     offsetof(struct page, devices),   offsetof(struct page, transmit),  offsetof(struct page, receive),
+    offsetof(struct page, receive.bytes), offsetof(struct page, receive.data),
     sizeof(struct page),
 };

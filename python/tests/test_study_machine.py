@@ -137,7 +137,7 @@ def test_two_studies_do_not_make_runs_that_need_the_machine_at_once(tmp_path: Pa
     second = start("-m", "warpline.study", "run", str(declare(tmp_path, ALONE.replace('"line"', '"alone"'), "alone.py")))
     assert second.stderr is not None
     waits = second.stderr.readline()
-    assert waits == f"alone/alone: waits, because another study on this machine makes runs that need it, and has the lock of {_machine.lock_path()}\n"
+    assert waits == f"alone/alone: waits, because another study on this machine makes runs that need it, or waits to make some, and has the lock of {_machine.lock_path()}\n"
     assert ran(tmp_path) == [] and second.poll() is None
     # However the first one ends.
     first.kill()
@@ -175,7 +175,9 @@ def test_the_machine_is_free_when_the_runs_of_a_study_have_stopped_however_it_en
             said: list[str] = []
             with _machine.alone(said.append):
                 assert (tmp_path / "stopped").exists()
-            assert said and all(text.startswith("waits, because ") for text in said)
+            # After Ctrl-C the study has the lock until its runs have stopped; after a kill only they have one.
+            last = _machine.lock_path() if number == signal.SIGINT else _machine.runs_lock_path()
+            assert said and said[-1].startswith("waits, because ") and said[-1].endswith(f" has the lock of {last}")
         finally:
             child.kill()
 
@@ -205,7 +207,7 @@ BESIDE = """\
         note("next")
         return {"y": 1}
 
-    FIRST = study.Figure(name="first", title="", model=model, points=study.grid(x=["fast", "slow"]), alone=True, cpus=0.1, quick=study.quick())
+    FIRST = study.Figure(name="first", title="", model=model, points=study.grid(x=["fast", "slow"]), quick=study.quick())
     SECOND = study.Figure(name="second", title="", model=after, points=study.grid(x=[1]), alone=True, quick=study.quick())
 """
 
@@ -335,3 +337,39 @@ def test_the_work_of_others_is_what_is_not_our_own(monkeypatch: pytest.MonkeyPat
     assert watch.columns["other_work"] == 1.0
     rows: list[dict[str, Any]] = [{"machine": "a", "other_work": 1.0}, {"machine": "a", "other_work": 2.0}, {"machine": "b", "other_work": None}, {"x": 1}]
     assert _machine.told(rows) == ["a; other work kept 1.50 of its CPUs busy on average, and 2.00 in the busiest run", "b"]
+
+
+@unix
+def test_a_study_inside_a_run_that_needs_the_machine_does_not_wait_for_itself(tmp_path: Path) -> None:
+    inner = declare(tmp_path, ALONE.replace('"line"', '"inner"'), "inner.py")
+    outer = f"""\
+        import subprocess, sys
+        from warpline import study
+
+        def model(at):
+            done = subprocess.run([sys.executable, "-m", "warpline.study", "run", {str(inner)!r}], timeout=100, capture_output=True, text=True)
+            return {{"y": done.returncode, "waited": "waits" in done.stderr}}
+
+        OUTER = study.Figure(name="outer", title="", model=model, points=study.grid(x=[1]), alone=True, quick=study.quick())
+    """
+    (done,) = study.run(str(declare(tmp_path, outer)), jobs=1)
+    (cell,) = done.judged.kept.results.cells
+    assert (cell.mean("y"), cell.mean("waited")) == (0, 0)
+
+
+@unix
+def test_a_process_that_a_run_leaves_behind_does_not_keep_the_lock(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    with _machine.in_use():
+        child = os.fork()
+        if child == 0:
+            os.read(read, 1)
+            os._exit(0)
+    try:
+        said: list[str] = []
+        with _machine.alone(said.append):
+            pass
+        assert said == []
+    finally:
+        os.write(write, b"x")
+        os.waitpid(child, 0)

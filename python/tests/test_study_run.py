@@ -233,10 +233,17 @@ def test_runs_that_need_the_machine_are_not_shared(tmp_path: Path) -> None:
     runs, done = made(declare(tmp_path, text))
     assert (runs, done.judged.kept.missing, done.judged.kept.runs) == (3, 0, 3) and done.judged.kept.results.means("mine") == [1, 2, 3]
     assert made(tmp_path / "mine.py")[0] == 0
-    # A run whose scenario no other point has keeps the hash of its scenario, and so what is kept of it.
-    declared = _registry.load(declare(tmp_path, text.replace("limit=[10, 50, 100]", "limit=[10]")))
+    # A row that was kept by its scenario alone, as such runs once were, counts at the point whose values it has.
+    declared = _registry.load(tmp_path / "mine.py")
     of = declared.study(declared.figures[0])
-    assert of.hash_of({"limit": 10}, 1) == of.figure.built({"limit": 10}, 1, tmp_path).hash
+    identity = of.identity({"limit": 10}, 1)
+    with of.store() as store:
+        rows = of.find(store, identity, {"limit": 10}, 1)
+    of.results_path.unlink()
+    with of.store() as store:
+        store.put([[{**row, "scenario": _store.number(identity.run)} for row in rows]])
+    kept = of.kept()
+    assert (kept.runs, kept.missing, kept.others) == (1, 2, 0) and kept.results.values("limit") == [10]
 
 
 def test_points_of_one_scenario_share_its_run_where_no_measure_reads_the_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

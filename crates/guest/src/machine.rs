@@ -91,7 +91,7 @@ pub struct MachineConfig {
     pub seed: u64,
     /// Its time.
     pub timing: Timing,
-    /// Rate of its fastest link, by which its network card has room for frames; `None` if none has a constant rate.
+    /// Rate of its fastest link; `None` if no link has a rate. In dilated time its network card has room for what comes at this rate in 3 ms.
     pub fastest: Option<Rate>,
     /// The core that it may use once its time has begun; `None` for no limit.
     pub cpu: Option<CpuLimit>,

@@ -16,11 +16,12 @@ const MAGIC: u64 = 0x3165_6e69_6c70_7277;
 const VERSION: u32 = 7;
 /// Network devices besides the first, at most.
 pub(crate) const DEVICES: usize = 16;
-/// Bytes of each ring, at most and at least. Memory that has never had a frame costs nothing.
+/// Bytes of each ring, at most. In dilated time frames go round the whole ring, so that in the end all of it takes memory.
 pub(crate) const RING: usize = 64 << 20;
+/// Bytes of each ring, at least; in lock-step all have these, since a guest there takes what has come before more comes.
 pub(crate) const LEAST_RING: usize = 4 << 20;
-/// A ring has room for what arrives in this time, in the guest's time. While a program has the guest's only CPU, nothing takes frames out of the ring: if the
-/// program and the kernel's own thread (ksoftirqd) take turns, each has half of a period of 6 ms (`sysctl_sched_latency` in the kernel's `kernel/sched/fair.c`).
+/// A ring has room for what arrives in this time, in the guest's time. While a program has the guest's only CPU, nothing takes frames out of the ring. At
+/// 100 Gbit/s and TDF 100, with fifty flows of Reno, 9999 packets found no room in 16 MiB, and all of them in 64.
 const SLICE: TimeDelta = TimeDelta::from_millis(3);
 pub(crate) const MODE_DILATED: u32 = 1;
 pub(crate) const MODE_LOCKSTEP: u32 = 2;
@@ -126,7 +127,7 @@ impl Page {
         Ok(page)
     }
 
-    /// Gives the rings as many bytes as are right for the fastest link of the guest; None if no link has a constant rate. Call it before the guest starts.
+    /// Gives the rings as many bytes as are right for the fastest link of the guest: a power of two. Call it before the guest starts.
     pub(crate) fn size_rings(&self, fastest: Option<Rate>) {
         let frames = fastest.map_or(0, |rate| rate.bytes_in(SLICE).0);
         let bytes = usize::try_from(frames).unwrap_or(RING).clamp(LEAST_RING, RING).next_power_of_two();
@@ -206,7 +207,7 @@ mod tests {
             assert!(!library.is_null());
             let symbol = nix::libc::dlsym(library, c"clockshim_layout".as_ptr());
             assert!(!symbol.is_null());
-            std::slice::from_raw_parts(symbol.cast::<u32>(), 32)
+            std::slice::from_raw_parts(symbol.cast::<u32>(), 34)
         };
         let own = [
             offset_of!(Layout, magic),
@@ -240,6 +241,8 @@ mod tests {
             offset_of!(Layout, devices),
             offset_of!(Layout, transmit),
             offset_of!(Layout, receive),
+            offset_of!(Layout, receive.bytes),
+            offset_of!(Layout, receive.data),
             size_of::<Layout>(),
         ];
         assert_eq!(offsets, own.map(|offset| offset as u32));

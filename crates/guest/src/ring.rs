@@ -29,7 +29,7 @@ impl Ring {
     }
 
     /// The bytes at a place in the ring.
-    fn bytes(&self, at: usize, length: usize) -> *mut u8 {
+    fn place(&self, at: usize, length: usize) -> *mut u8 {
         assert!(at + length <= RING, "{length} bytes at {at} leave the ring");
         self.data.get().cast::<u8>().wrapping_add(at)
     }
@@ -38,7 +38,7 @@ impl Ring {
         let mut head = [0u8; HEAD];
         // SAFETY: `at` is a multiple of 16 below the ring's end, so that a head fits; if the guest changes it meanwhile, only the numbers
         // change.
-        unsafe { std::ptr::copy_nonoverlapping(self.bytes(at, HEAD), head.as_mut_ptr(), HEAD) };
+        unsafe { std::ptr::copy_nonoverlapping(self.place(at, HEAD), head.as_mut_ptr(), HEAD) };
         let [a, b, c, d, _, _, _, _, time @ ..] = head;
         (u32::from_ne_bytes([a, b, c, d]), u64::from_ne_bytes(time))
     }
@@ -50,7 +50,7 @@ impl Ring {
     pub(crate) fn first(&self) -> Result<Option<(u64, &[u8])>, Corrupt> {
         let Some((time, at, length)) = self.find()? else { return Ok(None) };
         // SAFETY: within the ring, as `find` has checked; the guest does not run.
-        let frame = unsafe { std::slice::from_raw_parts(self.bytes(at, length), length) };
+        let frame = unsafe { std::slice::from_raw_parts(self.place(at, length), length) };
         Ok(Some((time, frame)))
     }
 
@@ -63,7 +63,7 @@ impl Ring {
         into.resize(length, 0);
         // SAFETY: within the ring, as `find` has checked, and not in `into`. The guest may not write there; if it does, the bytes
         // change.
-        unsafe { std::ptr::copy_nonoverlapping(self.bytes(at, length), into.as_mut_ptr(), length) };
+        unsafe { std::ptr::copy_nonoverlapping(self.place(at, length), into.as_mut_ptr(), length) };
         self.release(length);
         Ok(Some(time))
     }
@@ -85,7 +85,7 @@ impl Ring {
             if !tail.is_multiple_of(16) || head.wrapping_sub(tail) as usize > size {
                 return Err(Corrupt);
             }
-            let at = tail as usize % size;
+            let at = tail as usize & (size - 1);
             let (length, time) = self.read_head(at);
             if length == SKIP {
                 tail = tail.wrapping_add((size - at) as u32);
@@ -126,16 +126,16 @@ impl Ring {
         }
         let size = self.size();
         let used = head.wrapping_sub(self.tail.load(Ordering::SeqCst)) as usize;
-        let rest = size - head as usize % size;
+        let rest = size - (head as usize & (size - 1));
         let skip = if rest < room(length) { rest } else { 0 };
         if length > FRAME_MAX || used + skip + room(length) > size {
             return None;
         }
         if skip > 0 {
-            self.write(head as usize % size, &SKIP.to_ne_bytes());
+            self.write(head as usize & (size - 1), &SKIP.to_ne_bytes());
             head = head.wrapping_add(skip as u32);
         }
-        let mut at = head as usize % size;
+        let mut at = head as usize & (size - 1);
         let mut record = [0u8; HEAD];
         record[..4].copy_from_slice(&(length as u32).to_ne_bytes());
         record[8..].copy_from_slice(&time.to_ne_bytes());
@@ -153,7 +153,7 @@ impl Ring {
 
     fn write(&self, at: usize, bytes: &[u8]) {
         // SAFETY: the caller has made sure of the room, which is this side's until the ring's head has moved: there is no other reference to it.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes(at, bytes.len()), bytes.len()) };
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.place(at, bytes.len()), bytes.len()) };
     }
 }
 

@@ -9,6 +9,7 @@ import re
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -106,13 +107,24 @@ def _work(values: list[float]) -> str:
     return f"; other work kept {statistics.fmean(values):.2f} of its CPUs busy on average, and {max(values):.2f} in the busiest run" if values else ""
 
 
+INSIDE = "WARPLINE_MACHINE_RUN"
+"""A variable of the environment that has the number of a process while this process makes a run which needs the machine. The processes that the run starts
+inherit it."""
+
+_here = threading.local()
+_count = 0
+_counting = threading.Lock()
+
+DISTURBED = "If another study on this machine makes runs that need it, both disturb each other"
+
+
 def lock_path() -> Path:
     """The file whose lock the study has that makes runs which need the machine."""
     return Path(tempfile.gettempdir()) / "warpline-machine.lock"
 
 
 def runs_lock_path() -> Path:
-    """The file of which each process that makes a run which needs the machine has a shared lock."""
+    """A file. Each process that makes a run which needs the machine has a shared lock of it meanwhile."""
     return lock_path().with_name("warpline-machine-runs.lock")
 
 
@@ -120,8 +132,11 @@ def runs_lock_path() -> Path:
 def alone(say: Callable[[str], object]) -> Iterator[None]:
     """Keeps other studies of this machine, also those of other users, from making runs that need it meanwhile. While another one makes some, or those of a study
     that was killed have not stopped yet, it waits, and says so. The system frees the locks when a process ends, however it ends. Without locks of files
-    (Windows), or if a file cannot be opened, nobody waits."""
-    with _locked(lock_path(), say, "another study on this machine makes runs that need it"):
+    (Windows, some file systems), or if a file cannot be opened, nobody waits. Nor does a study that such a run makes: it would wait for itself."""
+    if _inside():
+        yield
+        return
+    with _locked(lock_path(), say, "another study on this machine makes runs that need it, or waits to make some"):
         with _locked(runs_lock_path(), say, "a run that needs this machine has not stopped yet"):
             pass
         yield
@@ -129,9 +144,33 @@ def alone(say: Callable[[str], object]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def in_use() -> Iterator[None]:
-    """Tells studies that begin meanwhile that this process makes a run which needs the machine, although the study that wants it may have been killed."""
-    with _locked(runs_lock_path(), lambda _: None, shared=True):
+    """Has the shared lock while this process makes a run that needs the machine. So other studies wait for the run, even if its own study was killed."""
+    if _inside():
         yield
+        return
+    with _locked(runs_lock_path(), lambda _: None, shared=True):
+        _mark(1)
+        try:
+            yield
+        finally:
+            _mark(-1)
+
+
+def _inside() -> bool:
+    """Whether this is a part of a run that needs the machine: of one in this thread, or in a process above this one."""
+    return getattr(_here, "runs", False) or os.environ.get(INSIDE, str(os.getpid())) != str(os.getpid())
+
+
+def _mark(step: int) -> None:
+    """Notes that a run in this thread begins (1) or ends (-1). Threads of one process may make several at once."""
+    global _count
+    _here.runs = step > 0
+    with _counting:
+        _count += step
+        if _count:
+            os.environ[INSIDE] = str(os.getpid())
+        else:
+            os.environ.pop(INSIDE, None)
 
 
 @contextlib.contextmanager
@@ -142,7 +181,9 @@ def _locked(path: Path, say: Callable[[str], object], why: str = "", *, shared: 
         yield
     finally:
         # The file stays: one who waits for the lock of a removed file keeps nobody out.
-        if lock is not None:
+        if lock is not None and sys.platform != "win32":
+            # A process that was forked meanwhile has the file open, too, and would keep the lock.
+            fcntl.flock(lock, fcntl.LOCK_UN)
             os.close(lock)
 
 
@@ -155,7 +196,7 @@ if sys.platform != "win32":
             try:
                 file = _opened(path)
             except OSError as error:
-                say(f"{path} cannot be opened: {error.strerror}. If another study on this machine makes runs that need it, both disturb each other")
+                say(f"{path} cannot be opened: {error.strerror}. {DISTURBED}")
                 return None
             try:
                 try:
@@ -166,6 +207,10 @@ if sys.platform != "win32":
                 # Unless somebody has removed it meanwhile: then another one may have the lock of a new file.
                 if is_at(file, path):
                     return file
+            except OSError as error:
+                os.close(file)
+                say(f"{path} cannot be locked: {error.strerror}. {DISTURBED}")
+                return None
             except BaseException:
                 os.close(file)
                 raise

@@ -20,7 +20,7 @@ from warpline._sweep import Scalar, kind
 from warpline.study import _build, _code, _machine, _scratch
 from warpline.study._declare import ALLOWED, DECLARED_IN, RESERVED, UNABLE, Quick
 from warpline.study._points import Point
-from warpline.study._progress import Counts
+from warpline.study._progress import Counts, runs
 from warpline.study._results import LINE
 from warpline.study._seeds import Until, first
 from warpline.study._store import Row, Store, number
@@ -210,19 +210,34 @@ class _Pass:
                 self._hand_out()
                 self._harvest()
                 self._counts.tell()
-        except BaseException as error:
+        except Exception as error:
+            self._finish(error)
+            raise
+        except BaseException:
+            # Ctrl-C: Warpline's own processes end now.
             for future in self._under_way.values():
                 future.cancel()
-            if isinstance(error, Exception):
-                # A run that is under way cannot be stopped, and runs of the next figure may need the machine for themselves. On Ctrl-C all processes end, and
-                # there is no next figure.
-                for future in self._under_way.values():
-                    _outcomes(future)
-                self._machine.close()
             raise
         self._machine.close()
         self._check_seeds(spots)
         return self._failures
+
+    def _finish(self, error: Exception) -> None:
+        """After an error, waits for the runs that are under way, and keeps what they measure. They cannot be stopped, and runs of the next figure may need the
+        machine for themselves."""
+        for waiting in (self._planned, self._gathered, self._released):
+            waiting.clear()
+        for run, future in self._under_way.items():
+            # On a cluster a run that is under way can be cancelled, and goes on even so.
+            if not run.takes:
+                future.cancel()
+        if left := sum(not future.cancelled() for future in self._under_way.values()):
+            self._counts.say(f"{error}; waits for {runs(left)} under way")
+        while self._under_way:
+            with contextlib.suppress(Exception):
+                self._harvest()
+                self._counts.tell()
+        self._machine.close()
 
     def _check_seeds(self, spots: Sequence[_Spot]) -> None:
         """Refuses seeds that depend on a measure of which no run of the figure has a number: its name is wrong. Some points may be without."""
@@ -275,9 +290,11 @@ class _Pass:
 
     def _start(self, spot: _Spot, seed: int) -> None:
         """Takes the rows of a run that are kept, or gathers it, or has it wait for room or for its turn."""
-        results, scenario, made = self._study.identity(spot.point, seed)
+        identity = self._study.identity(spot.point, seed)
+        results, scenario, made = identity
         spot.hashes[seed] = results
-        found = [] if self._force else self._store.find(results, seed, self._measured, None if self._keep else self._ran, self._installed.builds(scenario))
+        ran = None if self._keep else self._ran
+        found = [] if self._force else self._study.find(self._store, identity, spot.point, seed, ran, self._installed.builds(scenario))
         rows: list[Row] = [self._study.as_declared(row, spot.point) for row in found]
         if rows and not could_not_be_made(rows) and self._kinds.refuse(rows) is None:
             spot.rows[seed] = rows if rows[0].get("declared") == self._declared else self._store.renew(rows, self._declared)
@@ -339,7 +356,7 @@ class _Pass:
         return replace(outcome, error=refused) if refused else outcome
 
     def _fail(self, spot: _Spot, seed: int, outcome: Outcome, error: str) -> None:
-        before = self._store.find(spot.hashes[seed], seed, self._measured)
+        before = self._study.find(self._store, self._study.identity(spot.point, seed), spot.point, seed)
         # What the same run has measured on a quieter day counts more.
         if outcome.unable and (not before or could_not_be_made(before)):
             self._store.put([self._rows(spot, seed, replace(outcome, lines={None: {UNABLE: error}}))])

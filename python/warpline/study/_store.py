@@ -69,7 +69,6 @@ def _unpacked(name: str, values: list[Any]) -> tuple[str, list[Scalar]]:
     return name.removesuffix(JSON), [None if value is None else json.loads(value) for value in values]
 
 
-
 class Store:
     """The results of a figure. As a context it may be written, by one study at a time.
 

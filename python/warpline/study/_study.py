@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,7 +88,6 @@ class Study:
         named = figure.measures if figure.model is None and isinstance(figure.measures, Mapping) else None
         # The columns that a row can have. A function tells its measures with a run only.
         self._columns = None if named is None else frozenset((*RESERVED, *figure.axes, *named))
-        self._shared_at: dict[int, frozenset[str]] = {}
 
     def identity(self, point: Point, seed: int) -> Identity:
         """What tells a run and its results from others.
@@ -102,8 +100,8 @@ class Study:
             return Identity(model, None, model)
         scenario = self._scenario(point, seed)
         made = scenario.hash
-        # Each run that needs the machine tells something of its own of it. One whose scenario no other point has keeps the hash that it always had.
-        of_point = self.figure.reads_point or (self.figure.takes(scenario) > 0 and made in self._shared(seed))
+        # Each run that needs the machine says something of its own about the machine, so another point with the same scenario has another result.
+        of_point = self.figure.reads_point or self.figure.takes(scenario) > 0
         results = f"point:{hashlib.sha256(f'{made} {self._values(point)}'.encode()).hexdigest()}" if of_point else made
         return Identity(results, scenario, made)
 
@@ -119,13 +117,15 @@ class Study:
         with naming(f"{self.name}, scenario of {dict(point)}, seed {seed}"):
             return self.figure.built(point, seed, self.directory)
 
-    def _shared(self, seed: int) -> frozenset[str]:
-        """The hashes of the scenarios that several points have with a seed."""
-        if seed not in self._shared_at:
-            points = [point for point in self.figure.points if seed <= most(self.figure.seeds, point)]
-            counts = Counter(self._scenario(point, seed).hash for point in points)
-            self._shared_at[seed] = frozenset(made for made, count in counts.items() if count > 1)
-        return self._shared_at[seed]
+    def find(self, store: Store, identity: Identity, point: Point, seed: int, ran: str | None = None, builds: str | None = None) -> list[Row]:
+        """The rows of a run at a point, as `Store.find` has them. Runs that need the machine were once kept by the scenario alone: such a row counts, too, if
+        it has the values of the point."""
+        measured = self.figure.measured
+        rows = store.find(identity.results, seed, measured, ran, builds)
+        if not rows and not self.figure.reads_point and identity.results != identity.run:
+            earlier = store.find(identity.run, seed, measured, ran, builds)
+            rows = earlier if earlier and all(earlier[0].get(axis) == value for axis, value in point.items()) else []
+        return rows
 
     def store(self) -> Store:
         """The results that are kept.
@@ -208,7 +208,7 @@ class Study:
         measured = self.figure.measured
 
         def exact(point: Point, seed: int) -> Sequence[Row]:
-            return store.find(self.hash_of(point, seed), seed, measured)
+            return self.find(store, self.identity(point, seed), point, seed)
 
         if count <= MANY:
             return exact
@@ -216,7 +216,8 @@ class Study:
         points = {self._place(point): point for point in self.figure.points}
         known = [at for at in places if at[0] in points]
         for place, seed in random.Random(0).sample(known, min(CHECKED, len(known))):
-            if number(self.hash_of(points[place], seed)) != places[place, seed][0]["scenario"]:
+            identity = self.identity(points[place], seed)
+            if places[place, seed][0]["scenario"] not in (number(identity.results), number(identity.run)):
                 return exact
         # Runs that were kept for another declaration, as words in place of numbers, or for another point of the same scenario are found by the hash only.
         lacking = [point for place, point in points.items() if (place, 1) not in places]

@@ -144,8 +144,8 @@ def _one(
 
 
 def draw(study: Study, one: Judged, say: Callable[[str], object]) -> None:
-    """Writes the table and the picture of the results that are kept, beside them. If there is none of these results, an earlier one is removed: people would
-    take it for one of them. Only where matplotlib is not installed, an earlier picture stays.
+    """Writes the table and the picture of the results that are kept, beside them. A table or picture that cannot be made of these results is removed if an earlier
+    one is there: people would take it for theirs. Only where matplotlib is not installed, an earlier picture stays.
 
     Args:
         study: The figure.

@@ -370,6 +370,12 @@ fn lacking_bytes(wanted: &[(Chunk, Vec<Place>)]) -> u64 {
     wanted.iter().map(bytes_in_places).sum()
 }
 
+/// Room that the wanted chunks take on a disk with blocks of the usual size.
+fn room_for(wanted: &[(Chunk, Vec<Place>)]) -> u64 {
+    const BLOCK: u64 = 4096;
+    wanted.iter().map(|(chunk, places)| chunk.length.next_multiple_of(BLOCK) * places.len() as u64).sum()
+}
+
 /// Sets a file's size and returns the chunks that it lacks.
 fn lacking_chunks<D: Directory>(
     tree: &Tree<D>,
@@ -398,7 +404,7 @@ fn lacking_chunks<D: Directory>(
 /// or in doubt: only a push that succeeds puts these aside, so the room that they take must not be what makes a push fail. They stay if all of them
 /// together have too little room. Before they go, chunks that the new tree has, too, are copied, as far as there is room for both.
 ///
-/// If a lot has to go, the sender may give up before it is gone. The next push goes on from there.
+/// If a lot has to go, the sender may give up before it is gone. The next push goes on with the removal; how much there is, is found out anew.
 fn make_room<D: Directory>(
     store: &Store<D>,
     id: Id,
@@ -416,15 +422,16 @@ fn make_room<D: Directory>(
     let mut removed =
         reporter.watch(|go_on| store.clear_trash(&mut || go_on() && store.free().is_ok_and(is_short)))?;
     let before = store.free()?;
-    // Room that copies have taken: it is no longer needed.
+    // Room that copies have taken: it is no longer needed. What other programs have written meanwhile is not that.
     let mut taken = 0;
     if is_short(before) {
         let short = goal - before;
         let others = reporter.watch(|go_on| store.room_of_others(id, short, go_on))??;
         if others >= short {
             let sources = store.others_begun(id)?;
+            let missing_room = room_for(wanted);
             reuse(store, &sources, manifest, tree, wanted, before.saturating_sub(SPARE), reporter)?;
-            taken = before.saturating_sub(store.free()?);
+            taken = before.saturating_sub(store.free()?).min(missing_room - room_for(wanted));
             let is_short = |free: u64| is_short(free.saturating_add(taken));
             let dropped = reporter
                 .watch(|go_on| store.drop_others(id, &mut || go_on() && store.free().is_ok_and(is_short)))?;
@@ -432,10 +439,10 @@ fn make_room<D: Directory>(
         }
     }
     let free = store.free()?;
-    if !is_short(free.saturating_add(taken)) {
+    let needed = lacking_bytes(wanted);
+    if !is_short(free.saturating_add(taken)) || free >= needed.saturating_add(SPARE) {
         return Ok(());
     }
-    let needed = lacking_bytes(wanted);
     if needed == reporter.total {
         // Nothing of the tree has arrived, so the next attempt can do without it. If this fails, the sender must still hear the reason below.
         let _ = store.give_up(id);

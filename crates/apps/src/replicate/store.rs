@@ -305,8 +305,13 @@ impl<D: Directory> Store<D> {
     ) -> Result<u64, StoreError> {
         let mut room = 0;
         for path in self.others(id)? {
-            if room < enough {
-                room += room_of_all(&self.at, &path.join("tree"), enough - room, go_on);
+            let mut stopped = false;
+            room += room_of_all(&self.at, &path.join("tree"), enough - room, &mut || {
+                stopped = !go_on();
+                !stopped
+            });
+            if stopped || room >= enough {
+                break;
             }
         }
         Ok(room)

@@ -247,7 +247,7 @@ endpoint = "guest"
 fn what_a_guest_with_too_little_cpu_cannot_read_is_dropped_by_its_network_card() {
     let Some(_turn) = guests(&["python3"]) else { return };
     let desk = Desk::new();
-    // The receiver gets a millisecond in each second, and its ring has room for some 2700 of the packets.
+    // The receiver gets a millisecond in each second, and its ring has room for some 2800 of the packets.
     let scenario = r#"duration = "1s"
 clock = { mode = "dilated", tdf = 4 }
 link = [{ between = ["a", "b"], rate = "1Gbit/s", delay = "10ms", queue = "20000p" }]

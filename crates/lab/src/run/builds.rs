@@ -33,7 +33,7 @@ pub fn builds(scenario: &Scenario) -> Result<Vec<String>, RunError> {
 /// A kernel or a stack that is not there, or cannot be read.
 #[derive(Debug)]
 pub struct Unreadable {
-    /// Which one. It is the same text for every host that needs it, whatever the reason.
+    /// Which one: the same text for every host that needs it.
     pub what: String,
     /// Why.
     pub why: RunError,
@@ -47,7 +47,7 @@ pub fn each_build(scenario: &Scenario) -> Vec<Result<String, Unreadable>> {
     for host in &scenario.host {
         match warpline_stacks::stack::file(&host.endpoint, &directory) {
             Ok(file) => files.extend(file),
-            // The text names the file, and is always the same.
+            // Its text is that of the stack, whichever host needs it.
             Err(error) => all.push(Err(Unreadable { what: error.clone(), why: RunError::Build(error) })),
         }
     }
@@ -85,7 +85,7 @@ fn each_kernel(scenario: &Scenario) -> Vec<Result<String, Unreadable>> {
     let kernels = warpline_guest::Kernels::of_user();
     let one = |choice: Option<&str>| {
         let found = kernels.find(choice, &directory).map_err(super::live_error);
-        let what = || format!("the kernel {}", choice.unwrap_or_default());
+        let what = || choice.map_or("the usual kernel".to_owned(), |choice| format!("the kernel {choice}"));
         found.and_then(|kernel| of_kernel(&kernel)).map_err(|why| Unreadable { what: what(), why })
     };
     choices.into_iter().map(one).collect()

@@ -155,7 +155,7 @@ impl Guests {
         // The machine of each guest, and its number there.
         let mut places: BTreeMap<u32, (usize, u32)> = BTreeMap::new();
         let mut routes = Router::new(paths::graph(expanded), Metric::Delay);
-        let rates = fastest_links(expanded);
+        let rates = fastest_links(scenario, expanded);
         for (index, name) in names.iter().enumerate() {
             let mut order = Order {
                 end: scenario.duration.0.as_nanos(),
@@ -375,11 +375,19 @@ pub(in crate::run) fn kernel_of<'a>(scenario: &'a Scenario, machine: &'a str) ->
     hosts_of(scenario, machine).find_map(|(_, guest)| guest.kernel.as_deref())
 }
 
-/// The rate of the fastest link of each node, of those with a constant rate.
-fn fastest_links(expanded: &Expanded) -> BTreeMap<u32, Rate> {
+/// The largest rate that a link of each node ever has. Links with a trace or a radio, and those without a limit, count for nothing.
+fn fastest_links(scenario: &Scenario, expanded: &Expanded) -> BTreeMap<u32, Rate> {
     let mut found = BTreeMap::new();
     for link in expanded.links.iter() {
-        let Speed::Constant(rate) = link.kind.speed else { continue };
+        let changes = link.changes.iter().filter_map(|&number| Some(scenario.change[number].rate?.0));
+        let first = match &link.kind.speed {
+            Speed::Constant(rate) => Some(*rate),
+            Speed::Schedule { initial, steps, .. } => {
+                steps.iter().map(|(_, rate)| *rate).chain([*initial]).max()
+            }
+            _ => None,
+        };
+        let Some(rate) = changes.chain(first).max() else { continue };
         for node in [link.from, link.to] {
             let fastest = found.entry(node as u32).or_insert(rate);
             *fastest = rate.max(*fastest);
@@ -500,6 +508,30 @@ pub(super) mod tests {
         };
         assert_eq!(rates("loss = \"1%\""), [Some(1_000_000), Some(2_000_000)]);
         assert_eq!(rates("rate = \"1Mbit/s\""), [Some(1_000_000), None]);
+    }
+
+    #[test]
+    fn a_machine_knows_the_largest_rate_that_a_link_of_its_hosts_ever_has() {
+        let fastest = |links: &str| {
+            let guests = planned(&format!(
+                "duration = \"3s\"\n{links}\nflow = [{{ from = \"a\", to = \"b\" }}]\n\
+                 [[host]]\nname = \"a\"\nendpoint = \"guest\"\n"
+            ));
+            guests.machines[0].fastest.map(Rate::as_bps)
+        };
+        let two = |first: &str| {
+            format!(
+                "link = [{{ between = [\"a\", \"r\"], {first} }}, {{ between = [\"r\", \"b\"], rate = \"9Gbit/s\" }}]"
+            )
+        };
+        assert_eq!(fastest(&two("rate = \"1Gbit/s\"")), Some(1_000_000_000));
+        let other = "rate = \"1Gbit/s\", reverse = { rate = \"2Gbit/s\" }";
+        assert_eq!(fastest(&two(other)), Some(2_000_000_000));
+        let change = "change = [{ at = \"1s\", link = \"r>a\", rate = \"3Gbit/s\" }]\n";
+        assert_eq!(fastest(&(change.to_owned() + &two("rate = \"1Gbit/s\""))), Some(3_000_000_000));
+        let steps = "rate = \"1Gbit/s\", schedule = [{ at = \"1s\", rate = \"4Gbit/s\" }]";
+        assert_eq!(fastest(&two(steps)), Some(4_000_000_000));
+        assert_eq!(fastest(&two("radio = \"wifi,rate=65Mbit/s\"")), None);
     }
 
     #[test]
