@@ -69,7 +69,7 @@ impl<D: Directory> Walk<'_, D> {
         {
             self.first = Err(error);
         }
-        // Also after an error: a walk on which everything fails must end, too, when it is told to.
+        // Also after an error, so that a walk on which everything fails can be stopped.
         self.stopped = self.stopped || !(self.go_on)();
     }
 

@@ -91,7 +91,7 @@ pub struct MachineConfig {
     pub seed: u64,
     /// Its time.
     pub timing: Timing,
-    /// Rate of its fastest link; `None` if no link has a rate. In dilated time its network card has room for what comes at this rate in 3 ms.
+    /// Rate of its fastest link; `None` if no link has a rate. In dilated time it decides how much room the network card has.
     pub fastest: Option<Rate>,
     /// The core that it may use once its time has begun; `None` for no limit.
     pub cpu: Option<CpuLimit>,
@@ -559,6 +559,30 @@ fn allowed(error: std::io::Error) -> std::io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::{LEAST_RING, RING};
+
+    #[test]
+    fn the_rings_of_a_dilated_guest_are_sized_by_its_fastest_link() {
+        let size = |timing| {
+            let config = MachineConfig {
+                name: "g".to_owned(),
+                kernel: None,
+                memory: LEAST_MEMORY,
+                seed: 1,
+                timing,
+                fastest: Some(Rate::from_bps(100_000_000_000)),
+                cpu: None,
+                clocks: Clocks::default(),
+                own_tsc: false,
+                console: Console::File,
+                order: Order::default(),
+            };
+            let page = Page::create().unwrap();
+            prepare_page(&page, &config);
+            page.receive.bytes.load(Ordering::Relaxed) as usize
+        };
+        assert_eq!([Timing::LockStep, Timing::Dilated].map(size), [LEAST_RING, RING]);
+    }
 
     #[test]
     fn a_kernel_without_a_group_of_its_own_is_ended() {

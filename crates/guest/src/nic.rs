@@ -206,7 +206,7 @@ mod tests {
         let enough = host_now() + 20_000_000_000;
         for round in (0..30_000).take_while(|&round| round < 2_000 || host_now() < enough) {
             // More than a ring holds, now and then.
-            let burst = if round % 1000 == 500 { 32_000 } else { 1 + (random.uniform() * 4.0) as u32 };
+            let burst = if round % 1000 == 500 { 8000 } else { 1 + (random.uniform() * 4.0) as u32 };
             let end = sent + burst;
             while back < end {
                 let held = (random.uniform() * 4000.0) as u32;

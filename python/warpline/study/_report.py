@@ -107,7 +107,7 @@ def text(one: Judged) -> str:
 
 
 TOLD = 3
-"""How many of the runs that failed people are told of, each with its error."""
+"""At most so many failed runs are listed, each with its error."""
 
 
 def failed(failures: Sequence[Failure]) -> list[str]:

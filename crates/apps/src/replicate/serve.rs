@@ -311,7 +311,7 @@ mod tests {
     use super::super::push::{PushOptions, push};
     use super::*;
     use std::path::PathBuf;
-    use warpline_disk::sim::{Fault, SimDirectory, SimDisk};
+    use warpline_disk::sim::{Fault, Hold, SimDirectory, SimDisk};
 
     /// Longest wait for the other end: much more than it takes.
     const WAIT: Duration = Duration::from_secs(30);
@@ -381,6 +381,23 @@ mod tests {
             let pushed = push(self.source.path(), &[host], &self.key, &self.trust, &options, &|_, _| {});
             pushed.unwrap().1.remove(0).result
         }
+
+        /// Pushes twice. The sender hears that the second push is done, though nothing can be removed from the trash: that waits.
+        fn push_twice<'scope, 'env>(
+            &'env self,
+            scope: &'scope thread::Scope<'scope, 'env>,
+            receiver: &'env Receiver<'_, SimDirectory>,
+        ) -> (Hold, thread::ScopedJoinHandle<'scope, ()>) {
+            let take = || scope.spawn(move || self.take(receiver));
+            let first = take();
+            self.push("first").unwrap();
+            first.join().unwrap();
+            let held = self.disk.root().open_directory(Path::new("trash")).unwrap().hold_removals();
+            let second = take();
+            self.push("second").unwrap();
+            wait(&second, || held.is_reached());
+            (held, second)
+        }
     }
 
     /// Waits for something that comes before another thread can end.
@@ -398,18 +415,9 @@ mod tests {
         let mut observe = |event: Event<'_>| bench.note(&told, &event);
         let receiver = &bench.receiver(&mut observe);
         thread::scope(|scope| {
-            let take = || scope.spawn(move || bench.take(receiver));
-            let first = take();
-            bench.push("first").unwrap();
-            first.join().unwrap();
-
-            let held = bench.disk.root().open_directory(Path::new("trash")).unwrap().hold_removals();
-            let second = take();
-            // The sender hears that it is done, though nothing can be removed from the trash.
-            bench.push("second").unwrap();
-            wait(&second, || held.is_reached());
+            let (held, second) = bench.push_twice(scope, receiver);
             let of_second = lock(&receiver.active).clone().unwrap();
-            let third = take();
+            let third = scope.spawn(|| bench.take(receiver));
             let pushed = scope.spawn(|| bench.push("third"));
             wait(&pushed, || lock(&receiver.active).as_ref().is_some_and(|active| !active.is(&of_second)));
             drop(held);
@@ -431,22 +439,14 @@ mod tests {
         let mut observe = |event: Event<'_>| bench.note(&told, &event);
         let receiver = &bench.receiver(&mut observe);
         thread::scope(|scope| {
-            let take = || scope.spawn(move || bench.take(receiver));
-            let first = take();
-            bench.push("first").unwrap();
-            first.join().unwrap();
-
-            let held = bench.disk.root().open_directory(Path::new("trash")).unwrap().hold_removals();
-            let second = take();
-            bench.push("second").unwrap();
-            wait(&second, || held.is_reached());
+            let (held, second) = bench.push_twice(scope, receiver);
             // The removal that waits is the next operation of this disk.
             bench.disk.inject(bench.disk.count(), Fault::Fail);
             drop(held);
             second.join().unwrap();
             assert_eq!(bench.names("trash").len(), 1);
 
-            let third = take();
+            let third = scope.spawn(|| bench.take(receiver));
             bench.push("third").unwrap();
             third.join().unwrap();
         });
