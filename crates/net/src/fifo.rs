@@ -182,6 +182,10 @@ impl Fifo {
         self.ledger.reset_queued_max(now);
     }
 
+    pub(crate) fn sent_packets(&mut self, now: Timestamp) -> u64 {
+        self.ledger.departed(now)
+    }
+
     pub(crate) fn stats(&mut self, now: Timestamp) -> LinkStats {
         let (sums, backlog) = self.ledger.read(now);
         let (copied, damaged) = self.fates.as_ref().map_or((0, 0), |fated| {

@@ -310,6 +310,10 @@ impl General {
         LinkStats { backlog_packets, backlog_bytes, paused_time, ..self.stats }
     }
 
+    pub(crate) fn sent_packets(&self) -> u64 {
+        self.stats.sent_packets
+    }
+
     pub(crate) fn reset_queued_max(&mut self) {
         self.stats.queued_max = TimeDelta::ZERO;
     }

@@ -124,8 +124,17 @@ pub(crate) struct Ledger {
     sums: Sums,
     /// When the present interval of `queued_max` begins: transmissions that began before do not belong to it.
     interval: Timestamp,
-    /// Packets that were not taken in and had not arrived yet. Few links have them.
-    refused: Option<Box<Ring<Refused>>>,
+    /// Of arrivals ahead of time that find a queue. Few links have them.
+    ahead: Option<Box<Ahead>>,
+}
+
+/// What is known of the time to come.
+#[derive(Debug, Default)]
+struct Ahead {
+    /// Packets that were not taken in and had not arrived yet.
+    refused: Ring<Refused>,
+    /// Packets and bytes, of all entered, whose transmission will have begun at the instant for which it was last asked what waits.
+    begun: (u64, u64),
 }
 
 impl Ledger {
@@ -164,17 +173,17 @@ impl Ledger {
         if arrival <= now {
             self.sums.count_refusal(why);
         } else {
-            self.refused.get_or_insert_default().push(Refused { arrival, why });
+            self.ahead.get_or_insert_default().refused.push(Refused { arrival, why });
         }
     }
 
     fn count_refused(&mut self, now: Timestamp) {
-        let Some(ahead) = &mut self.refused else { return };
-        while let Some(refused) = ahead.front()
+        let Some(ahead) = &mut self.ahead else { return };
+        while let Some(refused) = ahead.refused.front()
             && refused.arrival <= now
         {
             self.sums.count_refusal(refused.why);
-            ahead.pop();
+            ahead.refused.pop();
         }
     }
 
@@ -217,16 +226,27 @@ impl Ledger {
     /// Packets and bytes that wait at `at`, without the packet in transmission.
     pub(crate) fn waiting(&mut self, now: Timestamp, at: Timestamp) -> (u32, u64) {
         self.forget(now);
-        let (mut packets, mut bytes) = (self.entries.len(), self.held);
-        for entry in self.entries.iter() {
-            // An arrival now finds one packet in transmission; one ahead of time may find packets that have yet to depart, too.
-            if entry.start > at {
-                break;
-            }
-            packets -= 1;
-            bytes -= entry.load.bytes();
+        let Sums { packets, bytes, .. } = self.sums;
+        let gone = packets - self.entries.len() as u64;
+        let asked = self.ahead.as_ref().map_or((0, 0), |ahead| ahead.begun);
+        let mut begun = asked.max((gone, bytes - self.held));
+        // An arrival now finds one packet in transmission. One far ahead of time finds many that have yet to depart, most of which the one before it
+        // has found, too.
+        while let Some(next) = self.entries.at((begun.0 - gone) as usize)
+            && next.start <= at
+        {
+            begun = (begun.0 + 1, begun.1 + next.load.bytes());
         }
-        (packets as u32, bytes)
+        while begun.0 > gone
+            && let Some(last) = self.entries.at((begun.0 - gone - 1) as usize)
+            && last.start > at
+        {
+            begun = (begun.0 - 1, begun.1 - last.load.bytes());
+        }
+        if at > now {
+            self.ahead.get_or_insert_default().begun = begun;
+        }
+        ((packets - begun.0) as u32, bytes - begun.1)
     }
 
     /// The sums over packets that have departed by `now`, and the queue at that time.
@@ -254,10 +274,16 @@ impl Ledger {
         (sums, backlog)
     }
 
+    /// Packets that have departed by `now`, without a look at those that have not.
+    pub(crate) fn departed(&mut self, now: Timestamp) -> u64 {
+        self.forget(now);
+        self.sums.packets - self.entries.len() as u64
+    }
+
     /// Packets that will be lost only after `now`, on the wire or on arrival.
     pub(crate) fn doomed(&self, now: Timestamp) -> usize {
         let lost = self.ahead(now).filter(|fate| fate.is_lost()).count();
-        let refused = self.refused.iter().flat_map(|ahead| ahead.iter());
+        let refused = self.ahead.iter().flat_map(|ahead| ahead.refused.iter());
         lost + refused.filter(|refused| refused.arrival > now).count()
     }
 
@@ -276,6 +302,8 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const fn at(nanos: u64) -> Timestamp {
@@ -301,6 +329,19 @@ mod tests {
     }
 
     #[test]
+    fn the_packets_that_have_departed_are_those_of_a_reading() {
+        let mut ledger = Ledger::default();
+        for n in 0..20 {
+            ledger.enter(at(0), entry(n * 3, n * 7, n * 7 + 7, n % 4 == 1));
+        }
+        for now in [0, 6, 7, 8, 60, 139, 140, 200] {
+            let departed = ledger.departed(at(now));
+            assert_eq!(departed, (now / 7).min(20));
+            assert_eq!(departed, read(&mut ledger, now).0[0], "at {now}");
+        }
+    }
+
+    #[test]
     fn a_reading_tells_what_has_happened_by_then_and_nothing_else() {
         let mut ledger = Ledger::default();
         ledger.enter(at(0), entry(0, 0, 10, false));
@@ -323,6 +364,41 @@ mod tests {
         ledger.enter(at(0), Entry { load, ..entry(0, 0, 10, false) });
         let ahead = |now| ledger.ahead(at(now)).map(Fate::bits).collect::<Vec<_>>();
         assert_eq!([ahead(9), ahead(10)], [vec![6], vec![]]);
+    }
+
+    proptest! {
+        /// Whenever it is asked, and for whichever time.
+        #[test]
+        fn what_waits_are_the_packets_whose_transmission_has_not_begun(
+            packets in prop::collection::vec((0u64..20, 1u64..30), 1..100),
+            asked in prop::collection::vec((0u64..30, 0u64..300), 1..100),
+        ) {
+            let (mut ledger, mut all) = (Ledger::default(), Vec::new());
+            let (mut arrival, mut free, mut now) = (0, 0, 0);
+            let (mut packets, mut asked) = (packets.into_iter(), asked.into_iter());
+            loop {
+                let packet = packets.next().map(|(gap, service)| {
+                    arrival = now.max(arrival + gap);
+                    let start = arrival.max(free);
+                    free = start + service;
+                    Entry { load: Load::new(40 + service, Fate::WHOLE, false), ..entry(arrival, start, free, false) }
+                });
+                let ask = asked.next();
+                if packet.is_none() && ask.is_none() {
+                    break;
+                }
+                if let Some(packet) = packet {
+                    ledger.enter(at(now), packet);
+                    all.push(packet);
+                }
+                if let Some((later, ahead)) = ask {
+                    now += later;
+                    let waiting: Vec<_> = all.iter().filter(|entry: &&Entry| entry.start > at(now + ahead)).collect();
+                    let bytes = waiting.iter().map(|entry| entry.load.bytes()).sum();
+                    prop_assert_eq!(ledger.waiting(at(now), at(now + ahead)), (waiting.len() as u32, bytes));
+                }
+            }
+        }
     }
 
     #[test]
@@ -363,7 +439,8 @@ mod tests {
             ledger.refuse(at(n * 10), at(n * 10 + n % 3), Refusal::Full);
         }
         assert!(
-            ledger.entries.capacity() <= 64 && ledger.refused.as_ref().is_some_and(|ahead| ahead.len() <= 3)
+            ledger.entries.capacity() <= 64
+                && ledger.ahead.as_ref().is_some_and(|ahead| ahead.refused.len() <= 3)
         );
         assert_eq!(read(&mut ledger, 2_000_000).0[..2], [100_000, 10_000_000]);
     }

@@ -282,6 +282,14 @@ impl Link {
             Kind::Incoming(_) => LinkStats::default(),
         }
     }
+    /// Packets sent by `now`, one of its counters. It takes no longer with a long queue.
+    pub(crate) fn sent_packets(&mut self, now: Timestamp) -> u64 {
+        match &mut self.kind {
+            Kind::Fifo(fifo) => fifo.sent_packets(now),
+            Kind::General(general) => general.sent_packets(),
+            Kind::Incoming(_) => 0,
+        }
+    }
     /// Packets already given up that will be lost only after `now`.
     pub(crate) fn doomed(&self, now: Timestamp) -> usize {
         match &self.kind {

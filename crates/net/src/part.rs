@@ -708,7 +708,7 @@ impl Part {
     /// Links crossed by packets so far.
     pub(crate) fn packet_hops(&mut self) -> u64 {
         let now = self.now;
-        self.links.iter_mut().map(|link| link.stats(now).sent_packets).sum()
+        self.links.iter_mut().map(|link| link.sent_packets(now)).sum()
     }
     /// The records since the last call.
     pub(crate) fn take_records(&mut self) -> Vec<LinkRecord> {

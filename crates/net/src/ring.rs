@@ -85,6 +85,12 @@ impl<T: Copy + Default> Ring<T> {
         (!self.is_empty()).then(|| self.slots[self.place(self.tail.wrapping_sub(1))])
     }
 
+    /// The entry with this number, from 0 for the oldest.
+    #[inline]
+    pub(crate) fn at(&self, number: usize) -> Option<T> {
+        (number < self.len()).then(|| self.slots[self.place(self.head.wrapping_add(number as u32))])
+    }
+
     /// Takes the oldest entry out.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
@@ -145,6 +151,7 @@ mod tests {
                 }
                 prop_assert_eq!((ring.len(), ring.is_empty()), (model.len(), model.is_empty()));
                 prop_assert_eq!((ring.front(), ring.back()), (model.front().copied(), model.back().copied()));
+                prop_assert_eq!(ring.at(n / 3), model.get(n / 3).copied());
                 prop_assert!(ring.iter().eq(model.iter().copied()));
                 prop_assert!(ring.capacity() <= 2 * model.len().max(200) && ring.capacity() >= ring.len());
             }
