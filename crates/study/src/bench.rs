@@ -6,6 +6,8 @@
 //!
 //! One is a chain of ten such dumbbells (a parking lot), in which some flows cross all bottlenecks: what many cores can share out evenly.
 //!
+//! In one, the flows of one host send bursts into a long queue at 10 Gbit/s.
+//!
 //! Two are fat-trees of 128 and 1,024 hosts at 10 Gbit/s, each host sending to another (a permutation), with equal-cost multipath and switches
 //! that mark as those of DCTCP do (Alizadeh et al., SIGCOMM 2010, section 3.4): every packet that finds more than 65 waiting. The senders run Reno
 //! with ECN, not DCTCP. A search found no published run times of htsim on such networks, so that there is no figure of it to compare with but
@@ -156,6 +158,36 @@ cc = "reno"
 start = "0s..1s"
 "#;
 
+/// All flows share the link before the bottleneck. Where a sender has repaired its losses it sends a whole window at once, which finds a long queue and arrives
+/// there long before it has drained.
+const BURSTS: &str = r#"name = "bursts"
+duration = "5s"
+seed = 1
+
+[[link]]
+between = ["sender", "near"]
+rate = "100Gbit/s"
+delay = "1ms"
+
+[[link]]
+between = ["near", "far"]
+rate = "10Gbit/s"
+delay = "48ms"
+queue = { kind = "droptail", limit = "83334p" }
+
+[[link]]
+between = ["far", "receiver"]
+rate = "100Gbit/s"
+delay = "1ms"
+
+[[flow]]
+name = "bulk"
+from = "sender"
+to = "receiver"
+count = 20
+cc = "reno"
+"#;
+
 /// The workloads.
 pub fn workloads() -> Vec<Workload> {
     let bulk = |name, about, flows, rate, duration| Workload {
@@ -174,6 +206,11 @@ pub fn workloads() -> Vec<Workload> {
             name: "dumbbells",
             about: "a chain of 10 dumbbells, 20 flows in each and 10 in all, 100 Mbit/s, 20 s",
             text: DUMBBELLS.to_owned(),
+        },
+        Workload {
+            name: "bursts",
+            about: "20 flows from one host, 10 Gbit/s, 100 ms, 5 s",
+            text: BURSTS.to_owned(),
         },
         Workload {
             name: "fat-tree-8",

@@ -20,10 +20,11 @@ const EXAMPLES: &str = "\
 A packet-hop is one packet, data or acknowledgement, that crosses one link. The
 workloads are ordinary scenarios with the default TCP: N long-lived flows over a
 dumbbell (round trip 50 ms, drop-tail queue of one bandwidth-delay product), one
-flow at constant rate over ten links, flows over a chain of ten dumbbells, and
-fat-trees of 128 and 1,024 hosts, each of which sends to another. The time does
-not include the start of the program. Each workload runs in a process of its
-own, so that its peak memory is its own (Linux only).
+flow at constant rate over ten links, flows over a chain of ten dumbbells, 20
+flows that send bursts into a long queue at 10 Gbit/s, and fat-trees of 128 and
+1,024 hosts, each of which sends to another. The time does not include the start
+of the program. Each workload runs in a process of its own, so that its peak
+memory is its own (Linux only).
 
 Examples:
   warpline bench
