@@ -128,7 +128,9 @@ pub type UpSchedule = Steps<bool>;
 #[derive(Clone, Debug)]
 pub struct RateSchedule {
     steps: Steps<Rate>,
-    /// Bit-nanoseconds per second in one repetition of the pattern; meaningless if it does not repeat.
+    /// The work (bits times 10^9) of one repetition of the pattern before each step.
+    before: Vec<u128>,
+    /// The work of one repetition; 0 if the pattern does not repeat.
     work_per_period: u128,
     /// When the last packet ended, and the work (bits times 10^9) that rounding down left over.
     end: Timestamp,
@@ -140,12 +142,26 @@ pub struct RateSchedule {
 impl RateSchedule {
     /// A link that follows `steps`.
     pub fn new(steps: Steps<Rate>) -> Self {
-        let mut link =
-            RateSchedule { steps, work_per_period: 0, end: Timestamp::ZERO, remainder: 0, cursor: (0, 0) };
-        if link.steps.period != u64::MAX {
-            link.work_per_period = link.work(0, link.steps.period);
-        }
+        let mut link = RateSchedule {
+            steps,
+            before: Vec::new(),
+            work_per_period: 0,
+            end: Timestamp::ZERO,
+            remainder: 0,
+            cursor: (0, 0),
+        };
+        link.sum_up();
         link
+    }
+    /// Adds up the work of the steps.
+    fn sum_up(&mut self) {
+        self.before.clear();
+        let mut sum = 0;
+        for (index, &(start, rate)) in self.steps.steps.iter().enumerate() {
+            self.before.push(sum);
+            sum += u128::from(self.steps.end_of(index, 0) - start) * u128::from(rate.as_bps());
+        }
+        self.work_per_period = if self.steps.period == u64::MAX { 0 } else { sum };
     }
     /// A link that follows the same steps, with another rate from `at` until the next step after it. Only where the pattern does not repeat.
     #[must_use]
@@ -164,33 +180,27 @@ impl RateSchedule {
     /// Lets everything happen `span` earlier, except for the packet that was sent last.
     pub(crate) fn skip(&mut self, span: TimeDelta) {
         self.steps.skip(span);
+        self.sum_up();
         if self.end.is_set() {
             self.cursor = self.steps.locate(self.end);
         }
     }
 
-    /// The work (bits times 10^9) between two offsets of one repetition.
-    fn work(&self, from: u64, to: u64) -> u128 {
-        self.steps
-            .steps
-            .iter()
-            .enumerate()
-            .map(|(index, &(start, rate))| {
-                let end = self.steps.end_of(index, 0).min(to);
-                u128::from(end.saturating_sub(start.max(from))) * u128::from(rate.as_bps())
-            })
-            .sum()
+    /// The work until `at`.
+    fn work_until(&self, at: Timestamp) -> u128 {
+        let (index, base) = self.steps.locate(at);
+        let (start, rate) = self.steps.steps[index];
+        let turns = u128::from(base / self.steps.period);
+        let begun = u128::from(at.as_nanos() - base - start) * u128::from(rate.as_bps());
+        turns * self.work_per_period + self.before[index] + begun
     }
     /// The mean rate between two instants, rounded down; the rate at `from` if they are not in order.
     pub fn mean_rate(&self, from: Timestamp, to: Timestamp) -> Rate {
         if to <= from {
             return self.rate_at(from);
         }
-        let upto = |at: Timestamp| {
-            let (turns, offset) = (at.as_nanos() / self.steps.period, at.as_nanos() % self.steps.period);
-            u128::from(turns) * self.work_per_period + self.work(0, offset)
-        };
-        Rate::from_bps(((upto(to) - upto(from)) / u128::from((to - from).as_nanos())) as u64)
+        let work = self.work_until(to) - self.work_until(from);
+        Rate::from_bps((work / u128::from((to - from).as_nanos())) as u64)
     }
 
     /// When a packet of `bits` bits, whose transmission starts at `start`, is finished: the exact instant, over all changes
@@ -298,6 +308,27 @@ mod tests {
                     prop_assert_eq!(change + ms(span + again), expected, "{}", t);
                 }
             }
+        }
+    }
+
+    proptest! {
+        /// The mean of the rates at every instant, also after a skip.
+        #[test]
+        fn the_mean_rate_is_that_of_all_instants(
+            gaps in prop::collection::vec((1u64..20, 0u64..9), 0..6),
+            rest in prop::option::of(1u64..20),
+            span in prop::option::of(0u64..60),
+            from in 0u64..80,
+            length in 1u64..80,
+        ) {
+            let mut time = 0;
+            let steps: Vec<_> = gaps.iter().map(|&(gap, rate)| { time += gap; (ms(time), mbit(rate)) }).collect();
+            let mut schedule = RateSchedule::new(Steps::new(mbit(5), &steps, rest.map(|rest| ms(time + rest))).unwrap());
+            if let Some(span) = span {
+                schedule.skip(ms(span));
+            }
+            let sum: u64 = (from..from + length).map(|t| schedule.rate_at(at(t)).as_bps()).sum();
+            prop_assert_eq!(schedule.mean_rate(at(from), at(from + length)).as_bps(), sum / length);
         }
     }
 

@@ -37,6 +37,8 @@ mod queues;
 #[cfg(target_os = "linux")]
 mod run;
 #[cfg(target_os = "linux")]
+mod samples;
+#[cfg(target_os = "linux")]
 mod stacks;
 #[cfg(target_os = "linux")]
 mod tcp_info;

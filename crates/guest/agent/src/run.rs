@@ -24,6 +24,7 @@ use crate::modules;
 use crate::mounts::{self, SHARED};
 use crate::programs::{Programs, reap};
 use crate::queues;
+use crate::samples::Samples;
 use crate::terminals::Terminals;
 
 /// The agent's limit of open files; each host and flow needs some.
@@ -161,7 +162,7 @@ fn perform(
     let mut told_to_end = false;
     let mut shell = None;
     let mut report = Report::default();
-    let mut samples = Vec::new();
+    let mut samples = Samples::new(Path::new(SHARED).join(SAMPLES));
     let mut next_sample = if order.interval > 0 { order.interval } else { u64::MAX };
     let mut warm = order.warmup == 0;
     loop {
@@ -189,11 +190,8 @@ fn perform(
             flows.warm();
         }
         if now >= next_sample {
-            flows.sample(next_sample, |sample| {
-                // They hold numbers only, so neither can fail.
-                let _ = serde_json::to_writer(&mut samples, &sample);
-                samples.push(b'\n');
-            });
+            flows.sample(next_sample, |sample| samples.add(&sample));
+            samples.make_room()?;
             next_sample += order.interval;
         }
         if now >= order.end || told_to_end {
@@ -234,7 +232,7 @@ fn perform(
     programs.stop();
     report.programs = programs.report();
     if order.interval > 0 {
-        write(SAMPLES, &samples)?;
+        samples.write()?;
     }
     Ok(report)
 }

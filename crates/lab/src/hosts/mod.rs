@@ -94,6 +94,8 @@ pub(crate) struct ModelHosts {
     /// Ends of transfers seen here.
     transfer_ends: Vec<TransferEnd>,
     opened: Vec<Opened>,
+    /// Flows whose latencies are recorded.
+    with_latency: Vec<FlowId>,
     /// Endpoints whose connections are recorded.
     traced: BTreeSet<TimerId>,
     records: Vec<TcpRecord>,
@@ -114,9 +116,13 @@ impl ModelHosts {
     }
 
     fn add(&mut self, flow: Flow) -> FlowId {
+        let id = FlowId(self.flows.len() as u32);
+        if flow.spec.record_latency {
+            self.with_latency.push(id);
+        }
         self.flows.push(flow);
         self.newest.push([Newest::NONE; 2]);
-        FlowId(self.flows.len() as u32 - 1)
+        id
     }
 
     /// Adds the application of a flow.
@@ -559,10 +565,8 @@ impl ModelHosts {
 
     /// Moves the latencies recorded by connections into the distributions of their flows.
     pub(crate) fn drain_latencies(&mut self) {
-        for flow in &mut self.flows {
-            if !flow.spec.record_latency {
-                continue;
-            }
+        for id in &self.with_latency {
+            let flow = &mut self.flows[id.index()];
             for sender in flow.open.values() {
                 if let Endpoint::Tcp(endpoint) = &mut self.endpoints[sender.index()] {
                     endpoint.drain_latencies(&mut flow.closed);

@@ -17,10 +17,13 @@ use super::session::{Session, Stop};
 use super::{ETHERNET_MTU, RunError, live_error};
 use crate::hosts::ModelHosts;
 
-/// The MTU of a host's interface: that of its narrowest link.
-fn interface_mtu(expanded: &Expanded, node: u32) -> u32 {
-    let own = expanded.links.iter().filter(|link| link.from == node as usize);
-    own.filter_map(|link| link.kind.mtu).min().unwrap_or(ETHERNET_MTU)
+/// The MTU of each node's interface: that of its narrowest link.
+fn interface_mtus(expanded: &Expanded) -> Vec<u32> {
+    let mut least: Vec<Option<u32>> = vec![None; expanded.nodes.len()];
+    for link in expanded.links.iter() {
+        least[link.from] = least[link.from].into_iter().chain(link.kind.mtu).min();
+    }
+    least.into_iter().map(|mtu| mtu.unwrap_or(ETHERNET_MTU)).collect()
 }
 
 /// All hosts of a scenario with real programs, by kind. A new kind is one line here. `mtu` gives the MTU of a node's interface.
@@ -71,7 +74,8 @@ impl Plan {
     /// If the scenario has an error.
     pub(super) fn new(scenario: &Scenario, mut world: ModelHosts) -> Result<Self, RunError> {
         let expanded = scenario.expand();
-        let mtu = |node| interface_mtu(&expanded, node);
+        let mtus = interface_mtus(&expanded);
+        let mtu = |node: u32| mtus[node as usize];
         let addresses = AddressPlan::new(scenario, &expanded);
         let readiness = Readiness::plan(scenario, &expanded, &addresses, &mut world);
         let models = Models::build(&mut world, (scenario, &expanded), &addresses, mtu)?;
@@ -92,8 +96,7 @@ impl Plan {
         let ends: Vec<End> =
             ports.chain(models.nodes().map(|node| End { node, live: false, door: None })).collect();
         let paths = Paths::find(&expanded, &ends, &models.pairs(), &forwarding, &mut network);
-        let mtu: Vec<u32> =
-            (0..expanded.nodes.len() as u32).map(|node| interface_mtu(&expanded, node)).collect();
+        let mtu = interface_mtus(&expanded);
         // Every link of a guest that forwards has an MTU of its own.
         let wide =
             expanded.links.iter().filter(|link| forwarding[link.from]).filter_map(|link| link.kind.mtu);

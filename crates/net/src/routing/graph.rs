@@ -1,5 +1,7 @@
 //! Named nodes and directed links between them.
 
+use std::sync::OnceLock;
+
 use warpline_core::{LinkId, NodeId, TimeDelta};
 
 use super::names::Names;
@@ -22,6 +24,8 @@ pub struct Graph {
     /// The delay of each kind of link.
     delays: Vec<TimeDelta>,
     links: Vec<Edge>,
+    /// All links in the order of their ends, and with the same ends in that of their delays; made when one is first looked for.
+    by_ends: OnceLock<Vec<LinkId>>,
 }
 
 impl Graph {
@@ -47,6 +51,7 @@ impl Graph {
     pub fn link_of(&mut self, from: &str, to: &str, kind: u32) -> LinkId {
         let (from, to) = (self.node(from), self.node(to));
         self.links.push(Edge { from, to, kind });
+        self.by_ends.take();
         LinkId(self.links.len() as u32 - 1)
     }
     /// The node called `name`.
@@ -61,10 +66,17 @@ impl Graph {
     pub fn ends(&self, link: LinkId) -> Option<(NodeId, NodeId)> {
         self.links.get(link.index()).map(|link| (link.from, link.to))
     }
-    /// The link from one node to another: of several the one with the least delay, and of these the first. Looks at every link.
+    /// The link from one node to another: of several the one with the least delay, and of these the first.
     pub fn link_between(&self, from: NodeId, to: NodeId) -> Option<LinkId> {
-        let links = (0u32..).zip(&self.links).filter(|(_, link)| link.from == from && link.to == to);
-        links.min_by_key(|(_, link)| self.delays[link.kind as usize]).map(|(id, _)| LinkId(id))
+        let edge = |id: LinkId| &self.links[id.index()];
+        let ends = |id: LinkId| (edge(id).from, edge(id).to);
+        let by_ends = self.by_ends.get_or_init(|| {
+            let mut all: Vec<LinkId> = (0..self.links.len() as u32).map(LinkId).collect();
+            all.sort_by_key(|&id| (ends(id), self.delays[edge(id).kind as usize]));
+            all
+        });
+        let first = by_ends.partition_point(|&id| ends(id) < (from, to));
+        by_ends.get(first).copied().filter(|&id| ends(id) == (from, to))
     }
     /// Number of nodes.
     pub fn nodes(&self) -> usize {

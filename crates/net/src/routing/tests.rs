@@ -53,6 +53,17 @@ fn two_leaves_and_parallel_links() {
     assert!(route(&graph, Metric::Hops, "c", "a").is_err());
     let [a, b, c] = ["a", "b", "c"].map(|name| graph.find(name).unwrap());
     assert_eq!((graph.link_between(a, b), graph.link_between(a, c)), (Some(LinkId(1)), None));
+    assert_eq!((graph.link_between(a, a), graph.link_between(c, c)), (Some(LinkId(3)), None));
+}
+
+#[test]
+fn of_links_between_two_nodes_the_first_of_the_fastest_is_taken_also_of_those_added_later() {
+    let mut graph = graph(&[("a", "b", 5), ("a", "b", 3), ("a", "b", 3)]);
+    let [a, b] = ["a", "b"].map(|name| graph.find(name).unwrap());
+    assert_eq!(graph.link_between(a, b), Some(LinkId(1)));
+    graph.link("a", "b", ms(2));
+    graph.link("b", "a", ms(1));
+    assert_eq!((graph.link_between(a, b), graph.link_between(b, a)), (Some(LinkId(3)), Some(LinkId(4))));
 }
 
 #[test]

@@ -548,9 +548,8 @@ impl<C: CongestionControl> Sender<C> {
     /// Whether a D-SACK tells of a retransmission, and not of a packet that the network has doubled. More reports than retransmissions tell of the
     /// network (Linux tcp_dsack_seen), and so does one of a segment in flight that was sent once (Linux tcp_sacktag_one).
     fn is_of_a_retransmission(&self, log: &Log, (start, end): (u64, u64)) -> bool {
-        let sent_once = |sent: &Sent| sent.seq < end && start < sent.end() && !sent.was_retransmitted();
         log.stats.dsacks_received <= log.stats.retransmitted_segments
-            && !(end > self.una && self.board.iter().any(sent_once))
+            && self.board.between(start, end).all(Sent::was_retransmitted)
     }
 
     /// A duplicate acknowledgement (RFC 5681 section 2) without SACK stands for one segment that arrived.

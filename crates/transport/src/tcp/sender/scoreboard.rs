@@ -74,6 +74,14 @@ impl Scoreboard {
     pub(super) fn at(&self, position: u64) -> Option<&Sent> {
         self.segments.at(position)
     }
+    /// The segments with bytes from `start` to `end`, in order.
+    pub(super) fn between(&self, start: u64, end: u64) -> impl Iterator<Item = &Sent> {
+        // One that begins before `start` may reach beyond it.
+        let first = self.segments.first_from(start).saturating_sub(1).max(self.segments.first());
+        let from = (first..self.segments.end()).map_while(|position| self.segments.at(position));
+        from.skip_while(move |sent| sent.end() <= start).take_while(move |sent| sent.seq < end)
+    }
+    #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Sent> {
         self.segments.iter().map(|(_, sent)| sent)
     }
@@ -155,6 +163,8 @@ impl Scoreboard {
             // Blocks mostly repeat the last acknowledgement's, or extend one of them.
             let known = self.known_blocks.iter().find(|known| known.0 <= start && start < known.1);
             let from = known.map_or(start, |known| known.1);
+            // An acknowledgement that was overtaken has less of it.
+            marked.1 = end.max(from);
             if from >= end {
                 continue;
             }
@@ -409,7 +419,9 @@ impl Scoreboard {
 
     /// Forgets all loss marks: the losses were none.
     pub(super) fn clear_lost(&mut self) {
-        self.segments.for_each_mut(|sent| sent.flags &= !Sent::LOST);
+        if self.lost > 0 {
+            self.segments.for_each_mut(|sent| sent.flags &= !Sent::LOST);
+        }
         self.lost = 0;
         self.lost_waiting = 0;
         self.mark_cursor = self.segments.first();

@@ -38,6 +38,30 @@ fn lost_by_sack(board: &mut Scoreboard) -> Vec<u64> {
 }
 
 #[test]
+fn an_acknowledgement_that_was_overtaken_leaves_what_is_known() {
+    let mut b = board(10);
+    let mut news = 0;
+    for end in [5, 3, 6] {
+        b.sack([(1 + MSS, 1 + end * MSS)].into_iter(), |_| news += 1);
+        assert_eq!(b.known_blocks[0], (1 + MSS, 1 + end.max(5) * MSS));
+    }
+    assert_eq!(news, 5);
+}
+
+#[test]
+fn the_segments_with_bytes_of_a_range_are_found_wherever_it_begins() {
+    let mut b = board(5);
+    b.pop(1 + MSS);
+    let numbers = |start: u64, end: u64| b.between(start, end).map(|sent| sent.seq / MSS).collect::<Vec<_>>();
+    let seq = |segment: u64| 1 + segment * MSS;
+    assert_eq!(numbers(seq(1), seq(3)), [1, 2]);
+    assert_eq!(numbers(seq(2) - 1, seq(2) + 1), [1, 2]);
+    assert_eq!(numbers(seq(2), seq(2) + 1), [2]);
+    assert_eq!(numbers(0, seq(9)), [1, 2, 3, 4]);
+    assert_eq!((numbers(0, seq(1)), numbers(seq(5), seq(6))), (vec![], vec![]));
+}
+
+#[test]
 fn rfc_6675_is_lost_needs_three_segments_or_three_runs_above() {
     let mut b = board(10);
     b.sack([(1 + MSS, 1 + 3 * MSS)].into_iter(), |_| ());
