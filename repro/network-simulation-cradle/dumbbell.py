@@ -254,12 +254,19 @@ REAL_C, REAL_AS_C = (LINUX_CUBIC.name, BSD.name), (LINUX_CUBIC.name, SACK.name)
 REAL_PANELS = {"Linux cubic - model cubic": LIKE_LINUX, "(c) Linux cubic - 4.4BSD": REAL_C, "Linux cubic - Sack": REAL_AS_C}
 
 
+def with_linux(at: study.Point) -> warpline.Scenario:
+    """The dumbbell with Linux, or what is compared with it, at both ends of M. Guests are on one machine: two take twice as long, and goodputs are the same."""
+    stack = GUEST[at["tcp"]]
+    scenario = dumbbell(at, stack)
+    return scenario.set("host.0.machine=ends", "host.1.machine=ends") if stack.kind == "linux" else scenario
+
+
 FIG2_LINUX = Figure(
     name="fig2-linux",
     source="Figure 2, with Linux guests",
     title="Goodput of a flow over a crowded dumbbell: Linux itself",
     note="Half of the conditions of the figure before, drawn at random, with all seeds: 11,250 runs in which both ends of M are Linux 6.1 with its CUBIC, and the same runs with the model, with ns-2's Sack and with 4.4BSD.",
-    scenario=lambda at: dumbbell(at, GUEST[at["tcp"]]),
+    scenario=with_linux,
     points=each(list(GUEST), SAMPLE),
     settings={"seconds": 200},
     seeds=10,
