@@ -234,7 +234,7 @@ impl<'a> GuestResults<'a> {
         for machine in 0..self.guests.machines.len() {
             // Of answers, the requesting kernel has the better figures, since it has one connection.
             let here = |flow: &&FlowEntry| flow.asker.unwrap_or(flow.sender).0 == machine;
-            let own: Vec<u32> = self.guests.flows.iter().filter(here).map(|flow| flow.number).collect();
+            let own: BTreeSet<u32> = self.guests.flows.iter().filter(here).map(|flow| flow.number).collect();
             for sample in self.samples_of(machine, interval) {
                 if own.contains(&sample.id) && sample.time >= warmup.as_nanos() {
                     trips.entry(sample.id).or_default().add(&sample.info);
