@@ -124,13 +124,13 @@ pub(crate) struct Ledger {
     sums: Sums,
     /// When the present interval of `queued_max` begins: transmissions that began before do not belong to it.
     interval: Timestamp,
-    /// Of arrivals ahead of time that find a queue. Few links have them.
-    ahead: Option<Box<Ahead>>,
+    /// What is known of arrivals ahead of time that find a queue. Few links have any.
+    early: Option<Box<Early>>,
 }
 
-/// What is known of the time to come.
+/// What is known of arrivals ahead of time.
 #[derive(Debug, Default)]
-struct Ahead {
+struct Early {
     /// Packets that were not taken in and had not arrived yet.
     refused: Ring<Refused>,
     /// Packets and bytes, of all entered, whose transmission will have begun at the instant for which it was last asked what waits.
@@ -173,17 +173,17 @@ impl Ledger {
         if arrival <= now {
             self.sums.count_refusal(why);
         } else {
-            self.ahead.get_or_insert_default().refused.push(Refused { arrival, why });
+            self.early.get_or_insert_default().refused.push(Refused { arrival, why });
         }
     }
 
     fn count_refused(&mut self, now: Timestamp) {
-        let Some(ahead) = &mut self.ahead else { return };
-        while let Some(refused) = ahead.refused.front()
+        let Some(early) = &mut self.early else { return };
+        while let Some(refused) = early.refused.front()
             && refused.arrival <= now
         {
             self.sums.count_refusal(refused.why);
-            ahead.refused.pop();
+            early.refused.pop();
         }
     }
 
@@ -228,7 +228,7 @@ impl Ledger {
         self.forget(now);
         let Sums { packets, bytes, .. } = self.sums;
         let gone = packets - self.entries.len() as u64;
-        let asked = self.ahead.as_ref().map_or((0, 0), |ahead| ahead.begun);
+        let asked = self.early.as_ref().map_or((0, 0), |early| early.begun);
         let mut begun = asked.max((gone, bytes - self.held));
         // An arrival now finds one packet in transmission. One far ahead of time finds many that have yet to depart, most of which the one before it
         // has found, too.
@@ -244,7 +244,7 @@ impl Ledger {
             begun = (begun.0 - 1, begun.1 - last.load.bytes());
         }
         if at > now {
-            self.ahead.get_or_insert_default().begun = begun;
+            self.early.get_or_insert_default().begun = begun;
         }
         ((packets - begun.0) as u32, bytes - begun.1)
     }
@@ -283,7 +283,7 @@ impl Ledger {
     /// Packets that will be lost only after `now`, on the wire or on arrival.
     pub(crate) fn doomed(&self, now: Timestamp) -> usize {
         let lost = self.ahead(now).filter(|fate| fate.is_lost()).count();
-        let refused = self.ahead.iter().flat_map(|ahead| ahead.refused.iter());
+        let refused = self.early.iter().flat_map(|early| early.refused.iter());
         lost + refused.filter(|refused| refused.arrival > now).count()
     }
 
@@ -402,6 +402,18 @@ mod tests {
     }
 
     #[test]
+    fn what_an_arrival_far_ahead_of_time_has_passed_is_not_passed_again() {
+        let mut ledger = Ledger::default();
+        for n in 0..100 {
+            ledger.enter(at(0), entry(n, n * 10, n * 10 + 10, false));
+        }
+        for (ahead, begun) in [(300, 31), (305, 31), (800, 81)] {
+            assert_eq!(ledger.waiting(at(0), at(ahead)), (100 - begun, 100 * u64::from(100 - begun)));
+            assert_eq!(ledger.early.as_ref().unwrap().begun, (u64::from(begun), 100 * u64::from(begun)));
+        }
+    }
+
+    #[test]
     fn a_reading_does_not_depend_on_those_before() {
         let build = || {
             let mut ledger = Ledger::default();
@@ -440,7 +452,7 @@ mod tests {
         }
         assert!(
             ledger.entries.capacity() <= 64
-                && ledger.ahead.as_ref().is_some_and(|ahead| ahead.refused.len() <= 3)
+                && ledger.early.as_ref().is_some_and(|early| early.refused.len() <= 3)
         );
         assert_eq!(read(&mut ledger, 2_000_000).0[..2], [100_000, 10_000_000]);
     }

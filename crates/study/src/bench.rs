@@ -158,8 +158,7 @@ cc = "reno"
 start = "0s..1s"
 "#;
 
-/// All flows share the link before the bottleneck. Where a sender has repaired its losses it sends a whole window at once, which finds a long queue and arrives
-/// there long before it has drained.
+/// All flows share the link before the bottleneck. A sender that has repaired its losses sends a whole window at once, into a queue that is long already.
 const BURSTS: &str = r#"name = "bursts"
 duration = "5s"
 seed = 1

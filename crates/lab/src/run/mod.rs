@@ -155,7 +155,7 @@ pub struct Progress {
     pub simulated: TimeDelta,
     /// Duration of the whole run.
     pub duration: TimeDelta,
-    /// Links crossed by packets.
+    /// Links crossed by packets, by the last count: in a large network they are not counted for each report.
     pub packet_hops: u64,
     /// Events handled.
     pub events: u64,

@@ -213,8 +213,8 @@ impl<'a> Session<'a> {
     /// Reports how far the run has come, to `now` on the network's clock.
     pub(super) fn report_progress(&mut self, now: Timestamp, network: &mut Network) -> Control {
         let events = network.events();
-        // To count them takes some time for each link. In a large network that is much beside a few events.
-        if events - self.reported.1 >= self.links.len() as u64 {
+        // Counting packet-hops takes some time for each link, which in a large network is long beside a few events.
+        if events.saturating_sub(self.reported.1) >= self.links.len() as u64 {
             self.reported = (network.packet_hops(), events);
         }
         (self.observe)(&Progress {

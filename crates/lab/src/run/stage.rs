@@ -62,6 +62,8 @@ pub(super) struct Plan {
     models: Models,
     world: ModelHosts,
     hosts: Vec<Box<dyn Planned>>,
+    /// The MTU of each node's interface.
+    mtu: Vec<u32>,
     /// For each node, whether it is a guest that forwards.
     forwarding: Vec<bool>,
     nats: Nats,
@@ -74,21 +76,22 @@ impl Plan {
     /// If the scenario has an error.
     pub(super) fn new(scenario: &Scenario, mut world: ModelHosts) -> Result<Self, RunError> {
         let expanded = scenario.expand();
-        let mtus = interface_mtus(&expanded);
-        let mtu = |node: u32| mtus[node as usize];
+        let mtu = interface_mtus(&expanded);
+        let mtu_of = |node: u32| mtu[node as usize];
         let addresses = AddressPlan::new(scenario, &expanded);
         let readiness = Readiness::plan(scenario, &expanded, &addresses, &mut world);
-        let models = Models::build(&mut world, (scenario, &expanded), &addresses, mtu)?;
-        let hosts = plan(scenario, &expanded, &addresses, &readiness, mtu)?;
+        let models = Models::build(&mut world, (scenario, &expanded), &addresses, mtu_of)?;
+        let hosts = plan(scenario, &expanded, &addresses, &readiness, mtu_of)?;
         let forwarding = expanded.forwarding(scenario);
         let nodes = hosts.iter().flat_map(|kind| kind.hosts()).map(|(_, node)| *node);
         let nats = Nats::new(scenario, &addresses, nodes);
-        Ok(Plan { expanded, addresses, readiness, models, world, hosts, forwarding, nats })
+        Ok(Plan { expanded, addresses, readiness, models, world, hosts, mtu, forwarding, nats })
     }
 
     /// Finds the paths of datagrams, and returns the stage and the planned hosts.
     pub(super) fn set(self, mut network: Network) -> (Stage, Vec<Box<dyn Planned>>) {
-        let Plan { expanded, addresses, readiness, models, world, hosts: planned, forwarding, nats } = self;
+        let Plan { expanded, addresses, readiness, models, world, hosts: planned, mtu, forwarding, nats } =
+            self;
         let hosts: Vec<Vec<Named>> = planned.iter().map(|kind| kind.hosts().to_vec()).collect();
         let doors = planned.iter().flat_map(|kind| kind.doors());
         let ports = hosts.iter().flatten().zip(doors);
@@ -96,7 +99,6 @@ impl Plan {
         let ends: Vec<End> =
             ports.chain(models.nodes().map(|node| End { node, live: false, door: None })).collect();
         let paths = Paths::find(&expanded, &ends, &models.pairs(), &forwarding, &mut network);
-        let mtu = interface_mtus(&expanded);
         // Every link of a guest that forwards has an MTU of its own.
         let wide =
             expanded.links.iter().filter(|link| forwarding[link.from]).filter_map(|link| link.kind.mtu);
