@@ -62,3 +62,16 @@ fn what_cannot_be_inferred_is_an_error() {
         assert!(refused.stderr.contains(part), "{part}: {refused:?}");
     }
 }
+
+#[test]
+fn a_missing_direction_and_a_file_that_is_named_twice_are_errors() {
+    let desk = captured();
+    for (files, part) in [
+        (&["run/a-x.pcapng"][..], "capture both directions"),
+        (&["run/a-x.pcapng", "run/x-a.pcapng", "run/a-x.pcapng"], "name each capture once"),
+    ] {
+        let refused = desk.warpline(&[&["infer"][..], files].concat());
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.stderr.contains(part), "{part}: {refused:?}");
+    }
+}

@@ -23,6 +23,8 @@ pub(super) struct Sample {
 /// A packet that was lost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Loss {
+    /// When it passed the capture; for one lost before it, when the last packet of this end passed before the gap.
+    pub after: f64,
     /// When it passed the capture; for one lost before it, when the next one did.
     pub at: f64,
 }
@@ -52,6 +54,10 @@ pub(super) struct Half {
     mss: Option<u32>,
     /// The shortest round trip so far.
     shortest: Option<f64>,
+    /// Since when all that it sent is acknowledged.
+    idle: Option<f64>,
+    /// The longest such time, in seconds, that new data has ended.
+    longest_idle: f64,
     /// Packets with payload.
     pub packets: u64,
     /// Packets with payload that was sent before.
@@ -62,8 +68,14 @@ pub(super) struct Half {
     pub passed: Vec<(f64, u32)>,
     /// When packets were acknowledged, and their bytes.
     pub delivered: Vec<(f64, u32)>,
+    /// When packets without payload passed, and their bytes.
+    pub answers: Vec<(f64, u32)>,
+    /// When packets with a timestamp (RFC 7323) passed, and this end's clock in it.
+    pub stamps: Vec<(f64, u32)>,
     /// When the first and the last byte of payload passed.
     pub times: Option<(f64, f64)>,
+    /// Whether it has acknowledged anything.
+    pub has_acknowledged: bool,
     /// Whether it has ended by a FIN or a RST.
     pub is_over: bool,
 }
@@ -74,8 +86,29 @@ impl Half {
         self.next
     }
 
+    /// Packets of this end that passed.
+    pub(super) fn seen(&self) -> usize {
+        self.passed.len() + self.answers.len()
+    }
+
+    /// The shortest round trip to the other end, in seconds.
+    pub(super) fn shortest(&self) -> Option<f64> {
+        self.shortest
+    }
+
+    /// Whether it had data to send at all times until `end`, in seconds, when the capture ends. One that waits for its user is idle for longer than `pause`
+    /// seconds, or sends less than a full packet in such a time.
+    pub(super) fn always_sends(&self, pause: f64, end: f64) -> bool {
+        let Some((first, last)) = self.times else { return false };
+        let idle = self.idle.map_or(0.0, |since| end - since).max(self.longest_idle);
+        let full = f64::from(self.mss.unwrap_or(USUAL_MSS));
+        idle <= pause
+            && self.payload() as f64 * pause >= full * (end - first)
+            && end - last <= self.patience()
+    }
+
     /// The longest time in seconds for which it was silent while it sent, or waited for an answer.
-    pub(super) fn patience(&self) -> f64 {
+    fn patience(&self) -> f64 {
         let pauses = self.passed.windows(2).map(|two| two[1].0 - two[0].0);
         let waits = self.samples.iter().map(|sample| sample.rtt);
         pauses.chain(waits).fold(0.0, f64::max)
@@ -95,6 +128,11 @@ impl Half {
 
     /// A segment of this end's passes. `bytes` counts its headers too.
     pub(super) fn on_segment(&mut self, at: f64, segment: &Segment, bytes: u32) {
+        self.stamps.extend(segment.stamp.map(|(own, _)| (at, own)));
+        if segment.payload == 0 {
+            self.answers.push((at, bytes));
+        }
+        self.has_acknowledged |= segment.ack.is_some() && !segment.rst;
         if segment.syn {
             self.syn = if self.start.is_none() { Some(at) } else { None };
             self.start = Some(segment.seq.wrapping_add(1));
@@ -117,10 +155,14 @@ impl Half {
         let bytes = segment.payload + count * bytes.saturating_sub(segment.payload);
         self.packets += u64::from(count);
         self.passed.push((at, bytes));
-        self.times = Some((self.times.map_or(at, |(first, _)| first), at));
+        let (first, before) = self.times.unwrap_or((at, at));
+        self.times = Some((first, at));
         if begin >= self.next {
+            if let Some(since) = self.idle.take() {
+                self.longest_idle = self.longest_idle.max(at - since);
+            }
             if begin > self.next {
-                self.on_gap(at, begin, mss);
+                self.on_gap(before, at, begin, mss);
             }
             self.next = end;
             self.flight.insert(begin, Sent { at, end, bytes, is_resent: false });
@@ -147,19 +189,19 @@ impl Half {
             if let Some(sent) = self.flight.range_mut(..=begin).next_back().map(|(_, sent)| sent)
                 && begin < sent.end
             {
-                self.losses.extend((0..count).map(|_| Loss { at: sent.at }));
+                self.losses.extend((0..count).map(|_| Loss { after: sent.at, at: sent.at }));
                 sent.at = at;
                 sent.is_resent = true;
             }
         }
     }
 
-    /// Notes that what lies before a segment was not seen.
-    fn on_gap(&mut self, at: f64, begin: u64, mss: u32) {
+    /// Notes that what lies between the segments that passed at `after` and `at` was not seen.
+    fn on_gap(&mut self, after: f64, at: f64, begin: u64, mss: u32) {
         let missing = begin - self.next;
         // A capture that leaves out a part of a connection has no use for counts of millions.
         let count = missing.div_ceil(u64::from(mss)).min(1000);
-        self.losses.extend((0..count).map(|_| Loss { at }));
+        self.losses.extend((0..count).map(|_| Loss { after, at }));
         self.gaps.insert(self.next, (begin, at));
     }
 
@@ -207,6 +249,7 @@ impl Half {
         }
         if delivered > 0 {
             self.delivered.push((at, delivered));
+            self.idle = self.flight.is_empty().then_some(at);
         }
         // Of what was sent twice, nobody knows which one is acknowledged (Karn).
         if let Some(sent) = newest.filter(|_| !is_resent) {

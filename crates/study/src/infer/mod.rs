@@ -5,24 +5,28 @@
 //! slower than the path, only a lower bound is known, and the scenario says so.
 
 mod capture;
+mod direction;
 mod half;
 mod path;
 mod propose;
 mod reproduce;
 mod traffic;
+mod waits;
 
 #[cfg(test)]
 mod tests;
 
 use std::io::{self, Read};
+use std::net::IpAddr;
 use std::path::{Path as File, PathBuf};
 
 use warpline_scenario::{Diagnostics, Scenario, Source};
 
-pub use path::{Direction, Path};
+pub use direction::Direction;
+pub use path::Path;
 pub use reproduce::{Comparison, Row};
 
-use capture::{Damage, Ending};
+use capture::{Damage, Ending, Packet};
 use traffic::Traffic;
 
 /// Why nothing can be inferred.
@@ -49,6 +53,40 @@ pub enum InferError {
         "{name}: {packets} packets of IP, but no two hosts that exchange TCP or UDP; capture at one end of the path, in both directions (tcpdump -i eth0 -w FILE)"
     )]
     NoPath {
+        /// The files.
+        name: String,
+        /// Their packets.
+        packets: u64,
+    },
+    /// Packets of one direction are missing.
+    #[error(
+        "{name}: packets from {from} to {to}, but none from {to} to {from}; capture both directions (tcpdump -i eth0 -w FILE), or name the capture of the other direction, too"
+    )]
+    OneWay {
+        /// The files.
+        name: String,
+        /// Who sent what was captured.
+        from: IpAddr,
+        /// Who received it.
+        to: IpAddr,
+    },
+    /// Two of the files hold the same packets.
+    #[error(
+        "{} and {} hold the same packets, which would count twice; name each capture once",
+        first.display(),
+        second.display()
+    )]
+    Twice {
+        /// The file that was named first.
+        first: PathBuf,
+        /// The other one.
+        second: PathBuf,
+    },
+    /// It shows a path, but nothing that used it.
+    #[error(
+        "{name}: too little to propose a flow, which takes a TCP connection with data, or two datagrams of UDP from one host to another; capture while the path is used (tcpdump -i eth0 -w FILE)"
+    )]
+    TooLittle {
         /// The files.
         name: String,
         /// Their packets.
@@ -81,28 +119,31 @@ pub struct Inferred {
 /// times. `cc` is the congestion control of its TCP, which packets do not tell.
 ///
 /// # Errors
-/// If a file cannot be read, or they show no path.
+/// If a file cannot be read, two of them are the same, one direction is missing, or they show no path or no flow on it.
 pub fn infer(files: &[PathBuf], cc: &str) -> Result<Inferred, InferError> {
     let mut traffic = Traffic::default();
     let mut endings = Vec::new();
     if let [file] = files {
         endings.push(capture::read(file, |packet| traffic.on_packet(&packet))?);
     } else {
-        let mut packets = Vec::new();
+        let mut captures: Vec<Vec<Packet>> = Vec::new();
         for file in files {
+            let mut packets = Vec::new();
             endings.push(capture::read(file, |packet| packets.push(packet))?);
+            let same = captures.iter().position(|other| !other.is_empty() && *other == packets);
+            if let Some(same) = same {
+                return Err(InferError::Twice { first: files[same].clone(), second: file.clone() });
+            }
+            captures.push(packets);
         }
+        let mut packets: Vec<Packet> = captures.into_iter().flatten().collect();
         packets.sort_by_key(|packet| packet.at);
         packets.iter().for_each(|packet| traffic.on_packet(packet));
     }
-    let path = Path::of(&traffic);
     let names: Vec<String> = files.iter().map(|file| named(file)).collect();
     let cut = names.iter().zip(endings).filter(|(_, ending)| *ending == Ending::Cut);
     traffic.cut = cut.map(|(name, _)| name.clone()).collect();
-    if path.near.is_empty() || path.far.is_empty() {
-        return Err(InferError::NoPath { name: names.join(" "), packets: traffic.packets });
-    }
-    Ok(Inferred::of(&names.join(" "), &traffic, path, cc))
+    Inferred::of(&names.join(" "), &traffic, cc)
 }
 
 impl Inferred {
@@ -114,14 +155,21 @@ impl Inferred {
         Source::from_text("the proposed scenario", &self.scenario, File::new("")).load(&[])
     }
 
-    fn of(name: &str, traffic: &Traffic, path: Path, cc: &str) -> Inferred {
-        Inferred {
-            packets: traffic.packets,
-            seconds: traffic.end,
-            connections: traffic.connections.len(),
-            scenario: propose::scenario(name, traffic, &path, cc),
-            path,
+    fn of(name: &str, traffic: &Traffic, cc: &str) -> Result<Inferred, InferError> {
+        let name = name.to_owned();
+        let packets = traffic.packets;
+        if let Some((from, to)) = traffic.one_way() {
+            return Err(InferError::OneWay { name, from, to });
         }
+        let path = Path::of(traffic);
+        if path.near.is_empty() || path.far.is_empty() {
+            return Err(InferError::NoPath { name, packets });
+        }
+        let Some(scenario) = propose::scenario(&name, traffic, &path, cc) else {
+            return Err(InferError::TooLittle { name, packets });
+        };
+        let connections = traffic.connections.len();
+        Ok(Inferred { packets, seconds: traffic.end, connections, path, scenario })
     }
 }
 
@@ -131,7 +179,7 @@ fn named(file: &File) -> String {
     name.chars().filter(|letter| !letter.is_control()).collect()
 }
 
-/// What the bytes of a capture show; none if they show no path. For tests with damaged captures.
+/// What the bytes of a capture show; none if [`infer`] has nothing to propose for it. For tests with damaged captures.
 ///
 /// # Errors
 /// What is wrong with the bytes.
@@ -146,7 +194,5 @@ pub fn infer_from(bytes: impl Read, cc: &str) -> Result<Option<Inferred>, String
     if ending == Ending::Cut {
         traffic.cut.push(NAME.to_owned());
     }
-    let path = Path::of(&traffic);
-    let shows_path = !path.near.is_empty() && !path.far.is_empty();
-    Ok(shows_path.then(|| Inferred::of(NAME, &traffic, path, cc)))
+    Ok(Inferred::of(NAME, &traffic, cc).ok())
 }

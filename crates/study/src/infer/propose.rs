@@ -8,7 +8,8 @@ use warpline_core::parameter::Parameters as _;
 use warpline_core::{Rate, TimeDelta};
 use warpline_scenario::application::Cbr;
 
-use super::path::{Direction, Path};
+use super::direction::Direction;
+use super::path::Path;
 use super::traffic::Traffic;
 
 /// Flows at the most. Of a capture with more connections, those with the most bytes.
@@ -17,6 +18,8 @@ const FLOWS: usize = 200;
 const EDGE: f64 = 100.0;
 /// Bytes of headers of a datagram of UDP over IPv4, which the size of a packet counts.
 const UDP_HEADERS: u64 = 28;
+/// A sender that always has data is not without any on its way for longer than this: in seconds, and as a multiple of a long round trip.
+const PAUSE: (f64, f64) = (0.2, 4.0);
 /// The key of a flow at a constant rate that has the size of its packets.
 const PACKET_SIZE: &str = "packet_size";
 
@@ -93,14 +96,28 @@ impl Way {
     fn of(way: &Direction, to: &str, otherwise: f64) -> Way {
         let mut said = Way::default();
         match way.rate {
+            Some(found) if way.is_mixed => {
+                said.remarks.push(format!(
+                    "Data went both ways, and no timestamps tell the two queues apart. So the rate to the {to} is at least this one."
+                ));
+                if way.dropped > 0 {
+                    said.remarks.push(format!(
+                        "Losses to the {to} while there was a queue are taken for those of a full one."
+                    ));
+                }
+                said.key("rate", rate(found), "at least, while there was a queue".to_owned());
+            }
             Some(found) => said.key("rate", rate(found), "while there was a queue".to_owned()),
             None => {
-                said.remarks.push(match way.most {
-                    0.0 => format!("No data went to the {to}, so that the rate of that way does not show."),
-                    _ => format!(
-                        "No queue was seen to the {to}: the rate of that way is at least {}.",
-                        rate(way.most)
-                    ),
+                let least = rate(way.most);
+                said.remarks.push(if way.most == 0.0 {
+                    format!("Too little data went to the {to} for the rate of that way to show.")
+                } else if way.queue().is_some() {
+                    format!(
+                        "The queue to the {to} was a short one: the rate of that way is at least {least}."
+                    )
+                } else {
+                    format!("No queue was seen to the {to}: the rate of that way is at least {least}.")
                 });
                 said.key("rate", rate(otherwise), String::new());
             }
@@ -139,8 +156,12 @@ impl Way {
     }
 }
 
-/// The scenario. `cc` is the congestion control of its flows.
-pub(super) fn scenario(name: &str, traffic: &Traffic, path: &Path, cc: &str) -> String {
+/// The scenario; none if there is no flow between the ends of the path. `cc` is the congestion control of its flows.
+pub(super) fn scenario(name: &str, traffic: &Traffic, path: &Path, cc: &str) -> Option<String> {
+    let (flows, all) = flows(traffic, path, cc);
+    if flows.is_empty() {
+        return None;
+    }
     let mut text = format!(
         "# Proposed by `warpline infer {name}`: {} packets in {:.3} s.\n",
         traffic.packets, traffic.end
@@ -188,7 +209,6 @@ pub(super) fn scenario(name: &str, traffic: &Traffic, path: &Path, cc: &str) -> 
         "reverse = {{ {} }}\n\n# The hosts. Captures are where this one was made.",
         keys.join(", ")
     );
-    let (flows, all) = flows(traffic, path, cc);
     let hosts = Hosts::of(path, &flows);
     let near = hosts.near.iter().map(|(address, host)| (address, host, "r1\"]\nrecord = [\"pcap"));
     let far = hosts.far.iter().map(|(address, host)| (address, host, "r2"));
@@ -201,21 +221,23 @@ pub(super) fn scenario(name: &str, traffic: &Traffic, path: &Path, cc: &str) -> 
         );
     }
     write_flows(&mut text, &flows, all, &hosts);
-    text
+    Some(text)
 }
 
 /// The flows between the ends of the path, and how many the capture has.
 fn flows(traffic: &Traffic, path: &Path, cc: &str) -> (Vec<Flow>, usize) {
     let rtt = path.rtt.unwrap_or(0.0);
+    let long = path.ways[0].rtt.map_or(0.0, |(_, long)| long);
+    let pause = PAUSE.0.max(PAUSE.1 * long);
     // Whatever its letters are, it stays a text of TOML.
     let cc = toml::Value::from(cc);
     let mut flows: Vec<Flow> = Vec::new();
     for connection in &traffic.connections {
+        // An end that closes its half of the connection expects no more than what answers it.
+        let is_over = connection.halves.iter().any(|half| half.is_over);
         for (own, half) in connection.halves.iter().enumerate() {
-            let Some((first, last)) = half.times else { continue };
-            // It has ended by a FIN or a RST, or has been silent for longer than ever before at the end of the capture.
-            let goes_on = !half.is_over && traffic.end - last <= half.patience();
-            let what = if goes_on {
+            let Some((first, _)) = half.times else { continue };
+            let what = if !is_over && half.always_sends(pause, traffic.end) {
                 "app = \"bulk\"".to_owned()
             } else {
                 format!("app = \"transfer\"\nsize = \"{}B\"", half.payload())

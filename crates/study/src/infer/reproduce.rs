@@ -7,8 +7,7 @@ use serde::Serialize;
 use warpline_lab::run::{RunOptions, run};
 use warpline_net::Control;
 
-use super::path::{Direction, Path};
-use super::{InferError, Inferred, infer};
+use super::{Direction, InferError, Inferred, Path, infer};
 
 /// A measure of both captures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -101,7 +100,7 @@ impl Inferred {
         // Where nothing was sent, the run has nothing to show.
         let again = match infer(&captures, cc) {
             Ok(again) => again,
-            Err(InferError::NoPath { packets, .. }) => Inferred {
+            Err(InferError::NoPath { packets, .. } | InferError::TooLittle { packets, .. }) => Inferred {
                 packets,
                 seconds: 0.0,
                 connections: 0,

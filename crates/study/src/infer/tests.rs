@@ -9,13 +9,13 @@ use warpline_lab::run::{RunOptions, run};
 use warpline_net::Control;
 use warpline_scenario::Source;
 
-use super::capture::{Body, Ending, Packet, Segment, read_from};
+use super::capture::{self, Body, Ending, Packet, Segment, read_from};
 use super::path::Path as ShownPath;
 use super::traffic::Traffic;
 use super::{Inferred, infer, infer_from, propose};
 
-/// Runs a scenario of two hosts, "a" and "b", with a capture at `at`, and infers from it. `bottleneck` has the keys of the path between the routers.
-fn inferred(directory: &File, bottleneck: &str, at: &str, flows: &str) -> Inferred {
+/// Runs a scenario of two hosts, "a" and "b", and returns the captures at `at` of both directions. `bottleneck` has the keys of the path between the routers.
+fn captured(directory: &File, bottleneck: &str, at: &str, flows: &str) -> Vec<PathBuf> {
     let edge = |node: &str, router: &str| {
         let record = if node == at { "record = [\"pcap\"]" } else { "" };
         format!(
@@ -35,7 +35,12 @@ fn inferred(directory: &File, bottleneck: &str, at: &str, flows: &str) -> Inferr
     let captures: Vec<PathBuf> =
         files.filter(|path| path.extension().is_some_and(|ending| ending == "pcapng")).collect();
     assert_eq!(captures.len(), 2, "one for each direction");
-    infer(&captures, "cubic").unwrap()
+    captures
+}
+
+/// What is inferred from a run of a scenario, as `captured` has it.
+fn inferred(directory: &File, bottleneck: &str, at: &str, flows: &str) -> Inferred {
+    infer(&captured(directory, bottleneck, at, flows), "cubic").unwrap()
 }
 
 /// Asserts that a value is within 10 % of what is known.
@@ -45,6 +50,8 @@ fn close(found: f64, known: f64) {
 }
 
 const BULK: &str = "[[flow]]\nfrom = \"a\"\nto = \"b\"\n";
+/// A flow that is the other way around.
+const BACK: &str = "[[flow]]\nfrom = \"b\"\nto = \"a\"\n";
 
 #[test]
 fn rate_delay_and_queue_of_a_path_that_is_full() {
@@ -75,6 +82,87 @@ fn losses_at_random_are_told_from_those_of_a_full_queue() {
 }
 
 #[test]
+fn a_rate_shows_although_losses_leave_the_path_empty_most_of_the_time() {
+    for (at, back) in [("a", 0), ("b", 1)] {
+        let directory = tempfile::tempdir().unwrap();
+        let keys = "rate = \"10Mbit/s\"\ndelay = \"20ms\"\nqueue = \"200p\"\nloss = \"1%\"\nreverse = { loss = \"none\" }";
+        let found = inferred(directory.path(), keys, at, &format!("{BULK}count = 2\n"));
+        let way = &found.path.ways[back];
+        close(way.rate.unwrap(), 10e6);
+        close(way.loss(), 0.01);
+        assert_eq!(way.queue(), None, "it was never full: {way:?}");
+    }
+}
+
+#[test]
+fn two_queues_are_told_apart_by_timestamps() {
+    let directory = tempfile::tempdir().unwrap();
+    let keys = "rate = \"10Mbit/s\"\ndelay = \"20ms\"\nqueue = \"50p\"";
+    let found = inferred(directory.path(), keys, "a", &format!("{BULK}{BACK}"));
+    for way in &found.path.ways {
+        close(way.rate.unwrap(), 10e6);
+        close(way.queue().unwrap(), 50.0);
+        assert_eq!(way.loss(), 0.0, "all losses are the queue's: {way:?}");
+        assert!(!way.is_mixed);
+    }
+    close(found.path.rtt.unwrap(), 0.04);
+    assert!(!found.scenario.contains("timestamps"), "{}", found.scenario);
+}
+
+#[test]
+fn a_queue_that_is_full_of_acknowledgements_has_no_losses_at_random() {
+    let directory = tempfile::tempdir().unwrap();
+    // Many of the packets in the queues are acknowledgements, so that full ones are short at times.
+    let keys = "rate = \"10Mbit/s\"\ndelay = \"20ms\"\nqueue = \"50p\"";
+    let flows = format!("{BULK}count = 16\n{BACK}count = 16\n");
+    let found = inferred(directory.path(), keys, "a", &flows);
+    for way in &found.path.ways {
+        assert!(way.dropped > 100, "{way:?}");
+        assert_eq!(way.loss(), 0.0, "all losses are the queue's: {way:?}");
+    }
+}
+
+#[test]
+fn losses_at_random_show_beside_a_queue_of_the_other_way() {
+    let directory = tempfile::tempdir().unwrap();
+    let keys = "rate = \"10Mbit/s\"\ndelay = \"20ms\"\nqueue = \"100p\"\nloss = \"1%\"\nreverse = { loss = \"none\" }";
+    let found = inferred(directory.path(), keys, "a", &format!("{BULK}count = 4\n{BACK}"));
+    let [out, back] = &found.path.ways;
+    assert!((0.005..0.015).contains(&out.loss()), "{out:?}");
+    assert_eq!(back.loss(), 0.0, "{back:?}");
+}
+
+#[test]
+fn without_timestamps_a_rate_beside_another_queue_is_a_lower_bound() {
+    let directory = tempfile::tempdir().unwrap();
+    let keys = "rate = \"10Mbit/s\"\ndelay = \"20ms\"\nqueue = \"50p\"";
+    let mut packets = Vec::new();
+    for file in captured(directory.path(), keys, "a", &format!("{BULK}{BACK}")) {
+        capture::read(&file, |packet| packets.push(packet)).unwrap();
+    }
+    packets.sort_by_key(|packet| packet.at);
+    let mut traffic = Traffic::default();
+    for packet in &mut packets {
+        if let Body::Tcp(segment) = &mut packet.body {
+            segment.stamp = None;
+        }
+        traffic.on_packet(packet);
+    }
+    let path = ShownPath::of(&traffic);
+    for way in &path.ways {
+        assert!(way.is_mixed && way.rate.unwrap() < 10e6, "{way:?}");
+        assert_eq!(way.loss(), 0.0, "{way:?}");
+    }
+    let text = propose::scenario("test", &traffic, &path, "cubic").unwrap();
+    for remark in
+        ["So the rate to the far end is at least this one.", "# rate of the way back: at least, while"]
+    {
+        assert!(text.contains(remark), "{text}");
+    }
+    Source::from_text("test", &text, File::new("")).load(&[]).unwrap();
+}
+
+#[test]
 fn a_path_that_was_never_full_has_no_rate() {
     let directory = tempfile::tempdir().unwrap();
     let keys = "rate = \"50Mbit/s\"\ndelay = \"30ms\"";
@@ -99,41 +187,57 @@ fn what_is_proposed_reproduces_the_capture() {
     }
 }
 
-/// Data every 10 ms from one end, and every 500 ms from another, which the other ends acknowledge 20 ms later.
-fn two_senders(ending: impl Fn(&mut Segment)) -> String {
-    let [a, b]: [SocketAddr; 2] = ["10.0.0.1:1000".parse().unwrap(), "10.0.0.2:2000".parse().unwrap()];
+/// The application that is proposed for a sender of segments of `payload` bytes, one every `every` ms until `until`, all in ms. Another one sends every 10 ms until 2 s. Each
+/// segment is acknowledged 20 ms later, but for those after `silent`. `ending` changes the last of these acknowledgements.
+fn application(
+    (payload, every, until): (u32, u64, u64),
+    silent: u64,
+    ending: impl Fn(&mut Segment),
+) -> &'static str {
+    let other: SocketAddr = "10.0.0.2:2000".parse().unwrap();
     let mut packets = Vec::new();
     let mut send = |at: u64, (from, to): (SocketAddr, SocketAddr), segment: Segment| {
         let bytes = segment.payload + 40;
         packets.push(Packet { at: Duration::from_millis(at), from, to, bytes, body: Body::Tcp(segment) });
     };
-    // The first ends at 1.7 s, the second is seen until 2 s.
-    for (port, every, until) in [(0_u16, 10, 1700), (1, 500, 2000)] {
-        let (own, other) = (SocketAddr::new(a.ip(), a.port() + port), b);
+    for (port, payload, every, until) in [(1000, payload, every, until), (1001, 1000, 10, 2000)] {
+        let own = SocketAddr::from(([10, 0, 0, 1], port));
         for number in 0..=until / every {
-            let (at, seq) = (number * every, 1 + number as u32 * 1000);
-            let mut segment = Segment { seq, ack: Some(1), payload: 1000, ..Segment::default() };
-            if number == until / every && port == 0 {
-                ending(&mut segment);
+            let (at, seq) = (number * every, 1 + number as u32 * payload);
+            send(at, (own, other), Segment { seq, ack: Some(1), payload, ..Segment::default() });
+            let mut answer = Segment { seq: 1, ack: Some(seq + payload), ..Segment::default() };
+            if port == 1000 && number == until / every {
+                ending(&mut answer);
             }
-            send(at, (own, other), segment);
-            send(at + 20, (other, own), Segment { seq: 1, ack: Some(seq + 1000), ..Segment::default() });
+            if port != 1000 || at <= silent {
+                send(at + 20, (other, own), answer);
+            }
         }
     }
     packets.sort_by_key(|packet| packet.at);
     let mut traffic = Traffic::default();
     packets.iter().for_each(|packet| traffic.on_packet(packet));
-    propose::scenario("test", &traffic, &ShownPath::of(&traffic), "cubic")
+    let text = propose::scenario("test", &traffic, &ShownPath::of(&traffic), "cubic").unwrap();
+    let flow = text.split("[[flow]]").find(|flow| flow.contains("10.0.0.1:1000 to")).unwrap();
+    if flow.contains("app = \"bulk\"") { "bulk" } else { "transfer" }
 }
 
 #[test]
-fn a_connection_that_falls_silent_has_ended_and_one_with_pauses_goes_on() {
-    let applications = |text: &str| -> Vec<String> {
-        text.lines().filter(|line| line.starts_with("app = ")).map(str::to_owned).collect()
-    };
-    // 0.3 s of silence are long for the first, and usual for the second.
-    assert_eq!(applications(&two_senders(|_| {})), ["app = \"transfer\"", "app = \"bulk\""]);
-    assert_eq!(applications(&two_senders(|last| last.fin = true)), ["app = \"transfer\"", "app = \"bulk\""]);
+fn only_what_always_has_data_is_bulk() {
+    let answered = u64::MAX;
+    assert_eq!(application((1000, 100, 2000), answered, |_| {}), "bulk");
+    // Until 1.7 s: 0.3 s of silence, in which it has nothing to send, or no answer.
+    assert_eq!(application((1000, 100, 1700), answered, |_| {}), "transfer");
+    assert_eq!(application((1000, 100, 1700), 1600, |_| {}), "transfer");
+    // With pauses of 0.48 s in which all is acknowledged.
+    assert_eq!(application((10_000, 500, 2000), answered, |_| {}), "transfer");
+    // A few bytes at a time.
+    assert_eq!(application((40, 100, 2000), answered, |_| {}), "transfer");
+}
+
+#[test]
+fn a_connection_that_one_end_has_closed_is_over() {
+    assert_eq!(application((1000, 100, 2000), u64::MAX, |last| last.fin = true), "transfer");
 }
 
 #[test]
@@ -195,7 +299,7 @@ fn datagrams(others: u16, payload: u32) -> String {
             traffic.on_packet(&Packet { at, from, to, bytes: payload + 28, body: Body::Udp(payload) });
         }
     }
-    propose::scenario("test", &traffic, &ShownPath::of(&traffic), "cubic")
+    propose::scenario("test", &traffic, &ShownPath::of(&traffic), "cubic").unwrap()
 }
 
 #[test]
@@ -230,4 +334,50 @@ fn what_is_no_capture_is_an_error_with_its_reason() {
         let error = infer(std::slice::from_ref(&file), "cubic").unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     }
+}
+
+#[test]
+fn a_capture_of_one_direction_is_an_error_that_says_which_is_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let both = captured(directory.path(), "rate = \"10Mbit/s\"\ndelay = \"10ms\"", "a", BULK);
+    let [a, b] = {
+        let found = infer(&both, "cubic").unwrap();
+        [found.path.near[0], found.path.far[0].0]
+    };
+    // The data alone, and the acknowledgements alone.
+    for file in &both {
+        let is_out = file.file_name().unwrap() == "a-x.pcapng";
+        let (from, to) = if is_out { (a, b) } else { (b, a) };
+        let error = infer(std::slice::from_ref(file), "cubic").unwrap_err().to_string();
+        let part =
+            format!("packets from {from} to {to}, but none from {to} to {from}; capture both directions");
+        assert!(error.contains(&part), "{error}");
+    }
+}
+
+#[test]
+fn packets_that_are_named_twice_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let [file, copy] = ["one.pcap", "copy.pcap"].map(|name| directory.path().join(name));
+    for name in [&file, &copy] {
+        fs::write(name, include_bytes!("../../../../fuzz/corpus/capture/pcap")).unwrap();
+    }
+    infer(std::slice::from_ref(&file), "cubic").unwrap();
+    for second in [&file, &copy] {
+        let error = infer(&[file.clone(), second.clone()], "cubic").unwrap_err().to_string();
+        let part = format!("{} and {} hold the same packets", file.display(), second.display());
+        assert!(error.contains(&part), "{error}");
+    }
+}
+
+#[test]
+fn a_capture_of_one_packet_holds_too_little() {
+    let whole = include_bytes!("../../../../fuzz/corpus/capture/pcap");
+    // The header of the file, and that of the first packet, which has its length.
+    let length = u32::from_le_bytes(whole[32..36].try_into().unwrap()) as usize;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("one.pcap");
+    fs::write(&file, &whole[..40 + length]).unwrap();
+    let error = infer(&[file], "cubic").unwrap_err().to_string();
+    assert!(error.starts_with("one.pcap: too little to propose a flow"), "{error}");
 }

@@ -134,6 +134,27 @@ impl Traffic {
         connection.on_segment(at, own, segment, packet.bytes);
     }
 
+    /// From where to where packets went, if those of the other direction are missing: most packets of TCP are of connections of which one end is never seen, though the other
+    /// one acknowledges what it sends. Of the largest such connection.
+    pub(super) fn one_way(&self) -> Option<(IpAddr, IpAddr)> {
+        let (mut halved, mut whole) = (0, 0);
+        let mut largest: Option<(usize, [IpAddr; 2])> = None;
+        for connection in &self.connections {
+            let [first, second] = &connection.halves;
+            let (sender, from) = if second.seen() == 0 { (first, 0) } else { (second, 1) };
+            let seen = first.seen() + second.seen();
+            if sender.seen() < seen {
+                whole += seen;
+            } else if sender.has_acknowledged {
+                halved += seen;
+                if largest.is_none_or(|(most, _)| seen > most) {
+                    largest = Some((seen, [from, 1 - from].map(|end| connection.ends[end].ip())));
+                }
+            }
+        }
+        largest.filter(|_| halved > whole).map(|(_, [from, to])| (from, to))
+    }
+
     /// Which addresses are on the capture's side of the path, in order: those whose answers come sooner than the other end's.
     pub(super) fn near(&self) -> Vec<IpAddr> {
         let mut votes: BTreeMap<IpAddr, i64> = BTreeMap::new();
