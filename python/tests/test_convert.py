@@ -71,6 +71,8 @@ def test_the_command_writes_a_file_that_is_checked(tmp_path: Path, capsys: pytes
     [
         (["nowhere.gml"], "nowhere.gml: cannot be read"),
         (["some", "words"], "is in none of the formats"),
+        (["some", "words"], "quic-interop, and with results in place of a network iperf3 (name it with --from"),
+        (["tc", "qdisc", "add", "dev", "e", "root", "netem", "delay", "5ms", "--out", "x.toml"], "options go before the words of a command: warpline import --out ... tc ..."),
         (["tc", "qdisc", "add", "dev", "e", "root", "netem", "delay", "5"], ""),
         (["--rate", "fast", "tc", "qdisc", "add", "root", "netem", "delay", "5ms"], "--rate fast: 'fast' does not begin with a number"),
         (["--guests", "tc", "qdisc", "add", "root", "netem", "delay", "5ms"], "--guests means nothing to tc; it takes --duration, --rate, --flow"),

@@ -10,16 +10,19 @@ from typing import Any
 import pytest
 
 from warpline import study
-from warpline.study import _imported, _registry, _store
+from warpline.study import _imported, _registry, _store, _study
 from warpline.study.__main__ import main
+from warpline.study._progress import Counts, Progress
 
-from studies import PURE, declare, ran
+from conftest import dumbbell
+from studies import NETWORK, PURE, declare, ran
 
 
 def test_means_of_another_program_stand_in_until_the_figure_has_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = declare(tmp_path)
     table = tmp_path / "means.csv"
-    table.write_text('"x, m",y value,half_width_95,seeds\n1,10,0.5,2\n2,20,,2\n3,30,0.5,2\n')
+    # As a spreadsheet writes it, with a mark at the beginning.
+    table.write_text('\ufeff"x, m",y value,half_width_95,seeds\n1,10,0.5,2\n2,20,,2\n3,30,0.5,2\n')
     words = ["import", f"{file}:line", str(table), "--column", "x, m=x", "--column", "y value=y", "--made-by", "another program 1.0"]
     assert main(words) == 0 and "3 means" in capsys.readouterr().out
     assert main(["judge", str(file)]) == 0
@@ -47,6 +50,7 @@ def test_means_of_another_program_stand_in_until_the_figure_has_its_own(tmp_path
         ("x,y,half_width_95,seeds\n1,10,0.5,2\n2,20,0.5,\n", "means.csv:3: invalid literal for int()"),
         ("x,y,half_width_95,seeds\n1,10,0.5\n", "means.csv:2: invalid literal for int()"),
         ("x,y,half_width_95,seeds\n1,ten,0.5,2\n", "means.csv:2: could not convert string to float: 'ten'"),
+        ("x,y,half_width_95,seeds\n1,10,-0.5,2\n", "means.csv:2: half_width_95 is -0.5; half of an interval is not below 0"),
         ("x,y,half_width_95,seeds\n1,nan,0.5,2\n", "means.csv:2: 'nan' is no finite number"),
         ("x,y,half_width_95,seeds\n1,10,0.5,1\n", "means.csv:2: a mean over 1 seeds; at {'x': 1}, line has 2 at least"),
         ("x,y,half_width_95,seeds\n1,10,0.5,2\n2,20,0.5,2\n1.0,11,0.5,2\n", "means.csv:4: another mean of {'x': '1.0', 'y': '11'}; line 2 has the first"),
@@ -154,6 +158,9 @@ def test_the_command_runs_judges_and_lists(tmp_path: Path, capsys: pytest.Captur
         (["run", "mine.py", "--dask", "localhost:1", "--jobs", "2"], "--jobs is for this machine"),
         (["reproduce", "paper", "--all"], "one of the two"),
         (["run", "nowhere.py"], "cannot be read"),
+        (["run", "empty"], "no paper 'empty'; there are paper; for the declarations in empty.py here, write empty.py"),
+        (["run", "mine.py", "--dask", ""], "the address of the Dask scheduler is empty"),
+        (["run", "empty", "--repro", "/nowhere"], "; for the declarations in empty.py here, write empty.py"),
         (["judge", "--repro", "/nowhere"], "--repro DIR"),
         (["run", "wrong.py"], "wrong.py:2: ZeroDivisionError"),
         (["run", "lacking.py"], "lacking.py:1: FileNotFoundError: [Errno 2] No such file or directory: 'paths.csv'"),
@@ -369,3 +376,85 @@ def test_a_value_of_an_axis_and_a_heading_may_have_an_equals_sign(tmp_path: Path
     (tmp_path / "means.csv").write_text("x,y=10,half_width_95,seeds\n1,10,,2\n")
     words = ["import", file, str(tmp_path / "means.csv"), "--column", "x=x", "--column", "y=10=y", "--made-by", "a"]
     assert main([*words, "--at", "cc=nice:threshold=0.1"]) == 0
+
+
+def test_an_error_that_nobody_foresaw_does_not_end_the_next_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = _study.Study.kept
+
+    def kept(self: _study.Study) -> _study.Kept:
+        if self.name == "mine/line":
+            raise KeyError("unforeseen")
+        return whole(self)
+
+    monkeypatch.setattr(_study.Study, "kept", kept)
+    assert main(["run", str(declare(tmp_path, TWO)), "--jobs", "1"]) == 2
+    said = capsys.readouterr()
+    assert "error: mine/line: KeyError: 'unforeseen'" in said.err and "mine/other: Another" in said.out
+
+
+def test_a_declaration_of_a_wrong_kind_is_one_line_with_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = declare(tmp_path, PURE.replace("seeds=2", "seeds=lambda at: 6 / 2"))
+    assert main(["run", str(file)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"error: {file}:12: TypeError: 3.0 seeds at {{'x': 1}}: a whole number is needed"
+
+
+def test_a_judgement_that_cannot_be_drawn_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(declare(tmp_path))
+    assert main(["run", file, "--jobs", "1"]) == 0
+    (tmp_path / "results/line.md").unlink()
+    (tmp_path / "results/line.md").mkdir()
+    capsys.readouterr()
+    assert main(["judge", file, "--draw"]) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ") and "line.md" in line
+
+
+def test_true_and_false_are_chosen_as_toml_and_as_python_have_them(tmp_path: Path) -> None:
+    file = str(declare(tmp_path, PURE.replace("x=[1, 2, 3]", "x=[True, False]")))
+    for word, made in (("x=False", "False"), ("x=True", "True"), ("x=false", "False"), ("x=true", "True")):
+        assert main(["run", file, "--jobs", "1", "--force", "--only", word]) in (0, 1)
+        assert ran(tmp_path) == [f"{made} 1", f"{made} 2"], word
+
+
+def test_where_all_runs_fail_no_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(declare(tmp_path, PURE.replace("return {", "1 / 0\n        return {"))), "--jobs", "1"]) == 1
+    said = capsys.readouterr().out
+    assert "ZeroDivisionError" in said and "parquet" not in said
+
+
+def test_paths_are_texts_or_paths(tmp_path: Path) -> None:
+    (done,) = study.run(declare(tmp_path), page=str(tmp_path / "page.html"), jobs=1)
+    assert done.good and "Ended: 6 of 6 runs done." in (tmp_path / "page.html").read_text()
+
+
+def test_the_page_of_a_study_that_was_stopped_says_so(tmp_path: Path) -> None:
+    def stop(_: study.Done) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        study.run(declare(tmp_path, TWO), page=tmp_path / "page.html", jobs=1, said=stop)
+    page = (tmp_path / "page.html").read_text()
+    assert "Stopped: " in page and " left" not in page and "refresh" not in page
+    counts = [Counts("f", total=60, done=10)]
+    progress = Progress(counts, page=tmp_path / "page.html")
+    assert " left" in progress.html(last=False)
+    progress.close(finished=False)
+    assert "Stopped: f: 10 of 60 runs done." in (tmp_path / "page.html").read_text()
+
+
+def test_means_of_a_measure_that_the_figure_does_not_have_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
+    text = NETWORK.replace('measures=lambda run, at: {"mbps": {flow["name"]: flow["goodput_bps"] / 1e6 for flow in run.summary["flows"][:2]}, "rate_seen": at["rate"]}', 'measures={"mbps": "totals.jain"}')
+    (tmp_path / "means.csv").write_text("rate,mbps,half_width_95,seeds\n2,2,,1\n")
+    words = ["import", str(declare(tmp_path, text)), str(tmp_path / "means.csv"), "--column", "rate=rate", "--made-by", "a"]
+    assert main([*words, "--column", "mbps=latency"]) == 2
+    assert "rates has no measure 'latency', so that nothing would read it; there are mbps" in capsys.readouterr().err
+    assert main([*words, "--column", "mbps=mbps"]) == 0
+
+
+def test_a_number_of_processes_that_is_none_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for word in ("abc", "0", "-1"):
+        with pytest.raises(SystemExit):
+            main(["run", str(declare(tmp_path)), f"--jobs={word}"])
+        assert f"argument --jobs: {word!r} is no whole number of at least 1" in capsys.readouterr().err

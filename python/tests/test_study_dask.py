@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from warpline.study import _store
+from warpline.study import StudyError, _store, dask
 from warpline.study.__main__ import main
 
 from conftest import child_environment
@@ -118,3 +119,32 @@ def test_a_scheduler_that_is_not_there_is_told(tmp_path: Path, capsys: pytest.Ca
     assert "no Dask scheduler at tcp://127.0.0.1:9" in capsys.readouterr().err
     assert main(["run", str(file), "--dask", "nonsense:"]) == 2
     assert "no Dask scheduler at nonsense:" in capsys.readouterr().err
+
+
+def test_a_server_that_is_no_scheduler_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("warpline.study._work.PATIENCE_S", 1)
+    file = tmp_path / "mine.py"
+    file.write_text(textwrap.dedent(SLOW))
+    # One that takes calls, and says nothing.
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        assert main(["run", str(file), "--dask", address]) == 2
+    assert f"no Dask scheduler at {address}: nothing answers as one does" in capsys.readouterr().err
+
+
+def test_a_scheduler_without_workers_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], cluster: tuple[str, list[subprocess.Popen[bytes]]]) -> None:
+    address, workers = cluster
+    with dask(address):
+        assert capsys.readouterr().err == ""
+    distributed: Any = pytest.importorskip("distributed")
+    with distributed.Client(address) as client:
+        (worker, _) = client.scheduler_info()["workers"]
+        with pytest.raises(StudyError, match=f"no Dask scheduler at {worker}: it is a worker"), dask(worker):
+            pass
+        for process in workers:
+            process.kill()
+            process.wait()
+        await_("no workers", lambda: not client.scheduler_info()["workers"])
+    with dask(address):
+        assert capsys.readouterr().err == f"the Dask scheduler at {address} has no workers; runs wait until there are some\n"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 import math
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import warpline
 from warpline import study
 from warpline.study import _registry
 
+from conftest import dumbbell
 from studies import PURE, declare, simple
 
 
@@ -268,3 +271,160 @@ def test_a_digest_is_of_the_code_that_was_read(tmp_path: Path) -> None:
     after = of(_registry.load(tmp_path / "mine.py"))
     assert (first[0], after[0]) == (90, 91) and first[1] != after[1]
     assert not (tmp_path / "__pycache__").exists()
+
+
+BARE = """\
+    from warpline import study
+    IMPORT
+
+    FIGURE = study.Figure(name="f", title="F", model=lambda at: {"g": CALL}, points=study.grid(x=[1]), quick=study.quick())
+"""
+
+
+@pytest.mark.parametrize("safe_path", [False, True])
+@pytest.mark.parametrize(
+    ("written", "call", "right"),
+    [
+        ("import helper", "helper.k()", "from . import helper"),
+        ("import helper as h", "h.k()", "from . import helper as h"),
+        ("from helper import k", "k()", "from .helper import k"),
+        ("from parts.inner import k as kk", "kk()", "from .parts.inner import k as kk"),
+        ("def load():\n        import helper\n        return helper", "load().k()", "from . import helper"),
+    ],
+)
+def test_a_module_beside_the_declaration_is_not_imported_past_its_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, call: str, right: str, safe_path: bool
+) -> None:
+    (tmp_path / "parts").mkdir()
+    for name in ("helper.py", "parts/inner.py"):
+        declare(tmp_path, "def k():\n    return 1.0\n", name)
+    if not safe_path:
+        monkeypatch.syspath_prepend(str(tmp_path))
+    file = declare(tmp_path, BARE.replace("IMPORT", written).replace("CALL", call))
+    with pytest.raises(study.StudyError) as caught:
+        _registry.load(file)
+    line = 3 if "def" in written else 2
+    assert f"{file}:{line}: this module is beside the declaration: write `{right}`, so that" in str(caught.value)
+    # Written so, a change of it is another digest.
+    if "def" in written:
+        return
+    declare(tmp_path, BARE.replace("IMPORT", right).replace("CALL", call))
+    before = _registry.load(file).figures[0].measured
+    for name in ("helper.py", "parts/inner.py"):
+        declare(tmp_path, "def k():\n    return 1000.0\n", name)
+    assert _registry.load(file).figures[0].measured != before
+
+
+def test_a_module_of_a_package_beside_the_declaration_is_in_the_digest_of_one_in_another(tmp_path: Path) -> None:
+    found = []
+    for number in (1, 2, 2):
+        (tmp_path / "one").mkdir(exist_ok=True)
+        declare(tmp_path, "from ..base import k\ndef speed():\n    return k()\n", "one/inner.py")
+        declare(tmp_path, f"def k():\n    return {number}\n", "base.py")
+        found.append(_registry.load(declare(tmp_path, BARE.replace("IMPORT", "from .one.inner import speed").replace("CALL", "speed()"))).figures[0].measured)
+    assert found[0] != found[1] == found[2]
+
+
+def test_what_a_declaration_never_imports_and_what_is_installed_is_not_refused(tmp_path: Path) -> None:
+    for name in ("helper.py", "statistics.py", "mine.py"):
+        declare(tmp_path, "def k():\n    return 1.0\n", name)
+    text = """\
+    import statistics
+    from typing import TYPE_CHECKING
+    if TYPE_CHECKING:
+        import helper
+    try:
+        from . import helper
+    except ImportError:
+        import helper
+    if __name__ == "__main__":
+        import helper
+    """
+    (figure,) = _registry.load(declare(tmp_path, BARE.replace("    IMPORT\n", text).replace("CALL", "helper.k()"))).figures
+    assert figure.model is not None and figure.model({}) == {"g": 1.0}
+
+
+def test_numbers_of_other_libraries_become_pythons_own() -> None:
+    import numpy
+
+    class Colour(str, enum.Enum):
+        RED = "red"
+
+    axes: dict[str, Any] = {"x": numpy.arange(1, 3), "y": [numpy.float64(0.5)], "z": [numpy.str_("a")], "c": [Colour.RED], "b": [numpy.bool_(True)]}
+    figure = simple(points=study.grid(**axes), settings={"s": numpy.int64(7), "l": [numpy.int64(1), 2]})
+    assert [*figure.points[0].values()] == [1, 0.5, "a", "red", True]
+    assert [type(value) for value in (*figure.points[0].values(), figure.settings["s"])] == [int, float, str, str, bool, int]
+    assert repr(figure.settings["l"]) == "[1, 2]"
+    assert repr(simple(points=study.points([{"x": numpy.int64(3)}]), seeds=numpy.int64(2)).points) == "[{'x': 3}]"
+
+
+@pytest.mark.parametrize("value", [timedelta(seconds=1), warpline.Nice(threshold=0.1), {"kind": "nice"}, [1, 2]])
+def test_values_that_cannot_be_kept_are_refused_with_their_axis(value: Any) -> None:
+    allowed = rf"{type(value).__name__} \(.*\); what is kept is text, a number, true or false, or None"
+    with pytest.raises(TypeError, match=f"^a value of the axis cc is a {allowed}"):
+        study.grid(cc=[value])
+    with pytest.raises(TypeError, match=f"^f: a value of the axis cc is a {allowed}"):
+        simple(points=[{"cc": value}])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"claims": None}, "f: claims=None: write a list of study.Claim"),
+        ({"claims": study.Claim(text="c", ours=lambda _: 1.0, theirs=1, bound=study.at_most())}, r"f: claims=Claim\(.*: write a list of study.Claim"),
+        ({"measures": ["totals.jain"]}, r"measures=\['totals.jain'\]: write columns or functions by their names"),
+        ({"measures": {"m": 3}}, r"measures={'m': 3}: write columns"),
+        ({"settings": {"d": timedelta(1)}}, "f: the setting d is a timedelta"),
+        ({"seeds": "2"}, "seeds='2': write a whole number"),
+        ({"seeds": 2.0}, "seeds=2.0: write a whole number"),
+        ({"seeds": True}, "seeds=True: a whole number"),
+        ({"seeds": lambda at: 6 / 2}, r"3.0 seeds at {'x': 1}: a whole number"),
+        ({"allowed": "Connection timed out"}, "allowed='Connection timed out': write a list of texts"),
+        ({"allowed": [""]}, r"allowed=\[''\]: write a list of texts"),
+        ({"picture": None}, "picture=None: write study.lines"),
+        ({"labels": None}, "labels=None: write texts"),
+        ({"model": {"y": 1}}, "model={'y': 1}: write a function"),
+        ({"quick": None}, "quick=None: write study.quick"),
+    ],
+)
+def test_what_is_of_another_kind_is_refused_with_what_is_allowed(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(TypeError, match=told):
+        simple(**options)
+
+
+@pytest.mark.parametrize(("options", "told"), [({"ours": 1.0}, "ours=1.0: write a function"), ({"theirs": "3"}, "theirs='3': write a number"), ({"bound": 0.1}, "bound=0.1: write study.within")])
+def test_a_claim_of_other_kinds_is_refused(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(TypeError, match=f"^claim 'c': {told}"):
+        study.Claim(**{"text": "c", "ours": lambda _: 1.0, "theirs": 1, "bound": study.at_most(), **options})
+
+
+def test_numbers_of_until_are_refused_where_they_stand() -> None:
+    usual: dict[str, Any] = {"width": 0.05, "of": "y"}
+    for name, wrong, told in (("least", 2.0, "least=2.0: a whole number"), ("most", "9", "most='9': a whole number"), ("width", "5 %", "width='5 %': a share"), ("of", 3, "of=3: the name")):
+        with pytest.raises(TypeError, match=told):
+            study.until(**{**usual, name: wrong})
+
+
+def test_points_that_are_drawn_twice_are_there_once() -> None:
+    for draw in (study.random, study.sobol):
+        drawn = draw(64, cc=study.choice("nice", "reno"), n=study.integers(1, 8))
+        assert 12 <= len(drawn) <= 16 and len(simple(points=drawn).points) == len(drawn)
+
+
+def test_a_template_has_true_and_false_as_toml(tmp_path: Path) -> None:
+    dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.in")
+    with (tmp_path / "two.in").open("r+") as file:
+        text = file.read().replace("[[flow]]", "[[flow]]\ntcp.sack = $sack", 1)
+        assert "$sack" in text
+        file.seek(0)
+        file.write(text)
+    figure = simple(model=None, scenario=study.template("two.in"), points=study.grid(sack=[True, False]), measures={"y": "totals.jain"})
+    assert [figure.built(point, 1, tmp_path).to_dict()["flow"][0]["tcp"]["sack"] for point in figure.points] == [True, False]
+
+
+def test_a_file_with_names_twice_or_an_empty_text_is_read_or_told(tmp_path: Path) -> None:
+    text = PURE.replace("'''A line through the origin.'''", "''' '''") + "\n    SAME = FIGURE\n"
+    declared = _registry.load(declare(tmp_path, text))
+    assert [figure.name for figure in declared.figures] == ["line"] and declared.paper.title == "mine"
+    with pytest.raises(study.StudyError, match=r"mine\.py: ValueError: .*line is declared twice"):
+        _registry.load(declare(tmp_path, text.replace("SAME = FIGURE", "from dataclasses import replace\n    SAME = replace(FIGURE)")))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from warpline import study
+from warpline.study._pictures import TablePicture, markdown, svg
 from warpline.study._results import Cell
 
 from studies import PURE, declare, simple
@@ -288,3 +290,59 @@ def test_a_distribution_of_very_many_values_is_drawn_in_fewer_steps() -> None:
     assert len(xs) < 1000 and (xs[0], ys[0]) == (0, 0) and (xs[-1], ys[-1]) == (0.9999, 1)
     # A uniform distribution: the share of the values up to x is x.
     assert all(y == pytest.approx(x, abs=1e-3) for x, y in zip(xs, ys, strict=True)) and axes.get_xlim() == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("picture", "told"),
+    [
+        (study.lines(x="x", y="latt"), "no measure 'latt'; there are y"),
+        (study.lines(x="flowz", y="y"), "no axis 'flowz'; there are x"),
+        (study.lines(x="x", y="y", by="ccc"), "no axis 'ccc'; there are x"),
+        (study.lines(x="x", y="y", only={"xx": 1}), "no axis 'xx'; there are x"),
+        (study.bars(x="flowz", y="y"), "no axis 'flowz'"),
+        (study.bars(x="x", y="latt"), "no measure 'latt'"),
+        (study.cdf("latt"), "no measure 'latt'"),
+        (study.cdf("y", alike="path"), "no axis 'path'"),
+        (study.surface("x", "k", "y"), "no axis 'k'"),
+        (study.surface("x", "x", "z"), "no measure 'z'"),
+        (study.table(y="latt"), "no measure 'latt'"),
+        (study.table(x="flowz"), "no axis 'flowz'"),
+        (study.lines(x="x", y="y", of=lambda results: study.Results([Cell({"k": 1}, {"z": [1.0]})])), "no axis 'x'; there are k"),
+    ],
+)
+def test_a_picture_of_a_name_that_is_not_there_is_refused(picture: study.Picture, told: str) -> None:
+    results = study.Results([Cell({"x": 1}, {"y": [1.0]}), Cell({"x": 2}, {"y": [2.0]})])
+    draw = markdown if isinstance(picture, TablePicture) else svg
+    with pytest.raises(ValueError, match=told):
+        draw(simple(picture=picture), results)
+
+
+def test_a_picture_of_a_measure_without_results_is_left_out_where_it_is_declared_or_the_form_is_quick() -> None:
+    results = study.Results([Cell({"x": 1}, {"y": [1.0]})])
+    options: dict[str, Any] = {"picture": study.cdf("later")}
+    declared = simple(**options, model=None, scenario="two.toml", measures={"y": "totals.jain", "later": lambda run: None})
+    assert svg(declared, results) is None and svg(simple(**options).quickly(), results) is None
+    with pytest.raises(ValueError, match="no measure 'later'"):
+        svg(simple(**options), results)
+
+
+def test_a_claim_about_an_axis_or_measure_that_is_not_there_says_what_there_is() -> None:
+    results = study.Results([Cell({"x": 1, "line": "a"}, {"y": [1.0]})])
+    cases: list[tuple[Callable[[], float], str]] = [
+        (lambda: results.mean("y", flow=3), "no axis 'flow'; there are x, line"),
+        (lambda: results.mean("y", x=3), "no run with x=3"),
+        (lambda: results.mean("z", x=1), "no results of z; there are y"),
+        (lambda: results.half_width("z"), "no results of z at {'x': 1, 'line': 'a'}; there are y"),
+        (lambda: results.quantile("z", 0.5), "no results of z; there are y"),
+    ]
+    for read, told in cases:
+        with pytest.raises(study.NoResultsError) as caught:
+            read()
+        assert str(caught.value) == told
+
+
+def test_a_figure_without_axes_has_a_table_and_a_picture(tmp_path: Path) -> None:
+    text = PURE.replace("x=[1, 2, 3]", "").replace("{at['x']}", "1").replace('at["x"]', "1").replace('results.rising("y", "x")', 'results.mean("y")').replace("theirs=3", "theirs=10")
+    (done,) = study.run(str(declare(tmp_path, text.replace('study.lines(x="x", y="y")', 'study.cdf("y")'))), jobs=1)
+    assert done.good and done.not_drawn == ""
+    assert (tmp_path / "results/line.md").read_text() == "# A line\n\n| y |  |\n|---|--:|\n|  | 10.15 |\n" and (tmp_path / "results/line.svg").exists()

@@ -14,7 +14,9 @@ import pytest
 
 import warpline
 from warpline import study
+from warpline._warpline import Table
 from warpline.study import _registry, _report, _store
+from warpline.study.__main__ import main
 
 from conftest import dumbbell
 from studies import PURE, declare, ran, MANY, Counting
@@ -423,3 +425,32 @@ def test_a_figure_of_a_module_beside_the_declaration_has_its_results_by_either_n
     for file in (helper, tmp_path / "mine.py", helper):
         (done,) = study.run(str(file), jobs=1, force=True)
         assert done.good and len(ran(tmp_path)) == 6
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("line.parquet", b""),
+        ("line.parquet", None),
+        ("line.jsonl", b"\xff\xfe\n"),
+        ("line.jsonl", b"5\n"),
+        ("line.jsonl", b'[{"seed": 1}]\n'),
+        ("line.imported.parquet", None),
+    ],
+)
+def test_a_file_without_results_is_named_with_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes | None) -> None:
+    file = declare(tmp_path)
+    spoilt = tmp_path / "results" / name
+    spoilt.parent.mkdir()
+    if content is None:
+        Table.from_columns({"a": [1]}).write(spoilt)
+    else:
+        spoilt.write_bytes(content)
+    before = spoilt.read_bytes()
+    for words in (["run", str(file), "--jobs", "1", "--force"], ["judge", str(file)]):
+        assert main(words) == 3
+        said = capsys.readouterr().err
+        assert f"{spoilt} has no results of a study that can be read (" in said and "delete it" in said and "run the scenario again" not in said
+    assert spoilt.read_bytes() == before
+    spoilt.unlink()
+    assert main(["run", str(file), "--jobs", "1"]) == 0

@@ -193,6 +193,18 @@ def test_a_parameter_with_the_name_of_another_column_is_refused(parameters: Any,
         warpline.sweep(SHORT, parameters, by=by, jobs=1)
 
 
+def test_values_and_seeds_that_give_no_run_or_letters_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"^'flow.bulk.cc' has 'nice': a parameter has a list of values, even of one: \['nice'\]$"):
+        warpline.sweep(SHORT, {"flow.bulk.cc": "nice"}, jobs=1)
+    with pytest.raises(ValueError, match="'flow.bulk.cc' has no values"):
+        warpline.sweep(SHORT, {"flow.bulk.cc": []}, jobs=1)
+    for seeds, told in (([], "seeds is empty"), ([-1, 1], "seeds has -1: a seed is a whole number from 0"), ([1, 1], "named twice")):
+        with pytest.raises(ValueError, match=told):
+            warpline.sweep(SHORT, {}, seeds=seeds, jobs=1)
+    with pytest.raises(ValueError, match="^seed is -3: a seed is a whole number from 0"):
+        SHORT.run(seed=-3, progress=False)
+
+
 def test_parameters_named_like_columns_of_other_rows_are_not_refused() -> None:
     assert warpline.sweep(SHORT, {"name": ["p", "q"]}, jobs=1)["name"] == ["p", "q"]
 

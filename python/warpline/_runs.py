@@ -124,20 +124,29 @@ def seed_directory(directory: Path, seed: int) -> Path:
     return directory / f"seed-{seed}"
 
 
+def checked_seed(seed: int, what: str) -> int:
+    """A seed as a whole number. `what` is how an error begins.
+
+    Raises:
+        ValueError: If it is no number that a seed can be.
+    """
+    number = operator.index(seed)
+    if not 0 <= number <= LARGEST_SEED:
+        raise ValueError(f"{what} {number}: a seed is a whole number from 0 to {LARGEST_SEED}")
+    return number
+
+
 def checked(seeds: Iterable[int]) -> list[int]:
     """The seeds as a list of whole numbers.
 
     Raises:
         ValueError: If there is none, if one is named twice, or if one is no number that a seed can be.
     """
-    numbers = [operator.index(seed) for seed in seeds]
+    numbers = [checked_seed(seed, "seeds has") for seed in seeds]
     if not numbers:
         raise ValueError("seeds is empty: name at least one seed")
     if len(set(numbers)) != len(numbers):
         raise ValueError("a seed is named twice: it would give the same run twice")
-    for number in numbers:
-        if not 0 <= number <= LARGEST_SEED:
-            raise ValueError(f"seeds has {number}: a seed is a whole number from 0 to {LARGEST_SEED}")
     return numbers
 
 

@@ -29,7 +29,7 @@ from warpline._model import (
 from warpline._part import encode
 from warpline._progress import Observer, ProgressLine, wanted
 from warpline._run import Run
-from warpline._runs import RunSet, at_once, checked, failure_of, run_seeds, seed_directory
+from warpline._runs import RunSet, at_once, checked, checked_seed, failure_of, run_seeds, seed_directory
 from warpline._warpline import NativeScenario, finish_seeds, prepare_seeds, run_scenario
 
 
@@ -293,6 +293,8 @@ class Scenario:
             if seed is not None:
                 raise ValueError("seed and seeds are both given: name one of them")
             return self._run_seeds(checked(seeds), cores or 1, jobs, None if out is None else Path(out), force, report, progress, cc)
+        if seed is not None:
+            seed = checked_seed(seed, "seed is")
         line = ProgressLine(sys.stderr) if progress is True and wanted() else None
         observer: Observer | None = line if isinstance(progress, bool) else progress
         try:

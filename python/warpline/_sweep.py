@@ -20,6 +20,7 @@ from warpline._errors import SweepError, WarplineError
 from warpline._part import encode
 from warpline._pool import ExecutorLike, Workers, cloud_dumps, cores
 from warpline._run import Run
+from warpline._runs import checked
 from warpline._scenario import Scenario
 from warpline._warpline import Table
 
@@ -95,13 +96,14 @@ def sweep(
 
     Raises:
         SweepError: If every point fails, or if something defined in a notebook cannot be sent to the processes.
-        ValueError: If a parameter has the name of another column, or `by` is none of the four words.
+        TypeError: If the values of a parameter are a text, which is one value and no list of its letters.
+        ValueError: If a parameter has the name of another column, `by` is none of the four words, a parameter has no values, or there are no seeds or wrong ones.
     """
     if by not in TABLES:
         raise ValueError(f"by={by!r}: a row is a run, a group, a flow or a link")
     _check_names(parameters, by)
-    seed_list: list[int | None] = [None] if seeds is None else list(seeds)
-    combinations = list(itertools.product(*(list(values) for values in parameters.values()), seed_list))
+    seed_list: list[int | None] = [None] if seeds is None else [*checked(seeds)]
+    combinations = list(itertools.product(*_lists(parameters), seed_list))
     points, labels = [], []
     for number, (*values, seed) in enumerate(combinations):
         changes = tuple(f"{path}={toml_value(value)}" for path, value in zip(parameters, values, strict=True))
@@ -149,6 +151,18 @@ def _check_names(parameters: Iterable[str], by: str) -> None:
                 f"parameters has {path!r}, and so has each row of the table (by={by!r}), where it is another thing; choose another `by`, or leave it out: "
                 "the column point says which point a row is of"
             )
+
+
+def _lists(parameters: Mapping[str, Iterable[Any]]) -> list[list[Any]]:
+    """The values of each parameter."""
+    found = []
+    for path, values in parameters.items():
+        if isinstance(values, str):
+            raise TypeError(f"{path!r} has {values!r}: a parameter has a list of values, even of one: [{values!r}]")
+        found.append(list(values))
+        if not found[-1]:
+            raise ValueError(f"{path!r} has no values, so that nothing would run; name at least one")
+    return found
 
 
 Outcome = tuple[str | None, list[dict[str, Scalar]]]

@@ -12,8 +12,21 @@ use crate::failure::{Code, Failure};
 
 /// The variable that names a Python.
 const VARIABLE: &str = "WARPLINE_PYTHON";
-/// Ends with 0 if the package is there, and imports nothing of it.
-const PROBE: &str = "import importlib.util, sys; sys.exit(importlib.util.find_spec('warpline') is None)";
+/// Ends with 0 if the package is there, or with `OLD` if it is there and this Python knows no `-P`. Imports nothing of the package, nor of the current directory:
+/// a file there may have the name of a module.
+const PROBE: &str = "import sys
+if sys.path[0] == '': del sys.path[0]
+import importlib.util
+sys.exit(1 if importlib.util.find_spec('warpline') is None else 0 if sys.version_info >= (3, 11) else 3)";
+/// The exit code of the probe in a Python before 3.11.
+const OLD: i32 = 3;
+
+/// A Python that has the package.
+struct Python {
+    program: PathBuf,
+    /// Whether it knows `-P`, with which it imports nothing of the current directory.
+    knows_safe_path: bool,
+}
 
 /// Declares the subcommand that a file is for: what it does, its name in Python, the module that has it unless that is `warpline.study`, what it takes,
 /// and the end of its help. All words after the name are passed on.
@@ -44,8 +57,9 @@ pub(crate) use command;
 /// If no Python has the package.
 pub(crate) fn module(module: &str, name: &str, words: &[OsString]) -> Result<Code, Failure> {
     let python = find()?;
-    let mut command = Command::new(&python);
-    command.args(["-m", module, name]).args(words);
+    let mut command = Command::new(&python.program);
+    // Otherwise a `random.py` in the current directory would be taken for Python's own. Not by PYTHONSAFEPATH, which programs in the runs would inherit.
+    command.args(python.knows_safe_path.then_some("-P")).args(["-m", module, name]).args(words);
     // Python is not beside the stacks that were built with this program.
     #[cfg(feature = "live")]
     if let Some(directory) = stack::places().find(|directory| directory.is_dir()) {
@@ -56,22 +70,21 @@ pub(crate) fn module(module: &str, name: &str, words: &[OsString]) -> Result<Cod
     if let Ok(program) = env::current_exe() {
         command.env(warpline_lab::run::PROGRAM, program);
     }
-    start(command).map_err(|error| Failure::usage(format!("{} cannot be started: {error}", python.display())))
+    start(command)
+        .map_err(|error| Failure::usage(format!("{} cannot be started: {error}", python.program.display())))
 }
 
 /// The Python that `WARPLINE_PYTHON` names; or that beside this program, where pipx and pip put both; or that of `.venv` here, above, or above this program
 /// (as `make python` makes it); or `python3`.
-fn find() -> Result<PathBuf, Failure> {
+fn find() -> Result<Python, Failure> {
     if let Some(named) = env::var_os(VARIABLE).filter(|name| !name.is_empty()) {
         let named = PathBuf::from(named);
-        return if has_package(&named) {
-            Ok(named)
-        } else {
-            Err(Failure::usage(format!(
+        return probed(named.clone()).ok_or_else(|| {
+            Failure::usage(format!(
                 "{VARIABLE} is {}, which cannot be started or has no package `warpline`; {INSTALL}",
                 named.display()
-            )))
-        };
+            ))
+        });
     }
     let here = env::current_dir().ok();
     let program = env::current_exe().ok();
@@ -86,7 +99,7 @@ fn find() -> Result<PathBuf, Failure> {
     });
     let ours = beside.into_iter().filter(|python| python.is_file()).chain(ours);
     let of_path = ["python3", "python"].map(PathBuf::from);
-    ours.chain(of_path).find(|python| has_package(python)).ok_or_else(|| {
+    ours.chain(of_path).find_map(probed).ok_or_else(|| {
         Failure::usage(format!(
             "this needs the Python package `warpline`, which no Python here has; {INSTALL}"
         ))
@@ -112,14 +125,16 @@ fn is_trusted(_: &Path) -> bool {
 const INSTALL: &str = "install it with `make python` in Warpline's source (into .venv), or with `pip install '.[all]'` into \
     a Python of yours, and name that with WARPLINE_PYTHON if it is not `python3`";
 
-fn has_package(python: &Path) -> bool {
-    let probe = Command::new(python)
+/// A program as a Python that has the package, if it is one.
+fn probed(program: PathBuf) -> Option<Python> {
+    let probe = Command::new(&program)
         .args(["-c", PROBE])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status();
-    probe.is_ok_and(|status| status.success())
+    let code = probe.ok()?.code()?;
+    [0, OLD].contains(&code).then_some(Python { program, knows_safe_path: code != OLD })
 }
 
 /// Becomes the command, so that signals and the exit code are its own.

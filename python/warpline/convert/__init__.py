@@ -69,7 +69,8 @@ def reader(source: Source, format: str | None) -> Reader:
     found = next((one for one in READERS if one.claims(source)), None)
     if found is None:
         other = next((f"; it looks like {one.name}: {one.about}" for one in MEASURED if one.claims(source)), "")
-        raise ConvertError(f"{source.name}: is in none of the formats that are known: {names} (name it with --from if it is{other})")
+        results = ", ".join(one.name for one in MEASURED)
+        raise ConvertError(f"{source.name}: is in none of the formats that are known: {names}, and with results in place of a network {results} (name it with --from if it is{other})")
     return found
 
 

@@ -25,6 +25,9 @@ from warpline.convert._source import Measured, Options, Source, flag
 CODES = (((ConvertError, ScenarioError, MissingDependencyError, RunError), WRONG_INPUT), ((OSError,), NOT_WRITTEN))
 """Exit codes of errors."""
 
+AHEAD = ("--out", "--from", "--force", *(flag(one.name) for one in fields(Options)))
+"""The options, which go before the words of a command."""
+
 FORMATS = {**{one.name: one.about for one in READERS}, **{one.name: one.about for one in MEASURED}}
 """What can be read, by its name."""
 
@@ -101,11 +104,14 @@ def _import(options: argparse.Namespace) -> int:
     given = {one.name: getattr(options, one.name) for one in fields(Options) if getattr(options, one.name) is not None}
     if measured is not None:
         return _measured(measured, source, options.out, options.force, given)
-    taken = reader(source, options.format)
     if "flow" in given:
         given["flow"] = tuple(given["flow"])
     target = Path() if options.out is None else options.out.parent
-    imported = draw(source, taken.name, given, target)
+    try:
+        taken = reader(source, options.format)
+        imported = draw(source, taken.name, given, target)
+    except ConvertError as error:
+        raise ConvertError(f"{error}{_misplaced(words, str(error))}") from error
     # The engine checks it, so that no scenario is written that does not run.
     scenario = imported.scenario.to_dict()
     if options.out is None:
@@ -115,6 +121,12 @@ def _import(options: argparse.Namespace) -> int:
     counts = ", ".join(f"{len(scenario[part])} {part}{'' if len(scenario[part]) == 1 else 's'}" for part in ("link", "host", "flow") if scenario.get(part))
     print(f"{options.out}: {taken.name}, {counts}{_remarks(imported)}")
     return SUCCESS
+
+
+def _misplaced(words: Sequence[str], error: str) -> str:
+    """What to say of an option behind the words of a command, which count as one of them; nothing if that is not the error."""
+    found = next((word for word in words[1:] if word.partition("=")[0] in AHEAD and repr(word) in error), None)
+    return "" if found is None else f"; options go before the words of a command: warpline import {found} ... {words[0]} ..."
 
 
 def _remarks(imported: Imported) -> str:

@@ -22,7 +22,7 @@ from warpline.study._work import AT_ONCE, Done, dask, draw, drawn, run
 
 CODES = (
     ((StudyError, ScenarioError, NoPointsError, MissingDependencyError, ImportFailedError), WRONG_INPUT),
-    ((RunError,), NOT_WRITTEN),
+    ((RunError, OSError), NOT_WRITTEN),
     ((WarplineError,), DIFFERS),
 )
 """Exit codes of errors."""
@@ -79,18 +79,17 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _positive(word: str) -> int:
-    number = int(word)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{word}: at least 1")
-    return number
+    if not (word.isdecimal() and int(word) >= 1):
+        raise argparse.ArgumentTypeError(f"{word!r} is no whole number of at least 1")
+    return int(word)
 
 
 def _run(options: argparse.Namespace) -> int:
     done: list[Done] = []
-    if options.dask and options.jobs:
+    if options.dask is not None and options.jobs:
         raise StudyError("--jobs is for this machine: how many runs a Dask cluster makes at a time depends on its workers")
     with contextlib.ExitStack() as stack:
-        executor = stack.enter_context(dask(options.dask)) if options.dask else None
+        executor = None if options.dask is None else stack.enter_context(dask(options.dask))
         done = run(
             *options.names,
             quick=options.quick,
@@ -115,7 +114,9 @@ def _say(one: Done) -> None:
         print(f"  {line}")
     if one.not_drawn:
         print(f"  not drawn: {one.not_drawn}")
-    print(f"  {', '.join(_near(path) for path in one.files)}", flush=True)
+    if one.files:
+        print(f"  {', '.join(_near(path) for path in one.files)}")
+    sys.stdout.flush()
 
 
 def _near(path: Path) -> str:
@@ -198,8 +199,8 @@ def _values(words: str) -> list[str | float | bool]:
         values.append(word)
         with contextlib.suppress(ValueError):
             values.append(float(word))
-        if word in ("true", "false"):
-            values.append(word == "true")
+        if word.lower() in ("true", "false"):
+            values.append(word.lower() == "true")
     return values
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import random
+import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, Literal
 
 from warpline._sweep import Scalar
@@ -51,6 +53,14 @@ class Claim:
     quick: bool = True
 
     def __post_init__(self) -> None:
+        for what, good, allowed in (
+            ("text", isinstance(self.text, str), "a sentence"),
+            ("ours", callable(self.ours), "a function of the results that returns a number"),
+            ("theirs", isinstance(self.theirs, Real), "a number"),
+            ("bound", isinstance(self.bound, Bound), "study.within(0.1) or the like, or a study.Bound"),
+        ):
+            if not good:
+                raise TypeError(f"claim {self.text!r}: {what}={reprlib.repr(getattr(self, what))}: write {allowed}")
         if not self.bound.can_fail(self.theirs):
             raise ValueError(f"{self.text!r}: the bound {self.bound.text!r} refuses nothing, so this judgement cannot fail")
 

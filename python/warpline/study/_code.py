@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import hashlib
+import importlib.util
 import re
 import sys
 from array import array
@@ -50,6 +51,50 @@ def gives_name(file: Path, name: str) -> bool:
     except (OSError, SyntaxError, ValueError):
         return False
     return any(isinstance(node, ast.keyword) and node.arg == "name" and isinstance(node.value, ast.Constant) and node.value.value == name for node in ast.walk(tree))
+
+
+def imported_past(module: ModuleType, file: Path, text: str) -> tuple[int, str] | None:
+    """The first import in the text of a declaration, or of a module beside it, that takes a module beside the declaration by its bare name (`import helper`): its
+    line, and how to write it. Such a module would be no part of the declaration: no digest would have what it does, and other machines would lack it."""
+    root = Path(sys.modules[module.__name__.partition(".")[0]].__path__[0])
+    dots = "." * ((module.__package__ or "").count(".") + 1)
+    for node in _imports(ast.parse(text, str(file))):
+        if isinstance(node, ast.Import):
+            for one in node.names:
+                head, _, rest = one.name.rpartition(".")
+                if _is_beside(one.name.partition(".")[0], root):
+                    return node.lineno, f"from {dots}{head} import {rest}" + (f" as {one.asname}" if one.asname else "")
+        elif node.level == 0 and node.module and _is_beside(node.module.partition(".")[0], root):
+            names = ", ".join(one.name + (f" as {one.asname}" if one.asname else "") for one in node.names)
+            return node.lineno, f"from {dots}{node.module} import {names}"
+    return None
+
+
+def _imports(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """The imports below a node. Not those that a declaration never reaches: for a type checker, for the file as a program, and where another import has failed."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.Import, ast.ImportFrom)):
+            yield child
+        elif isinstance(child, ast.If) and {"TYPE_CHECKING", "__name__"} & {getattr(one, "id", getattr(one, "attr", "")) for one in ast.walk(child.test)}:
+            for other in child.orelse:
+                yield from _imports(ast.Module([other], []))
+        elif not isinstance(child, ast.ExceptHandler):
+            yield from _imports(child)
+
+
+def _is_beside(name: str, root: Path) -> bool:
+    """Whether a bare name is that of a module in a directory, and of no module that is installed."""
+    files = [root / f"{name}.py", root / name / "__init__.py"]
+    if name == __name__.partition(".")[0] or not (any(file.is_file() for file in files) or any((root / name).glob("*.py"))):
+        return False
+    try:
+        found = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
+        return True
+    places = [found.origin] if found.has_location and found.origin else found.submodule_search_locations or []
+    return any(Path(place).resolve() in (*files, root / name) for place in places)
 
 
 def digest(*values: Any) -> str:
@@ -167,8 +212,8 @@ def _functions(value: Any, module: str) -> list[FunctionType]:
 
 
 def _inside(name: str, module: str) -> bool:
-    """Whether a module is of the same package as another."""
-    home = module.rpartition(".")[0] or module
+    """Whether a module is of the same package as another. That of a declaration is one, with the packages in it."""
+    home = module.partition(".")[0] if module.startswith(PACKAGE) else module.rpartition(".")[0] or module
     return name == module or name.startswith(home + ".")
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
+import reprlib
 import string
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 from warpline._congestion import CcFactories
 from warpline._errors import WarplineError
@@ -19,9 +20,9 @@ from warpline._scenario import Scenario
 from warpline._sweep import Scalar, toml_value
 from warpline.study import _code, _machine
 from warpline.study._claims import Claim
-from warpline.study._points import Point
+from warpline.study._points import Point, plain
 from warpline.study._results import LINE, NoResultsError, Results, is_chosen
-from warpline.study._seeds import Seeds, most
+from warpline.study._seeds import Seeds, Until, most
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,8 +81,10 @@ class Template:
             KeyError: If the file names an axis that the point does not have.
         """
         text = string.Template((directory / self.path).read_text(encoding="utf-8"))
+        # As TOML has them.
+        words = {name: toml_value(value) if isinstance(value, bool) else value for name, value in point.items()}
         try:
-            return Scenario.from_toml(text.substitute(point), name=self.path, directory=directory)
+            return Scenario.from_toml(text.substitute(words), name=self.path, directory=directory)
         except KeyError as error:
             raise KeyError(f"{self.path}: ${error.args[0]} names no axis or setting; there are {', '.join(point)}") from None
 
@@ -142,6 +145,11 @@ class Picture(ABC):
         """Whether there is something to draw: the quick form may leave a part out."""
         return bool(results.cells)
 
+    @property
+    def reads(self) -> tuple[Sequence[str | None], Sequence[str | None]]:
+        """The axes and the measures that it names. An axis or measure that the results do not have is a slip, and not a picture without results."""
+        return (), ()
+
     @abstractmethod
     def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
         """Draws it."""
@@ -201,6 +209,9 @@ class Figure:
     is_quick: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
+        self._check_kinds()
+        object.__setattr__(self, "points", [_each(point, plain, f"{self.name}: a value of the axis") for point in self.points])
+        object.__setattr__(self, "settings", _each(self.settings, _nested, f"{self.name}: the setting"))
         if (self.scenario is None) == (self.model is None):
             raise ValueError(f"{self.name}: a figure has either a scenario or a model")
         if not re.fullmatch(r"[\w.-]+", self.name):
@@ -223,6 +234,35 @@ class Figure:
         for point in self.points:
             most(self.seeds, point)
 
+    def _check_kinds(self) -> None:
+        """Refuses what is of another kind than it must be: it would end the study much later, and without its place in the declaration.
+
+        Raises:
+            TypeError: If something is.
+        """
+        measures = self.measures
+        for what, good, allowed in (
+            ("name", isinstance(self.name, str), "a text"),
+            ("title", isinstance(self.title, str), "a text"),
+            ("points", _are(self.points, Mapping), "a list of points, as study.grid and the like make them"),
+            ("scenario", self.scenario is None or isinstance(self.scenario, (str, File, Template)) or callable(self.scenario), "study.file, study.template, or a function of the point"),
+            ("model", self.model is None or callable(self.model), "a function of the point"),
+            (
+                "measures",
+                callable(measures) or (isinstance(measures, Mapping) and all(isinstance(name, str) and (isinstance(one, str) or callable(one)) for name, one in measures.items())),
+                'columns or functions by their names, such as {"jain": "totals.jain"}, or a function of the run',
+            ),
+            ("quick", isinstance(self.quick, Quick), "study.quick(...)"),
+            ("seeds", callable(self.seeds) or isinstance(self.seeds, (SupportsIndex, Until)), "a whole number, study.until(...), or a function of the point that returns a whole number"),
+            ("settings", isinstance(self.settings, Mapping), "values by their names"),
+            ("claims", _are(self.claims, Claim), "a list of study.Claim, even of one; study.values makes a list, and lists are added with `+`"),
+            ("picture", isinstance(self.picture, Picture) or _are(self.picture, Picture), "study.lines and the like, or a list of these"),
+            ("labels", isinstance(self.labels, Mapping) and _are([*self.labels.values()], str), "texts by the names of axes and measures"),
+            ("allowed", _are(self.allowed, str) and all(self.allowed), 'a list of texts that say something, even of one: ["Connection timed out"]'),
+        ):
+            if not good:
+                raise TypeError(f"{self.name}: {what}={reprlib.repr(getattr(self, what))}: write {allowed}")
+
     @property
     def axes(self) -> tuple[str, ...]:
         """The names of the axes."""
@@ -241,7 +281,7 @@ class Figure:
         """
         unknown = [axis for axis in only if axis not in self.axes]
         if unknown:
-            raise NoPointsError(f"{self.name} has no axis {unknown[0]!r}; there are {', '.join(self.axes)}")
+            raise NoPointsError(f"{self.name} has no axis {unknown[0]!r}; there are {', '.join(self.axes) or 'none'}")
         found = [point for point in self.points if all(is_chosen(point[axis], wanted) for axis, wanted in only.items())]
         if not found:
             values = "; ".join(f"{axis} is {', '.join(map(str, dict.fromkeys(point[axis] for point in self.points)))}" for axis in only)
@@ -322,6 +362,25 @@ class Figure:
             name: column(run, measure) if isinstance(measure, str) else _called(measure, run, whole)
             for name, measure in self.measures.items()
         }
+
+
+def _are(values: object, kind: type) -> bool:
+    """Whether these are several values of a kind, in an order. A text is one value, and no list of its letters."""
+    return isinstance(values, Sequence) and not isinstance(values, str) and all(isinstance(value, kind) for value in values)
+
+
+def _each(values: Mapping[str, Any], kept: Callable[[Any, str], Any], what: str) -> Mapping[str, Any]:
+    """Values by name as they are kept. `what` is how an error begins."""
+    made = {name: kept(value, f"{what} {name}") for name, value in values.items()}
+    return values if all(made[name] is value for name, value in values.items()) else made
+
+
+def _nested(value: Any, what: str) -> Any:
+    """A setting as it is kept, which may be a list or a mapping, too."""
+    if type(value) in (list, tuple):
+        made = [_nested(one, what) for one in value]
+        return value if all(one is other for one, other in zip(made, value, strict=True)) else made
+    return _each(value, _nested, what) if type(value) is dict else plain(value, what)
 
 
 def _part(*factors: float | str) -> float:

@@ -19,6 +19,7 @@ from warpline.study._declare import Figure
 from warpline.study._points import Point
 from warpline.study._results import LINE, Cell
 from warpline.study._seeds import first
+from warpline.study._store import reading
 
 HALF_WIDTH, SEEDS = "half_width_95", "seeds"
 """Columns that a table of means has."""
@@ -58,6 +59,8 @@ def take(figure: Figure, hash_of: HashOf, results: Path, table: Path, names: Map
     if len(measures) != 1:
         raise ImportFailedError(f"{', '.join(measures) or 'nothing'}: name one column that is the measure; the axes are {', '.join(figure.axes)}, and lines are called {LINE}")
     (measure,) = measures
+    if isinstance(figure.measures, Mapping) and figure.model is None and measure not in figure.measures:
+        raise ImportFailedError(f"{figure.name} has no measure {measure!r}, so that nothing would read it; there are {', '.join(figure.measures)}")
     points = {_place(figure, point): point for point in figure.points}
 
     def place(row: Mapping[str, Scalar]) -> tuple[Scalar, ...]:
@@ -74,6 +77,8 @@ def take(figure: Figure, hash_of: HashOf, results: Path, table: Path, names: Map
             mean, half, seeds = _finite(found[measure]), _finite(row[HALF_WIDTH]) if row[HALF_WIDTH] else None, int(row[SEEDS])
         except ValueError as error:
             raise ImportFailedError(f"{table}:{number}: {error}; a mean, {HALF_WIDTH} (or nothing) and {SEEDS} are numbers") from None
+        if half is not None and half < 0:
+            raise ImportFailedError(f"{table}:{number}: {HALF_WIDTH} is {half:g}; half of an interval is not below 0")
         if seeds < first(figure.seeds, point):
             raise ImportFailedError(f"{table}:{number}: a mean over {seeds} seeds; at {dict(point)}, {figure.name} has {first(figure.seeds, point)} at least")
         taken: dict[str, Scalar] = {
@@ -102,7 +107,7 @@ def take(figure: Figure, hash_of: HashOf, results: Path, table: Path, names: Map
 def _rows(table: Path, headings: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
     """The rows of a table with the numbers of their lines. A row that is too short has nothing in the last columns."""
     try:
-        with table.open(newline="", encoding="utf-8") as file:
+        with table.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, restval="")
             there = reader.fieldnames or []
             missing = [heading for heading in headings if heading not in there]
@@ -157,8 +162,11 @@ def cells(figure: Figure, hash_of: HashOf, results: Path) -> list[tuple[Cell, se
 
 
 def _read(path: Path) -> list[dict[str, Scalar]]:
-    table = Table.read(path)
-    columns = {name: table[name] for name in table.column_names}
+    with reading(path):
+        table = Table.read(path)
+        if lacking := [name for name in (LINE, "measure", "mean", "half_width", "seeds", "scenarios", "made_by") if name not in table.column_names]:
+            raise LookupError(f"no column {lacking[0]}")
+        columns = {name: table[name] for name in table.column_names}
     return [{name: values[number] for name, values in columns.items()} for number in range(len(table))]
 
 

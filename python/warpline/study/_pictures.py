@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from warpline._frames import require
+from warpline._sweep import Scalar
 from warpline.study._declare import Figure, Of, Picture
 from warpline.study._results import LINE, NoResultsError, Results, rising
 
@@ -50,6 +51,11 @@ class Lines(Picture):
     log: str = ""
     only: Mapping[str, Any] | None = None
     title: str = ""
+
+    @property
+    def reads(self) -> tuple[Sequence[str | None], Sequence[str | None]]:
+        """The axes and the measures that it names."""
+        return (self.x, self.by, *(self.only or {})), (self.y,)
 
     def has_results(self, results: Results) -> bool:
         """Whether there is something to draw."""
@@ -112,6 +118,11 @@ class Bars(Picture):
     by: str | None = None
     title: str = ""
 
+    @property
+    def reads(self) -> tuple[Sequence[str | None], Sequence[str | None]]:
+        """The axes and the measures that it names."""
+        return (self.x, self.by), (self.y,)
+
     def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
         """Draws it."""
         groups = results.values(self.x)
@@ -137,6 +148,11 @@ class Cdf(Picture):
     alike: str | None = None
     title: str = ""
     bounds: tuple[float, float] | None = None
+
+    @property
+    def reads(self) -> tuple[Sequence[str | None], Sequence[str | None]]:
+        """The axes and the measures that it names."""
+        return (self.by, self.alike), (self.y,)
 
     def has_results(self, results: Results) -> bool:
         """Whether there is something to draw."""
@@ -168,6 +184,11 @@ class Surface(Picture):
     z: str
     title: str = ""
 
+    @property
+    def reads(self) -> tuple[Sequence[str | None], Sequence[str | None]]:
+        """The axes and the measures that it names."""
+        return (self.x, self.y), (self.z,)
+
     def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
         """Draws it."""
         xs, ys = (sorted(results.values(axis), key=lambda value: (isinstance(value, str), value)) for axis in (self.x, self.y))
@@ -186,6 +207,11 @@ class TablePicture(Picture):
 
     x: str | None = None
     y: str | None = None
+
+    @property
+    def reads(self) -> tuple[Sequence[str | None], Sequence[str | None]]:
+        """The axes and the measures that it names."""
+        return (self.x,), (self.y,)
 
     def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
         """A table is not drawn."""
@@ -239,13 +265,30 @@ def Table(**options: Any) -> Figure:
     return Figure(**{"picture": TablePicture(), **options})
 
 
+def _refuse_unknown(picture: Picture, shown: Results, figure: Figure) -> None:
+    """Refuses axes and measures that there are not, as they would leave a picture or a table empty without a word. A quick form may leave measures out."""
+    if not shown.cells:
+        return
+    axes, measures = picture.reads
+    # The results of a part of the points may lack measures that the declaration has.
+    declared = figure.measures if picture.of is None and isinstance(figure.measures, Mapping) else {}
+    checked = [("axis", axes, shown.axes), ("measure", () if figure.is_quick else measures, [*dict.fromkeys([*shown.measures, *declared])])]
+    for kind, named, known in checked:
+        for name in named:
+            if name is not None and name not in known:
+                raise ValueError(f"no {kind} {name!r}; there are {', '.join(known) or 'none'}")
+
+
 def svg(figure: Figure, results: Results) -> bytes | None:
     """The pictures of a figure as SVG; None if there is nothing to draw.
 
     Raises:
         MissingDependencyError: If matplotlib is not installed.
+        ValueError: If there is no axis or measure of a name.
     """
     every = [(picture, picture.shown(results)) for picture in figure.pictures if not isinstance(picture, TablePicture)]
+    for picture, mine in every:
+        _refuse_unknown(picture, mine, figure)
     drawn = [(picture, mine) for picture, mine in every if picture.has_results(mine)]
     if not drawn:
         return None
@@ -262,25 +305,30 @@ def svg(figure: Figure, results: Results) -> bytes | None:
 
 
 def markdown(figure: Figure, results: Results) -> str:
-    """The results as a table in Markdown: of each measure, unless a table of the figure chooses one."""
+    """The results as a table in Markdown: of each measure, unless a table of the figure chooses one.
+
+    Raises:
+        ValueError: If there is no axis or measure of a name.
+    """
     chosen = next((picture for picture in figure.pictures if isinstance(picture, TablePicture)), TablePicture())
     results = chosen.shown(results)
+    _refuse_unknown(chosen, results, figure)
     if not results.cells:
         return ""
     axes = [axis for axis in figure.axes if results.values(axis)]
-    measures = [chosen.y] if chosen.y else list(dict.fromkeys(name for cell in results.cells for name in cell.samples))
+    measures = [chosen.y] if chosen.y else results.measures
     # By default the axis that the first lines or bars have below, else the last one.
-    below = chosen.x or next((picture.x for picture in figure.pictures if isinstance(picture, (Lines, Bars)) and picture.x in axes), None) or axes[-1]
+    below = chosen.x or next((picture.x for picture in figure.pictures if isinstance(picture, (Lines, Bars)) and picture.x in axes), None) or next(reversed(axes), None)
     others = [axis for axis in axes if axis != below] + ([LINE] if results.values(LINE) else [])
     tables = []
     for measure in measures:
-        columns = rising(results.values(below))
+        columns: list[Scalar] = [None] if below is None else rising(results.values(below))
         head = f"| {figure.label(measure)}" + "".join(f" | {figure.label(axis)}" for axis in others[1:]) + "".join(f" | {_short(value)}" for value in columns) + " |"
         text = [head, "|---" * max(len(others), 1) + "|--:" * len(columns) + "|"]
         seen: dict[tuple[Any, ...], dict[Any, float]] = {}
         for cell in results.cells:
             if measure in cell.samples:
-                seen.setdefault(tuple(cell.where.get(axis) for axis in others), {})[cell.where[below]] = cell.mean(measure)
+                seen.setdefault(tuple(cell.where.get(axis) for axis in others), {})[None if below is None else cell.where[below]] = cell.mean(measure)
         for names, values in seen.items():
             words = [_short(name) for name in names] or [""]
             text.append(f"| {' | '.join(words)} | " + " | ".join(f"{values[x]:.4g}" if x in values else "" for x in columns) + " |")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random as _random
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -16,16 +17,38 @@ Point: TypeAlias = Mapping[str, Scalar]
 """A point: a value for each axis, by its name."""
 
 
+def plain(value: Any, what: str) -> Scalar:
+    """A value of an axis or a setting as it is kept: numbers and texts of other libraries, and of enumerations, become Python's own.
+
+    Args:
+        value: The value.
+        what: What has it, which is how an error begins.
+
+    Raises:
+        TypeError: If it is none that can be kept.
+    """
+    if getattr(value, "shape", None) == () and callable(item := getattr(value, "item", None)):
+        value = item()  # A number of numpy's.
+    if value is None or type(value) in (bool, int, float, str):
+        return value  # type: ignore[no-any-return]
+    for kind in (int, float, str):
+        if isinstance(value, kind):
+            return kind.__str__(value) if kind is str else kind(value)
+    raise TypeError(
+        f"{what} is a {type(value).__name__} ({reprlib.repr(value)}); what is kept is text, a number, true or false, or None: name it by a text, and make it of that in the scenario or model"
+    )
+
+
 def grid(**axes: Iterable[Scalar]) -> list[Point]:
     """Every combination of the values of the axes. The last axis varies fastest.
 
     Raises:
-        TypeError: If an axis is a text, which is one value and no list of its letters.
+        TypeError: If an axis is a text, which is one value and no list of its letters, or another single value; or if a value is none that can be kept.
     """
     for name, axis in axes.items():
-        if isinstance(axis, str):
+        if isinstance(axis, str) or not isinstance(axis, Iterable):
             raise TypeError(f"{name}={axis!r}: an axis is a list of values, even of one: {name}=[{axis!r}]")
-    values = [list(axis) for axis in axes.values()]
+    values = [[plain(value, f"a value of the axis {name}") for value in axis] for name, axis in axes.items()]
     return [dict(zip(axes, combination, strict=True)) for combination in itertools.product(*values)]
 
 
@@ -88,13 +111,15 @@ def choice(*words: Scalar) -> Range:
 
 
 def random(count: int, *, seed: int = 1, **axes: Range) -> list[Point]:
-    """Points drawn at random, independently of each other."""
+    """Points drawn at random, independently of each other. A point that is drawn twice is there once, so that of few words and whole numbers there may be fewer
+    than `count`."""
     draw = _random.Random(seed)
     return _drawn([[draw.random() for _ in axes] for _ in range(count)], axes)
 
 
 def sobol(count: int, *, seed: int = 1, **axes: Range) -> list[Point]:
     """Points of a scrambled Sobol sequence, which fill a space of many axes more evenly than random ones. A `count` that is a power of two is best.
+    A point that is drawn twice is there once.
 
     Raises:
         MissingDependencyError: If scipy is not installed.
@@ -121,4 +146,5 @@ def _drawn(shares: Sequence[Sequence[float]], axes: Mapping[str, Range]) -> list
     for name, axis in axes.items():
         if not isinstance(axis, Range):
             raise TypeError(f"{name}={axis!r}: points are drawn from study.uniform, study.log, study.integers or study.choice")
-    return [{name: axis.at(share) for (name, axis), share in zip(axes.items(), row, strict=True)} for row in shares]
+    drawn = [{name: axis.at(share) for (name, axis), share in zip(axes.items(), row, strict=True)} for row in shares]
+    return list({tuple(point.values()): point for point in drawn}.values())

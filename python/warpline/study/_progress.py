@@ -82,6 +82,7 @@ class Progress:
 
     def __post_init__(self) -> None:
         self._begun = self.clock()
+        self._stopped = False
         if self.stream is not None:
             self._line = Line(self.stream, self.clock)
         for figure in self.figures:
@@ -108,14 +109,14 @@ class Progress:
         self.erase()
         print(text, file=sys.stderr, flush=True)
 
-    def text(self) -> str:
-        """The line: what is done, failed and left, of the figure under way, and of all if there are several."""
+    def text(self, *, last: bool = False) -> str:
+        """The line: what is done, failed and left, of the figure under way, and of all if there are several. At the last nothing will be done any more."""
         now = next((figure for figure in self.figures if not figure.verdict), None)
         total, kept, done, failed = (sum(getattr(figure, name) for figure in self.figures) for name in ("total", "kept", "done", "failed"))
         words = [f"{kept + done} of {total} runs done"]
         if failed:
             words.append(f"{failed} failed")
-        left = self.left()
+        left = None if last else self.left()
         if left is not None:
             words.append(f"{span(left)} left")
         text = ", ".join(words)
@@ -133,9 +134,10 @@ class Progress:
         if self._line is not None:
             self._line.close()
 
-    def close(self) -> None:
-        """Erases the line, and writes the page for the last time."""
+    def close(self, *, finished: bool = True) -> None:
+        """Erases the line, and writes the page for the last time: as of a study that has ended, or was stopped before."""
         self.erase()
+        self._stopped = not finished
         if self.page is not None:
             self._page(last=True)
 
@@ -147,10 +149,10 @@ class Progress:
             for figure in self.figures
         )
         refresh = "" if last else '<meta http-equiv="refresh" content="2">'
-        state = "Ended" if last else "Under way"
+        state = "Stopped" if self._stopped else "Ended" if last else "Under way"
         return (
             f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">{refresh}<title>Study</title><style>body{{font:16px sans-serif;margin:2em}}'
             "td,th{padding:.2em 1em;text-align:right}td:first-child,td:last-child{text-align:left}</style></head>"
-            f"<body><h1>Study</h1><p>{state}: {html.escape(self.text())}.</p><table><thead><tr><th>figure</th><th>done</th><th>failed</th>"
+            f"<body><h1>Study</h1><p>{state}: {html.escape(self.text(last=last))}.</p><table><thead><tr><th>figure</th><th>done</th><th>failed</th>"
             f"<th>all</th><th></th><th>verdict</th></tr></thead><tbody>{rows}</tbody></table></body></html>\n"
         )

@@ -75,7 +75,18 @@ class _Loader(SourceFileLoader):
     def exec_module(self, module: ModuleType) -> None:
         """Runs it."""
         path = Path(self.path)
-        _code.execute(module, path, path.read_text(encoding="utf-8"))
+        _execute(module, path, path.read_text(encoding="utf-8"))
+
+
+def _execute(module: ModuleType, path: Path, text: str) -> None:
+    """Runs the text of a declaration, or of a module beside it.
+
+    Raises:
+        StudyError: If it imports a module beside the declaration as if it were installed.
+    """
+    if (past := _code.imported_past(module, path, text)) is not None:
+        raise StudyError(f"{path}:{past[0]}: this module is beside the declaration: write `{past[1]}`, so that a change of it is noticed, and other machines have it")
+    _code.execute(module, path, text)
 
 
 class _Finder(MetaPathFinder):
@@ -112,19 +123,27 @@ def load(path: Path, name: str | None = None) -> Declared:
     module.__package__ = package
     sys.modules[module.__name__] = module
     try:
-        _code.execute(module, path, _text(path))
+        _execute(module, path, _text(path))
+        paper = _paper(module, path, name)
     except WarplineError:
         raise
     except Exception as error:
         place = next((f":{frame.tb_lineno}" for frame in _frames(error) if frame.tb_frame.f_code.co_filename == str(path)), "")
         raise StudyError(f"{path}{place}: {type(error).__name__}: {error}") from error
-    paper = getattr(module, "PAPER", None)
-    if not isinstance(paper, Paper):
-        figures = [value for value in vars(module).values() if isinstance(value, (Figure, Elsewhere))]
-        if not figures:
-            raise StudyError(f"{path} declares nothing: assign a study.Paper to PAPER, or a study.Figure to any name")
-        paper = Paper((module.__doc__ or name).strip().splitlines()[0], figures)
     return Declared(paper.name or name, path, paper, parent)
+
+
+def _paper(module: ModuleType, path: Path, name: str) -> Paper:
+    """What a module declares."""
+    paper = getattr(module, "PAPER", None)
+    if isinstance(paper, Paper):
+        return paper
+    # One that has several names is one.
+    figures = list({id(value): value for value in vars(module).values() if isinstance(value, (Figure, Elsewhere))}.values())
+    if not figures:
+        raise StudyError(f"{path} declares nothing: assign a study.Paper to PAPER, or a study.Figure to any name")
+    about = (module.__doc__ or "").strip().splitlines()
+    return Paper(about[0] if about else name, figures)
 
 
 def _text(path: Path) -> str:
@@ -177,11 +196,16 @@ def find(names: Sequence[str], repro: Path | None) -> list[tuple[Declared, list[
         if path.endswith(".py"):
             declared = load(Path(path))
         else:
-            known = papers(repro_directory(repro)) if known is None else known
+            own = Path(f"{path}.py")
+            hint = f"; for the declarations in {own} here, write {own}" if own.is_file() else ""
+            try:
+                known = papers(repro_directory(repro)) if known is None else known
+            except StudyError as error:
+                raise StudyError(f"{error}{hint}") from error
             paper, _, wanted = name.strip("/").partition("/")
             matching = [one for one in known if one.name == paper]
             if not matching:
-                raise StudyError(f"no paper {paper!r}{_similar(paper, [one.name for one in known])}; there are {', '.join(one.name for one in known)}")
+                raise StudyError(f"no paper {paper!r}{_similar(paper, [one.name for one in known])}; there are {', '.join(one.name for one in known)}{hint}")
             declared = matching[0]
         figures = [figure for figure in declared.figures if wanted in ("", figure.name)]
         if not figures:

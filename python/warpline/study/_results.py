@@ -82,13 +82,35 @@ class Results:
         """The cells that are chosen.
 
         Raises:
-            NoResultsError: If there is none.
+            NoResultsError: If there is none. The text says so if there is no axis of a name.
         """
         found = [cell for cell in self.cells if all(is_chosen(cell.where.get(name), wanted) for name, wanted in where.items())]
         if not found:
+            self._refuse_unknown(where)
             told = ", ".join(f"{name}={value!r}" for name, value in where.items() if not callable(value))
             raise NoResultsError(f"no run with {told}" if told else "no run")
         return Results(found)
+
+    @property
+    def axes(self) -> list[str]:
+        """The names of the axes, and "line" if the measures have lines."""
+        return list(dict.fromkeys(name for cell in self.cells for name in cell.where))
+
+    @property
+    def measures(self) -> list[str]:
+        """The names of the measures."""
+        return list(dict.fromkeys(name for cell in self.cells for name in cell.samples))
+
+    def _refuse_unknown(self, names: Iterable[str]) -> None:
+        known = self.axes
+        for name in names:
+            if known and name not in known:
+                raise NoResultsError(f"no axis {name!r}; there are {', '.join(known)}")
+
+    def _no_results(self, measure: str, at: str = "") -> NoResultsError:
+        """The error that a measure has no results, which says what there is if the measure is nowhere."""
+        known = self.measures
+        return NoResultsError(f"no results of {measure}{at}" + ("" if measure in known or not known else f"; there are {', '.join(known)}"))
 
     def means(self, measure: str, **where: Any) -> list[float]:
         """The mean of each cell."""
@@ -127,7 +149,7 @@ class Results:
                 raise ValueError(f"{measure} is nan at {dict(cell.where)}, seed {nans[0]}, and nan has no place in a distribution; let the measure return None where there is no value")
         samples = [(value, cell.where[alike] if alike else None) for cell in cells for value in cell.samples.get(measure, ())]
         if not samples:
-            raise NoResultsError(f"no results of {measure}")
+            raise self._no_results(measure)
         counts = Counter(group for _, group in samples)
         each = math.lcm(*counts.values())
         # In whole numbers, so that the last share is 1.
@@ -149,7 +171,7 @@ class Results:
         if len(cells) != 1:
             raise ValueError(f"{len(cells)} cells: an interval is of one point and line")
         if measure not in cells[0].samples:
-            raise NoResultsError(f"no results of {measure} at {dict(cells[0].where)}")
+            raise self._no_results(measure, f" at {dict(cells[0].where)}")
         return cells[0].half_width(measure)
 
     def series(self, measure: str, x: str, **where: Any) -> list[tuple[Any, float, float]]:
@@ -275,7 +297,7 @@ class Results:
     def _some(self, measure: str, where: Mapping[str, Any]) -> list[float]:
         found = self.means(measure, **where)
         if not found:
-            raise NoResultsError(f"no results of {measure}")
+            raise self._no_results(measure)
         return found
 
 

@@ -6,7 +6,8 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from numbers import Real
+from typing import SupportsIndex, TypeAlias
 
 from warpline._intervals import half_width
 from warpline.study._points import Point
@@ -47,13 +48,29 @@ def until(width: float, *, of: str, least: int = 5, most: int = 30) -> Until:
     of which no run has a number of that name gets `least`; a study in which none has one ends with a `StudyError`.
 
     Raises:
+        TypeError: If a number is none, or `of` is no name.
         ValueError: If `width` is no share, `least` is below 2, or `most` is below `least`.
     """
+    for what, given, kind, needed in (("width", width, Real, "a share of the mean between 0 and 1, such as 0.05"), ("of", of, str, "the name of a measure")):
+        if not isinstance(given, kind):
+            raise TypeError(f"{what}={given!r}: {needed}")
+    least, most = whole(least, f"least={least!r}"), whole(most, f"most={most!r}")
     if not 0 < width < 1:
         raise ValueError(f"width={width}: a share of the mean between 0 and 1, such as 0.05")
     if not 2 <= least <= most:
         raise ValueError(f"least={least}, most={most}: at least 2 seeds, and no more than `most`")
     return Until(width, of, least, most)
+
+
+def whole(number: object, what: str) -> int:
+    """A whole number, which may be one of numpy's.
+
+    Raises:
+        TypeError: If it is none.
+    """
+    if isinstance(number, bool) or not isinstance(number, SupportsIndex):
+        raise TypeError(f"{what}: a whole number is needed")
+    return number.__index__()
 
 
 Seeds: TypeAlias = "int | Until | Callable[[Point], int]"
@@ -69,7 +86,8 @@ def most(seeds: Seeds, point: Point) -> int:
     """How many seeds a point gets at most."""
     if isinstance(seeds, Until):
         return seeds.most
-    count = seeds if isinstance(seeds, int) else seeds(point)
+    count = seeds(point) if callable(seeds) else seeds
+    count = whole(count, f"{count!r} seeds at {dict(point)}" if callable(seeds) else f"seeds={count!r}")
     if count < 1:
         raise ValueError(f"{count} seeds at {dict(point)}; at least one is run")
     return count

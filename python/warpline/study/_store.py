@@ -9,10 +9,11 @@ JSON, and the name of the column ends with `JSON`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
@@ -44,6 +45,8 @@ def number(scenario: str) -> int:
 
 def _current(row: Row) -> Row:
     """A row as rows are now: earlier versions kept the hash as text, and a key made of what the row has anyway."""
+    if lacking := [name for name in OF_EACH_RUN if name not in row]:
+        raise LookupError(f"a row without {lacking[0]}")
     scenario = row["scenario"]
     return {**{name: value for name, value in row.items() if name != "key"}, "scenario": number(scenario)} if isinstance(scenario, str) else row
 
@@ -67,6 +70,24 @@ def _unpacked(name: str, values: list[Any]) -> tuple[str, list[Scalar]]:
     if not name.endswith(JSON):
         return name, values
     return name.removesuffix(JSON), [None if value is None else json.loads(value) for value in values]
+
+
+OF_EACH_RUN = ("scenario", "seed", "ran", "measured")
+"""Columns without which a row says nothing of a run."""
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Names the file that is read meanwhile, if it has no results.
+
+    Raises:
+        RunError: In place of the error.
+    """
+    try:
+        yield
+    except (RunError, ValueError, TypeError, AttributeError, LookupError) as error:
+        why = str(error).removeprefix(f"{path} cannot be read: ").removesuffix("; run the scenario again to replace it")
+        raise RunError(f"{path} has no results of a study that can be read ({why}); move it away or delete it, and the study runs again what it had") from error
 
 
 class Store:
@@ -94,15 +115,17 @@ class Store:
         self._runs: dict[tuple[int, int], list[Row]] = {}
         journal = self._journal_lines()
         if self.path.exists():
-            table = Table.read(self.path)
-            columns = dict(_unpacked(name, table[name]) for name in table.column_names)
-            self._take(dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
-        for line in journal:
-            try:
-                rows = json.loads(line)
-            except ValueError:  # A kill cut the line off.
-                continue
-            self._take(rows)
+            with reading(self.path):
+                table = Table.read(self.path)
+                columns = dict(_unpacked(name, table[name]) for name in table.column_names)
+                self._take(dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
+        with reading(self._journal_path):
+            for line in journal:
+                try:
+                    rows = json.loads(line)
+                except ValueError:  # A kill cut the line off.
+                    continue
+                self._take(rows)
 
     def _take(self, rows: Iterable[Row]) -> None:
         fresh: dict[tuple[int, int], list[Row]] = {}
@@ -111,10 +134,11 @@ class Store:
         self._runs |= fresh
 
     def _journal_lines(self) -> list[str]:
-        try:
-            return self._journal_path.read_text(encoding="utf-8").splitlines()
-        except FileNotFoundError:
-            return []
+        with reading(self._journal_path):
+            try:
+                return self._journal_path.read_text(encoding="utf-8").splitlines()
+            except FileNotFoundError:
+                return []
 
     def __len__(self) -> int:
         """How many runs are kept."""

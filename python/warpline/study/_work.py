@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +25,7 @@ from warpline.study._report import Judged, failed, judged
 from warpline.study._results import Results
 from warpline.study._runner import Failure, run_missing
 from warpline.study._study import Study
-from warpline.study._told import StudyError, naming
+from warpline.study._told import StudyError, naming, told
 
 AT_ONCE = 32
 """How many runs in dilated time are made at once at most: each has guests, which need memory."""
@@ -47,15 +50,15 @@ class Done:
 
 
 def run(
-    *names: str,
+    *names: str | os.PathLike[str],
     quick: bool = False,
     force: bool = False,
     keep: bool = False,
     only: Mapping[str, Any] | None = None,
     jobs: int | None = None,
     executor: ExecutorLike | None = None,
-    page: Path | None = None,
-    repro: Path | None = None,
+    page: str | os.PathLike[str] | None = None,
+    repro: str | os.PathLike[str] | None = None,
     said: Callable[[Done], object] = lambda _: None,
 ) -> list[Done]:
     """Runs and judges figures. Results stay beside the declarations, so that what is there is not run again.
@@ -80,14 +83,15 @@ def run(
         RunError: When the other figures have ended, if the results of one could not be read or written.
         MissingDependencyError: If cloudpickle is not installed.
     """
-    chosen = [(declared, figure) for declared, figures in find(names, repro) for figure in figures]
+    chosen = [(declared, figure) for declared, figures in find([os.fspath(name) for name in names], None if repro is None else Path(repro)) for figure in figures]
     studies = [declared.study(figure, quick=quick) for declared, figure in chosen]
     counts = [Counts(study.name) for study in studies]
     for study in studies:
         study.figure.chosen(only or {})
-    progress = Progress(counts, sys.stderr if wanted() else None, page)
+    progress = Progress(counts, sys.stderr if wanted() else None, None if page is None else Path(page))
     done = []
     errors: list[WarplineError] = []
+    finished = False
     try:
         at_once = jobs or AT_ONCE
         # The lock of the machine is freed last: on Ctrl-C runs that need it go on until the processes have ended.
@@ -95,20 +99,32 @@ def run(
             for (declared, _), study, count in zip(chosen, studies, counts, strict=True):
                 try:
                     one = _one(declared, study, workers, here, at_once, machine, count, force=force, keep=keep, only=only)
-                except (RunError, StudyError, OSError) as error:
-                    errors.append(error if isinstance(error, StudyError) else RunError(f"{count.name}: {error}"))
+                except MissingDependencyError:
+                    raise
+                except Exception as error:
+                    # Whatever it is, the figures after this one can do without it.
+                    known = isinstance(error, (RunError, OSError))
+                    errors.append(error if isinstance(error, StudyError) else RunError(f"{count.name}: {error}") if known else _unforeseen(count.name, error))
                     count.verdict = str(error)
                     continue
                 count.verdict = f"{runs(len(one.failures))} failed" if one.failures else one.judged.short
                 progress.erase()
                 said(one)
                 done.append(one)
+        finished = True
     finally:
-        progress.close()
+        progress.close(finished=finished)
     if errors:
         unwritten = any(isinstance(error, RunError) for error in errors)
         raise errors[0] if len(errors) == 1 else (RunError if unwritten else StudyError)("\n".join(map(str, errors)))
     return done
+
+
+def _unforeseen(name: str, error: Exception) -> StudyError:
+    """An error that is none of ours, with its traceback as what it came of."""
+    made = StudyError(f"{name}: {told(error)}")
+    made.__cause__ = error
+    return made
 
 
 def _one(
@@ -140,7 +156,8 @@ def _one(
         draw(study, one, counts.say)
     except StudyError as error:
         not_drawn = str(error)
-    return Done(one, failures, [study.results_path, *drawn(study)], not_drawn)
+    # Where all runs failed there are no results.
+    return Done(one, failures, [path for path in [study.results_path] if path.exists()] + drawn(study), not_drawn)
 
 
 def draw(study: Study, one: Judged, say: Callable[[str], object]) -> None:
@@ -211,12 +228,33 @@ def dask(address: str) -> Iterator[ExecutorLike]:
         StudyError: If the scheduler cannot be reached.
         MissingDependencyError: If dask is not installed.
     """
+    if not address:
+        raise StudyError("the address of the Dask scheduler is empty; write it as tcp://host:8786")
     distributed: Any = require("distributed", "dask", "a Dask cluster")
     try:
+        # In a thread of its own: a notebook has an event loop in this one.
+        with ThreadPoolExecutor(1) as thread:
+            found = thread.submit(asyncio.run, _identity(distributed, address)).result()
+        if found.get("type") != "Scheduler":
+            raise ValueError(f"it is a {str(found.get('type')).lower()}")
         client = distributed.Client(address, timeout=PATIENCE_S)
-    except (OSError, ValueError) as error:
-        raise StudyError(f"no Dask scheduler at {address}: {error}") from error
+    # Before Python 3.11, that of asyncio is none of the others.
+    except (OSError, ValueError, asyncio.TimeoutError) as error:
+        raise StudyError(f"no Dask scheduler at {address}: {str(error) or 'nothing answers as one does'}") from error
     try:
+        if not found.get("workers"):
+            print(f"the Dask scheduler at {address} has no workers; runs wait until there are some", file=sys.stderr, flush=True)
         yield client.get_executor()
     finally:
         client.close()
+
+
+async def _identity(distributed: Any, address: str) -> Mapping[str, Any]:
+    """What a server of Dask says of itself. Dask's own client waits for ever for a server of another kind, which has nothing to say to it."""
+
+    async def ask() -> Any:
+        async with distributed.rpc(address, connection_args=distributed.Security().get_connection_args("client")) as server:
+            return await server.identity()
+
+    found = await asyncio.wait_for(ask(), PATIENCE_S)
+    return found if isinstance(found, Mapping) else {}

@@ -33,7 +33,7 @@ fn what_cannot_be_is_said_with_what_can() {
     let desk = Desk::new();
     for (arguments, part) in [
         (&["--ways", "modell"][..], "model"),
-        (&["--ways", "model"], "nothing to compare: of the ways, only this one is possible: model"),
+        (&["--ways", "model"], "nothing to compare: `--ways` names one way, `model`; name two"),
         (&["--ways", "model", "--set-in", "linux", "seed=2"], "there is no way `linux` here; ways: model"),
         (&["--ways", "model,linux", "--tdf", "3"], "the way `dilated`, which is not among --ways"),
         (&["--date", "yesterday"], "write it as 2026-11-26"),

@@ -29,13 +29,13 @@ fn a_wrong_algorithm_or_property_is_told_what_there_is() {
     }
 }
 
-/// A Python that says what it was asked, and ends with 7.
+/// A Python that says what it was asked, and ends with 7. The probe for the package ends with `probed`.
 #[cfg(unix)]
-fn python(desk: &Desk, name: &str, has_package: bool) -> std::path::PathBuf {
+fn python(desk: &Desk, name: &str, probed: i32) -> std::path::PathBuf {
     use std::os::unix::fs::PermissionsExt;
 
-    let package = if has_package { "exit 0" } else { "exit 1" };
-    let file = desk.write(name, &format!("#!/bin/sh\n[ \"$1\" = -c ] && {package}\necho \"$@\"\nexit 7\n"));
+    let file =
+        desk.write(name, &format!("#!/bin/sh\n[ \"$1\" = -c ] && exit {probed}\necho \"$@\"\nexit 7\n"));
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
     file
 }
@@ -44,7 +44,7 @@ fn python(desk: &Desk, name: &str, has_package: bool) -> std::path::PathBuf {
 #[test]
 fn declared_studies_are_done_by_a_python_with_the_package() {
     let desk = Desk::new();
-    let named = python(&desk, "named", true);
+    let (named, before_3_11) = (python(&desk, "named", 0), python(&desk, "old", 3));
     let ask = |words: &[&str]| {
         let mut program = desk.program(words);
         program.env("WARPLINE_PYTHON", &named).output().unwrap()
@@ -58,16 +58,19 @@ fn declared_studies_are_done_by_a_python_with_the_package() {
         (&["reproduce", "--", "--help"], "reproduce --help"),
     ] {
         let answer = ask(words);
-        assert_eq!(String::from_utf8_lossy(&answer.stdout), format!("-m warpline.study {passed}\n"));
+        assert_eq!(String::from_utf8_lossy(&answer.stdout), format!("-P -m warpline.study {passed}\n"));
         assert_eq!(answer.status.code(), Some(7), "{words:?}");
     }
+    // One before 3.11 does not know the option that keeps the current directory out.
+    let answer = desk.program(&["study", "judge"]).env("WARPLINE_PYTHON", &before_3_11).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&answer.stdout), "-m warpline.study judge\n");
 }
 
 #[cfg(unix)]
 #[test]
 fn without_a_python_with_the_package_the_error_says_what_to_install() {
     let desk = Desk::new();
-    let without = python(&desk, "without", false);
+    let without = python(&desk, "without", 1);
     for named in [without.as_path(), std::path::Path::new("/nowhere/python")] {
         let answer = desk.program(&["reproduce", "--list"]).env("WARPLINE_PYTHON", named).output().unwrap();
         let told = String::from_utf8_lossy(&answer.stderr);
@@ -77,7 +80,7 @@ fn without_a_python_with_the_package_the_error_says_what_to_install() {
     // That of .venv here.
     let own = desk.path().join(".venv/bin");
     std::fs::create_dir_all(&own).unwrap();
-    std::fs::rename(python(&desk, "own", true), own.join("python")).unwrap();
+    std::fs::rename(python(&desk, "own", 0), own.join("python")).unwrap();
     let mut program = desk.program(&["study", "judge"]);
     let answer = program.env_remove("WARPLINE_PYTHON").output().unwrap();
     assert_eq!(answer.status.code(), Some(7), "{}", String::from_utf8_lossy(&answer.stderr));

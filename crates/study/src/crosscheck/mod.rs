@@ -351,6 +351,12 @@ pub fn crosscheck(
 ) -> Result<Certificate, CrosscheckError> {
     let base = Base::new(&plan.source, &plan.sets)?;
     let choices = choices(plan)?;
+    if let [only] = &choices[..] {
+        return Err(CrosscheckError::Plan(format!(
+            "there is nothing to compare: `--ways` names one way, `{}`; name two",
+            only.label()
+        )));
+    }
     let workshop = Workshop { plan, base, bench: Bench::new(plan, observe) };
     let mut facts: Vec<WayFacts> = Vec::new();
     let mut possible: Vec<(usize, Choice<'_>, Vec<Job>)> = Vec::new();
