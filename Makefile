@@ -199,7 +199,8 @@ python-package: $(VENV)/bin/python
 
 python-checks:
 	$(call say,python-checks)
-	$(VENV)/bin/python -m pytest --quiet
+	@# Half of the tests wait for programs. More processes than four gain little, and crowd the tests that need the clock.
+	$(VENV)/bin/python -m pytest --quiet --numprocesses=auto --maxprocesses=4 --dist=worksteal
 	$(VENV)/bin/python -m mypy
 	$(VENV)/bin/python -m mypy.stubtest --mypy-config-file pyproject.toml warpline._warpline
 
