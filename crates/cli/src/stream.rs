@@ -25,6 +25,34 @@ use crate::watched::Watched;
 /// So many messages wait for the thread that writes.
 const WAITING: usize = 1024;
 
+/// The time between two lines about flows and links, unless another is wished, or the least above it that the samples allow.
+const PERIOD: TimeDelta = TimeDelta::from_secs(1);
+
+/// The time between two lines about flows and links: a whole number of the intervals at whose ends there are samples.
+///
+/// # Errors
+/// If what is `wished` is none, with the nearest that are.
+pub(crate) fn period(scenario: &Scenario, wished: Option<TimeDelta>) -> Result<TimeDelta, String> {
+    let interval = scenario.sample_interval.0;
+    let Some(wished) = wished else {
+        return Ok(interval.saturating_mul(PERIOD.as_nanos().div_ceil(interval.as_nanos().max(1))));
+    };
+    let below = wished.as_nanos() / interval.as_nanos().max(1);
+    let nearest = [below, below + 1].map(|count| interval.saturating_mul(count));
+    match nearest {
+        [least, _] if below > 0 && least == wished => Ok(wished),
+        [_, first] if below == 0 => Err(told(wished, interval, &first.to_string())),
+        [least, next] => Err(told(wished, interval, &format!("{least} or {next}"))),
+    }
+}
+
+/// The message that `wished` is no whole number of intervals, and what would be.
+fn told(wished: TimeDelta, interval: TimeDelta, nearest: &str) -> String {
+    format!(
+        "--period {wished} is not a whole number of intervals (`sample_interval`, {interval}); write {nearest}"
+    )
+}
+
 /// What the thread gets.
 #[derive(Debug)]
 enum Message {
@@ -209,5 +237,38 @@ impl Watch for Stream {
             self.lost.store(true, Ordering::Relaxed);
             output::note("nobody reads the lines of --json-stream: they end here, and the run goes on");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_is_a_whole_number_of_intervals() {
+        let scenario = |interval: &str| {
+            let text = format!(
+                "duration = \"10s\"\nsample_interval = \"{interval}\"\n\
+                 link = [{{ between = [\"a\", \"b\"], rate = \"1Mbit/s\" }}]\nflow = [{{ from = \"a\", to = \"b\" }}]\n"
+            );
+            Scenario::from_toml("test.toml", &text, &[]).unwrap()
+        };
+        let asked = |interval: &str, wished: u64| {
+            period(&scenario(interval), Some(TimeDelta::from_millis(wished))).map(TimeDelta::as_millis)
+        };
+        assert_eq!([100, 300, 5000].map(|wished| asked("100ms", wished)), [Ok(100), Ok(300), Ok(5000)]);
+        for (wished, part) in [
+            (
+                150,
+                "--period 150ms is not a whole number of intervals (`sample_interval`, 100ms); write 100ms or 200ms",
+            ),
+            (0, "write 100ms"),
+            (40, "write 100ms"),
+        ] {
+            let told = asked("100ms", wished).unwrap_err();
+            assert!(told.ends_with(part), "{told}");
+        }
+        let usual = |interval: &str| period(&scenario(interval), None).map(TimeDelta::as_millis);
+        assert_eq!(["100ms", "300ms", "2s"].map(usual), [Ok(1000), Ok(1200), Ok(2000)]);
     }
 }

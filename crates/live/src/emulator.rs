@@ -25,6 +25,7 @@ use warpline_results::live::AuditSummary;
 
 use crate::audit::{Audit, Ledger, PortAudit};
 use crate::clock::{Handover, LagPolicy, Oversleep, Precedence, RealClock, Waiting, be_punctual, host_now};
+use crate::outgoing::Outgoing;
 use crate::pool::Pool;
 use crate::port::{Arrival, BATCH, LivePort, PortCounters, PortError, PortId};
 
@@ -139,8 +140,7 @@ pub trait World {
 #[derive(Debug)]
 pub struct Gate {
     pool: Pool,
-    /// Frames to leave by each port, with the instant at which each was due.
-    outgoing: Vec<Vec<(Timestamp, u32)>>,
+    outgoing: Outgoing,
     /// By the number of the frame: how often it has been handed out ahead of its time, once for each copy in the network.
     ahead: Vec<u32>,
     /// Frames that were seen too late for the network to make up for all of it, and by how much they are behind.
@@ -173,10 +173,10 @@ impl Gate {
     /// Access to these bytes, and this many ports.
     pub(crate) fn new(pool: Pool, ports: usize) -> Self {
         let (behind, copies) = (BTreeMap::new(), BTreeMap::new());
-        Gate { pool, outgoing: vec![Vec::new(); ports], ahead: Vec::new(), behind, copies }
+        Gate { pool, outgoing: Outgoing::new(ports), ahead: Vec::new(), behind, copies }
     }
     /// The bytes, the frames to leave by each port, and what is known of them.
-    pub(crate) fn parts(&mut self) -> (&mut Pool, &mut [Vec<(Timestamp, u32)>], Early<'_>) {
+    pub(crate) fn parts(&mut self) -> (&mut Pool, &mut Outgoing, Early<'_>) {
         (&mut self.pool, &mut self.outgoing, Early { ahead: &mut self.ahead, copies: &self.copies })
     }
     /// Frees the bytes of what has left the network.
@@ -233,7 +233,7 @@ impl Gate {
         }
         let behind = if self.behind.is_empty() { None } else { self.behind.remove(&handle) };
         let due = behind.map_or(now, |by| Timestamp::ZERO + (now - Timestamp::ZERO).saturating_sub(by));
-        self.outgoing[port.0 as usize].push((due, handle));
+        self.outgoing.push(port, due, handle);
     }
     /// Makes a copy of a frame that has left the network, to leave by a port in its place: it counts as late as that one.
     pub fn stand_in(&mut self, of: u32) -> Option<u32> {
@@ -406,7 +406,7 @@ impl Emulator {
     pub fn add_port(&mut self, port: Box<dyn LivePort>) -> PortId {
         self.tells_late |= port.tells_late();
         self.ports.push(port);
-        self.gate.outgoing.push(Vec::new());
+        self.gate.outgoing.add_port();
         PortId(self.ports.len() as u32 - 1)
     }
 
@@ -576,11 +576,8 @@ impl Emulator {
 
     /// Hands departures from the network to the ports.
     fn send(&mut self) -> Result<(), EmulatorError> {
-        for port in 0..self.ports.len() {
-            let outgoing = std::mem::take(&mut self.gate.outgoing[port]);
-            if outgoing.is_empty() {
-                continue;
-            }
+        while let Some((id, outgoing)) = self.gate.outgoing.take() {
+            let port = id.0 as usize;
             let host = host_now();
             let now = self.clock.at(host);
             self.handles.clear();
@@ -607,8 +604,7 @@ impl Emulator {
                 }
                 _ => self.ports[port].transmit(&mut self.gate.pool, &self.handles),
             };
-            self.gate.outgoing[port] = outgoing;
-            self.gate.outgoing[port].clear();
+            self.gate.outgoing.give_back(id, outgoing);
             for &handle in &self.handles {
                 self.gate.pool.release(handle);
             }

@@ -21,6 +21,7 @@
 //! - [`host`], [`program`]: hosts that are namespaces, and the programs that run there.
 //! - [`outside`]: machines of others, on this machine's interfaces.
 //! - [`registry`]: a record of what exists now, so that leftovers of a killed run can be removed. [`private`]: the directory for that.
+//! - [`keeper`]: a second process, which cleans up if this one is killed.
 //! - [`nice`]: a command whose TCP connections yield to all others. [`bpf`]: the programs in the kernel that do it.
 //! - [`start`], [`signals`]: programs that end with this process, and the signals that it passes on to them.
 //! - [`measure`]: the sockets of `cap` and `treno`.
@@ -52,6 +53,7 @@ mod held;
 pub mod host;
 pub mod icmp;
 pub mod ip;
+pub mod keeper;
 pub mod load;
 pub mod measure;
 pub mod nat;
@@ -60,6 +62,7 @@ pub mod netns;
 mod nftables;
 pub mod nice;
 pub mod offload;
+mod outgoing;
 pub mod outside;
 pub mod pool;
 pub mod port;

@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 
 use nix::unistd::Uid;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::start::MARK;
@@ -41,6 +42,12 @@ impl Process {
     /// Sends it a signal. If what was read in `/proc` was of a later process with its number, it has ended, and no process gets the signal.
     pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
         Ok(pidfd_send_signal(&self.descriptor, signal)?)
+    }
+
+    /// Waits until it has ended.
+    pub(crate) fn wait_for_end(&self) {
+        let mut end = [PollFd::new(&self.descriptor, PollFlags::IN)];
+        while poll(&mut end, None) == Err(rustix::io::Errno::INTR) {}
     }
 
     /// Whether it belongs to this user (for root: to any user) and has the mark of the session `id`.
@@ -95,6 +102,7 @@ mod tests {
         let held = Process::open(child.id() as i32).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
+        held.wait_for_end();
         // Another process that has the number by now does not get the signal, whatever is read of it.
         assert_eq!(held.signal(Signal::TERM).unwrap_err().raw_os_error(), Some(nix::libc::ESRCH));
     }

@@ -2,7 +2,8 @@
 //!
 //! Starting a process takes milliseconds, in which an emulator would carry no packet. So the process is created beforehand and waits,
 //! in the host's namespace, at a gate (`held`); then it becomes the program. A thread of its own waits for its end: the kernel
-//! kills the process when that thread ends, so that nothing outlives an emulator that is killed.
+//! kills the process when that thread ends, so that it does not outlive an emulator that is killed. What it has started itself is left to
+//! [`crate::keeper`].
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -1,7 +1,8 @@
 //! Records what exists because of us now, one file for each session, so that leftovers of a killed session can be found and removed.
 //!
 //! A session's namespaces end with it, and with them its interfaces. What can stay behind is a program that still runs,
-//! packet filter rules, and a kernel setting. [`clean`] removes these for every session whose process has gone.
+//! packet filter rules, and a kernel setting. [`clean`] removes these for every session whose process has gone. A second process calls it when the
+//! first is killed ([`crate::keeper`]); so does the next session.
 //!
 //! The files are in a directory that only this user can write to ([`PrivateDirectory`]); without such a directory there are none. And the content of a
 //! file is believed only as far as a session can have written it: settings of one list, and names that follow from the session's own.
@@ -11,6 +12,7 @@ mod setting;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::unistd::Uid;
@@ -20,6 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use setting::Setting;
 
 use crate::control;
+use crate::keeper::{self, Keeper};
 use crate::netns::NetNs;
 use crate::private::{DRAFT, PrivateDirectory, UnsoundError};
 use crate::process::{Process, pause, started};
@@ -145,6 +148,8 @@ pub struct Entry {
     directory: Option<PrivateDirectory>,
     /// The session.
     pub session: Session,
+    /// What cleans up if this process is killed. Last, so that it is there until then.
+    _keeper: Option<Arc<Keeper>>,
 }
 
 /// The directory of the files: `warpline` below `/run` for root, else below `$XDG_RUNTIME_DIR`, if these belong to this user; else
@@ -176,7 +181,10 @@ impl Entry {
         let pid = std::process::id() as i32;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let session = Session::of(pid, started(pid).unwrap_or(0), number, what);
-        let entry = Entry { directory: directory().ok(), session };
+        let directory = directory().ok();
+        // Without a file, it would find nothing to clean up.
+        let keeper = directory.as_ref().and_then(|_| keeper::start());
+        let entry = Entry { directory, session, _keeper: keeper };
         entry.save();
         entry
     }
@@ -229,7 +237,7 @@ impl Entry {
 impl Entry {
     /// A session with its file in this directory, if there is one.
     pub(crate) fn of(session: Session, directory: Option<PrivateDirectory>) -> Self {
-        Entry { directory, session }
+        Entry { directory, session, _keeper: None }
     }
 }
 
@@ -310,13 +318,16 @@ fn clean_in(directory: &PrivateDirectory, report: &mut dyn FnMut(&str)) -> Resul
         leave_foreign(&mut session, report);
         let mut removed = end(&session, report);
         removed.extend(remove_groups(&session, report));
-        // What another session uses by now stays: names are reused, and settings are shared.
         let _lock = directory.lock();
-        let others = others_in(directory, &session);
-        session.interfaces.retain(|name| others.iter().all(|other| !other.interfaces.contains(name)));
-        leave_shared(&mut session, others.iter());
-        removed.extend(undo(&session));
-        let _ = directory.remove(&session.file());
+        // If another process has cleaned up meanwhile, a new session may have made an interface of the same name, and not have recorded it yet.
+        if directory.read(&session.file()).is_ok() {
+            // What another session uses by now stays: names are reused, and settings are shared.
+            let others = others_in(directory, &session);
+            session.interfaces.retain(|name| others.iter().all(|other| !other.interfaces.contains(name)));
+            leave_shared(&mut session, others.iter());
+            removed.extend(undo(&session));
+            let _ = directory.remove(&session.file());
+        }
         cleaned.sessions.push((session.described(), removed));
     }
     Ok(cleaned)

@@ -99,16 +99,18 @@ impl Stepper {
     /// Hands out the datagrams that leave by the ports, in order at each port.
     pub fn poll_transmit(&mut self, deliver: &mut dyn FnMut(PortId, &[u8])) {
         let (pool, outgoing, mut early) = self.gate.parts();
-        for (number, (packets, counters)) in outgoing.iter_mut().zip(&mut self.counters).enumerate() {
-            for (_, handle) in packets.drain(..) {
+        while let Some((port, packets)) = outgoing.take() {
+            let counters = &mut self.counters[port.0 as usize];
+            for &(_, handle) in &packets {
                 let bytes = pool.datagram(handle);
                 counters.sent_packets += 1;
                 counters.sent_bytes += bytes.len() as u64;
                 if !early.take(handle) {
-                    deliver(PortId(number as u32), bytes);
+                    deliver(port, bytes);
                 }
                 pool.release(handle);
             }
+            outgoing.give_back(port, packets);
         }
     }
 

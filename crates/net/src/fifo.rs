@@ -34,15 +34,8 @@ pub(crate) struct Fifo {
     most_packets: u32,
     most_bytes: u64,
     ledger: Ledger,
-    fates: Option<Box<Fated>>,
-}
-
-/// What decides what becomes of packets on the wire, and how many of those decided so far are copied or changed.
-#[derive(Debug)]
-struct Fated {
-    fates: Fates,
-    copied: u64,
-    damaged: u64,
+    /// What decides what becomes of a packet on the wire.
+    fates: Option<Box<Fates>>,
 }
 
 /// A packet that a link has accepted.
@@ -78,7 +71,7 @@ impl Fifo {
             most_packets: limit.packets,
             most_bytes: limit.bytes,
             ledger: Ledger::default(),
-            fates: fates.map(|fates| Box::new(Fated { fates, copied: 0, damaged: 0 })),
+            fates: fates.map(Box::new),
         }
     }
 
@@ -138,11 +131,8 @@ impl Fifo {
 
     #[inline(never)]
     fn fate(&mut self, departure: Timestamp, slot: SlotId, arena: &Arena) -> Fate {
-        let Some(fated) = &mut self.fates else { return Fate::WHOLE };
-        let fate = fated.fates.decide(departure, &arena.packet(slot));
-        fated.copied += u64::from(fate.is_copied());
-        fated.damaged += u64::from(fate.is_damaged());
-        fate
+        let Some(fates) = &mut self.fates else { return Fate::WHOLE };
+        fates.decide(departure, &arena.packet(slot))
     }
 
     /// Whether a packet is marked here, by what waits when it arrives; `None` if it is dropped.
@@ -188,10 +178,7 @@ impl Fifo {
 
     pub(crate) fn stats(&mut self, now: Timestamp) -> LinkStats {
         let (sums, backlog) = self.ledger.read(now);
-        let (copied, damaged) = self.fates.as_ref().map_or((0, 0), |fated| {
-            let ahead = |is: fn(Fate) -> bool| self.ledger.ahead(now).filter(|&fate| is(fate)).count() as u64;
-            (fated.copied - ahead(Fate::is_copied), fated.damaged - ahead(Fate::is_damaged))
-        });
+        let (copied, damaged) = self.ledger.befallen(now);
         LinkStats {
             arrivals: sums.packets
                 + sums.overflows

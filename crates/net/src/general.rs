@@ -5,6 +5,7 @@
 use warpline_core::record::{DropReason, LinkEvent, LinkRecord};
 use warpline_core::{Ecn, LinkId, Rate, TimeDelta, Timestamp};
 
+use crate::aggregate::Aggregator;
 use crate::arena::{Arena, OnWire, SlotId};
 use crate::change::{ChangeError, Changing, LinkChange, Prepared};
 use crate::far::{Far, Noted};
@@ -13,7 +14,6 @@ use crate::hops::{HopId, Hops};
 use crate::jitter::JitterModel;
 use crate::pfc::{self, Obeyed, Pfc};
 use crate::qdisc::{AnyQdisc, Dropped, Headers, Qdisc, Queued, Verdict};
-use crate::radio::Aggregator;
 use crate::schedule::Steps;
 use crate::serialise::{ConstantRate, Serialiser};
 use crate::stats::LinkStats;

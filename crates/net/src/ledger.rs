@@ -1,8 +1,8 @@
 //! The ledger of a constant-rate FIFO: when packets arrive and leave, for as long as that can still matter.
 //!
 //! Such a queue needs no list of waiting packets, only their departure times, which are known on arrival. Entries are made
-//! in the order of arrival, possibly ahead of time (see `Part::forward` on express hops). The sums count every
-//! packet on entry; a reading subtracts what has not happened by then, so the counters are exact at every instant.
+//! in the order of arrival, possibly ahead of time (see `Part::forward` on express hops). The sums count packets that have
+//! departed; a reading adds what has happened to the others by then, so the counters are exact at every instant.
 
 use warpline_core::{TimeDelta, Timestamp};
 
@@ -121,20 +121,32 @@ pub(crate) struct Ledger {
     entries: Ring<Entry>,
     /// Bytes of all entries.
     held: u64,
+    /// Of packets that are no longer among the entries, since they have departed, and of those that were refused.
     sums: Sums,
     /// When the present interval of `queued_max` begins: transmissions that began before do not belong to it.
     interval: Timestamp,
-    /// What is known of arrivals ahead of time that find a queue. Few links have any.
-    early: Option<Box<Early>>,
+    extra: Option<Box<Extra>>,
 }
 
-/// What is known of arrivals ahead of time.
+/// What not every ledger needs.
 #[derive(Debug, Default)]
-struct Early {
+struct Extra {
     /// Packets that were not taken in and had not arrived yet.
     refused: Ring<Refused>,
-    /// Packets and bytes, of all entered, whose transmission will have begun at the instant for which it was last asked what waits.
-    begun: (u64, u64),
+    /// Those whose transmission will have begun at the instant for which it was last asked what waits, if that was ahead of time.
+    begun: Passed,
+    /// Those that had arrived at the last reading.
+    arrived: Passed,
+    /// Packets that have departed and have a copy, and those that were changed.
+    befallen: (u64, u64),
+}
+
+/// The packets, of all entered, that have passed some point.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Passed {
+    packets: u64,
+    bytes: u64,
+    marks: u64,
 }
 
 impl Ledger {
@@ -143,28 +155,17 @@ impl Ledger {
     pub(crate) fn enter(&mut self, now: Timestamp, entry: Entry) {
         debug_assert!(entry.start >= entry.arrival && entry.departure >= entry.start);
         debug_assert!(self.entries.back().is_none_or(|last| last.arrival <= entry.arrival), "out of order");
-        let bytes = entry.load.bytes();
-        self.sums.packets += 1;
-        self.sums.bytes += bytes;
-        // A reading subtracts waits in the future, which may be very long: only the difference must fit.
-        self.sums.queued_time = self.sums.queued_time.wrapping_add(entry.queued());
-        if entry.load.fate().is_lost() {
-            self.sums.lost += 1;
-        }
-        if entry.load.is_marked() {
-            self.sums.marks += 1;
-        }
         if self.entries.is_full() {
             self.make_room(now);
         }
-        self.held += bytes;
+        self.held += entry.load.bytes();
         self.entries.push_within(entry);
     }
 
     /// Packets entered so far, and arrivals until now that were refused.
     #[inline]
     pub(crate) fn entered(&self) -> u64 {
-        self.sums.packets + self.sums.overflows + self.sums.early_drops
+        self.sums.packets + self.entries.len() as u64 + self.sums.overflows + self.sums.early_drops
     }
 
     /// Enters an arrival that was not taken in.
@@ -173,17 +174,17 @@ impl Ledger {
         if arrival <= now {
             self.sums.count_refusal(why);
         } else {
-            self.early.get_or_insert_default().refused.push(Refused { arrival, why });
+            self.extra.get_or_insert_default().refused.push(Refused { arrival, why });
         }
     }
 
     fn count_refused(&mut self, now: Timestamp) {
-        let Some(early) = &mut self.early else { return };
-        while let Some(refused) = early.refused.front()
+        let Some(extra) = &mut self.extra else { return };
+        while let Some(refused) = extra.refused.front()
             && refused.arrival <= now
         {
             self.sums.count_refusal(refused.why);
-            early.refused.pop();
+            extra.refused.pop();
         }
     }
 
@@ -210,80 +211,104 @@ impl Ledger {
     }
 
     fn forget(&mut self, now: Timestamp) {
-        let (mut held, mut queued_max, interval) = (self.held, self.sums.queued_max, self.interval);
+        let Ledger { entries, held, sums, interval, extra } = self;
         // One or two have departed since the last packet: a search would cost more.
-        self.entries.pop_while(|entry| {
+        entries.pop_while(|entry| {
             let departed = entry.departure <= now;
             if departed {
-                held -= entry.load.bytes();
-                queued_max = queued_max.max(entry.queued_in(interval));
+                let (bytes, fate) = (entry.load.bytes(), entry.load.fate());
+                *held -= bytes;
+                sums.packets += 1;
+                sums.bytes += bytes;
+                sums.queued_time += entry.queued();
+                sums.queued_max = sums.queued_max.max(entry.queued_in(*interval));
+                sums.marks += u64::from(entry.load.is_marked());
+                if !fate.is_whole() {
+                    sums.lost += u64::from(fate.is_lost());
+                    let (copied, damaged) = &mut extra.get_or_insert_default().befallen;
+                    *copied += u64::from(fate.is_copied());
+                    *damaged += u64::from(fate.is_damaged());
+                }
             }
             departed
         });
-        (self.held, self.sums.queued_max) = (held, queued_max);
+    }
+
+    /// The packets that have passed a point: all that have departed, and the first ones of the others, for which `has` says so. `known` is where an earlier
+    /// search ended. This one begins there, so that it does not look again at what has been looked at.
+    #[inline]
+    fn passed(&self, known: Passed, has: impl Fn(&Entry) -> bool) -> Passed {
+        let Sums { packets: gone, bytes, marks, .. } = self.sums;
+        let mut passed = if known.packets > gone { known } else { Passed { packets: gone, bytes, marks } };
+        while let Some(next) = self.entries.at((passed.packets - gone) as usize)
+            && has(&next)
+        {
+            passed.packets += 1;
+            passed.bytes += next.load.bytes();
+            passed.marks += u64::from(next.load.is_marked());
+        }
+        while passed.packets > gone
+            && let Some(last) = self.entries.at((passed.packets - gone - 1) as usize)
+            && !has(&last)
+        {
+            passed.packets -= 1;
+            passed.bytes -= last.load.bytes();
+            passed.marks -= u64::from(last.load.is_marked());
+        }
+        passed
     }
 
     /// Packets and bytes that wait at `at`, without the packet in transmission.
     pub(crate) fn waiting(&mut self, now: Timestamp, at: Timestamp) -> (u32, u64) {
         self.forget(now);
-        let Sums { packets, bytes, .. } = self.sums;
-        let gone = packets - self.entries.len() as u64;
-        let asked = self.early.as_ref().map_or((0, 0), |early| early.begun);
-        let mut begun = asked.max((gone, bytes - self.held));
         // An arrival now finds one packet in transmission. One far ahead of time finds many that have yet to depart, most of which the one before it
         // has found, too.
-        while let Some(next) = self.entries.at((begun.0 - gone) as usize)
-            && next.start <= at
-        {
-            begun = (begun.0 + 1, begun.1 + next.load.bytes());
-        }
-        while begun.0 > gone
-            && let Some(last) = self.entries.at((begun.0 - gone - 1) as usize)
-            && last.start > at
-        {
-            begun = (begun.0 - 1, begun.1 - last.load.bytes());
-        }
+        let known = self.extra.as_ref().map(|extra| extra.begun).unwrap_or_default();
+        let begun = self.passed(known, |entry| entry.start <= at);
         if at > now {
-            self.early.get_or_insert_default().begun = begun;
+            self.extra.get_or_insert_default().begun = begun;
         }
-        ((packets - begun.0) as u32, bytes - begun.1)
+        let (packets, bytes) = (self.sums.packets + self.entries.len() as u64, self.sums.bytes + self.held);
+        ((packets - begun.packets) as u32, bytes - begun.bytes)
     }
 
     /// The sums over packets that have departed by `now`, and the queue at that time.
     pub(crate) fn read(&mut self, now: Timestamp) -> (Sums, Backlog) {
         self.forget(now);
         self.count_refused(now);
-        let (mut sums, mut backlog) = (self.sums, Backlog::default());
-        for entry in self.entries.iter() {
-            sums.packets -= 1;
-            sums.bytes -= entry.load.bytes();
-            sums.lost -= u64::from(entry.load.fate().is_lost());
-            if entry.start <= now {
-                backlog.busy = true;
-                sums.queued_max = sums.queued_max.max(entry.queued_in(self.interval));
-                continue;
-            }
-            sums.queued_time = sums.queued_time.wrapping_sub(entry.queued());
-            if entry.arrival <= now {
-                backlog.packets += 1;
-                backlog.bytes += entry.load.bytes();
-            } else {
-                sums.marks -= u64::from(entry.load.is_marked());
-            }
+        let known = self.extra.as_ref().map(|extra| extra.arrived).unwrap_or_default();
+        let arrived = self.passed(known, |entry| entry.arrival <= now);
+        let mut sums = Sums { marks: arrived.marks, ..self.sums };
+        let mut waiting = (arrived.packets - sums.packets, arrived.bytes - sums.bytes);
+        if waiting.0 > 0 {
+            self.extra.get_or_insert_default().arrived = arrived;
         }
-        (sums, backlog)
+        // Packets are sent one after the other: only the first can be in transmission.
+        let sending = self.entries.front().filter(|entry| entry.start <= now);
+        if let Some(entry) = sending {
+            sums.queued_time += entry.queued();
+            sums.queued_max = sums.queued_max.max(entry.queued_in(self.interval));
+            waiting = (waiting.0 - 1, waiting.1 - entry.load.bytes());
+        }
+        (sums, Backlog { packets: waiting.0 as u32, bytes: waiting.1, busy: sending.is_some() })
+    }
+
+    /// Of the packets that have departed by `now`, those of which a copy was made on the wire, and those that were changed there.
+    pub(crate) fn befallen(&mut self, now: Timestamp) -> (u64, u64) {
+        self.forget(now);
+        self.extra.as_ref().map_or((0, 0), |extra| extra.befallen)
     }
 
     /// Packets that have departed by `now`, without a look at those that have not.
     pub(crate) fn departed(&mut self, now: Timestamp) -> u64 {
         self.forget(now);
-        self.sums.packets - self.entries.len() as u64
+        self.sums.packets
     }
 
     /// Packets that will be lost only after `now`, on the wire or on arrival.
     pub(crate) fn doomed(&self, now: Timestamp) -> usize {
         let lost = self.ahead(now).filter(|fate| fate.is_lost()).count();
-        let refused = self.early.iter().flat_map(|early| early.refused.iter());
+        let refused = self.extra.iter().flat_map(|extra| extra.refused.iter());
         lost + refused.filter(|refused| refused.arrival > now).count()
     }
 
@@ -366,22 +391,62 @@ mod tests {
         assert_eq!([ahead(9), ahead(10)], [vec![6], vec![]]);
     }
 
+    /// Sent, bytes, waits, longest wait, lost, copied, changed, marked; waiting, their bytes, in transmission.
+    type Counts = ([u64; 8], (u32, u64, bool));
+
+    fn counts(ledger: &mut Ledger, now: Timestamp) -> Counts {
+        let (sums, backlog) = ledger.read(now);
+        let (copied, damaged) = ledger.befallen(now);
+        let Sums { packets, bytes, queued_time, queued_max, lost, marks, .. } = sums;
+        (
+            [packets, bytes, queued_time, queued_max, lost, copied, damaged, marks],
+            (backlog.packets, backlog.bytes, backlog.busy),
+        )
+    }
+
+    /// The same by definition; the longest wait is of transmissions that began at `since` or later.
+    fn defined(all: &[Entry], now: Timestamp, since: Timestamp) -> Counts {
+        let by = |when: fn(&Entry) -> Timestamp| {
+            all.iter().copied().filter(|entry| when(entry) <= now).collect::<Vec<Entry>>()
+        };
+        let sum = |of: &[Entry], what: fn(&Entry) -> u64| of.iter().map(what).sum::<u64>();
+        let bytes = |entry: &Entry| entry.load.bytes();
+        let (arrived, begun) = (by(|entry| entry.arrival), by(|entry| entry.start));
+        let departed = by(|entry| entry.departure);
+        let longest = begun.iter().filter(|entry| entry.start >= since).map(Entry::queued).max();
+        let fates =
+            |is: fn(Fate) -> bool| departed.iter().filter(|entry| is(entry.load.fate())).count() as u64;
+        let sums = [
+            departed.len() as u64,
+            sum(&departed, bytes),
+            sum(&begun, Entry::queued),
+            longest.unwrap_or(0),
+            fates(Fate::is_lost),
+            fates(Fate::is_copied),
+            fates(Fate::is_damaged),
+            sum(&arrived, |entry| u64::from(entry.load.is_marked())),
+        ];
+        let waiting = (arrived.len() - begun.len()) as u32;
+        (sums, (waiting, sum(&arrived, bytes) - sum(&begun, bytes), begun.len() > departed.len()))
+    }
+
     proptest! {
-        /// Whenever it is asked, and for whichever time.
+        /// Whenever it is asked, for whichever time, and whether packets are entered when they arrive or before.
         #[test]
-        fn what_waits_are_the_packets_whose_transmission_has_not_begun(
-            packets in prop::collection::vec((0u64..20, 1u64..30), 1..100),
-            asked in prop::collection::vec((0u64..30, 0u64..300), 1..100),
+        fn what_waits_and_what_is_read_are_as_defined(
+            packets in prop::collection::vec((0u64..20, 1u64..30, 0u8..8, any::<bool>()), 1..100),
+            asked in prop::collection::vec((0u64..20, 0u64..300, 0u8..4), 1..100),
         ) {
             let (mut ledger, mut all) = (Ledger::default(), Vec::new());
-            let (mut arrival, mut free, mut now) = (0, 0, 0);
+            let (mut arrival, mut free, mut now, mut since) = (0, 0, 0, 0);
             let (mut packets, mut asked) = (packets.into_iter(), asked.into_iter());
             loop {
-                let packet = packets.next().map(|(gap, service)| {
+                let packet = packets.next().map(|(gap, service, fate, marked)| {
                     arrival = now.max(arrival + gap);
                     let start = arrival.max(free);
                     free = start + service;
-                    Entry { load: Load::new(40 + service, Fate::WHOLE, false), ..entry(arrival, start, free, false) }
+                    let load = Load::new(40 + service, Fate::of(fate), marked);
+                    Entry { load, ..entry(arrival, start, free, false) }
                 });
                 let ask = asked.next();
                 if packet.is_none() && ask.is_none() {
@@ -391,8 +456,15 @@ mod tests {
                     ledger.enter(at(now), packet);
                     all.push(packet);
                 }
-                if let Some((later, ahead)) = ask {
-                    now += later;
+                let Some((later, ahead, question)) = ask else { continue };
+                now += later;
+                if question == 0 {
+                    ledger.reset_queued_max(at(now));
+                    since = now + 1;
+                }
+                if question < 2 {
+                    prop_assert_eq!(counts(&mut ledger, at(now)), defined(&all, at(now), at(since)));
+                } else {
                     let waiting: Vec<_> = all.iter().filter(|entry: &&Entry| entry.start > at(now + ahead)).collect();
                     let bytes = waiting.iter().map(|entry| entry.load.bytes()).sum();
                     prop_assert_eq!(ledger.waiting(at(now), at(now + ahead)), (waiting.len() as u32, bytes));
@@ -402,14 +474,19 @@ mod tests {
     }
 
     #[test]
-    fn what_an_arrival_far_ahead_of_time_has_passed_is_not_passed_again() {
+    fn what_has_passed_is_not_looked_at_again() {
         let mut ledger = Ledger::default();
         for n in 0..100 {
             ledger.enter(at(0), entry(n, n * 10, n * 10 + 10, false));
         }
+        let passed = |packets: u64| Passed { packets, bytes: 100 * packets, marks: 0 };
         for (ahead, begun) in [(300, 31), (305, 31), (800, 81)] {
             assert_eq!(ledger.waiting(at(0), at(ahead)), (100 - begun, 100 * u64::from(100 - begun)));
-            assert_eq!(ledger.early.as_ref().unwrap().begun, (u64::from(begun), 100 * u64::from(begun)));
+            assert_eq!(ledger.extra.as_ref().unwrap().begun, passed(u64::from(begun)));
+        }
+        for now in [30, 35, 90] {
+            ledger.read(at(now));
+            assert_eq!(ledger.extra.as_ref().unwrap().arrived, passed(now + 1));
         }
     }
 
@@ -452,7 +529,7 @@ mod tests {
         }
         assert!(
             ledger.entries.capacity() <= 64
-                && ledger.early.as_ref().is_some_and(|early| early.refused.len() <= 3)
+                && ledger.extra.as_ref().is_some_and(|extra| extra.refused.len() <= 3)
         );
         assert_eq!(read(&mut ledger, 2_000_000).0[..2], [100_000, 10_000_000]);
     }

@@ -49,6 +49,7 @@
 #[macro_use]
 pub mod model;
 
+mod aggregate;
 pub mod apart;
 mod arena;
 pub mod chance;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use warpline_core::{LinkId, NodeId, Rate, TimeDelta, Timestamp};
 
+use crate::aggregate::Wifi;
 use crate::change::{ChangeError, LinkChange};
 use crate::far::Far;
 use crate::fifo::Fifo;
@@ -19,7 +20,6 @@ use crate::loss::{LossConfig, LossKind};
 use crate::mahimahi::{Trace, TraceLink};
 use crate::pfc::{Pfc, PfcConfig};
 use crate::qdisc::{OwnQueue, QdiscConfig, Sizing};
-use crate::radio::Wifi;
 use crate::schedule::{RateSchedule, Steps};
 use crate::serialise::{ConstantRate, Serialiser};
 pub use crate::stats::LinkStats;

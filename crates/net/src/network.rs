@@ -10,6 +10,7 @@ use thiserror::Error;
 use warpline_core::record::LinkRecord;
 use warpline_core::{LinkId, NodeId, Stream, Streams, TimeDelta, Timestamp};
 
+use crate::aggregate::Aggregator;
 use crate::change::{ChangeError, Changing, LinkChange};
 use crate::events::MAX_INDEX;
 use crate::far::Far;
@@ -23,7 +24,6 @@ use crate::part::Part;
 pub use crate::part::Port;
 use crate::pfc::{self, Pfc};
 use crate::qdisc::{Admission, AnyQdisc, Buffer, DropTail, OwnQueue, Qdisc};
-use crate::radio::Aggregator;
 
 /// The network.
 #[derive(Debug)]

@@ -106,16 +106,20 @@ impl<T: Copy + PartialEq> Steps<T> {
 }
 
 impl<T: Copy + PartialEq> Steps<T> {
-    /// With another value from `at` until the next step after it. Only where the pattern does not repeat.
+    /// With other values, each from its time until the next step after it. Of several for one time, the last holds. Only where the pattern does not repeat.
     #[must_use]
-    pub fn with(mut self, at: Timestamp, value: T) -> Self {
+    pub fn with(mut self, changes: &[(Timestamp, T)]) -> Self {
         debug_assert!(self.period == u64::MAX, "a change is no part of a pattern that repeats");
-        let at = at.as_nanos();
-        let place = self.steps.partition_point(|&(time, _)| time < at);
-        match self.steps.get_mut(place) {
-            Some(step) if step.0 == at => step.1 = value,
-            _ => self.steps.insert(place, (at, value)),
-        }
+        self.steps.extend(changes.iter().map(|&(at, value)| (at.as_nanos(), value)));
+        // What is of the same time stays in its order.
+        self.steps.sort_by_key(|&(time, _)| time);
+        self.steps.dedup_by(|later, earlier| {
+            let same = later.0 == earlier.0;
+            if same {
+                earlier.1 = later.1;
+            }
+            same
+        });
         self.steps.dedup_by(|later, earlier| later.1 == earlier.1);
         self
     }
@@ -163,10 +167,11 @@ impl RateSchedule {
         }
         self.work_per_period = if self.steps.period == u64::MAX { 0 } else { sum };
     }
-    /// A link that follows the same steps, with another rate from `at` until the next step after it. Only where the pattern does not repeat.
+    /// A link that follows the same steps, with other rates: each from its time until the next step after it, and of several for one time the last. Only
+    /// where the pattern does not repeat.
     #[must_use]
-    pub fn with(&self, at: Timestamp, rate: Rate) -> Self {
-        RateSchedule::new(self.steps.clone().with(at, rate))
+    pub fn with(&self, rates: &[(Timestamp, Rate)]) -> Self {
+        RateSchedule::new(self.steps.clone().with(rates))
     }
     /// The rate at `at`.
     pub fn rate_at(&self, at: Timestamp) -> Rate {
@@ -397,11 +402,27 @@ mod tests {
     #[test]
     fn a_step_can_be_put_between_others() {
         let steps = Steps::new(1, &[(ms(10), 2), (ms(20), 3)], None).unwrap();
-        let with = |at_ms, value| steps.clone().with(at(at_ms), value);
+        let with = |at_ms, value| steps.clone().with(&[(at(at_ms), value)]);
         assert_eq!(with(15, 9), Steps::new(1, &[(ms(10), 2), (ms(15), 9), (ms(20), 3)], None).unwrap());
         assert_eq!(with(20, 9), Steps::new(1, &[(ms(10), 2), (ms(20), 9)], None).unwrap());
         assert_eq!(with(0, 9), Steps::new(9, &[(ms(10), 2), (ms(20), 3)], None).unwrap());
         assert_eq!(with(10, 1), Steps::new(1, &[(ms(20), 3)], None).unwrap());
+    }
+
+    proptest! {
+        /// Changes that stand in order of time give the same steps all at once and one by one.
+        #[test]
+        fn steps_at_once_are_steps_one_by_one(gaps in prop::collection::vec((0u64..3, 0u8..4), 0..20)) {
+            let mut time = 0;
+            let changes: Vec<_> = gaps.iter().map(|&(gap, value)| { time += gap; (at(time), value) }).collect();
+            let constant = Steps::new(1, &[], None).unwrap();
+            let one_by_one = changes.iter().fold(constant.clone(), |steps, change| steps.with(&[*change]));
+            prop_assert_eq!(constant.with(&changes), one_by_one.clone());
+            for t in 0..=time {
+                let last = changes.iter().rev().find(|change| change.0 <= at(t));
+                prop_assert_eq!(one_by_one.at(at(t)), last.map_or(1, |change| change.1), "{}", t);
+            }
+        }
     }
 
     #[test]

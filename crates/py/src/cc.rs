@@ -1,5 +1,5 @@
 //! A congestion control written in Python: each call of the trait goes to a Python object, whose window is then read.
-//! One that decides once per interval is in `interval.rs`; [`create`] makes both.
+//! One that decides once per interval is in `interval.rs`; `custom.rs` makes both.
 //!
 //! The interpreter is held for one call only. After every call the object's `cwnd`, `ssthresh` and `pacing_rate` are
 //! read, checked and kept, so that the connection can read the window often at no cost. [`Failure`] keeps the first
@@ -12,8 +12,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyFloat;
 use warpline_core::{Rate, TimeDelta, Timestamp};
 use warpline_transport::cc::{self, CongestionControl, MssChange, Phase};
-
-use crate::interval;
 
 /// The first error raised by Python code that a run called.
 #[derive(Clone, Debug, Default)]
@@ -301,7 +299,7 @@ impl Window {
     }
 
     /// Reads and checks the object's attributes.
-    fn read(object: &Bound<'_, PyAny>) -> PyResult<Window> {
+    pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<Window> {
         let py = object.py();
         let class = || object.get_type().name().map_or_else(|_| "the object".to_owned(), |n| n.to_string());
         let number = |value: &Bound<'_, PyAny>, name: &str, allowed: &str| -> PyResult<f64> {
@@ -334,6 +332,11 @@ pub(crate) struct Object {
 }
 
 impl Object {
+    /// That of one end; its first exception goes to `failure`.
+    pub(crate) fn new(object: &Bound<'_, PyAny>, failure: &Failure) -> Object {
+        Object { object: object.clone().unbind(), failure: failure.clone() }
+    }
+
     /// Calls the object, then reads its window. Nothing if that failed, now or before.
     pub(crate) fn call(
         &self,
@@ -359,7 +362,7 @@ impl Object {
 
 /// One connection's congestion control in Python.
 #[derive(Debug)]
-struct PyCongestionControl {
+pub(crate) struct PyCongestionControl {
     /// `None` if the constructor failed.
     object: Option<Object>,
     window: Window,
@@ -367,46 +370,17 @@ struct PyCongestionControl {
     wants_sent: bool,
 }
 
-/// Makes the algorithm of a new connection with `factory(config)`. An error goes to `failure`; the connection then keeps a
-/// fixed window until the run stops.
-pub(crate) fn create(
-    factory: &Py<PyAny>,
-    config: &cc::CcConfig,
-    failure: &Failure,
-) -> Box<dyn CongestionControl> {
-    let idle = || PyCongestionControl { object: None, window: Window::initial(config), wants_sent: false };
-    if failure.is_set() {
-        return Box::new(idle());
-    }
-    let built = Python::attach(|py| -> PyResult<Box<dyn CongestionControl>> {
-        let object = factory.bind(py).call1((CcConfig::from(config),))?;
-        let module = py.import("warpline._congestion")?;
-        let own =
-            |object: &Bound<'_, PyAny>| Object { object: object.clone().unbind(), failure: failure.clone() };
-        if object.is_instance(&module.getattr("IntervalControl")?)? {
-            let every = object.getattr("every")?.extract::<String>()?;
-            let window = Window::read(&object)?;
-            return Ok(Box::new(interval::Gathered::new(every.parse()?, config, window, own(&object))));
-        }
-        let base = module.getattr("CongestionControl")?;
-        if !object.is_instance(&base)? {
-            return Err(PyTypeError::new_err(format!(
-                "the congestion control is of type {}; derive its class from warpline.CongestionControl or \
-                 warpline.IntervalControl",
-                object.get_type().name()?
-            )));
-        }
-        let wants_sent = !object.get_type().getattr("on_sent")?.is(&base.getattr("on_sent")?);
-        let window = Window::read(&object)?;
-        Ok(Box::new(PyCongestionControl { object: Some(own(&object)), window, wants_sent }))
-    });
-    built.unwrap_or_else(|error| {
-        failure.set(error);
-        Box::new(idle())
-    })
-}
-
 impl PyCongestionControl {
+    /// One that calls `object`, and begins with `window`.
+    pub(crate) fn new(object: Object, window: Window, wants_sent: bool) -> Self {
+        PyCongestionControl { object: Some(object), window, wants_sent }
+    }
+
+    /// One without an object: its window stays as it is in a new connection.
+    pub(crate) fn idle(config: &cc::CcConfig) -> Self {
+        PyCongestionControl { object: None, window: Window::initial(config), wants_sent: false }
+    }
+
     /// Calls the object, and keeps the window that it has then.
     fn call(&mut self, call: impl for<'py> FnOnce(&Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>) {
         if let Some(window) = self.object.as_ref().and_then(|object| object.call(call)) {

@@ -11,7 +11,8 @@ use warpline_net::Control;
 use warpline_study::evaluate::{self as study, Advance, BY_NAME, CRITERIA, Criterion, EvaluateError, Plan};
 
 use crate::cc::Failure;
-use crate::run::{custom, run_error};
+use crate::custom::custom;
+use crate::errors::run_error;
 
 /// The verdicts on a congestion control. People use `warpline.Evaluation`, which is built on this.
 #[pyclass(frozen, module = "warpline._warpline", name = "NativeEvaluation")]

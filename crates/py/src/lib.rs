@@ -3,6 +3,8 @@
 //! It is the thin lower half of the package `warpline` (`python/warpline`), which is what people import.
 
 mod cc;
+mod custom;
+mod errors;
 mod evaluate;
 mod interval;
 mod metrics;

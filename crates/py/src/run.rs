@@ -15,13 +15,15 @@ use pyo3::prelude::*;
 use pyo3::types::PyBool;
 use warpline_lab::report::write_report;
 use warpline_lab::run::parts::Cores;
-use warpline_lab::run::{self, Broken, CcFactory, CustomCc, RunOptions};
+use warpline_lab::run::{self, Broken, RunOptions};
 use warpline_net::Control;
 use warpline_results::{self as results, Replications, ResultError, Summary, TableKind, Tables};
 use warpline_scenario::LARGEST_SEED;
 use warpline_study::replicate;
 
-use crate::cc::{self, Failure};
+use crate::cc::Failure;
+use crate::custom::custom;
+use crate::errors::run_error;
 use crate::scenario::Scenario;
 use crate::table::Table;
 
@@ -69,15 +71,6 @@ pub(crate) struct Run {
     summary: Summary,
     store: Store,
     failures: Vec<String>,
-}
-
-/// The exception `warpline.RunError` with the text of an error.
-pub(crate) fn run_error(py: Python<'_>, error: &dyn std::error::Error) -> PyErr {
-    let class = py.import("warpline._errors").and_then(|errors| errors.getattr("RunError"));
-    match class.and_then(|class| class.call1((error.to_string(),))) {
-        Ok(exception) => PyErr::from_value(exception),
-        Err(error) => error,
-    }
 }
 
 #[pymethods]
@@ -293,15 +286,6 @@ fn write_tables(directory: &Path, summary: &Summary, tables: &Tables) -> Result<
         writer.close()?;
     }
     Ok(())
-}
-
-/// The Python classes as congestion controls.
-pub(crate) fn custom(classes: BTreeMap<String, Py<PyAny>>, failure: &Failure) -> CustomCc {
-    let factory = |class: Py<PyAny>| -> CcFactory {
-        let failure = failure.clone();
-        Arc::new(move |config| cc::create(&class, config, &failure))
-    };
-    CustomCc(classes.into_iter().map(|(name, class)| (name, factory(class))).collect())
 }
 
 /// Checks for Ctrl-C and calls the observer. The run ends if the observer returns False or anything raises.

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use pyo3::exceptions::{PyFutureWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use warpline_lab::run;
 use warpline_lab::run::builds::builds;
 use warpline_scenario::diagnostics::{Diagnostic, Diagnostics};
-use warpline_scenario::{Scenario as Inner, schema};
+use warpline_scenario::{Scenario as Inner, Source, schema};
 
-use crate::run::run_error;
+use crate::errors::run_error;
 
 /// A checked scenario. People use `warpline.Scenario`, which is built on this.
 #[pyclass(frozen, module = "warpline._warpline", name = "NativeScenario")]
@@ -56,7 +57,7 @@ impl Scenario {
     #[staticmethod]
     #[pyo3(signature = (path, sets = Vec::new()))]
     fn load(py: Python<'_>, path: PathBuf, sets: Vec<String>) -> PyResult<Self> {
-        checked(py, Inner::load(&path, &sets))
+        checked(py, Source::read(&path).and_then(|source| run::load(&source, &sets)))
     }
 
     /// Reads TOML text. Errors call it `name`; paths in it are relative to `directory`.
@@ -69,7 +70,7 @@ impl Scenario {
         sets: Vec<String>,
         directory: PathBuf,
     ) -> PyResult<Self> {
-        checked(py, Inner::from_toml_in(name, text, &sets, &directory))
+        checked(py, run::load(&Source::from_text(name, text, &directory), &sets))
     }
 
     /// Reads JSON text with the structure of the TOML file.
@@ -77,7 +78,7 @@ impl Scenario {
     #[pyo3(signature = (text, sets = Vec::new(), directory = PathBuf::new()))]
     fn from_json(py: Python<'_>, text: &str, sets: Vec<String>, directory: PathBuf) -> PyResult<Self> {
         let value = serde_json::from_str(text).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        checked(py, Inner::from_json(value, &sets, &directory))
+        checked(py, run::from_json(value, &sets, &directory))
     }
 
     /// The scenario as TOML in its normal form, with defaults filled in.

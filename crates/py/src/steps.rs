@@ -19,8 +19,9 @@ use warpline_net::Control;
 use warpline_scenario::Scenario as Inner;
 
 use crate::cc::Window;
+use crate::errors::run_error;
 use crate::interval::{Decide, Every, Gathered, Interval};
-use crate::run::{run_error, scenario_seed};
+use crate::run::scenario_seed;
 use crate::scenario::Scenario;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;

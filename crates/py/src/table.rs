@@ -23,7 +23,7 @@ use warpline_disk::{OsDirectory, write_whole_with};
 use warpline_results::ResultError;
 use warpline_results::tables::{BatchReader, FILE_MODE};
 
-use crate::run::run_error;
+use crate::errors::run_error;
 
 /// A table of results in Arrow's columnar format.
 ///

@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use warpline_results::{Estimate, FlowSample, Fold, LinkSample, Row, Run, RunSet, Stretch, Summary, Tables};
+use warpline_results::{
+    Estimate, FlowRow, FlowSample, Fold, LinkSample, Row, Run, RunSet, Stretch, Summary, Tables,
+};
 
 use super::ReportError;
 use super::quantity::Quantity;
-use super::tables::{Batch, convert, scan};
+use super::tables::{Batch, convert, rows_of, scan};
 
 /// A quantity over time across runs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,13 +26,20 @@ pub struct Band {
     pub skipped: Vec<[f64; 2]>,
 }
 
-/// Whose quantity: a group or flow by name, a link by name; all flows where nobody is named.
-fn members(summary: &Summary, quantity: Quantity, of: Option<&str>) -> BTreeSet<u32> {
-    if quantity.of_link() {
-        return summary.links.iter().filter(|link| of == Some(&link.name)).map(|link| link.link).collect();
+/// The number of each flow or link that goes by one of `names`, with the place of that name: a group or flow by name, a link by name; all flows
+/// where nobody is named.
+fn members(summary: &Summary, link: bool, names: &[Option<&str>]) -> BTreeSet<(u32, usize)> {
+    let mut members = BTreeSet::new();
+    for (place, &of) in names.iter().enumerate() {
+        if link {
+            let named = summary.links.iter().filter(|link| of == Some(link.name.as_str()));
+            members.extend(named.map(|link| (link.link, place)));
+        } else {
+            let is_named = |flow: &&FlowRow| of.is_none_or(|of| flow.name == of || flow.group == of);
+            members.extend(summary.flows.iter().filter(is_named).map(|flow| (flow.flow, place)));
+        }
     }
-    let named = |flow: &&warpline_results::FlowRow| of.is_none_or(|of| flow.name == of || flow.group == of);
-    summary.flows.iter().filter(named).map(|flow| flow.flow).collect()
+    members
 }
 
 /// The link where packets waited longest, in the mean over the runs; of links that no packet waited for, that which carried most.
@@ -66,89 +75,152 @@ pub struct Samples {
     skipped: Vec<[f64; 2]>,
 }
 
-/// Which table a quantity is in, the column that says whose a row is, and the quantity's own.
-fn place(quantity: Quantity) -> (&'static str, [&'static str; 3]) {
-    let (table, id) = if quantity.link { (LinkSample::TABLE, "link") } else { (FlowSample::TABLE, "flow") };
-    (table, ["time_s", id, quantity.column.name])
-}
-
-/// Whether these flows may all lack a row at an instant at which the run was sampled, and then have a sum of zero. Flows of programs have
-/// none while they are idle; those of simulated hosts always have one.
-fn may_be_idle(summary: &Summary, quantity: Quantity, members: &BTreeSet<u32>) -> bool {
-    let has_programs = summary.live.is_some() || summary.guests.is_some();
-    has_programs && !quantity.link && quantity.column.fold == Some(Fold::Sum) && !members.is_empty()
-}
-
 impl Samples {
     /// That of `of` (a group, a flow or a link; none: all flows) in tables that are in memory.
     pub fn of(summary: &Summary, tables: &Tables, quantity: Quantity, of: Option<&str>) -> Samples {
-        let (name, columns) = place(quantity);
-        let members = members(summary, quantity, of);
-        let mut samples = Samples::empty(summary, quantity);
-        let table = tables.iter().find(|(table, _)| *table == name);
+        let quantities = [quantity];
+        let mut reading = Reading::new(summary, &quantities, &[of]);
+        let table = tables.iter().find(|(table, _)| *table == reading.table());
         for batch in table.into_iter().flat_map(|(_, table)| &table.batches) {
-            samples.add(&convert(batch), columns, &members);
+            reading.add(&convert(batch));
         }
-        if may_be_idle(summary, quantity, &members) {
-            tables.series_links.batches.iter().for_each(|batch| samples.add_idle(&convert(batch)));
+        if !reading.idle.is_empty() {
+            tables.series_links.batches.iter().for_each(|batch| reading.add_idle(&convert(batch)));
         }
-        samples
+        reading.samples.pop().unwrap_or_default()
     }
 
-    fn read(run: &Run, quantity: Quantity, of: Option<&str>) -> Result<Samples, ReportError> {
-        let (table, columns) = place(quantity);
-        let members = members(run.summary(), quantity, of);
-        let mut samples = Samples::empty(run.summary(), quantity);
-        scan(run.path(), table, &columns, |batch| samples.add(batch, columns, &members))?;
-        if may_be_idle(run.summary(), quantity, &members) {
-            scan(run.path(), LinkSample::TABLE, &["time_s"], |batch| samples.add_idle(batch))?;
+    fn add(&mut self, time_s: f64, value: f64) {
+        if value.is_finite() {
+            let (total, count) = self.sums.entry(instant(time_s)).or_default();
+            (*total, *count) = (*total + value, *count + 1.0);
         }
-        Ok(samples)
     }
+}
 
-    fn empty(summary: &Summary, quantity: Quantity) -> Samples {
+/// Whether these are quantities of links. They are all of one table.
+fn of_links(quantities: &[Quantity]) -> bool {
+    quantities.first().is_some_and(|quantity| quantity.link)
+}
+
+/// The table of quantities of links, or of flows.
+fn table(link: bool) -> &'static str {
+    if link { LinkSample::TABLE } else { FlowSample::TABLE }
+}
+
+/// Takes several quantities out of one run, each for several names, while their table is read once.
+struct Reading<'a> {
+    quantities: &'a [Quantity],
+    /// How many names there are.
+    names: usize,
+    /// Whose rows are read, as [`members`] has it.
+    members: BTreeSet<(u32, usize)>,
+    /// By quantity, then by name.
+    samples: Vec<Samples>,
+    /// Which of them are zero at an instant at which the run was sampled and none of their flows has a row: sums over flows of programs, which
+    /// have no row while they are idle. Those of simulated hosts always have one.
+    idle: Vec<usize>,
+}
+
+impl<'a> Reading<'a> {
+    /// Before the first row. The quantities are of one table.
+    fn new(summary: &Summary, quantities: &'a [Quantity], names: &[Option<&str>]) -> Reading<'a> {
+        let link = of_links(quantities);
+        let members = members(summary, link, names);
+        let known: BTreeSet<usize> = members.iter().map(|(_, place)| *place).collect();
+        let has_programs = summary.live.is_some() || summary.guests.is_some();
         let skipped = Stretch::skipped(&summary.stretches);
-        Samples { sums: BTreeMap::new(), sum: quantity.column.fold == Some(Fold::Sum), skipped }
+        let (mut samples, mut idle) = (Vec::new(), Vec::new());
+        for quantity in quantities {
+            let sum = quantity.column.fold == Some(Fold::Sum);
+            for place in 0..names.len() {
+                if has_programs && !link && sum && known.contains(&place) {
+                    idle.push(samples.len());
+                }
+                samples.push(Samples { sums: BTreeMap::new(), sum, skipped: skipped.clone() });
+            }
+        }
+        Reading { quantities, names: names.len(), members, samples, idle }
     }
 
-    fn add(&mut self, batch: &Batch, columns: [&str; 3], members: &BTreeSet<u32>) {
-        let [times, ids, cells] = columns.map(|column| batch.numbers(column));
-        for ((time, id), value) in times.into_iter().zip(ids).zip(cells) {
-            if value.is_finite() && members.contains(&(id as u32)) {
-                let (total, count) = self.sums.entry(instant(time)).or_default();
-                (*total, *count) = (*total + value, *count + 1.0);
+    fn table(&self) -> &'static str {
+        table(of_links(self.quantities))
+    }
+
+    /// The column that says whose a row is.
+    fn id(&self) -> &'static str {
+        if of_links(self.quantities) { "link" } else { "flow" }
+    }
+
+    /// The columns that are needed.
+    fn columns(&self) -> Vec<&'static str> {
+        let quantities = self.quantities.iter().map(|quantity| quantity.column.name);
+        ["time_s", self.id()].into_iter().chain(quantities).collect()
+    }
+
+    /// Takes what is needed of a part of the table.
+    fn add(&mut self, batch: &Batch) {
+        let (times, ids) = (batch.numbers("time_s"), batch.numbers(self.id()));
+        let cells = self.quantities.iter().map(|quantity| batch.numbers(quantity.column.name));
+        let columns: Vec<Vec<f64>> = cells.collect();
+        for (row, (time_s, id)) in times.into_iter().zip(ids).enumerate() {
+            let id = id as u32;
+            for &(_, place) in self.members.range((id, 0)..=(id, usize::MAX)) {
+                for (samples, column) in self.samples.chunks_mut(self.names).zip(&columns) {
+                    samples[place].add(time_s, column[row]);
+                }
             }
         }
     }
 
     /// Counts zero at the instants of these samples of links at which no flow has a row.
     fn add_idle(&mut self, links: &Batch) {
-        for time in links.numbers("time_s") {
-            self.sums.entry(instant(time)).or_default();
+        for time_s in links.numbers("time_s") {
+            for &place in &self.idle {
+                self.samples[place].sums.entry(instant(time_s)).or_default();
+            }
         }
+    }
+
+    /// The samples of a run in its directory, by quantity, then by name.
+    fn of(run: &Run, quantities: &[Quantity], names: &[Option<&str>]) -> Result<Vec<Samples>, ReportError> {
+        let mut reading = Reading::new(run.summary(), quantities, names);
+        scan(run.path(), reading.table(), &reading.columns(), |batch| reading.add(batch))?;
+        if !reading.idle.is_empty() {
+            scan(run.path(), LinkSample::TABLE, &["time_s"], |batch| reading.add_idle(batch))?;
+        }
+        Ok(reading.samples)
     }
 }
 
-impl Band {
-    /// Mean and interval across runs.
-    pub fn of(runs: impl IntoIterator<Item = Samples>) -> Band {
-        let mut values: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-        let mut skipped: Option<Vec<[f64; 2]>> = None;
-        for Samples { sums, sum, skipped: own } in runs {
-            // A run without a value draws nothing, so it fills no gap.
-            if sums.is_empty() {
-                continue;
-            }
-            skipped = Some(match skipped {
-                Some(others) => common(&others, &own),
-                None => own,
-            });
-            for (time, (total, count)) in sums {
-                values.entry(time).or_default().push(if sum { total } else { total / count });
-            }
+/// The values of a quantity across runs: at each sample time, one of each run that has one.
+#[derive(Clone, Default)]
+struct Spread {
+    values: BTreeMap<u64, Vec<f64>>,
+    /// The stretches of time that all of the runs skipped; none before the first run.
+    skipped: Option<Vec<[f64; 2]>>,
+}
+
+impl Spread {
+    /// Adds those of a run.
+    fn add(&mut self, Samples { sums, sum, skipped }: Samples) {
+        // A run without a value draws nothing, so it fills no gap.
+        if sums.is_empty() {
+            return;
         }
-        let mut band = Band { skipped: skipped.unwrap_or_default(), ..Band::default() };
-        for (time, samples) in values {
+        self.skipped = Some(match self.skipped.take() {
+            Some(others) => common(&others, &skipped),
+            None => skipped,
+        });
+        for (time, (total, count)) in sums {
+            self.values.entry(time).or_default().push(if sum { total } else { total / count });
+        }
+    }
+
+    /// Mean and interval.
+    fn band(self) -> Band {
+        let mut band = Band { skipped: self.skipped.unwrap_or_default(), ..Band::default() };
+        for (time, samples) in self.values {
             let Some(estimate) = Estimate::of(&samples) else { continue };
             let half = estimate.ci95.unwrap_or(f64::NAN);
             band.time_s.push(time as f64 / INSTANTS);
@@ -158,6 +230,15 @@ impl Band {
             band.high.push(estimate.mean + half);
         }
         band
+    }
+}
+
+impl Band {
+    /// Mean and interval across runs.
+    pub fn of(runs: impl IntoIterator<Item = Samples>) -> Band {
+        let mut spread = Spread::default();
+        runs.into_iter().for_each(|samples| spread.add(samples));
+        spread.band()
     }
 
     /// The samples that are drawn in one piece, as ranges of their indices: between two pieces, time was skipped.
@@ -207,9 +288,54 @@ fn common(one: &[[f64; 2]], other: &[[f64; 2]]) -> Vec<[f64; 2]> {
 /// # Errors
 /// If a table cannot be read.
 pub fn band(set: &RunSet, quantity: Quantity, of: Option<&str>) -> Result<Band, ReportError> {
-    let runs = set.runs().iter().filter(|run| run.summary().info.complete || set.runs().len() == 1);
-    let samples = runs.map(|run| Samples::read(run, quantity, of)).collect::<Result<Vec<_>, _>>()?;
-    Ok(Band::of(samples))
+    Ok(read_bands(set, &[quantity], &[of])?.pop().unwrap_or_default())
+}
+
+/// Quantities of one table, each of all these groups, flows or links, as [`band`] reads one: by quantity, then by name. The table of each run is read
+/// once, unless that takes too much memory.
+pub(super) fn bands(
+    set: &RunSet,
+    quantities: &[Quantity],
+    names: &[Option<&str>],
+) -> Result<Vec<Band>, ReportError> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let link = of_links(quantities);
+    // A flow or link has about one row for each instant. What a damaged file says of its rows may be anything.
+    let mut instants = 0_u64;
+    for run in set.runs() {
+        let summary = run.summary();
+        let members = if link { summary.links.len() } else { summary.flows.len() };
+        instants = instants.saturating_add(rows_of(run.path(), table(link))? / members.max(1) as u64);
+    }
+    let mut bands = Vec::new();
+    for part in quantities.chunks(at_once(instants.saturating_mul(names.len() as u64))) {
+        bands.extend(read_bands(set, part, names)?);
+    }
+    Ok(bands)
+}
+
+/// Values of all runs that reading may hold in memory.
+const MAX_VALUES: u64 = 24_000_000;
+
+/// How many quantities to read at once, if each has about `values` values in all runs together: at least one.
+fn at_once(values: u64) -> usize {
+    usize::try_from(MAX_VALUES / values.max(1)).unwrap_or(usize::MAX).max(1)
+}
+
+/// Reads the table of each complete run once.
+fn read_bands(
+    set: &RunSet,
+    quantities: &[Quantity],
+    names: &[Option<&str>],
+) -> Result<Vec<Band>, ReportError> {
+    let mut spreads = vec![Spread::default(); quantities.len() * names.len()];
+    for run in set.runs().iter().filter(|run| run.summary().info.complete || set.runs().len() == 1) {
+        let read = Reading::of(run, quantities, names)?;
+        spreads.iter_mut().zip(read).for_each(|(spread, samples)| spread.add(samples));
+    }
+    Ok(spreads.into_iter().map(Spread::band).collect())
 }
 
 #[cfg(test)]
@@ -232,6 +358,42 @@ mod tests {
         let exact = samples(&[1.0, 9.0], &[]);
         assert_eq!(Band::of([short, exact]).pieces().len(), 1);
         assert_eq!(Band::default().pieces().len(), 1);
+    }
+
+    #[test]
+    fn one_reading_gives_each_quantity_of_each_name() {
+        let flow = |flow: u32, group: &str| FlowRow {
+            flow,
+            name: format!("{group}.{flow}"),
+            group: group.to_owned(),
+            ..FlowRow::default()
+        };
+        let flows = vec![flow(0, "a"), flow(1, "a"), flow(2, "b")];
+        let summary = Summary { flows, ..Summary::default() };
+        let sample = |time_s: f64, flow: u32, goodput_bps: f64, cwnd_bytes: u64| FlowSample {
+            cwnd_bytes: Some(cwnd_bytes),
+            ..FlowSample::new(time_s, flow, goodput_bps, 0.0)
+        };
+        let first = [sample(1.0, 0, 1.0, 10), sample(1.0, 1, 2.0, 30), sample(1.0, 2, 4.0, 80)];
+        // Flow 7 is in no summary.
+        let second = [sample(2.0, 2, 8.0, 40), sample(2.0, 7, 100.0, 100), sample(2.0, 0, 16.0, 20)];
+        let quantities = ["goodput", "cwnd", "rtt"].map(|word| Quantity::named(word).unwrap());
+        let mut reading =
+            Reading::new(&summary, &quantities, &[None, Some("a"), Some("b"), Some("a.0"), Some("none")]);
+        for rows in [first, second] {
+            reading.add(&convert(&FlowSample::batch(&rows).unwrap()));
+        }
+        let means: Vec<Vec<f64>> =
+            reading.samples.into_iter().map(|samples| Band::of([samples]).mean).collect();
+        let goodput = [vec![7.0, 24.0], vec![3.0, 16.0], vec![4.0, 8.0], vec![1.0, 16.0], vec![]];
+        let window = [vec![40.0, 30.0], vec![20.0, 20.0], vec![80.0, 40.0], vec![10.0, 20.0], vec![]];
+        assert_eq!(means, [goodput, window, Default::default()].concat());
+    }
+
+    #[test]
+    fn as_many_quantities_are_read_at_once_as_fit_into_memory() {
+        assert_eq!([MAX_VALUES / 3, MAX_VALUES, MAX_VALUES + 1].map(at_once), [3, 1, 1]);
+        assert!(at_once(0) > Quantity::all().len());
     }
 
     #[test]

@@ -38,18 +38,45 @@ pub(super) fn heads() -> Vec<Value> {
     all().map(head).collect()
 }
 
-/// Their values over all rows of a run's tables, in the order of [`heads`]; none where no row has one.
-pub(super) fn values(tables: &[Table], warmup_s: f64) -> Vec<Option<f64>> {
-    let value = |Folded { table, column, fold }: Folded| {
-        let table = tables.iter().find(|own| own.id == table)?;
-        let cells = table.column(column.name)?;
-        let numbers: Vec<f64> = counted_rows(table, warmup_s).filter_map(|row| cells[row].as_f64()).collect();
-        if numbers.is_empty() {
-            return None;
+/// What all of them come to, while the rows of a run's tables are read.
+pub(super) struct Folds(Vec<Running>);
+
+/// One of them.
+struct Running {
+    folded: Folded,
+    /// The largest value so far, or the sum: a mean is made of one, too.
+    value: Scalar<'static>,
+    /// How many values there were.
+    count: usize,
+}
+
+impl Folds {
+    /// Before the first row.
+    pub(super) fn new() -> Folds {
+        Folds(all().map(|folded| Running { folded, value: Scalar::Absent, count: 0 }).collect())
+    }
+
+    /// Counts the rows of a part of a table.
+    pub(super) fn add(&mut self, part: &Table, warmup_s: f64) {
+        for Running { folded, value, count } in self.0.iter_mut().filter(|own| own.folded.table == part.id) {
+            let Some(cells) = part.column(folded.column.name) else { continue };
+            let rows = counted_rows(part, warmup_s);
+            let numbers: Vec<f64> = rows.filter_map(|row| cells[row].as_f64()).collect();
+            *count += numbers.len();
+            let fold = if folded.fold == Fold::Max { Fold::Max } else { Fold::Sum };
+            let before = std::mem::replace(value, Scalar::Absent);
+            *value = fold.of(std::iter::once(before).chain(numbers.into_iter().map(Scalar::Float)));
         }
-        fold.of(numbers.into_iter().map(Scalar::Float)).number()
-    };
-    all().map(value).collect()
+    }
+
+    /// Their values, in the order of [`heads`]; none where no row has one.
+    pub(super) fn values(&self) -> Vec<Option<f64>> {
+        let value = |Running { folded, value, count }: &Running| {
+            let number = value.number().filter(|_| *count > 0)?;
+            Some(if folded.fold == Fold::Mean { number / *count as f64 } else { number })
+        };
+        self.0.iter().map(value).collect()
+    }
 }
 
 /// The rows of a table that count: all but the transfers that began during the warm-up, as in the summary.
@@ -73,21 +100,33 @@ mod tests {
     }
 
     #[test]
-    fn columns_fold_as_they_are_declared_and_transfers_of_the_warm_up_do_not_count() {
+    fn columns_fold_over_all_parts_as_declared_and_transfers_of_the_warm_up_do_not_count() {
         // Figures of flows are those after the warm-up, whenever they begin.
         let flows =
             [("start_s", vec![0.0, 2.0]), ("rtos", vec![1.0, 3.0]), ("latency_mean_ms", vec![10.0, 20.0])];
+        let more_flows = [("start_s", vec![5.0]), ("rtos", vec![4.0]), ("latency_mean_ms", vec![60.0])];
         let links = [("utilisation", vec![0.5, 0.75, f64::NAN])];
+        let more_links = [("utilisation", vec![f64::NAN, 0.25])];
         let transfers = [("start_s", vec![0.5, 1.0, 3.0]), ("completion_s", vec![100.0, 1.0, 2.0])];
-        let tables = [table("flows", &flows), table("links", &links), table("transfers", &transfers)];
-        let values = values(&tables, 1.0);
+        let early = [("start_s", vec![0.0]), ("completion_s", vec![50.0])];
+        let parts = [
+            table("flows", &flows),
+            table("flows", &more_flows),
+            table("links", &links),
+            table("links", &more_links),
+            table("transfers", &transfers),
+            table("transfers", &early),
+        ];
+        let mut folds = Folds::new();
+        parts.iter().for_each(|part| folds.add(part, 1.0));
+        let values = folds.values();
         let heads = heads();
         assert_eq!(values.len(), heads.len());
         let of = |label: &str| {
             let place = heads.iter().position(|head| head["label"] == label);
             values[place.unwrap_or_else(|| panic!("{label} is not among {heads:?}"))]
         };
-        assert_eq!((of("Time-outs"), of("Latency mean (mean of flows)")), (Some(4.0), Some(15.0)));
+        assert_eq!((of("Time-outs"), of("Latency mean (mean of flows)")), (Some(8.0), Some(30.0)));
         assert_eq!(of("Utilisation (largest of links)"), Some(0.75));
         assert_eq!(of("Completion time (mean of transfers)"), Some(1.5));
         assert_eq!((of("Lost"), of("Slowdown (mean of transfers)")), (None, None));

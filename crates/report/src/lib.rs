@@ -13,6 +13,7 @@ mod data;
 mod decimate;
 pub mod figure;
 mod folds;
+mod gather;
 mod heads;
 mod links;
 mod names;

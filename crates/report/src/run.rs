@@ -11,10 +11,11 @@ use warpline_results::{AuditedMeasure, FastForwardSummary, Row, Stretch, Summary
 
 use super::ReportError;
 use super::data::{Distribution, Note, NoteLevel, RunData, Table};
-use super::folds::{self, counted_rows};
+use super::gather::{self, Gathered};
 use super::names::distinct_names;
-use super::series::Candidate;
-use super::{links, series, tables, tcp};
+use super::series::Candidates;
+use super::tables::{self, rows_to_table};
+use super::{links, series, tcp};
 
 /// Numbers per kind of plot on one page; runs share it.
 const BUDGET: usize = 200_000;
@@ -52,6 +53,9 @@ pub(super) fn read(dir: &Path, runs: usize, read_capacity: ReadCapacity) -> Resu
     fast_forward(object, &mut run);
     capacity(dir, &mut run, read_capacity);
 
+    let warmup_s = warmup(object);
+    let max_rows = (MAX_ROWS / runs.max(1)).max(500);
+    let mut gathered = Gathered::new(warmup_s);
     for (id, missing) in [
         ("flows", "flows.parquet is missing"),
         ("links", "links.parquet is missing"),
@@ -60,7 +64,7 @@ pub(super) fn read(dir: &Path, runs: usize, read_capacity: ReadCapacity) -> Resu
         ("sizes", ""),
     ] {
         let listed = object.remove(id).and_then(|rows| rows_to_table(id, &rows));
-        match tables::read_table(dir, id)?.or(listed) {
+        match gathered.read(dir, id, listed, max_rows)? {
             Some(table) => run.tables.push(table),
             None if missing.is_empty() => {}
             None => run.warn(&format!("{missing}: its table and plots are left out.")),
@@ -77,12 +81,12 @@ pub(super) fn read(dir: &Path, runs: usize, read_capacity: ReadCapacity) -> Resu
     }
 
     let budget = (BUDGET / runs.max(1)).max(2000);
-    let (span, warmup_s) = (length(&run.summary).unwrap_or(0.0), warmup(&run.summary));
-    read_series(dir, budget, &mut run)?;
-    let flow_names = texts(run.tables.iter().find(|t| t.id == "flows"), "flow", "name");
-    let link_names = texts(run.tables.iter().find(|t| t.id == "links"), "link", "name");
-    let flow_name = |id: u32| flow_names.get(&id).cloned().unwrap_or_else(|| format!("flow {id}"));
-    let link_name = |id: u32| link_names.get(&id).cloned().unwrap_or_else(|| format!("link {id}"));
+    let span = length(&run.summary).unwrap_or(0.0);
+    let Gathered { folds, flows, links, completion_s, .. } = gathered;
+    run.folds = folds.values();
+    read_series(dir, budget, (flows.candidates, links.candidates), &mut run)?;
+    let flow_name = |id: u32| flows.names.get(&id).cloned().unwrap_or_else(|| format!("flow {id}"));
+    let link_name = |id: u32| links.names.get(&id).cloned().unwrap_or_else(|| format!("link {id}"));
 
     let mut thinned = false;
     let mut rtts = Vec::new();
@@ -112,10 +116,8 @@ pub(super) fn read(dir: &Path, runs: usize, read_capacity: ReadCapacity) -> Resu
     }
     // What a capacity test records as links are its own sends and receptions: nothing queues there.
     let delays = if dir.join(TEST).is_file() { Vec::new() } else { delays };
-    distributions(rtts, delays, &mut run);
-    // Of all rows, so before some are left out.
-    run.folds = folds::values(&run.tables, warmup_s);
-    shorten(&mut run, (MAX_ROWS / runs.max(1)).max(500));
+    distributions(lines(completion_s), rtts, delays, &mut run);
+    shorten(&mut run, max_rows);
     Ok(run)
 }
 
@@ -358,75 +360,16 @@ fn capacity(dir: &Path, run: &mut RunData, read_capacity: ReadCapacity) {
     }
 }
 
-/// A table from an array of objects; columns in order of first appearance.
-fn rows_to_table(id: &str, rows: &Value) -> Option<Table> {
-    let rows = rows.as_array()?;
-    let mut columns: Vec<String> = Vec::new();
-    for row in rows {
-        for (key, value) in row.as_object()? {
-            if !columns.contains(key) && !value.is_object() && !value.is_array() {
-                columns.push(key.clone());
-            }
-        }
-    }
-    let cells = columns
-        .iter()
-        .map(|column| rows.iter().map(|row| row.get(column).cloned().unwrap_or(Value::Null)).collect())
-        .collect();
-    (!rows.is_empty()).then(|| Table { id: id.to_owned(), columns, cells, total_rows: rows.len() })
-}
-
-/// The texts of a column of a table, by the number in the column `id`.
-fn texts(table: Option<&Table>, id: &str, column: &str) -> BTreeMap<u32, String> {
-    let Some((ids, texts)) = table.and_then(|t| Some((t.column(id)?, t.column(column)?))) else {
-        return BTreeMap::new();
-    };
-    ids.iter()
-        .zip(texts)
-        .filter_map(|(id, text)| Some((u32::try_from(id.as_u64()?).ok()?, text.as_str()?.to_owned())))
-        .collect()
-}
-
-/// The name of the group that a flow is in, from its own name: "web" of "web.17". The group's may have dots, too.
-fn group_of(name: &str) -> &str {
-    match name.rsplit_once('.') {
-        Some((group, number)) if number.parse::<u64>().is_ok() => group,
-        _ => name,
-    }
-}
-
-/// Everybody in a table, weighted by the first of `weights` that the table has.
-fn candidates(run: &RunData, table: &str, id: &str, weights: &[&str]) -> Vec<Candidate> {
-    let Some(table) = run.tables.iter().find(|t| t.id == table) else { return Vec::new() };
-    let weight = weights.iter().find_map(|name| table.column(name));
-    let rate = table.column("rate_bps");
-    let cell = |column: Option<&[Value]>, row: usize| column.and_then(|c| c[row].as_f64());
-    let (Some(ids), Some(names)) = (table.column(id), table.column("name")) else { return Vec::new() };
-    ids.iter()
-        .zip(names)
-        .enumerate()
-        .filter_map(|(row, (id, name))| {
-            Some(Candidate {
-                id: u32::try_from(id.as_u64()?).ok()?,
-                name: name.as_str()?.to_owned(),
-                weight: cell(weight, row).unwrap_or(0.0),
-                rate_bps: cell(rate, row).filter(|r| *r > 0.0),
-            })
-        })
-        .collect()
-}
-
-fn read_series(dir: &Path, budget: usize, run: &mut RunData) -> Result<(), ReportError> {
+fn read_series(
+    dir: &Path,
+    budget: usize,
+    (flows, links): (Candidates, Candidates),
+    run: &mut RunData,
+) -> Result<(), ReportError> {
     let has_programs =
         ["live", "guests"].iter().any(|part| run.summary.get(*part).is_some_and(Value::is_object));
-    let flows = series::flows(
-        dir,
-        candidates(run, "flows", "flow", &["delivered_bytes", "goodput_bps"]),
-        2 * budget,
-        has_programs,
-    )?;
-    let links =
-        series::links(dir, candidates(run, "links", "link", &["arrivals", "sent_bytes"]), 2 * budget)?;
+    let flows = series::flows(dir, flows, 2 * budget, has_programs)?;
+    let links = series::links(dir, links, 2 * budget)?;
     let mut thinned = false;
     match flows {
         Some(flows) => {
@@ -475,24 +418,12 @@ fn read_series(dir: &Path, budget: usize, run: &mut RunData) -> Result<(), Repor
 type Line = (String, usize, super::Columns);
 
 /// What the run has after the warm-up: completion times of transfers by group, RTT samples, queueing delay.
-fn distributions(rtts: Vec<Line>, delays: Vec<Line>, run: &mut RunData) {
-    let mut all = Vec::new();
-    if let Some(transfers) = run.tables.iter().find(|t| t.id == "transfers")
-        && let (Some(names), Some(times)) = (transfers.column("name"), transfers.column("completion_s"))
-    {
-        let known = texts(run.tables.iter().find(|t| t.id == "flows"), "flow", "group");
-        let flows = transfers.column("flow");
-        let mut groups: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-        for row in counted_rows(transfers, warmup(&run.summary)) {
-            let (Some(name), Some(time)) = (names[row].as_str(), times[row].as_f64()) else { continue };
-            let flow = flows.and_then(|flows| u32::try_from(flows[row].as_u64()?).ok());
-            let group = flow.and_then(|flow| known.get(&flow)).map_or_else(|| group_of(name), String::as_str);
-            groups.entry(group.to_owned()).or_default().push(time);
-        }
-        all.push(("Completion time of transfers", "s", lines(groups)));
-    }
-    all.push(("Round-trip time of recorded flows", "ms", rtts));
-    all.push(("Queueing delay of recorded links", "ms", delays));
+fn distributions(completion: Vec<Line>, rtts: Vec<Line>, delays: Vec<Line>, run: &mut RunData) {
+    let all = [
+        ("Completion time of transfers", "s", completion),
+        ("Round-trip time of recorded flows", "ms", rtts),
+        ("Queueing delay of recorded links", "ms", delays),
+    ];
     run.distributions = all
         .into_iter()
         .filter(|(_, _, lines)| !lines.is_empty())
@@ -508,61 +439,18 @@ fn lines(samples: BTreeMap<String, Vec<f64>>) -> Vec<Line> {
         .collect()
 }
 
-/// Keeps the rows of long tables that matter most: the slowest transfers, the flows that delivered most.
+/// Leaves rows out of long tables, and says so of all that lack some.
 fn shorten(run: &mut RunData, max_rows: usize) {
     let mut notes = Vec::new();
-    for table in run.tables.iter_mut().filter(|t| t.rows() > max_rows) {
-        let (key, what) = match table.id.as_str() {
-            "transfers" => ("completion_s", "the slowest"),
-            "flows" => ("delivered_bytes", "those that delivered most"),
-            _ => ("arrivals", "the busiest"),
-        };
-        // Without a value (a transfer that never finished) first.
-        let weight: Vec<f64> = match table.column(key) {
-            Some(cells) => cells.iter().map(|v| v.as_f64().unwrap_or(f64::INFINITY)).collect(),
-            None => vec![0.0; table.rows()],
-        };
-        let mut order: Vec<usize> = (0..table.rows()).collect();
-        order.sort_by(|&a, &b| weight[b].total_cmp(&weight[a]).then(a.cmp(&b)));
-        order.truncate(max_rows);
-        order.sort_unstable();
-        for column in &mut table.cells {
-            *column = order.iter().map(|&row| column[row].clone()).collect();
+    for table in &mut run.tables {
+        gather::shorten(table, max_rows);
+        if (1..table.total_rows).contains(&table.rows()) {
+            let (_, what) = gather::importance(&table.id);
+            notes.push(format!(
+                "The table of {} holds {max_rows} of {} rows, {what}; {}.parquet holds all.",
+                table.id, table.total_rows, table.id
+            ));
         }
-        notes.push(format!(
-            "The table of {} holds {max_rows} of {} rows, {what}; {}.parquet holds all.",
-            table.id, table.total_rows, table.id
-        ));
     }
     notes.iter().for_each(|note| run.info(note));
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    /// The names and numbers of samples of the completion times of transfers of these flows, all after the warm-up but for the first.
-    fn completion_times(flows: Option<&Value>, names: [&str; 4]) -> Vec<(String, usize)> {
-        let row = |(flow, name): (usize, &str)| json!({ "flow": flow, "name": name, "start_s": flow as f64, "completion_s": 0.25 });
-        let transfers = Value::Array(names.into_iter().enumerate().map(row).collect());
-        let mut run = RunData::default();
-        run.summary.insert("warmup_s".to_owned(), json!(1.0));
-        run.tables.extend(rows_to_table("transfers", &transfers));
-        run.tables.extend(flows.and_then(|rows| rows_to_table("flows", rows)));
-        distributions(Vec::new(), Vec::new(), &mut run);
-        let lines = run.distributions.iter().flat_map(|d| &d.lines);
-        lines.map(|(name, samples, _)| (name.clone(), *samples)).collect()
-    }
-
-    #[test]
-    fn completion_times_are_of_the_groups_that_the_flows_are_in_without_the_warm_up() {
-        let names = ["nice-0.5.0", "nice-0.5.1", "nice-0.25.2", "web"];
-        let line = |name: &str, samples: usize| (name.to_owned(), samples);
-        let by_name = [line("nice-0.25", 1), line("nice-0.5", 1), line("web", 1)];
-        assert_eq!(completion_times(None, names), by_name);
-        let flows = json!([{ "flow": 1, "group": "a.b" }, { "flow": 2, "group": "a.b" }]);
-        assert_eq!(completion_times(Some(&flows), names), [line("a.b", 2), line("web", 1)]);
-    }
 }

@@ -48,6 +48,24 @@ pub(super) struct Candidate {
     pub(super) rate_bps: Option<f64>,
 }
 
+/// Those flows or links that may become members, and how many there are in all.
+#[derive(Default)]
+pub(super) struct Candidates {
+    /// In their order, no more of them than a page shows.
+    first: Vec<Candidate>,
+    total: usize,
+}
+
+impl Candidates {
+    /// Looks at more of them.
+    pub(super) fn add(&mut self, more: Vec<Candidate>) {
+        self.total += more.len();
+        self.first.extend(more);
+        self.first.sort_by(|a, b| b.weight.total_cmp(&a.weight).then(a.id.cmp(&b.id)));
+        self.first.truncate(MAX_MEMBERS);
+    }
+}
+
 /// A series, and whether it was thinned.
 pub(super) struct Sampled<T> {
     pub(super) series: T,
@@ -60,14 +78,13 @@ pub(super) struct Sampled<T> {
 /// are idle: of a run that `has_programs`, the samples of links tell when it was sampled.
 pub(super) fn flows(
     dir: &Path,
-    candidates: Vec<Candidate>,
+    Candidates { first, total }: Candidates,
     budget: usize,
     has_programs: bool,
 ) -> Result<Option<Sampled<FlowSeries>>, ReportError> {
-    let total = candidates.len();
     let also = has_programs.then_some(LinkSample::TABLE);
     let drawn = Drawn::of::<FlowSample>();
-    let Some(grid) = Grid::read(dir, FlowSample::TABLE, "flow", drawn, candidates, also)? else {
+    let Some(grid) = Grid::read(dir, FlowSample::TABLE, "flow", drawn, first, also)? else {
         return Ok(None);
     };
     let omitted = total.saturating_sub(grid.members.len());
@@ -94,12 +111,11 @@ pub(super) fn flows(
 /// Reads `series_links.parquet`; none when the run has none. `budget` counts numbers on the page.
 pub(super) fn links(
     dir: &Path,
-    candidates: Vec<Candidate>,
+    Candidates { first, total }: Candidates,
     budget: usize,
 ) -> Result<Option<Sampled<LinkSeries>>, ReportError> {
-    let total = candidates.len();
     let drawn = Drawn::of::<LinkSample>();
-    let Some(grid) = Grid::read(dir, LinkSample::TABLE, "link", drawn, candidates, None)? else {
+    let Some(grid) = Grid::read(dir, LinkSample::TABLE, "link", drawn, first, None)? else {
         return Ok(None);
     };
     let omitted = total.saturating_sub(grid.members.len());
@@ -162,7 +178,6 @@ impl Grid {
             instants.extend(idle);
         }
         let times: Vec<f64> = instants.iter().map(|&bits| f64::from_bits(bits)).collect();
-        candidates.sort_by(|a, b| b.weight.total_cmp(&a.weight).then(a.id.cmp(&b.id)));
         candidates.truncate((MAX_CELLS / (times.len() * names.len())).clamp(1, MAX_MEMBERS));
         let slots: BTreeMap<u32, usize> =
             candidates.iter().enumerate().map(|(slot, c)| (c.id, slot)).collect();
@@ -320,6 +335,26 @@ mod tests {
         // Nor is each step of the same length.
         assert!(far(&[1.001, 2.001, 3.001, 4.001], &[1.0, 2.0, 3.0, 4.0, 4.0001]).is_empty());
         assert!(far(&[1.0], &[]).is_empty());
+    }
+
+    #[test]
+    fn the_largest_are_found_in_whatever_parts_they_come() {
+        // Each weight from 0 to 49 is there twice.
+        let candidate = |id: u32| {
+            let weight = f64::from(id * 7 % 50);
+            Candidate { id, name: String::new(), weight, rate_bps: None }
+        };
+        let ids: Vec<u32> = (0..100).rev().collect();
+        let found = |part: usize| -> (Vec<u32>, usize) {
+            let mut candidates = Candidates::default();
+            ids.chunks(part).for_each(|ids| candidates.add(ids.iter().copied().map(candidate).collect()));
+            (candidates.first.iter().map(|candidate| candidate.id).collect(), candidates.total)
+        };
+        let (first, total) = found(ids.len());
+        assert_eq!((first.len(), total), (MAX_MEMBERS, 100));
+        // Those with 49, those with 48, and of the same weight the lower number first.
+        assert_eq!(first[..4], [7, 57, 14, 64]);
+        assert_eq!(found(3), (first, total));
     }
 
     #[test]

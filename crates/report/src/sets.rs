@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use warpline_results::{Replications, RunSet, Summary, spoken_seeds};
 
 use super::ReportError;
-use super::bands::band;
+use super::bands::{Band, bands};
 use super::column::Column;
 use super::data::{BandData, SetData};
 use super::decimate::{grid_bins, thin_column, thin_times};
@@ -34,8 +34,10 @@ pub(super) fn read(parts: &[(&Path, Vec<PathBuf>)]) -> Result<Vec<SetData>, Repo
             measures,
             bands: Vec::new(),
         };
-        for quantity in Quantity::all() {
-            let own: Vec<Option<&str>> = match (quantity.of_link(), groups.len()) {
+        for link in [false, true] {
+            let quantities: Vec<Quantity> =
+                Quantity::all().into_iter().filter(|quantity| quantity.of_link() == link).collect();
+            let own: Vec<Option<&str>> = match (link, groups.len()) {
                 (true, _) => links.iter().map(|link| Some(link.as_str())).collect(),
                 // The only group is all flows.
                 (false, 0 | 1) => vec![None],
@@ -43,8 +45,9 @@ pub(super) fn read(parts: &[(&Path, Vec<PathBuf>)]) -> Result<Vec<SetData>, Repo
                     std::iter::once(None).chain(groups.iter().map(|name| Some(name.as_str()))).collect()
                 }
             };
-            for of in own {
-                data.bands.extend(read_band(set, quantity, of)?);
+            let whose = quantities.iter().flat_map(|quantity| own.iter().map(move |of| (*quantity, *of)));
+            for ((quantity, of), band) in whose.zip(bands(set, &quantities, &own)?) {
+                data.bands.extend(shown(quantity, of, band));
             }
         }
         all.push(data);
@@ -87,11 +90,10 @@ fn names(sets: &[RunSet]) -> (Vec<String>, Vec<String>) {
     (first(groups), first(links))
 }
 
-/// One band; none where no run has a value.
-fn read_band(set: &RunSet, quantity: Quantity, of: Option<&str>) -> Result<Option<BandData>, ReportError> {
-    let mut values = band(set, quantity, of)?;
+/// A band as the page shows it; none where no run has a value.
+fn shown(quantity: Quantity, of: Option<&str>, mut values: Band) -> Option<BandData> {
     if values.time_s.is_empty() {
-        return Ok(None);
+        return None;
     }
     if let Some(bins) = grid_bins(values.time_s.len(), MAX_SAMPLES) {
         values.time_s = thin_times(&values.time_s, &bins);
@@ -104,7 +106,7 @@ fn read_band(set: &RunSet, quantity: Quantity, of: Option<&str>) -> Result<Optio
         Column::single(both.map(|(end, mean)| if end.is_nan() { *mean } else { *end }).collect())
     };
     let (low, high) = (or_mean(values.low.clone()), or_mean(values.high.clone()));
-    Ok(Some(BandData {
+    Some(BandData {
         quantity,
         of: of.unwrap_or_default().to_owned(),
         time: Column::nanoseconds(values.time_s.iter().map(|time| (time * 1e9).round()).collect()),
@@ -112,5 +114,5 @@ fn read_band(set: &RunSet, quantity: Quantity, of: Option<&str>) -> Result<Optio
         low,
         high,
         skipped: values.skipped,
-    }))
+    })
 }

@@ -1,7 +1,7 @@
 //! A run's tables as numbers and words, batch by batch, without relying on more of the schema than is used: a report can be
 //! made of runs whose tables have other columns than ours. The files are read by `results::tables`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -56,6 +56,24 @@ impl Batch {
             _ => vec![None; self.rows],
         }
     }
+
+    /// The rows as a part of the table called `id`. `complete` is shown as a boolean.
+    fn part(&self, id: &str) -> Table {
+        let shown = |(name, cells): &(String, Cells)| -> Vec<Value> {
+            match cells {
+                Cells::Numbers(values) => values.iter().map(|&v| number(v, name == "complete")).collect(),
+                Cells::Words(codes, words) => {
+                    let word = |code: Option<usize>| words.get(code?).map(String::as_str);
+                    codes.iter().map(|&code| word(code).map_or(Value::Null, Value::from)).collect()
+                }
+            }
+        };
+        let mut part = Table { id: id.to_owned(), ..Table::default() };
+        part.columns = self.columns.iter().map(|(name, _)| name.clone()).collect();
+        part.cells = self.columns.iter().map(shown).collect();
+        part.total_rows = part.rows();
+        part
+    }
 }
 
 /// Reads `table` of the run in `dir` and hands its batches, with the columns in `wanted` (all when empty), to `visit`.
@@ -66,7 +84,7 @@ pub(super) fn scan(
     wanted: &[&str],
     mut visit: impl FnMut(&Batch),
 ) -> Result<bool, ReportError> {
-    let Some(batches) = BatchReader::open(&dir.join(format!("{table}.parquet")), wanted, BATCH_ROWS)? else {
+    let Some(batches) = BatchReader::open(&file(dir, table), wanted, BATCH_ROWS)? else {
         return Ok(false);
     };
     for batch in batches {
@@ -151,32 +169,41 @@ fn dictionary_words(array: &dyn Array) -> Cells {
     Cells::Words(codes, words)
 }
 
-/// Reads a small table whole; none when the run has no such table. `complete` is shown as a boolean.
-pub(super) fn read_table(dir: &Path, id: &str) -> Result<Option<Table>, ReportError> {
-    let mut table = Table { id: id.to_owned(), ..Table::default() };
-    let found = scan(dir, id, &[], |batch| {
-        if table.columns.is_empty() {
-            table.columns = batch.columns.iter().map(|(name, _)| name.clone()).collect();
-            table.cells = vec![Vec::new(); table.columns.len()];
-        }
-        for ((name, cells), column) in batch.columns.iter().zip(&mut table.cells) {
-            match cells {
-                Cells::Numbers(values) => {
-                    column.extend(values.iter().map(|&v| number(v, name == "complete")));
-                }
-                Cells::Words(codes, words) => column.extend(codes.iter().map(|code| {
-                    code.and_then(|code| words.get(code))
-                        .map_or(Value::Null, |word| Value::from(word.as_str()))
-                })),
+/// Reads the table called `id` of the run in `dir`, and hands it to `visit` part by part. Returns false when the run has no such table.
+pub(super) fn read_parts(dir: &Path, id: &str, mut visit: impl FnMut(Table)) -> Result<bool, ReportError> {
+    scan(dir, id, &[], |batch| visit(batch.part(id)))
+}
+
+/// How many rows a table of the run in `dir` has; none of them is read.
+pub(super) fn rows_of(dir: &Path, table: &str) -> Result<u64, ReportError> {
+    Ok(BatchReader::rows_of(&file(dir, table))?.unwrap_or(0))
+}
+
+/// Where a table of the run in `dir` is.
+fn file(dir: &Path, table: &str) -> PathBuf {
+    dir.join(format!("{table}.parquet"))
+}
+
+/// A table from an array of objects; columns in order of first appearance.
+pub(super) fn rows_to_table(id: &str, rows: &Value) -> Option<Table> {
+    let rows = rows.as_array()?;
+    let mut columns: Vec<String> = Vec::new();
+    for row in rows {
+        for (key, value) in row.as_object()? {
+            if !columns.contains(key) && !value.is_object() && !value.is_array() {
+                columns.push(key.clone());
             }
         }
-    })?;
-    table.total_rows = table.rows();
-    Ok(found.then_some(table))
+    }
+    let cells = columns
+        .iter()
+        .map(|column| rows.iter().map(|row| row.get(column).cloned().unwrap_or(Value::Null)).collect())
+        .collect();
+    (!rows.is_empty()).then(|| Table { id: id.to_owned(), columns, cells, total_rows: rows.len() })
 }
 
 /// A cell: null where there is no value; integers without a decimal point.
-pub(super) fn number(value: f64, boolean: bool) -> Value {
+fn number(value: f64, boolean: bool) -> Value {
     if !value.is_finite() {
         Value::Null
     } else if boolean {

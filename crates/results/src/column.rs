@@ -251,6 +251,11 @@ pub trait Row: Sized + Send + Sync + 'static {
     fn make_finite(&mut self);
 }
 
+/// What is declared of a column of these values, up to the words after its unit.
+pub(crate) const fn info<T: Cell>(name: &'static str, unit: &str, about: &'static str) -> ColumnInfo {
+    ColumnInfo::new(name, unit, about, T::KIND, T::NULLABLE)
+}
+
 /// All columns of a row type, those that are not in the file last.
 pub(crate) fn columns<R: Row>() -> impl Iterator<Item = &'static Column<R>> {
     R::COLUMNS.iter().chain(R::COMPUTED)
@@ -288,12 +293,12 @@ macro_rules! table {
             const TABLE: &'static str = $table;
             const ABOUT: &'static str = concat!($($about),+);
             const COLUMNS: &'static [$crate::declaration::Column<Self>] = &[ $( $crate::declaration::Column {
-                info: $crate::declaration::ColumnInfo::new::<$type>(stringify!($column), $unit, concat!($($doc),+))
+                info: $crate::column::info::<$type>(stringify!($column), $unit, concat!($($doc),+))
                     $( .$word($($($value),+)?) )*,
                 value: |row| $crate::column::Cell::scalar(&row.$column),
             }, )+ ];
             const COMPUTED: &'static [$crate::declaration::Column<Self>] = &[ $( $( $crate::declaration::Column {
-                info: $crate::declaration::ColumnInfo::new::<$also_type>(stringify!($also), $also_unit, concat!($($also_doc),+))
+                info: $crate::column::info::<$also_type>(stringify!($also), $also_unit, concat!($($also_doc),+))
                     $( .$also_word($($($also_value),+)?) )*,
                 value: |$of| {
                     let value: $also_type = $formula;

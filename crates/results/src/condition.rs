@@ -119,14 +119,19 @@ impl Condition {
     /// # Errors
     /// If it has no relation, its measure does not exist, or the bound is not of the measure's unit.
     pub fn parse(text: &str) -> Result<Condition, NoMeasure> {
-        let wrong = |message: String, help: &str| NoMeasure { message, help: help.to_owned() };
         let Some((at, (sign, relation))) = compared(text) else {
             let help = "write MEASURE < VALUE, or with <=, > or >=, for example flow.bulk.goodput < 1Mbit/s";
-            return Err(wrong(format!("`{text}` compares nothing"), help));
+            return Err(NoMeasure {
+                message: format!("`{text}` compares nothing"),
+                help: vec![help.to_owned()],
+            });
         };
         let measure = NamedMeasure::parse(&text[..at])?;
         let bound = read(measure.column.unit, text[at + sign.len()..].trim());
-        let bound = bound.map_err(|why| wrong(format!("`{}`: {why}", text.trim()), ""))?;
+        let bound = bound.map_err(|why| {
+            let message = format!("`{}`: {why}", text.trim());
+            NoMeasure { message, help: Vec::new() }
+        })?;
         Ok(Condition { measure, relation, bound })
     }
 
@@ -141,7 +146,8 @@ impl Condition {
     /// If it does not, or has no such flow or link.
     pub fn judge(&self, summary: &Summary) -> Result<(), String> {
         let value = self.measure.value(summary).map_err(|absent| {
-            format!("expected {} {}; {}; {}", self.measure, self.asked(), absent.message, absent.help)
+            let why = [vec![absent.message], absent.help].concat().join("; ");
+            format!("expected {} {}; {why}", self.measure, self.asked())
         })?;
         match value {
             Some(value) if self.relation.holds(value, self.bound) => Ok(()),

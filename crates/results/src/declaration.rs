@@ -5,7 +5,6 @@ use std::fmt;
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use crate::column::Cell;
 use crate::units::Unit;
 
 /// What kind of value a column has.
@@ -120,12 +119,18 @@ pub struct ColumnInfo {
 }
 
 impl ColumnInfo {
-    pub(crate) const fn new<T: Cell>(name: &'static str, unit: &str, about: &'static str) -> ColumnInfo {
+    pub(crate) const fn new(
+        name: &'static str,
+        unit: &str,
+        about: &'static str,
+        kind: Kind,
+        optional: bool,
+    ) -> ColumnInfo {
         ColumnInfo {
             name,
             unit: Unit::declared(unit),
-            kind: T::KIND,
-            optional: T::NULLABLE,
+            kind,
+            optional,
             key: false,
             compared: false,
             ticks: false,

@@ -60,7 +60,7 @@ pub use kinds::{TableKind, Tables};
 pub use live::{DilationStep, LiveHost, LiveSummary, ProgramRow};
 pub use measures::{Figure, Subject, subjects};
 pub use metrics::{Estimate, SpanStats};
-pub use named::{NamedMeasure, NoMeasure};
+pub use named::{About, NamedMeasure, NoMeasure};
 pub use pcapng::{CaptureOptions, CaptureWriter};
 pub use qlog::QlogWriter;
 pub use render::render;

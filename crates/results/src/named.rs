@@ -6,6 +6,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use warpline_core::spelling::nearest;
+
 use crate::column::{Row, columns};
 use crate::declaration::{Column, ColumnInfo, Kind, bare_name};
 use crate::rows::{FlowRow, LinkRow};
@@ -13,9 +15,12 @@ use crate::summary::{GroupSummary, Summary, Totals, folded_columns};
 
 /// What a measure is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum About {
+pub enum About {
+    /// The whole run.
     Total,
+    /// A flow, or a group of them.
     Flow,
+    /// One direction of a link.
     Link,
 }
 
@@ -27,9 +32,10 @@ const ABOUT: [(&str, About); 3] = [("total", About::Total), ("flow", About::Flow
 /// direction ("r1>r2").
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedMeasure {
-    about: About,
-    /// Of the flow or link; empty for the total.
-    name: String,
+    /// What it is about.
+    pub about: About,
+    /// The name of the flow or link; empty for the total.
+    pub name: String,
     /// Which column.
     pub column: &'static ColumnInfo,
 }
@@ -40,8 +46,14 @@ pub struct NamedMeasure {
 pub struct NoMeasure {
     /// What is wrong.
     pub message: String,
-    /// What there is, if anything can be named.
-    pub help: String,
+    /// What was meant, if a name is almost right, and what there is.
+    pub help: Vec<String>,
+}
+
+/// The help for a name that there is not: the nearest of those that there are, and a sentence that lists them.
+fn spelling(found: &str, known: &[&str], all: String) -> Vec<String> {
+    let meant = nearest(found, known.iter().copied()).map(|name| format!("did you mean `{name}`?"));
+    meant.into_iter().chain([all]).collect()
 }
 
 impl fmt::Display for NamedMeasure {
@@ -100,7 +112,7 @@ impl<'a> Parts<'a> {
             "write flow.NAME.COLUMN, link[A>B].COLUMN or total.COLUMN, for example flow.bulk.goodput";
         let before = text.len() - text.trim_start().len();
         let text = text.trim();
-        let wrong = |message: String| NoMeasure { message, help: FORMS.to_owned() };
+        let wrong = |message: String| NoMeasure { message, help: vec![FORMS.to_owned()] };
         let word = text.split(['.', '[']).next().unwrap_or_default();
         let Some(&(head, about)) = ABOUT.iter().find(|(own, _)| *own == word) else {
             return Err(wrong(format!("`{text}` does not begin with flow, link or total")));
@@ -144,12 +156,50 @@ impl NamedMeasure {
             .or_else(|| known.iter().find(|info| bare_name(info.name) == column));
         let Some(&column) = found else {
             let names: Vec<&str> = known.iter().map(|info| info.name).collect();
+            let all = format!("its columns: {}", names.join(", "));
+            // As it was written: with its unit or without.
+            let bare = names.iter().map(|name| bare_name(name));
+            let forms: Vec<&str> = names.iter().copied().chain(bare).collect();
             return Err(NoMeasure {
                 message: format!("a {head} has no column `{column}`"),
-                help: format!("its columns: {}", names.join(", ")),
+                help: spelling(column, &forms, all),
             });
         };
         Ok(NamedMeasure { about, name: name.to_owned(), column })
+    }
+
+    /// Whether it is a measure of single flows.
+    pub fn is_of_a_flow(&self) -> bool {
+        self.about == About::Flow && numbers::<FlowRow>().any(|own| own.info.name == self.column.name)
+    }
+
+    /// Whether it is a measure of the flows of a group together.
+    pub fn is_of_a_group(&self) -> bool {
+        let name = self.column.name;
+        self.about == About::Flow
+            && (numbers::<GroupSummary>().any(|own| own.info.name == name)
+                || folded_columns().any(|(folded, _)| folded.info.name == name))
+    }
+
+    /// The error that the run has no flow or link of this name, but those called `known`.
+    pub fn absent(&self, known: &[&str]) -> NoMeasure {
+        const SOME: usize = 20;
+        let what = if self.about == About::Link { "link" } else { "flow" };
+        let more = if known.len() > SOME { " and so on" } else { "" };
+        let names = known.iter().take(SOME).copied().collect::<Vec<_>>().join(", ");
+        NoMeasure {
+            message: format!("the run has no {what} `{}`", self.name),
+            help: spelling(&self.name, known, format!("its {what}s: {names}{more}")),
+        }
+    }
+
+    /// The error that its name is that of several flows, and it is no measure of them together; `one` is one of them.
+    pub fn of_several(&self, one: &str) -> NoMeasure {
+        let column = self.column.name;
+        NoMeasure {
+            message: format!("`{}` is several flows, which have no `{column}` together", self.name),
+            help: vec![format!("name one of them, for example flow[{one}].{column}")],
+        }
     }
 
     /// Its value in a run, in the column's unit; none if there was nothing to measure.
@@ -158,20 +208,14 @@ impl NamedMeasure {
     /// If the run has no flow or link of that name, or the name is that of several flows that do not have the column together.
     pub fn value(&self, summary: &Summary) -> Result<Option<f64>, NoMeasure> {
         let column = self.column.name;
-        let unknown = |what: &str, names: Vec<&str>| {
-            const SOME: usize = 20;
-            let more = if names.len() > SOME { " and so on" } else { "" };
-            let names = names.iter().take(SOME).copied().collect::<Vec<_>>().join(", ");
-            Err(NoMeasure {
-                message: format!("the run has no {what} `{}`", self.name),
-                help: format!("its {what}s: {names}{more}"),
-            })
-        };
         match self.about {
             About::Total => Ok(value_of(&summary.totals, column)),
             About::Link => match summary.links.iter().find(|link| link.name == self.name) {
                 Some(link) => Ok(value_of(link, column)),
-                None => unknown("link", summary.links.iter().map(|link| link.name.as_str()).collect()),
+                None => {
+                    let known: Vec<&str> = summary.links.iter().map(|link| link.name.as_str()).collect();
+                    Err(self.absent(&known))
+                }
             },
             About::Flow => {
                 if let Some(flow) = summary.flows.iter().find(|flow| flow.name == self.name) {
@@ -183,10 +227,8 @@ impl NamedMeasure {
                     );
                 }
                 let Some(group) = summary.groups.iter().find(|group| group.group == self.name) else {
-                    return unknown(
-                        "flow",
-                        summary.groups.iter().map(|group| group.group.as_str()).collect(),
-                    );
+                    let known: Vec<&str> = summary.groups.iter().map(|group| group.group.as_str()).collect();
+                    return Err(self.absent(&known));
                 };
                 if numbers::<GroupSummary>().any(|own| own.info.name == column) {
                     return Ok(value_of(group, column));
@@ -197,15 +239,7 @@ impl NamedMeasure {
                 let mut members = summary.flows.iter().filter(|flow| flow.group == self.name);
                 match (members.next(), members.next()) {
                     (Some(only), None) => Ok(value_of(only, column)),
-                    (first, _) => Err(NoMeasure {
-                        message: format!(
-                            "`{}` is several flows, which have no `{column}` together",
-                            self.name
-                        ),
-                        help: first
-                            .map(|flow| format!("name one of them, for example flow[{}].{column}", flow.name))
-                            .unwrap_or_default(),
-                    }),
+                    (first, _) => Err(self.of_several(first.map_or("", |flow| &flow.name))),
                 }
             }
         }
@@ -237,7 +271,7 @@ mod tests {
     fn a_wrong_name_is_told_what_there_is() {
         let message = |text: &str| {
             let NoMeasure { message, help } = NamedMeasure::parse(text).unwrap_err();
-            format!("{message}; {help}")
+            format!("{message}; {}", help.join("; "))
         };
         assert!(message("flows.bulk.goodput").contains("does not begin with flow, link or total"));
         assert!(message("flow.goodput").contains("does not say which flow"));
@@ -246,9 +280,39 @@ mod tests {
         assert!(NamedMeasure::parse("flow.bulk.cc").is_err(), "a text is no measure");
         let summary = example::summary(2, 1);
         let absent = NamedMeasure::parse("flow.nobody.goodput").unwrap().value(&summary).unwrap_err();
-        assert!(absent.help.contains(&summary.flows[0].group), "{absent:?}");
+        assert!(absent.help[0].contains(&summary.flows[0].group), "{absent:?}");
         let several = format!("flow.{}.rtt_max", summary.flows[0].group);
         let several = NamedMeasure::parse(&several).unwrap().value(&summary).unwrap_err();
-        assert!(several.help.contains("name one of them"), "{several:?}");
+        assert!(several.help[0].contains("name one of them"), "{several:?}");
+    }
+
+    #[test]
+    fn a_name_that_is_almost_right_is_told_the_nearest() {
+        for (text, meant) in [
+            ("flow.bulk.goodputt", "goodput"),
+            ("flow.bulk.godput_bps", "goodput_bps"),
+            ("link[a>b].utilization", "utilisation"),
+            ("total.jane", "jain"),
+        ] {
+            let help = NamedMeasure::parse(text).unwrap_err().help;
+            assert_eq!(help[0], format!("did you mean `{meant}`?"), "{text}: {help:?}");
+            assert!(help[1].starts_with("its columns: "), "{help:?}");
+        }
+        let absent = NamedMeasure::parse("flow[upp].goodput").unwrap().absent(&["up", "down"]);
+        assert_eq!(absent.message, "the run has no flow `upp`");
+        assert_eq!(absent.help, ["did you mean `up`?", "its flows: up, down"]);
+    }
+
+    #[test]
+    fn a_measure_knows_whether_it_is_of_one_flow_or_of_several() {
+        let of = |text: &str| {
+            let measure = NamedMeasure::parse(text).unwrap();
+            (measure.is_of_a_flow(), measure.is_of_a_group())
+        };
+        assert_eq!(of("flow.bulk.goodput"), (true, true));
+        assert_eq!(of("flow.bulk.rtt_max"), (true, false));
+        assert_eq!(of("flow.bulk.goodput_mean"), (false, true));
+        assert_eq!(of("flow.bulk.ce_marks"), (true, true), "it is folded");
+        assert_eq!(of("link[a>b].drops"), (false, false));
     }
 }

@@ -46,6 +46,10 @@ pub struct AddressPlan {
     owners: BTreeMap<IpAddr, u32>,
     /// Networks with the host behind which each is, the longest prefixes first.
     networks: Vec<(IpNet, u32)>,
+    /// The same networks, to be looked up: of equal ones, the first.
+    behind: BTreeMap<IpNet, u32>,
+    /// The lengths of their prefixes, each once, the longest first.
+    lengths: Vec<u8>,
     /// Those of them that are behind routers.
     routed: BTreeSet<IpNet>,
 }
@@ -67,8 +71,9 @@ impl AddressPlan {
     /// The plan of an expanded scenario.
     pub fn new(scenario: &Scenario, expanded: &Expanded) -> Self {
         let mut plan = AddressPlan { names: expanded.nodes.clone(), ..AddressPlan::default() };
+        let hosts = scenario.hosts_by_name();
         for (node, name) in (0u32..).zip(expanded.nodes.iter()) {
-            let host = scenario.host.iter().find(|host| host.name == name);
+            let host = hosts.find(name);
             if let Some(Endpoint::Interface(outside)) = host.map(|host| &host.endpoint) {
                 let routed = outside.routes.iter().map(|route| route.to.0);
                 plan.routed.extend(routed.clone());
@@ -86,6 +91,11 @@ impl AddressPlan {
         }
         // A stable sort: of equal ones, the first.
         plan.networks.sort_by_key(|(network, _)| std::cmp::Reverse(network.prefix_len()));
+        for (network, node) in &plan.networks {
+            plan.behind.entry(network.trunc()).or_insert(*node);
+        }
+        plan.lengths = plan.networks.iter().map(|(network, _)| network.prefix_len()).collect();
+        plan.lengths.dedup();
         plan
     }
 
@@ -117,7 +127,11 @@ impl AddressPlan {
     pub fn owner(&self, address: IpAddr) -> Option<u32> {
         let known = self.owners.get(&address).copied();
         known.or_else(|| {
-            self.networks.iter().find(|(network, _)| network.contains(&address)).map(|(_, node)| *node)
+            // One look-up for each length, however many networks there are. Some lengths are of IPv6 only.
+            self.lengths.iter().find_map(|&length| {
+                let network = IpNet::new(address, length).ok()?.trunc();
+                self.behind.get(&network).copied()
+            })
         })
     }
 
@@ -259,6 +273,48 @@ mod tests {
                 gateways: vec!["192.0.2.1".parse().unwrap()],
             }
         );
+    }
+
+    #[test]
+    fn of_the_networks_that_contain_an_address_the_smallest_counts() {
+        let text = r#"
+            duration = "1s"
+            clock = { mode = "real" }
+            link = [{ between = ["a", "r"], rate = "1Mbit/s" }, { between = ["r", "b"], rate = "1Mbit/s" }]
+            [[host]]
+            name = "a"
+            endpoint = "interface"
+            device = "eth1"
+            address = "192.0.2.7"
+            addresses = ["198.51.100.64/26", "2001:db8:1:2::/64"]
+            routes = [{ to = "0.0.0.0/0", via = "192.0.2.7" }]
+            [[host]]
+            name = "b"
+            endpoint = "interface"
+            device = "eth2"
+            address = "192.0.2.70"
+            address6 = "2001:db8::70"
+            addresses = ["198.51.100.96/28"]
+            routes = [{ to = "198.51.100.0/24", via = "192.0.2.70" }, { to = "2001:db8:1::/48", via = "2001:db8::70" }]
+        "#;
+        let scenario = Scenario::from_toml("test.toml", text, &[]).unwrap_or_else(|error| panic!("{error}"));
+        let plan = AddressPlan::new(&scenario, &scenario.expand());
+        for (address, node) in [
+            ("198.51.100.63", Some(2)),
+            ("198.51.100.64", Some(0)),
+            ("198.51.100.95", Some(0)),
+            ("198.51.100.96", Some(2)),
+            ("198.51.100.111", Some(2)),
+            ("198.51.100.112", Some(0)),
+            ("198.51.100.128", Some(2)),
+            ("198.51.101.0", Some(0)),
+            ("10.0.0.2", Some(1)),
+            ("2001:db8:1:2::5", Some(0)),
+            ("2001:db8:1:3::5", Some(2)),
+            ("2001:db8:2::1", None),
+        ] {
+            assert_eq!(plan.owner(address.parse().unwrap()), node, "{address}");
+        }
     }
 
     #[test]

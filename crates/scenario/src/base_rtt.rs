@@ -6,35 +6,46 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use warpline_core::{NodeId, TimeDelta};
+use warpline_core::{LinkId, NodeId, TimeDelta};
 use warpline_net::routing::Router;
 
-/// The links of a round trip, and the largest round-trip time over them, without queues and transmission times.
-pub(super) type Way = (Vec<usize>, TimeDelta);
+/// Links of round trips, and the largest round-trip time over them, without queues and transmission times.
+pub(super) type Way = (Vec<LinkId>, TimeDelta);
 
 /// A host's links to its router and back, and the time that they take; empty for a host that is its own router.
 struct Leaf {
-    links: Vec<usize>,
+    links: Vec<LinkId>,
     rtt: TimeDelta,
+}
+
+/// The links from one node to another, and the time that they take; `None` if there is no route.
+fn one_way(router: &mut Router, delays: &[TimeDelta], from: NodeId, to: NodeId) -> Option<Way> {
+    let links = router.route(from, to).ok()?;
+    let time = links.iter().fold(TimeDelta::ZERO, |sum, link| sum + delays[link.index()]);
+    Some((links, time))
 }
 
 /// The links from one node to another and back, and the time that they take; `None` if there is no route in one direction.
 fn there_and_back(router: &mut Router, delays: &[TimeDelta], a: NodeId, b: NodeId) -> Option<Way> {
-    let mut links = router.route(a, b).ok()?;
-    links.extend(router.route(b, a).ok()?);
-    let links: Vec<usize> = links.into_iter().map(|link| link.index()).collect();
-    let rtt = links.iter().fold(TimeDelta::ZERO, |sum, &link| sum + delays[link]);
-    Some((links, rtt))
+    let (mut links, there) = one_way(router, delays, a, b)?;
+    let (more, back) = one_way(router, delays, b, a)?;
+    links.extend(more);
+    Some((links, there + back))
 }
 
-/// Round trips over all links between `hosts`. For each link, the largest time listed is that of the slowest pair of hosts that uses
-/// it.
+/// The links between `hosts`, each with times of round trips over it: the largest is that of the slowest pair of hosts that uses the link.
 pub(super) fn of_all_pairs(router: &mut Router, delays: &[TimeDelta], hosts: &[NodeId]) -> Vec<Way> {
-    let mut groups: BTreeMap<NodeId, Vec<Leaf>> = BTreeMap::new();
+    // Router by router, here and below: so the tree of shortest paths to each is made once, even where few trees can be kept.
+    let mut behind: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
     for &host in hosts {
-        let root = router.gateway(host);
-        if let Some((links, rtt)) = there_and_back(router, delays, host, root) {
-            groups.entry(root).or_default().push(Leaf { links, rtt });
+        behind.entry(router.gateway(host)).or_default().push(host);
+    }
+    let mut groups: BTreeMap<NodeId, Vec<Leaf>> = BTreeMap::new();
+    for (root, hosts) in behind {
+        for host in hosts {
+            if let Some((links, rtt)) = there_and_back(router, delays, host, root) {
+                groups.entry(root).or_default().push(Leaf { links, rtt });
+            }
         }
     }
     for leaves in groups.values_mut() {
@@ -43,13 +54,19 @@ pub(super) fn of_all_pairs(router: &mut Router, delays: &[TimeDelta], hosts: &[N
     // No group is empty. The slowest host of each group:
     let roots: Vec<(NodeId, TimeDelta)> =
         groups.iter().map(|(&root, leaves)| (root, leaves[0].rtt)).collect();
+    // By the root that they lead to, and by the root that they begin at.
+    let mut trips: Vec<Vec<Option<Way>>> = Vec::new();
+    for &(to, _) in &roots {
+        trips.push(roots.iter().map(|&(from, _)| one_way(router, delays, from, to)).collect());
+    }
     let mut ways = Vec::new();
     // The longest round trip from each root to a host of another group:
     let mut beyond: Vec<Option<TimeDelta>> = vec![None; roots.len()];
-    for (i, &(p, here)) in roots.iter().enumerate() {
-        for (j, &(q, there)) in roots.iter().enumerate().skip(i + 1) {
-            let Some((links, middle)) = there_and_back(router, delays, p, q) else { continue };
-            ways.push((links, here + middle + there));
+    for (i, &(_, here)) in roots.iter().enumerate() {
+        for (j, &(_, there)) in roots.iter().enumerate().skip(i + 1) {
+            let (Some(out), Some(back)) = (trips[j][i].take(), trips[i][j].take()) else { continue };
+            let middle = out.1 + back.1;
+            ways.extend([out.0, back.0].map(|links| (links, here + middle + there)));
             beyond[i] = beyond[i].max(Some(middle + there));
             beyond[j] = beyond[j].max(Some(middle + here));
         }
@@ -81,7 +98,7 @@ mod tests {
             for &b in &hosts[at + 1..] {
                 let Some((links, rtt)) = there_and_back(router, delays, a, b) else { continue };
                 for link in links {
-                    found[link] = found[link].max(rtt);
+                    found[link.index()] = found[link.index()].max(rtt);
                 }
             }
         }
@@ -109,7 +126,7 @@ mod tests {
             let mut found = vec![TimeDelta::ZERO; delays.len()];
             for (links, rtt) in of_all_pairs(&mut router, &delays, &hosts) {
                 for link in links {
-                    found[link] = found[link].max(rtt);
+                    found[link.index()] = found[link.index()].max(rtt);
                 }
             }
             prop_assert_eq!(found, pair_by_pair(&mut router, &delays, &hosts));

@@ -40,6 +40,11 @@ impl Cc {
         }
     }
 
+    /// The names of the built-in ones for TCP.
+    pub fn for_tcp() -> &'static [&'static str] {
+        Algorithm::KINDS
+    }
+
     /// The names of all built-in ones.
     pub(super) fn kinds() -> Vec<&'static str> {
         [Algorithm::KINDS, media::Algorithm::KINDS].concat()

@@ -133,9 +133,14 @@ impl<'a> Walk<'a> {
         let message = format!("{} must be {}, not {}", self.subject(), words.join(" or "), node.describe());
         let mut help = self.examples(outer, choices);
         // For "rate = 10", show that the unit and quotes are missing.
-        if let (Data::Integer(_) | Data::Float(_), Some(format)) =
-            (&node.data, choices.iter().find_map(|choice| choice["format"].as_str()))
-            && let Err(reason) = check_format(format, &node.to_json().to_string())
+        let number = match node.data {
+            Data::Integer(n) => Some(n.to_string()),
+            Data::Float(x) if x.is_finite() => Some(node.to_json().to_string()),
+            _ => None,
+        };
+        if let (Some(number), Some(format)) =
+            (number, choices.iter().find_map(|choice| choice["format"].as_str()))
+            && let Err(reason) = check_format(format, &number)
         {
             help.insert(0, reason);
         }
@@ -195,9 +200,9 @@ impl<'a> Walk<'a> {
     }
 
     fn number(&mut self, schema: &'a Value, node: &Node) {
-        let value = match node.data {
-            Data::Integer(n) => n as f64,
-            Data::Float(x) => x,
+        let (value, shown) = match node.data {
+            Data::Integer(n) => (n as f64, n.to_string()),
+            Data::Float(x) => (x, x.to_string()),
             _ => return,
         };
         let number = |key: &str| schema[key].as_f64();
@@ -206,25 +211,27 @@ impl<'a> Walk<'a> {
             open.or(number(within).map(|size| (size, false))).map(|(size, open)| End::new(&size, open))
         };
         let widest = match schema["format"].as_str() {
-            Some("uint8") => Some(255.0),
-            Some("uint16") => Some(65_535.0),
-            Some("uint32") => Some(4_294_967_295.0),
+            Some("uint8") => Some(u64::from(u8::MAX)),
+            Some("uint16") => Some(u64::from(u16::MAX)),
+            Some("uint32") => Some(u64::from(u32::MAX)),
             // TOML's integers end here.
-            Some("uint64") => Some(i64::MAX as f64),
+            Some("uint64") => Some(i64::MAX as u64),
             _ => None,
         };
         let low = end("minimum", "exclusiveMinimum");
         let high = end("maximum", "exclusiveMaximum");
         // A float cannot tell the integers just beyond from the last one.
-        let beyond = matches!(node.data, Data::Integer(n) if n > i128::from(i64::MAX));
-        let too_wide = widest.is_some_and(|widest| value > widest || (beyond && value == widest));
+        let too_wide = widest.is_some_and(|widest| match node.data {
+            Data::Integer(n) => n > i128::from(widest),
+            _ => value > widest as f64,
+        });
         let mut range = Range { low, high, ..Range::default() };
         let is_wrong = too_wide || !range.contains(value);
         if range.contains(value) && too_wide {
             range.high = widest.map(|widest| End::new(&widest, false));
         }
         if is_wrong {
-            let message = format!("{} is out of range: {value}", self.subject());
+            let message = format!("{} is out of range: {shown}", self.subject());
             self.error(node, message, vec![format!("allowed: {range}")]);
         }
     }

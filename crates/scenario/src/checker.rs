@@ -4,15 +4,17 @@ use std::path::Path;
 
 use warpline_core::parameter::Choice;
 
+use super::Scenario;
 use super::diagnostics::Collector;
 use super::document::{Node, Step, key};
-use super::{Scenario, files};
+use super::files::Files;
 
 /// Errors, each at its key.
 pub(super) struct Check<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) root: &'a Node,
     pub(super) errors: &'a mut Collector,
+    pub(super) files: Files,
 }
 
 impl Check<'_> {
@@ -28,7 +30,7 @@ impl Check<'_> {
             let mut path = path.to_vec();
             path.push(key(name));
             let (shown, what) = (file.path_mut().clone(), file.what());
-            self.file(&path, &shown, what, |full| files::read(full, file));
+            self.file(&path, &shown, what, |files, full| files.read(full, file));
         }
     }
 
@@ -38,7 +40,7 @@ impl Check<'_> {
         path: &[Step],
         name: &str,
         what: &str,
-        read: impl FnOnce(&Path) -> Result<T, String>,
+        read: impl FnOnce(&mut Files, &Path) -> Result<T, String>,
     ) {
         let full = self.scenario.directory.join(name);
         if !full.exists() {
@@ -49,7 +51,7 @@ impl Check<'_> {
             };
             let help = format!("looked for {}: the path is relative to {from}", full.display());
             self.error(path, message, help);
-        } else if let Err(reason) = read(&full) {
+        } else if let Err(reason) = read(&mut self.files, &full) {
             self.error(path, format!("`{name}` is no {what}: {reason}"), "");
         }
     }

@@ -211,25 +211,17 @@ impl Collector {
     }
 
     /// Adds the errors of `other`, except those that may only follow from an error at one of `wrong`: errors about the same key or a key
-    /// above or below it, and errors about flows if the network or the hosts had errors.
+    /// above or below it, errors about names of nodes and links if the network had errors, and others that go by a key with an error.
     pub(crate) fn append_unrelated(&mut self, other: Collector, wrong: &[Vec<Step>]) {
-        let network = wrong.iter().any(|path| match path.as_slice() {
-            [Step::Key(key)] | [Step::Key(key), Step::Index(_)] => key == "link" || key == "topology",
-            [Step::Key(key), _] => key == "topology",
-            [Step::Key(list), Step::Index(_), Step::Key(key), ..] => {
-                list == "link" && matches!(key.as_str(), "between" | "from" | "to")
-            }
-            _ => false,
-        });
+        let network = wrong.iter().any(|path| makes_network(path));
+        let programs = wrong.iter().any(|path| makes_programs(path));
         self.found.extend(other.found.into_iter().filter(|(_, path, _)| {
-            let follows = wrong.iter().any(|w| w.starts_with(path) || (!w.is_empty() && path.starts_with(w)));
-            let about_nodes = match path.as_slice() {
-                [Step::Key(list), Step::Index(_), Step::Key(key)] => {
-                    matches!((list.as_str(), key.as_str()), ("flow", "from" | "to") | ("host", "name"))
-                }
-                _ => false,
+            let follows = |w: &Vec<Step>| {
+                let related = w.starts_with(path) || (!w.is_empty() && path.starts_with(w));
+                related || repeats(path, w)
             };
-            !(follows || network && about_nodes)
+            let unknown = network && names_nodes(path) || programs && names_programs(path);
+            !(unknown || wrong.iter().any(follows))
         }));
     }
 
@@ -249,6 +241,62 @@ impl Collector {
             .collect();
         Diagnostics { errors, omitted }
     }
+}
+
+/// Whether it depends on the key at `path` which nodes and links there are.
+pub(crate) fn makes_network(path: &[Step]) -> bool {
+    match path {
+        [Step::Key(key)] | [Step::Key(key), Step::Index(_)] => key == "link" || key == "topology",
+        [Step::Key(key), _] => key == "topology",
+        [Step::Key(list), Step::Index(_), Step::Key(key), ..] => {
+            list == "link" && matches!(key.as_str(), "between" | "from" | "to")
+        }
+        _ => false,
+    }
+}
+
+/// Whether the value at `path` goes by the names of nodes or links.
+fn names_nodes(path: &[Step]) -> bool {
+    let [Step::Key(list), Step::Index(_), Step::Key(key), below @ ..] = path else { return false };
+    match (list.as_str(), key.as_str()) {
+        ("flow", "from" | "to" | "via" | "multipath")
+        | ("host", "name" | "tc" | "forwards" | "rebind")
+        | ("change", "link") => true,
+        ("host", "program") => {
+            matches!(below, [_, Step::Key(key), ..] if key == "command" || key == "environment")
+        }
+        _ => false,
+    }
+}
+
+/// Whether it depends on the key at `path` which programs there are, and for which of them others can wait.
+fn makes_programs(path: &[Step]) -> bool {
+    match path {
+        [Step::Key(list), Step::Index(_), Step::Key(key), below @ ..]
+            if list == "host" && key == "program" =>
+        {
+            matches!(below, [] | [_])
+                || matches!(below, [_, Step::Key(key), ..] if key == "name" || key == "ready")
+        }
+        _ => false,
+    }
+}
+
+/// Whether the value at `path` goes by the names of programs.
+fn names_programs(path: &[Step]) -> bool {
+    match path {
+        [Step::Key(key), ..] if key == "until" => true,
+        [Step::Key(list), _, Step::Key(programs), _, Step::Key(key), ..] => {
+            list == "host" && programs == "program" && key == "after"
+        }
+        _ => false,
+    }
+}
+
+/// Whether `path` leads to a `repeat` of the `schedule` that `wrong` leads into.
+fn repeats(path: &[Step], wrong: &[Step]) -> bool {
+    let Some((Step::Key(last), link)) = path.split_last() else { return false };
+    last == "repeat" && matches!(wrong.strip_prefix(link), Some([Step::Key(key), ..]) if key == "schedule")
 }
 
 /// Help for an unknown name: the nearest one, and all that are allowed.

@@ -75,18 +75,28 @@ impl Node {
     /// Reads TOML and continues after syntax errors, which are returned with their places.
     pub(crate) fn from_toml(text: &str) -> (Node, Vec<SyntaxError>) {
         let (table, errors) = DeTable::parse_recoverable(text);
+        let mut errors: Vec<SyntaxError> =
+            errors.iter().map(|e| (e.message().to_owned(), e.span())).collect();
         let place = Place::File(table.span());
-        let node = Node { place, data: Data::Table(table_from(table.into_inner(), &Place::File)) };
-        let errors = errors.iter().map(|e| (e.message().to_owned(), e.span())).collect();
+        let mut tree = Tree { place: &Place::File, unread: Vec::new() };
+        let node = Node { place, data: Data::Table(tree.table(table.into_inner())) };
+        for number in tree.unread {
+            let touches = |span: &Range<usize>| span.start <= number.end && number.start <= span.end;
+            // The parser has told of most of them.
+            if !errors.iter().any(|(_, span)| span.as_ref().is_some_and(touches)) {
+                errors.push(("the number cannot be read".to_owned(), Some(number)));
+            }
+        }
         (node, errors)
     }
 
-    /// Reads one TOML value from `--set` text number `index`, where it starts at byte `offset`.
+    /// Reads one TOML value from `--set` text number `index`, where it starts at byte `offset`; none if it is no value.
     pub(crate) fn from_toml_value(text: &str, index: usize, offset: usize) -> Option<Node> {
         let value = DeValue::parse(text).ok()?;
-        Some(value_from(value, &|span: Range<usize>| {
-            Place::Set(index, span.start + offset..span.end + offset)
-        }))
+        let place = |span: Range<usize>| Place::Set(index, span.start + offset..span.end + offset);
+        let mut tree = Tree { place: &place, unread: Vec::new() };
+        let node = tree.value(value);
+        tree.unread.is_empty().then_some(node)
     }
 
     /// Turns a JSON value into a tree.
@@ -232,35 +242,75 @@ fn number_from(number: &Number) -> Data {
     }
 }
 
-fn table_from(table: DeTable<'_>, place: &dyn Fn(Range<usize>) -> Place) -> Table {
-    let mut entries: Vec<(usize, Entry)> = table
-        .into_iter()
-        .map(|(key, value)| {
-            let span = key.span();
-            let entry = Entry {
-                key: key.into_inner().into_owned(),
-                place: place(span.clone()),
-                value: value_from(value, place),
-            };
-            (span.start, entry)
-        })
-        .collect();
-    entries.sort_by_key(|(start, _)| *start);
-    Table(entries.into_iter().map(|(_, entry)| entry).collect())
+/// What the parser found is made a tree.
+struct Tree<'a> {
+    /// The place of bytes of the text.
+    place: &'a dyn Fn(Range<usize>) -> Place,
+    /// Where numbers stand that cannot be read. The parser lets some pass: it takes `1_000s` for a whole number.
+    unread: Vec<Range<usize>>,
 }
 
-fn value_from(value: Spanned<DeValue<'_>>, place: &dyn Fn(Range<usize>) -> Place) -> Node {
-    let here = place(value.span());
-    let data = match value.into_inner() {
-        DeValue::String(text) => Data::Text(text.into_owned()),
-        DeValue::Integer(n) => {
-            i128::from_str_radix(n.as_str(), n.radix()).map_or(Data::Float(f64::NAN), Data::Integer)
+impl Tree<'_> {
+    fn table(&mut self, table: DeTable<'_>) -> Table {
+        let mut entries: Vec<(usize, Entry)> = table
+            .into_iter()
+            .map(|(key, value)| {
+                let span = key.span();
+                let entry = Entry {
+                    key: key.into_inner().into_owned(),
+                    place: (self.place)(span.clone()),
+                    value: self.value(value),
+                };
+                (span.start, entry)
+            })
+            .collect();
+        entries.sort_by_key(|(start, _)| *start);
+        Table(entries.into_iter().map(|(_, entry)| entry).collect())
+    }
+
+    fn value(&mut self, value: Spanned<DeValue<'_>>) -> Node {
+        let span = value.span();
+        let place = (self.place)(span.clone());
+        let data = match value.into_inner() {
+            DeValue::String(text) => Data::Text(text.into_owned()),
+            DeValue::Integer(n) => {
+                self.number(span, i128::from_str_radix(n.as_str(), n.radix()).ok().map(Data::Integer))
+            }
+            DeValue::Float(x) => self.number(span, x.as_str().parse::<f64>().ok().map(Data::Float)),
+            DeValue::Boolean(b) => Data::Bool(b),
+            DeValue::Datetime(date) => Data::Date(date.to_string()),
+            DeValue::Array(items) => Data::Array(items.into_iter().map(|item| self.value(item)).collect()),
+            DeValue::Table(table) => Data::Table(self.table(table)),
+        };
+        Node { place, data }
+    }
+
+    /// The number that was read at `span`, or nothing in its place.
+    fn number(&mut self, span: Range<usize>, read: Option<Data>) -> Data {
+        read.unwrap_or_else(|| {
+            self.unread.push(span);
+            Data::Null
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_cannot_be_read_is_an_error_and_no_value() {
+        for text in ["1_000s", "0x", "99999999999999999999999999999999999999999999"] {
+            let (_, errors) = Node::from_toml(&format!("a = 1\nb = {text}\n"));
+            let [(message, span)] = errors.as_slice() else { panic!("{text}: {errors:?}") };
+            assert_eq!((message.as_str(), span), ("the number cannot be read", &Some(10..10 + text.len())));
+            assert_eq!(Node::from_toml_value(text, 0, 0), None, "{text}");
         }
-        DeValue::Float(x) => Data::Float(x.as_str().parse().unwrap_or(f64::NAN)),
-        DeValue::Boolean(b) => Data::Bool(b),
-        DeValue::Datetime(date) => Data::Date(date.to_string()),
-        DeValue::Array(items) => Data::Array(items.into_iter().map(|item| value_from(item, place)).collect()),
-        DeValue::Table(table) => Data::Table(table_from(table, place)),
-    };
-    Node { place: here, data }
+        // What the parser refuses itself is told once.
+        assert_eq!(Node::from_toml("a = 1.5ms\n").1.len(), 1);
+        let data = |text: &str| Node::from_toml_value(text, 0, 0).unwrap().data;
+        assert_eq!(data("1_000"), Data::Integer(1000));
+        assert_eq!(data("0x1f"), Data::Integer(31));
+        assert_eq!(data("-inf"), Data::Float(f64::NEG_INFINITY));
+    }
 }

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use warpline_core::parameter::{Choice, File};
+use warpline_core::TimeDelta;
+use warpline_core::parameter::{Choice, File, Held};
 use warpline_net::mahimahi::Trace;
 
 use super::Scenario;
@@ -51,42 +53,75 @@ fn unreadable(path: &Path, error: &io::Error) -> String {
     }
 }
 
-/// Reads a mahimahi trace.
-///
-/// # Errors
-/// Why it cannot be read, or the line and column of what is wrong.
-pub fn trace(path: &Path) -> Result<Trace, String> {
-    let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
-    Trace::parse(&bytes).map_err(|error| error.to_string())
+fn bytes(path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| unreadable(path, &error))
 }
 
-/// Reads a log of a web server: the start and the bytes of each answer.
-///
-/// # Errors
-/// Why it cannot be read, or the line and column of what is wrong.
-pub fn log(path: &Path) -> Result<Vec<(warpline_core::TimeDelta, u64)>, String> {
-    let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
-    let text = String::from_utf8(bytes).map_err(|error| error.utf8_error().to_string())?;
-    access_log::parse(&text).map_err(|error| error.to_string())
+/// A log of a web server: the start and the bytes of each answer.
+pub type Log = Arc<[(TimeDelta, u64)]>;
+
+/// Files that have been read. Thousands of links and flows may name one file: it is read once, and they share what it holds, or what is wrong with it.
+#[derive(Debug, Default)]
+pub struct Files {
+    traces: BTreeMap<PathBuf, Result<Arc<Trace>, String>>,
+    logs: BTreeMap<PathBuf, Result<Log, String>>,
+    /// Files of components, with what they were read as.
+    held: BTreeMap<(PathBuf, &'static str), Result<Held, String>>,
 }
 
-/// Reads the files that a component names, relative to `directory`.
-///
-/// # Errors
-/// The name of the parameter, and what is wrong with its file.
-pub(super) fn load<C: Choice>(component: &mut C, directory: &Path) -> Result<(), (&'static str, String)> {
-    for (name, file) in component.files() {
-        let shown = file.path_mut().clone();
-        let read = read(&directory.join(&shown), file);
-        read.map_err(|reason| (name, format!("{} {shown}: {reason}", file.what())))?;
+impl Files {
+    /// What a mahimahi trace holds.
+    ///
+    /// # Errors
+    /// Why it cannot be read, or the line and column of what is wrong.
+    pub fn trace(&mut self, path: &Path) -> Result<Arc<Trace>, String> {
+        let read = || Trace::parse(&bytes(path)?).map(Arc::new).map_err(|error| error.to_string());
+        self.traces.entry(path.to_owned()).or_insert_with(read).clone()
     }
-    Ok(())
-}
 
-/// Reads one such file.
-pub(super) fn read(path: &Path, file: &mut dyn File) -> Result<(), String> {
-    let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
-    file.read(&bytes)
+    /// What a log of a web server holds.
+    ///
+    /// # Errors
+    /// Why it cannot be read, or the line and column of what is wrong.
+    pub fn log(&mut self, path: &Path) -> Result<Log, String> {
+        let read = || {
+            let text = String::from_utf8(bytes(path)?).map_err(|error| error.utf8_error().to_string())?;
+            access_log::parse(&text).map(Log::from).map_err(|error| error.to_string())
+        };
+        self.logs.entry(path.to_owned()).or_insert_with(read).clone()
+    }
+
+    /// Reads the files that a component names, relative to `directory`.
+    ///
+    /// # Errors
+    /// The name of the parameter, and what is wrong with its file.
+    pub(super) fn load<C: Choice>(
+        &mut self,
+        component: &mut C,
+        directory: &Path,
+    ) -> Result<(), (&'static str, String)> {
+        for (name, file) in component.files() {
+            let shown = file.path_mut().clone();
+            let read = self.read(&directory.join(&shown), file);
+            read.map_err(|reason| (name, format!("{} {shown}: {reason}", file.what())))?;
+        }
+        Ok(())
+    }
+
+    /// Reads one such file.
+    pub(super) fn read(&mut self, path: &Path, file: &mut dyn File) -> Result<(), String> {
+        let key = (path.to_owned(), file.what());
+        match self.held.get(&key) {
+            Some(Ok(held)) if file.hold(held) => Ok(()),
+            Some(Err(reason)) => Err(reason.clone()),
+            _ => {
+                let held = bytes(path).and_then(|bytes| file.read(&bytes));
+                let read = held.clone().map(drop);
+                self.held.insert(key, held);
+                read
+            }
+        }
+    }
 }
 
 /// The files that a component names.
@@ -143,9 +178,12 @@ impl Scenario {
     pub(super) fn with_contents(&self) -> Scenario {
         let mut scenario = self.clone();
         let directory = self.directory.clone();
+        let mut hashes: BTreeMap<String, Option<String>> = BTreeMap::new();
         for path in scenario.paths_mut() {
-            if let Ok(contents) = std::fs::read(directory.join(&*path)) {
-                *path = sha256(&contents);
+            let hash = || std::fs::read(directory.join(&*path)).ok().map(|contents| sha256(&contents));
+            let hash = hashes.entry(path.clone()).or_insert_with(hash);
+            if let Some(hash) = hash {
+                path.clone_from(hash);
             }
         }
         scenario
@@ -210,6 +248,10 @@ impl Inputs {
 
 #[cfg(test)]
 mod tests {
+    use warpline_core::parameter::FileOf;
+    use warpline_net::jitter::DelayTrace;
+    use warpline_net::loss::LossTrace;
+
     use super::*;
 
     fn scenario(directory: &Path, traces: [&str; 3]) -> Scenario {
@@ -251,5 +293,42 @@ mod tests {
         assert_eq!(again.scenario(&copied), copied);
         let other = scenario(directory.path(), ["lte.down", "again.down", "again.down"]);
         assert_ne!(other.scenario_hash(), first.scenario_hash());
+    }
+
+    #[test]
+    fn a_file_is_read_once_and_shared_by_all_that_name_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let texts = [
+            ("lte.down", "1\n2\n"),
+            ("bad.down", "1\nx\n"),
+            ("log", "1 0 c s 5 GET u\n"),
+            ("bits", "0\n1\n"),
+        ];
+        for (name, text) in texts {
+            std::fs::write(path(name), text).unwrap();
+        }
+        let mut files = Files::default();
+        let mut losses = [FileOf::<LossTrace>::at("bits"), FileOf::at("bits")];
+        let mut delays = FileOf::<DelayTrace>::at("bits");
+        let trace = files.trace(&path("lte.down")).unwrap();
+        let log = files.log(&path("log")).unwrap();
+        let wrong = files.trace(&path("bad.down")).unwrap_err();
+        assert!(wrong.starts_with("line 2, column 1: 'x'"), "{wrong}");
+        files.read(&path("bits"), &mut losses[0]).unwrap();
+        // The same bytes are something else to a jitter.
+        let unfit = files.read(&path("bits"), &mut delays).unwrap_err();
+
+        // Nobody looks at them again.
+        for (name, _) in texts {
+            std::fs::write(path(name), "?").unwrap();
+        }
+        assert!(Arc::ptr_eq(&files.trace(&path("lte.down")).unwrap(), &trace));
+        assert_eq!(files.trace(&path("bad.down")), Err(wrong));
+        assert_eq!(files.log(&path("log")), Ok(log));
+        files.read(&path("bits"), &mut losses[1]).unwrap();
+        let [first, second] = losses.each_ref().map(FileOf::contents);
+        assert!(first.zip(second).is_some_and(|(first, second)| Arc::ptr_eq(first, second)));
+        assert_eq!(files.read(&path("bits"), &mut delays), Err(unfit));
     }
 }

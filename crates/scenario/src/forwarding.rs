@@ -152,9 +152,10 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
     if !forwarding.contains(&true) {
         return;
     }
+    let hosts = scenario.hosts_by_name();
+    let simulated = |node: usize| hosts.traffic(&expanded.nodes[node]) == Traffic::Model;
     let mut reported = BTreeSet::new();
     for flow in &expanded.flows {
-        let simulated = |node: usize| scenario.traffic(&expanded.nodes[node]) == Traffic::Model;
         if !simulated(flow.from) || !simulated(flow.to) {
             continue;
         }

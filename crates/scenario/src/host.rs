@@ -1,6 +1,7 @@
 //! Hosts of a scenario.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
@@ -111,7 +112,33 @@ impl JsonSchema for Host {
     }
 }
 
+/// The `[[host]]` entries of a scenario by the names of their nodes, for whoever looks for many of them.
+#[derive(Debug)]
+pub struct HostsByName<'a>(BTreeMap<&'a str, &'a Host>);
+
+impl<'a> HostsByName<'a> {
+    /// The entry of a node, if it has one.
+    pub fn find(&self, node: &str) -> Option<&'a Host> {
+        self.0.get(node).copied()
+    }
+
+    /// What generates the traffic of flows at a node.
+    pub fn traffic(&self, node: &str) -> Traffic {
+        self.find(node).map(Host::traffic).unwrap_or_default()
+    }
+}
+
 impl Scenario {
+    /// Its `[[host]]` entries by name.
+    pub fn hosts_by_name(&self) -> HostsByName<'_> {
+        let mut hosts = BTreeMap::new();
+        for host in &self.host {
+            // A check refuses a second one. Until it does, the first counts.
+            hosts.entry(host.name.as_str()).or_insert(host);
+        }
+        HostsByName(hosts)
+    }
+
     /// The hosts that are guests.
     pub fn guests(&self) -> impl Iterator<Item = (&Host, &Guest)> {
         self.host.iter().filter_map(|host| match &host.endpoint {
@@ -131,5 +158,26 @@ impl Scenario {
     /// Whether the run needs network namespaces on this machine.
     pub fn needs_namespaces(&self) -> bool {
         self.host.iter().any(|host| matches!(host.endpoint, Endpoint::Live(_)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_without_an_entry_is_a_model() {
+        let text = "duration = \"1s\"\n\
+                    link = [{ between = [\"a\", \"b\"], rate = \"1Mbit/s\" }, { between = [\"b\", \"c\"], rate = \"1Mbit/s\" }]\n\
+                    host = [{ name = \"c\", endpoint = \"guest\" }, { name = \"a\", tcp = { mss = \"1000B\" } }]\n\
+                    flow = [{ from = \"a\", to = \"b\" }]\n";
+        let scenario = Scenario::from_toml("test.toml", text, &[]).unwrap();
+        let hosts = scenario.hosts_by_name();
+        assert_eq!(
+            ["a", "b", "c"].map(|node| hosts.traffic(node)),
+            [Traffic::Model, Traffic::Model, Traffic::Kernel]
+        );
+        assert_eq!(hosts.find("a"), Some(&scenario.host[1]));
+        assert_eq!(hosts.find("b"), None);
     }
 }

@@ -29,7 +29,8 @@
 //! let expanded = scenario.expand();
 //! assert_eq!(expanded.flows.len(), 2);
 //! let bottleneck = expanded.links.iter().find(|link| expanded.link_name(link) == "r1>r2").expect("a dumbbell has it");
-//! let (config, _) = warpline_scenario::plan::link_config(&bottleneck, "r1>r2".to_owned(), &scenario).expect("it has been checked");
+//! let files = &mut warpline_scenario::files::Files::default();
+//! let (config, _) = warpline_scenario::plan::link_config(&bottleneck, "r1>r2".to_owned(), &scenario, files).expect("it has been checked");
 //! assert_eq!(config.delay.as_millis(), 20);
 //!
 //! let errors = Scenario::from_toml("two.toml", text, &["flow.0.cc.threshold=2".to_owned()]).unwrap_err().to_string();
@@ -55,6 +56,7 @@ pub mod diagnostics;
 mod document;
 pub mod endpoint;
 pub mod expand;
+mod expect;
 pub mod files;
 pub mod flow;
 pub mod forwarding;
@@ -83,6 +85,7 @@ mod semantics_program;
 mod set;
 pub mod short;
 mod source;
+mod syntax;
 pub mod tc;
 pub mod tcp;
 pub mod topology;
@@ -101,8 +104,9 @@ pub use component::Written;
 pub use diagnostics::{Diagnostic, Diagnostics, Location, spelling_help};
 pub use endpoint::{Endpoint, Protocol, Traffic};
 pub use expand::{Arrival, Expanded, FlowSpec, LinkKind, LinkSpec, Links, RouteSet, Speed, SubflowOf};
+pub use expect::{Judge, Misfit};
 pub use flow::{Flow, FlowRecordKind, Transport};
-pub use host::Host;
+pub use host::{Host, HostsByName};
 pub use link::{
     DelayStep, Down, DuplexOptions, Jitter, Link, LinkOptions, LinkRecordKind, Loss, Pfc, Queue, Radio,
     RateStep,
@@ -275,7 +279,7 @@ impl Scenario {
         directory.canonicalize().unwrap_or_else(|_| directory.to_owned())
     }
 
-    /// What generates the traffic of flows at a node.
+    /// What generates the traffic of flows at a node. For many nodes, [`hosts_by_name`](Self::hosts_by_name) is quicker.
     pub fn traffic(&self, node: &str) -> Traffic {
         self.host.iter().find(|host| host.name == node).map(Host::traffic).unwrap_or_default()
     }

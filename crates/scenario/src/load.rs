@@ -6,9 +6,10 @@ use serde_json::{Map, Value};
 
 use super::diagnostics::{Collector, Diagnostics, Sources};
 use super::document::{Data, Entry, Node, Place, Step, Table};
+use super::expect::{self, Judge};
 use super::schema::json_schema;
 use super::short::Renamed;
-use super::{Scenario, cc_names, check, files, semantics, set, short};
+use super::{Scenario, cc_names, check, files, semantics, set, short, syntax};
 
 impl Scenario {
     /// Reads a scenario from TOML text. `name` is its name in errors; paths in it are relative to the current directory.
@@ -29,7 +30,7 @@ impl Scenario {
         sets: &[String],
         directory: &Path,
     ) -> Result<Scenario, Diagnostics> {
-        Self::parse((name, name), text, sets, directory)
+        Self::parse((name, name), text, sets, directory, None)
     }
 
     /// Reads a scenario from a JSON value with the structure of the TOML file, as Python makes it; paths in it are relative to
@@ -39,7 +40,21 @@ impl Scenario {
     /// Everything that is wrong with it, at once, by key path.
     pub fn from_json(value: Value, sets: &[String], directory: &Path) -> Result<Scenario, Diagnostics> {
         let sources = Sources { name: "scenario", text: "", sets };
-        finish(Node::from_json(value), Collector::default(), &sources, sources.name, directory)
+        finish(Node::from_json(value), &sources, sources.name, directory, None)
+    }
+
+    /// As [`from_json`](Self::from_json), where `judge` judges what the scenario expects of its results.
+    ///
+    /// # Errors
+    /// As there, and what `judge` finds.
+    pub fn from_json_judged(
+        value: Value,
+        sets: &[String],
+        directory: &Path,
+        judge: Judge,
+    ) -> Result<Scenario, Diagnostics> {
+        let sources = Sources { name: "scenario", text: "", sets };
+        finish(Node::from_json(value), &sources, sources.name, directory, Some(judge))
     }
 
     /// `name` is the text's name in errors; `stem` is the scenario's name if it has none.
@@ -48,22 +63,20 @@ impl Scenario {
         text: &str,
         sets: &[String],
         directory: &Path,
+        judge: Option<Judge>,
     ) -> Result<Scenario, Diagnostics> {
         let sources = Sources { name, text, sets };
         // A byte-order mark is not part of the text.
         let plain = text.strip_prefix('\u{feff}').unwrap_or(text);
         let sources = Sources { text: plain, ..sources };
-        let (node, syntax) = Node::from_toml(plain);
-        let mut errors = Collector::default();
-        if !syntax.is_empty() {
+        let (node, wrong) = Node::from_toml(plain);
+        if !wrong.is_empty() {
             // What was read around a syntax error is not what the author meant: no further checks.
-            for (message, span) in syntax {
-                let place = Place::File(span.unwrap_or(0..0));
-                errors.add(&place, &[], format!("not TOML: {message}"), Vec::new());
-            }
+            let mut errors = Collector::default();
+            syntax::explain(plain, wrong, &mut errors);
             return Err(errors.finish(&sources));
         }
-        finish(node, errors, &sources, stem, directory)
+        finish(node, &sources, stem, directory, judge)
     }
 
     /// Checks a scenario that was built or changed in code.
@@ -125,12 +138,13 @@ impl Scenario {
 /// Turns a document into a scenario: applies `--set`, checks the schema, fills the structs, checks the meaning.
 fn finish(
     mut node: Node,
-    mut errors: Collector,
     sources: &Sources<'_>,
     stem: &str,
     directory: &Path,
+    judge: Option<Judge>,
 ) -> Result<Scenario, Diagnostics> {
     let schema = json_schema();
+    let mut errors = Collector::default();
     let mut notes = Vec::new();
     set::apply(&mut node, sources.sets, &mut errors, &mut |node| {
         for Renamed { was, now, place } in short::write_out(schema, node) {
@@ -140,15 +154,18 @@ fn finish(
     name_after_file(&mut node, stem);
     check::check(schema, &node, &mut errors);
     cc_names::check(&node, &mut errors);
-    let wrong = errors.paths();
-    let read = serde_json::from_value::<Scenario>(pruned(&node, &wrong).to_json());
-    match read {
+    let mut wrong = errors.paths();
+    let sound = sound(schema, &node, &mut wrong);
+    match serde_json::from_value::<Scenario>(sound.to_json()) {
         Ok(mut scenario) => {
             scenario.directory = directory.to_path_buf();
             scenario.place_guests();
             scenario.notes = notes;
             let mut meaning = Collector::default();
-            semantics::check(&scenario, &node, &mut meaning);
+            let expanded = semantics::check(&scenario, &node, &mut meaning);
+            if let Some(judge) = judge {
+                expect::check(judge, &scenario, expanded.as_ref(), &node, &wrong, &mut meaning);
+            }
             // Leave out errors that only follow from one already reported.
             errors.append_unrelated(meaning, &wrong);
             if errors.is_empty() { Ok(scenario) } else { Err(errors.finish(sources)) }
@@ -179,15 +196,39 @@ fn name_after_file(node: &mut Node, file: &str) {
     }
 }
 
-/// The document without its wrong values, so that the meaning of the rest can be checked too. Required keys get placeholder
-/// values, and errors about those are left out (see `append_unrelated`).
+/// The document without its wrong values, so that the meaning of the rest can be checked too. What lacks a key that it needs after that goes, too,
+/// and is added to `wrong`: a jitter without the `max` that could not be read is none.
+fn sound(schema: &Value, node: &Node, wrong: &mut Vec<Vec<Step>>) -> Node {
+    loop {
+        let pruned = pruned(node, wrong);
+        if wrong.is_empty() {
+            return pruned;
+        }
+        let mut left = Collector::default();
+        check::check(schema, &pruned, &mut left);
+        let holds_wrong =
+            |path: &Vec<Step>| wrong.iter().any(|w| w.len() > path.len() && w.starts_with(path));
+        let lacking: Vec<Vec<Step>> = left
+            .paths()
+            .into_iter()
+            .filter(|path| !path.is_empty() && holds_wrong(path) && !wrong.contains(path))
+            .collect();
+        if lacking.is_empty() {
+            return pruned;
+        }
+        wrong.extend(lacking);
+    }
+}
+
+/// The document without what `wrong` leads to. Required keys get placeholder values, and errors about those are left out (see
+/// `append_unrelated`).
 fn pruned(node: &Node, wrong: &[Vec<Step>]) -> Node {
     let mut pruned = node.clone();
     for path in wrong {
         let mut path = path.as_slice();
         // A wrong entry removes its whole list, except in the lists of links, hosts and flows.
-        while path.len() > 2
-            && let [rest @ .., Step::Index(_)] = path
+        while let [rest @ .., Step::Index(_)] = path
+            && !matches!(rest, [Step::Key(list)] if STAND_INS.iter().any(|(name, _)| name == list))
         {
             path = rest;
         }
@@ -201,7 +242,7 @@ fn pruned(node: &Node, wrong: &[Vec<Step>]) -> Node {
         && let Data::Table(table) = &mut pruned.data
     {
         stand_in(table, "duration", "100000h");
-        for (list, keys) in [("flow", ["from", "to"].as_slice()), ("host", &["name"]), ("link", &[])] {
+        for (list, keys) in STAND_INS {
             let Some(Data::Array(items)) = table.value_mut(list).map(|node| &mut node.data) else { continue };
             for item in items {
                 if item.table().is_none() {
@@ -215,6 +256,9 @@ fn pruned(node: &Node, wrong: &[Vec<Step>]) -> Node {
     }
     pruned
 }
+
+/// The lists whose entries stay where they are if something in them is wrong, and the keys that these need.
+const STAND_INS: [(&str, &[&str]); 3] = [("flow", &["from", "to"]), ("host", &["name"]), ("link", &[])];
 
 /// Gives `table` a value for `key` if it has none.
 fn stand_in(table: &mut Table, key: &str, text: &str) {

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use warpline_core::parameter::Words as _;
 use warpline_transport::multipath::{MOST_SUBFLOWS, Scheduler};
 
-use super::Scenario;
 use super::application::App;
 use super::checker::Check;
 use super::document::entry;
 use super::endpoint::Traffic;
 use super::flow::{Flow, Transport};
+use super::host::HostsByName;
 
 /// A TCP flow over several paths at the same time, as Multipath TCP has it (RFC 8684).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -87,7 +87,7 @@ pub(super) fn check(check: &mut Check<'_>, number: usize, flow: &Flow) {
 
 /// Checks that a flow with a way of its own is between simulated hosts. If not, returns the key that is wrong, with what to say and what to do.
 pub(super) fn ends(
-    scenario: &Scenario,
+    hosts: &HostsByName<'_>,
     flow: &Flow,
     ends: [&str; 2],
 ) -> Result<(), (&'static str, String, &'static str)> {
@@ -96,7 +96,7 @@ pub(super) fn ends(
         None if flow.via.is_empty() => return Ok(()),
         None => "via",
     };
-    match ends.into_iter().find(|end| scenario.traffic(end) != Traffic::Model) {
+    match ends.into_iter().find(|end| hosts.traffic(end) != Traffic::Model) {
         Some(end) => Err((
             key,
             format!("`{key}` is for simulated hosts, and `{end}` runs real programs or a real stack"),
@@ -128,7 +128,7 @@ fn subflows(check: &mut Check<'_>, number: usize, flow: &Flow, multipath: &Multi
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::Scenario;
 
     #[test]
     fn a_real_stack_in_a_group_takes_no_way_of_its_own() {

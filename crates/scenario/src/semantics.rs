@@ -11,10 +11,11 @@ use super::checker::Check;
 use super::component::{self, Written};
 use super::diagnostics::Collector;
 use super::document::{Node, Step, entry, key};
-use super::expand::Problem;
+use super::expand::{Expanded, Problem};
+use super::files::Files;
 use super::link::{DuplexOptions, LinkOptions};
 use super::topology::{self, Part};
-use super::{ClockMode, LARGEST_SEED, Scenario, Tdf, files};
+use super::{ClockMode, LARGEST_SEED, Scenario, Tdf};
 use super::{
     forwarding, semantics_change, semantics_fast_forward, semantics_flow, semantics_host, semantics_program,
 };
@@ -25,11 +26,10 @@ const MOST_FRAMING: u64 = 10_000;
 /// Bytes of a name, at most.
 pub(super) const LONGEST_NAME: usize = 100;
 
-/// Checks `scenario`, which was read from `root`.
-pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) {
-    let mut check = Check { scenario, root, errors };
+/// Checks `scenario`, which was read from `root`. Returns it spelt out, as far as it can be; none if its topology is too large.
+pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) -> Option<Expanded> {
+    let mut check = Check { scenario, root, errors, files: Files::default() };
     check.times();
-    check.expectations();
     check.names();
     check.network();
     semantics_flow::check(&mut check);
@@ -47,28 +47,17 @@ pub(crate) fn check(scenario: &Scenario, root: &Node, errors: &mut Collector) {
         && check.errors.paths().is_empty()
         && problems.is_empty()
     {
-        for (path, message) in crate::plan::faults(scenario, expanded) {
+        for (path, message) in crate::plan::faults(scenario, expanded, &mut check.files) {
             check.error(&path, message, "");
         }
     }
     for Problem { path, message, help } in problems {
         check.errors.about(root, &path, message, help);
     }
+    expanded
 }
 
 impl Check<'_> {
-    /// That each compares something. Which measures there are, the results know.
-    fn expectations(&mut self) {
-        for (index, text) in self.scenario.expect.iter().enumerate() {
-            if !text.contains(['<', '>']) {
-                let path = [key("expect"), Step::Index(index)];
-                let help =
-                    "write MEASURE < VALUE, or with <=, > or >=, for example \"flow.bulk.goodput > 1Mbit/s\"";
-                self.error(&path, format!("`expect` cannot be {text:?}"), help);
-            }
-        }
-    }
-
     fn times(&mut self) {
         let scenario = self.scenario;
         match scenario.clock.mode {
@@ -169,8 +158,8 @@ impl Check<'_> {
 
     /// Names become parts of file names and paths.
     pub(super) fn name(&mut self, path: &[Step], name: &str) {
+        self.length(path, name);
         let plain = !name.is_empty()
-            && name.len() <= LONGEST_NAME
             && !name.starts_with('.')
             && name.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c));
         if !plain {
@@ -179,6 +168,14 @@ impl Check<'_> {
                 format!("{name:?} cannot be a name"),
                 "names have letters, digits, `-`, `_` and `.`, and do not begin with a dot",
             );
+        }
+    }
+
+    /// Names cannot be of any length.
+    pub(super) fn length(&mut self, path: &[Step], name: &str) {
+        if name.len() > LONGEST_NAME {
+            let message = format!("the name is too long: it has {} bytes", name.len());
+            self.error(path, message, format!("allowed: at most {LONGEST_NAME}"));
         }
     }
 
@@ -261,7 +258,7 @@ impl Check<'_> {
     }
 
     /// Two links from the same node to the same node have the same name in every table.
-    fn links_once(&mut self, expanded: &super::Expanded) {
+    fn links_once(&mut self, expanded: &Expanded) {
         let ends = |&link: &LinkId| {
             let link = expanded.links.at(link);
             (link.from, link.to)
@@ -276,8 +273,16 @@ impl Check<'_> {
             let origin = &link.kind.origin;
             if link.from != link.to && !told.contains(&origin.as_slice()) {
                 told.push(origin);
+                let mut path = origin.clone();
+                // At its ends: a mistake in another key of the link does not hide it.
+                if let [Step::Key(list), Step::Index(number)] = origin.as_slice()
+                    && list == "link"
+                {
+                    let between = self.scenario.link[*number].between.is_some();
+                    path.push(key(if between { "between" } else { "to" }));
+                }
                 let message = format!("there is already a link `{}`", expanded.link_name(&link));
-                self.error(origin, message, "two nodes have at most one link in each direction");
+                self.error(&path, message, "two nodes have at most one link in each direction");
             }
         }
     }
@@ -335,11 +340,20 @@ impl Check<'_> {
             }
         }
         if let Some(trace) = &options.trace {
-            self.file(&below(&["trace"]), trace, "mahimahi trace", files::trace);
+            self.file(&below(&["trace"]), trace, "mahimahi trace", Files::trace);
         }
         if options.schedule.is_none() && options.rate.is_some_and(|r| r.0.as_bps() == 0) {
             let help = "for a link that is down for a time, use `down`; for one that stops, a `schedule`";
             self.error(&below(&["rate"]), "a link with rate 0 never sends anything", help);
+        }
+        if let Some(steps) = &options.schedule
+            && options.trace.is_none()
+            && !steps.is_empty()
+            && steps.iter().all(|step| step.rate.0.as_bps() == 0)
+            && (steps[0].at.0.is_zero() || options.rate.is_none_or(|rate| rate.0.as_bps() == 0))
+        {
+            let help = "give a step above zero; for a link that is down for a time, use `down`";
+            self.error(&below(&["schedule"]), "a link that always has rate 0 never sends anything", help);
         }
         if options.framing.is_some_and(|framing| framing.0.0 > MOST_FRAMING) {
             self.error(&below(&["framing"]), "`framing` is more than 10kB", "38B is Ethernet's");
@@ -356,22 +370,24 @@ impl Check<'_> {
                 "leave it out, or give steps { at, rate }",
             );
         }
+        let of_entry = |list: &str, number: usize, name: &str| {
+            let mut path = below(&[list]);
+            path.extend([Step::Index(number), key(name)]);
+            path
+        };
         if let Some(i) = (1..steps.len()).find(|&i| steps[i].at <= steps[i - 1].at) {
-            let mut path = below(&["schedule"]);
-            path.extend([Step::Index(i), key("at")]);
             self.error(
-                &path,
+                &of_entry("schedule", i, "at"),
                 "the steps of `schedule` are not in order of time",
                 "each must be later than the one before",
             );
         }
         let delays = options.delays.as_deref().unwrap_or_default();
         if let Some(i) = (1..delays.len()).find(|&i| delays[i].at <= delays[i - 1].at) {
-            let mut path = below(&["delays"]);
-            path.extend([Step::Index(i), key("at")]);
             let help = "each must be later than the one before";
-            self.error(&path, "the steps of `delays` are not in order of time", help);
+            self.error(&of_entry("delays", i, "at"), "the steps of `delays` are not in order of time", help);
         }
+        let down = options.down.as_deref().unwrap_or_default();
         if let Some(repeat) = options.repeat {
             match steps.last() {
                 None => self.error(
@@ -387,7 +403,9 @@ impl Check<'_> {
                 Some(_) => {}
             }
         }
-        let down = options.down.as_deref().unwrap_or_default();
+        if let Some(i) = down.iter().position(|down| down.duration.0.is_zero()) {
+            self.error(&of_entry("down", i, "for"), "`for` must be above zero", "for example \"2s\"");
+        }
         if let Some(i) = (1..down.len()).find(|&i| down[i].at.0 < down[i - 1].at.0 + down[i - 1].duration.0) {
             let mut path = below(&["down"]);
             path.push(Step::Index(i));

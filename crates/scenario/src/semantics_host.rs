@@ -8,7 +8,6 @@ use warpline_core::NodeId;
 use warpline_core::parameter::Choice as _;
 
 use super::Expect;
-use super::Scenario;
 use super::application::{App, Application};
 use super::cc::Cc;
 use super::checker::Check;
@@ -17,7 +16,7 @@ use super::document::{Step, entry, key};
 use super::endpoint::{About, Endpoint, Protocol, Traffic};
 use super::expand::Expanded;
 use super::flow::{Flow, Transport};
-use super::host::Host;
+use super::host::{Host, HostsByName};
 use super::program::{Program, ProgramCommand};
 use super::semantics_program::program_path;
 use crate::addresses::{AddressPlan, names_in_braces};
@@ -102,11 +101,11 @@ fn program(check: &mut Check<'_>, at: &[Step], program: &Program) {
 
 /// Names in braces must be names of nodes.
 fn names(check: &mut Check<'_>, at: &[Step], program: &Program, expanded: &Expanded) {
-    let known: Vec<&str> = expanded.nodes.iter().collect();
     let words = program.command.words();
     let command = words.iter().map(|word| ("command", word));
     for (key_name, word) in command.chain(program.environment.values().map(|value| ("environment", value))) {
-        for name in names_in_braces(word).into_iter().filter(|name| !known.contains(name)) {
+        for name in names_in_braces(word).into_iter().filter(|name| expanded.nodes.find(name).is_none()) {
+            let known: Vec<&str> = expanded.nodes.iter().collect();
             let mut path = at.to_vec();
             path.push(key(key_name));
             let mut help = spelling_help(name, &known);
@@ -191,20 +190,21 @@ fn addresses(check: &mut Check<'_>, expanded: &Expanded) {
 /// Checks flows with live hosts: which end may be live, and what the flow then needs.
 fn flows(check: &mut Check<'_>, expanded: &Expanded) {
     let scenario = check.scenario;
-    let live = |node: usize| scenario.traffic(&expanded.nodes[node]).has_programs();
+    let hosts = scenario.hosts_by_name();
+    let live = |node: usize| hosts.traffic(&expanded.nodes[node]).has_programs();
     let mut reported: BTreeSet<usize> = BTreeSet::new();
     let mut services: BTreeMap<(usize, u16), Arc<str>> = BTreeMap::new();
     for spec in &expanded.flows {
         let flow = &scenario.flow[spec.entry];
         let (from, to) = (&expanded.nodes[spec.from], &expanded.nodes[spec.to]);
         let app = flow.app.name();
-        if let Some((name, message, help)) = protocols(scenario, [from, to]) {
+        if let Some((name, message, help)) = protocols(&hosts, [from, to]) {
             if reported.insert(spec.entry) {
                 check.error(&entry("flow", spec.entry, &[name]), message, help);
             }
             continue;
         }
-        let kernel = |node: &str| scenario.traffic(node) == Traffic::Kernel;
+        let kernel = |node: &str| hosts.traffic(node) == Traffic::Kernel;
         let guests = (kernel(from), kernel(to));
         if flow.verify
             && let Some(message) = unverified(flow, guests)
@@ -232,7 +232,7 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
             }
             continue;
         }
-        if let Some((name, message, help)) = stacks(check, flow, [from, to])
+        if let Some((name, message, help)) = stacks(&hosts, flow, [from, to])
             && reported.insert(spec.entry)
         {
             check.error(&entry("flow", spec.entry, &[name]), message, help);
@@ -278,7 +278,7 @@ fn flows(check: &mut Check<'_>, expanded: &Expanded) {
             }
             _ => met(flow),
         };
-        let outside = scenario.traffic(to) == Traffic::Outside;
+        let outside = hosts.traffic(to) == Traffic::Outside;
         let problem = problem.or_else(|| {
             (outside && flow.wait.is_some()).then(|| {
                 let message = format!("nobody here sees what listens on `{to}`, which is outside");
@@ -374,12 +374,9 @@ fn carried(flow: &Flow, guests: (bool, bool)) -> Option<(&'static str, String, S
 }
 
 /// Checks a flow that a transport stack of this process sends or receives. `ends` are the names of its nodes.
-fn stacks(check: &Check<'_>, flow: &Flow, ends: [&str; 2]) -> Option<(&'static str, String, String)> {
-    let scenario = check.scenario;
-    let stack =
-        |node: &str| scenario.host.iter().find(|host| host.name == node && host.traffic() == Traffic::Stack);
-    let hosts = ends.map(stack);
-    let host = hosts.iter().flatten().next()?;
+fn stacks(hosts: &HostsByName<'_>, flow: &Flow, ends: [&str; 2]) -> Option<(&'static str, String, String)> {
+    let stacks = ends.map(|node| hosts.find(node).filter(|host| host.traffic() == Traffic::Stack));
+    let host = stacks.iter().flatten().next()?;
     let (app, kind) = (flow.app.name(), host.endpoint.about().name);
     if flow.transport() == Transport::Udp {
         let carries = host.endpoint.about().protocol.name();
@@ -396,17 +393,13 @@ fn stacks(check: &Check<'_>, flow: &Flow, ends: [&str; 2]) -> Option<(&'static s
         ("max_rate", flow.max_rate.is_some()),
     ];
     // Where the model receives, its options are its own; how fast to send is the stack's.
-    let model_receives = scenario
-        .host
-        .iter()
-        .find(|host| host.name == ends[1])
-        .is_none_or(|host| host.traffic() == Traffic::Model);
-    let applies = |name: &str| hosts[0].is_none() || (name == "tcp" && model_receives);
+    let model_receives = hosts.traffic(ends[1]) == Traffic::Model;
+    let applies = |name: &str| stacks[0].is_none() || (name == "tcp" && model_receives);
     if let Some((name, _)) = model.into_iter().find(|&(name, given)| given && !applies(name)) {
         let message = format!("`{name}` is for model hosts, and `{}` is a stack", ends[0]);
         return Some((name, message, format!("leave it out; see the keys of endpoint = \"{kind}\"")));
     }
-    let sender = &hosts[0]?.endpoint;
+    let sender = &stacks[0]?.endpoint;
     let (known, cc) = (sender.congestion_controls()?, flow.cc.as_ref()?);
     let name = cc.name();
     if !known.contains(&name) {
@@ -421,11 +414,9 @@ fn stacks(check: &Check<'_>, flow: &Flow, ends: [&str; 2]) -> Option<(&'static s
 }
 
 /// Checks that both ends of a flow speak the same protocol. `ends` are the names of its nodes.
-fn protocols(scenario: &Scenario, ends: [&str; 2]) -> Option<(&'static str, String, String)> {
-    let [from, to] = ends.map(|node| {
-        let host = scenario.host.iter().find(|host| host.name == node);
-        host.map_or(Protocol::Tcp, |host| host.endpoint.about().protocol)
-    });
+fn protocols(hosts: &HostsByName<'_>, ends: [&str; 2]) -> Option<(&'static str, String, String)> {
+    let protocol = |node: &str| hosts.find(node).map_or(Protocol::Tcp, |host| host.endpoint.about().protocol);
+    let [from, to] = ends.map(protocol);
     (from != to).then(|| {
         let names = [from.name(), to.name()];
         let message = format!(

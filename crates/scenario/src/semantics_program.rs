@@ -98,8 +98,8 @@ fn named(check: &mut Check<'_>, path: &[Step], name: &str) -> Option<(usize, usi
 
 /// A name becomes part of file names, and must not look like a number.
 fn name_fits(check: &mut Check<'_>, path: &[Step], name: &str) {
+    check.length(path, name);
     let fits = !name.is_empty()
-        && name.len() <= 100
         && name.chars().all(|c| c.is_alphanumeric() || "-_".contains(c))
         && !name.chars().all(|c| c.is_ascii_digit());
     if !fits {

@@ -6,6 +6,7 @@ use warpline_core::spelling::nearest;
 
 use super::Scenario;
 use super::diagnostics::Diagnostics;
+use super::expect::Judge;
 
 /// Stands for standard input on the command line.
 pub const STANDARD_INPUT: &str = "-";
@@ -86,7 +87,15 @@ impl Source {
     /// # Errors
     /// Everything that is wrong with it, at once.
     pub fn load(&self, sets: &[String]) -> Result<Scenario, Diagnostics> {
-        Scenario::parse((&self.name, &self.stem), &self.text, sets, &self.directory)
+        Scenario::parse((&self.name, &self.stem), &self.text, sets, &self.directory, None)
+    }
+
+    /// The scenario as by [`load`](Self::load), where `judge` judges what it expects of its results.
+    ///
+    /// # Errors
+    /// As there, and what `judge` finds.
+    pub fn load_judged(&self, sets: &[String], judge: Judge) -> Result<Scenario, Diagnostics> {
+        Scenario::parse((&self.name, &self.stem), &self.text, sets, &self.directory, Some(judge))
     }
 }
 

@@ -25,6 +25,6 @@ fn a_measure_that_is_not_there_has_its_place_in_the_file() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad-search");
     let base = warpline_scenario::Source::read(&directory.join("base.toml")).unwrap();
     let search = SearchFile::over("x.search.toml", text, &base).unwrap();
-    let error = search.wrong_measure("a flow has no column `speed`", "").to_string();
+    let error = search.wrong_measure("a flow has no column `speed`", Vec::new()).to_string();
     assert!(error.contains("x.search.toml:2:12") && error.contains("key: maximise"), "{error}");
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use pcap_file::pcapng::{Block, PcapNgReader};
 use serde::Serialize;
-use warpline_lab::run::{Progress, RunError, RunOptions};
+use warpline_lab::run::{Progress, RunError, RunOptions, load};
 use warpline_net::Control;
 use warpline_results::{Condition, GuestSummary};
 use warpline_scenario::{ClockMode, Diagnostics, Endpoint, Source};
@@ -111,7 +111,7 @@ pub fn bisect(
     observe: &mut dyn FnMut(usize, f64) -> Control,
 ) -> Result<Found, BisectError> {
     let source = Source::read(&plan.file)?;
-    let scenario = source.load(&plan.sets)?;
+    let scenario = load(&source, &plan.sets)?;
     let guests: Vec<&str> = scenario.guests().map(|(host, _)| host.name.as_str()).collect();
     if let Some(wrong) = plan.hosts.iter().find(|host| !guests.contains(&host.as_str())) {
         return Err(BisectError::Plan(format!(
@@ -129,8 +129,9 @@ pub fn bisect(
     let mut texts = scenario.expect.clone();
     texts.extend(plan.expect.iter().cloned());
     let conditions = texts.iter().map(|text| {
-        Condition::parse(text)
-            .map_err(|wrong| BisectError::Plan(format!("`{text}`: {} {}", wrong.message, wrong.help)))
+        Condition::parse(text).map_err(|wrong| {
+            BisectError::Plan(format!("`{text}`: {}", [vec![wrong.message], wrong.help].concat().join("; ")))
+        })
     });
     let conditions = conditions.collect::<Result<Vec<Condition>, _>>()?;
     if conditions.is_empty() && scenario.clock.mode != ClockMode::Virtual {
@@ -144,7 +145,7 @@ pub fn bisect(
     let mut first: Option<(Vec<bool>, PathBuf)> = None;
     let change = search(count, |number| {
         let name = kernel(number)?;
-        let mut scenario = source.load(&plan.sets)?;
+        let mut scenario = load(&source, &plan.sets)?;
         for host in scenario.host.iter_mut().filter(|host| chosen.contains(&host.name)) {
             if let Endpoint::Guest(guest) = &mut host.endpoint {
                 guest.kernel = Some(name.clone());

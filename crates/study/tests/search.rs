@@ -253,6 +253,66 @@ fn wrong_measures_are_told_at_their_place() {
     insta::assert_snapshot!(wrong("flow.cbr.completion_mean"));
 }
 
+/// A search over seeds for what makes a measure small.
+fn over_seeds(measure: &str) -> SearchFile {
+    let vary = "vary = { seed = { from = 1, to = 9 } }";
+    file(&format!("minimise = \"{measure}\"\nevaluations = 4\npopulation = 4\n{vary}"))
+}
+
+#[test]
+fn a_search_with_a_wrong_measure_leaves_nothing_that_the_mended_one_meets() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("out");
+    // The first is known to be wrong after a run, and the second has no value there.
+    for wrong in ["flow.nope.goodput", "flow.cbr.completion_mean"] {
+        for resume in [false, true] {
+            let options = SearchOptions { resume, ..into(&out, 1) };
+            let refused = search(&over_seeds(wrong), &options, &|_| Control::Continue);
+            assert!(matches!(refused, Err(SearchError::Scenario(_))), "{wrong}: {refused:?}");
+            assert!(!out.exists(), "{wrong}");
+        }
+    }
+    assert!(found(&over_seeds("flow.cbr.goodput"), &into(&out, 1)).complete);
+    assert!(out.join("made-by").exists());
+}
+
+#[test]
+fn a_search_that_was_stopped_in_its_first_run_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("out");
+    let stopped = search(&over_seeds("flow.cbr.goodput"), &into(&out, 1), &|_| Control::Stop);
+    assert!(matches!(stopped, Err(SearchError::Stopped)), "{stopped:?}");
+    assert!(!out.exists());
+}
+
+#[test]
+fn only_what_a_search_left_that_measured_nothing_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = over_seeds("flow.cbr.goodput");
+    let begin = |left: &[(&str, &str)]| {
+        let out = tempfile::tempdir_in(directory.path()).unwrap();
+        left.iter().for_each(|(name, text)| fs::write(out.path().join(name), text).unwrap());
+        let begun = search(&file, &into(out.path(), 1), &|_| Control::Continue);
+        let as_it_was = left
+            .iter()
+            .all(|(name, text)| fs::read_to_string(out.path().join(name)).is_ok_and(|now| now == *text));
+        (begun, as_it_was)
+    };
+    let (made_by, searched) = (("made-by", "another"), ("search.toml", "another"));
+    let head = (EVALUATIONS_FILE, "evaluation,phase,value,builds,seed\n");
+    for left in [&[made_by][..], &[made_by, searched], &[made_by, searched, head]] {
+        let (begun, _) = begin(left);
+        assert!(begun.is_ok_and(|outcome| outcome.complete), "{left:?}");
+    }
+    let measured = (EVALUATIONS_FILE, "evaluation,phase,value,builds,x\n1,base,7,,\n");
+    for left in [&[searched][..], &[head], &[made_by, searched, measured], &[made_by, ("notes.txt", "mine")]]
+    {
+        let (begun, as_it_was) = begin(left);
+        assert!(matches!(begun, Err(SearchError::Occupied(_))), "{left:?}: {begun:?}");
+        assert!(as_it_was, "{left:?}");
+    }
+}
+
 /// The examples in `scenarios/search`.
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/search")

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde::Serialize;
 use warpline_core::LinkId;
-use warpline_lab::run::CustomCc;
+use warpline_lab::run::{self, CustomCc};
 use warpline_scenario::expand::{Expanded, LinkSpec, RouteSet, Speed};
-use warpline_scenario::{Diagnostic, Diagnostics, Scenario};
+use warpline_scenario::{Diagnostic, Diagnostics, Scenario, Source};
 
 use crate::sketch;
 
@@ -144,9 +144,9 @@ pub(crate) fn check(name: &str, text: &str, directory: &Path) -> Checked {
 }
 
 fn check_meaning(name: &str, text: &str, directory: &Path) -> Checked {
-    match Scenario::from_toml_in(name, text, &[], directory) {
+    match run::load(&Source::from_text(name, text, directory), &[]) {
         Ok(scenario) => {
-            let built = warpline_lab::run::check(&scenario, &CustomCc::default());
+            let built = run::check(&scenario, &CustomCc::default());
             let message = built.as_ref().err().map(ToString::to_string);
             let unplaced = |message| Problem {
                 message,

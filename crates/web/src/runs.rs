@@ -11,11 +11,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use warpline_core::TimeDelta;
 use warpline_disk::OsDirectory;
+use warpline_lab::run;
 use warpline_results::summary::SUMMARY_FILE;
 use warpline_results::tables::FILE_MODE;
 use warpline_results::unfinished;
-use warpline_scenario::{ClockMode, Scenario};
+use warpline_scenario::{ClockMode, Scenario, Source};
 
 use crate::answer::{Answer, Refusal};
 use crate::course::Course;
@@ -30,7 +32,7 @@ const DEPTH: usize = 3;
 /// Entries of the list, at most.
 const MOST: usize = 2000;
 /// Intervals of a run that are shown while it goes on, about.
-const INTERVALS: f64 = 400.0;
+const INTERVALS: u64 = 400;
 /// A recording of packets ends the run when it is as large as this.
 const LARGEST_RECORDING: u64 = 1 << 30;
 /// Of what a run says when it fails, the last part is kept.
@@ -200,7 +202,7 @@ impl Runs {
         let folder = file.as_deref().and_then(Path::parent).unwrap_or(scenarios.path()).to_owned();
         let text = prepared(&wish.text, wish.record)?;
         let load = |sets: &[String]| {
-            let loaded = Scenario::from_toml_in(&stem, &text, sets, &folder);
+            let loaded = run::load(&Source::from_text(&stem, &text, &folder), sets);
             loaded.map_err(|errors| Refusal::bad(errors.to_string()))
         };
         let scenario = load(&[])?;
@@ -209,8 +211,8 @@ impl Runs {
             .unwrap_or_default();
         let seeds = if wish.seeds.is_empty() { own } else { wish.seeds.clone() };
         let points = points(&wish.axes, &seeds)?;
-        let clocks = points.iter().map(|point| load(&point.sets).map(|scenario| scenario.clock.mode));
-        let clocks = clocks.collect::<Answer<Vec<ClockMode>>>()?;
+        let plans = points.iter().map(|point| load(&point.sets).map(|own| (own.clock.mode, period(&own))));
+        let plans = plans.collect::<Answer<Vec<(ClockMode, TimeDelta)>>>()?;
         let wanted = wish
             .name
             .as_deref()
@@ -225,10 +227,8 @@ impl Runs {
         if points.len() > 1 {
             self.write_grid(&name, &wish.axes, &seeds)?;
         }
-        let period =
-            (scenario.duration.0.as_secs_f64() / INTERVALS).max(scenario.sample_interval.0.as_secs_f64());
         let mut names = Vec::new();
-        for (point, clock) in points.iter().zip(clocks) {
+        for (point, (clock, period)) in points.iter().zip(plans) {
             let run = if point.name.is_empty() { name.clone() } else { format!("{name}/{}", point.name) };
             let out = self.folder.path().join(&run);
             let order = Order {
@@ -593,17 +593,24 @@ fn end(jobs: &mut Jobs, run: &str, state: State) {
     }
 }
 
+/// The time of a run between two of the intervals that are shown while it goes on: a whole number of those of its samples.
+fn period(scenario: &Scenario) -> TimeDelta {
+    let interval = scenario.sample_interval.0;
+    let count = (scenario.duration.0 / INTERVALS).as_nanos().div_ceil(interval.as_nanos().max(1));
+    interval.saturating_mul(count.max(1))
+}
+
 /// The arguments of the program for one run.
 fn arguments(
     scenario: &str,
     point: &Point,
     clock: ClockMode,
-    period: f64,
+    period: TimeDelta,
     out: &Path,
     several: bool,
 ) -> Vec<String> {
     let mut arguments: Vec<String> = ["run", "-", "--json-stream"].map(str::to_owned).to_vec();
-    arguments.extend([format!("--period={period:.9}s"), format!("--out={}", out.display())]);
+    arguments.extend([format!("--period={period}"), format!("--out={}", out.display())]);
     // As a text of TOML: a name such as "2024" is no number.
     let name = toml_edit::Value::from(scenario);
     let sets = [format!("name={name}"), format!("seed={}", point.seed)];
@@ -780,12 +787,29 @@ mod tests {
     #[test]
     fn a_scenario_may_have_a_number_as_its_name() {
         let point = Point { name: String::new(), sets: Vec::new(), seed: 7 };
-        let arguments = arguments("2024", &point, ClockMode::Virtual, 1.0, Path::new("out"), false);
+        let second = TimeDelta::from_secs(1);
+        let arguments = arguments("2024", &point, ClockMode::Virtual, second, Path::new("out"), false);
         let sets = arguments.iter().filter_map(|argument| argument.strip_prefix("--set="));
         let sets: Vec<String> = sets.map(str::to_owned).collect();
         let text = "duration = \"1s\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1Mbit/s\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n";
         let scenario = Scenario::from_toml("test", text, &sets).unwrap();
         assert_eq!((scenario.name.as_str(), scenario.seed), ("2024", 7));
+    }
+
+    #[test]
+    fn the_intervals_that_are_shown_are_whole_intervals_of_the_samples() {
+        let text =
+            "[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1Mbit/s\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n";
+        for (duration, interval, shown) in [
+            ("60s", "100ms", "200ms"),
+            ("40s", "100ms", "100ms"),
+            ("60s", "70ms", "210ms"),
+            ("1s", "1s", "1s"),
+        ] {
+            let head = format!("duration = \"{duration}\"\nsample_interval = \"{interval}\"\n");
+            let scenario = Scenario::from_toml("test", &(head + text), &[]).unwrap();
+            assert_eq!(period(&scenario).to_string(), shown, "{duration} {interval}");
+        }
     }
 
     #[test]

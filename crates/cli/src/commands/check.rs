@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use warpline_lab::run::{CustomCc, check};
+use warpline_lab::run::{CustomCc, check, load};
 use warpline_scenario::Scenario;
 
 use crate::commands::run::failure;
@@ -70,7 +70,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
 }
 
 fn checked(path: &Path, sets: &[String]) -> Result<Scenario, Failure> {
-    let scenario = suggestion::scenario(path)?.load(sets).map_err(Failure::usage)?;
+    let scenario = load(&suggestion::scenario(path)?, sets).map_err(Failure::usage)?;
     check(&scenario, &CustomCc::default()).map_err(failure)?;
     Ok(scenario)
 }

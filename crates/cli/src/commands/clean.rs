@@ -6,12 +6,13 @@ use crate::failure::{Code, Failure};
 use crate::output;
 
 const EXAMPLES: &str = "\
-A shell that ends, however it fails, removes what it made. One that is killed
-(kill -9) cannot: its interfaces and namespaces end with it, but programs in it,
-packet filter rules, kernel settings and the directories of guests may stay.
-The next shell or run removes them, and so does this command. Sessions are recorded in
-/run/warpline for root, else in $XDG_RUNTIME_DIR/warpline, else in /tmp/warpline-UID; a
-directory that other users may have created or written to is not used.
+A shell or a run that ends, however it fails, removes what it made. If it is killed
+(kill -9), a second process does so, which waits for that. If that one is killed as well,
+or if Python made the run, programs in it, packet filter rules and kernel settings may
+stay. So may the directories of guests. The next shell or run removes them, and so does
+this command. Sessions are recorded in /run/warpline for root, else in
+$XDG_RUNTIME_DIR/warpline, else in /tmp/warpline-UID; a directory that other users may
+have created or written to is not used.
 
 Examples:
   warpline clean

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use clap::ValueHint;
 use serde_json::json;
+use warpline_core::TimeDelta;
 use warpline_lab::run::parts::Cores;
 use warpline_lab::run::watch::Watch;
 use warpline_lab::run::{
-    ApartError, Broken, CustomCc, Listen, Progress, RunError, RunOptions, RunOutcome, check, prepare, run,
-    run_apart,
+    ApartError, Broken, CustomCc, Listen, Progress, RunError, RunOptions, RunOutcome, check, load, prepare,
+    run, run_apart,
 };
 use warpline_net::Control;
 use warpline_results::render;
@@ -29,7 +30,7 @@ use crate::seeds::Seeds;
 use crate::stopwatch::Stopwatch;
 use crate::stream::Stream;
 use crate::together::Together;
-use crate::{interrupt, junit, metrics, output, seeds, suggestion};
+use crate::{interrupt, junit, metrics, output, seeds, stream, suggestion};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -147,9 +148,9 @@ pub(crate) struct Args {
     #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "quiet", "replications", "seeds"])]
     json_stream: bool,
 
-    /// The run's time between two lines of --json-stream about flows and links; whole intervals of sample_interval
-    #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "1s", requires = "json_stream")]
-    period: Time,
+    /// The run's time between two lines of --json-stream about flows and links, a whole number of intervals (sample_interval) [default: 1s, or the least above it]
+    #[arg(long, hide_short_help = true, value_name = "TIME", requires = "json_stream")]
+    period: Option<Time>,
 
     /// Serve OpenMetrics text of flows, links and lateness at this address while the run goes on, for Prometheus; a port alone is one of 127.0.0.1
     #[arg(long, hide_short_help = true, value_name = "ADDRESS", value_parser = metrics::address, conflicts_with_all = ["replications", "seeds"])]
@@ -192,6 +193,8 @@ struct Plan {
     scenario: Scenario,
     seeds: Vec<u64>,
     options: RunOptions,
+    /// Time between two lines of the stream about flows and links.
+    period: TimeDelta,
     /// Where metrics are served.
     metrics: Option<TcpListener>,
     /// The directory of the results, until they are in place.
@@ -208,7 +211,7 @@ pub(crate) fn execute(args: Args, together: &mut Together) -> Result<Code, Failu
             plan.options.watchers.0.push(Metrics::serve(listener, &plan.scenario));
         }
         let streamed =
-            (args.json_stream && together.speaks()).then(|| Stream::begin(&plan.scenario, args.period.0));
+            (args.json_stream && together.speaks()).then(|| Stream::begin(&plan.scenario, plan.period));
         let stream = streamed.as_ref().map(|(stream, _)| Arc::clone(stream));
         plan.options.watchers.0.extend(stream.clone().map(|stream| stream as Arc<dyn Watch>));
         let ended = one(&args, &plan.scenario, &plan.options, together, stream.as_deref());
@@ -272,7 +275,7 @@ fn plan(args: &Args, together: &Together) -> Result<Plan, Failure> {
         }
         sets.extend(args.tdf.as_ref().map(|tdf| format!("clock.tdf={tdf}")));
     }
-    let mut scenario = source.load(&sets).map_err(Failure::usage)?;
+    let mut scenario = load(&source, &sets).map_err(Failure::usage)?;
     if together.speaks() {
         scenario.notes.iter().for_each(|note| output::note(note));
     }
@@ -288,6 +291,7 @@ fn plan(args: &Args, together: &Together) -> Result<Plan, Failure> {
             seeds.len()
         )));
     }
+    let period = stream::period(&scenario, args.period.map(|period| period.0)).map_err(Failure::usage)?;
     let metrics = args.metrics.filter(|_| together.speaks()).map(metrics::listen).transpose()?;
     if scenario.needs_namespaces() && !several {
         #[cfg(live)]
@@ -341,7 +345,7 @@ fn plan(args: &Args, together: &Together) -> Result<Plan, Failure> {
         control: args.control.clone().map(listen),
         ..RunOptions::default()
     };
-    Ok(Plan { scenario, seeds, options, metrics, _claimed: claimed })
+    Ok(Plan { scenario, seeds, options, period, metrics, _claimed: claimed })
 }
 
 /// Where to listen for changes: at a path, if one is given.

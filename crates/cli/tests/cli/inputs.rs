@@ -21,6 +21,38 @@ fn errors_in_a_scenario_name_file_line_and_column_of_every_mistake() {
 }
 
 #[test]
+fn what_a_scenario_expects_and_cannot_have_is_told_before_the_run() {
+    let desk = Desk::new();
+    let wrong = "expect = [\"flow.bulk.goodputt > 1Mbit/s\", \"flow[bulkk].goodput > 1Mbit/s\"]\n";
+    desk.write("bad.toml", &format!("{wrong}{SMALL}"));
+    for command in ["run", "check"] {
+        let answer = desk.warpline(&[command, "bad.toml"]);
+        assert_eq!(answer.code, Some(2), "{answer:?}");
+        for part in ["bad.toml:1:11", "did you mean `goodput`?", "bad.toml:1:43", "did you mean `bulk`?"] {
+            assert!(answer.stderr.contains(part), "{part} is missing in\n{}", answer.stderr);
+        }
+    }
+    assert_eq!(desk.names("runs"), Vec::<String>::new());
+}
+
+#[test]
+fn a_number_below_zero_is_told_what_is_allowed() {
+    let desk = Desk::new();
+    for (option, part) in [
+        ("--seed", "\"-1\" is not a seed; write a whole number from 0 to 9223372036854775807"),
+        ("--seeds", "\"-1\" is not a seed"),
+        ("--replications", "-1 is not in 1..=100000"),
+    ] {
+        let answer = desk.warpline(&["run", "small.toml", option, "-1"]);
+        assert_eq!(answer.code, Some(2), "{answer:?}");
+        assert!(answer.stderr.contains(part), "{part}: {answer:?}");
+    }
+    // What is no number is an option as before.
+    let answer = desk.warpline(&["run", "small.toml", "--seed", "--quiet"]);
+    assert!(answer.stderr.contains("a value is required for '--seed <N>'"), "{answer:?}");
+}
+
+#[test]
 fn a_wrong_file_name_gets_a_suggestion() {
     let desk = Desk::new();
     let answer = desk.warpline(&["run", "smal.toml"]);

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -344,11 +345,16 @@ fn a_limit_on_lag_ends_the_run_and_keeps_the_results() {
     assert_eq!(desk.summary("out")["stopped"], "lag");
 }
 
-/// Number of processes with this word on their command line.
-fn processes(word: &str) -> usize {
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    lines.filter(|line| line.split(|&byte| byte == 0).any(|found| found == word.as_bytes())).count()
+/// The processes with this word on their command line, as directories of `/proc`.
+pub(crate) fn with_word(word: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let has = |line: Vec<u8>| line.split(|&byte| byte == 0).any(|found| found == word.as_bytes());
+    entries.filter(|entry| fs::read(entry.join("cmdline")).is_ok_and(has)).collect()
+}
+
+/// How many these are.
+pub(crate) fn processes(word: &str) -> usize {
+    with_word(word).len()
 }
 
 /// This machine's interfaces that are the near ends of our hosts.
@@ -360,7 +366,7 @@ fn interfaces() -> BTreeSet<String> {
 }
 
 /// A run of an hour with a program that sleeps, and that has a background process; `word` is on both command lines.
-fn sleeper(desk: &Desk, word: &str) -> Child {
+pub(crate) fn sleeper(desk: &Desk, word: &str) -> Child {
     let line = format!("sleep {word} & sleep {word}");
     desk.write("live.toml", &timed("1h", &[shell(&line, "")], &[]));
     let run = ["run", "live.toml", "--out", "out"];
@@ -410,9 +416,8 @@ fn the_next_run_removes_what_a_killed_run_left() {
     let Some(_turn) = turn(&[]) else { return };
     let before = interfaces();
     let desk = Desk::new();
-    let child = sleeper(&desk, "86481");
-    kill(&child, "-KILL");
-    child.wait_with_output().unwrap();
+    let mut child = sleeper(&desk, "86481");
+    crate::killed::kill_both(&mut child);
     run(&desk, &path(&[shell("true", "")], &[])).fine();
     assert_eq!((processes("86481"), interfaces()), (0, before));
     assert_eq!(desk.names(""), ["live.toml", "out", "small.toml"]);

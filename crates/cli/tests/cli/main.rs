@@ -26,6 +26,8 @@ mod interface;
 mod interrupt;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod kernel;
+#[cfg(target_os = "linux")]
+mod killed;
 #[cfg(unix)]
 mod lab;
 #[cfg(target_os = "linux")]

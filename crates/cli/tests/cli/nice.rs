@@ -20,7 +20,7 @@ static FOREIGN: OnceLock<bool> = OnceLock::new();
 const TRIES: u32 = 3;
 
 /// Whether this machine can do it, and no other test does it now; otherwise says what is missing.
-fn able(programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
+pub(crate) fn able(programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
     let succeeds = |line: &str| Command::new("sh").args(["-c", line]).status().is_ok_and(|s| s.success());
     // Held before the attempt below, which another test would see.
     let kernel = KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
@@ -218,8 +218,7 @@ fn leftovers_of_a_killed_command_are_removed() {
             break;
         }
     }
-    killed.kill().unwrap();
-    killed.wait().unwrap();
+    crate::killed::kill_both(&mut killed);
     let answer = desk.warpline(&["clean"]).fine();
     // The clean-up of another test may have been quicker. Either way, nothing may be left.
     let name = group.rsplit('/').next().unwrap();

@@ -74,9 +74,9 @@ fn what_is_wrong_with_a_search_or_a_condition_is_told() {
     assert_eq!(wrong.code, Some(2));
     assert!(wrong.stderr.contains("--> bad.search.toml:2:12"), "{}", wrong.stderr);
     for (condition, part) in [
-        ("flow.bulk.goodput", "`expect` cannot be \"flow.bulk.goodput\""),
-        ("flow.bulk.speed > 1", "expect.0: a flow has no column `speed`"),
-        ("flow.bulk.goodput > 1", "expect.0: `flow.bulk.goodput > 1`: `1` has no unit"),
+        ("flow.bulk.goodput", "`flow.bulk.goodput` compares nothing\n --> --set:1:9\n"),
+        ("flow.bulk.speed > 1", "a flow has no column `speed`\n --> --set:1:9\n"),
+        ("flow.bulk.goodput > 1", "`flow.bulk.goodput > 1`: `1` has no unit"),
     ] {
         let set = format!("expect=[{condition:?}]");
         let wrong = desk.warpline(&["check", "small.toml", "--set", &set]);

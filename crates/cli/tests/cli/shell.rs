@@ -509,39 +509,6 @@ fn nohup_s_wish_holds_for_the_command_behind_the_link_too() {
     ignores_what_its_parent_wants(&["shell"]);
 }
 
-#[test]
-fn leftovers_of_a_killed_shell_are_removed() {
-    let Some(_turn) = able_alone(true, &["setsid"]) else { return };
-    let desk = Desk::new();
-    let script = "readlink /proc/self/ns/net > namespace; setsid sleep 3011 & sleep 3012";
-    let mut child = desk.program(&["shell", "--", "sh", "-c", script]).spawn().unwrap();
-    let inside = |namespace: &str| {
-        let processes = std::fs::read_dir("/proc").unwrap().flatten();
-        let link = |entry: std::fs::DirEntry| std::fs::read_link(entry.path().join("ns/net")).ok();
-        processes.filter_map(link).filter(|link| link.to_string_lossy() == namespace.trim()).count()
-    };
-    let namespace = loop {
-        let namespace = std::fs::read_to_string(desk.path().join("namespace")).unwrap_or_default();
-        // The script, and what it has put into the background.
-        if namespace.ends_with('\n') && inside(&namespace) >= 2 {
-            break namespace;
-        }
-        assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
-        pause();
-    };
-    child.kill().unwrap();
-    child.wait().unwrap();
-    // The command dies with it; what it put into the background is found.
-    let cleaned = desk.warpline(&["clean"]).fine();
-    // The message comes first; the shell of another test may have ended the process before.
-    // It may not have become `sleep` yet.
-    let said = cleaned.stderr.contains("ending process") && cleaned.stderr.contains("left by warpline shell");
-    assert!(said || !cleaned.stdout.contains("process"), "{cleaned:?}");
-    while inside(&namespace) > 0 {
-        pause();
-    }
-}
-
 /// The packets of a capture, read by tshark: a line for each packet, with its interface and addresses.
 fn packets(capture: &std::path::Path) -> Vec<String> {
     let fields = ["frame.interface_name", "ip.src", "ip.dst", "frame.time_epoch"];

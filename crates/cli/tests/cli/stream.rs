@@ -97,6 +97,8 @@ fn a_run_that_cannot_begin_says_so() {
         (&["run", "small.toml", "--json-stream", "--json"][..], "cannot be used with"),
         (&["run", "small.toml", "--json-stream", "--seeds", "1,2"], "cannot be used with"),
         (&["run", "small.toml", "--period", "1s"], "--json-stream"),
+        (&["run", "small.toml", "--json-stream", "--period", "150ms"], "write 100ms or 200ms"),
+        (&["run", "small.toml", "--json-stream", "--period", "0s"], "write 100ms"),
         (&["run", "small.toml", "--metrics", "here"], "127.0.0.1:9000"),
         (
             &["run", "small.toml", "--metrics", "0", "--set", "replications.runs=2"],

@@ -1,5 +1,6 @@
 //! Files that parameters name. Nothing here reads a file: whoever may, passes the bytes on.
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -43,17 +44,22 @@ impl<T> FileOf<T> {
     }
 }
 
+/// What a file holds, of whatever kind it is: for all parameters that name the file.
+pub type Held = Arc<dyn Any + Send + Sync>;
+
 /// A parameter that names a file, whatever kind of file that is.
 pub trait File {
     /// Its path, as it was written.
     fn path_mut(&mut self) -> &mut String;
     /// What the file should be: "loss trace".
     fn what(&self) -> &'static str;
-    /// Takes the file's bytes.
+    /// Takes the file's bytes. Returns what they hold, which other parameters can [`hold`](Self::hold), too.
     ///
     /// # Errors
     /// What is wrong with them, with its line and column.
-    fn read(&mut self, bytes: &[u8]) -> Result<(), String>;
+    fn read(&mut self, bytes: &[u8]) -> Result<Held, String>;
+    /// Takes what another parameter has read. Returns false if that was another kind of file.
+    fn hold(&mut self, held: &Held) -> bool;
 }
 
 impl<T: Contents> File for FileOf<T> {
@@ -63,9 +69,15 @@ impl<T: Contents> File for FileOf<T> {
     fn what(&self) -> &'static str {
         T::WHAT
     }
-    fn read(&mut self, bytes: &[u8]) -> Result<(), String> {
-        self.contents = Some(Arc::new(T::parse(bytes)?));
-        Ok(())
+    fn read(&mut self, bytes: &[u8]) -> Result<Held, String> {
+        let contents = Arc::new(T::parse(bytes)?);
+        self.contents = Some(Arc::clone(&contents));
+        Ok(contents)
+    }
+    fn hold(&mut self, held: &Held) -> bool {
+        let Ok(contents) = Arc::clone(held).downcast::<T>() else { return false };
+        self.contents = Some(contents);
+        true
     }
 }
 

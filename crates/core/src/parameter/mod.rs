@@ -39,7 +39,7 @@ mod value;
 use std::fmt;
 
 pub use choice::{Choice, ParameterError, UnknownKind, read, write};
-pub use file::{Contents, File, FileOf};
+pub use file::{Contents, File, FileOf, Held};
 pub use value::{Given, Kind, Value, Vocabulary, Word, Words};
 pub use warpline_derive::{Choice, Parameters, Words};
 

@@ -25,7 +25,7 @@ pub(crate) mod web;
 mod window;
 pub(crate) mod wire;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use warpline_core::record::TcpRecord;
 use warpline_core::{Body, Datagram, Ecn, Flags, FlowId, Packet, Stream, TimerId, Timestamp};
@@ -45,7 +45,7 @@ use note::Note;
 pub(crate) use note::Opening;
 use parts::Parts;
 pub(crate) use tcp::End;
-use tcp::{Event, TcpEndpoint};
+use tcp::{Event, JointId, TcpEndpoint};
 use transfer::{Transfer, TransferEnd};
 use udp::UdpSink;
 pub(crate) use window::Window;
@@ -64,8 +64,11 @@ enum Endpoint {
     MediaSender(Box<MediaSender>),
     MediaReceiver(Box<MediaReceiver>),
     /// The simulated end of a connection with a program.
-    Wire(WireEndpoint),
+    Wire(Box<WireEndpoint>),
 }
+
+// One of them stays of each connection that is closed.
+const _: () = assert!(size_of::<Endpoint>() == 16);
 
 /// The newest end of a flow's connections on one side, and its timer.
 #[derive(Clone, Copy, Debug)]
@@ -99,8 +102,8 @@ pub(crate) struct ModelHosts {
     /// Endpoints whose connections are recorded.
     traced: BTreeSet<TimerId>,
     records: Vec<TcpRecord>,
-    /// Multipath connections, in the order in which they were opened.
-    joints: Vec<Joint>,
+    /// Multipath connections that have an open end, or may still get one.
+    joints: BTreeMap<JointId, Joint>,
     /// What is to be done with connections to programs.
     orders: Vec<Order>,
     parts: Parts,
@@ -162,12 +165,9 @@ impl ModelHosts {
         }
     }
 
-    /// Holds back the flow with this name until it is released. Returns its number and start time; none if there is no such flow.
-    pub(crate) fn hold(&mut self, name: &str) -> Option<(FlowId, Timestamp)> {
-        let index = self.flows.iter().position(|flow| flow.spec.name == name)?;
-        let flow = &mut self.flows[index];
-        flow.held = true;
-        Some((FlowId(index as u32), flow.start))
+    /// Holds back a flow until it is released.
+    pub(crate) fn hold(&mut self, flow: FlowId) {
+        self.flows[flow.index()].held = true;
     }
 
     /// Releases a flow that was held back. It starts at its start time, or now if that has passed.

@@ -15,7 +15,7 @@ use warpline_transport::multipath::{LossIntervals, MOST_SUBFLOWS, Path, Receiver
 use warpline_transport::tcp::{Connection, Outcome};
 
 use super::app::Exchange;
-use super::tcp::{End, Member, TcpEndpoint};
+use super::tcp::{End, JointId, Member, TcpEndpoint};
 use super::{Endpoint, ModelHosts};
 
 /// A flow's place among the subflows of a multipath connection.
@@ -51,9 +51,6 @@ struct Subflow {
 /// A multipath connection.
 #[derive(Debug)]
 pub(super) struct Joint {
-    lead: FlowId,
-    /// The number of the connection; those of its subflows have the same.
-    connection: u32,
     exchange: Exchange,
     sender: Sender,
     receiver: Receiver,
@@ -184,9 +181,7 @@ impl ModelHosts {
             Some(bytes) => sender.write(bytes),
             None => sender.set_unlimited(),
         }
-        self.joints.push(Joint {
-            lead: flow,
-            connection,
+        let joint = Joint {
             exchange,
             sender,
             receiver: Receiver::new(plan.count),
@@ -194,20 +189,23 @@ impl ModelHosts {
             joined: false,
             closing: false,
             over: false,
-        });
+        };
+        self.joints.insert(JointId { lead: flow, connection }, joint);
         Exchange::STREAM
     }
 
     /// The joint that an end of a flow's connection belongs to.
     pub(super) fn member_of(&self, flow: FlowId, end: End) -> Option<Member> {
         let plan = self.flows[flow.index()].spec.subflow.as_ref()?;
-        let own = |joint: &Joint| joint.lead == plan.lead && joint.connection == end.connection();
-        Some(Member { joint: self.joints.iter().rposition(own)?, number: plan.number })
+        let joint = JointId { lead: plan.lead, connection: end.connection() };
+        self.joints.contains_key(&joint).then_some(Member { joint, number: plan.number })
     }
 
     /// An end of a subflow has its timer.
     pub(super) fn add_member(&mut self, member: Member, end: End, timer: TimerId) {
-        self.joints[member.joint].subflows[member.number].ends[end.side()] = Some(timer);
+        if let Some(joint) = self.joints.get_mut(&member.joint) {
+            joint.subflows[member.number].ends[end.side()] = Some(timer);
+        }
     }
 
     /// Something has happened at an end of a subflow.
@@ -217,10 +215,11 @@ impl ModelHosts {
         let ModelHosts { endpoints, joints, flows, .. } = self;
         let Some(endpoint) = end_of(endpoints, Some(id)) else { return };
         let (Some(member), end, flow) = (endpoint.member, endpoint.end, endpoint.flow) else { return };
-        let joint = &mut joints[member.joint];
+        let Some(joint) = joints.get_mut(&member.joint) else { return };
         let connection = &endpoint.connection;
         let closed = connection.is_closed();
-        let opened = member.number == 0 && connection.is_established();
+        let opened = end.sends() && member.number == 0 && connection.is_established();
+        let joins = opened && !std::mem::replace(&mut joint.joined, true);
         if connection.outcome() == Some(Outcome::TimedOut) {
             flows[flow.index()].outcome = Some("timed out");
         }
@@ -234,19 +233,34 @@ impl ModelHosts {
         }
         match end.sends() {
             true => {
-                if opened && !std::mem::replace(&mut self.joints[member.joint].joined, true) {
+                if joins {
                     self.open_others(now, member.joint, port);
                 }
                 self.drive(now, member.joint, port);
             }
             false => self.count_delivered(now, member.joint, port),
         }
+        self.free_joint(member.joint);
+    }
+
+    /// Frees a joint that is over, if none of its ends is open, and none can be made any more: the first packet of a connection may be under way.
+    fn free_joint(&mut self, id: JointId) {
+        let JointId { lead, connection } = id;
+        let is_gone = |(number, subflow): (usize, &Subflow)| {
+            let expected = &self.flows[lead.index() + number].expected;
+            subflow.ends == [None; 2] && !expected.contains_key(&connection)
+        };
+        let joint = self.joints.get(&id);
+        if joint.is_some_and(|joint| joint.over && joint.subflows.iter().enumerate().all(is_gone)) {
+            self.joints.remove(&id);
+        }
     }
 
     /// Opens the subflows after the first.
-    fn open_others(&mut self, now: Timestamp, joint: usize, port: &mut Port<'_>) {
-        let Joint { lead, connection, ref subflows, .. } = self.joints[joint];
-        for number in 1..subflows.len() as u32 {
+    fn open_others(&mut self, now: Timestamp, joint: JointId, port: &mut Port<'_>) {
+        let JointId { lead, connection } = joint;
+        let count = self.joints.get(&joint).map_or(0, |own| own.subflows.len() as u32);
+        for number in 1..count {
             let (flow, end) = (FlowId(lead.0 + number), End::sender(connection));
             self.flows[flow.index()].expected.insert(connection, Exchange::STREAM);
             let timer = self.add_end(flow, end, Exchange::STREAM, |endpoint| endpoint.connection.open(now));
@@ -256,9 +270,9 @@ impl ModelHosts {
     }
 
     /// Lets a joint's subflows send what they may.
-    fn drive(&mut self, now: Timestamp, joint: usize, port: &mut Port<'_>) {
+    fn drive(&mut self, now: Timestamp, joint: JointId, port: &mut Port<'_>) {
         let ModelHosts { endpoints, joints, .. } = self;
-        let own = &mut joints[joint];
+        let Some(own) = joints.get_mut(&joint) else { return };
         let mut written = own.write(endpoints);
         if own.sender.is_done() && !own.closing {
             own.close(now, endpoints);
@@ -285,12 +299,12 @@ impl ModelHosts {
     }
 
     /// Counts what a joint has delivered, for the subflow that brought it first, and notes its end.
-    fn count_delivered(&mut self, now: Timestamp, joint: usize, port: &mut Port<'_>) {
-        let own = &mut self.joints[joint];
+    fn count_delivered(&mut self, now: Timestamp, joint: JointId, port: &mut Port<'_>) {
+        let Some(own) = self.joints.get_mut(&joint) else { return };
         for (number, subflow) in own.subflows.iter_mut().enumerate() {
             let share = own.receiver.share_of(number);
             let counted = std::mem::replace(&mut subflow.counted, share);
-            self.flows[own.lead.index() + number].closed.delivered_bytes += share - counted;
+            self.flows[joint.lead.index() + number].closed.delivered_bytes += share - counted;
         }
         if !own.over && own.sender.end() == Some(own.receiver.delivered()) {
             self.end_joint(now, joint, false, port);
@@ -298,9 +312,11 @@ impl ModelHosts {
     }
 
     /// All data of a joint has been delivered, or no subflow is left that could.
-    fn end_joint(&mut self, now: Timestamp, joint: usize, failed: bool, port: &mut Port<'_>) {
-        let Joint { lead, connection, exchange, ref mut over, .. } = self.joints[joint];
-        *over = true;
+    fn end_joint(&mut self, now: Timestamp, joint: JointId, failed: bool, port: &mut Port<'_>) {
+        let JointId { lead, connection } = joint;
+        let Some(own) = self.joints.get_mut(&joint) else { return };
+        own.over = true;
+        let exchange = own.exchange;
         if exchange.transfer {
             self.end_transfer(now, (lead, End::receiver(connection)), exchange.tag, failed, port);
         } else {
@@ -311,12 +327,23 @@ impl ModelHosts {
 
     /// The application of a flow has stopped: its multipath connections end with what has been written, but for transfers.
     pub(super) fn stop_joints(&mut self, now: Timestamp, flow: FlowId, port: &mut Port<'_>) {
-        for joint in 0..self.joints.len() {
-            let own = &mut self.joints[joint];
-            if own.lead == flow && !own.exchange.transfer && !own.over {
+        let [first, last] = [0, u32::MAX].map(|connection| JointId { lead: flow, connection });
+        let open = self.joints.range(first..=last).filter(|(_, own)| !own.exchange.transfer && !own.over);
+        let open: Vec<JointId> = open.map(|(&joint, _)| joint).collect();
+        for joint in open {
+            if let Some(own) = self.joints.get_mut(&joint) {
                 own.sender.end_here();
-                self.drive(now, joint, port);
             }
+            self.drive(now, joint, port);
+            self.free_joint(joint);
         }
+    }
+}
+
+#[cfg(test)]
+impl ModelHosts {
+    /// Multipath connections that are held.
+    pub(crate) fn joint_count(&self) -> usize {
+        self.joints.len()
     }
 }

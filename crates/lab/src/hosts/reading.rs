@@ -89,7 +89,7 @@ impl ModelHosts {
     /// The open ends of a flow's connections over the wire whose other ends are here, too.
     fn paired_ends(&self, flow: &Flow) -> impl Iterator<Item = &WireEndpoint> {
         flow.open.values().filter_map(|timer| match &self.endpoints[timer.index()] {
-            Endpoint::Wire(end) if end.paired => Some(end),
+            Endpoint::Wire(end) if end.paired => Some(&**end),
             _ => None,
         })
     }

@@ -52,10 +52,17 @@ impl End {
     }
 }
 
+/// A multipath connection: the flow of its first subflow, and the number of the connection, which is the same for all subflows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct JointId {
+    pub(super) lead: FlowId,
+    pub(super) connection: u32,
+}
+
 /// The multipath connection that an end of a connection belongs to, and the number of the subflow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
-    pub(super) joint: usize,
+    pub(super) joint: JointId,
     pub(super) number: usize,
 }
 

@@ -220,7 +220,7 @@ impl ModelHosts {
         let paired = state.spec.wire.is_some_and(|wire| wire.paired());
         let (watch, noted, closing, begun) = (u64::MAX, false, false, false);
         let wire = WireEndpoint { flow, end, exchange, noted, watch, closing, paired, begun, finished: None };
-        let own = self.add_endpoint(Endpoint::Wire(wire));
+        let own = self.add_endpoint(Endpoint::Wire(Box::new(wire)));
         self.flows[flow.index()].open.insert(end, own);
         self.newest[flow.index()][end.side()] = Newest { end, timer: own };
         own

@@ -8,9 +8,11 @@ use warpline_net::Network;
 use warpline_net::routing;
 use warpline_results::{capture_file, qlog_file};
 use warpline_scenario::expand::{FlowSpec, SubflowOf};
+use warpline_scenario::files::Files;
 use warpline_scenario::plan::{endpoints, link_config, tool};
 use warpline_scenario::{
-    Application, Cc, FlowRecordKind, LinkRecordKind, Protocol, Scenario, Traffic, Transport, files,
+    Application, Cc, Flow, FlowRecordKind, HostsByName, LinkRecordKind, Protocol, Scenario, Traffic,
+    Transport,
 };
 use warpline_transport::cc::{CcConfig, Controller};
 
@@ -19,7 +21,7 @@ use super::names::Names;
 use super::parts::{self, Parts};
 use super::used::Used;
 use super::ways::Ways;
-use super::{CustomCc, RunError, RunOptions, fault_of};
+use super::{CustomCc, RunError, RunOptions, expected, fault_of};
 use crate::hosts::app::{App, Bursts, Carrier};
 use crate::hosts::media::MediaPlan;
 use crate::hosts::routes::IdlePath;
@@ -52,7 +54,10 @@ pub(super) struct Records {
 pub(super) fn build(scenario: &Scenario, options: &RunOptions) -> Result<Built, RunError> {
     let (custom, cores) = (&options.custom_cc, options.cores);
     let expanded = scenario.expand();
+    expected::check(scenario, &expanded)?;
+    let hosts = scenario.hosts_by_name();
     let streams = Streams::new(scenario.seed);
+    let mut files = Files::default();
     let mut network = Network::new();
     let mut links = Vec::new();
     let mut records = Records::default();
@@ -68,7 +73,7 @@ pub(super) fn build(scenario: &Scenario, options: &RunOptions) -> Result<Built, 
         }
         let spec = expanded.links.at(link);
         let name = expanded.link_name(&spec);
-        let (mut config, capacity) = link_config(&spec, name.clone(), scenario)
+        let (mut config, capacity) = link_config(&spec, name.clone(), scenario, &mut files)
             .map_err(|fault| fault_of("link", &name, &fault.message))?;
         config.counts_sources = counting.contains(&spec.from);
         config.changeable = options.control.is_some();
@@ -90,12 +95,13 @@ pub(super) fn build(scenario: &Scenario, options: &RunOptions) -> Result<Built, 
     }
     let mut world = ModelHosts::default();
     for (number, flow) in expanded.flows.iter().enumerate() {
-        let kernel = |node: usize| scenario.traffic(&expanded.nodes[node]) == Traffic::Kernel;
+        let kernel = |node: usize| hosts.traffic(&expanded.nodes[node]) == Traffic::Kernel;
         // Carried by two kernels, not here.
         if kernel(flow.from) && kernel(flow.to) {
             continue;
         }
-        let mut spec = flow_spec((number, flow), &expanded.nodes, scenario, custom, &streams, &ways)?;
+        let mut spec =
+            flow_spec((number, flow), &expanded.nodes, (scenario, &hosts), custom, &streams, &ways)?;
         if let Some(subflow) = flow.subflow {
             let lead = world.flows.len() - subflow.number as usize;
             spec = as_subflow(spec, subflow, world.flows.get(lead).map(|flow| flow.start), lead);
@@ -107,7 +113,7 @@ pub(super) fn build(scenario: &Scenario, options: &RunOptions) -> Result<Built, 
             // The first subflow has the application.
             App::Stopped
         } else {
-            application(&flow.application, flow, scenario)?
+            application(&flow.application, flow, scenario, &mut files)?
         };
         let stream = streams.stream(&format!("flow.{}.app", flow.name));
         let id = world.add_flow(spec, app, stream);
@@ -141,7 +147,7 @@ fn file_names(records: &Records) -> Result<(), RunError> {
 fn flow_spec(
     (number, flow): (usize, &FlowSpec),
     nodes: &routing::Names,
-    scenario: &Scenario,
+    (scenario, hosts): (&Scenario, &HostsByName<'_>),
     custom: &CustomCc,
     streams: &Streams,
     ways: &Ways<'_>,
@@ -149,9 +155,10 @@ fn flow_spec(
     let entry = &scenario.flow[flow.entry];
     let cc = flow.cc.clone().unwrap_or_default();
     // A sending kernel and a sending stack have their own congestion controls.
-    let sender = scenario.traffic(&nodes[flow.from]);
+    let ends = [flow.from, flow.to].map(|node| hosts.traffic(&nodes[node]));
+    let sender = ends[0];
     let socket_cc = entry.cc.as_ref().filter(|_| sender == Traffic::Stack).map(|cc| cc.name().to_owned());
-    let of_stack = scenario.host.iter().find(|host| host.name == nodes[flow.from]);
+    let of_stack = hosts.find(&nodes[flow.from]);
     // Both ends speak the same.
     let protocol = of_stack.map_or(Protocol::Tcp, |host| host.endpoint.about().protocol);
     let of_stack = of_stack.and_then(|host| host.endpoint.congestion_controls()?.first().copied());
@@ -191,7 +198,7 @@ fn flow_spec(
         skipping: entry.app.skipping(),
         record_tcp: flow.record.iter().any(|kind| matches!(kind, FlowRecordKind::Tcp | FlowRecordKind::Qlog)),
         record_latency: flow.record.contains(&FlowRecordKind::Latency),
-        wire: wire(number, flow, nodes, scenario),
+        wire: wire(number, flow, entry, ends),
         socket_cc,
     })
 }
@@ -223,11 +230,8 @@ fn media(flow: &FlowSpec) -> Option<MediaPlan> {
     }
 }
 
-/// How a flow goes over the wire, if it meets programs or stacks.
-fn wire(number: usize, flow: &FlowSpec, nodes: &routing::Names, scenario: &Scenario) -> Option<Wire> {
-    let traffic = |node: usize| scenario.traffic(&nodes[node]);
-    let ends = [flow.from, flow.to].map(traffic);
-    let entry = &scenario.flow[flow.entry];
+/// How a flow of this entry goes over the wire, if it meets programs or stacks: `ends` says what makes the traffic at both ends.
+fn wire(number: usize, flow: &FlowSpec, entry: &Flow, ends: [Traffic; 2]) -> Option<Wire> {
     let meets = match &*flow.application {
         _ if ends == [Traffic::Model; 2] => return None,
         _ if !ends.iter().any(|end| end.has_programs()) => Meets::Host,
@@ -278,7 +282,12 @@ fn controller(cc: &Cc, custom: &CustomCc, flow: &str, streams: &Streams) -> Resu
 }
 
 /// The application of a flow.
-fn application(app: &Application, flow: &FlowSpec, scenario: &Scenario) -> Result<App, RunError> {
+fn application(
+    app: &Application,
+    flow: &FlowSpec,
+    scenario: &Scenario,
+    files: &mut Files,
+) -> Result<App, RunError> {
     let carrier = match flow.transport {
         Transport::Udp => Carrier::Udp,
         Transport::Tcp => Carrier::Tcp { open: false },
@@ -329,8 +338,8 @@ fn application(app: &Application, flow: &FlowSpec, scenario: &Scenario) -> Resul
         Application::Web(own) => match &own.table.access_log {
             Some(path) => {
                 let fail = |reason| RunError::Build(format!("flow {}: {path}: {reason}", flow.name));
-                let entries = files::log(&scenario.directory.join(path)).map_err(fail)?;
-                App::Log { entries: entries.into(), start: None, next: 0, request: REQUEST }
+                let entries = files.log(&scenario.directory.join(path)).map_err(fail)?;
+                App::Log { entries, start: None, next: 0, request: REQUEST }
             }
             None => App::Web(Box::new(Sessions::new(own.table.model(), REQUEST))),
         },

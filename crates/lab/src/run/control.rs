@@ -21,6 +21,7 @@ use warpline_core::{LinkId, Streams, TimeDelta, Timestamp};
 use warpline_live::control::{ControlError, Inbox, Place, Post, Serving, Socket, post};
 use warpline_net::{ChangeError, LinkChange, Network};
 use warpline_scenario::addresses::AddressPlan;
+use warpline_scenario::files::Files;
 use warpline_scenario::plan::link_change;
 use warpline_scenario::{
     BitRate, Change, Diagnostics, Expanded, LinkKind, ProgramCommand, Scenario, Speed, Time, spelling_help,
@@ -483,9 +484,9 @@ impl Desk {
                 "what goes by a file cannot be set; plan it as a [[change]] of the scenario".to_owned()
             );
         }
-        let mut links = Vec::new();
+        let (mut links, mut files) = (Vec::new(), Files::default());
         for change in &changes {
-            let planned = link_change(change, &self.scenario).map_err(|fault| fault.message)?;
+            let planned = link_change(change, &self.scenario, &mut files).map_err(|fault| fault.message)?;
             let called = self.expanded.links_called(&self.scenario, &change.link);
             links.extend(called.into_iter().map(|link| (link, planned.clone())));
         }

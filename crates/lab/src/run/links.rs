@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use warpline_core::{LinkId, TimeDelta};
 use warpline_net::{LinkConfig, RateConfig};
 use warpline_scenario::diagnostics::Diagnostic;
+use warpline_scenario::files::Files;
 use warpline_scenario::plan::{Capacity, link_config};
 use warpline_scenario::short::link_key;
 use warpline_scenario::{BitRate, Change, Diagnostics, LinkSpec, Scenario, Time};
@@ -165,8 +166,9 @@ pub fn duplex(forward: &LinkWords, reverse: &LinkWords) -> Result<Duplex, LinkWo
     let scenario = Scenario::from_json(text, &[], Path::new(""))
         .map_err(|errors| by_option(errors, [forward, reverse]))?;
     let expanded = scenario.expand();
-    let config = |spec: LinkSpec<'_>, words: &LinkWords| {
-        let (mut config, capacity) = link_config(&spec, expanded.link_name(&spec), &scenario)
+    let mut files = Files::default();
+    let mut config = |spec: LinkSpec<'_>, words: &LinkWords| {
+        let (mut config, capacity) = link_config(&spec, expanded.link_name(&spec), &scenario, &mut files)
             .map_err(|fault| fault_of("link", &expanded.link_name(&spec), &fault.message))?;
         let unlimited = words.rate.is_none() && words.trace.is_none();
         if unlimited {
@@ -341,7 +343,7 @@ mod tests {
         let expanded = again.expand();
         let rates = |link: u32| {
             let spec = expanded.links.at(LinkId(link));
-            let (_, capacity) = link_config(&spec, String::new(), &again).unwrap();
+            let (_, capacity) = link_config(&spec, String::new(), &again, &mut Files::default()).unwrap();
             let at = |millis: u64| {
                 let at = warpline_core::Timestamp::from_millis(millis);
                 capacity.rate_between(at, at + TimeDelta::from_millis(1)).as_bps() / 1_000_000

@@ -71,6 +71,7 @@ use warpline_scenario::{ClockMode, Scenario};
 use warpline_transport::cc::{CcConfig, CongestionControl};
 
 use build::{Built, build};
+pub use expected::{from_json, load};
 use measure::LinkInfo;
 use parts::{Cores, Parts};
 #[cfg(live)]
@@ -238,7 +239,6 @@ fn fault_of(kind: &str, name: &str, reason: &dyn std::fmt::Display) -> RunError 
 /// # Errors
 /// The same as those of `run`.
 pub fn check(scenario: &Scenario, custom: &CustomCc) -> Result<(), RunError> {
-    expected::conditions(scenario)?;
     let options = RunOptions { custom_cc: custom.clone(), cores: Cores::One, ..RunOptions::default() };
     let built = build(scenario, &options)?;
     if scenario.is_simulated() { Ok(()) } else { check_real(scenario, built) }

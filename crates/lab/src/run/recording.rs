@@ -195,7 +195,7 @@ impl Recording {
     /// A direction has another rate from `at` on.
     pub fn changed(&mut self, link: LinkId, at: Timestamp, rate: Rate) {
         if let Some(info) = self.links.get_mut(link.index()) {
-            info.capacity = info.capacity.clone().changed(at, rate);
+            info.capacity = info.capacity.clone().changed(&[(at, rate)]);
             self.unlimited_now[link.index()] = false;
         }
     }

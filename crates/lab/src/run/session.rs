@@ -254,7 +254,7 @@ impl<'a> Session<'a> {
         let Some(control) = control else { return };
         control.orders.attend(rung, network, |link, at, rate| {
             for info in links.iter_mut().filter(|info| info.link == link) {
-                info.capacity = info.capacity.clone().changed(at, rate);
+                info.capacity = info.capacity.clone().changed(&[(at, rate)]);
             }
         });
     }
@@ -293,7 +293,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// Those of the party; and if the results cannot be written. No incomplete files are left.
     pub(super) fn run(mut self, mut party: impl Party) -> Result<Option<RunOutcome>, RunError> {
-        let conditions = expected::conditions(self.scenario)?;
+        let conditions = expected::conditions(self.scenario);
         let stop = self.carry(&mut party)?;
         party.end(stop.as_ref(), &mut self)?;
         self.check_written()?;

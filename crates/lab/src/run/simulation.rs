@@ -197,7 +197,28 @@ impl Party for Simulation {
 
 #[cfg(test)]
 mod tests {
+    use super::super::RunOptions;
+    use super::super::build::{Built, build};
     use super::*;
+    use warpline_scenario::Scenario;
+
+    #[test]
+    fn a_multipath_connection_is_freed_when_its_last_subflow_has_ended() {
+        let text = "duration = \"300s\"\nlink = [\n\
+            { between = [\"a\", \"x\"], rate = \"10Mbit/s\", delay = \"20ms\" },\n\
+            { between = [\"a\", \"y\"], rate = \"10Mbit/s\", delay = \"20ms\" },\n\
+            { between = [\"x\", \"b\"], rate = \"1Gbit/s\" }, { between = [\"y\", \"b\"], rate = \"1Gbit/s\" },\n]\n\
+            [[flow]]\nfrom = \"a\"\nto = \"b\"\nmultipath = { paths = [[\"x\"], [\"y\"]] }\n\
+            app = \"transfer\"\nsize = \"200kB\"\ntransfers = 5\npause = \"100ms\"\n";
+        let scenario = Scenario::from_toml("test.toml", text, &[]).unwrap();
+        let Built { mut network, mut world, .. } = build(&scenario, &RunOptions::default()).unwrap();
+        world.start(&mut network.port(Timestamp::ZERO));
+        network.run_until(Timestamp::from_millis(100), &mut world, u64::MAX);
+        assert_eq!(world.joint_count(), 1);
+        network.run_until(Timestamp::from_secs(300), &mut world, u64::MAX);
+        // Two subflows for each of five transfers.
+        assert_eq!((world.take_opened().len(), world.joint_count()), (10, 0));
+    }
 
     /// Lets a choice go through `batches` of two parts; an event costs so much for threads and for one. Returns those that one thread ran.
     fn by_one(choice: &mut Choice, batches: usize, (threads, one): (f64, f64)) -> usize {

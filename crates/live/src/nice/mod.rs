@@ -5,8 +5,8 @@
 //! If the kernel or the user's privileges do not allow that, there are other means ([`means`]); the outcome says which were used.
 //!
 //! When the command has ended its control group is removed; processes that it left running move to the group above, and connections keep their
-//! settings. If this process is killed, the kernel signals the command to end, the programs end with the descriptors that hold them, and
-//! the next command or [`crate::registry::clean`] removes the empty group.
+//! settings. If this process is killed, the kernel signals the command to end, the programs attached to the group end with the descriptors that hold them, and
+//! [`crate::keeper`] ends what is in the group and removes it.
 
 mod config;
 pub mod means;

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The namespace in the middle has no name and no process: descriptors of the emulator hold it, and it ends, with both
-//! veth pairs, when the emulator does, however it does. The kernel kills the command when the emulator dies.
+//! veth pairs, when the emulator does, however it does. The kernel kills the command when the emulator dies, and [`crate::keeper`] what that has started.
 //!
 //! For root, the outside is the caller's namespace. An ordinary user gets a user namespace and in it a network namespace that replaces
 //! the outside: it contains what [`ShellConfig::base_command`] starts there, and, if pasta is installed, a route to

@@ -13,7 +13,8 @@ use warpline_core::record::DropReason;
 use warpline_core::{Bytes, Stream, Timestamp};
 
 use super::fifo::{Fifo, Limit};
-use super::flows::{longest, place};
+use super::flows::place;
+use super::longest::Longest;
 use super::{BuiltIn, Dropped, Qdisc, QueueLimit, Queued, Sizing, Verdict};
 
 /// Deficit round robin (Shreedhar and Varghese 1995).
@@ -35,6 +36,7 @@ pub struct DrrParams {
 #[derive(Debug)]
 pub struct Drr {
     queues: Vec<Fifo>,
+    longest: Longest,
     /// Bytes that each may send beyond its quantum.
     deficits: Vec<i64>,
     /// Those that have packets, in the order of their turns.
@@ -57,6 +59,7 @@ impl BuiltIn for Drr {
         let quantum = params.quantum.map_or(u64::from(sizing.packet), |Bytes(bytes)| bytes);
         Drr {
             queues: (0..count).map(|_| Fifo::default()).collect(),
+            longest: Longest::default(),
             deficits: vec![0; count],
             active: VecDeque::new(),
             begun: false,
@@ -72,7 +75,7 @@ impl BuiltIn for Drr {
 impl Drr {
     /// The longest queue gives up its youngest packet.
     fn steal(&mut self) -> Option<(usize, Queued)> {
-        let index = longest(self.queues.iter());
+        let index = self.longest.find(self.queues.len(), |index| self.queues[index].backlog().1);
         let victim = self.queues[index].pop_tail()?;
         self.packets -= 1;
         self.bytes -= u64::from(victim.size);
@@ -98,6 +101,7 @@ impl Qdisc for Drr {
             self.active.push_back(own as u32);
         }
         self.queues[own].push(packet);
+        self.longest.grown(own, self.queues[own].backlog().1);
         self.packets += 1;
         self.bytes += u64::from(packet.size);
         while self.packets > self.limit.packets || self.bytes > self.limit.bytes {

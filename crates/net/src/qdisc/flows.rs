@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::Queued;
 use super::fifo::{Fifo, Limit};
+use super::longest::Longest;
 
 /// A flow's hash: SplitMix64's mixing, with a secret so that collisions differ from seed to seed.
 pub(crate) fn hash(salt: u64, flow: u32) -> u64 {
@@ -16,12 +17,6 @@ pub(crate) fn hash(salt: u64, flow: u32) -> u64 {
 /// One of `count` queues, by a flow's hash.
 pub(crate) fn place(salt: u64, flow: u32, count: usize) -> usize {
     ((u128::from(hash(salt, flow)) * count as u128) >> 64) as usize
-}
-
-/// The queue with the most bytes, the first of equals.
-pub(crate) fn longest<'a>(queues: impl Iterator<Item = &'a Fifo>) -> usize {
-    let bytes = |(index, fifo): &(usize, &Fifo)| (fifo.backlog().1, std::cmp::Reverse(*index));
-    queues.enumerate().max_by_key(bytes).map_or(0, |(index, _)| index)
 }
 
 /// The queue of one flow, or of several whose hashes agree.
@@ -40,6 +35,7 @@ pub(crate) struct Flow<T> {
 #[derive(Debug)]
 pub(crate) struct Flows<T> {
     flows: Vec<Flow<T>>,
+    longest: Longest,
     new: VecDeque<u32>,
     old: VecDeque<u32>,
     quantum: i64,
@@ -54,6 +50,7 @@ impl<T> Flows<T> {
         let flow = |_| Flow { fifo: Fifo::default(), control: control(), deficit: 0, listed: false };
         Flows {
             flows: (0..count.max(1)).map(flow).collect(),
+            longest: Longest::default(),
             new: VecDeque::new(),
             old: VecDeque::new(),
             quantum: i64::from(quantum.max(1)),
@@ -86,14 +83,16 @@ impl<T> Flows<T> {
 
     /// Puts a packet into a queue, without giving the queue a turn.
     pub(crate) fn push(&mut self, index: usize, packet: Queued) {
-        self.flows[index].fifo.push(packet);
+        let fifo = &mut self.flows[index].fifo;
+        fifo.push(packet);
+        self.longest.grown(index, fifo.backlog().1);
         self.packets += 1;
         self.bytes += u64::from(packet.size);
     }
 
-    /// The number of the longest queue.
-    pub(crate) fn longest(&self) -> usize {
-        longest(self.flows.iter().map(|flow| &flow.fifo))
+    /// The number of the longest queue, the first of equals.
+    pub(crate) fn longest(&mut self) -> usize {
+        self.longest.find(self.flows.len(), |index| self.flows[index].fifo.backlog().1)
     }
 
     /// Takes the head of a queue.

@@ -31,6 +31,7 @@ mod bucket;
 mod fifo;
 mod flows;
 mod limit;
+mod longest;
 mod protection;
 mod root;
 #[cfg(test)]

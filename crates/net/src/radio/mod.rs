@@ -1,7 +1,7 @@
 //! Radio links: what a radio's rate and delay do over time, by models from measurements and standards.
 //!
 //! Two kinds. Some are drawn before the run ([`Radio::draw`]): the rate and the delay then follow a schedule, as if they had been written down. Wi-Fi serves packets in
-//! aggregates, so that what it does depends on what waits (`Aggregator`).
+//! aggregates, so that what it does depends on what waits (`aggregate.rs`).
 
 /// What the list of radios makes: their modules and names, and an enum of their parameters.
 macro_rules! radios {

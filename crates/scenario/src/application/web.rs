@@ -7,7 +7,7 @@ use warpline_core::{Bytes, TimeDelta};
 
 use super::super::checker::Check;
 use super::super::document::{Step, entry, key};
-use super::super::files;
+use super::super::files::Files;
 use super::super::flow::Flow;
 use super::super::quantity::{Size, Time};
 use super::Pattern;
@@ -144,7 +144,7 @@ impl WebTable {
     fn check(&self, check: &mut Check<'_>, number: usize) {
         let at = |name: &str| entry("flow", number, &["web", name]);
         if let Some(log) = &self.access_log {
-            check.file(&at("access_log"), log, "access log", files::log);
+            check.file(&at("access_log"), log, "access log", Files::log);
             let others = [
                 ("session_rate", self.session_rate.is_some()),
                 ("pages", self.pages.is_some()),

@@ -13,6 +13,7 @@ use super::super::application::{App, Application, Arrivals};
 use super::super::cc::Cc;
 use super::super::document::entry;
 use super::super::flow::{Flow, Transport};
+use super::super::host::HostsByName;
 use super::super::multipath;
 use super::super::pattern::{self, Pattern, Target};
 use super::super::routing::RoutingKind;
@@ -31,6 +32,9 @@ pub(super) fn expand(mut network: Network<'_>, problems: &mut Vec<Problem>) -> E
     let scenario = network.scenario;
     let groups = scenario.group_names();
     let streams = Streams::new(scenario.seed);
+    let hosts = scenario.hosts_by_name();
+    let any_arrivals = scenario.flow.iter().any(|flow| flow.app == App::Arrivals);
+    let rates = if any_arrivals { rates(&network) } else { Vec::new() };
     let mut turns: BTreeMap<(&str, &str), u32> = BTreeMap::new();
     let mut sides: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for name in scenario.flow.iter().flat_map(|flow| [flow.from.as_str(), flow.to.as_str()]) {
@@ -67,7 +71,15 @@ pub(super) fn expand(mut network: Network<'_>, problems: &mut Vec<Problem>) -> E
         if pattern == Pattern::Turns {
             *taken = taken.saturating_add(flow.count);
         }
-        let made = Instances { flow, number: i, group: groups[i].as_str().into(), to, streams: &streams };
+        let made = Instances {
+            flow,
+            number: i,
+            group: groups[i].as_str().into(),
+            to,
+            streams: &streams,
+            hosts: &hosts,
+            rates: &rates,
+        };
         if let Err(problem) = made.add(&mut network, &senders) {
             problems.push(problem);
         }
@@ -121,6 +133,9 @@ struct Instances<'a> {
     /// The nodes that may receive.
     to: &'a [usize],
     streams: &'a Streams,
+    hosts: &'a HostsByName<'a>,
+    /// The rate of each node's fastest link, if there are arrivals.
+    rates: &'a [Rate],
 }
 
 impl Instances<'_> {
@@ -146,7 +161,7 @@ impl Instances<'_> {
         if network.flows.len() + instances > MOST_FLOWS {
             return Err(too_many(self.number, flow, instances));
         }
-        let rates = arrivals.map(|_| rates(network)).unwrap_or_default();
+        let rates = self.rates;
         if let Some(own) = arrivals {
             if let Some(slow) = senders.iter().find(|(from, _)| rates[*from].as_bps() == 0) {
                 let message = format!(
@@ -168,7 +183,7 @@ impl Instances<'_> {
                 ));
             }
         }
-        let mut options = Options::new(scenario, flow);
+        let mut options = Options { scenario, flow, hosts: self.hosts, resolved: BTreeMap::new() };
         let transport = flow.transport();
         let cc = match flow.app {
             App::Media => Some(flow.cc.clone().unwrap_or(Cc::Media(media::Algorithm::default()))),
@@ -190,7 +205,7 @@ impl Instances<'_> {
                     let help = "`from` and `to` must be different nodes; within a group, say a `pattern`: \"permutation\", \"all-to-all\", \"incast\", \"random\"";
                     return Err(problem("to", message, help));
                 }
-                let between = multipath::ends(scenario, flow, [&nodes[from], &nodes[to]]);
+                let between = multipath::ends(self.hosts, flow, [&nodes[from], &nodes[to]]);
                 between.map_err(|(key, message, help)| problem(key, message, help))?;
                 let mut spec = FlowSpec {
                     name: format!("{}.{instance}", self.group),
@@ -311,19 +326,13 @@ fn draw(
 struct Options<'a> {
     scenario: &'a Scenario,
     flow: &'a Flow,
-    hosts: BTreeMap<&'a str, &'a TcpOptions>,
+    hosts: &'a HostsByName<'a>,
     resolved: BTreeMap<Option<&'a str>, Arc<TcpConfig>>,
 }
 
-impl<'a> Options<'a> {
-    fn new(scenario: &'a Scenario, flow: &'a Flow) -> Self {
-        let own = |host: &'a crate::Host| Some((host.name.as_str(), host.endpoint.tcp()?));
-        let hosts = scenario.host.iter().filter_map(own).collect();
-        Options { scenario, flow, hosts, resolved: BTreeMap::new() }
-    }
-
-    fn of(&mut self, host: &str) -> Arc<TcpConfig> {
-        let own = self.hosts.get_key_value(host).map(|(name, options)| (*name, *options));
+impl Options<'_> {
+    fn of(&mut self, node: &str) -> Arc<TcpConfig> {
+        let own = self.hosts.find(node).and_then(|host| Some((host.name.as_str(), host.endpoint.tcp()?)));
         let config = self.resolved.entry(own.map(|(name, _)| name)).or_insert_with(|| {
             let none = TcpOptions::default();
             let (host, level) = (own.map_or(&none, |(_, own)| own), self.flow.tcp.as_ref().unwrap_or(&none));

@@ -1,6 +1,7 @@
 //! The links of an expanded scenario. A network may have millions of them, and use few: what they have in common stands once.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use warpline_core::{LinkId, TimeDelta};
 use warpline_net::routing::Edge;
@@ -33,6 +34,8 @@ pub struct Links {
     rtts: Vec<(LinkId, TimeDelta)>,
     /// That of all flows.
     largest_rtt: TimeDelta,
+    /// All links in the order of their ends, and with the same ends in that of their numbers; made when one is first looked for.
+    by_ends: OnceLock<Vec<LinkId>>,
     /// The indices of the changes of those links that are changed.
     pub(super) changes: BTreeMap<LinkId, Vec<usize>>,
 }
@@ -74,6 +77,21 @@ impl Links {
             kind: &self.kinds[edge.kind as usize],
             changes: self.changes.get(&link).map(Vec::as_slice).unwrap_or_default(),
         }
+    }
+
+    /// The links from one node to another, in the order of their numbers.
+    pub(super) fn between(&self, from: usize, to: usize) -> &[LinkId] {
+        let ends = |link: &LinkId| {
+            let edge = &self.edges[link.index()];
+            (edge.from.index(), edge.to.index())
+        };
+        let all = self.by_ends.get_or_init(|| {
+            let mut all: Vec<LinkId> = (0..self.len() as u32).map(LinkId).collect();
+            all.sort_by_key(ends);
+            all
+        });
+        let rest = &all[all.partition_point(|link| ends(link) < (from, to))..];
+        &rest[..rest.partition_point(|link| ends(link) == (from, to))]
     }
 
     /// The propagation delay of a link.

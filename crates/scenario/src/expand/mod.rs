@@ -9,6 +9,7 @@ mod network;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use warpline_transport::tcp::TcpConfig;
 
 use super::application::Application;
 use super::document::{Step, entry, path_text};
-use super::flow::{FlowRecordKind, Transport};
+use super::flow::{Flow, FlowRecordKind, Transport};
 use super::link::{DelayStep, Down, Jitter, LinkRecordKind, Loss, Pfc, Queue, Radio};
 use super::quantity::StartTime;
 use super::{Cc, Scenario};
@@ -335,16 +336,15 @@ impl Scenario {
 
     /// The group names of the flows, in order: the name given, else the app's, with the flow's number where that is taken.
     pub fn group_names(&self) -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
-        for (i, flow) in self.flow.iter().enumerate() {
-            let name = flow.name.clone().unwrap_or_else(|| {
-                let plain = flow.app.name().to_owned();
-                let taken = names.contains(&plain)
-                    || self.flow.iter().any(|other| other.name.as_deref() == Some(plain.as_str()));
-                if taken { format!("{plain}-{i}") } else { plain }
-            });
-            names.push(name);
-        }
-        names
+        let mut taken: BTreeSet<String> = self.flow.iter().filter_map(|flow| flow.name.clone()).collect();
+        let name = |(i, flow): (usize, &Flow)| {
+            flow.name.clone().unwrap_or_else(|| {
+                let plain = flow.app.name();
+                let name = if taken.contains(plain) { format!("{plain}-{i}") } else { plain.to_owned() };
+                taken.insert(name.clone());
+                name
+            })
+        };
+        self.flow.iter().enumerate().map(name).collect()
     }
 }

@@ -124,8 +124,9 @@ pub(super) fn base_rtts(expanded: &mut Expanded, ways: &[base_rtt::Way]) {
     }
     for (route, rtt) in ways {
         largest = largest.max(*rtt);
-        for &link in route {
-            rtts[link] = rtts[link].max(*rtt);
+        for link in route {
+            let known = &mut rtts[link.index()];
+            *known = (*rtt).max(*known);
         }
     }
     links.set_rtts(&rtts, largest);

@@ -68,6 +68,25 @@ fn a_parking_lot_maps_cross_flows_over_its_hops() {
     assert_eq!(starts, ["left.0", "in.0", "in.1", "in.2", "in.0", "in.1", "in.2"]);
 }
 
+#[test]
+fn a_flow_without_a_name_is_called_after_its_app_unless_another_is() {
+    let flows = [
+        "",
+        "name = \"cbr\"",
+        "app = \"poisson\"\nmessage_rate = 10",
+        "app = \"cbr\"\nrate = \"1Mbit/s\"",
+        "",
+        "name = \"poisson\"",
+    ];
+    let flows = flows.map(|keys| format!("[[flow]]\nfrom = \"a\"\nto = \"b\"\n{keys}\n"));
+    let text = format!(
+        "duration = \"1s\"\nlink = [{{ between = [\"a\", \"b\"], rate = \"1Mbit/s\" }}]\n{}",
+        flows.concat()
+    );
+    let scenario = Scenario::from_toml("test.toml", &text, &[]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(scenario.group_names(), ["bulk", "cbr", "poisson-2", "cbr-3", "bulk-4", "poisson"]);
+}
+
 const DATA_CENTRE: &str = r#"
     duration = "50ms"
     topology = { kind = "fat-tree", k = 4, host = { rate = "10Gbit/s", delay = "1us" } }

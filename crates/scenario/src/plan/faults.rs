@@ -10,10 +10,15 @@ use super::{Fault, endpoints, link_config, tool};
 use crate::Scenario;
 use crate::document::{Step, entry, key};
 use crate::expand::Expanded;
+use crate::files::Files;
 
 /// Everything in an expanded scenario that cannot be built, each with its key. Contents of files, and congestion controls registered
 /// by the caller, are only checked by the run itself.
-pub(crate) fn faults(scenario: &Scenario, expanded: &Expanded) -> Vec<(Vec<Step>, String)> {
+pub(crate) fn faults(
+    scenario: &Scenario,
+    expanded: &Expanded,
+    files: &mut Files,
+) -> Vec<(Vec<Step>, String)> {
     let streams = Streams::new(scenario.seed);
     let mut found: Vec<(Vec<Step>, String)> = Vec::new();
     let mut note = |mut path: Vec<Step>, fault: Fault| {
@@ -24,7 +29,7 @@ pub(crate) fn faults(scenario: &Scenario, expanded: &Expanded) -> Vec<(Vec<Step>
         }
     };
     for link in expanded.links.iter() {
-        if let Err(fault) = link_config(&link, String::new(), scenario)
+        if let Err(fault) = link_config(&link, String::new(), scenario, files)
             && fault.key != [TRACE]
         {
             let origin = || link.kind.origin.clone();

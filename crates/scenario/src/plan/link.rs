@@ -14,9 +14,10 @@ use warpline_net::{ChangeError, LinkChange, LinkConfig, PfcConfig, RateConfig};
 use super::Fault;
 use crate::component::Written;
 use crate::expand::{LinkKind, LinkSpec, Speed};
+use crate::files::Files;
 use crate::link::{Loss, Pfc};
 use crate::quantity::Size;
-use crate::{Change, Scenario, files};
+use crate::{Change, Scenario};
 
 /// Bytes of a full packet.
 const FULL_PACKET: u64 = 1500;
@@ -45,16 +46,17 @@ impl Capacity {
         }
     }
 
-    /// The same with another rate from `at` until the next change of it. A trace stays as it is.
+    /// The same with other rates, each from its time until the next change, and of several for one time the last. A trace stays as it is.
     #[must_use]
-    pub fn changed(self, at: Timestamp, rate: Rate) -> Capacity {
-        let steps = |schedule: RateSchedule| Capacity::Scheduled(Arc::new(schedule.with(at, rate)));
+    pub fn changed(self, rates: &[(Timestamp, Rate)]) -> Capacity {
+        let steps = |schedule: &RateSchedule| Capacity::Scheduled(Arc::new(schedule.with(rates)));
         match self {
+            same if rates.is_empty() => same,
             Capacity::Constant(first) => match Steps::new(first, &[], None) {
-                Ok(constant) => steps(RateSchedule::new(constant)),
+                Ok(constant) => steps(&RateSchedule::new(constant)),
                 Err(_) => Capacity::Constant(first),
             },
-            Capacity::Scheduled(schedule) => steps(Arc::unwrap_or_clone(schedule)),
+            Capacity::Scheduled(schedule) => steps(&schedule),
             Capacity::Trace(trace) => Capacity::Trace(trace),
         }
     }
@@ -68,21 +70,22 @@ impl Capacity {
     }
 }
 
-/// The configuration of a link in the network, which is to be called `name`, and its capacity.
+/// The configuration of a link in the network, which is to be called `name`, and its capacity. The files that it names are read by `files`, each once.
 pub fn link_config(
     link: &LinkSpec<'_>,
     name: String,
     scenario: &Scenario,
+    files: &mut Files,
 ) -> Result<(LinkConfig, Capacity), Fault> {
     let spec = link.kind;
     let (mut loss, mut duplicate, mut corrupt) =
         (spec.loss.0.clone(), spec.duplicate.0.clone(), spec.corrupt.0.clone());
     let mut jitter = spec.jitter.0.clone();
     for (key, chosen) in [("loss", &mut loss), ("duplicate", &mut duplicate), ("corrupt", &mut corrupt)] {
-        load(key, chosen, scenario)?;
+        load(key, chosen, scenario, files)?;
     }
-    load("jitter", &mut jitter, scenario)?;
-    let (rate, capacity, radio) = speed(spec, &name, scenario)?;
+    load("jitter", &mut jitter, scenario, files)?;
+    let (rate, capacity, radio) = speed(spec, &name, scenario, files)?;
     // The link's delay is the smallest one, since the engine's look-ahead relies on it.
     let delay = spec.delays.iter().fold(spec.delay, |least, step| least.min(step.delay.0));
     let more = |whole: TimeDelta| whole.saturating_sub(delay);
@@ -132,27 +135,27 @@ pub fn link_config(
     for &number in link.changes {
         let of_change = |fault: Fault| Fault { change: Some(number), ..fault };
         let change = &scenario.change[number];
-        let (at, planned) =
-            (Timestamp::ZERO + change.at.0, link_change(change, scenario).map_err(of_change)?);
+        let at = Timestamp::ZERO + change.at.0;
+        let planned = link_change(change, scenario, files).map_err(of_change)?;
         config.check(&planned).map_err(|error| of_change(refused(error)))?;
         config.changes.push((at, planned));
     }
     let rates = config.changes.iter().filter_map(|(at, change)| Some((*at, change.rate?)));
-    let capacity = rates.fold(capacity, |capacity, (at, rate)| capacity.changed(at, rate));
+    let capacity = capacity.changed(&rates.collect::<Vec<_>>());
     Ok((config, capacity))
 }
 
-/// The change of a link in the network that a change of a scenario means. Files are those of `scenario`.
+/// The change of a link in the network that a change of a scenario means. The files that it names are read by `files`, each once.
 ///
 /// # Errors
 /// If a file cannot be read.
-pub fn link_change(change: &Change, scenario: &Scenario) -> Result<LinkChange, Fault> {
-    let chosen = |key, chosen: &Option<Loss>| {
-        let mut chosen = chosen.as_ref().map(|Written(kind)| kind.clone());
-        chosen.iter_mut().try_for_each(|kind| load(key, kind, scenario)).map(|()| chosen)
-    };
+pub fn link_change(change: &Change, scenario: &Scenario, files: &mut Files) -> Result<LinkChange, Fault> {
     let mut jitter = change.jitter.as_ref().map(|Written(kind)| kind.clone());
-    jitter.iter_mut().try_for_each(|kind| load("jitter", kind, scenario))?;
+    jitter.iter_mut().try_for_each(|kind| load("jitter", kind, scenario, files))?;
+    let mut chosen = |key, chosen: &Option<Loss>| {
+        let mut chosen = chosen.as_ref().map(|Written(kind)| kind.clone());
+        chosen.iter_mut().try_for_each(|kind| load(key, kind, scenario, files)).map(|()| chosen)
+    };
     Ok(LinkChange {
         rate: change.rate.map(|rate| rate.0),
         delay: change.delay.map(|delay| delay.0),
@@ -175,8 +178,13 @@ fn refused(error: ChangeError) -> Fault {
 }
 
 /// Reads the files of a component under a link's key.
-fn load<C: Choice>(key: &'static str, component: &mut C, scenario: &Scenario) -> Result<(), Fault> {
-    let loaded = files::load(component, &scenario.directory);
+fn load<C: Choice>(
+    key: &'static str,
+    component: &mut C,
+    scenario: &Scenario,
+    files: &mut Files,
+) -> Result<(), Fault> {
+    let loaded = files.load(component, &scenario.directory);
     loaded.map_err(|(name, reason)| Fault::new(&[key, name], reason))
 }
 
@@ -185,6 +193,7 @@ fn speed(
     spec: &LinkKind,
     name: &str,
     scenario: &Scenario,
+    files: &mut Files,
 ) -> Result<(RateConfig, Capacity, Option<Drawn>), Fault> {
     match &spec.speed {
         Speed::Constant(rate) => Ok((RateConfig::Constant(*rate), Capacity::Constant(*rate), None)),
@@ -197,9 +206,9 @@ fn speed(
         Speed::Trace(path) => {
             // Shown relative to the scenario file, as its author wrote it, wherever the program runs.
             let shown = path.strip_prefix(&scenario.directory).unwrap_or(path).display();
-            let trace = files::trace(path)
+            let trace = files
+                .trace(path)
                 .map_err(|reason| Fault::new(&[TRACE], format!("trace {shown}: {reason}")))?;
-            let trace = Arc::new(trace);
             Ok((RateConfig::Trace(Arc::clone(&trace)), Capacity::Trace(trace), None))
         }
         Speed::Radio(Written(radio)) => {

@@ -44,6 +44,7 @@ use super::check::{check, toml_text};
 use super::diagnostics::{Collector, Diagnostics, Sources};
 use super::document::{Data, Entry, Node, Place, Step, Table, key};
 use super::source::Source;
+use super::syntax;
 use template::{Drawn, Template};
 
 /// A search file as it is written.
@@ -183,10 +184,8 @@ impl SearchFile {
     ) -> Result<SearchFile, Diagnostics> {
         let sources = Sources { name, text, sets: &[] };
         let mut errors = Collector::default();
-        let (node, syntax) = Node::from_toml(text);
-        for (message, span) in syntax {
-            errors.add(&Place::File(span.unwrap_or(0..0)), &[], format!("not TOML: {message}"), Vec::new());
-        }
+        let (node, wrong) = Node::from_toml(text);
+        syntax::explain(text, wrong, &mut errors);
         if !errors.is_empty() {
             return Err(errors.finish(&sources));
         }
@@ -280,11 +279,10 @@ impl SearchFile {
     }
 
     /// An error about the measure, at its place in the file.
-    pub fn wrong_measure(&self, message: &str, help: &str) -> Diagnostics {
+    pub fn wrong_measure(&self, message: &str, help: Vec<String>) -> Diagnostics {
         let mut errors = Collector::default();
         let path = [key(if self.maximise { "maximise" } else { "minimise" })];
-        let help = Some(help.to_owned()).filter(|help| !help.is_empty());
-        errors.about(&self.node, &path, message, help.into_iter().collect());
+        errors.about(&self.node, &path, message, help);
         errors.finish(&Sources { name: &self.name, text: &self.text, sets: &[] })
     }
 

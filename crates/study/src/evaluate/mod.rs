@@ -7,6 +7,7 @@
 //! The bounds are ours, as the RFC states none. Where the standard algorithms do badly themselves, the bound is what they do; `hidden_congestion` says
 //! why it is not so there.
 
+mod algorithm;
 mod criteria;
 mod guests;
 mod page;
@@ -74,11 +75,11 @@ impl Plan {
     /// The trials of a question.
     ///
     /// # Errors
-    /// If a trial's scenario is not valid even with the standard algorithm.
+    /// If there is no such algorithm, or a trial's scenario is not valid even with the standard one.
     pub fn trials(&self, criterion: &Criterion) -> Result<Vec<Trial>, Diagnostics> {
         let trials = criterion.trials(&self.cc, self.quick);
         if !self.guests {
-            return Ok(trials);
+            return algorithm::check(&self.cc).map(|()| trials);
         }
         if let Some((kind, _)) = self.cc.split_once(':') {
             let message = format!("`{}` has parameters, which Linux's own algorithms do not take", self.cc);
@@ -166,7 +167,7 @@ pub fn evaluate(
                     left_out.push(format!("{name}: {why}"));
                     wrong.get_or_insert(diagnostics);
                 }
-                Err((_, diagnostics)) => return Err(diagnostics.into()),
+                Err((_, diagnostics)) => return Err(algorithm::of_algorithm(diagnostics).into()),
             }
         }
         sizes.push(prepared.len() - before);

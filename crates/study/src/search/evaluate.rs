@@ -76,6 +76,15 @@ impl<'a> Evaluator<'a> {
         self.options
     }
 
+    /// Writes the record, of which the rows were kept back, and from now on after each step.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn begin_record(&mut self) -> Result<(), SearchError> {
+        self.journal.hold(false);
+        Ok(self.journal.write(&self.earlier)?)
+    }
+
     /// How many points are known.
     pub(super) fn count(&self) -> usize {
         self.known.len()
@@ -217,7 +226,7 @@ impl<'a> Evaluator<'a> {
         match self.measure.value(&summary) {
             Ok(value) => Ok(value),
             Err(wrong) if self.phase == Phase::Base => {
-                Err(SearchError::Scenario(self.search.wrong_measure(&wrong.message, &wrong.help)))
+                Err(SearchError::Scenario(self.search.wrong_measure(&wrong.message, wrong.help)))
             }
             Err(_) => Ok(None),
         }
@@ -375,6 +384,7 @@ mod tests {
             (RunOptions::default(), SearchOptions { resume: true, ..SearchOptions::default() });
         let mut makers = Makers::new(&file);
         found::prepare(&out, &file, &resume, &mut makers).unwrap();
+        found::begin(&out, &file, &resume).unwrap();
         let point = |seed: f64, stack: f64| file.draw(&[seed, stack]);
         let kept = Row {
             phase: "search".to_owned(),
@@ -385,7 +395,7 @@ mod tests {
         let mut journal = Journal::new(Some(out.as_path()), file.keys()).unwrap();
         journal.add(&kept).unwrap();
         journal.write(&VecDeque::new()).unwrap();
-        let earlier = found::prepare(&out, &file, &resume, &mut makers).unwrap();
+        let earlier = found::prepare(&out, &file, &resume, &mut makers).unwrap().unwrap();
         assert_eq!(earlier, std::slice::from_ref(&kept));
         let mut evaluator = evaluator(&file, &options, &out, (makers, earlier));
         let values = evaluator.values(&[point(0.5, 0.9), point(0.1, 0.1)]).unwrap();

@@ -3,10 +3,11 @@
 //! The counterexample is a scenario with what it shows as `expect`: `warpline run` fails if it does not show it any more.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use warpline_disk::{Directory as _, OsDirectory, write_whole};
+use warpline_disk::{Directory as _, OsDirectory, check_whole, write_whole};
 use warpline_lab::report::write_report;
 use warpline_lab::run::{RunOptions, run};
 use warpline_net::Control;
@@ -46,38 +47,83 @@ fn put(path: &Path, text: &str) -> Result<(), ResultError> {
         .map_err(|error| ResultError::io("write", path, error))
 }
 
-/// Makes the directory of a search. The rows of an earlier one's record there are returned if this goes on with it.
+/// The files that say what is searched, with their texts.
+fn what(search: &SearchFile) -> [(&'static str, String); 2] {
+    [(SEARCH_FILE, search.text().to_owned()), (BASE_FILE, search.scenario.to_toml())]
+}
+
+/// The text of the file that says what made the runs.
+fn made_by(options: &SearchOptions) -> String {
+    format!("{}\n", options.build)
+}
+
+/// Whether a search may begin in a directory: nothing is there, or only what a search left that has not measured a point.
+fn is_free(directory: &Path) -> bool {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let names: Vec<OsString> = entries.map(|entry| entry.file_name()).collect();
+    let one_of = |own: &[&str], name: &OsString| own.iter().any(|own| name == own);
+    // The other names may be those of a user's own files; with this one beside them, they are a search's.
+    let left = names.iter().any(|name| one_of(&[MADE_BY_FILE], name))
+        && names.iter().all(|name| one_of(&[MADE_BY_FILE, SEARCH_FILE, BASE_FILE, EVALUATIONS_FILE], name));
+    names.is_empty() || left && journal::is_without_points(directory)
+}
+
+/// Looks whether a directory will take a search, and makes it if it does not exist. If this search goes on with one there, returns the rows of that one's
+/// record. If it begins there, returns none, and writes nothing yet: [`begin`] does that once the search is known to measure something.
 ///
 /// # Errors
 /// If the directory has something else in it, or a search with which this does not go on. If a kernel or a stack of the scenario as it is cannot be read;
-/// the directory is then as it was.
+/// the directory is then as it was. If the directory takes no file.
 pub(super) fn prepare(
     directory: &Path,
     search: &SearchFile,
     options: &SearchOptions,
     makers: &mut Makers<'_>,
-) -> Result<Vec<Row>, SearchError> {
+) -> Result<Option<Vec<Row>>, SearchError> {
     makers.require(&search.values(&search.unchanged())).map_err(SearchError::Run)?;
-    let made_by = format!("{}\n", options.build);
-    let texts = [(SEARCH_FILE, search.text().to_owned()), (BASE_FILE, search.scenario.to_toml())];
     let occupied = || SearchError::Occupied(directory.to_owned());
     if directory.exists() && !directory.is_dir() {
         return Err(occupied());
     }
-    if std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some()) {
+    if !is_free(directory) {
         let same = |(file, text): &(&str, String)| {
             std::fs::read_to_string(directory.join(file)).is_ok_and(|other| other == *text)
         };
-        return match (texts.iter().all(same), options.resume) {
-            (true, true) => earlier(directory, search, options, (made_by.as_str(), makers)),
+        return match (what(search).iter().all(same), options.resume) {
+            (true, true) => earlier(directory, search, options, makers).map(Some),
             (true, false) => Err(SearchError::Exists(directory.to_owned())),
             (false, _) => Err(occupied()),
         };
     }
     std::fs::create_dir_all(directory).map_err(|error| ResultError::io("create", directory, error))?;
-    texts.iter().try_for_each(|(file, text)| put(&directory.join(file), text))?;
-    put(&directory.join(MADE_BY_FILE), &made_by)?;
-    Ok(Vec::new())
+    // The first run may take long: it should not be in vain.
+    let file = directory.join(EVALUATIONS_FILE);
+    check_whole(&OsDirectory::here(), &file, FILE_MODE)
+        .map_err(|error| ResultError::io("write", &file, error))?;
+    Ok(None)
+}
+
+/// Writes what is searched into a directory that [`prepare`] found free.
+///
+/// # Errors
+/// If another search has begun there meanwhile, or a file cannot be written.
+pub(super) fn begin(
+    directory: &Path,
+    search: &SearchFile,
+    options: &SearchOptions,
+) -> Result<(), SearchError> {
+    if !is_free(directory) {
+        return Err(SearchError::Occupied(directory.to_owned()));
+    }
+    // First: with it, a search that is killed here leaves no obstacle.
+    put(&directory.join(MADE_BY_FILE), &made_by(options))?;
+    Ok(what(search).iter().try_for_each(|(file, text)| put(&directory.join(file), text))?)
+}
+
+/// Removes the directory that [`prepare`] made for a search that has not begun.
+pub(super) fn give_up(directory: &Path) {
+    // Only if it is empty.
+    let _ = std::fs::remove_dir(directory);
 }
 
 /// The rows in the directory of a search that were measured by what runs now, so far as it can be read; `makers` learns what cannot. The record of anything
@@ -86,8 +132,9 @@ fn earlier(
     directory: &Path,
     search: &SearchFile,
     options: &SearchOptions,
-    (made_by, makers): (&str, &mut Makers<'_>),
+    makers: &mut Makers<'_>,
 ) -> Result<Vec<Row>, SearchError> {
+    let made_by = made_by(options);
     let rows = journal::read(directory, search.keys()).into_iter();
     let mut rows: Vec<(Builds, Row)> = rows.map(|row| (makers.at(&row.values), row)).collect();
     let mut missing = BTreeMap::new();
@@ -141,7 +188,7 @@ fn earlier(
             ));
         }
     }
-    put(&file, made_by)?;
+    put(&file, &made_by)?;
     Ok(Vec::new())
 }
 

@@ -36,6 +36,8 @@ pub(super) struct Journal {
     path: Option<PathBuf>,
     rows: csv::Writer<Vec<u8>>,
     count: u64,
+    /// Whether its rows are kept back.
+    held: bool,
 }
 
 fn failed(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> ResultError {
@@ -65,7 +67,12 @@ impl Journal {
         let mut rows = csv::Writer::from_writer(Vec::new());
         rows.write_record(COLUMNS.into_iter().chain(keys))
             .map_err(|error| failed(Path::new(EVALUATIONS_FILE), error))?;
-        Ok(Journal { path, rows, count: 0 })
+        Ok(Journal { path, rows, count: 0, held: false })
+    }
+
+    /// Keeps its rows back from now on, so that nothing is written; or no longer.
+    pub(super) fn hold(&mut self, held: bool) {
+        self.held = held;
     }
 
     /// Its file; none if it is not written.
@@ -82,12 +89,13 @@ impl Journal {
         put(&mut self.rows, self.count, row)
     }
 
-    /// Writes all rows, and after them `rest`, the rows of an earlier record that were not used yet; or leaves the file as it was.
+    /// Writes all rows, and after them `rest`, the rows of an earlier record that were not used yet; or leaves the file as it was. Does nothing while rows are
+    /// kept back.
     ///
     /// # Errors
     /// If it cannot be written.
     pub(super) fn write(&mut self, rest: &VecDeque<Row>) -> Result<(), ResultError> {
-        let Some(path) = &self.path else { return Ok(()) };
+        let Some(path) = self.path.as_deref().filter(|_| !self.held) else { return Ok(()) };
         let refused = |error: std::io::Error| ResultError::io("write", path, error);
         self.rows.flush().map_err(refused)?;
         let mut whole = csv::Writer::from_writer(self.rows.get_ref().clone());
@@ -96,6 +104,14 @@ impl Journal {
         }
         whole.flush().map_err(refused)?;
         write_whole(&OsDirectory::here(), path, FILE_MODE, whole.get_ref()).map_err(refused)
+    }
+}
+
+/// Whether there is no record in a directory, or one without a point, of whatever keys.
+pub(super) fn is_without_points(directory: &Path) -> bool {
+    match std::fs::read_to_string(directory.join(EVALUATIONS_FILE)) {
+        Ok(text) => text.lines().count() <= 1,
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     }
 }
 

@@ -211,7 +211,11 @@ mod tests {
             let prepare = |build: &str| {
                 let options =
                     SearchOptions { resume: true, build: build.to_owned(), ..SearchOptions::default() };
-                found::prepare(&out, &file, &options, &mut Makers::new(&file)).unwrap()
+                let earlier = found::prepare(&out, &file, &options, &mut Makers::new(&file)).unwrap();
+                if earlier.is_none() {
+                    found::begin(&out, &file, &options).unwrap();
+                }
+                earlier.unwrap_or_default()
             };
             prepare("");
             let mut journal = Journal::new(Some(out.as_path()), file.keys()).unwrap();
@@ -241,8 +245,9 @@ mod tests {
         build("one.so", "one");
         build("two.so", "two");
         let options = SearchOptions { resume: true, ..SearchOptions::default() };
-        let prepare = || found::prepare(&out, &file, &options, &mut Makers::new(&file));
-        assert!(prepare().unwrap().is_empty());
+        let prepare = || found::prepare(&out, &file, &options, &mut Makers::new(&file)).unwrap();
+        assert_eq!(prepare(), None);
+        found::begin(&out, &file, &options).unwrap();
         let mut makers = Makers::new(&file);
         let mut journal = Journal::new(Some(out.as_path()), file.keys()).unwrap();
         let points = [0.1, 0.5, 0.9].map(|share| file.values(&file.draw(&[share])));
@@ -261,7 +266,7 @@ mod tests {
         // What was there is missing now: what it measured stays, but it cannot measure any more.
         std::fs::remove_file(place.join("two.so")).unwrap();
         let (mut makers, record) = (Makers::new(&file), out.join(EVALUATIONS_FILE));
-        assert_eq!(found::prepare(&out, &file, &options, &mut makers).unwrap(), rows[..2]);
+        assert_eq!(found::prepare(&out, &file, &options, &mut makers).unwrap().unwrap(), rows[..2]);
         let mut refused =
             |point: usize| makers.refuse_lost(&points[point], &record).map_err(|error| error.to_string());
         assert_eq!((refused(0), refused(2)), (Ok(()), Ok(())));

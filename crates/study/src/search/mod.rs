@@ -163,20 +163,25 @@ pub fn search(
     observe: &(dyn Fn(Advance) -> Control + Sync),
 ) -> Result<Outcome, SearchError> {
     let measure = NamedMeasure::parse(&search.measure)
-        .map_err(|wrong| search.wrong_measure(&wrong.message, &wrong.help))?;
+        .map_err(|wrong| search.wrong_measure(&wrong.message, wrong.help))?;
     let out = options.out.as_deref();
     let mut makers = Makers::new(search);
     let earlier = match out {
         Some(directory) => found::prepare(directory, search, options, &mut makers)?,
-        None => Vec::new(),
+        None => None,
     };
-    let record = (Journal::new(out, search.keys())?, makers, earlier);
+    // What is wrong with the measure may show in the first run only. Until then, a search that begins writes nothing that the mended one would meet.
+    let anew = out.filter(|_| earlier.is_none());
+    let mut journal = Journal::new(out, search.keys())?;
+    journal.hold(anew.is_some());
+    let record = (journal, makers, earlier.unwrap_or_default());
     let mut evaluator = Evaluator::new(search, measure.clone(), &options.run, options.jobs, record, observe)?;
-    let unchanged = search.unchanged();
-    let base = evaluator.values(std::slice::from_ref(&unchanged))?.into_iter().next().flatten();
-    let base = base.ok_or_else(|| {
-        search.wrong_measure("the scenario as it is has no value of this: there was nothing to measure", "")
-    })?;
+    let base =
+        unchanged(search, &mut evaluator).inspect_err(|_| anew.into_iter().for_each(found::give_up))?;
+    if let Some(directory) = anew {
+        found::begin(directory, search, options)?;
+        evaluator.begin_record()?;
+    }
     let mut course = Course { search, evaluator, base, worst: None };
     let ended = course.evolve().and_then(|()| course.make_small());
     let complete = match ended {
@@ -197,6 +202,15 @@ pub fn search(
         outcome.worst = Some(worst);
     }
     Ok(outcome)
+}
+
+/// The measure in the scenario as it is.
+fn unchanged(search: &SearchFile, evaluator: &mut Evaluator<'_>) -> Result<f64, SearchError> {
+    let base = evaluator.values(&[search.unchanged()])?.into_iter().next().flatten();
+    Ok(base.ok_or_else(|| {
+        let message = "the scenario as it is has no value of this: there was nothing to measure";
+        search.wrong_measure(message, Vec::new())
+    })?)
 }
 
 /// A search under way.

@@ -55,6 +55,18 @@ fn a_band_is_the_mean_over_the_seeds_with_its_interval() {
     assert_eq!(busiest_link(&set).as_deref(), Some("a>b"));
     assert_eq!(band(&set, quantity("queue"), Some("a>b")).unwrap().time_s.len(), 4);
     assert_eq!(band(&set, quantity("goodput"), Some("none")).unwrap(), Band::default());
+    // A page reads all of them together.
+    let page = ReportData::read(&[&out], capacity).unwrap();
+    let shown = &page.sets[0].bands;
+    for (word, of) in [("goodput", ""), ("cwnd", "bulk"), ("rtt", "one"), ("queue", "a>b")] {
+        let is_there = shown.iter().any(|band| (band.quantity.name(), band.of.as_str()) == (word, of));
+        assert!(is_there, "{word} {of}");
+    }
+    for together in shown {
+        let of = Some(together.of.as_str()).filter(|of| !of.is_empty());
+        let alone = band(&set, together.quantity, of).unwrap();
+        assert_eq!(together.mean.values, alone.mean, "{} {of:?}", together.quantity.name());
+    }
     let one = RunSet::open(&out.join("seed-2")).unwrap();
     assert!(band(&one, quantity("rtt"), None).unwrap().low.iter().all(|low| low.is_nan()));
 }

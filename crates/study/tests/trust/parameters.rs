@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use warpline_core::LinkId;
 use warpline_lab::run::{Progress, RunOptions, run};
 use warpline_net::Control;
+use warpline_scenario::files::Files;
 use warpline_scenario::plan::link_config;
 use warpline_scenario::{Scenario, json_schema};
 
@@ -261,7 +262,8 @@ fn the_defaults_are_as_documented() {
             let expanded = scenario.expand();
             let algorithm = expanded.flows[0].cc.as_ref().unwrap();
             let tcp = &expanded.flows[0].tcp_from;
-            let Ok((link, _)) = link_config(&expanded.links.at(LinkId(0)), String::new(), &scenario) else {
+            let first = expanded.links.at(LinkId(0));
+            let Ok((link, _)) = link_config(&first, String::new(), &scenario, &mut Files::default()) else {
                 panic!("no link")
             };
             format!("{algorithm:?} {tcp:?} {:?} {:?} {:?}", link.qdisc, link.loss, (link.jitter, link.rate))
@@ -283,8 +285,9 @@ fn full_packets_include_the_framing_of_the_link() {
             "flow": [{ "from": "a", "to": "b" }],
         });
         let scenario = Scenario::from_json(scenario, &[], Path::new("")).unwrap();
-        let Ok((link, _)) = link_config(&scenario.expand().links.at(LinkId(0)), String::new(), &scenario)
-        else {
+        let expanded = scenario.expand();
+        let first = expanded.links.at(LinkId(0));
+        let Ok((link, _)) = link_config(&first, String::new(), &scenario, &mut Files::default()) else {
             panic!("no link")
         };
         link.sizing.packet

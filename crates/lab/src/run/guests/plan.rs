@@ -359,8 +359,7 @@ impl Guests {
 /// The checks to make on a guest, which has this number on its machine. Call it after its programs were added.
 fn add_conditions(host: &Host, number: u32, readiness: &Readiness, order: &mut Order) {
     let first = order.programs.len() - host.programs().len();
-    let own = readiness.conditions().filter(|(_, condition)| condition.host == host.name);
-    order.conditions.extend(own.map(|(id, condition)| ConditionOrder {
+    order.conditions.extend(readiness.conditions_of(&host.name).map(|(id, condition)| ConditionOrder {
         id,
         host: number,
         check: condition.check.clone(),

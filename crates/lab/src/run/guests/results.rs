@@ -10,12 +10,12 @@ use warpline_guest::order::{
 use warpline_guest::{CpuUsed, Machine};
 
 use super::own_clock;
-use super::plan::{End, FlowEntry, Guests};
+use super::plan::{End, Guests};
 use crate::run::RunError;
 use crate::run::course::Account;
 use crate::run::endpoints::Accounting;
 use crate::run::programs::{self, DIRECTORY, Evidence};
-use crate::run::routers::Traffic;
+use crate::run::routers::StreamKey;
 use crate::run::session::Session;
 use warpline_results::{FlowRow, FlowSample, GuestCpu, GuestMachine, ProgramRow, TransferRow};
 
@@ -103,12 +103,12 @@ impl<'a> GuestResults<'a> {
         self.keep_queues(out).map_err(|error| {
             RunError::Live(format!("cannot store the state of a guest's queues: {error}"))
         })?;
-        let interval = session.scenario.sample_interval.0;
-        let samples = self.samples(traffic, interval);
+        let (warmup, interval) = (session.scenario.warmup.0, session.scenario.sample_interval.0);
+        let numbers = traffic.numbers();
+        let (samples, trips) = self.sampled(&numbers, (warmup, interval));
         session.sinks.each(|sink| sink.flow_samples(&samples))?;
-        let times = (session.scenario.warmup.0, interval, end);
-        account.failures.extend(self.complete(&mut account.flows, traffic, times));
-        account.transfers.extend(self.transfers(traffic, account.transfers.len() as u64));
+        account.failures.extend(self.complete(&mut account.flows, &numbers, &trips, (warmup, end)));
+        account.transfers.extend(self.transfers(&numbers, account.transfers.len() as u64));
         Ok(programs)
     }
 
@@ -177,13 +177,13 @@ impl<'a> GuestResults<'a> {
     fn complete(
         &self,
         rows: &mut [FlowRow],
-        traffic: &Traffic,
-        (warmup, interval, end): (TimeDelta, TimeDelta, Timestamp),
+        numbers: &BTreeMap<StreamKey, u32>,
+        trips: &BTreeMap<u32, RoundTrips>,
+        (warmup, end): (TimeDelta, Timestamp),
     ) -> Vec<String> {
         let mut failures = Vec::new();
-        let trips = self.round_trips(warmup, interval);
         for flow in &self.guests.flows {
-            let number = flow.key.and_then(|key| traffic.number(key));
+            let number = flow.key.and_then(|key| numbers.get(&key).copied());
             let is_own = |row: &&mut FlowRow| match flow.key {
                 Some(_) => Some(row.flow) == number,
                 None => row.name == flow.name,
@@ -228,28 +228,12 @@ impl<'a> GuestResults<'a> {
         failures
     }
 
-    /// The round-trip times after the warm-up from the kernels' samples, by the number of the flow.
-    fn round_trips(&self, warmup: TimeDelta, interval: TimeDelta) -> BTreeMap<u32, RoundTrips> {
-        let mut trips: BTreeMap<u32, RoundTrips> = BTreeMap::new();
-        for machine in 0..self.guests.machines.len() {
-            // Of answers, the requesting kernel has the better figures, since it has one connection.
-            let here = |flow: &&FlowEntry| flow.asker.unwrap_or(flow.sender).0 == machine;
-            let own: BTreeSet<u32> = self.guests.flows.iter().filter(here).map(|flow| flow.number).collect();
-            for sample in self.samples_of(machine, interval) {
-                if own.contains(&sample.id) && sample.time >= warmup.as_nanos() {
-                    trips.entry(sample.id).or_default().add(&sample.info);
-                }
-            }
-        }
-        trips
-    }
-
     /// Rows of the requests that guests have made, numbered from `first` on.
-    fn transfers(&self, traffic: &Traffic, first: u64) -> Vec<TransferRow> {
+    fn transfers(&self, numbers: &BTreeMap<StreamKey, u32>, first: u64) -> Vec<TransferRow> {
         let mut rows = Vec::new();
         let asked = self.guests.flows.iter().filter_map(|flow| Some((flow, self.end_of(flow.asker?)?)));
         for (flow, report) in asked {
-            let Some(number) = flow.key.and_then(|key| traffic.number(key)) else { continue };
+            let Some(&number) = flow.key.and_then(|key| numbers.get(&key)) else { continue };
             rows.extend(report.requests.iter().map(|request| {
                 let seconds = |at: u64| at as f64 / 1e9;
                 TransferRow {
@@ -271,19 +255,36 @@ impl<'a> GuestResults<'a> {
         rows
     }
 
-    /// Samples, interval by interval, of the flows that guests carried between them, with their windows.
-    fn samples(&self, traffic: &Traffic, interval: TimeDelta) -> Vec<FlowSample> {
+    /// What the kernels' samples say: samples, interval by interval, of the flows that guests carried between them, with their windows; and the
+    /// round-trip times after the warm-up, by the number of the flow.
+    fn sampled(
+        &self,
+        numbers: &BTreeMap<StreamKey, u32>,
+        (warmup, interval): (TimeDelta, TimeDelta),
+    ) -> (Vec<FlowSample>, BTreeMap<u32, RoundTrips>) {
         let span = interval.as_secs_f64();
+        // By machine: the flows whose round-trip times it knows, and the flows that it sends, with their numbers in the results.
+        let machines = self.guests.machines.len();
+        let (mut timed, mut sent) = (vec![BTreeSet::new(); machines], vec![BTreeMap::new(); machines]);
+        for flow in &self.guests.flows {
+            // Of answers, the requesting kernel has the better figures, since it has one connection.
+            let (machine, _) = flow.asker.unwrap_or(flow.sender);
+            timed[machine].insert(flow.number);
+            let number = flow.key.and_then(|key| numbers.get(&key));
+            if let Some(&number) = number.filter(|_| flow.asker.is_none()) {
+                sent[machine].insert(flow.number, number);
+            }
+        }
         let mut all = Vec::new();
-        for machine in 0..self.guests.machines.len() {
-            let own =
-                self.guests.flows.iter().filter(|flow| flow.sender.0 == machine && flow.asker.is_none());
-            let numbers: BTreeMap<u32, Option<u32>> =
-                own.map(|flow| (flow.number, flow.key.and_then(|key| traffic.number(key)))).collect();
+        let mut trips: BTreeMap<u32, RoundTrips> = BTreeMap::new();
+        for (machine, (timed, sent)) in timed.iter().zip(&sent).enumerate() {
             let mut before: BTreeMap<u32, Sample> = BTreeMap::new();
             for sample in self.samples_of(machine, interval) {
+                if timed.contains(&sample.id) && sample.time >= warmup.as_nanos() {
+                    trips.entry(sample.id).or_default().add(&sample.info);
+                }
                 // The receiving end of the flow has sent nothing.
-                let Some(Some(flow)) = numbers.get(&sample.id) else { continue };
+                let Some(&flow) = sent.get(&sample.id) else { continue };
                 if sample.info.data_out == 0 {
                     continue;
                 }
@@ -300,12 +301,12 @@ impl<'a> GuestResults<'a> {
                     ssthresh_bytes: (info.ssthresh < 0x7fff_ffff)
                         .then(|| u64::from(info.ssthresh) * u64::from(info.mss)),
                     srtt_ms: Some(f64::from(info.rtt) / 1e3),
-                    ..FlowSample::new(sample.time as f64 / 1e9, *flow, goodput, throughput)
+                    ..FlowSample::new(sample.time as f64 / 1e9, flow, goodput, throughput)
                 });
             }
         }
         all.sort_by(|a, b| a.time_s.total_cmp(&b.time_s).then(a.flow.cmp(&b.flow)));
-        all
+        (all, trips)
     }
 }
 
@@ -408,6 +409,62 @@ mod tests {
         let outcomes: Vec<&str> = rows.iter().map(|row| row.outcome.as_str()).collect();
         assert_eq!(outcomes, [programs::UNKNOWN, "not started"]);
         assert!(failures.is_empty(), "{failures:?}");
+    }
+
+    #[test]
+    fn the_samples_of_a_flow_are_those_of_its_sender_and_round_trips_of_answers_those_of_who_asks() {
+        let guests = planned(
+            "duration = \"1s\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1Mbit/s\"\n\
+             [[host]]\nname = \"a\"\nendpoint = \"guest\"\n[[host]]\nname = \"b\"\nendpoint = \"guest\"\n\
+             [[flow]]\nfrom = \"a\"\nto = \"b\"\n\
+             [[flow]]\nfrom = \"a\"\nto = \"b\"\napp = \"request\"\nsize = \"10kB\"\n",
+        );
+        let info = |sent: u64, rtt| TcpInfo {
+            acked: sent,
+            bytes_sent: 2 * sent,
+            data_out: 1,
+            cwnd: 10,
+            mss: 1000,
+            unacked: 5,
+            ssthresh: u32::MAX,
+            min_rtt: 40_000,
+            rtt,
+            ..TcpInfo::default()
+        };
+        let line = |seconds: u64, id, info| {
+            serde_json::to_string(&Sample { time: seconds * 1_000_000_000, id, info }).unwrap()
+        };
+        let shares = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let again = TcpInfo { retransmits: 3, ..info(250_000, 70_000) };
+        let sender = [
+            line(1, 0, info(125_000, 50_000)),
+            "not a sample".to_owned(),
+            line(2, 0, again),
+            line(2, 1, info(9, 90_000)),
+        ];
+        let receiver = [line(2, 0, info(7, 80_000)), line(2, 1, info(9, 60_000))];
+        std::fs::write(shares[0].path().join(SAMPLES), sender.join("\n")).unwrap();
+        std::fs::write(shares[1].path().join(SAMPLES), receiver.join("\n")).unwrap();
+        let results = GuestResults {
+            guests: &guests,
+            reports: vec![],
+            shares: shares.iter().map(|share| share.path().to_owned()).collect(),
+            machines: vec![],
+        };
+        let keys = guests.flows.iter().map(|flow| flow.key.unwrap());
+        let numbers: BTreeMap<StreamKey, u32> = keys.zip([77, 78]).collect();
+        let times = (TimeDelta::from_millis(1500), TimeDelta::from_secs(1));
+        let (samples, trips) = results.sampled(&numbers, times);
+        let sample = |time_s, retransmits, srtt_ms| FlowSample {
+            cwnd_bytes: Some(10_000),
+            in_flight_bytes: Some(5000),
+            srtt_ms: Some(srtt_ms),
+            retransmits,
+            ..FlowSample::new(time_s, 77, 1e6, 2e6)
+        };
+        assert_eq!(samples, [sample(1.0, 0, 50.0), sample(2.0, 3, 70.0)]);
+        let trips: Vec<_> = trips.iter().map(|(flow, own)| (*flow, own.min, own.sum, own.count)).collect();
+        assert_eq!(trips, [(0, 40_000.0, 70_000.0, 1), (1, 40_000.0, 60_000.0, 1)]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! This file keeps the conditions, their states, who waits for each, and the error if one fails. They are checked where the program
 //! runs: by [`super::watch`] for live hosts, by a guest's agent inside the guest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use warpline_agent::probe::Check;
@@ -51,11 +51,58 @@ pub(in crate::run) struct Condition {
     flows: Vec<FlowId>,
     /// Machines of guests on which something waits for it.
     machines: BTreeSet<usize>,
-    /// What waits for it, for messages.
-    waiters: Vec<String>,
+    /// What waits for it.
+    waiters: Waiters,
+}
+
+/// What waits for a condition, for messages. There may be as many as the run has programs, so only the names that are shown are kept.
+#[derive(Debug, Default)]
+struct Waiters {
+    names: Vec<String>,
+    count: usize,
+}
+
+impl Waiters {
+    /// How many names a message has.
+    const SHOWN: usize = 3;
+
+    fn add(&mut self, name: impl FnOnce() -> String) {
+        if self.count < Self::SHOWN {
+            self.names.push(name());
+        }
+        self.count += 1;
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Their names in a message.
+    fn shown(&self) -> String {
+        let names = self.names.join(", ");
+        match self.count.saturating_sub(Self::SHOWN) {
+            0 => names,
+            more => format!("{names} and {more} more"),
+        }
+    }
 }
 
 impl Condition {
+    /// A condition that nothing waits for yet.
+    fn new(host: &str, check: Check, subject: Subject, (start, limit): (TimeDelta, TimeDelta)) -> Self {
+        Condition {
+            host: host.to_owned(),
+            check,
+            subject,
+            start,
+            limit,
+            state: State::Pending,
+            flows: Vec::new(),
+            machines: BTreeSet::new(),
+            waiters: Waiters::default(),
+        }
+    }
+
     /// The index of its program on the host, if it is about one.
     pub(in crate::run) fn program(&self) -> Option<usize> {
         match self.subject {
@@ -85,6 +132,10 @@ impl NotReady {
 #[derive(Debug, Default)]
 pub(in crate::run) struct Readiness {
     conditions: Vec<Condition>,
+    /// The conditions that are checked on each host, in order.
+    by_host: BTreeMap<String, Vec<u32>>,
+    /// The conditions that each flow waits for.
+    of_flows: BTreeMap<String, BTreeSet<u32>>,
     /// Programs whose end the run waits for, each as: whether it has ended, its host, its index there.
     until: Vec<(bool, String, usize)>,
     /// Flows to be started now.
@@ -96,21 +147,16 @@ pub(in crate::run) struct Readiness {
 
 /// Names of the guests' machines, in order.
 pub(in crate::run) fn machine_names(scenario: &Scenario) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for (host, guest) in scenario.guests() {
-        let machine = guest.machine_of(&host.name);
-        if !names.contains(&machine) {
-            names.push(machine);
-        }
-    }
-    names
+    let mut known = BTreeSet::new();
+    let machines = scenario.guests().map(|(host, guest)| guest.machine_of(&host.name));
+    machines.filter(|machine| known.insert(*machine)).collect()
 }
 
-/// The machine of a host, if it is a guest.
-fn machine_of(scenario: &Scenario, host: &Host) -> Option<usize> {
-    let own = scenario.guests().find(|(guest, _)| guest.name == host.name)?;
-    let own = own.1.machine_of(&host.name);
-    machine_names(scenario).iter().position(|name| *name == own)
+/// The number of each guest's machine, by the name of the guest.
+fn machine_numbers(scenario: &Scenario) -> BTreeMap<&str, usize> {
+    let numbers: BTreeMap<&str, usize> = machine_names(scenario).into_iter().zip(0..).collect();
+    let guests = scenario.guests();
+    guests.map(|(host, guest)| (host.name.as_str(), numbers[guest.machine_of(&host.name)])).collect()
 }
 
 /// The check for a program's `ready`. Addresses in it are filled in as in a command.
@@ -135,8 +181,9 @@ impl Readiness {
         world: &mut ModelHosts,
     ) -> Self {
         let mut own = Readiness::default();
-        own.add_programs(scenario, plan);
-        own.add_flows(scenario, expanded, world);
+        let machines = machine_numbers(scenario);
+        own.add_programs(scenario, plan, &machines);
+        own.add_flows((scenario, expanded), &machines, world);
         for condition in scenario.until.iter().flat_map(|Until(conditions)| conditions) {
             let named = Until::program(condition).map(|name| scenario.program_named(name));
             if let Some(Named::One(host, number)) = named {
@@ -146,42 +193,51 @@ impl Readiness {
         own
     }
 
-    fn add_programs(&mut self, scenario: &Scenario, plan: &AddressPlan) {
+    /// Adds a condition. Returns its number.
+    fn add(&mut self, condition: Condition) -> u32 {
+        let id = self.conditions.len() as u32;
+        self.by_host.entry(condition.host.clone()).or_default().push(id);
+        self.conditions.push(condition);
+        id
+    }
+
+    fn add_programs(&mut self, scenario: &Scenario, plan: &AddressPlan, machines: &BTreeMap<&str, usize>) {
         for (_, number, host, program) in scenario.programs() {
             let Some(ready) = &program.ready else { continue };
-            self.conditions.push(Condition {
-                host: host.name.clone(),
-                check: check_of(&ready.0, plan),
-                subject: Subject::Program(number, program.label(number)),
-                start: program.start.0,
-                limit: ready.0.limit().0,
-                state: State::Pending,
-                flows: Vec::new(),
-                machines: BTreeSet::new(),
-                waiters: Vec::new(),
-            });
+            let subject = Subject::Program(number, program.label(number));
+            let times = (program.start.0, ready.0.limit().0);
+            self.add(Condition::new(&host.name, check_of(&ready.0, plan), subject, times));
         }
         for (_, number, host, program) in scenario.programs() {
+            let machine = machines.get(host.name.as_str());
             for id in self.waits_of(scenario, &host.name, number) {
                 let condition = &mut self.conditions[id as usize];
-                condition.machines.extend(machine_of(scenario, host));
-                condition.waiters.push(format!("program {} of host {}", program.label(number), host.name));
+                condition.machines.extend(machine);
+                condition.waiters.add(|| format!("program {} of host {}", program.label(number), host.name));
             }
         }
     }
 
-    fn add_flows(&mut self, scenario: &Scenario, expanded: &Expanded, world: &mut ModelHosts) {
+    fn add_flows(
+        &mut self,
+        (scenario, expanded): (&Scenario, &Expanded),
+        machines: &BTreeMap<&str, usize>,
+        world: &mut ModelHosts,
+    ) {
+        let hosts = scenario.hosts_by_name();
+        // From the last on: of several with one name the first counts.
+        let simulated = world.flows.iter().enumerate().rev();
+        let simulated: BTreeMap<&str, FlowId> =
+            simulated.map(|(number, flow)| (flow.spec.name.as_str(), FlowId(number as u32))).collect();
+        // What flows wait for: a node, a port, whether they use IPv6, and for how long.
+        let mut known: BTreeMap<(usize, u16, bool, TimeDelta), u32> = BTreeMap::new();
         for flow in &expanded.flows {
             let entry = &scenario.flow[flow.entry];
             let (from, to) = (&expanded.nodes[flow.from], &expanded.nodes[flow.to]);
-            let host = |name: &str| scenario.host.iter().find(|host| host.name == name);
-            let (Some(target), Some(port)) =
-                (host(to).filter(|host| host.traffic().has_programs()), entry.port)
-            else {
-                continue;
-            };
+            let host = |name: &str| hosts.find(name).filter(|host| host.traffic().has_programs());
+            let (Some(target), Some(port)) = (host(to), entry.port) else { continue };
             let limit = entry.wait.unwrap_or(PATIENCE).0;
-            let sender = host(from).filter(|host| host.traffic().has_programs());
+            let sender = host(from);
             // Two kernels carry the flow, and we control both ends.
             let kernel = |host: &Host| host.traffic() == Traffic::Kernel;
             let carried = sender.is_some_and(kernel) && kernel(target);
@@ -190,48 +246,37 @@ impl Readiness {
             if limit.is_zero() || carried || unseen || entry.app.is_service() {
                 continue;
             }
-            let check = Check::Listens { port, ipv6: entry.ipv6 };
             let held = match sender {
-                None => world.hold(&flow.name),
+                None => simulated.get(flow.name.as_str()).copied(),
                 Some(_) => None,
             };
-            let start = held.map_or(flow.start.earliest, |(_, start)| start - Timestamp::ZERO);
-            let known = self.conditions.iter_mut().find(|condition| {
-                condition.host == *to && condition.check == check && condition.limit == limit
+            let start =
+                held.map_or(flow.start.earliest, |held| world.flows[held.index()].start - Timestamp::ZERO);
+            let id = *known.entry((flow.to, port, entry.ipv6, limit)).or_insert_with(|| {
+                let check = Check::Listens { port, ipv6: entry.ipv6 };
+                self.add(Condition::new(to, check, Subject::Flow(flow.name.clone()), (start, limit)))
             });
-            let condition = match known {
-                Some(condition) => condition,
-                None => {
-                    self.conditions.push(Condition {
-                        host: to.to_owned(),
-                        check,
-                        subject: Subject::Flow(flow.name.clone()),
-                        start,
-                        limit,
-                        state: State::Pending,
-                        flows: Vec::new(),
-                        machines: BTreeSet::new(),
-                        waiters: Vec::new(),
-                    });
-                    let last = self.conditions.len() - 1;
-                    &mut self.conditions[last]
-                }
-            };
+            let condition = &mut self.conditions[id as usize];
             condition.start = condition.start.min(start);
-            condition.flows.extend(held.map(|(id, _)| id));
-            condition.machines.extend(sender.and_then(|host| machine_of(scenario, host)));
-            condition.waiters.push(format!("flow {}", flow.name));
+            condition.flows.extend(held);
+            condition.machines.extend(sender.and_then(|host| machines.get(host.name.as_str())));
+            condition.waiters.add(|| format!("flow {}", flow.name));
+            self.of_flows.entry(flow.name.clone()).or_default().insert(id);
+        }
+        for condition in &self.conditions {
+            condition.flows.iter().for_each(|&flow| world.hold(flow));
         }
     }
 
-    /// All conditions, with their numbers.
-    pub(in crate::run) fn conditions(&self) -> impl Iterator<Item = (u32, &Condition)> {
-        self.conditions.iter().enumerate().map(|(id, condition)| (id as u32, condition))
+    /// The conditions that are checked on a host, with their numbers.
+    pub(in crate::run) fn conditions_of(&self, host: &str) -> impl Iterator<Item = (u32, &Condition)> {
+        let own = self.by_host.get(host).into_iter().flatten();
+        own.map(move |&id| (id, &self.conditions[id as usize]))
     }
 
     fn of_program(&self, host: &str, number: usize) -> Option<u32> {
-        let is = |condition: &Condition| condition.host == host && condition.program() == Some(number);
-        self.conditions.iter().position(is).map(|id| id as u32)
+        let mut own = self.conditions_of(host);
+        own.find(|(_, condition)| condition.program() == Some(number)).map(|(id, _)| id)
     }
 
     /// Numbers of the conditions that a program waits for.
@@ -243,11 +288,7 @@ impl Readiness {
 
     /// Numbers of the conditions that a flow waits for.
     pub(in crate::run) fn waits_of_flow(&self, flow: &str) -> Vec<u32> {
-        let name = format!("flow {flow}");
-        self.conditions()
-            .filter(|(_, condition)| condition.waiters.contains(&name))
-            .map(|(id, _)| id)
-            .collect()
+        self.of_flows.get(flow).into_iter().flatten().copied().collect()
     }
 
     /// The number for the notice of a program's end, if the run's end depends on it.
@@ -358,12 +399,7 @@ impl Condition {
             ),
             Subject::Flow(_) => (None, format!("host {} was not ready: {what} {why}", self.host)),
         };
-        const MANY: usize = 3;
-        let mut waiters = self.waiters[..self.waiters.len().min(MANY)].join(", ");
-        if self.waiters.len() > MANY {
-            waiters += &format!(" and {} more", self.waiters.len() - MANY);
-        }
-        NotReady { program, text: format!("{text}; {waiters} waited for it") }
+        NotReady { program, text: format!("{text}; {} waited for it", self.waiters.shown()) }
     }
 }
 
@@ -381,4 +417,121 @@ pub(in crate::run) fn explain<'a>(
     row.ok = false;
     row.failure = Some(text.clone());
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::RunOptions;
+    use crate::run::build::build;
+
+    /// Guests on two machines, a live host and a simulated one, in this order: e; a and c; b; d.
+    const SCENARIO: &str = r#"
+        duration = "1s"
+        clock = { mode = "real" }
+        link = [
+            { between = ["a", "r"], rate = "1Mbit/s" }, { between = ["b", "r"], rate = "1Mbit/s" },
+            { between = ["c", "r"], rate = "1Mbit/s" }, { between = ["d", "r"], rate = "1Mbit/s" },
+            { between = ["e", "r"], rate = "1Mbit/s" },
+        ]
+        [[host]]
+        name = "e"
+        endpoint = "guest"
+        [[host]]
+        name = "a"
+        endpoint = "guest"
+        machine = "m"
+        [[host.program]]
+        name = "client"
+        command = "x"
+        after = ["server"]
+        [[host]]
+        name = "c"
+        endpoint = "guest"
+        machine = "m"
+        [[host]]
+        name = "b"
+        endpoint = "live"
+        [[host.program]]
+        command = "y"
+        after = []
+        [[host.program]]
+        name = "server"
+        command = "z"
+        ready = 80
+        [[flow]]
+        name = "first"
+        from = "a"
+        to = "b"
+        port = 5001
+        [[flow]]
+        name = "second"
+        from = "c"
+        to = "b"
+        port = 5001
+        [[flow]]
+        name = "third"
+        from = "d"
+        to = "b"
+        port = 5002
+    "#;
+
+    fn planned() -> (Scenario, Readiness) {
+        let scenario =
+            Scenario::from_toml("test.toml", SCENARIO, &[]).unwrap_or_else(|error| panic!("{error}"));
+        let expanded = scenario.expand();
+        let plan = AddressPlan::new(&scenario, &expanded);
+        let mut world = build(&scenario, &RunOptions::default()).unwrap().world;
+        let readiness = Readiness::plan(&scenario, &expanded, &plan, &mut world);
+        (scenario, readiness)
+    }
+
+    #[test]
+    fn machines_have_numbers_in_the_order_of_their_first_guests() {
+        let (scenario, _) = planned();
+        assert_eq!(machine_names(&scenario), ["e", "m"]);
+        assert_eq!(machine_numbers(&scenario), BTreeMap::from([("e", 0), ("a", 1), ("c", 1)]));
+    }
+
+    #[test]
+    fn who_waits_knows_its_conditions_and_each_condition_knows_who_waits() {
+        let (scenario, mut readiness) = planned();
+        assert_eq!(readiness.waits_of(&scenario, "a", 0), [0]);
+        assert!(readiness.waits_of(&scenario, "b", 0).is_empty());
+        let flows = ["first.0", "second.0", "third.0", "fourth.0"];
+        assert_eq!(flows.map(|flow| readiness.waits_of_flow(flow)), [vec![1], vec![1], vec![2], vec![]]);
+        let checked = |host: &str| -> Vec<_> {
+            let own = readiness.conditions_of(host);
+            own.map(|(id, condition)| (id, condition.program(), condition.check.clone())).collect()
+        };
+        let listens = |port| Check::Listens { port, ipv6: false };
+        let server = (0, Some(1), Check::Port(80));
+        assert_eq!(checked("b"), [server, (1, None, listens(5001)), (2, None, listens(5002))]);
+        assert!(checked("a").is_empty());
+        // Only a simulated flow is held back here; the others wait on their machine.
+        let held: Vec<Vec<FlowId>> = readiness.conditions.iter().map(|own| own.flows.clone()).collect();
+        assert_eq!(held, [vec![], vec![], vec![FlowId(2)]]);
+        for id in 0..3 {
+            readiness.handle(Notice::Holds(id));
+        }
+        assert_eq!(readiness.take_notices(), [(1, Notice::GoOn(0)), (1, Notice::GoOn(1))]);
+        assert_eq!(readiness.released, [FlowId(2)]);
+    }
+
+    #[test]
+    fn a_failure_names_some_of_those_who_wait() {
+        let (_, mut readiness) = planned();
+        for number in 0..3 {
+            readiness.conditions[1].waiters.add(|| format!("flow more.{number}"));
+        }
+        readiness.handle(Notice::Fails(1, Why::Limit));
+        let text = &readiness.failure().unwrap().text;
+        let waiters = "; flow first.0, flow second.0, flow more.0 and 2 more waited for it";
+        assert!(text.ends_with(waiters), "{text}");
+
+        let (_, mut readiness) = planned();
+        readiness.handle(Notice::Fails(2, Why::Limit));
+        let text = &readiness.failure().unwrap().text;
+        assert!(text.ends_with("; flow third.0 waited for it"), "{text}");
+    }
 }

@@ -63,7 +63,7 @@ impl Watch {
         output: [&Path; 2],
         prepare: &Prepare<'_>,
     ) -> Result<(), RunError> {
-        let own = readiness.conditions().filter(|(_, condition)| condition.host == host);
+        let own = readiness.conditions_of(host);
         for (id, condition) in own.filter(|(_, condition)| condition.program() == program) {
             let sockets = namespace.within(Sockets::open).map_err(fail)?.map_err(fail)?;
             let command = match &condition.check {

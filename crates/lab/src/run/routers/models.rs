@@ -69,8 +69,6 @@ struct Meeting {
     addresses: [IpAddr; 2],
     /// The end that listens, if it is here.
     listens: Option<usize>,
-    /// Whether records of its connections are kept.
-    recorded: bool,
 }
 
 impl Meeting {
@@ -90,6 +88,8 @@ pub(in crate::run) struct Models {
     by_timer: BTreeMap<TimerId, usize>,
     by_endpoint: BTreeMap<TimerId, (usize, Name)>,
     meetings: BTreeMap<FlowId, Meeting>,
+    /// Flows whose connections keep records.
+    recorded: BTreeSet<FlowId>,
     /// Whose packets those of a connection are, and their class: by the end that has connected, and the other.
     connected: BTreeMap<(u8, SocketAddr, SocketAddr), (FlowId, u8)>,
     /// Whose packets those from and to a socket that listens here are, and their class.
@@ -210,9 +210,11 @@ impl Models {
                 sides,
                 addresses,
                 listens,
-                recorded: spec.record_tcp || spec.record_latency,
             };
             models.meetings.insert(flow, meeting);
+            if spec.record_tcp || spec.record_latency {
+                models.recorded.insert(flow);
+            }
         }
         models.listen_to_hosts(world)?;
         models.claim_services(plan);
@@ -543,9 +545,12 @@ impl Models {
 
     /// Hands over the records of all connections.
     pub(in crate::run) fn drain(&mut self, world: &mut ModelHosts) {
-        let recorded = self.meetings.values().filter(|meeting| meeting.recorded);
-        let recorded: BTreeSet<FlowId> = recorded.map(|meeting| meeting.flow).collect();
-        for model in &mut self.models {
+        let Models { models, recorded, .. } = self;
+        // It is called often, and mostly no flow is recorded.
+        if recorded.is_empty() {
+            return;
+        }
+        for model in models {
             for (&name, session) in
                 model.connections.iter().filter(|(_, session)| recorded.contains(&session.flow))
             {

@@ -158,13 +158,14 @@ impl Paths {
             let back = back.collect();
             paths.back.push(back);
         }
+        let mut first_of: Vec<Option<LinkId>> = vec![None; nodes];
+        for (id, link) in (0u32..).map(LinkId).zip(expanded.links.iter()) {
+            first_of[link.from].get_or_insert(id);
+        }
         for own in ends {
             let first = match own.door {
                 Some(door) => door.sends,
-                None => {
-                    let first = expanded.links.iter().position(|link| link.from == own.node as usize);
-                    first.map(|link| LinkId(link as u32))
-                }
+                None => first_of[own.node as usize],
             };
             let path = first.map(|link| ground.add(vec![link], false, network, &mut paths.all));
             paths.nowhere.push(path.unwrap_or(NONE));
@@ -257,4 +258,32 @@ fn path(
         }
     }
     Path { links, nodes, mtu, parts, leads, port }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpline_scenario::Scenario;
+
+    use super::*;
+    use crate::run::RunOptions;
+    use crate::run::build::build;
+
+    #[test]
+    fn what_goes_nowhere_takes_the_first_link_of_its_node() {
+        let text = "duration = \"1s\"\n\
+                    link = [{ between = [\"a\", \"b\"], rate = \"1Mbit/s\" }, { between = [\"b\", \"c\"], rate = \"1Mbit/s\" }]\n\
+                    flow = [{ from = \"a\", to = \"c\" }]\n";
+        let scenario = Scenario::from_toml("test.toml", text, &[]).unwrap();
+        let expanded = scenario.expand();
+        let mut network = build(&scenario, &RunOptions::default()).unwrap().network;
+        let ends = [0, 1, 2].map(|node| End { node, live: false, door: None });
+        let paths = Paths::find(&expanded, &ends, &BTreeSet::new(), &[false; 3], &mut network);
+        let names = [0, 1, 2].map(|end| {
+            let path = paths.get(paths.nowhere(end).unwrap());
+            let links = path.links.iter().map(|&link| expanded.link_name(&expanded.links.at(link)));
+            (links.collect::<Vec<_>>(), path.leads)
+        });
+        let one = |name: &str| (vec![name.to_owned()], false);
+        assert_eq!(names, [one("a>b"), one("b>a"), one("c>b")]);
+    }
 }

@@ -14,8 +14,8 @@ use warpline_live::emulator::Gate;
 use warpline_live::ip;
 use warpline_live::port::PortId;
 use warpline_live::translation::{self, Side};
-use warpline_scenario::Scenario;
 use warpline_scenario::addresses::AddressPlan;
+use warpline_scenario::{Rebind, Scenario};
 
 /// The first port that a changed binding can have: below are those of services.
 const FIRST_PORT: u16 = 1024;
@@ -61,16 +61,19 @@ impl Nats {
         plan: &AddressPlan,
         nodes: impl Iterator<Item = u32>,
     ) -> Self {
-        let nat = |(port, node): (u32, u32)| {
-            let own = |name: &str| plan.find(name) == Some(node as usize);
-            let host = scenario.host.iter().find(|host| own(&host.name))?;
+        let behind = scenario.host.iter().filter_map(|host| {
             let rebind = host.endpoint.rebind()?;
+            Some((plan.find(&host.name)?, (host.name.as_str(), rebind)))
+        });
+        let behind: BTreeMap<usize, (&str, &Rebind)> = behind.collect();
+        let nat = |(port, node): (u32, u32)| {
+            let (name, rebind) = *behind.get(&(node as usize))?;
             let nat = Nat {
                 first: Timestamp::ZERO + rebind.first.0,
                 every: rebind.every.map(|every| every.0),
                 addresses: rebind.free(plan, node),
                 streams: Streams::new(scenario.seed),
-                name: format!("host.{}.rebind", host.name),
+                name: format!("host.{name}.rebind"),
                 changes: 0,
                 taken: None,
                 outward: BTreeMap::new(),

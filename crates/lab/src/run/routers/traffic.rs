@@ -164,10 +164,13 @@ impl Traffic {
         self.known.insert(key, known);
     }
 
-    /// The number of such a flow, once it has sent something.
-    pub(in crate::run) fn number(&self, key: StreamKey) -> Option<u32> {
-        let is = |stream: &Stream| stream.keys().any(|own| own == key);
-        self.streams.iter().find_map(|(&number, stream)| is(stream).then_some(number))
+    /// The numbers of the streams that have sent something. Of those with one key, the first counts.
+    pub(in crate::run) fn numbers(&self) -> BTreeMap<StreamKey, u32> {
+        let mut numbers = BTreeMap::new();
+        for (&number, stream) in &self.streams {
+            stream.keys().for_each(|key| _ = numbers.entry(key).or_insert(number));
+        }
+        numbers
     }
 
     /// A live host, node `from`, has sent a datagram to node `to`.
@@ -353,7 +356,26 @@ impl Traffic {
 
 #[cfg(test)]
 mod tests {
+    use warpline_live::datagram;
+    use warpline_live::ip::{IpHeader, UDP};
+    use warpline_live::wire::udp::{self, UdpHeader};
+
     use super::*;
+
+    #[test]
+    fn a_stream_is_known_by_the_port_of_either_end_and_of_several_the_first_counts() {
+        let mut traffic = Traffic::default();
+        for (number, source_port) in [(9, 4001), (7, 4000)] {
+            let ip = IpHeader::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), UDP);
+            let (mut bytes, ports) = (Vec::new(), UdpHeader { source_port, destination_port: 80 });
+            assert!(udp::write(&mut bytes, &ip, &ports, &[0; 8]).is_ok());
+            let header = datagram::read(&bytes).unwrap();
+            traffic.on_sent(Timestamp::ZERO, number, (0, Some(1)), &bytes, &header);
+        }
+        let key = |port, sends| StreamKey { from: 0, to: 1, port, sends };
+        let numbers = [(key(80, false), 7), (key(4000, true), 7), (key(4001, true), 9)];
+        assert_eq!(traffic.numbers(), BTreeMap::from(numbers));
+    }
 
     #[test]
     fn bytes_count_once_in_any_order() {

@@ -8,19 +8,11 @@ use std::collections::VecDeque;
 use warpline_core::{NodeId, Stream, Timestamp};
 
 use super::cobalt::{Cobalt, Law};
-use super::hosts::{Hosts, Places};
+use super::hosts::{Hosts, Places, ways};
 use crate::qdisc::Queued;
 
 /// Queues of a tin.
 pub(super) const QUEUES: usize = 1024;
-/// Queues of a set: a flow may have any of those of its set.
-const WAYS: usize = 8;
-
-/// The places of a set, from the one that a hash says on.
-pub(super) fn ways(direct: usize) -> impl Iterator<Item = usize> {
-    let set = direct - direct % WAYS;
-    (0..WAYS).map(move |way| set + (direct + way) % WAYS)
-}
 
 /// What a queue is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,8 +6,16 @@
 use warpline_core::NodeId;
 use warpline_core::parameter::Words;
 
-use super::flows::ways;
 use crate::qdisc::flows::hash;
+
+/// Places of a set: a host or a flow may have any of those of its set.
+const WAYS: usize = 8;
+
+/// The places of a set, from the one that a hash says on.
+pub(super) fn ways(direct: usize) -> impl Iterator<Item = usize> {
+    let set = direct - direct % WAYS;
+    (0..WAYS).map(move |way| set + (direct + way) % WAYS)
+}
 
 /// Which packets share a queue, and among whom the rate is divided evenly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]

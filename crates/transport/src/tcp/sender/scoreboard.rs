@@ -2,8 +2,8 @@
 //!
 //! The bookkeeping is Linux's: `in_flight = outstanding - sacked - lost + retransmitted`, which is RFC 6675's pipe. Positions
 //! in the ring are absolute (they count every segment ever sent), so cursors survive the removal of acknowledged segments.
-//! Every cursor moves forward, except after an undo or the loss of a retransmission, so that an acknowledgement costs
-//! amortised constant time and a binary search per new SACK block.
+//! Every cursor moves forward, except after an undo or the loss of a retransmission, and what is sacked is passed over at once, so that an
+//! acknowledgement costs amortised constant time and a binary search per new SACK block.
 
 use std::collections::VecDeque;
 
@@ -168,14 +168,17 @@ impl Scoreboard {
             if from >= end {
                 continue;
             }
-            let mut position = self.first_from(from);
+            let first = self.first_from(from);
+            let mut position = first;
             while let Some(sent) = self.segments.at_mut(position) {
                 if sent.end() > end {
                     // Not all of it: it is still to be looked at when the block grows.
                     marked.1 = marked.1.min(sent.seq);
                     break;
                 }
-                if sent.flags & Sent::SACKED == 0 {
+                if sent.flags & Sent::SACKED != 0 {
+                    position += u64::from(sent.sacked_behind);
+                } else {
                     let was = *sent;
                     sent.flags = (sent.flags | Sent::SACKED) & !(Sent::LOST | Sent::RETRANS);
                     self.unmark(&was);
@@ -187,8 +190,21 @@ impl Scoreboard {
                 }
                 position += 1;
             }
+            self.note_run(first, position);
         }
         self.known_blocks = marked;
+    }
+
+    /// Says at the first of these segments, which are all sacked, how many are behind it. So a block that begins there can be named again later without
+    /// a walk through all of it. Where their number does not fit, several of them say it.
+    #[inline]
+    fn note_run(&mut self, mut first: u64, end: u64) {
+        while first + 1 < end
+            && let Some(sent) = self.segments.at_mut(first)
+        {
+            sent.sacked_behind = u16::try_from(end - first - 1).unwrap_or(u16::MAX);
+            first += 1 + u64::from(sent.sacked_behind);
+        }
     }
 
     /// Position of the first segment that does not begin before `seq`.
@@ -429,10 +445,13 @@ impl Scoreboard {
 
     /// Forgets all selective acknowledgements (RFC 2018 section 8: the receiver may renege).
     pub(super) fn clear_sacked(&mut self) {
-        self.segments.for_each_mut(|sent| sent.flags &= !Sent::SACKED);
+        self.segments.for_each_mut(|sent| {
+            sent.flags &= !Sent::SACKED;
+            sent.sacked_behind = 0;
+        });
         self.sacked = 0;
         self.sacked_segments = 0;
-        self.sacked_top = 0;
+        (self.sacked_top, self.sacked_end) = (0, 0);
         self.known_blocks = [(0, 0); 4];
         self.mark_cursor = self.segments.first();
     }

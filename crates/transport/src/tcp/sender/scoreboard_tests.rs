@@ -49,6 +49,51 @@ fn an_acknowledgement_that_was_overtaken_leaves_what_is_known() {
 }
 
 #[test]
+fn a_block_that_is_named_again_is_not_walked_in_full() {
+    let mut b = board(10);
+    let sack = |b: &mut Scoreboard, start: u64, end: u64| {
+        let mut news = Vec::new();
+        b.sack([(1 + start * MSS, 1 + end * MSS)].into_iter(), |sent| news.push((sent.seq - 1) / MSS));
+        news
+    };
+    for end in 3..8 {
+        assert_eq!(sack(&mut b, 2, end), [end - 1]);
+    }
+    // The last acknowledgement does not have it any more.
+    assert_eq!(sack(&mut b, 8, 9), [8]);
+    assert!(sack(&mut b, 2, 7).is_empty());
+    assert_eq!(b.at(2).unwrap().sacked_behind, 4);
+    assert!(sack(&mut b, 8, 9).is_empty());
+    assert_eq!(sack(&mut b, 2, 10), [7, 9]);
+    assert_eq!(b.at(2).unwrap().sacked_behind, 7);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too long for Miri")]
+fn a_run_may_be_longer_than_one_segment_can_say() {
+    let most = u64::from(u16::MAX);
+    let mut b = board(most + 10);
+    for _ in 0..2 {
+        b.sack([(1 + MSS, 1 + (most + 10) * MSS)].into_iter(), |_| ());
+        b.known_blocks = [(0, 0); 4];
+        let said = [1, most + 2].map(|position| b.at(position).unwrap().sacked_behind);
+        assert_eq!((said, u64::from(b.sacked_segments)), ([u16::MAX, 7], most + 9));
+    }
+}
+
+#[test]
+fn what_comes_after_reneging_is_marked_where_it_is() {
+    let mut b = board(12);
+    let block = |start: u64, end: u64| [(1 + start * MSS, 1 + end * MSS)].into_iter();
+    b.sack(block(1, 10), |_| ());
+    b.clear_sacked();
+    b.sack(block(2, 3), |_| ());
+    let mut news = Vec::new();
+    b.sack(block(10, 11), |sent| news.push((sent.seq - 1) / MSS));
+    assert_eq!(news, [10]);
+}
+
+#[test]
 fn the_segments_with_bytes_of_a_range_are_found_wherever_it_begins() {
     let mut b = board(5);
     b.pop(1 + MSS);
@@ -153,6 +198,44 @@ proptest! {
             let first = b.iter().position(|s| s.flags & (Sent::SACKED | Sent::LOST | Sent::RETRANS) == Sent::LOST);
             prop_assert_eq!(b.next_waiting().map(|p| p - b.segments.first()), first.map(|i| i as u64));
             prop_assert!(b.in_flight(b.len() * MSS) <= 2 * b.len() * MSS);
+        }
+    }
+}
+
+proptest! {
+    /// Against a list that says of each segment whether it is sacked. A block may end within a segment, which is then not sacked.
+    #[test]
+    fn what_blocks_cover_is_sacked_and_nothing_else(
+        ops in prop::collection::vec((0u8..12, prop::collection::vec((0u64..40, 1u64..20, 0u64..2), 1..5)), 1..60),
+    ) {
+        let mut b = board(40);
+        let (mut sacked, mut una) = ([false; 40], 0u64);
+        for (op, blocks) in ops {
+            match op {
+                0 => {
+                    una = una.max(blocks[0].0 / 4);
+                    while b.pop(1 + una * MSS).is_some() {}
+                }
+                1 => {
+                    b.clear_sacked();
+                    sacked = [false; 40];
+                }
+                _ => {
+                    let within = |(start, len, less): (u64, u64, u64)| (start.max(una), (start + len).min(40), less);
+                    let blocks = blocks.into_iter().map(within).filter(|(start, end, _)| start < end);
+                    let blocks: Vec<_> = blocks.collect();
+                    let in_bytes = blocks.iter().map(|&(start, end, less)| (1 + start * MSS, 1 + end * MSS - less));
+                    let (mut news, mut expected) = (Vec::new(), Vec::new());
+                    b.sack(in_bytes, |sent| news.push((sent.seq - 1) / MSS));
+                    for &(start, end, less) in &blocks {
+                        let fresh = (start..end - less).filter(|&n| !std::mem::replace(&mut sacked[n as usize], true));
+                        expected.extend(fresh);
+                    }
+                    prop_assert_eq!(news, expected);
+                }
+            }
+            let marks = b.iter().map(|sent| sent.flags & Sent::SACKED != 0);
+            prop_assert!(marks.eq(sacked[una as usize..].iter().copied()));
         }
     }
 }

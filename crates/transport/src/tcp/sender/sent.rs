@@ -23,7 +23,11 @@ pub(super) struct Sent {
     pub len: u32,
     /// Marks.
     pub flags: u8,
+    /// If this one is selectively acknowledged: at least so many of those behind it are, too.
+    pub sacked_behind: u16,
 }
+
+const _: () = assert!(size_of::<Sent>() == 48);
 
 impl Sent {
     /// Selectively acknowledged.

@@ -159,6 +159,7 @@ impl<C: CongestionControl> Sender<C> {
             ack_span: state.ack_span,
             len: seq_len,
             flags: marks,
+            sacked_behind: 0,
         });
         self.nxt += u64::from(seq_len);
         if !STREAM && u64::from(len) < self.mss {
