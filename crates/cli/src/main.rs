@@ -58,18 +58,15 @@ pub(crate) struct Cli {
 /// The values that may begin with a minus sign: the option that gets one refuses it, and says what is allowed.
 const QUANTITIES: [&str; 8] = ["TIME", "RATE", "SIZE", "LOSS", "PART", "SHARE", "SEGMENTS", "FACTOR"];
 
-/// The values that are plain numbers: what begins with a minus sign and is no number is another option.
-const NUMBERS: [&str; 6] = ["N", "SEEDS", "SECONDS", "PERCENT", "PORT", "BYTES"];
-
-/// Takes a quantity or a number with a minus sign for the value of its option, not for another option.
+/// Takes a quantity with a minus sign for the value of its option, not for another option, and a plain number, too.
 fn with_signs(command: clap::Command) -> clap::Command {
+    let is_quantity = |name: &clap::builder::Str| QUANTITIES.contains(&name.as_str());
     command
         .mut_args(|arg| {
-            let is_one_of = |known: &[&str]| {
-                arg.get_value_names()
-                    .is_some_and(|names| names.iter().any(|name| known.contains(&name.as_str())))
-            };
-            match (is_one_of(&QUANTITIES), is_one_of(&NUMBERS)) {
+            let quantity = arg.get_value_names().is_some_and(|names| names.iter().any(is_quantity));
+            // Positional values may be a command, which has options of its own.
+            let number = !arg.is_positional() && arg.get_action().takes_values();
+            match (quantity, number) {
                 (true, _) => arg.allow_hyphen_values(true),
                 (false, true) => arg.allow_negative_numbers(true),
                 (false, false) => arg,
@@ -80,7 +77,7 @@ fn with_signs(command: clap::Command) -> clap::Command {
 
 fn main() -> ExitCode {
     #[cfg(live)]
-    if warpline_live::keeper::serve() {
+    if warpline_live::keeper::serve(|| drop(warpline_live::registry::clean(&mut |_| {}))) {
         return Code::Success.into();
     }
     let mut together = match Together::join() {

@@ -2,7 +2,7 @@
 //!
 //! When this process ends, the kernel kills the programs that it has started ([`crate::start`]), but not what those have started themselves. And a network
 //! namespace stays as long as a process is in it. A process that is killed can do nothing about that any more. So each process with a session has a keeper:
-//! a second process, which waits for the end of the first, and then does what [`crate::registry::clean`] does. When the sessions of a process have ended
+//! a second process, which waits for the end of the first, and then removes what the first has left. When the sessions of a process have ended
 //! properly, it ends its keeper.
 //!
 //! A keeper is the same program once more, with other arguments. So only a program that calls [`serve`] first of all has one. Another program, such as
@@ -21,7 +21,6 @@ use nix::sys::signal::{SigHandler, Signal, signal};
 use nix::unistd::setsid;
 
 use crate::process::{Process, started};
-use crate::registry;
 use crate::start::MARK;
 
 /// The first argument of a keeper. The number of the process that it waits for follows, and when that one started.
@@ -44,9 +43,9 @@ impl Drop for Keeper {
     }
 }
 
-/// To be called at the beginning of a program's `main`. Usually returns false. From then on, a second process of the same program cleans up after the
-/// sessions of this one if this one is killed. In that second process, returns true when it has cleaned up: there is nothing else to do.
-pub fn serve() -> bool {
+/// To be called at the beginning of a program's `main`. Usually returns false. From then on, a second process of the same program calls
+/// `clean` if this one is killed. In that second process, returns true when it has done so: there is nothing else to do.
+pub fn serve(clean: impl FnOnce()) -> bool {
     let Some((pid, start)) = kept(std::env::args_os().skip(1)) else {
         POSSIBLE.store(true, Ordering::Relaxed);
         return false;
@@ -59,8 +58,7 @@ pub fn serve() -> bool {
     {
         process.wait_for_end();
     }
-    // Nobody is there to be told.
-    let _ = registry::clean(&mut |_| {});
+    clean();
     true
 }
 

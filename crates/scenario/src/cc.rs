@@ -12,9 +12,6 @@ use warpline_transport::media;
 use super::component;
 use super::short;
 
-/// The kind of a congestion control that is not built in.
-const CUSTOM: &str = "custom";
-
 /// A congestion control and its parameters. Written as a name, `cc = "vegas"`, as a name with parameters, `cc = "vegas:alpha=1,beta=3"`,
 /// or as a table, `cc = { kind = "vegas", alpha = 1, beta = 3 }`. A parameter left out has the algorithm's own default.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +28,9 @@ pub enum Cc {
 }
 
 impl Cc {
+    /// The kind of a congestion control that is not built in.
+    pub const CUSTOM: &str = "custom";
+
     /// The name, for tables and plots.
     pub fn name(&self) -> &str {
         match self {
@@ -75,7 +75,7 @@ impl Serialize for Cc {
             }
             Cc::BuiltIn(algorithm) => component::write(algorithm).serialize(serializer),
             Cc::Media(algorithm) => component::write(algorithm).serialize(serializer),
-            Cc::Custom { name } => json!({"kind": CUSTOM, "name": name}).serialize(serializer),
+            Cc::Custom { name } => json!({"kind": Self::CUSTOM, "name": name}).serialize(serializer),
         }
     }
 }
@@ -85,7 +85,7 @@ impl<'de> Deserialize<'de> for Cc {
         match Value::deserialize(deserializer)? {
             // Names of Linux's congestion controls are allowed for guests; `cc_names` checks that.
             Value::String(name) => Ok(Cc::named(&name).unwrap_or(Cc::Custom { name })),
-            Value::Object(table) if table.get("kind").is_some_and(|kind| kind == CUSTOM) => {
+            Value::Object(table) if table.get("kind").is_some_and(|kind| kind == Self::CUSTOM) => {
                 let name = table.get("name").and_then(Value::as_str);
                 let name = name.ok_or_else(|| de::Error::missing_field("name"))?;
                 Ok(Cc::Custom { name: name.to_owned() })
@@ -144,7 +144,7 @@ impl JsonSchema for CcKind {
             "description": "An algorithm that is registered under this name by the program that runs the scenario (a Python class); from a guest, \
                             one of Linux.",
             "properties": {
-                "kind": {"type": "string", "const": CUSTOM},
+                "kind": {"type": "string", "const": Cc::CUSTOM},
                 "name": {"type": "string", "description": "Its name."},
             },
             "required": ["kind", "name"],

@@ -306,7 +306,7 @@ mod tests {
             assert_eq!((message.as_str(), span), ("the number cannot be read", &Some(10..10 + text.len())));
             assert_eq!(Node::from_toml_value(text, 0, 0), None, "{text}");
         }
-        // What the parser refuses itself is told once.
+        // The parser has refused these itself: one error each.
         assert_eq!(Node::from_toml("a = 1.5ms\n").1.len(), 1);
         let data = |text: &str| Node::from_toml_value(text, 0, 0).unwrap().data;
         assert_eq!(data("1_000"), Data::Integer(1000));

@@ -319,7 +319,7 @@ mod tests {
         // The same bytes are something else to a jitter.
         let unfit = files.read(&path("bits"), &mut delays).unwrap_err();
 
-        // Nobody looks at them again.
+        // Changes on the disk are not seen any more.
         for (name, _) in texts {
             std::fs::write(path(name), "?").unwrap();
         }

@@ -26,7 +26,7 @@ fn messages(sets: &[&str]) -> Vec<String> {
     errors.errors.into_iter().map(|error| error.message).collect()
 }
 
-/// Everything that is told of a change.
+/// The text of all errors with this change.
 fn told(set: &str) -> String {
     Scenario::from_toml("test.toml", TEXT, &[set.to_owned()]).unwrap_err().to_string()
 }

@@ -37,7 +37,7 @@ impl Longest {
         }
     }
 
-    /// The number of the queue with the most bytes, the first of equals. There are `count` queues, and `bytes` tells what each of them has.
+    /// The number of the queue with the most bytes; of equals, the first. `count` is the number of queues, and `bytes` gives the bytes in each.
     pub(crate) fn find(&mut self, count: usize, bytes: impl Fn(usize) -> u64) -> usize {
         if self.heap.is_empty() {
             self.newest = (0..count).map(&bytes).collect();

@@ -1,9 +1,6 @@
-//! Mistakes in the algorithm that is to be evaluated. They are told by themselves: the author has written no trial, so that a place in one says nothing.
+//! Errors in the name or the parameters of the algorithm that is evaluated. They show no place in a trial, because the user did not write the trial.
 
 use warpline_scenario::{Cc, Diagnostic, Diagnostics, spelling_help};
-
-/// The kind of an algorithm of the caller's own.
-const CUSTOM: &str = "custom";
 
 /// Checks that `cc`, as scenarios write it in short, names an algorithm that models of TCP have.
 ///
@@ -11,7 +8,7 @@ const CUSTOM: &str = "custom";
 /// If it does not, with those that there are.
 pub(super) fn check(cc: &str) -> Result<(), Diagnostics> {
     let kind = cc.split(':').next().unwrap_or_default().trim();
-    if kind == CUSTOM || Cc::for_tcp().contains(&kind) {
+    if kind == Cc::CUSTOM || Cc::for_tcp().contains(&kind) {
         return Ok(());
     }
     let error = Diagnostic {

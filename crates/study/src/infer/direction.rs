@@ -345,7 +345,7 @@ fn rate(crossings: &[Crossing], carried: &Carried, least: f64) -> Option<f64> {
     (time >= BUSY.1 && bytes > 0.0).then(|| bytes * 8.0 / time)
 }
 
-/// Counts which losses are those of a full queue, and which are random. `is_apart` tells whether waits are those of this direction alone.
+/// Counts the losses in a full queue, and the random ones. `is_apart`: whether the waits are those of this direction alone.
 fn blame(found: &mut Direction, losses: &[Loss], crossings: &[Crossing], least: f64, is_apart: bool) {
     let most = highest(crossings.iter().map(|crossing| crossing.packets));
     // A queue that is full of acknowledgements is a short one.

@@ -27,7 +27,7 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// The waits of what the far ends of connections sent. Of each is told whether its connection has met an empty path once; the others are compared with those that have.
+    /// The waits of packets from the far ends of connections, each with whether its connection has ever met an empty path. A connection that has not is compared with those that have.
     /// None if no clock is known that counts in steps of `coarsest` seconds or smaller ones.
     pub(super) fn of(far_ends: &[(&Half, bool)], coarsest: f64) -> Option<Waits> {
         let mut found = Waits::default();

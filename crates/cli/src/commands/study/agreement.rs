@@ -25,7 +25,7 @@ are made again if the scenario or the kernel changes, the model's also if the
 program does.
 
 Guests need Debian's package user-mode-linux: warpline doctor says whether it is
-installed. The whole study takes some hours on two cores.
+installed. The whole study takes half an hour on two cores.
 
 Examples:
   warpline study agreement --quick
