@@ -79,7 +79,7 @@ pub fn resolve(wish: &str, available: &[String]) -> (String, Option<String>) {
     let nearest = ["lp", "reno"].into_iter().find(|name| has(name)).unwrap_or("reno");
     let note = format!(
         "this kernel has no TCP Nice (`warpline nice load` loads it); `{nearest}` is used instead, which {}",
-        if nearest == "lp" { "yields by one-way delays" } else { "does not yield" }
+        if nearest == "lp" { "hardly yields" } else { "does not yield" }
     );
     (nearest.to_owned(), Some(note))
 }
@@ -316,7 +316,7 @@ mod tests {
         let names = |text: &str| text.split(' ').map(ToOwned::to_owned).collect::<Vec<_>>();
         assert_eq!(resolve("nice", &names("reno cubic nice")), ("nice".to_owned(), None));
         let (name, note) = resolve("nice", &names("reno cubic lp"));
-        assert!(name == "lp" && note.unwrap().contains("yields by one-way delays"));
+        assert!(name == "lp" && note.unwrap().contains("hardly yields"));
         let (name, note) = resolve("nice", &names("reno cubic"));
         assert!(name == "reno" && note.unwrap().contains("does not yield"));
         assert_eq!(resolve("bbr", &names("reno")), ("bbr".to_owned(), None));

@@ -32,7 +32,8 @@ Needs root's privileges and Linux 6.4 or later with BTF, as in distributions (se
 warpline doctor). The command then runs as root too; use sudo -u or runuser to run it
 as another user. Once root has loaded TCP Nice, any user can use it (without
 --receive and the meter in the terminal's title). If TCP Nice is not available but
-tcp-lp is, tcp-lp is used, with a note; with --strict the command does not run.
+tcp-lp is, tcp-lp is used, which hardly yields, with a note; with --strict the
+command does not run.
 
 Examples:
   sudo warpline nice -- rsync -a photos/ backup:/photos

@@ -67,7 +67,7 @@ impl fmt::Display for Way {
                 )
             }
             Way::BuiltIn { name, reason, receive } => {
-                write!(f, "the kernel's own {name} in place of TCP Nice{}: {reason}", unheld(*receive))
+                write!(f, "the kernel's own {name} in place of TCP Nice, which hardly yields{}: {reason}", unheld(*receive))
             }
         }
     }
@@ -94,7 +94,9 @@ pub fn choice(name: &str) -> Choice {
     }
 }
 
-/// The kernel's own congestion control that yields to others.
+/// The kernel's own congestion control for background traffic. It takes the offset between the timestamps of the two hosts for
+/// part of the delay, next to which no queue counts as a rise, so that most of its connections behave like Reno's
+/// (net/ipv4/tcp_lp.c; seen between guests, see the book's page on agreement with Linux).
 const BUILT_IN: &str = "lp";
 
 /// What was found if TCP Nice with programs on a control group is not available.
@@ -369,6 +371,6 @@ mod tests {
         let way = Way::Supervised { receive: false, reason: reason.clone() };
         assert!(!way.is_lesser() && way.to_string().ends_with("connects: no privilege"), "{way}");
         let way = Way::BuiltIn { name: "lp", reason, receive: true };
-        assert!(way.is_lesser() && way.to_string().contains("own lp in place of TCP Nice; what"), "{way}");
+        assert!(way.is_lesser() && way.to_string().contains("own lp in place of TCP Nice, which hardly yields; what"), "{way}");
     }
 }

@@ -4,16 +4,16 @@
 //! defaults, the limits of the shadow window and the order of events come.
 //!
 //! * Once per round trip, the change of its smallest and of its largest RTT since the round before is a gradient; each is averaged over 8
-//!   rounds. The first, or the second where the first does not rise, is g. It needs no base RTT.
-//! * With probability 1 - exp(-g / G) the window falls to 0.707 of itself. For a round trip it then neither grows nor is judged,
+//!   rounds. The first, or the second where the first falls, is g. It needs no base RTT.
+//! * With probability 1 - exp(-g / G) the window falls to 0.707 of itself, over a round trip, as by PRR. In that round it is not judged,
 //!   nor does a loss reduce it again.
 //! * After 5 of these backoffs in a row without a falling gradient it goes without them: the queue is others'.
 //! * The shadow window is what the window would be without backoffs, at most: a loss leaves half of it, if that is more than half of the
 //!   window, so that backoffs do not cost twice.
 //! * [`CdgParams::loss_tolerance`]: a loss counts only where the largest RTT has stopped rising while the smallest rises, as it does with a full queue.
 //!
-//! Departures: times are exact, where Linux has microseconds, and takes 1 / 1000 for the paper's 1 / (8 G). The window falls at once, not by
-//! PRR. Slow start ends by the HyStart that CUBIC has in Linux, where CDG has a variant of it. An acknowledgement is taken for
+//! Departures: times are exact, where Linux has microseconds, and takes 1 / 1000 for the paper's 1 / (8 G). Where the smallest RTT is
+//! the same to the nanosecond, as it never is to a kernel, it counts as rising. HyStart sees the RTTs of delayed acknowledgements, too. An acknowledgement is taken for
 //! delayed as in Linux, but where Linux asks whether anything is selectively acknowledged, the connection's state answers.
 
 use warpline_core::parameter::{Component, Parameters};
@@ -36,7 +36,7 @@ const MAX_DELAYED: u8 = 5;
 #[component("cdg")]
 pub struct CdgParams {
     /// Slow start and byte counting.
-    #[parameter(flatten, default = SlowStartParams { hystart: Hystart::Linux, ..SlowStartParams::default() })]
+    #[parameter(flatten, default = SlowStartParams { hystart: Hystart::Cdg, ..SlowStartParams::default() })]
     pub slow_start: SlowStartParams,
     /// Rounds that a gradient is averaged over.
     #[parameter(default = 8, min = 1, max = 256)]
@@ -104,9 +104,10 @@ impl Gradients {
         self.count = (self.count + 1).min(self.last.len());
     }
 
-    /// g, the mean change per round in nanoseconds, of those rounds that there were.
+    /// g, the mean change per round in nanoseconds, of those rounds that there were. A smallest RTT that stays where it was counts as one that
+    /// rises, by nothing: by the largest alone, a slow start in bursts would be taken for a queue.
     fn mean(&self) -> f64 {
-        let sum = if self.sum.min > 0 { self.sum.min } else { self.sum.max };
+        let sum = if self.sum.min >= 0 { self.sum.min } else { self.sum.max };
         sum as f64 / self.count.max(1) as f64
     }
 
@@ -220,12 +221,18 @@ impl Cdg {
         self.params.ineffectual == 0 || self.backoffs <= self.params.ineffectual
     }
 
-    /// The window falls without a loss, which is nothing that could be undone.
+    /// The window begins to fall without a loss, which is nothing that could be undone.
     fn back_off(&mut self) {
         self.shadow = self.shadow.max(self.window.cwnd);
         self.window.ssthresh = self.window.share(self.window.cwnd, self.params.beta);
-        self.window.cwnd = self.window.cwnd.min(self.window.ssthresh);
         self.backing_off = true;
+    }
+
+    /// The window falls by its share of what is acknowledged: at the end of the round it is where it should be.
+    fn fall(&mut self, ack: &AckSample) {
+        let part = (ack.acked as f64 * (1.0 - self.params.beta)) as u64;
+        let lower = self.window.cwnd.saturating_sub(part).max(self.window.ssthresh);
+        self.window.cwnd = self.window.cwnd.min(lower);
     }
 
     /// A reduction is over: what was measured meanwhile is no gradient.
@@ -240,7 +247,7 @@ impl Cdg {
         // One reduction is enough for what was in flight at a backoff.
         let backed_off = std::mem::take(&mut self.backing_off);
         if backed_off {
-            return cwnd.max(2 * self.window.mss);
+            return cwnd.min(self.window.ssthresh).max(2 * self.window.mss);
         }
         if self.params.loss_tolerance && self.queue == Queue::NotFull {
             return cwnd.max(2 * self.window.mss);
@@ -274,8 +281,10 @@ impl CongestionControl for Cdg {
         }
         if self.backing_off {
             if !self.round.ends(ack) {
+                self.fall(ack);
                 return;
             }
+            self.window.cwnd = self.window.cwnd.min(self.window.ssthresh);
             self.end_reduction();
             self.begin_round(ack);
         } else if self.round.ends(ack) && self.judge(ack) {

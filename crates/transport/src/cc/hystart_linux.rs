@@ -1,8 +1,8 @@
 //! Linux's HyStart: slow start ends at once where a train of closely spaced acknowledgements is half a round trip long, or where the
 //! round-trip time has risen by an eighth.
 //!
-//! Source: Linux 6.1 net/ipv4/tcp_cubic.c (hystart_update, cubictcp_acked), after Ha and Rhee, "Taming the elephants: New TCP slow
-//! start", Computer Networks 2011. The constants are the kernel's defaults.
+//! Source: Linux 6.1 net/ipv4/tcp_cubic.c (hystart_update, cubictcp_acked) and tcp_cdg.c (tcp_cdg_hystart_update), after Ha and Rhee,
+//! "Taming the elephants: New TCP slow start", Computer Networks 2011. The constants are the kernel's defaults.
 //!
 //! Departures: sending is taken for not paced, as iperf3's is without the fq discipline (with pacing the kernel wants trains of a
 //! whole round trip); acknowledgements in fast recovery are not looked at.
@@ -13,22 +13,52 @@ use super::AckSample;
 use super::hystart::Step;
 use super::round::Round;
 
-/// hystart_low_window: segments below which it does nothing.
-const LOW_WINDOW: u64 = 16;
-/// hystart_ack_delta_us: acknowledgements farther apart are no train.
-const ACK_DELTA: TimeDelta = TimeDelta::from_millis(2);
-/// HYSTART_DELAY_MIN and HYSTART_DELAY_MAX: bounds of the rise that counts as one.
-const MIN_RISE: TimeDelta = TimeDelta::from_millis(4);
-const MAX_RISE: TimeDelta = TimeDelta::from_millis(16);
+/// What differs from one of the kernel's algorithms to another.
+#[derive(Debug)]
+pub(super) struct Rules {
+    /// Segments below which it does nothing.
+    low_window: u64,
+    /// Acknowledgements farther apart are no train.
+    ack_delta: TimeDelta,
+    /// Least train that ends slow start.
+    min_train: TimeDelta,
+    /// How long segmentation batches may hold acknowledgements up, at most.
+    max_ack_delay: TimeDelta,
+    /// Bounds of an eighth of the smallest round-trip time, which is the rise that ends slow start.
+    rise: (TimeDelta, TimeDelta),
+    /// Least round-trip time that ends it by a rise.
+    min_rtt: TimeDelta,
+}
+
+/// CUBIC's (hystart_low_window, hystart_ack_delta_us, hystart_ack_delay, HYSTART_DELAY_MIN and HYSTART_DELAY_MAX).
+pub(super) const CUBIC: Rules = Rules {
+    low_window: 16,
+    ack_delta: TimeDelta::from_millis(2),
+    min_train: TimeDelta::ZERO,
+    max_ack_delay: TimeDelta::from_millis(1),
+    rise: (TimeDelta::from_millis(4), TimeDelta::from_millis(16)),
+    min_rtt: TimeDelta::ZERO,
+};
+
+/// CDG's (tcp_cdg_hystart_update): at any window, and with smaller rises.
+pub(super) const CDG: Rules = Rules {
+    low_window: 0,
+    ack_delta: TimeDelta::from_millis(3),
+    min_train: TimeDelta::from_micros(125),
+    max_ack_delay: TimeDelta::ZERO,
+    rise: (TimeDelta::ZERO, TimeDelta::MAX),
+    min_rtt: TimeDelta::from_micros(125),
+};
+
 /// HYSTART_MIN_SAMPLES: samples of a round before its smallest is judged.
 const SAMPLES: u32 = 8;
-/// hystart_ack_delay: four of the largest segmentation batches (gso_max_size) at the pacing rate, and no more than a millisecond.
+/// hystart_ack_delay: four of the largest segmentation batches (gso_max_size) at the pacing rate.
 const BATCHES: u64 = 4 * 65_536;
-const MAX_ACK_DELAY: TimeDelta = TimeDelta::from_millis(1);
 
 /// The state of Linux's HyStart.
 #[derive(Clone, Debug)]
 pub(super) struct LinuxHystart {
+    rules: &'static Rules,
     round: Round,
     round_start: Timestamp,
     /// Last acknowledgement of the train.
@@ -40,9 +70,10 @@ pub(super) struct LinuxHystart {
     samples: u32,
 }
 
-impl Default for LinuxHystart {
-    fn default() -> Self {
+impl LinuxHystart {
+    pub(super) fn new(rules: &'static Rules) -> Self {
         LinuxHystart {
+            rules,
             round: Round::default(),
             round_start: Timestamp::ZERO,
             last_ack: Timestamp::ZERO,
@@ -57,7 +88,7 @@ impl Default for LinuxHystart {
 /// window per round trip.
 fn ack_delay(cwnd: u64, ack: &AckSample) -> TimeDelta {
     let span = ack.srtt.as_nanos().saturating_mul(BATCHES).checked_div(2 * cwnd);
-    span.map_or(TimeDelta::ZERO, TimeDelta::from_nanos).min(MAX_ACK_DELAY)
+    span.map_or(TimeDelta::ZERO, TimeDelta::from_nanos)
 }
 
 impl LinuxHystart {
@@ -65,7 +96,8 @@ impl LinuxHystart {
     pub(super) fn on_ack(&mut self, cwnd: u64, mss: u64, ack: &AckSample) -> Step {
         let Some(rtt) = ack.rtt else { return Step::Full };
         self.delay_min = self.delay_min.min(rtt);
-        if cwnd < LOW_WINDOW * mss {
+        let Rules { low_window, ack_delta, min_train, max_ack_delay, rise, min_rtt } = *self.rules;
+        if cwnd < low_window * mss {
             return Step::Full;
         }
         if self.round.ends(ack) {
@@ -74,17 +106,17 @@ impl LinuxHystart {
             self.current = TimeDelta::MAX;
             self.samples = 0;
         }
-        if ack.now.saturating_since(self.last_ack) <= ACK_DELTA {
+        if ack.now.saturating_since(self.last_ack) <= ack_delta {
             self.last_ack = ack.now;
-            let threshold = (self.delay_min + ack_delay(cwnd, ack)) / 2;
-            if ack.now.saturating_since(self.round_start) > threshold {
+            let threshold = (self.delay_min + ack_delay(cwnd, ack).min(max_ack_delay)) / 2;
+            if ack.now.saturating_since(self.round_start) > threshold.max(min_train) {
                 return Step::Leave;
             }
         }
         self.current = self.current.min(rtt);
         if self.samples < SAMPLES {
             self.samples += 1;
-        } else if self.current > self.delay_min + (self.delay_min / 8).clamp(MIN_RISE, MAX_RISE) {
+        } else if self.current > (self.delay_min + (self.delay_min / 8).clamp(rise.0, rise.1)).max(min_rtt) {
             return Step::Leave;
         }
         Step::Full
@@ -119,17 +151,17 @@ mod tests {
     fn a_train_of_half_a_round_trip_ends_slow_start() {
         let cwnd = 20 * MSS;
         // 40 ms and the millisecond for batches: the train has to be longer than 20.5 ms.
-        let mut close = LinuxHystart::default();
+        let mut close = LinuxHystart::new(&CUBIC);
         assert_eq!(round(&mut close, cwnd, (1_000_000, 1000), 40), Some(21));
         // Acknowledgements that are more than 2 ms apart are no train, however long it goes on.
-        let mut apart = LinuxHystart::default();
+        let mut apart = LinuxHystart::new(&CUBIC);
         assert_eq!(round(&mut apart, cwnd, (1_000_000, 2100), 40), None);
     }
 
     #[test]
     fn a_rise_by_an_eighth_ends_it_with_the_ninth_sample() {
         let cwnd = 20 * MSS;
-        let mut hystart = LinuxHystart::default();
+        let mut hystart = LinuxHystart::new(&CUBIC);
         assert_eq!(round(&mut hystart, cwnd, (1_000_000, 2100), 80), None);
         assert_eq!(
             round(&mut hystart, cwnd, (2_000_000, 2100), 90),
@@ -140,9 +172,19 @@ mod tests {
     }
 
     #[test]
+    fn cdgs_has_no_least_window_and_no_least_rise() {
+        let cwnd = 10 * MSS;
+        // Half of 40 ms, without time for batches; and a rise from 8 to 10 ms is more than an eighth.
+        assert_eq!(round(&mut LinuxHystart::new(&CDG), cwnd, (1_000_000, 1000), 40), Some(21));
+        let mut hystart = LinuxHystart::new(&CDG);
+        assert_eq!(round(&mut hystart, cwnd, (1_000_000, 3100), 8), None);
+        assert_eq!(round(&mut hystart, cwnd, (2_000_000, 3100), 10), Some(8));
+    }
+
+    #[test]
     fn below_sixteen_segments_nothing_ends_it() {
         let cwnd = 15 * MSS;
-        let mut hystart = LinuxHystart::default();
+        let mut hystart = LinuxHystart::new(&CUBIC);
         assert_eq!(round(&mut hystart, cwnd, (1_000_000, 1000), 10), None);
         assert_eq!(round(&mut hystart, cwnd, (2_000_000, 1000), 100), None);
     }

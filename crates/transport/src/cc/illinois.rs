@@ -9,6 +9,8 @@
 //! * Growth per round trip, alpha, is 10 segments up to d_a = d_m / 100, and from there on k1 / (k2 + d_a), which falls to 0.3 at d_m. Back from a longer
 //!   queue it takes five rounds without one until alpha is 10 again.
 //! * What a loss takes of the window, beta, is 1/8 up to d_m / 10, a half from 8/10 of d_m on, and a straight line between.
+//! * As in Linux, an acknowledgement counts for all that it adds to what is acknowledged in sequence. The one that ends a recovery counts for
+//!   all of the recovery, so that the window grows by alpha at once. Where it grows, what is beyond whole segments is forgotten.
 //! * Below 15 segments both are Reno's, and after a time-out, too, until the next round is judged.
 //!
 //! Departures: alpha and beta are exact, where Linux has steps of 1/128 and 1/64. Rounds are counted by delivered bytes. Where Linux cuts RTTs
@@ -60,6 +62,8 @@ pub struct Illinois {
     window: Window,
     params: IllinoisParams,
     round: Round,
+    /// Highest cumulative acknowledgement.
+    ack: u64,
     /// RTTs of the present round: their sum in seconds, and how many.
     sum: f64,
     count: u32,
@@ -85,6 +89,7 @@ impl BuiltIn for Illinois {
             window: Window::new(config, &params.slow_start),
             params: IllinoisParams { alpha_min, alpha_max, beta_min, beta_max, ..*params },
             round: Round::default(),
+            ack: 0,
             sum: 0.0,
             count: 0,
             min_rtt: TimeDelta::MAX,
@@ -156,7 +161,7 @@ impl Illinois {
 
     /// What remains of the window after a loss.
     fn reduced(&self) -> u64 {
-        self.window.share(self.window.cwnd, 1.0 - self.beta)
+        self.window.without(self.window.cwnd, self.beta)
     }
 }
 
@@ -174,6 +179,8 @@ impl CongestionControl for Illinois {
         if !reducing && self.round.ends(ack) {
             self.judge();
         }
+        let in_sequence = ack.ack.saturating_sub(self.ack);
+        self.ack = self.ack.max(ack.ack);
         let counted = self.window.counted(ack);
         if counted == 0 {
             return;
@@ -181,7 +188,7 @@ impl CongestionControl for Illinois {
         let rest = self.window.slow_start(ack, counted);
         if rest > 0 {
             let per = self.window.cwnd.max(2 * self.window.mss) as f64 / self.alpha;
-            self.window.grow(rest, per as u64);
+            self.window.grow_in_whole(in_sequence.max(self.window.mss), per as u64);
         }
     }
     fn on_congestion_event(&mut self, _event: &CongestionEvent) {
@@ -301,12 +308,12 @@ mod tests {
         illinois.on_rto(&event(1, 0));
         assert_eq!((illinois.alpha, illinois.beta), (1.0, 0.5));
         assert_eq!((illinois.had_queue, illinois.clear_rounds), (false, 0));
-        assert_eq!((illinois.cwnd(), illinois.ssthresh()), (MSS, 87 * MSS));
+        assert_eq!((illinois.cwnd(), illinois.ssthresh()), (MSS, 88 * MSS));
     }
 
     #[test]
     fn a_loss_takes_beta_and_undo_gives_it_back() {
-        for (rtt, remain) in [(100, 87), (145, 68), (200, 50)] {
+        for (rtt, remain) in [(100, 88), (145, 69), (200, 50)] {
             let (mut illinois, mut feeder) = avoiding(100);
             feeder.mixed_round(&mut illinois, &[(1000, rtt)]);
             feeder.mixed_round(&mut illinois, &[(1, rtt)]);

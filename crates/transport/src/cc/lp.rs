@@ -3,12 +3,12 @@
 //! Sources: A. Kuzmanovic, E. Knightly, "TCP-LP: A Distributed Algorithm for Low Priority Data Transfer" (INFOCOM 2003):
 //! the smoothed one-way delay is compared with `smallest + 0.15 * (largest - smallest)`; above it the window halves and an
 //! inference phase of three round trips begins, in which it does not grow; a second indication within the phase leaves one
-//! segment. And Linux tcp_lp.c, which departs from the paper in two ways, [`LpVariant::Linux`].
-//!
-//! Every acknowledgement may be an indication, so a delay that stays high leaves one segment within a round trip.
+//! segment. The first slow start learns the two delays, so indications count once it is over. There is at most one reaction
+//! in a round trip, to an indication or to a loss. And Linux net/ipv4/tcp_lp.c, whose departures from the paper
+//! [`LpVariant::Linux`] lists.
 //!
 //! Departures: without timestamps the RTT stands in for the one-way delay; in the paper's variant the threshold of slow start
-//! falls with the window.
+//! falls with the window; that of the kernel has no offset in its delays, see there.
 
 use warpline_core::parameter::{Component, Parameters, Words};
 use warpline_core::{TimeDelta, Timestamp};
@@ -21,11 +21,14 @@ use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, Ms
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Words)]
 #[non_exhaustive]
 pub enum LpVariant {
-    /// The paper's: the delays' range is that of the connection, and growth after an indication is congestion avoidance.
+    /// The paper's: the delays' range is that of the connection, learned in the first slow start; one reaction in a round trip
+    /// at most; growth after an indication is congestion avoidance.
     #[default]
     Paper,
-    /// The kernel's: after an indication the smoothed delay counts as the smallest and twice that as the largest, and the
-    /// threshold of slow start stays where it was. Much less timid: it takes the queue that it met for part of the path.
+    /// The kernel's: every acknowledgement may be an indication, in slow start, too. After one the smoothed delay counts as the
+    /// smallest and twice that as the largest, so that the queue that it met becomes part of the path. The threshold of slow
+    /// start stays where it was. In the kernel the offset between the timestamps of the two hosts is part of the delay; it may
+    /// be weeks, next to which no queue counts as a rise, so that most connections behave like Reno. Here it is zero.
     Linux,
 }
 
@@ -58,6 +61,10 @@ pub struct Lp {
     delay: Option<Delay>,
     /// When the window was last reduced for an indication.
     indicated: Option<Timestamp>,
+    /// When the window was last reduced for an indication or a loss.
+    reacted: Option<Timestamp>,
+    /// Whether the first slow start is over.
+    has_learned: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -83,8 +90,9 @@ impl Delay {
         self.smoothed += weight * (sample - self.smoothed);
     }
 
-    fn is_high(&self, threshold: f64) -> bool {
-        self.smoothed > self.smallest + threshold * (self.largest - self.smallest)
+    /// The smoothed delay at which congestion begins, in seconds.
+    fn limit(&self, threshold: f64) -> f64 {
+        self.smallest + threshold * (self.largest - self.smallest)
     }
 }
 
@@ -102,6 +110,8 @@ impl BuiltIn for Lp {
             },
             delay: None,
             indicated: None,
+            reacted: None,
+            has_learned: false,
         }
     }
 }
@@ -111,6 +121,21 @@ impl Lp {
     fn is_inferring(&self, ack: &AckSample) -> bool {
         let phase = ack.rtt.unwrap_or(ack.srtt).mul_f64(self.params.inference);
         self.indicated.is_some_and(|at| ack.now.saturating_since(at) < phase)
+    }
+
+    /// Whether the delay indicates congestion, and an indication counts now.
+    fn is_indicated(&mut self, ack: &AckSample) -> bool {
+        let Some(delay) = &self.delay else { return false };
+        let limit = delay.limit(self.params.threshold);
+        match self.params.variant {
+            LpVariant::Paper => {
+                self.has_learned |= !self.window.in_slow_start();
+                let round = ack.rtt.unwrap_or(ack.srtt);
+                let has_reacted = self.reacted.is_some_and(|at| ack.now.saturating_since(at) < round);
+                self.has_learned && !has_reacted && delay.smoothed > limit
+            }
+            LpVariant::Linux => delay.smoothed >= limit,
+        }
     }
 
     /// Answers an early indication of congestion.
@@ -129,6 +154,13 @@ impl Lp {
             (LpVariant::Linux, None) => {}
         }
         self.indicated = Some(ack.now);
+        self.reacted = Some(ack.now);
+    }
+
+    /// Notes a loss.
+    fn lost(&mut self, event: &CongestionEvent) {
+        self.reacted = Some(event.now);
+        self.has_learned = true;
     }
 }
 
@@ -142,8 +174,7 @@ impl CongestionControl for Lp {
             }
         }
         let inferring = self.is_inferring(ack);
-        let high = self.delay.is_some_and(|delay| delay.is_high(self.params.threshold));
-        if high {
+        if self.is_indicated(ack) {
             self.reduce(ack, inferring);
             return;
         }
@@ -155,10 +186,12 @@ impl CongestionControl for Lp {
             }
         }
     }
-    fn on_congestion_event(&mut self, _event: &CongestionEvent) {
+    fn on_congestion_event(&mut self, event: &CongestionEvent) {
+        self.lost(event);
         self.window.reduce(self.window.share(self.window.cwnd, 0.5));
     }
-    fn on_rto(&mut self, _event: &CongestionEvent) {
+    fn on_rto(&mut self, event: &CongestionEvent) {
+        self.lost(event);
         self.window.collapse(self.window.share(self.window.cwnd, 0.5));
     }
     fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
@@ -189,7 +222,7 @@ impl CongestionControl for Lp {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testbed::{Feeder, config, event};
+    use super::super::testbed::{Feeder, MSS, config, event, sample};
     use super::*;
 
     /// A TCP-LP in congestion avoidance at 20 segments whose delays range from 100 to 200 ms, most of them 100 ms.
@@ -200,18 +233,24 @@ mod tests {
         let mut feeder = Feeder::default();
         feeder.round(&mut lp, 100);
         lp.delay = Some(Delay { smoothed: 0.1, smallest: 0.1, largest: 0.2, candidate: 0.2 });
+        (lp.indicated, lp.reacted) = (None, None);
         lp.window.cwnd = 20_000;
         (lp, feeder)
     }
 
     #[test]
-    fn a_rise_of_the_delay_halves_and_a_second_one_leaves_a_segment() {
+    fn a_rise_of_the_delay_halves_and_one_that_lasts_leaves_a_segment() {
         let (mut lp, mut feeder) = avoiding(LpVariant::Paper);
         // Smoothed, 160 ms pass 115 ms with the third of the samples.
         feeder.mixed_round(&mut lp, &[(2, 160)]);
         assert!(lp.cwnd() >= 20_000);
         feeder.mixed_round(&mut lp, &[(1, 160)]);
         assert!((10_000..10_500).contains(&lp.cwnd()), "{}", lp.cwnd());
+        // The rest of the round trip is the same congestion; the next one is the second indication.
+        let (halved, at) = (lp.cwnd(), lp.reacted.unwrap());
+        let rtt = TimeDelta::from_millis(160);
+        lp.on_ack(&AckSample { now: at + rtt / 2, rtt: Some(rtt), ..sample(0, MSS) });
+        assert_eq!(lp.cwnd(), halved);
         feeder.mixed_round(&mut lp, &[(1, 160)]);
         assert_eq!(lp.cwnd(), 1000);
         // Down again: not before the phase of three round trips is over does it grow.
@@ -242,9 +281,30 @@ mod tests {
     fn the_kernels_takes_the_queue_that_it_met_for_the_path() {
         for (variant, again) in [(LpVariant::Paper, true), (LpVariant::Linux, false)] {
             let (mut lp, mut feeder) = avoiding(variant);
-            feeder.mixed_round(&mut lp, &[(20, 130)]);
+            (0..2).for_each(|_| feeder.mixed_round(&mut lp, &[(20, 130)]));
             assert_eq!(lp.cwnd() == 1000, again, "{variant:?}: {}", lp.cwnd());
         }
+    }
+
+    #[test]
+    fn the_first_slow_start_learns_the_delays() {
+        let delays = [100, 120, 180, 260];
+        for (variant, grows) in [(LpVariant::Paper, true), (LpVariant::Linux, false)] {
+            let mut lp = Lp::new(&LpParams { variant, ..LpParams::default() }, &config(10));
+            let mut feeder = Feeder::default();
+            delays.iter().for_each(|&millis| feeder.round(&mut lp, millis));
+            assert_eq!(lp.cwnd() == 160 * MSS, grows, "{variant:?}: {}", lp.cwnd());
+        }
+        // A loss ends it. The queue that is still full then is no second reason in the same round trip, but one after it.
+        let mut lp = Lp::new(&LpParams::default(), &config(10));
+        let mut feeder = Feeder::default();
+        delays.iter().for_each(|&millis| feeder.round(&mut lp, millis));
+        lp.on_congestion_event(&CongestionEvent { now: Timestamp::from_millis(661), ..event(0, 0) });
+        assert_eq!(lp.cwnd(), 80 * MSS);
+        feeder.mixed_round(&mut lp, &[(1, 250)]);
+        assert_eq!(lp.cwnd(), 80 * MSS);
+        feeder.mixed_round(&mut lp, &[(1, 250)]);
+        assert_eq!(lp.cwnd(), 40 * MSS);
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl Scalable {
     /// What remains of the window after a loss.
     fn reduced(&self) -> u64 {
         let decrease = if self.window.cwnd <= self.legacy { 0.5 } else { self.decrease };
-        self.window.share(self.window.cwnd, 1.0 - decrease)
+        self.window.without(self.window.cwnd, decrease)
     }
 }
 

@@ -10,7 +10,7 @@
 use warpline_core::parameter::{Parameters, Words};
 
 use super::hystart::{PlusPlus, Step};
-use super::hystart_linux::LinuxHystart;
+use super::hystart_linux::{self, LinuxHystart};
 use super::search::Search;
 use super::{AckSample, Phase};
 
@@ -33,6 +33,8 @@ pub enum Hystart {
     No,
     /// Trains of acknowledgements and a rise of the round-trip time, as in Linux (tcp_cubic.c, hystart_update; Ha and Rhee 2011).
     Linux,
+    /// As `linux`, in the form of Linux's CDG: at any window, and from a smaller rise on (tcp_cdg.c, tcp_cdg_hystart_update).
+    Cdg,
     /// HyStart++ (RFC 9406): on a rise of the round-trip time slow start goes on more slowly, and ends if the rise lasts.
     Rfc9406,
     /// SEARCH (draft-chung-ccwg-search): what is delivered falls behind what was sent a round trip before. Then the queue is drained.
@@ -64,7 +66,8 @@ impl Detector {
     fn new(kind: Hystart) -> Option<Box<Self>> {
         match kind {
             Hystart::No => None,
-            Hystart::Linux => Some(Box::new(Detector::Linux(LinuxHystart::default()))),
+            Hystart::Linux => Some(Box::new(Detector::Linux(LinuxHystart::new(&hystart_linux::CUBIC)))),
+            Hystart::Cdg => Some(Box::new(Detector::Linux(LinuxHystart::new(&hystart_linux::CDG)))),
             Hystart::Rfc9406 => Some(Box::new(Detector::PlusPlus(PlusPlus::default()))),
             Hystart::Search => Some(Box::new(Detector::Search(Search::default()))),
         }
@@ -163,7 +166,8 @@ impl SlowStart {
     /// A time-out: the slow start after it is limited to one segment per acknowledgement (RFC 3465 section 2.3). Linux watches it as it
     /// did the first (bictcp_reset).
     pub(super) fn on_rto(&mut self) {
-        self.detector = if self.hystart == Hystart::Linux { Detector::new(Hystart::Linux) } else { None };
+        let lasts = matches!(self.hystart, Hystart::Linux | Hystart::Cdg);
+        self.detector = if lasts { Detector::new(self.hystart) } else { None };
         self.limit = self.limit.min(1);
     }
 }

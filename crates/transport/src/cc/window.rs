@@ -174,6 +174,17 @@ impl Window {
         self.cwnd != before
     }
 
+    /// As [`grow`](Self::grow), but where the window grows, the bytes beyond whole segments are forgotten.
+    #[inline]
+    pub(super) fn grow_in_whole(&mut self, counted: u64, per: u64) {
+        self.credit = self.credit.saturating_add(counted);
+        let segments = self.credit / per.max(1);
+        if segments > 0 {
+            self.credit = 0;
+            self.raise(segments.saturating_mul(self.mss));
+        }
+    }
+
     /// Reno's congestion avoidance: one segment per window of data acknowledged (RFC 5681 section 3.1). A window below two
     /// segments counts as two: less is never acknowledged at a time, and a fraction of it must not count for many windows.
     #[inline]
@@ -184,6 +195,17 @@ impl Window {
     /// The share `beta` of `base` bytes in whole segments, as Linux has it, at least two.
     pub(super) fn share(&self, base: u64, beta: f64) -> u64 {
         self.whole((base as f64 * beta) as u64).max(2 * self.mss)
+    }
+
+    /// `base` bytes without the share `part` of them; at least two segments remain. What goes is in whole segments, rounded down, as in
+    /// Linux's `cwnd - (cwnd * part)`: of a small window that is much less than in bytes.
+    pub(super) fn without(&self, base: u64, part: f64) -> u64 {
+        self.less(base, (base as f64 * part) as u64)
+    }
+
+    /// `base` bytes without `bytes` of them, as [`without`](Self::without).
+    pub(super) fn less(&self, base: u64, bytes: u64) -> u64 {
+        base.saturating_sub(self.whole(bytes)).max(2 * self.mss)
     }
 
     /// So many bytes in whole segments.

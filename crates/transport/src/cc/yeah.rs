@@ -161,7 +161,7 @@ impl Yeah {
         };
         self.fast_rounds = 0;
         self.reno = self.window.share(self.reno, 0.5);
-        self.window.share(cwnd - reduction.min(cwnd), 1.0)
+        self.window.less(cwnd, reduction)
     }
 }
 
