@@ -170,7 +170,7 @@ class Cdg(Part):
         counting: What an acknowledgement counts for when the window grows. Default bytes.
         limit: Most segments that one acknowledgement adds in slow start (RFC 3465's L: 1 is RFC 5681, 2 is RFC 3465); 0
             for no limit, as in Linux. After a time-out a limit is 1. Default 0.
-        hystart: What ends slow start before a loss does. Default linux.
+        hystart: What ends slow start before a loss does. Default cdg.
         rounds: Rounds that a gradient is averaged over. Default 8. At least 1 and at most 256.
         scale: G: the mean rise of the RTT per round at which the window falls with probability 1 - 1/e. Above 0s.
             Default 3ms.
@@ -2754,7 +2754,7 @@ Distribution: TypeAlias = (
     | Mapping[str, Any]
 )
 AckCounting: TypeAlias = Literal["bytes", "acks"]
-Hystart: TypeAlias = Literal["no", "linux", "rfc9406", "search"]
+Hystart: TypeAlias = Literal["no", "linux", "cdg", "rfc9406", "search"]
 ReduceFrom: TypeAlias = Literal["window", "flight"]
 VegasEstimate: TypeAlias = Literal["linux", "paper"]
 LpVariant: TypeAlias = Literal["paper", "linux"]

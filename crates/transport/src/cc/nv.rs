@@ -142,7 +142,7 @@ impl BuiltIn for Nv {
 }
 
 impl Nv {
-    /// A reduction is over: measuring begins anew.
+    /// A reduction is over: measuring begins anew, with the next acknowledgement (in Linux pkts_acked comes before set_state).
     fn restart(&mut self, ack: &AckSample) {
         self.reduced = false;
         self.rtt = None;
@@ -278,6 +278,7 @@ impl CongestionControl for Nv {
     fn on_ack(&mut self, ack: &AckSample) {
         if self.reduced && ack.phase == Phase::Open {
             self.restart(ack);
+            return;
         }
         if let Some(rtt) = ack.rtt
             && matches!(ack.phase, Phase::Open | Phase::Disorder)
