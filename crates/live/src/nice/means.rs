@@ -67,7 +67,11 @@ impl fmt::Display for Way {
                 )
             }
             Way::BuiltIn { name, reason, receive } => {
-                write!(f, "the kernel's own {name} in place of TCP Nice, which hardly yields{}: {reason}", unheld(*receive))
+                write!(
+                    f,
+                    "the kernel's own {name} in place of TCP Nice, which hardly yields{}: {reason}",
+                    unheld(*receive)
+                )
             }
         }
     }
@@ -371,6 +375,10 @@ mod tests {
         let way = Way::Supervised { receive: false, reason: reason.clone() };
         assert!(!way.is_lesser() && way.to_string().ends_with("connects: no privilege"), "{way}");
         let way = Way::BuiltIn { name: "lp", reason, receive: true };
-        assert!(way.is_lesser() && way.to_string().contains("own lp in place of TCP Nice, which hardly yields; what"), "{way}");
+        assert!(
+            way.is_lesser()
+                && way.to_string().contains("own lp in place of TCP Nice, which hardly yields; what"),
+            "{way}"
+        );
     }
 }

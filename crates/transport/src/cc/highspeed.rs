@@ -254,12 +254,16 @@ mod tests {
         // Section 5, of the upper end itself: 83000^2 10^-7 2 0.1 / 1.9.
         let upper = response.exact_growth(83_000.0);
         assert!((upper - 72.515_789).abs() < 1e-5, "{upper}");
-        assert!((response.decrease(1e6) - 0.1).abs() < 1e-12 && response.decrease(1e9) == response.decrease(1e6));
+        assert!(
+            (response.decrease(1e6) - 0.1).abs() < 1e-12 && response.decrease(1e9) == response.decrease(1e6)
+        );
     }
 
     #[test]
     fn a_round_trip_grows_by_a_of_the_window() {
-        for (segments, least, most) in [(20, 1, 1), (38, 1, 1), (100, 1, 2), (118, 1, 2), (1058, 7, 9), (19_965, 39, 42)] {
+        for (segments, least, most) in
+            [(20, 1, 1), (38, 1, 1), (100, 1, 2), (118, 1, 2), (1058, 7, 9), (19_965, 39, 42)]
+        {
             let mut highspeed = avoiding(segments);
             Feeder::default().round(&mut highspeed, 100);
             let grown = highspeed.cwnd() / MSS - segments;

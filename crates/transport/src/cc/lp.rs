@@ -8,7 +8,9 @@
 //! [`LpVariant::Linux`] lists.
 //!
 //! Departures: without timestamps the RTT stands in for the one-way delay; in the paper's variant the threshold of slow start
-//! falls with the window; that of the kernel has no offset in its delays, see there.
+//! falls with the window, and a segment that was alone in flight indicates nothing, since the receiver may have delayed its
+//! acknowledgement: a window of one segment would never grow again (a delay that is shorter than the smoothed one still counts);
+//! the kernel's variant has no offset in its delays, see there.
 
 use warpline_core::parameter::{Component, Parameters, Words};
 use warpline_core::{TimeDelta, Timestamp};
@@ -123,6 +125,11 @@ impl Lp {
         self.indicated.is_some_and(|at| ack.now.saturating_since(at) < phase)
     }
 
+    /// Whether the receiver may have delayed the acknowledgement, because the segment was alone.
+    fn may_be_late(&self, ack: &AckSample) -> bool {
+        self.params.variant == LpVariant::Paper && ack.prior_in_flight <= ack.mss
+    }
+
     /// Whether the delay indicates congestion, and an indication counts now.
     fn is_indicated(&mut self, ack: &AckSample) -> bool {
         let Some(delay) = &self.delay else { return false };
@@ -132,7 +139,7 @@ impl Lp {
                 self.has_learned |= !self.window.in_slow_start();
                 let round = ack.rtt.unwrap_or(ack.srtt);
                 let has_reacted = self.reacted.is_some_and(|at| ack.now.saturating_since(at) < round);
-                self.has_learned && !has_reacted && delay.smoothed > limit
+                self.has_learned && !has_reacted && !self.may_be_late(ack) && delay.smoothed > limit
             }
             LpVariant::Linux => delay.smoothed >= limit,
         }
@@ -168,7 +175,9 @@ impl CongestionControl for Lp {
     fn on_ack(&mut self, ack: &AckSample) {
         if let Some(sample) = ack.one_way_delay.or(ack.rtt) {
             let sample = sample.as_secs_f64();
+            let may_be_late = self.may_be_late(ack);
             match &mut self.delay {
+                Some(delay) if may_be_late && sample > delay.smoothed => {}
                 Some(delay) => delay.add(sample, self.params.smoothing),
                 None => self.delay = Some(Delay::new(sample)),
             }
@@ -305,6 +314,25 @@ mod tests {
         assert_eq!(lp.cwnd(), 80 * MSS);
         feeder.mixed_round(&mut lp, &[(1, 250)]);
         assert_eq!(lp.cwnd(), 40 * MSS);
+    }
+
+    #[test]
+    fn a_delayed_acknowledgement_of_a_lone_segment_is_no_queue() {
+        let (mut lp, _) = avoiding(LpVariant::Paper);
+        lp.window.set(MSS, 2 * MSS);
+        let alone = |n: u64, millis: u64| AckSample {
+            prior_in_flight: MSS,
+            rtt: Some(TimeDelta::from_millis(millis)),
+            ..sample(1000 * n, MSS)
+        };
+        // Above the limit of 115 ms, from before.
+        lp.delay = Some(Delay { smoothed: 0.14, smallest: 0.1, largest: 0.2, candidate: 0.2 });
+        (1..4).for_each(|n| lp.on_ack(&alone(n, 140)));
+        assert!(lp.cwnd() > MSS, "{}", lp.cwnd());
+        // One that is shorter is the path's, delayed or not.
+        lp.delay = Some(Delay { smoothed: 0.2, smallest: 0.1, largest: 0.2, candidate: 0.2 });
+        lp.on_ack(&alone(4, 140));
+        assert!(lp.delay.unwrap().smoothed < 0.2);
     }
 
     #[test]
