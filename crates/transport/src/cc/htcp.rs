@@ -180,14 +180,14 @@ impl Htcp {
         share
     }
 
-    /// Congestion avoidance, as htcp_cong_avoid has it.
-    fn avoid(&mut self, ack: &AckSample) {
+    /// Congestion avoidance of an acknowledgement that counts for so many bytes, as htcp_cong_avoid has it.
+    fn avoid(&mut self, ack: &AckSample, counted: u64) {
         if self.counted as f64 * self.alpha >= self.window.cwnd as f64 {
             self.window.raise(self.window.mss);
             self.counted = 0;
             self.alpha = self.growth(ack.now);
         } else {
-            self.counted += if ack.phase == Phase::Open { ack.acked } else { self.window.mss };
+            self.counted += if ack.phase == Phase::Open { counted } else { self.window.mss };
         }
     }
 
@@ -220,7 +220,7 @@ impl CongestionControl for Htcp {
         }
         let rest = self.window.slow_start(ack, counted);
         if rest > 0 {
-            self.avoid(ack);
+            self.avoid(ack, rest);
         }
     }
     fn on_congestion_event(&mut self, event: &CongestionEvent) {

@@ -20,7 +20,7 @@ use warpline_core::parameter::{Component, Parameters};
 use warpline_core::{TimeDelta, Timestamp};
 
 use super::round::Round;
-use super::slow_start::SlowStartParams;
+use super::slow_start::{AckCounting, SlowStartParams};
 use super::window::{Window, within};
 use super::{AckSample, BuiltIn, CcConfig, CongestionControl, CongestionEvent, MssChange, Phase};
 
@@ -179,7 +179,7 @@ impl CongestionControl for Illinois {
         if !reducing && self.round.ends(ack) {
             self.judge();
         }
-        let in_sequence = ack.ack.saturating_sub(self.ack);
+        let in_sequence = ack.ack.saturating_sub(self.ack).max(ack.mss);
         self.ack = self.ack.max(ack.ack);
         let counted = self.window.counted(ack);
         if counted == 0 {
@@ -188,7 +188,11 @@ impl CongestionControl for Illinois {
         let rest = self.window.slow_start(ack, counted);
         if rest > 0 {
             let per = self.window.cwnd.max(2 * self.window.mss) as f64 / self.alpha;
-            self.window.grow_in_whole(in_sequence.max(self.window.mss), per as u64);
+            let counted = match self.params.slow_start.counting {
+                AckCounting::Bytes => in_sequence,
+                AckCounting::Acks => rest,
+            };
+            self.window.grow_in_whole(counted, per as u64);
         }
     }
     fn on_congestion_event(&mut self, _event: &CongestionEvent) {
