@@ -109,7 +109,7 @@ class Workers:
             for worker in list(self._all):
                 worker.end()
             return
-        with _undisturbed():
+        with undisturbed():
             self._closed = True
             self._threads.shutdown(wait=False, cancel_futures=True)
             # Ctrl-C reaches all processes of a terminal, and a second one could come while they tidy up.
@@ -224,8 +224,8 @@ def _follow(parent: int) -> None:
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Ignores requests to end meanwhile: one has come already, and another would leave processes behind. It takes seconds."""
+def undisturbed() -> Iterator[None]:
+    """Ignores requests to end meanwhile, for what takes seconds at most: one has come already, perhaps, and another would leave processes or files behind."""
     asks = [signal.SIGINT, signal.SIGTERM] if threading.current_thread() is threading.main_thread() else []
     before = {ask: signal.signal(ask, signal.SIG_IGN) for ask in asks}
     try:

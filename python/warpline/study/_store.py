@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from warpline._errors import RunError
+from warpline._pool import undisturbed
 from warpline._sweep import Scalar, kind
 from warpline._warpline import Table
 from warpline.study._declare import ALLOWED, DECLARED_IN, RESERVED
@@ -236,12 +237,13 @@ class Store:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         assert self._journal is not None
-        self._write()
-        # The lock lasts until the file is gone. Windows has none, and removes no file that is open.
-        steps = (self._journal_path.unlink, self._journal.close)
-        for step in steps if fcntl is not None else steps[::-1]:
-            step()
-        self._journal = None
+        with undisturbed():
+            self._write()
+            # The lock lasts until the file is gone. Windows has none, and removes no file that is open.
+            steps = (self._journal_path.unlink, self._journal.close)
+            for step in steps if fcntl is not None else steps[::-1]:
+                step()
+            self._journal = None
 
     def _write(self) -> None:
         """Writes the Parquet file, in an order that does not depend on which run ended first."""
