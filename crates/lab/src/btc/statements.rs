@@ -59,10 +59,8 @@ fn avoidance(options: &CapOptions) -> String {
                         "; HyStart (Linux) ends it, from 16 segments on, where acknowledgements less than 2 ms apart make a train of half a \
                          round trip, or the smallest of more than eight round trips is an eighth (4 to 16 ms) above the smallest of all"
                     }
-                    Hystart::Cdg => {
-                        "; HyStart (Linux's CDG) ends it where acknowledgements less than 3 ms apart make a train of half a round trip, or the \
-                         smallest of more than eight round trips is an eighth above the smallest of all"
-                    }
+                    Hystart::Cdg =>
+                        "; HyStart, in the form of Linux's CDG (tcp_cdg.c), may end it before a loss",
                     Hystart::Rfc9406 => "; HyStart++ (RFC 9406) may end it before a loss",
                     Hystart::Search => "; SEARCH (draft-chung-ccwg-search) may end it before a loss",
                 }

@@ -12,9 +12,10 @@
 //!   window, so that backoffs do not cost twice.
 //! * [`CdgParams::loss_tolerance`]: a loss counts only where the largest RTT has stopped rising while the smallest rises, as it does with a full queue.
 //!
-//! Departures: times are exact, where Linux has microseconds, and takes 1 / 1000 for the paper's 1 / (8 G). Where the smallest RTT is
-//! the same to the nanosecond, as it never is to a kernel, it counts as rising. HyStart sees the RTTs of delayed acknowledgements, too. An acknowledgement is taken for
-//! delayed as in Linux, but where Linux asks whether anything is selectively acknowledged, the connection's state answers.
+//! Departures: times are exact, where Linux has microseconds, and takes 1 / 1000 for the paper's 1 / (8 G). A smallest RTT that does not
+//! change at all counts as rising, by nothing; in Linux the largest one counts then. HyStart sees the RTTs of delayed acknowledgements, too.
+//! An acknowledgement is taken for delayed as in Linux, but where Linux asks whether anything is selectively acknowledged, the connection's
+//! state answers.
 
 use warpline_core::parameter::{Component, Parameters};
 use warpline_core::{Stream, Streams, TimeDelta, Timestamp, float};
@@ -104,8 +105,8 @@ impl Gradients {
         self.count = (self.count + 1).min(self.last.len());
     }
 
-    /// g, the mean change per round in nanoseconds, of those rounds that there were. A smallest RTT that stays where it was counts as one that
-    /// rises, by nothing: by the largest alone, a slow start in bursts would be taken for a queue.
+    /// g, the mean change per round in nanoseconds, of those rounds that there were. If the smallest RTT has not changed at all, g is zero: by the
+    /// largest one, the bursts of slow start would be taken for a queue, as they are not in guests (see agreement.md in the book).
     fn mean(&self) -> f64 {
         let sum = if self.sum.min >= 0 { self.sum.min } else { self.sum.max };
         sum as f64 / self.count.max(1) as f64

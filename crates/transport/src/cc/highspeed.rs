@@ -214,7 +214,7 @@ impl CongestionControl for HighSpeed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testbed::{Bottleneck, Feeder, MSS, config, event};
+    use super::super::testbed::{Bottleneck, Feeder, MSS, config, event, sample};
     use super::*;
 
     /// One in congestion avoidance with so many segments.
@@ -276,6 +276,15 @@ mod tests {
         highspeed.window.cwnd = 1058 * MSS;
         feeder.round(&mut highspeed, 100);
         assert!((8..=9).contains(&(highspeed.cwnd() / MSS - 1058)), "{highspeed:?}");
+    }
+
+    #[test]
+    fn growth_counts_acknowledgements() {
+        let mut highspeed = avoiding(20);
+        (1..20).for_each(|n| highspeed.on_ack(&sample(n, 2 * MSS)));
+        assert_eq!(highspeed.cwnd(), 20 * MSS);
+        highspeed.on_ack(&sample(20, 2 * MSS));
+        assert_eq!(highspeed.cwnd(), 21 * MSS);
     }
 
     #[test]

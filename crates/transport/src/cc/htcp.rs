@@ -84,8 +84,6 @@ pub struct Htcp {
     beta: f64,
     /// Segments of growth per round trip.
     alpha: f64,
-    /// Bytes acknowledged since the last segment of growth.
-    counted: u64,
     /// Whether the last loss found the throughput as it was before.
     steady: bool,
     /// The present sample of the throughput: since when, and the bytes acknowledged; and the smoothed one.
@@ -113,7 +111,6 @@ impl BuiltIn for Htcp {
             min_rtt: TimeDelta::MAX,
             beta,
             alpha: 1.0,
-            counted: 0,
             steady: false,
             sampled: Timestamp::ZERO,
             acked: 0,
@@ -170,7 +167,7 @@ impl Htcp {
     fn lose(&mut self, now: Timestamp) -> u64 {
         self.prior = Some(self.epoch);
         self.beta = self.backoff();
-        (self.alpha, self.counted) = (self.growth(now), 0);
+        self.alpha = self.growth(now);
         let share = self.window.share(self.window.cwnd, self.beta);
         let distance = self.epoch.max_rtt.saturating_sub(self.min_rtt).mul_f64(FADING);
         self.epoch.max_rtt = if distance.is_zero() { self.epoch.max_rtt } else { self.min_rtt + distance };
@@ -182,12 +179,10 @@ impl Htcp {
 
     /// Congestion avoidance of an acknowledgement that counts for so many bytes, as htcp_cong_avoid has it.
     fn avoid(&mut self, ack: &AckSample, counted: u64) {
-        if self.counted as f64 * self.alpha >= self.window.cwnd as f64 {
-            self.window.raise(self.window.mss);
-            self.counted = 0;
+        let counted = if ack.phase == Phase::Open { counted } else { self.window.mss };
+        let per = (self.window.cwnd as f64 / self.alpha).ceil() as u64;
+        if self.window.grow_late(counted, per) {
             self.alpha = self.growth(ack.now);
-        } else {
-            self.counted += if ack.phase == Phase::Open { counted } else { self.window.mss };
         }
     }
 
@@ -262,7 +257,7 @@ impl CongestionControl for Htcp {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testbed::{Bottleneck, Feeder, MSS, config, event};
+    use super::super::testbed::{Bottleneck, Feeder, MSS, config, event, sample};
     use super::*;
 
     /// One that has just lost, at time zero of the feeder, with a window of `segments`.
@@ -349,6 +344,13 @@ mod tests {
         assert_eq!(htcp.epoch.began, Timestamp::from_secs(3));
         htcp.undo(Timestamp::from_secs(4));
         assert_eq!((htcp.cwnd(), htcp.epoch.began), (50 * MSS, Timestamp::ZERO));
+        // Time counts from when a loss has been repaired.
+        htcp.on_congestion_event(&event(5000, 50 * MSS));
+        htcp.on_ack(&AckSample { phase: Phase::Recovery, ..sample(5500, MSS) });
+        assert_eq!(htcp.epoch.began, Timestamp::from_secs(5));
+        htcp.on_ack(&sample(6000, MSS));
+        htcp.on_ack(&sample(7000, MSS));
+        assert_eq!(htcp.epoch.began, Timestamp::from_secs(6));
     }
 
     #[test]

@@ -70,6 +70,13 @@ pub(super) struct LinuxHystart {
     samples: u32,
 }
 
+/// How long acknowledgements may have been held up by segmentation batches in slow start, where the kernel would pace at twice the
+/// window per round trip.
+fn ack_delay(cwnd: u64, ack: &AckSample) -> TimeDelta {
+    let span = ack.srtt.as_nanos().saturating_mul(BATCHES).checked_div(2 * cwnd);
+    span.map_or(TimeDelta::ZERO, TimeDelta::from_nanos)
+}
+
 impl LinuxHystart {
     pub(super) fn new(rules: &'static Rules) -> Self {
         LinuxHystart {
@@ -82,16 +89,7 @@ impl LinuxHystart {
             samples: 0,
         }
     }
-}
 
-/// How long acknowledgements may have been held up by segmentation batches in slow start, where the kernel would pace at twice the
-/// window per round trip.
-fn ack_delay(cwnd: u64, ack: &AckSample) -> TimeDelta {
-    let span = ack.srtt.as_nanos().saturating_mul(BATCHES).checked_div(2 * cwnd);
-    span.map_or(TimeDelta::ZERO, TimeDelta::from_nanos)
-}
-
-impl LinuxHystart {
     /// Takes an acknowledgement that came in slow start, before the window of `cwnd` bytes grows from it.
     pub(super) fn on_ack(&mut self, cwnd: u64, mss: u64, ack: &AckSample) -> Step {
         let Some(rtt) = ack.rtt else { return Step::Full };

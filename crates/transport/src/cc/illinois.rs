@@ -231,7 +231,7 @@ impl CongestionControl for Illinois {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testbed::{Bottleneck, Feeder, MSS, config, event};
+    use super::super::testbed::{Bottleneck, Feeder, MSS, config, event, sample};
     use super::*;
 
     /// One in congestion avoidance with so many segments that has seen RTTs from 100 to 200 ms.
@@ -313,6 +313,25 @@ mod tests {
         assert_eq!((illinois.alpha, illinois.beta), (1.0, 0.5));
         assert_eq!((illinois.had_queue, illinois.clear_rounds), (false, 0));
         assert_eq!((illinois.cwnd(), illinois.ssthresh()), (MSS, 88 * MSS));
+    }
+
+    #[test]
+    fn the_end_of_a_recovery_counts_for_all_that_it_acknowledges() {
+        for (counting, grown) in [(AckCounting::Bytes, 2), (AckCounting::Acks, 0)] {
+            let params = IllinoisParams {
+                slow_start: SlowStartParams { counting, ..SlowStartParams::default() },
+                ..IllinoisParams::default()
+            };
+            let config = CcConfig { initial_ssthresh: 100 * MSS, ..config(100) };
+            let mut illinois = Illinois::new(&params, &config);
+            illinois.alpha = 1.0;
+            let ack = AckSample { delivered: 0, ack: 10 * MSS, ..sample(1, MSS) };
+            illinois.on_ack(&AckSample { phase: Phase::Recovery, ..ack });
+            illinois.round.restart_at(1 << 40);
+            illinois.alpha = 1.0;
+            illinois.on_ack(&AckSample { ack: 260 * MSS, ..ack });
+            assert_eq!(illinois.cwnd() / MSS - 100, grown, "{counting:?}");
+        }
     }
 
     #[test]

@@ -131,12 +131,11 @@ impl Lp {
     }
 
     /// Whether the delay indicates congestion, and an indication counts now.
-    fn is_indicated(&mut self, ack: &AckSample) -> bool {
+    fn is_indicated(&self, ack: &AckSample) -> bool {
         let Some(delay) = &self.delay else { return false };
         let limit = delay.limit(self.params.threshold);
         match self.params.variant {
             LpVariant::Paper => {
-                self.has_learned |= !self.window.in_slow_start();
                 let round = ack.rtt.unwrap_or(ack.srtt);
                 let has_reacted = self.reacted.is_some_and(|at| ack.now.saturating_since(at) < round);
                 self.has_learned && !has_reacted && !self.may_be_late(ack) && delay.smoothed > limit
@@ -182,6 +181,7 @@ impl CongestionControl for Lp {
                 None => self.delay = Some(Delay::new(sample)),
             }
         }
+        self.has_learned |= !self.window.in_slow_start();
         let inferring = self.is_inferring(ack);
         if self.is_indicated(ack) {
             self.reduce(ack, inferring);

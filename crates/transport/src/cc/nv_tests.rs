@@ -207,3 +207,13 @@ fn it_keeps_a_queue_of_about_ten_segments_each_where_it_knows_the_path() {
         assert!(known.1 < blind.1 && 2.0 * blind.1 < reno.1, "{known:?}, {blind:?}, {reno:?}");
     }
 }
+
+#[test]
+fn it_measures_from_the_acknowledgement_after_a_recovery_on() {
+    let mut nv = measured(100, 50);
+    nv.on_congestion_event(&event(1, 0));
+    nv.on_ack(&sample(2, MSS));
+    assert_eq!((nv.rtt, nv.calls, nv.reduced), (None, 0, false));
+    nv.on_ack(&sample(3, MSS));
+    assert_eq!((nv.rtt, nv.calls), (Some(0.1), 1));
+}

@@ -176,13 +176,27 @@ impl Window {
 
     /// As [`grow`](Self::grow), but where the window grows, the bytes beyond whole segments are forgotten.
     #[inline]
-    pub(super) fn grow_in_whole(&mut self, counted: u64, per: u64) {
+    pub(super) fn grow_in_whole(&mut self, counted: u64, per: u64) -> bool {
         self.credit = self.credit.saturating_add(counted);
         let segments = self.credit / per.max(1);
         if segments > 0 {
             self.credit = 0;
             self.raise(segments.saturating_mul(self.mss));
         }
+        segments > 0
+    }
+
+    /// As [`grow`](Self::grow), but by a segment at most, and with the acknowledgement after the one that filled `per` bytes, which counts for
+    /// nothing else. Returns whether the window grew.
+    #[inline]
+    pub(super) fn grow_late(&mut self, counted: u64, per: u64) -> bool {
+        if self.credit < per {
+            self.credit = self.credit.saturating_add(counted);
+            return false;
+        }
+        self.credit = 0;
+        self.raise(self.mss);
+        true
     }
 
     /// Reno's congestion avoidance: one segment per window of data acknowledged (RFC 5681 section 3.1). A window below two
@@ -283,7 +297,7 @@ pub(super) fn within(value: f64, low: f64, high: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::slow_start::Hystart;
-    use super::super::testbed::sample;
+    use super::super::testbed::{MSS, sample};
     use super::*;
 
     fn window(segments: u64) -> Window {
@@ -295,6 +309,28 @@ mod tests {
             saved: None,
         };
         Window::new(&config, &SlowStartParams::default())
+    }
+
+    #[test]
+    fn what_a_loss_takes_is_in_whole_segments() {
+        let window = window(12);
+        assert_eq!(window.without(12 * MSS, 0.125), 11 * MSS, "an eighth of twelve is one");
+        assert_eq!(window.without(7 * MSS, 0.125), 7 * MSS, "and of seven none");
+        assert_eq!((window.less(12 * MSS, 2 * MSS + 1), window.less(3 * MSS, 9 * MSS)), (10 * MSS, 2 * MSS));
+    }
+
+    #[test]
+    fn growth_forgets_what_is_beyond_a_segment() {
+        let grown = |grow: &dyn Fn(&mut Window) -> bool| {
+            let mut window = window(10);
+            let _ = (0..4).map(|_| grow(&mut window)).last();
+            window.cwnd / MSS - 10
+        };
+        // Twelve segments, of which four are one of growth; three at a time that is three with what is beyond, and two without.
+        assert_eq!(grown(&|window| window.grow(3 * MSS, 4 * MSS)), 3);
+        assert_eq!(grown(&|window| window.grow_in_whole(3 * MSS, 4 * MSS)), 2);
+        // The third acknowledgement adds the segment, and the fourth begins anew.
+        assert_eq!(grown(&|window| window.grow_late(3 * MSS, 4 * MSS)), 1);
     }
 
     #[test]
