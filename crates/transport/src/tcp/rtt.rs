@@ -118,10 +118,11 @@ impl Rtt {
         self.round_end = nxt;
     }
 
-    /// Takes the RTT of a segment that was sent once for the smallest RTT of the path.
+    /// Takes the RTT of a segment that was sent once for the smallest RTT of the path. An RTT of zero counts as one nanosecond, as in
+    /// `sample`.
     #[inline]
     pub fn note_min(&mut self, rtt: TimeDelta) {
-        self.min = self.min.min(rtt.as_nanos());
+        self.min = self.min.min(rtt.as_nanos().max(1));
     }
 
     #[inline]
@@ -224,6 +225,15 @@ mod tests {
 
     fn millis(n: u64) -> TimeDelta {
         TimeDelta::from_millis(n)
+    }
+
+    #[test]
+    fn an_rtt_of_zero_counts_as_a_nanosecond() {
+        let mut rtt = Rtt::new(&TcpConfig::default());
+        rtt.sample(TimeDelta::ZERO, 1, 1);
+        rtt.note_min(TimeDelta::ZERO);
+        let nanosecond = TimeDelta::from_nanos(1);
+        assert_eq!((rtt.srtt(), rtt.min()), (nanosecond, nanosecond));
     }
 
     #[test]
