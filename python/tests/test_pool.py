@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 
 import pytest
 
@@ -41,3 +42,16 @@ def test_a_process_that_will_not_start_fails_one_piece_of_work_and_no_other(monk
     assert isinstance(error, WorkerDiedError)
     assert str(error).startswith("two worker processes in a row ended while they started, the second by signal 9 (SIGKILL)")
     assert "cloudpickle" not in str(error) and "__main__" not in str(error)
+
+
+def test_ctrl_c_waits_for_what_may_not_be_left_half_done() -> None:
+    done = False
+    with pytest.raises(KeyboardInterrupt), _pool.undisturbed():  # noqa: PT012
+        signal.raise_signal(signal.SIGINT)
+        done = True
+    assert done
+    # What ends for an error already ends for that.
+    with pytest.raises(ValueError, match="first"), _pool.undisturbed():  # noqa: PT012
+        signal.raise_signal(signal.SIGINT)
+        raise ValueError("first")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

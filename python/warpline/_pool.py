@@ -225,15 +225,21 @@ def _follow(parent: int) -> None:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Ignores requests to end meanwhile, for what takes seconds at most: one has come already, perhaps, and another would leave processes or files behind."""
+    """Holds back requests to end (SIGINT, SIGTERM) meanwhile, for what takes seconds at most: half done, it would leave processes or files behind.
+
+    The first request is obeyed afterwards, unless an error or an earlier request is ending the work already.
+    """
+    came: list[int] = []
     asks = [signal.SIGINT, signal.SIGTERM] if threading.current_thread() is threading.main_thread() else []
-    before = {ask: signal.signal(ask, signal.SIG_IGN) for ask in asks}
+    before = {ask: signal.signal(ask, lambda number, _frame: came.append(number)) for ask in asks}
     try:
         yield
     finally:
         for ask, handler in before.items():
             # None: it was not set from Python.
             signal.signal(ask, signal.SIG_DFL if handler is None else handler)
+        if came and sys.exc_info()[0] is None:
+            signal.raise_signal(came[0])
 
 
 @contextlib.contextmanager
