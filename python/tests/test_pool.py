@@ -46,12 +46,12 @@ def test_a_process_that_will_not_start_fails_one_piece_of_work_and_no_other(monk
 
 def test_ctrl_c_waits_for_what_may_not_be_left_half_done() -> None:
     done = False
-    with pytest.raises(KeyboardInterrupt), _pool.undisturbed():  # noqa: PT012
+    with pytest.raises(KeyboardInterrupt), _pool.undisturbed():
         signal.raise_signal(signal.SIGINT)
         done = True
     assert done
     # What ends for an error already ends for that.
-    with pytest.raises(ValueError, match="first"), _pool.undisturbed():  # noqa: PT012
+    with pytest.raises(ValueError, match="first"), _pool.undisturbed():
         signal.raise_signal(signal.SIGINT)
         raise ValueError("first")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
