@@ -179,8 +179,8 @@ THEORY = Figure(
     points=[{"reno": reno, "nice": nice, "buffer": buffer} for reno, nice in ((4, 0), (16, 0), *CASES) for buffer in BUFFERS],
     settings={"seconds": 300},
     measures=measured,
-    labels={"simulated_mbps": "Goodput of Reno (Mbit/s)", "buffer": "Buffer (packets)", "reno": "m", "nice": "l"},
-    picture=[study.lines(x="buffer", y="simulated_mbps", by="nice", only={"reno": reno}, title=f"{reno} Reno flows; lines: Nice flows") for reno in (4, 16)],
+    labels={"simulated_mbps": "Goodput of Reno (Mbit/s)", "buffer": "Buffer (packets)", "reno": "Reno flows (m)", "nice": "Nice flows (l)"},
+    picture=[study.lines(x="buffer", y="simulated_mbps", by="nice", only={"reno": reno}, title=f"{reno} Reno flows") for reno in (4, 16)],
     claims=[
         Claim(
             text="theorem 1 bounds the interference, 16 Reno flows and 8 Nice: the fluid model divided by the bound, the largest",

@@ -33,6 +33,13 @@ def _named(results: Results, by: str | None) -> list[tuple[str, Results]]:
     return [(str(value), results.where(**{by: value})) for value in results.values(by)]
 
 
+def _explain(axes: Axes, figure: Figure, results: Results, by: str | None) -> None:
+    """A legend, if there are lines to tell apart. Numbers alone say nothing, so the name of their axis stands above them."""
+    if len(axes.get_legend_handles_labels()[1]) > 1:
+        numbers = by is not None and not any(isinstance(value, str) for value in results.values(by))
+        axes.legend(title=figure.label(by) if by is not None and numbers else None, title_fontsize="x-small")
+
+
 def _default_by(results: Results, x: str) -> str | None:
     """What tells the lines of a picture apart if it does not say: the lines of the measures, or the last other axis."""
     if results.values(LINE):
@@ -70,8 +77,8 @@ class Lines(Picture):
         values = results.values(self.x)
         # With a word among them, all stand side by side.
         words = values if any(isinstance(value, str) for value in values) else []
-        named = _named(results, self.by or _default_by(results, self.x))
-        for number, (name, mine) in enumerate(named):
+        by = self.by or _default_by(results, self.x)
+        for number, (name, mine) in enumerate(_named(results, by)):
             series = mine.series(self.y, self.x)
             if not words:
                 series.sort()
@@ -91,8 +98,7 @@ class Lines(Picture):
             axes.tick_params(axis="x", labelrotation=30)
         _scales(axes, self.log.replace("x", "") if words else self.log, [x for x in values if isinstance(x, (int, float))])
         axes.set(xlabel=figure.label(self.x), ylabel=figure.label(self.y), title=self.title)
-        if len(named) > 1:
-            axes.legend()
+        _explain(axes, figure, results, by)
 
 
 def _scales(axes: Axes, log: str, xs: Sequence[float]) -> None:
@@ -126,7 +132,8 @@ class Bars(Picture):
     def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
         """Draws it."""
         groups = results.values(self.x)
-        lines = _named(results, self.by or _default_by(results, self.x))
+        by = self.by or _default_by(results, self.x)
+        lines = _named(results, by)
         width = 0.8 / max(len(lines), 1)
         for number, (name, mine) in enumerate(lines):
             series = mine.series(self.y, self.x)
@@ -134,8 +141,7 @@ class Bars(Picture):
             axes.bar(at, [mean for _, mean, _ in series], width, yerr=[half for _, _, half in series], label=name)
         axes.set_xticks(range(len(groups)), [str(group) for group in groups])
         axes.set(xlabel=figure.label(self.x), ylabel=figure.label(self.y), title=self.title)
-        if len(lines) > 1:
-            axes.legend()
+        _explain(axes, figure, results, by)
 
 
 @dataclass(frozen=True)
@@ -161,7 +167,8 @@ class Cdf(Picture):
     def draw(self, axes: Axes, results: Results, figure: Figure) -> None:
         """Draws it."""
         results = Results(cell for cell in results.cells if self.y in cell.samples)
-        for name, mine in _named(results, self.by or _default_by(results, "")):
+        by = self.by or _default_by(results, "")
+        for name, mine in _named(results, by):
             curve = mine.distribution(self.y, alike=self.alike)
             count = len(curve)
             if count > _STEPS:
@@ -171,8 +178,7 @@ class Cdf(Picture):
         if "x" in self.log:
             axes.set_xscale("log")
         axes.set(xlabel=figure.label(self.y), ylabel="Cumulative share", ylim=(0, 1.02), xlim=self.bounds, title=self.title)
-        if len(axes.get_lines()) > 1:
-            axes.legend()
+        _explain(axes, figure, results, by)
 
 
 @dataclass(frozen=True)
