@@ -1,8 +1,10 @@
 //! Scenarios that become running networks: a scenario that passes the checks can be built, and its first events can run.
 
-use warpline_lab::run::{RunError, RunOptions, run as simulate};
+use std::path::Path;
+
+use warpline_lab::run::{RunError, RunOptions, load, run as simulate};
 use warpline_net::Control;
-use warpline_scenario::{ClockMode, Scenario};
+use warpline_scenario::{ClockMode, Source};
 
 /// Most links, flows and samples of a scenario that is run; larger ones are valid, but take long.
 const MOST: usize = 64;
@@ -15,7 +17,8 @@ const EVENTS: u64 = 20_000;
 /// If a check fails, which is what the fuzzer looks for.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let Ok(scenario) = Scenario::from_toml("fuzz.toml", text, &[]) else { return };
+    // With what the results know of `expect`, as everything that runs a scenario reads it.
+    let Ok(scenario) = load(&Source::from_text("fuzz.toml", text, Path::new("")), &[]) else { return };
     // Live runs take real time, and guests and programs need more than the text.
     if scenario.clock.mode != ClockMode::Virtual || !scenario.host.is_empty() {
         return;
