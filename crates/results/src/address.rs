@@ -1,7 +1,7 @@
 //! Addresses: which IPv4 address, port and initial sequence number each endpoint has where wire bytes are made.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use warpline_core::Streams;
 use warpline_core::packet::{EndpointId, FlowId, NodeId};
@@ -33,10 +33,11 @@ pub struct EndpointAddress {
 
 /// The addresses of all endpoints of a run.
 ///
-/// Hosts get 10.x.y.z from their node number (node 0 is 10.0.0.1), connections get ports in the order in which they
-/// open: no two share a pair of sockets.
+/// Hosts get 10.x.y.z from their node number (node 0 is 10.0.0.1) unless they have an address of their own. Connections get ports in the order in which
+/// they open: no two share a pair of sockets.
 #[derive(Clone, Debug, Default)]
 pub struct AddressBook {
+    own: BTreeMap<NodeId, Ipv4Addr>,
     endpoints: BTreeMap<(FlowId, EndpointId), EndpointAddress>,
 }
 
@@ -44,6 +45,11 @@ impl AddressBook {
     /// An empty book.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty book for hosts of which these have addresses of their own.
+    pub fn with(own: BTreeMap<NodeId, Ipv4Addr>) -> Self {
+        AddressBook { own, endpoints: BTreeMap::new() }
     }
 
     /// Adds a connection of the flow between the opener and the other end. A flow may have many, one after another or at once.
@@ -59,10 +65,11 @@ impl AddressBook {
             (OTHER_PORT + number / OPENER_PORT_COUNT % 3_000) as u16,
         ];
         for (side, (own, peer)) in [(opener, other), (other, opener)].into_iter().enumerate() {
+            let host = self.own.get(&own.1).copied().unwrap_or_else(|| own.1.ipv4());
             let address = EndpointAddress {
                 flow,
                 side: side as u8,
-                local: SocketAddrV4::new(own.1.ipv4(), ports[side]),
+                local: SocketAddrV4::new(host, ports[side]),
                 peer: peer.0,
                 isn: initial_sequence_number(flow, own.0),
                 window_scale: None,
@@ -113,6 +120,15 @@ mod tests {
             assert_eq!((a.peer, b.peer), (EndpointId(2 * flow + 1), EndpointId(2 * flow)));
             assert!(pairs.insert((a.local, b.local)), "flow {flow}");
         }
+    }
+
+    #[test]
+    fn an_address_of_its_own_takes_the_place_of_that_by_number() {
+        let own = Ipv4Addr::new(192, 0, 2, 1);
+        let mut book = AddressBook::with(BTreeMap::from([(NodeId(1), own)]));
+        book.add_connection(FlowId(0), (EndpointId(0), NodeId(0)), (EndpointId(1), NodeId(1)));
+        let ip = |end| *book.endpoint(FlowId(0), EndpointId(end)).unwrap().local.ip();
+        assert_eq!((ip(0), ip(1)), (NodeId(0).ipv4(), own));
     }
 
     #[test]

@@ -104,7 +104,9 @@ fn read(unit: Unit, text: &str) -> Result<f64, String> {
 fn compared(text: &str) -> Option<(usize, (&'static str, Relation))> {
     // The last one: a link's name has a ">" of its own.
     let at = text.rfind(['<', '>'])?;
-    SIGNS.iter().find(|(sign, _)| text[at..].starts_with(sign)).map(|sign| (at, *sign))
+    let (sign, relation) = SIGNS.iter().find(|(sign, _)| text[at..].starts_with(sign))?;
+    // That of a link's name is the last one if the text compares by "=" or not at all.
+    (!text[at + sign.len()..].contains([']', '='])).then_some((at, (sign, *relation)))
 }
 
 /// Where the text of a condition names the link that it is about; none if it is about something else. There need not be such a column, and the bound
@@ -152,8 +154,13 @@ impl Condition {
         match value {
             Some(value) if self.relation.holds(value, self.bound) => Ok(()),
             Some(value) => {
-                let has = self.measure.column.unit.show(value);
-                Err(format!("expected {} {}; it is {has}", self.measure, self.asked()))
+                let show = |value: f64| self.measure.column.unit.show(value);
+                // They can differ by less than is shown.
+                let off = match value - self.bound {
+                    off if off == 0.0 || show(value) != show(self.bound) => String::new(),
+                    off => format!(", {} {}", show(off.abs()), if off > 0.0 { "more" } else { "less" }),
+                };
+                Err(format!("expected {} {}; it is {}{off}", self.measure, self.asked(), show(value)))
             }
             None => Err(format!("expected {} {}; nothing was measured", self.measure, self.asked())),
         }
@@ -197,6 +204,9 @@ mod tests {
     fn a_wrong_condition_says_what_is_missing() {
         let message = |text: &str| Condition::parse(text).unwrap_err().message;
         assert!(message("flow.bulk.goodput").contains("compares nothing"));
+        for text in ["link[r1>r2].drops = 0", "link.r1>r2.drops == 0", "link[r1>r2].drops != 0", "link[r1>r2].drops"] {
+            assert!(message(text).contains("compares nothing"), "{text}: {}", message(text));
+        }
         assert!(message("flow.bulk.goodput < 1").contains("has no unit"));
         assert!(message("flow.bulk.speed < 1").contains("no column `speed`"));
         assert!(message("total.jain > much").contains("not a number"));

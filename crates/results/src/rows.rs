@@ -48,7 +48,7 @@ table! {
         connection_goodput_bps: Option<f64> ["bit/s"],
         /// Data sent on the wire per second after warm-up.
         throughput_bps: f64 ["bit/s" compared],
-        /// Packets declared lost by the sender; for UDP, gaps seen by the receiver.
+        /// Packets declared lost by the sender; for UDP, gaps seen by the receiver: what was sent after the last datagram that arrived is not among them.
         lost_packets: u64 ["packets" compared sum called("Lost")],
         /// Longest time in which a flow delivered no new application bytes, from the flow's start to its end, in steps of the sampling interval; pauses
         /// of the application count, too. Absent for what real programs send, where time was skipped, and where no time series is kept.

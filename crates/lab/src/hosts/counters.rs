@@ -98,10 +98,13 @@ impl Distribution {
             };
         }
     }
-    /// The delay below which a share `q` of all samples lies, in milliseconds.
-    pub(crate) fn quantile_ms(&self, q: f64) -> Option<f64> {
+    /// The delay below which a share `q` of all samples lies, in milliseconds. It is the upper end of a step of the histogram, but no more than
+    /// `largest`, the largest sample.
+    pub(crate) fn quantile_ms(&self, q: f64, largest: Option<f64>) -> Option<f64> {
         let histogram = self.histogram.as_ref()?;
-        (!histogram.is_empty()).then(|| histogram.value_at_quantile(q) as f64 / 1e3)
+        let end = (!histogram.is_empty()).then(|| histogram.value_at_quantile(q) as f64 / 1e3)?;
+        // Of what was skipped, no largest is known.
+        Some(largest.filter(|&largest| largest > 0.0).map_or(end, |largest| end.min(largest)))
     }
 }
 
@@ -249,12 +252,13 @@ mod tests {
             a.record(TimeDelta::from_millis(ms));
         }
         let close = |q: f64, expected: f64| {
-            let found = a.quantile_ms(q).unwrap();
+            let found = a.quantile_ms(q, None).unwrap();
             assert!((found / expected - 1.0).abs() < 0.02, "{q}: {found} instead of {expected}");
         };
         close(0.5, 500.0);
         close(0.95, 950.0);
-        assert_eq!(Distribution::default().quantile_ms(0.5), None);
+        assert_eq!(a.quantile_ms(1.0, Some(999.5)), Some(999.5));
+        assert_eq!(Distribution::default().quantile_ms(0.5, None), None);
     }
 
     #[test]
@@ -265,7 +269,7 @@ mod tests {
             let bytes = postcard::to_allocvec(&sent).unwrap();
             let received: Distribution = postcard::from_bytes(&bytes).unwrap();
             for q in [0.0, 0.01, 0.5, 0.95, 0.99, 1.0] {
-                assert_eq!(received.quantile_ms(q), sent.quantile_ms(q));
+                assert_eq!(received.quantile_ms(q, None), sent.quantile_ms(q, None));
             }
         }
     }

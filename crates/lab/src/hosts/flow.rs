@@ -129,6 +129,8 @@ pub(crate) struct Flow {
     pub(super) media: Option<TimerId>,
     /// When it ended here, or was stopped.
     pub(super) ended: Option<Timestamp>,
+    /// Whether the sender of its only connection has given up, so that the receiver waits in vain.
+    pub(super) gave_up: bool,
     /// Time from a message's creation to its delivery.
     pub(crate) messages: Messages,
     /// The failure of one of its connections, if one failed.
@@ -157,6 +159,7 @@ impl Flow {
             sink: None,
             media: None,
             ended: None,
+            gave_up: false,
             messages: Messages::default(),
             outcome: None,
             reading: OpenConnections::default(),

@@ -381,7 +381,11 @@ impl ModelHosts {
             Event::Closed => {
                 let outcome = endpoint.connection.outcome();
                 if outcome == Some(Outcome::TimedOut) {
-                    self.flows[flow.index()].outcome = Some("timed out");
+                    let state = &mut self.flows[flow.index()];
+                    state.outcome = Some("timed out");
+                    if end.sends() && !exchange.transfer {
+                        (state.ended, state.gave_up) = (state.ended.max(Some(now)), true);
+                    }
                 }
                 let failed = outcome != Some(Outcome::Complete);
                 if failed && exchange.transfer && !std::mem::replace(&mut endpoint.noted, true) {

@@ -46,6 +46,8 @@ pub(crate) struct FlowEnd {
     open: bool,
     /// When it ended, as far as is known.
     ended: Option<Timestamp>,
+    /// Whether the sender of its only connection has given up.
+    gave_up: bool,
     /// Whether it has an open connection that is no transfer, at the data's sender.
     opened: bool,
     /// Whether a connection opened by the other host has been accepted.
@@ -58,6 +60,7 @@ impl FlowEnd {
         self.run = self.run.take().or(other.run);
         self.outcome = self.outcome.take().or(other.outcome);
         self.open |= other.open;
+        self.gave_up |= other.gave_up;
         self.ended = self.ended.max(other.ended);
         self.opened |= other.opened;
         self.accepted |= other.accepted;
@@ -66,7 +69,7 @@ impl FlowEnd {
     /// When the flow ended: its last data was delivered, or it stopped with nothing left to deliver. None if it has not ended.
     /// `transfers` are those of the flow.
     pub(crate) fn time(&self, transfers: &[Ended]) -> Option<Timestamp> {
-        if self.open || self.opened && !self.accepted {
+        if !self.gave_up && (self.open || self.opened && !self.accepted) {
             return None;
         }
         let mut ended = self.ended;
@@ -163,7 +166,8 @@ impl ModelHosts {
             run: flow.running.as_ref().map(|_| (flow.start, flow.messages.clone())),
             outcome: failure.map(str::to_owned),
             open: ended.is_none(),
-            ended: ended.flatten(),
+            gave_up: flow.gave_up,
+            ended: ended.unwrap_or(flow.ended),
             opened: self.ends(flow).any(|end| end.end.sends() && !end.exchange.transfer)
                 || self.paired_ends(flow).any(|end| end.end.sends() && !end.exchange.transfer),
             accepted: flow.accepted,

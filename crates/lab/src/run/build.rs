@@ -1,6 +1,7 @@
 //! Turns an expanded scenario into a network with hosts: names become numbers, and defaults become values.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use warpline_core::{FlowId, LinkId, NodeId, Streams, Timestamp};
@@ -11,7 +12,7 @@ use warpline_scenario::expand::{FlowSpec, SubflowOf};
 use warpline_scenario::files::Files;
 use warpline_scenario::plan::{endpoints, link_config, tool};
 use warpline_scenario::{
-    Application, Cc, Flow, FlowRecordKind, HostsByName, LinkRecordKind, Protocol, Scenario, Traffic,
+    Application, Cc, Flow, FlowRecordKind, Host, HostsByName, LinkRecordKind, Protocol, Scenario, Traffic,
     Transport,
 };
 use warpline_transport::cc::{CcConfig, Controller};
@@ -48,6 +49,8 @@ pub(super) struct Built {
 pub(super) struct Records {
     pub(super) flows: Vec<(FlowId, String, Vec<FlowRecordKind>)>,
     pub(super) links: Vec<(LinkId, String, Vec<LinkRecordKind>)>,
+    /// The addresses that the scenario gives to hosts, which captures then show.
+    pub(super) addresses: BTreeMap<NodeId, Ipv4Addr>,
 }
 
 /// Builds the network and hosts of a scenario.
@@ -60,7 +63,12 @@ pub(super) fn build(scenario: &Scenario, options: &RunOptions) -> Result<Built, 
     let mut files = Files::default();
     let mut network = Network::new();
     let mut links = Vec::new();
-    let mut records = Records::default();
+    let own = |host: &Host| {
+        let node = expanded.nodes.find(&host.name)?;
+        Some((NodeId(node), host.endpoint.addresses()?.address?.0))
+    };
+    let addresses = scenario.host.iter().filter_map(own).collect();
+    let mut records = Records { addresses, ..Records::default() };
     let mut names = Names::default();
     let used = Used::new(&expanded, scenario);
     // Nodes with priority flow control.

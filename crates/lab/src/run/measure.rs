@@ -35,14 +35,15 @@ fn media_columns(totals: &FlowTotals, before: &FlowTotals) -> FlowRow {
     let since = frames.growth(before, Ratio::ONE);
     let watched = since.watched;
     let span = watched.watched.as_secs_f64();
+    let quantile = |q| frames.delays.quantile_ms(q, frames.delay.max_ms_since(&before.delay));
     FlowRow {
         frames_sent: Some(since.sent),
         frames_shown: Some(watched.shown),
         frames_late: Some(watched.late),
         frames_lost: Some(watched.lost),
         frame_delay_mean_ms: frames.delay.mean_ms_since(&before.delay),
-        frame_delay_p95_ms: frames.delays.quantile_ms(0.95),
-        frame_delay_p99_ms: frames.delays.quantile_ms(0.99),
+        frame_delay_p95_ms: quantile(0.95),
+        frame_delay_p99_ms: quantile(0.99),
         freezes: Some(watched.freezes),
         frozen_s: Some(watched.frozen.as_secs_f64()),
         target_rate_mean_bps: (since.ticks > 0).then(|| since.target_sum as f64 / since.ticks as f64),
@@ -231,7 +232,8 @@ impl Meter {
             let span = until - from;
             let delivered = totals.delivered_bytes - before.delivered_bytes;
             let sent = totals.sent_bytes - before.sent_bytes;
-            let quantile = |q| totals.latencies.quantile_ms(q).filter(|_| spec.record_latency);
+            let latency_max = totals.latency.max_ms_since(&before.latency);
+            let quantile = |q| totals.latencies.quantile_ms(q, latency_max).filter(|_| spec.record_latency);
             // A datagram is a message.
             let datagrams = (!spec.tcp && plan.sends_messages).then_some(totals);
             let none_yet = Delays::default();
@@ -239,6 +241,7 @@ impl Meter {
                 Some(totals) => (&totals.latency, &before.latency, &totals.latencies),
                 None => (&messages.delays, &none_yet, &messages.distribution),
             };
+            let messages_max = messages.max_ms_since(messages_before);
             // As every other sum, without those that began during the warm-up.
             let measured = || own.iter().filter(|ended| lead == id && in_run(ended.transfer.start) >= begin);
             let times = measured()
@@ -283,10 +286,10 @@ impl Meter {
                 latency_p50_ms: quantile(0.5),
                 latency_p95_ms: quantile(0.95),
                 latency_p99_ms: quantile(0.99),
-                latency_max_ms: totals.latency.max_ms_since(&before.latency),
+                latency_max_ms: latency_max,
                 message_latency_mean_ms: messages.mean_ms_since(messages_before),
-                message_latency_p95_ms: distribution.quantile_ms(0.95),
-                message_latency_max_ms: messages.max_ms_since(messages_before),
+                message_latency_p95_ms: distribution.quantile_ms(0.95, messages_max),
+                message_latency_max_ms: messages_max,
                 transfers: begun,
                 transfers_completed: completed,
                 completion_mean_s: (completed > 0).then(|| sum / completed as f64),

@@ -94,15 +94,16 @@ impl Sinks {
                 inputs: Inputs::default(),
             });
         }
+        let book = || AddressBook::with(records.addresses.clone());
         let unreadable = |(path, error): (PathBuf, _)| ResultError::io("read", &path, error);
         let mut sinks = Sinks {
             wanted,
             inputs: Inputs::read(scenario).map_err(unreadable)?,
             writer: match &options.out {
-                Some(out) => Some(RunWriter::create(out, options.force, AddressBook::new())?),
+                Some(out) => Some(RunWriter::create(out, options.force, book())?),
                 None => None,
             },
-            memory: options.tables.then(|| MemoryRecorder::new(AddressBook::new())),
+            memory: options.tables.then(|| MemoryRecorder::new(book())),
             watchers: options.watchers.clone(),
             lateness: None,
         };

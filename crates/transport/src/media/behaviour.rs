@@ -62,6 +62,22 @@ fn packets_sent_again_repair_frames_and_a_playout_delay_hides_the_wait() {
 }
 
 #[test]
+fn after_an_outage_a_key_frame_comes_before_packets_that_nobody_needs_any_more() {
+    for name in ["gcc", "scream"] {
+        let frozen = |retransmit| {
+            let mut bed = Bed::new(
+                Path { out: Some((10, 12)), ..path(&[(0, 10_000)]) },
+                &MediaParams { start_bitrate: Rate::from_bps(4_000_000), retransmit, ..wide() },
+                &[named(name)],
+            );
+            bed.measure(9, 20)[0].watched.frozen.as_secs_f64()
+        };
+        let (with, without) = (frozen(true), frozen(false));
+        assert!((2.0..3.0).contains(&without) && with < without + 0.5, "{name}: {with} s, {without} s");
+    }
+}
+
+#[test]
 fn streams_of_one_kind_share_a_path() {
     for name in ALL {
         let outcomes = Bed::new(path(&[(0, 3000)]), &wide(), &[named(name), named(name)]).measure(60, 120);

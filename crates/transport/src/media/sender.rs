@@ -1,7 +1,8 @@
 //! The sending end of a stream: frames on time, packets paced and within the window, what reports say of them, and losses.
 //!
 //! A packet is lost when a later one has arrived and a quarter of the round trip has passed since (RFC 8985 section 6.2, reordering window). It is
-//! sent once more, under a new number and before everything else, if the stream retransmits. What RFC 8083 asks for when no reports come (the
+//! sent once more, under a new number and before everything else, if the stream retransmits. Where the receiver asks for a key frame, what belongs to
+//! frames before that is of no more use, and is not sent again. What RFC 8083 asks for when no reports come (the
 //! circuit breaker) is left out.
 
 use std::collections::VecDeque;
@@ -85,6 +86,10 @@ pub struct Sender {
     frame: u32,
     stopped: bool,
     wants_key_frame: bool,
+    /// The last key frame.
+    key_frame: u32,
+    /// The first frame of which packets are worth sending again.
+    needed: u32,
     queue: VecDeque<Queued>,
     again: VecDeque<MediaPacket>,
     /// Packets from number `first` on.
@@ -117,6 +122,8 @@ impl Sender {
             frame: 0,
             stopped: false,
             wants_key_frame: false,
+            key_frame: 0,
+            needed: 0,
             queue: VecDeque::new(),
             again: VecDeque::new(),
             sent: VecDeque::new(),
@@ -164,6 +171,9 @@ impl Sender {
         let target = self.control.target_rate().as_bps() as f64;
         let encoded = self.source.encode(now, target, asked);
         self.control.on_frame(now, encoded.bytes);
+        if encoded.key {
+            self.key_frame = self.frame;
+        }
         let count = u64::from(encoded.count);
         for index in 0..count {
             // Packets of a frame are of equal size, apart from a byte.
@@ -240,6 +250,9 @@ impl Sender {
         if report.wants_key_frame && !self.stopped {
             let wait = KEY_FRAMES.max(self.srtt.saturating_mul(2));
             self.wants_key_frame |= self.source.key_at().is_none_or(|at| now.saturating_since(at) >= wait);
+            // The receiver shows nothing until it has a key frame: the next one, or the last if that may still be under way.
+            self.needed = if self.wants_key_frame { self.frame } else { self.key_frame };
+            self.again.retain(|packet| packet.frame >= self.needed);
         }
         let (prior_in_flight, prior_passed) = (self.in_flight(), self.passed_bytes);
         self.acknowledge(now, report);
@@ -310,7 +323,8 @@ impl Sender {
             sent.settled = true;
             lost += 1;
             let recent = now.saturating_since(sent.packet.captured) < TimeDelta::from_secs(1);
-            if self.retransmit && !sent.packet.again && recent {
+            let needed = sent.packet.frame >= self.needed;
+            if self.retransmit && !sent.packet.again && recent && needed {
                 self.again.push_back(MediaPacket { again: true, ..sent.packet });
             }
         }

@@ -19,6 +19,8 @@ pub(super) struct Path {
     pub(super) mark_after: TimeDelta,
     /// Each so many packets are lost; none for 0.
     pub(super) lose_each: u64,
+    /// From which second to which other all packets are lost.
+    pub(super) out: Option<(u64, u64)>,
 }
 
 impl Default for Path {
@@ -29,6 +31,7 @@ impl Default for Path {
             queue: TimeDelta::from_millis(300),
             mark_after: TimeDelta::MAX,
             lose_each: 0,
+            out: None,
         }
     }
 }
@@ -94,7 +97,9 @@ impl Bed {
         let kbps = self.path.rates.iter().rev().find(|(second, _)| Timestamp::from_secs(*second) <= self.now);
         let rate = Rate::from_bps(kbps.map_or(0, |(_, kbps)| kbps * 1000));
         let wait = self.busy.saturating_since(self.now);
-        let lost = self.path.lose_each > 0 && self.packets.is_multiple_of(self.path.lose_each);
+        let second = self.now.as_secs_f64();
+        let out = self.path.out.is_some_and(|(from, to)| second >= from as f64 && second < to as f64);
+        let lost = out || self.path.lose_each > 0 && self.packets.is_multiple_of(self.path.lose_each);
         if lost || wait > self.path.queue {
             return;
         }

@@ -64,8 +64,10 @@ pub(super) struct FlowEntry {
     pub(super) sender: End,
     /// The host that sends requests, if it consists of answers.
     pub(super) asker: Option<End>,
-    /// Size of each answer in bytes.
-    pub(super) answer: u64,
+    /// The receiving end, if it is a guest's.
+    pub(super) taken: Option<End>,
+    /// Size of the transfer, or of each answer, in bytes; none if it has no end of its own.
+    pub(super) size: Option<u64>,
 }
 
 /// All guests of a run.
@@ -340,9 +342,11 @@ impl Guests {
                 number: number as u32,
                 sender,
                 asker: taken.filter(|_| asks),
-                answer: match &*flow.application {
-                    Application::Request(own) => own.size.0,
-                    _ => 0,
+                taken,
+                size: match &*flow.application {
+                    Application::Request(own) => Some(own.size.0),
+                    Application::Transfer(own) => Some(own.size.0),
+                    _ => None,
                 },
             });
         }

@@ -10,7 +10,7 @@ use warpline_guest::order::{
 use warpline_guest::{CpuUsed, Machine};
 
 use super::own_clock;
-use super::plan::{End, Guests};
+use super::plan::{End, FlowEntry, Guests};
 use crate::run::RunError;
 use crate::run::course::Account;
 use crate::run::endpoints::Accounting;
@@ -108,7 +108,8 @@ impl<'a> GuestResults<'a> {
         let (samples, trips) = self.sampled(&numbers, (warmup, interval));
         session.sinks.each(|sink| sink.flow_samples(&samples))?;
         account.failures.extend(self.complete(&mut account.flows, &numbers, &trips, (warmup, end)));
-        account.transfers.extend(self.transfers(&numbers, account.transfers.len() as u64));
+        let first = account.transfers.len() as u64;
+        account.transfers.extend(self.transfers(&mut account.flows, &numbers, warmup, first));
         Ok(programs)
     }
 
@@ -183,12 +184,7 @@ impl<'a> GuestResults<'a> {
     ) -> Vec<String> {
         let mut failures = Vec::new();
         for flow in &self.guests.flows {
-            let number = flow.key.and_then(|key| numbers.get(&key).copied());
-            let is_own = |row: &&mut FlowRow| match flow.key {
-                Some(_) => Some(row.flow) == number,
-                None => row.name == flow.name,
-            };
-            let row = rows.iter_mut().find(is_own);
+            let row = row_of(flow, rows, numbers);
             let (Some(row), Some(report)) = (row, self.end_of(flow.sender)) else { continue };
             // It comes from the flow, the host or the kernel's default; the kernel knows.
             row.cc = report.cc.clone().or(row.cc.take());
@@ -228,31 +224,57 @@ impl<'a> GuestResults<'a> {
         failures
     }
 
-    /// Rows of the requests that guests have made, numbered from `first` on.
-    fn transfers(&self, numbers: &BTreeMap<StreamKey, u32>, first: u64) -> Vec<TransferRow> {
-        let mut rows = Vec::new();
-        let asked = self.guests.flows.iter().filter_map(|flow| Some((flow, self.end_of(flow.asker?)?)));
-        for (flow, report) in asked {
-            let Some(&number) = flow.key.and_then(|key| numbers.get(&key)) else { continue };
-            rows.extend(report.requests.iter().map(|request| {
-                let seconds = |at: u64| at as f64 / 1e9;
-                TransferRow {
-                    flow: number,
-                    name: flow.name.clone(),
-                    bytes: flow.answer,
-                    start_s: seconds(request.asked),
-                    end_s: request.answered.map(seconds),
-                    completion_s: request.answered.map(|at| seconds(at - request.asked)),
-                    complete: request.answered.is_some(),
-                    ..TransferRow::default()
-                }
-            }));
+    /// Rows of the requests that guests have made, and of the transfers that they have sent, numbered from `first` on. The latter it counts in the rows of
+    /// their flows, too.
+    fn transfers(
+        &self,
+        rows: &mut [FlowRow],
+        numbers: &BTreeMap<StreamKey, u32>,
+        warmup: TimeDelta,
+        first: u64,
+    ) -> Vec<TransferRow> {
+        let mut transfers = Vec::new();
+        for flow in &self.guests.flows {
+            let (Some(bytes), Some(row)) = (flow.size, row_of(flow, rows, numbers)) else { continue };
+            let transfer = |start_s: f64, end_s: Option<f64>| TransferRow {
+                flow: row.flow,
+                name: flow.name.clone(),
+                to: row.to.clone(),
+                bytes,
+                start_s,
+                end_s,
+                completion_s: end_s.map(|end_s| end_s - start_s),
+                complete: end_s.is_some(),
+                ..TransferRow::default()
+            };
+            let seconds = |at: u64| at as f64 / 1e9;
+            if let Some(asker) = flow.asker {
+                let requests = self.end_of(asker).map_or(&[][..], |report| &report.requests);
+                let rows = requests.iter();
+                transfers.extend(
+                    rows.map(|request| transfer(seconds(request.asked), request.answered.map(seconds))),
+                );
+                continue;
+            }
+            // It is complete when the other end has all of it, and not when the sender has heard of that.
+            let sent = self.end_of(flow.sender).and_then(|report| report.finished);
+            let end_s = match flow.taken {
+                Some(end) => self.end_of(end).and_then(|report| report.finished).map(seconds),
+                None => row.end_s,
+            };
+            let transfer = transfer(row.start_s, end_s.filter(|_| sent.is_some()));
+            if transfer.start_s >= warmup.as_secs_f64() {
+                row.transfers = 1;
+                row.transfers_completed = u64::from(transfer.complete);
+                row.completion_mean_s = transfer.completion_s;
+            }
+            transfers.push(transfer);
         }
-        rows.sort_by(|a, b| a.start_s.total_cmp(&b.start_s).then(a.flow.cmp(&b.flow)));
-        for (number, row) in rows.iter_mut().enumerate() {
+        transfers.sort_by(|a, b| a.start_s.total_cmp(&b.start_s).then(a.flow.cmp(&b.flow)));
+        for (number, row) in transfers.iter_mut().enumerate() {
             row.transfer = first + number as u64;
         }
-        rows
+        transfers
     }
 
     /// What the kernels' samples say: samples, interval by interval, of the flows that guests carried between them, with their windows; and the
@@ -308,6 +330,19 @@ impl<'a> GuestResults<'a> {
         all.sort_by(|a, b| a.time_s.total_cmp(&b.time_s).then(a.flow.cmp(&b.flow)));
         (all, trips)
     }
+}
+
+/// The row of a flow that a guest sent; none if nothing of it has come into the network.
+fn row_of<'a>(
+    flow: &FlowEntry,
+    rows: &'a mut [FlowRow],
+    numbers: &BTreeMap<StreamKey, u32>,
+) -> Option<&'a mut FlowRow> {
+    let number = flow.key.and_then(|key| numbers.get(&key).copied());
+    rows.iter_mut().find(|row| match flow.key {
+        Some(_) => Some(row.flow) == number,
+        None => row.name == flow.name,
+    })
 }
 
 /// What a machine with a limit used of its core.
