@@ -606,7 +606,7 @@ class DuplexOptions(Part):
 
     Attributes:
         rate: Constant rate at which packets are sent. One of `rate`, `schedule`, `trace` and `radio` is needed; with a
-            schedule this is the rate before its first step.
+            schedule this is the rate before its first step, and without it that step's rate holds before it, too.
         schedule: Rates that come into force at given times, in order. A packet in transmission finishes at the rate it
             began with.
         repeat: Period after which the schedule starts again; without it the last rate stays.
@@ -1395,7 +1395,7 @@ class Link(Part):
         from_: Where a one-way link starts; goes with `to`, not with `between`.
         to: Where a one-way link ends.
         rate: Constant rate at which packets are sent. One of `rate`, `schedule`, `trace` and `radio` is needed; with a
-            schedule this is the rate before its first step.
+            schedule this is the rate before its first step, and without it that step's rate holds before it, too.
         schedule: Rates that come into force at given times, in order. A packet in transmission finishes at the rate it
             began with.
         repeat: Period after which the schedule starts again; without it the last rate stays.
@@ -1464,7 +1464,7 @@ class LinkOptions(Part):
 
     Attributes:
         rate: Constant rate at which packets are sent. One of `rate`, `schedule`, `trace` and `radio` is needed; with a
-            schedule this is the rate before its first step.
+            schedule this is the rate before its first step, and without it that step's rate holds before it, too.
         schedule: Rates that come into force at given times, in order. A packet in transmission finishes at the rate it
             began with.
         repeat: Period after which the schedule starts again; without it the last rate stays.
@@ -2557,7 +2557,7 @@ class Web(Part):
         access_log: A Squid access.log in the native format: each entry is a transfer of its size that starts at its
             time, counted from the log's first. The path is relative to the scenario file. Excludes the distributions
             below.
-        session_rate: New sessions per second (a Poisson process). Default 1. At least 0.
+        session_rate: New sessions per second (a Poisson process). Default 1. Above 0.
         pages: Pages in a session. Default exponential, mean 5.
         objects: Objects in a page, at least one. Default Pareto, mean 8, shape 1.5.
         object_size: Bytes in an object, at least one. Default Pareto, mean 12kB, shape 1.2, at most 10MB.

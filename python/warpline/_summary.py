@@ -157,7 +157,8 @@ FlowRow = TypedDict(
         "connection_goodput_bps": float | None,
         # Data sent on the wire per second after warm-up.
         "throughput_bps": float,
-        # Packets declared lost by the sender; for UDP, gaps seen by the receiver.
+        # Packets declared lost by the sender; for UDP, gaps seen by the receiver: what was sent after the last datagram
+        # that arrived is not among them.
         "lost_packets": int,
         # Longest time in which a flow delivered no new application bytes, from the flow's start to its end, in steps of
         # the sampling interval; pauses of the application count, too. Absent for what real programs send, where time

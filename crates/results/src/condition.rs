@@ -204,7 +204,9 @@ mod tests {
     fn a_wrong_condition_says_what_is_missing() {
         let message = |text: &str| Condition::parse(text).unwrap_err().message;
         assert!(message("flow.bulk.goodput").contains("compares nothing"));
-        for text in ["link[r1>r2].drops = 0", "link.r1>r2.drops == 0", "link[r1>r2].drops != 0", "link[r1>r2].drops"] {
+        for text in
+            ["link[r1>r2].drops = 0", "link.r1>r2.drops == 0", "link[r1>r2].drops != 0", "link[r1>r2].drops"]
+        {
             assert!(message(text).contains("compares nothing"), "{text}: {}", message(text));
         }
         assert!(message("flow.bulk.goodput < 1").contains("has no unit"));

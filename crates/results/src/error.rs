@@ -33,6 +33,9 @@ pub enum ResultError {
         .0.display()
     )]
     HoldsSet(PathBuf),
+    /// One run is there, which those of several seeds do not replace.
+    #[error("{} holds one run, which those of several seeds do not replace; name another directory, or remove that one", .0.display())]
+    HoldsRun(PathBuf),
     /// The path cannot name a run directory.
     #[error("{} does not end in a name; name the run's own directory, such as runs/first", .0.display())]
     NoName(PathBuf),

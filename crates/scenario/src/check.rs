@@ -9,7 +9,7 @@ use warpline_core::parameter::{End, Range};
 
 use super::component::NOW;
 use super::diagnostics::{Collector, spelling_help};
-use super::document::{Data, Entry, Node, Step, Table};
+use super::document::{Data, Entry, Node, Place, Step, Table};
 use super::quantity::check_format;
 
 /// In a property's schema, says for which values of another key the property is allowed: `{"endpoint": ["live", "guest"]}`.
@@ -148,7 +148,29 @@ impl<'a> Walk<'a> {
         if !names.is_empty() {
             help.push(format!("allowed: {}", names.join(", ")));
         }
+        if let ([Step::Key(list)], Data::Table(_), ["an array"]) = (&*self.path, &node.data, &*words) {
+            match node.place {
+                // Keys of an entry that there is would have been put into it.
+                Place::Set(..) => help = self.set_help(list),
+                Place::File(_) => {
+                    help = vec![format!("write [[{list}]] in place of [{list}], for each entry")]
+                }
+                Place::Unknown => {}
+            }
+        }
         self.error(node, message, help);
+    }
+
+    /// What to do where `--set` names an entry of a list that the scenario does not have.
+    fn set_help(&self, list: &str) -> Vec<String> {
+        let mut help = vec![format!("`--set` changes an entry, and the scenario has no [[{list}]]")];
+        if list == "link" {
+            help.push(
+                "a link of a topology has the topology's keys, for example topology.bottleneck.rate"
+                    .to_owned(),
+            );
+        }
+        help
     }
 
     fn examples(&self, outer: &Value, choices: &[&Value]) -> Vec<String> {

@@ -57,7 +57,7 @@ pub struct DuplexOptions {
 #[serde(deny_unknown_fields)]
 pub struct LinkOptions {
     /// Constant rate at which packets are sent. One of `rate`, `schedule`, `trace` and `radio` is needed; with a schedule this is the
-    /// rate before its first step.
+    /// rate before its first step, and without it that step's rate holds before it, too.
     #[schemars(example = &"10Mbit/s")]
     pub rate: Option<BitRate>,
     /// Rates that come into force at given times, in order. A packet in transmission finishes at the rate it began with.

@@ -132,7 +132,9 @@ pub fn prepare(directory: &Path, force: bool) -> Result<(), ResultError> {
             || name.starts_with(&format!(".{SEED_PREFIX}"))
             || seed_of_run(&entry).is_some();
         if !ours {
-            return Err(ResultError::Occupied(directory.to_owned()));
+            let wrong =
+                if Run::open(directory).is_ok() { ResultError::HoldsRun } else { ResultError::Occupied };
+            return Err(wrong(directory.to_owned()));
         }
         whole |= name == REPLICATIONS_FILE;
     }
@@ -313,7 +315,7 @@ mod tests {
         // The directory of a single run is no set.
         assert!(matches!(
             prepare(&seed_directory(&out, 2), true),
-            Err(ResultError::Occupied(path)) if path == seed_directory(&out, 2)
+            Err(ResultError::HoldsRun(path)) if path == seed_directory(&out, 2)
         ));
         assert!(seed_directory(&out, 2).join("summary.json").exists());
     }

@@ -148,7 +148,10 @@ impl Congestion {
     ) -> Result<(Server, String), Failure> {
         let (cc, note) = resolve(&self.cc, &available());
         match note {
-            Some(note) if self.strict => return Err(Failure::run(note)),
+            Some(_) if self.strict => {
+                let why = "this kernel has no TCP Nice (`warpline nice load` loads it), and --strict allows nothing in its place";
+                return Err(Failure::run(why));
+            }
             Some(note) => output::note(&note),
             None => {}
         }

@@ -170,6 +170,7 @@ fn as_json(file: &SearchFile, outcome: &Outcome) -> String {
         "maximise": file.maximise,
         "base": outcome.base,
         "points": outcome.count,
+        "points_without_value": outcome.without_value.as_ref().map_or(0, |(count, _)| *count),
         "complete": outcome.complete,
         "worst": worst,
     });
@@ -184,6 +185,10 @@ fn as_text(file: &SearchFile, outcome: &Outcome, out: Option<&Path>) -> String {
         unit.show(outcome.base),
         output::counted(outcome.count, "point"),
     );
+    if let Some((count, why)) = &outcome.without_value {
+        let why = why.as_ref().map_or(String::new(), |why| format!(", the first because {why}"));
+        let _ = writeln!(text, "Without a value: {} of them{why}", output::counted(*count, "point"));
+    }
     let Some(worst) = &outcome.worst else {
         let way = if file.maximise { "larger" } else { "smaller" };
         let _ = writeln!(text, "No point makes it {way}.");

@@ -138,7 +138,7 @@ mod tests {
             sink.add_to(&mut totals);
             (totals.delivered_bytes, totals.lost_packets, totals.ce_marks, totals.latency.count)
         };
-        let mut take = |sink: &mut UdpSink, seqs: &[u64]| {
+        let take = |sink: &mut UdpSink, seqs: &[u64]| {
             for &seq in seqs {
                 sink.handle_datagram(
                     Timestamp::from_secs(1),

@@ -30,6 +30,7 @@ use warpline_scenario::{
 use super::Listen;
 pub use super::entrance::Entrance;
 use super::links::{BOTH, Duplex};
+use super::programs;
 use super::typed::{self, Typed};
 
 /// How long the emulator may take to make a change: it looks many times in a second.
@@ -418,7 +419,7 @@ impl Desk {
             return Ok(json!({ "number": done.typed - 1, "at": Time(done.at - Timestamp::ZERO) }));
         }
         let plan = AddressPlan::new(&self.scenario, &self.expanded);
-        let words: Vec<String> = words.iter().map(|word| plan.substitute(word)).collect();
+        let words = programs::found(words.iter().map(|word| plan.substitute(word)).collect());
         Ok(json!({ "host": host, "entrance": entrance, "command": words }))
     }
 

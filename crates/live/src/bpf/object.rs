@@ -28,7 +28,7 @@ pub(super) enum Which {
 /// libbpf's last messages, for the text of an error.
 static SAID: Mutex<String> = Mutex::new(String::new());
 
-fn listen() {
+pub(super) fn listen() {
     fn hear(_: PrintLevel, text: String) {
         let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
         if said.len() < 1 << 16 {

@@ -34,9 +34,15 @@ pub(super) fn is_mounted() -> bool {
     })
 }
 
+/// Opens a pinned link. libbpf prints nothing about it if there is none.
+fn open(path: &Path) -> libbpf_rs::Result<Link> {
+    super::object::listen();
+    Link::open(path)
+}
+
 /// Whether the pin is of this link.
 pub(super) fn holds(link: BorrowedFd<'_>) -> bool {
-    let pinned = Link::open(Path::new(BPFFS).join(DIRECTORY).join(NAME));
+    let pinned = open(&Path::new(BPFFS).join(DIRECTORY).join(NAME));
     pinned.is_ok_and(|pinned| same(pinned.as_fd(), link))
 }
 
@@ -84,7 +90,7 @@ impl Place {
         match fs::symlink_metadata(self.path()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(system(&format!("look at {}", shown.display()), error)),
-            Ok(_) => Link::open(self.path()).map(Some).map_err(|error| foreign(&shown, &error.to_string())),
+            Ok(_) => open(&self.path()).map(Some).map_err(|error| foreign(&shown, &error.to_string())),
         }
     }
 

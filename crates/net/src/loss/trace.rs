@@ -105,6 +105,8 @@ fn by_packet(
         fates.push((number - 1, lost(row, 1)?));
         next = number;
     }
+    // What comes after the last is not listed, either.
+    fates.push((next, false));
     Ok(Timeline::new(fates, next))
 }
 
@@ -164,6 +166,7 @@ mod tests {
         let text = "packet,lost\n2,1\n3,1\n6,1\n8,0\n";
         assert_eq!(plain(text, TraceEnd::Repeat, 14), [2, 3, 6, 10, 11, 14]);
         assert_eq!(plain("packet,lost\n1,1\n", TraceEnd::Repeat, 3), [1, 2, 3]);
+        assert_eq!(plain("packet,lost\n2,1\n3,1\n", TraceEnd::Hold, 9), [2, 3]);
     }
 
     #[test]

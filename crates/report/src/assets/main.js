@@ -11,7 +11,7 @@
     const plots = [];
     const add = (...made) => { plots.push(...made); return made.map((plot) => plot.element); };
     const view = W.el("div", null);
-    if (W.runs.length > 1) view.append(...[W.facts(run.summary), ...W.notes(run), W.figures(run.summary)].filter(Boolean));
+    if (W.runs.length > 1) view.append(...[W.facts(run.summary), ...W.notes(run), W.figures(run)].filter(Boolean));
     // Of a run that is a capacity test this is the result; of flows that measure it is one table among others.
     const result = run.tables.find((t) => t.id === "capacity" && !t.columns.includes("flow"));
     if (result) view.append(part("Result", [], W.table(result)));

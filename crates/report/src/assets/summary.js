@@ -31,11 +31,12 @@
       fact("Warpline", given(s.warpline)));
   };
 
-  W.figures = (s) => {
-    const t = s.totals ?? {};
+  W.figures = (run) => {
+    const s = run.summary, t = s.totals ?? {};
+    const hasFlows = run.tables.some((table) => table.id === "flows" && table.cells[0]?.length);
     const figures = W.totalHeads.filter(({ name }) => t[name] !== undefined && t[name] !== null)
-      // A capacity test has no links that would drop or mark, nor flows to share among.
-      .filter(({ kind }) => s.scenario_hash !== "" || kind === "bps").map(({ name, label, kind }) => [label, kind, t[name]]);
+      // A capacity test has no links that would drop or mark, nor flows to share among. A shell has links only.
+      .filter(({ kind }) => hasFlows ? s.scenario_hash !== "" || kind === "bps" : kind !== "bps").map(({ name, label, kind }) => [label, kind, t[name]]);
     if (!figures.length) return null;
     return W.el("div", { class: "figures" }, ...figures.map(([label, kind, v]) => W.el("div", { class: "figure" },
       W.el("span", null, label), W.el("b", { title: W.exact(kind, v) }, W.human(kind, v)))));
@@ -63,7 +64,7 @@
       W.el("div", { class: "head-row" },
         W.el("div", null, W.el("p", { class: "brand" }, "Warpline report"), W.el("h1", null, title)),
         W.themeButton()),
-      ...(one ? [W.facts(s), ...W.notes(W.runs[0]), W.figures(s)].filter(Boolean) : []));
+      ...(one ? [W.facts(s), ...W.notes(W.runs[0]), W.figures(W.runs[0])].filter(Boolean) : []));
     if (s.calibration) document.querySelector(".page-foot").append("Sizes are those of packets on an Ethernet wire; the smallest counts from the IP header on.");
     else document.querySelector(".page-foot").append("Figures exclude the warm-up, which the plots shade. Times are seconds of the run. ",
       "The Parquet tables beside this page hold all values.");

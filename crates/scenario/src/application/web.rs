@@ -44,7 +44,7 @@ pub struct WebTable {
     #[schemars(example = &"traces/access.log")]
     pub access_log: Option<String>,
     /// New sessions per second (a Poisson process). Default 1.
-    #[schemars(range(min = 0.0), example = 0.5)]
+    #[schemars(extend("exclusiveMinimum" = 0.0), example = 0.5)]
     pub session_rate: Option<f64>,
     /// Pages in a session. Default exponential, mean 5.
     #[schemars(example = &serde_json::json!({"kind": "exponential", "mean": 5}))]
@@ -160,13 +160,6 @@ impl WebTable {
                     "leave one of them out",
                 );
             }
-        }
-        if self.session_rate.is_some_and(|rate| rate <= 0.0) {
-            check.error(
-                &at("session_rate"),
-                "`session_rate` must be above zero",
-                "for example 0.5, per second",
-            );
         }
         distribution(check, &at("pages"), self.pages);
         distribution(check, &at("objects"), self.objects);

@@ -28,6 +28,8 @@ const TWO_WAY: f64 = 0.01;
 const EMPTY: f64 = 0.1;
 /// What clocks of timestamps may count at the most, as a share of the longest wait.
 const COARSE: f64 = 0.1;
+/// A mean rate of at least this share of the largest is that of a queue which is always there, if packets are lost as well.
+const STEADY: f64 = 0.8;
 /// Windows without packets that are counted, one after the other.
 const IDLE: f64 = 10_000.0;
 
@@ -55,6 +57,9 @@ pub struct Direction {
     /// Whether its queue could not be told from that of the other direction. Then its rate is a lower bound, and all losses while there was a queue are taken for those of a
     /// full one.
     pub is_mixed: bool,
+    /// Whether its packets may have been through a queue before the capture, which then shows in none of their waits: they came at a steady rate, and some
+    /// were lost.
+    pub is_behind: bool,
     /// Packets with payload that was sent again, as a share.
     pub resent: f64,
     /// Quantiles of the round-trip time in seconds: 50 and 95 %.
@@ -246,6 +251,8 @@ pub(super) fn estimate(evidence: &Evidence<'_>, back: bool) -> Direction {
         blame(&mut found, &losses, &crossings, least, waits.is_some());
     } else {
         found.lost = losses.len();
+        let is_steady = carried.mean().is_some_and(|mean| mean >= STEADY * found.most);
+        found.is_behind = !back && is_steady && found.lost >= RANDOM.0;
     }
     // What is lost behind the queue has taken its time there, too.
     let arrived = 1.0 - found.loss();

@@ -119,6 +119,11 @@ impl Way {
                 } else {
                     format!("No queue was seen to the {to}: the rate of that way is at least {least}.")
                 });
+                if way.is_behind {
+                    said.remarks.push(format!(
+                        "Packets to the {to} came at a steady rate, and some were lost: they may have been through a full queue before the capture, which does not show it. Then capture at the sender, before that queue."
+                    ));
+                }
                 said.key("rate", rate(otherwise), String::new());
             }
         }

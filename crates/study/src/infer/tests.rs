@@ -22,11 +22,13 @@ fn captured(directory: &File, bottleneck: &str, at: &str, flows: &str) -> Vec<Pa
             "[[link]]\nbetween = [\"{node}\", \"{router}\"]\nrate = \"1Gbit/s\"\nqueue = \"unlimited\"\n{record}\n"
         )
     };
-    let text = format!(
-        "name = \"known\"\nduration = \"30s\"\nseed = 3\n{}{}[[link]]\nbetween = [\"x\", \"y\"]\n{bottleneck}\n{flows}",
-        edge("a", "x"),
-        edge("b", "y")
-    );
+    let edges = edge("a", "x") + &edge("b", "y");
+    captures_of(directory, &format!("{edges}[[link]]\nbetween = [\"x\", \"y\"]\n{bottleneck}\n{flows}"))
+}
+
+/// Runs a scenario with these links and flows, and returns its captures.
+fn captures_of(directory: &File, links: &str) -> Vec<PathBuf> {
+    let text = format!("name = \"known\"\nduration = \"30s\"\nseed = 3\n{links}");
     let scenario = Source::from_text("known", &text, directory).load(&[]).unwrap();
     let out = directory.join("run");
     let options = RunOptions { out: Some(out.clone()), ..RunOptions::default() };
@@ -171,6 +173,23 @@ fn a_path_that_was_never_full_has_no_rate() {
     assert_eq!(found.path.ways[0].rate, None);
     close(found.path.rtt.unwrap(), 0.06);
     assert!(found.scenario.contains("is at least"), "{}", found.scenario);
+}
+
+#[test]
+fn a_queue_before_the_capture_is_warned_of() {
+    for cc in ["cubic", "reno"] {
+        let directory = tempfile::tempdir().unwrap();
+        let link = "[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"12Mbit/s\"\ndelay = \"25ms\"\nqueue = \"80p\"\nrecord = [\"pcap\"]\n";
+        let found =
+            infer(&captures_of(directory.path(), &format!("{link}{BULK}cc = \"{cc}\"\n")), cc).unwrap();
+        assert!(found.path.ways[0].is_behind, "{cc}: {:?}", found.path.ways[0]);
+        assert!(found.scenario.contains("a full queue before the capture"), "{}", found.scenario);
+    }
+    // Losses at random make the rate vary.
+    let directory = tempfile::tempdir().unwrap();
+    let keys = "rate = \"100Mbit/s\"\ndelay = \"20ms\"\nqueue = \"unlimited\"\nloss = \"0.5%\"\nreverse = { loss = \"none\" }";
+    let found = inferred(directory.path(), keys, "a", BULK);
+    assert!(found.path.ways[0].rate.is_none() && !found.path.ways[0].is_behind, "{:?}", found.path.ways[0]);
 }
 
 #[test]

@@ -203,6 +203,14 @@ impl<'a> Evaluator<'a> {
         }
     }
 
+    /// How many points have no value, and why the first of them is no scenario, if that is the reason.
+    pub(super) fn without_value(&self) -> Option<(usize, Option<String>)> {
+        let mut without = self.known.iter().filter(|(_, value)| value.is_none()).map(|(values, _)| values);
+        let count = without.clone().count();
+        let wrong = |values| self.search.with(values, false).err()?.errors.into_iter().next();
+        without.next().map(|first| (count, wrong(first).map(|error| error.message)))
+    }
+
     /// Says how far the search is, with so many points of the present step.
     pub(super) fn tell(&self, done: usize) -> Control {
         let count = self.known.len() + done;

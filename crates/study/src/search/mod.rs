@@ -130,8 +130,11 @@ pub struct Outcome {
     pub measure: NamedMeasure,
     /// Its value in the scenario as it is. This and the others are means over the seeds, and what the measure was divided by if there is `against`.
     pub base: f64,
-    /// How many points were run.
+    /// How many points were tried.
     pub count: usize,
+    /// How many of them have no value, if any, and the mistake in the scenario of the first of those, if it has one. Otherwise its run failed, or there was nothing
+    /// to measure.
+    pub without_value: Option<(usize, Option<String>)>,
     /// The worst point; none if no point is worse than the scenario as it is.
     pub worst: Option<Worst>,
     /// Whether it came to its end.
@@ -191,7 +194,8 @@ pub fn search(
     };
     let before = course.evaluator.best;
     let worst = course.worst.take();
-    let mut outcome = Outcome { measure, base, count: course.evaluator.count(), worst: None, complete };
+    let (count, without_value) = (course.evaluator.count(), course.evaluator.without_value());
+    let mut outcome = Outcome { measure, base, count, without_value, worst: None, complete };
     if let Some((point, value)) = worst {
         let before = before.unwrap_or(value);
         let sets = search.sets(&point);

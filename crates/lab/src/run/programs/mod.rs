@@ -23,7 +23,7 @@ use warpline_scenario::{Expect, ProgramCommand, Scenario, StopSignal};
 use crate::run::RunError;
 pub(in crate::run) use evidence::Evidence;
 pub use own::PROGRAM;
-pub(in crate::run) use own::environment;
+pub(in crate::run) use own::{environment, found};
 pub(in crate::run) use readiness::{Readiness, explain, machine_names};
 use watch::Watch;
 
@@ -287,7 +287,7 @@ pub(in crate::run) fn command(
         ProgramCommand::Shell(line) => plan.substitute(line),
         ProgramCommand::Words(_) => words.join(" "),
     };
-    (own::found(words), shown)
+    (found(words), shown)
 }
 
 /// The words of a command with addresses filled in.

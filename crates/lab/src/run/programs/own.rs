@@ -15,7 +15,7 @@ const NAME: &str = "warpline";
 
 /// The words of a command, with the place of Warpline's own program instead of its name. So a scenario that runs it does not depend on where it is installed,
 /// and runs the same build as the rest.
-pub(super) fn found(words: Vec<String>) -> Vec<String> {
+pub(in crate::run) fn found(words: Vec<String>) -> Vec<String> {
     with(words, place())
 }
 
