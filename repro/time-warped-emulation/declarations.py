@@ -423,9 +423,9 @@ def bic_over_reno(rate: int) -> Callable[[Results], float]:
     return lambda results: results.mean("of_link", cc="bic", **long) - results.mean("of_link", cc="reno", **long)
 
 
-def no_less(text: str, ours: Callable[[Results], float], quick: bool) -> Claim:
-    """That BIC has no less of the link than Reno."""
-    return Claim(text=f"{text}: share of the link that BIC has more than Reno", ours=ours, theirs=-0.01, bound=study.at_least(), quick=quick)
+def no_less(text: str, ours: Callable[[Results], float], quick: bool, differs: str = "") -> Claim:
+    """That BIC has no less of the link than Reno, or why it has."""
+    return Claim(text=f"{text}: share of the link that BIC has more than Reno", ours=ours, theirs=-0.01, bound=study.at_least(), quick=quick, differs=differs)
 
 
 FIG9 = Figure(
@@ -440,7 +440,13 @@ FIG9 = Figure(
     labels=LABELS,
     picture=study.lines(x="rate_mbps", y="flow_mbps", by="cc", only={"seconds": LONG}, log="xy"),
     claims=[
-        *(no_less(f"{rate} Mbit/s", bic_over_reno(rate), rate == 500) for rate in (100, 500, 100_000)),
+        *(no_less(f"{rate} Mbit/s", bic_over_reno(rate), rate == 500) for rate in (100, 500)),
+        no_less(
+            "100000 Mbit/s",
+            bic_over_reno(100_000),
+            False,
+            differs="in the first 4 s both fill the link (96 %); over 85 s Reno has 83 % of it and BIC 77 %, one run each, where CUBIC has 97 % (figure 6); the reason was not measured",
+        ),
         *(
             Claim(
                 text=f"{rate} Mbit/s: BIC has more than Reno by a significant margin: share of the link that it has more",

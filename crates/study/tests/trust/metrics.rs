@@ -274,3 +274,37 @@ fn percentiles_leave_the_warm_up_out() {
         assert!(high.unwrap() < 50.0, "{high:?}");
     }
 }
+
+#[test]
+fn copies_of_a_datagram_count_once_and_hide_no_loss() {
+    let outcome = simulate(
+        "duration = \"10s\"\n\
+         [[link]]\nbetween = [\"a\", \"r\"]\nrate = \"100Mbit/s\"\nduplicate = \"50%\"\n\
+         [[link]]\nbetween = [\"r\", \"b\"]\nrate = \"100Mbit/s\"\nloss = \"20%\"\n\
+         [[flow]]\nfrom = \"a\"\nto = \"b\"\napp = \"cbr\"\nrate = \"10Mbit/s\"\nrecord = [\"latency\"]\n",
+    );
+    let flow = outcome.flow("cbr.0");
+    // A datagram is lost in all its copies with a probability of (0.2 + 0.04) / 2.
+    let lost = flow.lost_packets as f64 / flow.sent_packets as f64;
+    assert!((lost - 0.12).abs() < 0.02, "{flow:?}");
+    let payload = flow.sent_bytes / flow.sent_packets - 28;
+    // Of the last ones, the receiver does not know.
+    let unheard = (flow.sent_packets - flow.lost_packets) - flow.delivered_bytes / payload;
+    assert!(flow.delivered_bytes % payload == 0 && unheard < 10, "{flow:?}");
+    assert!(flow.latency_p99_ms <= flow.latency_max_ms, "{flow:?}");
+}
+
+#[test]
+fn a_flow_whose_sender_gives_up_has_ended_then() {
+    let outcome = simulate(
+        "duration = \"60s\"\n\
+         [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"10Mbit/s\"\ndelay = \"10ms\"\ndown = [{ at = \"2s\", for = \"100s\" }]\n\
+         [[flow]]\nfrom = \"a\"\nto = \"b\"\ntcp = { data_retries = 4 }\n",
+    );
+    let flow = outcome.flow("bulk.0");
+    assert_eq!(flow.outcome.as_deref(), Some("timed out"));
+    let end_s = flow.end_s.unwrap();
+    assert!((5.0..40.0).contains(&end_s), "{end_s}");
+    let goodput = flow.delivered_bytes as f64 * 8.0 / end_s;
+    assert!((flow.goodput_bps / goodput - 1.0).abs() < 1e-6, "{flow:?}");
+}

@@ -447,6 +447,35 @@ mod tests {
     }
 
     #[test]
+    fn a_transfer_that_a_guest_sends_is_complete_when_the_other_end_has_it() {
+        let guests = planned(
+            "duration = \"9s\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1Mbit/s\"\n\
+             [[host]]\nname = \"a\"\nendpoint = \"guest\"\n[[host]]\nname = \"b\"\nendpoint = \"guest\"\n\
+             [[flow]]\nname = \"t\"\nfrom = \"a\"\nto = \"b\"\napp = \"transfer\"\nsize = \"10kB\"\n",
+        );
+        let report = |finished| Report {
+            flows: vec![FlowReport { finished, ..FlowReport::default() }],
+            ..Report::default()
+        };
+        let numbers = BTreeMap::from([(guests.flows[0].key.unwrap(), 7)]);
+        let transferred = |sent, taken, warmup_s| {
+            let (reports, machines) = (vec![report(sent), report(taken)], vec![]);
+            let results = GuestResults { guests: &guests, reports, shares: vec![], machines };
+            let mut rows =
+                [FlowRow { flow: 7, name: "t.0".to_owned(), start_s: 1.0, ..FlowRow::default() }];
+            let transfers = results.transfers(&mut rows, &numbers, TimeDelta::from_secs(warmup_s), 4);
+            let [transfer] = transfers.as_slice() else { panic!("{transfers:?}") };
+            assert_eq!((transfer.transfer, transfer.flow, transfer.bytes), (4, 7, 10_000));
+            let [row] = rows;
+            (transfer.completion_s, row.transfers, row.transfers_completed, row.completion_mean_s)
+        };
+        let (sent, taken) = (Some(3_000_000_000), Some(2_500_000_000));
+        assert_eq!(transferred(sent, taken, 0), (Some(1.5), 1, 1, Some(1.5)));
+        assert_eq!(transferred(sent, taken, 2), (Some(1.5), 0, 0, None));
+        assert_eq!(transferred(None, None, 0), (None, 1, 0, None));
+    }
+
+    #[test]
     fn the_samples_of_a_flow_are_those_of_its_sender_and_round_trips_of_answers_those_of_who_asks() {
         let guests = planned(
             "duration = \"1s\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1Mbit/s\"\n\
