@@ -461,8 +461,7 @@ mod tests {
         let transferred = |sent, taken, warmup_s| {
             let (reports, machines) = (vec![report(sent), report(taken)], vec![]);
             let results = GuestResults { guests: &guests, reports, shares: vec![], machines };
-            let mut rows =
-                [FlowRow { flow: 7, name: "t.0".to_owned(), start_s: 1.0, ..FlowRow::default() }];
+            let mut rows = [FlowRow { flow: 7, name: "t.0".to_owned(), start_s: 1.0, ..FlowRow::default() }];
             let transfers = results.transfers(&mut rows, &numbers, TimeDelta::from_secs(warmup_s), 4);
             let [transfer] = transfers.as_slice() else { panic!("{transfers:?}") };
             assert_eq!((transfer.transfer, transfer.flow, transfer.bytes), (4, 7, 10_000));
