@@ -24,8 +24,8 @@ const DEPARTURE: f64 = 210.0;
 /// Handing a packet from one part to another: for the one that it leaves, and for the one that it enters, where its arrival is an event.
 const CROSSING: (f64, f64) = (60.0, 120.0);
 /// What it takes two parts to keep in step for as long as the shortest delay between them, with the time for which one waits for the other,
-/// and what each further part adds. With less for each, sixteen cores would take eight parts for a thousand flows over one link, where four
-/// are as fast; with 1,500, they would take four for the fat-tree of 128 hosts, where eight are faster (docs/src/performance.md).
+/// and what each further part adds. With less for each, eight parts look better than four for a thousand flows over one link, where four are
+/// as fast; with 1,500, four look as good as eight for the fat-tree of 128 hosts, where eight are faster (docs/src/performance.md).
 const WINDOW: (f64, f64) = (7_000.0, 1_000.0);
 /// A cut must save so much of the time to be worth it.
 const WORTH: f64 = 0.85;
