@@ -445,7 +445,7 @@ FIG9 = Figure(
             "100000 Mbit/s",
             bic_over_reno(100_000),
             False,
-            differs="in the first 4 s both fill the link (96 %); over 85 s Reno has 83 % of it and BIC 77 %, one run each, where CUBIC has 97 % (figure 6); the TCP model has 95 % with both, so it is something that kernels do, and was not measured",
+            differs="in the first 4 s both fill the link (96 %); over 85 s Reno has 83 % of it and BIC 77 %, one run each, where CUBIC has 97 % (figure 6); the TCP model has 95 % with both; the reason was not measured",
         ),
         *(
             Claim(

@@ -113,6 +113,23 @@ fn all_errors_of_a_bad_file_are_reported() {
 }
 
 #[test]
+fn a_table_in_place_of_a_list_is_explained() {
+    let told = |text: &str, set: &[&str]| {
+        let sets: Vec<String> = set.iter().map(|&set| set.to_owned()).collect();
+        Scenario::from_toml("list.toml", text, &sets).unwrap_err().to_string()
+    };
+    let dumbbell = std::fs::read_to_string(root().join("scenarios/dumbbell.toml")).unwrap();
+    let found = told(&dumbbell, &["link[r1-r2].rate=5Mbit/s"]);
+    for part in ["has no [[link]]", "topology.bottleneck.rate"] {
+        assert!(found.contains(part), "{found}");
+    }
+    let found = told(&dumbbell, &["change.0.at=1s"]);
+    assert!(found.contains("has no [[change]]") && !found.contains("topology"), "{found}");
+    let found = told("[link]\nbetween = [\"a\", \"b\"]\n", &[]);
+    assert!(found.contains("write [[link]] in place of [link]"), "{found}");
+}
+
+#[test]
 fn for_a_missing_file_the_nearest_names_are_suggested() {
     let text = errors_of(&root().join("scenarios/dumbell.toml"), &[]);
     assert!(text.contains("cannot read dumbell.toml"), "{text}");

@@ -65,6 +65,9 @@ pub fn available() -> Vec<String> {
     text.split_whitespace().map(ToOwned::to_owned).collect()
 }
 
+/// That the kernel has no TCP Nice, and what to do.
+pub const NO_NICE: &str = "this kernel has no TCP Nice (`warpline nice load` loads it)";
+
 /// The kernel's congestion control for a requested name, with a note if it is a substitute: LP or else Reno, for `nice`.
 pub fn resolve(wish: &str, available: &[String]) -> (String, Option<String>) {
     let has = |name: &&str| available.iter().any(|other| other == name);
@@ -78,7 +81,7 @@ pub fn resolve(wish: &str, available: &[String]) -> (String, Option<String>) {
     }
     let nearest = ["lp", "reno"].into_iter().find(|name| has(name)).unwrap_or("reno");
     let note = format!(
-        "this kernel has no TCP Nice (`warpline nice load` loads it); `{nearest}` is used instead, which {}",
+        "{NO_NICE}; `{nearest}` is used instead, which {}",
         if nearest == "lp" { "hardly yields" } else { "does not yield" }
     );
     (nearest.to_owned(), Some(note))

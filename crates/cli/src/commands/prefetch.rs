@@ -13,7 +13,7 @@ use serde_json::json;
 use warpline_apps::prefetch::client::{self, Options, Policy, Report, Speed};
 use warpline_apps::prefetch::ppm::Predictor;
 use warpline_apps::prefetch::room;
-use warpline_apps::prefetch::server::{Server, ServerError, available, resolve};
+use warpline_apps::prefetch::server::{NO_NICE, Server, ServerError, available, resolve};
 use warpline_apps::prefetch::trace::{Synthetic, Trace};
 use warpline_core::{Streams, TimeDelta};
 use warpline_scenario::access_log;
@@ -149,8 +149,7 @@ impl Congestion {
         let (cc, note) = resolve(&self.cc, &available());
         match note {
             Some(_) if self.strict => {
-                let why = "this kernel has no TCP Nice (`warpline nice load` loads it), and --strict allows nothing in its place";
-                return Err(Failure::run(why));
+                return Err(Failure::run(format!("{NO_NICE}, and --strict allows nothing in its place")));
             }
             Some(note) => output::note(&note),
             None => {}

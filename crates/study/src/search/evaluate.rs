@@ -408,6 +408,7 @@ mod tests {
         let mut evaluator = evaluator(&file, &options, &out, (makers, earlier));
         let values = evaluator.values(&[point(0.5, 0.9), point(0.1, 0.1)]).unwrap();
         assert_eq!(values, [Some(2.0), None]);
+        assert_eq!(evaluator.without_value().map(|(count, _)| count), Some(1));
         let another = evaluator.values(&[point(0.1, 0.9)]).map(drop);
         let by_seed = evaluator.by_seed(&point(0.5, 0.9), false).map(drop);
         for missing in [another, by_seed] {
