@@ -17,6 +17,7 @@ use nix::sys::personality::{self, Persona};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd::{Pid, pipe2};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use warpline_agent::terminal::FIRST;
 use warpline_agent::{CongestionModule, FAILURE, ORDER, Order, READY, REPORT, Report};
@@ -352,7 +353,7 @@ impl Machine {
     /// Whether its kernel still runs.
     pub fn is_alive(&mut self) -> bool {
         if self.ended.is_none() {
-            self.ended = self.child.try_wait().ok().flatten();
+            self.ended = look(&mut self.child);
         }
         self.ended.is_none()
     }
@@ -399,9 +400,11 @@ impl Machine {
         report.doing(|| format!("understand the report of guest {}", self.name))
     }
 
-    /// Sends a signal to the kernel's process.
+    /// Sends a signal to the kernel's process, if it was still there when last looked for.
     pub(crate) fn signal(&self, signal: Signal) {
-        let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
+        if self.ended.is_none() {
+            let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
+        }
     }
 }
 
@@ -429,12 +432,21 @@ impl Drop for Machine {
     }
 }
 
-/// Kills a kernel's process, and waits for its end. With it goes its group: while it boots, a kernel tries out ptrace(2) with a process of its own,
-/// which would be left behind. At a terminal it makes that group itself (setsid(2)), shortly after it was started; until then it has none.
-fn end(kernel: &mut Child) {
+/// How a kernel's process has ended, if it has. What is left of its group is killed then; until that is done the process is not reaped, so that
+/// no other group can have its number.
+fn look(kernel: &mut Child) -> Option<ExitStatus> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let found = waitid(WaitId::Pid(rustix::process::Pid::from_child(kernel)), options);
+    found.ok().flatten().and_then(|_| end(kernel))
+}
+
+/// Kills a kernel's process, waits for its end, and returns how it has ended. With it goes its group: while it boots, a kernel tries out ptrace(2)
+/// with a process of its own, which would be left behind. At a terminal it makes that group itself (setsid(2)), shortly after it was started; until
+/// then it has none.
+fn end(kernel: &mut Child) -> Option<ExitStatus> {
     let _ = killpg(Pid::from_raw(kernel.id() as i32), Signal::SIGKILL);
     let _ = kernel.kill();
-    let _ = kernel.wait();
+    kernel.wait().ok()
 }
 
 fn prepare_page(page: &Page, config: &MachineConfig) {
@@ -587,7 +599,24 @@ mod tests {
     #[test]
     fn a_kernel_without_a_group_of_its_own_is_ended() {
         let mut kernel = Command::new("sleep").arg("60").spawn().unwrap();
-        end(&mut kernel);
-        assert_eq!(kernel.wait().unwrap().signal(), Some(libc::SIGKILL));
+        assert_eq!(look(&mut kernel), None);
+        assert_eq!(end(&mut kernel).unwrap().signal(), Some(libc::SIGKILL));
+    }
+
+    #[test]
+    fn a_kernel_that_ends_leaves_none_of_its_group_behind() {
+        let mut command = Command::new("sh");
+        // The other process has the pipe, so its end is the end of what can be read.
+        command.args(["-c", "sleep 600 & exit 3"]).process_group(0).stdout(Stdio::piped());
+        let mut kernel = command.spawn().unwrap();
+        let mut other = kernel.stdout.take().unwrap();
+        let mut found = look(&mut kernel);
+        while found.is_none() {
+            crate::time::pause();
+            found = look(&mut kernel);
+        }
+        assert_eq!(found.unwrap().code(), Some(3));
+        let mut read = Vec::new();
+        assert_eq!(std::io::Read::read_to_end(&mut other, &mut read).unwrap(), 0);
     }
 }

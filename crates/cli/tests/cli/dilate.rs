@@ -21,7 +21,8 @@ fn guests(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
     turn(&[&["linux.uml"], tools].concat())
 }
 
-/// Processes of the guests of the Warpline with process ID `pid`, found by their directories. They die with it, after a moment.
+/// Processes of the guests of the Warpline with process ID `pid`, found by their directories: what the system says of each. They die with
+/// it, after a moment.
 fn kernels(pid: u32) -> Vec<String> {
     let of_it = format!("/dev/shm/warpline-guest-{pid:010}-");
     let mut found = Vec::new();
@@ -30,7 +31,8 @@ fn kernels(pid: u32) -> Vec<String> {
         let directory = |process: &std::fs::DirEntry| std::fs::read_link(process.path().join("cwd")).ok();
         let own = processes.filter_map(|process| {
             let own = directory(&process)?.to_string_lossy().starts_with(&of_it);
-            own.then(|| process.file_name().to_string_lossy().into_owned())
+            let about = |file: &str| std::fs::read_to_string(process.path().join(file)).unwrap_or_default();
+            own.then(|| ["stat", "wchan", "status"].map(about).join("\n"))
         });
         found = own.collect();
         if found.is_empty() {
@@ -276,7 +278,7 @@ fn dilate(desk: &Desk, words: &[&str]) -> Answer {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pid = child.id();
     let answer = Answer::from(child.wait_with_output().unwrap());
-    assert_eq!((kernels(pid).len(), directories(pid)), (0, 0), "{words:?} left something behind");
+    assert_eq!((kernels(pid), directories(pid)), (vec![], 0), "{words:?} left something behind");
     answer
 }
 
@@ -360,7 +362,7 @@ fn an_interrupt_reaches_the_command_and_sigterm_ends_everything() {
         let mut rest = String::new();
         std::io::Read::read_to_string(&mut lines, &mut rest).unwrap();
         assert_eq!((child.wait().unwrap().code(), &rest[..]), (Some(code), said), "{signal}");
-        assert_eq!((kernels(child.id()).len(), directories(child.id())), (0, 0), "{signal}");
+        assert_eq!((kernels(child.id()), directories(child.id())), (vec![], 0), "{signal}");
     }
 }
 
@@ -379,7 +381,7 @@ fn a_signal_while_the_guests_start_gives_its_own_exit_code() {
         let pid = child.id().to_string();
         assert!(Command::new("kill").args([&format!("-{signal}"), &pid]).status().unwrap().success());
         assert_eq!(child.wait().unwrap().code(), Some(code), "{signal}");
-        assert_eq!((kernels(child.id()).len(), directories(child.id())), (0, 0), "{signal}");
+        assert_eq!((kernels(child.id()), directories(child.id())), (vec![], 0), "{signal}");
     }
 }
 
@@ -399,7 +401,7 @@ fn a_kill_leaves_no_kernel_and_clean_removes_the_directories() {
     assert!(left <= 2, "{left}");
     let answer = desk.warpline(&["clean"]).fine();
     assert!(left == 0 || answer.stdout.contains("guest"), "{}", answer.stdout);
-    assert_eq!((directories(child.id()), kernels(child.id()).len()), (0, 0));
+    assert_eq!((directories(child.id()), kernels(child.id())), (0, vec![]));
 }
 
 #[test]

@@ -338,10 +338,12 @@ pub fn dilate(config: &DilateConfig) -> Result<DilateOutcome, RunError> {
     let tails = config.tails(&mut machines, terminal.is_some());
     let pacer = Pacer::new(&Clock { mode: ClockMode::Dilated, tdf: Some(config.tdf), max_lag: None });
     let mut command = Dilated { machines, pacer, tails, signals, terminal: config.terminal };
-    command.machines.limit(Some(command.pacer.tdf()))?;
-    command.pacer.begin(&mut carrier.emulator, from_ref(&command.machines), config.settle());
     let ending = match booted {
-        true => carrier.carry(&mut command, |_| {}).map_err(live_error)?.map_err(RunError::Live)?,
+        true => {
+            command.machines.limit(Some(command.pacer.tdf()))?;
+            command.pacer.begin(&mut carrier.emulator, from_ref(&command.machines), config.settle());
+            carrier.carry(&mut command, |_| {}).map_err(live_error)?.map_err(RunError::Live)?
+        }
         false => told.map(|signal| Ending::Signalled(signal as i32)),
     };
     let pace = *carrier.emulator.clock().pace();
