@@ -381,6 +381,7 @@ def test_values_that_cannot_be_kept_are_refused_with_their_axis(value: Any) -> N
         ({"seeds": lambda at: 6 / 2}, r"3.0 seeds at {'x': 1}: a whole number"),
         ({"allowed": "Connection timed out"}, "allowed='Connection timed out': write a list of texts"),
         ({"allowed": [""]}, r"allowed=\[''\]: write a list of texts"),
+        ({"needs": "aria2c"}, "needs='aria2c': write a list of programs"),
         ({"picture": None}, "picture=None: write study.lines"),
         ({"labels": None}, "labels=None: write texts"),
         ({"model": {"y": 1}}, "model={'y': 1}: write a function"),

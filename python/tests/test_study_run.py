@@ -345,6 +345,14 @@ def test_a_failure_that_is_allowed_is_a_result() -> None:
     assert allowed.error is None and allowed.lines[None]["y"] is not None
 
 
+def test_a_run_whose_program_is_missing_fails_before_it_begins() -> None:
+    task = pickle.dumps(_worker.Task([{"x": 1}], 1, dumbbell(duration="3s", warmup="0s")))
+    figure = simple(model=None, scenario="unused.toml", measures={"y": "totals.jain"}, quick=study.Quick())
+    missing, there = (_worker.perform(pickle.dumps(dataclasses.replace(figure, needs=needs)), task)[0] for needs in (["sh", "no-such-program"], ["sh"]))
+    assert missing.error == "it needs no-such-program, which this machine does not have on its PATH" and not missing.unable
+    assert there.error is None
+
+
 def test_a_run_with_a_failure_that_is_no_longer_allowed_is_made_again(tmp_path: Path) -> None:
     dumbbell(duration="3s", warmup="0s").save(tmp_path / "two.toml")
     expect = """lambda at: {"expect": ["total.goodput > 1Gbit/s"] if at["delay"] == 2 else []}"""

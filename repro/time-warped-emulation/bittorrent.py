@@ -141,6 +141,7 @@ FIG12 = Figure(
     settings={"machines": 10, "seconds": 400, "mb": 46, "share": 0.15},
     seeds=10,
     alone=True,
+    needs=["aria2c"],
     labels={"clients": "Clients", "total_mbps": "All clients (Mbit/s)", "mean_s": "Mean time (s)", "finished": "Share that finished"},
     picture=study.lines(x="clients", y="total_mbps", by="panel"),
     claims=[

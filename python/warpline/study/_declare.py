@@ -181,6 +181,8 @@ class Figure:
         alone: Whether the runs need the machine for themselves, because what they measure is the machine's, and whether the results say which machine it
             was. A scenario under the real or a dilated clock does so by itself; a `model` that runs such scenarios has to say it.
         cpus: With `alone`, how many CPUs a run takes at most, if that is less than the machine has. What it leaves is for other runs.
+        needs: Programs that the runs start and that the machine must have, by their names on the PATH: ["aria2c"]. Where one is missing, the runs fail at once,
+            and say so.
         keep: Whether measures need the files of the run directory, such as what programs print. It is removed afterwards.
         cc: Congestion controls written in Python, as in `Scenario.run`.
         allowed: Failures of a run that are a result, by a part of their text: "Connection timed out". A run with others counts as failed. A run that was kept
@@ -203,6 +205,7 @@ class Figure:
     note: str = ""
     alone: bool = False
     cpus: float | None = None
+    needs: Sequence[str] = ()
     keep: bool = False
     cc: CcFactories | None = None
     allowed: Sequence[str] = ()
@@ -258,6 +261,7 @@ class Figure:
             ("claims", _are(self.claims, Claim), "a list of study.Claim, even of one; study.values makes a list, and lists are added with `+`"),
             ("picture", isinstance(self.picture, Picture) or _are(self.picture, Picture), "study.lines and the like, or a list of these"),
             ("labels", isinstance(self.labels, Mapping) and _are([*self.labels.values()], str), "texts by the names of axes and measures"),
+            ("needs", _are(self.needs, str), 'a list of programs, even of one: ["aria2c"]'),
             ("allowed", _are(self.allowed, str) and all(self.allowed), 'a list of texts that say something, even of one: ["Connection timed out"]'),
         ):
             if not good:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -76,6 +77,8 @@ def perform(figure: bytes, packed: bytes) -> list[Outcome]:
     """
     try:
         shared, task = _unpacked(figure), pickle.loads(packed)
+        if missing := [program for program in shared.needs if shutil.which(program) is None]:
+            raise _RefusedError(f"it needs {', '.join(missing)}, which this machine does not have on its PATH")
         # Before the run: what is replaced while it runs is not what made it.
         builds = "" if task.scenario is None else " ".join(task.scenario.builds)
         watch = _machine.Watch() if shared.takes(task.scenario) else None
