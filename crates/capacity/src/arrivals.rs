@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use warpline_core::{TimeDelta, Timestamp};
 
-use super::results::ReceiverResults;
+use super::results::{DELAY_ZERO, ReceiverResults};
 use super::wire::{Stamp, unfold};
 
 /// Segments that overtake one and so cause a fast retransmit (RFC 5681 section 3.2).
@@ -63,7 +63,7 @@ impl Delays {
             above(sorted[place])
         };
         results.delay_count = self.count;
-        results.delay_min_us = (i64::from(self.min) + (1 << 31)) as u64;
+        results.delay_min_us = (i64::from(self.min) + DELAY_ZERO) as u64;
         results.delay_mean_us = (self.sum / self.count as i64 - i64::from(self.min)).max(0) as u64;
         results.delay_max_us = above(self.max);
         (results.delay_p50_us, results.delay_p95_us, results.delay_p99_us) =
@@ -215,8 +215,7 @@ mod tests {
             }
             let r = a.results(0, 0, (0, 0));
             assert_eq!((r.delay_count, r.delay_p50_us, r.delay_p99_us, r.delay_max_us), (1000, 49, 98, 99));
-            let least = (r.delay_min_us as i64 - (1 << 31)) as i32;
-            assert_eq!(least, offset.wrapping_add(10_000) as i32);
+            assert_eq!(r.delay_min(), Some(i64::from(offset.wrapping_add(10_000) as i32)));
         }
     }
 

@@ -168,7 +168,7 @@ counters! {
         ce_marks,
         /// Segments whose delay is known.
         delay_count,
-        /// Smallest one-way delay, by two clocks, in microseconds plus 2^31; it includes the difference between the clocks.
+        /// Smallest one-way delay in microseconds plus 2^31: see [`ReceiverResults::delay_min`].
         delay_min_us,
         /// Mean delay above the smallest, in microseconds.
         delay_mean_us,
@@ -180,6 +180,17 @@ counters! {
         delay_p99_us,
         /// Largest of it.
         delay_max_us,
+    }
+}
+
+/// A delay of zero as it crosses the network: counters are not negative, and a delay by two clocks can be.
+pub(super) const DELAY_ZERO: i64 = 1 << 31;
+
+impl ReceiverResults {
+    /// Smallest one-way delay, in microseconds: the time of arrival by the receiver's clock minus the time of sending by the sender's. It includes the
+    /// difference between the clocks, so it can be negative. `None` if no segment's delay is known.
+    pub fn delay_min(&self) -> Option<i64> {
+        (self.delay_count > 0).then(|| self.delay_min_us as i64 - DELAY_ZERO)
     }
 }
 

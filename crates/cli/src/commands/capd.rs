@@ -219,12 +219,17 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
                     Direction::Forward => "forward",
                     Direction::Reverse => "reverse",
                 };
+                let mut report = json!(finished.report);
+                // As it crosses the network, it is no number of microseconds.
+                if let Some(receiver) = &finished.report.receiver {
+                    report["receiver"]["delay_min_us"] = json!(receiver.delay_min());
+                }
                 let value = json!({
                     "client": plain(finished.client),
                     "direction": direction,
                     "congestion_control": finished.cc.to_string(),
                     "ended": finished.why,
-                    "report": finished.report,
+                    "report": report,
                 });
                 format!("{value}\n")
             }

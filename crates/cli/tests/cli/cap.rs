@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, UdpSocket};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use crate::support::{Answer, Desk};
 /// A server on its own port, which is killed when dropped.
 struct Server {
     child: Child,
+    log: BufReader<ChildStdout>,
     port: String,
 }
 
@@ -22,11 +23,18 @@ impl Server {
         let mut words = vec!["capd", "--listen", "127.0.0.1", "--port", "0", "--json"];
         words.extend(more);
         let mut child = desk.program(&words).stdout(Stdio::piped()).spawn().unwrap();
+        let log = BufReader::new(child.stdout.take().unwrap());
+        let mut server = Server { child, log, port: String::new() };
+        let listening = server.line();
+        server.port = listening["listening"].as_str().unwrap().rsplit_once(':').unwrap().1.to_owned();
+        server
+    }
+
+    /// The next line of its log.
+    fn line(&mut self) -> Value {
         let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let listening: Value = serde_json::from_str(&line).unwrap();
-        let port = listening["listening"].as_str().unwrap().rsplit_once(':').unwrap().1.to_owned();
-        Server { child, port }
+        self.log.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
     }
 }
 
@@ -54,10 +62,15 @@ fn tests(answer: &Answer) -> Vec<Value> {
 #[test]
 fn cap_measures_both_directions_and_uses_the_rfcs_names() {
     let desk = Desk::new();
-    let server = Server::start(&desk, &[]);
+    let mut server = Server::start(&desk, &[]);
     let answer = desk.warpline(&gentle(&server, &["--both", "--json", "--anyway"])).fine();
     let tests = tests(&answer);
     assert_eq!(tests.len(), 2);
+    let log = server.line();
+    assert_eq!((&log["direction"], &log["ended"]), (&"forward".into(), &"complete".into()));
+    // The clocks are one, so the delay is what it takes to get through the kernel.
+    let least = log["report"]["receiver"]["delay_min_us"].as_i64().unwrap();
+    assert!((-100..60_000_000).contains(&least), "{log}");
     for test in tests {
         let bps = test["bulk_transfer_capacity_bps"].as_f64().unwrap();
         assert!(bps > 0.0 && bps < 20e6, "{bps}");

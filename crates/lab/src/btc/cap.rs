@@ -622,10 +622,7 @@ impl CapReport {
 /// The smallest one-way delay if it is credible: the clocks are the same, or agree so well that the delay is between zero and the
 /// smallest round trip.
 fn one_way(input: &CapInput<'_>, s: &SenderResults, r: &ReceiverResults) -> Option<f64> {
-    if r.delay_count == 0 {
-        return None;
-    }
-    let us = r.delay_min_us as i64 - (1 << 31);
+    let us = r.delay_min()?;
     let plausible = us >= 0 && s.rtt_count > 0 && (us as u64).saturating_mul(1000) <= s.rtt_min_ns;
     (input.same_clock || plausible).then(|| us as f64 / 1e3)
 }
