@@ -252,9 +252,12 @@ def test_columns_become_a_table_and_come_back() -> None:
     table = warpline.Table.from_columns(columns)
     assert {name: table[name] for name in table.column_names} == columns
     assert table.polars().height == 3
+    assert [str(warpline.Table.from_columns({"a": [None]}, text=text).polars()["a"].dtype) for text in ([], ["a"])] == ["Float64", "String"]
     assert warpline.Table.from_columns({}).num_rows == 0
     with pytest.raises(TypeError, match="mixes"):
         warpline.Table.from_columns({"a": [1, "x"]})
+    with pytest.raises(TypeError, match="mixes"):
+        warpline.Table.from_columns({"a": [1]}, text=["a"])
     with pytest.raises(ValueError, match="length"):
         warpline.Table.from_columns({"a": [1], "b": [1, 2]})
     wrong: Any = {"a": [[1]]}

@@ -138,7 +138,8 @@ def sweep(
             "or true and false only, and None where there is no value",
             stacklevel=2,
         )
-    return Table.from_columns({name: column(values) for name, values in whole.items()})
+    # Where nothing has failed, the column has no value that says so.
+    return Table.from_columns({name: column(values) for name, values in whole.items()}, text=["error"])
 
 
 def _check_names(parameters: Iterable[str], by: str) -> None:

@@ -214,8 +214,8 @@ class Table:
     def of_seeds(tables: Sequence[tuple[int, Table]]) -> Table:
         """Joins tables that have the same columns, one below the other; a new first column holds the seed of each."""
     @staticmethod
-    def from_columns(columns: dict[str, list[bool | int | float | str | None]]) -> Table:
-        """A table made of Python lists of the same length."""
+    def from_columns(columns: dict[str, list[bool | int | float | str | None]], *, text: Sequence[str] = ...) -> Table:
+        """A table made of Python lists of the same length. A column in which all values are None holds numbers, or text if `text` names it."""
     @staticmethod
     def read(path: str | PathLike[str]) -> Table:
         """Reads a Parquet file. Rows keep their order.

@@ -83,8 +83,9 @@ fn append(py: Python<'_>, list: &Bound<'_, PyList>, array: &dyn Array) -> PyResu
 }
 
 /// An Arrow column of Python values, which are all `bool`, all numbers or all text; `None` becomes a null.
-fn column(name: &str, values: &Bound<'_, PyList>) -> PyResult<ArrayRef> {
-    let (mut bools, mut ints, mut negative, mut floats, mut texts) = (0usize, 0usize, false, 0usize, 0usize);
+fn column(name: &str, values: &Bound<'_, PyList>, is_text: bool) -> PyResult<ArrayRef> {
+    let (mut bools, mut ints, mut negative, mut floats, mut texts) =
+        (0usize, 0usize, false, 0usize, usize::from(is_text));
     for value in values.iter() {
         if value.is_none() {
         } else if value.is_instance_of::<PyBool>() {
@@ -133,13 +134,15 @@ fn column(name: &str, values: &Bound<'_, PyList>) -> PyResult<ArrayRef> {
 
 #[pymethods]
 impl Table {
-    /// A table made of Python lists of the same length: `Table.from_columns({"n": [1, 2], "name": ["a", None]})`.
+    /// A table made of Python lists of the same length: `Table.from_columns({"n": [1, 2], "name": ["a", None]})`. A column in which all values
+    /// are `None` holds numbers, or text if `text` names it.
     #[staticmethod]
-    fn from_columns(columns: &Bound<'_, PyDict>) -> PyResult<Self> {
+    #[pyo3(signature = (columns, *, text=Vec::new()))]
+    fn from_columns(columns: &Bound<'_, PyDict>, text: Vec<String>) -> PyResult<Self> {
         let (mut fields, mut arrays) = (Vec::new(), Vec::new());
         for (name, values) in columns.iter() {
             let name: String = name.extract()?;
-            let array = column(&name, values.cast::<PyList>()?)?;
+            let array = column(&name, values.cast::<PyList>()?, text.contains(&name))?;
             fields.push(Field::new(name, array.data_type().clone(), true));
             arrays.push(array);
         }
