@@ -205,7 +205,9 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         // The master process ends its workers when it is asked to end, but not when it is killed.
-        if let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32) {
+        // Once it has ended by itself, its number may be that of another process.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let pid = rustix::process::Pid::from_child(&self.child);
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
         let _ = self.child.wait();
