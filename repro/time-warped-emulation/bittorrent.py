@@ -110,12 +110,13 @@ def points(panels: dict[str, tuple[int, int]], clients: list[int]) -> list[study
 
 
 def more_in_all(panel: str, than: str) -> Callable[[Results], float]:
-    """What clients fetch in all in one panel over that in another, the most of all numbers of clients."""
+    """What clients fetch in all in one panel over that in another, the most of the numbers of clients that both have."""
 
     def ours(results: Results) -> float:
-        return max(
-            results.mean("total_mbps", panel=panel, clients=count) / results.mean("total_mbps", panel=than, clients=count) for count in results.values("clients")
-        )
+        ones, others = ({clients: total for clients, total, _ in results.series("total_mbps", "clients", panel=one)} for one in (panel, than))
+        if not ones.keys() & others.keys():
+            raise study.NoResultsError(f"no number of clients in both ({panel}) and ({than})")
+        return max(total / others[clients] for clients, total in ones.items() if clients in others)
 
     return ours
 
