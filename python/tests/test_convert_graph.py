@@ -64,6 +64,16 @@ def test_directed_edges_are_links_in_one_direction() -> None:
     assert all("between" in link for link in imported.scenario.to_dict()["link"])
 
 
+def test_options_of_other_kinds_are_refused_by_name_and_one_flow_is_one() -> None:
+    graph = networkx.path_graph(3)
+    (flow,) = convert.from_networkx(graph, rate="1Mbit/s", flow="0:2").scenario.to_dict()["flow"]
+    assert (flow["from"], flow["to"]) == ("0", "2")
+    options: list[tuple[dict[str, Any], str]] = [({"rate": 100}, "--rate 100: write it as text, such as '1Gbit/s'"), ({"rate_unit": 3}, "--rate-unit 3: write it as text, such as 'Mbit/s'")]
+    for wrong, told in options:
+        with pytest.raises(ConvertError, match=told):
+            convert.from_networkx(graph, **wrong)
+
+
 def test_bare_numbers_need_a_unit() -> None:
     graph: networkx.Graph[str] = networkx.Graph()
     graph.add_edge("a", "b", bw=100, delay=10, loss=1)

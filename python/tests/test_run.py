@@ -221,6 +221,7 @@ def test_tables_are_arrow(finished: warpline.Run) -> None:
     assert frame.shape == (len(table), len(table.column_names))
     assert frame.columns == table.column_names
     assert frame["goodput_bps"].to_list() == table["goodput_bps"]
+    assert list(table) == table.column_names
     assert table.pandas()["cwnd_bytes"].notna().sum() == sum(value is not None for value in table["cwnd_bytes"])
     assert pyarrow.schema(table) == table.pyarrow().schema
     assert table.units["cwnd_bytes"] == "B"

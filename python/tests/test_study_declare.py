@@ -6,6 +6,7 @@ import enum
 import math
 import subprocess
 import sys
+import textwrap
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,13 @@ def test_a_declaration_with_an_error_says_what() -> None:
 def test_a_bound_that_refuses_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot fail"):
         study.Claim(text="anything goes", ours=lambda _: 1.0, theirs=1.0, bound=study.Bound("anything", lambda ours, theirs: True))
+    for never in (lambda: study.between(2, 1), lambda: study.within(-0.1), lambda: study.within(math.nan), lambda: study.within_absolute(-1)):
+        with pytest.raises(ValueError, match="no value is; give"):
+            never()
+    with pytest.raises(ValueError, match="theirs is not a number"):
+        study.Claim(text="nothing", ours=lambda _: 1.0, theirs=math.nan, bound=study.at_least())
+    assert study.at_least().met(math.inf, 1) and study.at_most().met(-math.inf, 1)
+    assert not any(bound.met(math.inf, 1) for bound in (study.at_most(), study.within(0.5), study.between(0, 1)))
     # However large theirs is.
     for theirs in (1e10, -1e10, 1e300):
         for bound in (study.at_most(), study.at_least(), study.within(0.1)):
@@ -229,6 +237,29 @@ WITH_VALUES = """\
 def test_what_values_of_other_packages_hold_is_in_a_digest(tmp_path: Path, before: str, after: str) -> None:
     first = _registry.load(declare(tmp_path, WITH_VALUES)).figures[0].measured
     assert _registry.load(declare(tmp_path, WITH_VALUES.replace(before, after))).figures[0].measured != first
+
+
+ON_ONE_LINE = """\
+    from warpline import study
+
+    class Kept:
+        __slots__ = ("size",)
+
+        def __init__(self, size):
+            self.size = size
+
+    BOTH = [lambda run: 1.0, lambda run: 2.0 + KEPT.size]
+    KEPT = Kept(1)
+    FIGURE = study.Figure(name="f", title="F", scenario="two.toml", points=study.grid(x=[1]), measures={"y": BOTH[1]}, quick=study.quick())
+"""
+
+
+@pytest.mark.parametrize(("before", "after"), [("BOTH[1]", "BOTH[0]"), ("Kept(1)", "Kept(2)")])
+@pytest.mark.parametrize("first", ["", "from __future__ import annotations\n"])
+def test_which_function_of_a_line_it_is_and_what_slots_hold_is_in_a_digest(tmp_path: Path, before: str, after: str, first: str) -> None:
+    text = first + textwrap.dedent(ON_ONE_LINE)
+    found = [_registry.load(declare(tmp_path, one)).figures[0].measured for one in (text, text, text.replace(before, after))]
+    assert found[0] == found[1] != found[2]
 
 
 def test_a_digest_is_the_same_under_all_versions_of_python(tmp_path: Path) -> None:

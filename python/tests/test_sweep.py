@@ -179,6 +179,35 @@ def test_metrics_of_several_kinds_become_text_with_a_warning() -> None:
     assert frame["even"].to_list() == [1, None]
 
 
+def test_a_metric_that_no_column_can_have_is_named_and_costs_its_point_only() -> None:
+    found = {1: 2**64, 2: float("nan"), 3: float("inf"), 4: b"x", 5: np.float32(2.5), 6: -(2**63)}
+
+    def odd(run: warpline.Run) -> dict[Any, Any]:
+        seed = run.summary["seed"]
+        return {7: 1} if seed == 7 else {"odd": found[seed]}
+
+    with pytest.warns(UserWarning, match="3 of 7 points of the sweep failed"):
+        frame = warpline.sweep(SHORT, {}, seeds=range(1, 8), jobs=1, metrics=odd).polars()
+    assert "metrics returned for odd a whole number of 65 bits" in frame["error"][0]
+    assert "metrics returned for odd bytes; return a number" in frame["error"][3]
+    assert "metrics returned 7 as the name of a column; names are text" in frame["error"][6]
+    assert str(frame["odd"].to_list()) == "[None, nan, inf, None, 2.5, -9.223372036854776e+18, None]"
+
+
+@pytest.mark.parametrize("jobs", [0, -3, 1.5])
+def test_numbers_of_jobs_that_mean_nothing_are_refused(jobs: Any) -> None:
+    for run in (lambda: warpline.sweep(SHORT, {}, jobs=jobs), lambda: SHORT.run(seeds=[1], jobs=jobs, progress=False)):
+        with pytest.raises((ValueError, TypeError), match=rf"^jobs={jobs}: .* or leave out jobs$"):
+            run()
+
+
+def test_a_sweep_may_replace_an_earlier_one(tmp_path: Path) -> None:
+    warpline.sweep(SHORT, {}, jobs=1, out=tmp_path)
+    with pytest.raises(warpline.SweepError, match="force=True"):
+        warpline.sweep(SHORT, {}, jobs=1, out=tmp_path)
+    assert warpline.sweep(SHORT, {}, jobs=1, out=tmp_path, force=True)["error"] == [None]
+
+
 @pytest.mark.parametrize(
     ("parameters", "by", "message"),
     [

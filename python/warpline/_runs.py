@@ -150,6 +150,24 @@ def checked(seeds: Iterable[int]) -> list[int]:
     return numbers
 
 
+def checked_jobs(jobs: int | None) -> int | None:
+    """How many runs are made at once, as a whole number; None is one per CPU.
+
+    Raises:
+        TypeError: If it is no whole number.
+        ValueError: If it is below 1.
+    """
+    if jobs is None:
+        return None
+    try:
+        number = operator.index(jobs)
+    except TypeError:
+        raise TypeError(f"jobs={jobs!r}: give a whole number from 1, or leave out jobs") from None
+    if number < 1:
+        raise ValueError(f"jobs={jobs!r}: at least one run is made at a time; give a number from 1, or leave out jobs")
+    return number
+
+
 def at_once(seeds: Sequence[int], jobs: int | None) -> int:
     """How many of the seeds run at once."""
     return max(1, min(cores() if jobs is None else jobs, len(seeds)))

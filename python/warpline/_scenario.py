@@ -29,7 +29,7 @@ from warpline._model import (
 from warpline._part import encode
 from warpline._progress import Observer, ProgressLine, wanted
 from warpline._run import Run
-from warpline._runs import RunSet, at_once, checked, checked_seed, failure_of, run_seeds, seed_directory
+from warpline._runs import RunSet, at_once, checked, checked_jobs, checked_seed, failure_of, run_seeds, seed_directory
 from warpline._warpline import NativeScenario, finish_seeds, prepare_seeds, run_scenario
 
 
@@ -285,8 +285,7 @@ class Scenario:
                 f"jobs={jobs!r} says how many seeds run at once, and no seeds are named: name them (seeds=...), or leave out jobs; "
                 "how many cores one run uses is cores=..."
             )
-        if jobs is not None and jobs < 1:
-            raise ValueError(f"jobs={jobs!r}: at least one seed runs at a time; give a number from 1, or leave out jobs")
+        jobs = checked_jobs(jobs)
         if cores is not None and cores < 1:
             raise ValueError(f"cores={cores!r}: a run uses at least one core; give a number from 1, or leave out cores")
         if seeds is not None:

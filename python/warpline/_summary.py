@@ -143,11 +143,11 @@ FlowRow = TypedDict(
         # What went wrong: refused, reset, unreachable, timed out, no answer, closed by the program, aborted; absent
         # where nothing did.
         "outcome": str | None,
-        # Packets sent by both ends' data senders, retransmissions included.
+        # Packets sent after warm-up by both ends' data senders, retransmissions included.
         "sent_packets": int,
-        # Bytes on the wire from the IP header on, retransmissions included.
+        # Bytes on the wire after warm-up, from the IP header on, retransmissions included.
         "sent_bytes": int,
-        # Packets that carried bytes that had been sent before.
+        # Packets sent after warm-up that carried bytes that had been sent before.
         "retransmitted_packets": int,
         # Unique application bytes delivered after warm-up; of a subflow, those that it was the first to bring.
         "delivered_bytes": int,
@@ -157,8 +157,8 @@ FlowRow = TypedDict(
         "connection_goodput_bps": float | None,
         # Data sent on the wire per second after warm-up.
         "throughput_bps": float,
-        # Packets declared lost by the sender; for UDP, gaps seen by the receiver: what was sent after the last datagram
-        # that arrived is not among them.
+        # Packets declared lost by the sender after warm-up; for UDP, gaps seen by the receiver: what was sent after the
+        # last datagram that arrived is not among them.
         "lost_packets": int,
         # Longest time in which a flow delivered no new application bytes, from the flow's start to its end, in steps of
         # the sampling interval; pauses of the application count, too. Absent for what real programs send, where time
@@ -240,7 +240,7 @@ LinkRow = TypedDict(
         "from": str,
         # Node at the receiving end.
         "to": str,
-        # Rate; its mean over the run where it follows a schedule or a trace, absent where the link has none.
+        # Rate; its mean after warm-up where it follows a schedule or a trace, absent where the link has none.
         "rate_bps": float | None,
         # Propagation delay.
         "delay_s": float,
@@ -252,7 +252,7 @@ LinkRow = TypedDict(
         "throughput_bps": float,
         # Share of the rate that was used after warm-up, 0 to 1; absent where the link has no rate.
         "utilisation": float | None,
-        # Packets dropped because the queue was full.
+        # Packets dropped because the queue was full. All counts of a link begin after warm-up.
         "drops_overflow": int,
         # Packets dropped early by active queue management.
         "drops_aqm": int,

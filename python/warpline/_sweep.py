@@ -20,7 +20,7 @@ from warpline._errors import SweepError, WarplineError
 from warpline._part import encode
 from warpline._pool import ExecutorLike, Workers, cloud_dumps, cores
 from warpline._run import Run
-from warpline._runs import checked
+from warpline._runs import checked, checked_jobs
 from warpline._scenario import Scenario
 from warpline._warpline import Table
 
@@ -50,6 +50,7 @@ class _Point:
     by: str
     cc: CcFactories | None
     metrics: Metrics | None
+    force: bool
 
 
 def sweep(
@@ -62,6 +63,7 @@ def sweep(
     by: Literal["run", "group", "flow", "link"] = "run",
     metrics: Metrics | None = None,
     out: str | os.PathLike[str] | None = None,
+    force: bool = False,
     cc: CcFactories | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Table:
@@ -91,16 +93,19 @@ def sweep(
         metrics: A function that takes a `Run` and returns further columns, by names that no other column has. The values of one name are all numbers,
             all text, or all true or false; None where there is none. A column with several of these becomes text, and a warning says so.
         out: Directory for the run directories of the points: "0000", "0001" and so on.
+        force: Whether those of an earlier sweep may be replaced.
         cc: Congestion controls written in Python, as in `Scenario.run`.
         progress: Called with the number of points done and the number of all points.
 
     Raises:
         SweepError: If every point fails, or if something defined in a notebook cannot be sent to the processes.
         TypeError: If the values of a parameter are a text, which is one value and no list of its letters.
-        ValueError: If a parameter has the name of another column, `by` is none of the four words, a parameter has no values, or there are no seeds or wrong ones.
+        ValueError: If a parameter has the name of another column, `by` is none of the four words, a parameter has no values, there are no seeds or wrong ones, or
+            `jobs` is below 1.
     """
     if by not in TABLES:
         raise ValueError(f"by={by!r}: a row is a run, a group, a flow or a link")
+    jobs = checked_jobs(jobs)
     _check_names(parameters, by)
     seed_list: list[int | None] = [None] if seeds is None else [*checked(seeds)]
     combinations = list(itertools.product(*_lists(parameters), seed_list))
@@ -108,7 +113,7 @@ def sweep(
     for number, (*values, seed) in enumerate(combinations):
         changes = tuple(f"{path}={toml_value(value)}" for path, value in zip(parameters, values, strict=True))
         directory = None if out is None else str(Path(out) / f"{number:04}")
-        points.append(_Point(scenario, changes, (*OWN, *parameters), seed, directory, by, cc, metrics))
+        points.append(_Point(scenario, changes, (*OWN, *parameters), seed, directory, by, cc, metrics, force))
         label: dict[str, Scalar] = {"point": number}
         label |= {path: cell(value) for path, value in zip(parameters, values, strict=True)}
         label["seed"] = scenario.seed if seed is None else seed
@@ -251,11 +256,11 @@ def _run_point(point: _Point) -> Outcome:
     """Runs one point, in any process."""
     try:
         run = point.scenario.set(*point.changes).run(
-            seed=point.seed, cores=1, out=point.out, progress=False, cc=point.cc
+            seed=point.seed, cores=1, out=point.out, force=point.force, progress=False, cc=point.cc
         )
         rows = _rows(run, point.by)
         if point.metrics is not None:
-            extra = {name: cell(value) for name, value in point.metrics(run).items()}
+            extra = {name: _metric(name, value) for name, value in point.metrics(run).items()}
             known = set(point.labels).union(*rows)
             if taken := [name for name in extra if name in known]:
                 raise ValueError(f"metrics returned {', '.join(taken)}, which the table has already; give it another name")
@@ -296,6 +301,30 @@ def _rows(run: Run, by: str) -> list[dict[str, Scalar]]:
     else:
         entries = summary["links"]
     return [dict(entry) for entry in entries]
+
+
+def _metric(name: Any, value: Any) -> Scalar:
+    """A value that metrics returned, as a cell of the table.
+
+    Raises:
+        TypeError: If its name is no text.
+        ValueError: If a column cannot have it.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"metrics returned {name!r} as the name of a column; names are text")
+    plain = getattr(value, "item", lambda: value)()  # A number of numpy's.
+    if isinstance(plain, float):
+        return plain
+    if isinstance(plain, int) and not fits_64_bits(plain):
+        raise ValueError(f"metrics returned for {name} a whole number of {plain.bit_length()} bits; a column has 64, and float(...) makes a number that fits")
+    if isinstance(plain, (bytes, complex)):
+        raise ValueError(f"metrics returned for {name} {type(plain).__name__}; return a number, text, true or false, or None")
+    return cell(plain)
+
+
+def fits_64_bits(value: int) -> bool:
+    """Whether a column of numbers can have a whole number: one of 64 bits."""
+    return -(2**63) <= value < 2**63
 
 
 def toml_value(value: Any) -> str:

@@ -1,6 +1,6 @@
 """The compiled part of warpline."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, TypeAlias, final
 
@@ -242,6 +242,8 @@ class Table:
     def descriptions(self) -> dict[str, str]:
         """What each column holds, by name."""
     def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[str]:
+        """The names of the columns, as of a dictionary."""
     def __contains__(self, name: str, /) -> bool: ...
     def __getitem__(self, name: str, /) -> list[Any]: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

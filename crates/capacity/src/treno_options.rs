@@ -82,7 +82,8 @@ impl TrenoOptions {
         let duration = TimeDelta::from_millis(100) <= self.duration && self.duration <= hour * 24;
         check(duration, "duration", self.duration.to_string(), "100ms to 24h")?;
         check(SIZES.contains(&self.mtu), "mtu", self.mtu.to_string(), "48 to 65507 bytes")?;
-        check(self.max_window > 0, "max_window", "0".into(), "at least one byte")?;
+        let window = self.max_window >= u64::from(self.mtu);
+        check(window, "max_window", self.max_window.to_string(), "at least a probe (mtu)")?;
         check(
             (1..=1000).contains(&self.initial_window),
             "initial_window",

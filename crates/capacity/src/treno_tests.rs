@@ -9,6 +9,13 @@ fn at(millis: u64) -> Timestamp {
     Timestamp::from_millis(millis)
 }
 
+#[test]
+fn a_window_that_holds_no_probe_is_refused() {
+    let of = |max_window| TrenoOptions { max_window, ..TrenoOptions::default() }.validate();
+    assert_eq!(of(1499).unwrap_err().to_string(), "max_window = 1499: must be at least a probe (mtu)");
+    assert_eq!(of(1500), Ok(()));
+}
+
 fn treno(options: TrenoOptions) -> Treno {
     options.validate().unwrap();
     Treno::new(options)

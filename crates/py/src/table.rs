@@ -235,6 +235,11 @@ impl Table {
         self.rows()
     }
 
+    /// The names of the columns, as of a dictionary.
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.column_names().into_pyobject(py)?.call_method0("__iter__")
+    }
+
     fn __contains__(&self, name: &str) -> bool {
         self.schema.column_with_name(name).is_some()
     }

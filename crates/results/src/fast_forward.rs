@@ -70,13 +70,18 @@ table! {
     }
 }
 
+/// Why nothing was skipped in a run that ended before anything could be.
+pub const TOO_SHORT: &str = "the time was too short";
+/// Why nothing was skipped in a run of which each stretch that could be was run to compare.
+pub const ONLY_AUDITED: &str = "the time was too short for more than what was run to compare";
+
 impl Summary {
     /// What was skipped and how far off the results are, in sentences; none where the scenario does not ask for it.
     pub fn skipping(&self) -> Vec<String> {
         let Some(part) = &self.fast_forward else { return Vec::new() };
         let seconds = |value: f64| format!("{} s", (value * 1e3).round() / 1e3);
         if part.skipped == 0 {
-            let why = part.obstacle.as_deref().unwrap_or("the time was too short");
+            let why = part.obstacle.as_deref().unwrap_or(TOO_SHORT);
             return vec![format!("Fast-forward: nothing was skipped ({why}).")];
         }
         let mut said = vec![format!(

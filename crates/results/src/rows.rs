@@ -34,11 +34,11 @@ table! {
         end_s: Option<f64> ["s"],
         /// What went wrong: refused, reset, unreachable, timed out, no answer, closed by the program, aborted; absent where nothing did.
         outcome: Option<String> ["" terminal(3, "outcome") if_any],
-        /// Packets sent by both ends' data senders, retransmissions included.
+        /// Packets sent after warm-up by both ends' data senders, retransmissions included.
         sent_packets: u64 ["packets" called("Packets sent")],
-        /// Bytes on the wire from the IP header on, retransmissions included.
+        /// Bytes on the wire after warm-up, from the IP header on, retransmissions included.
         sent_bytes: u64 ["B" called("Bytes sent")],
-        /// Packets that carried bytes that had been sent before.
+        /// Packets sent after warm-up that carried bytes that had been sent before.
         retransmitted_packets: u64 ["packets" compared sum called("Retransmitted")],
         /// Unique application bytes delivered after warm-up; of a subflow, those that it was the first to bring.
         delivered_bytes: u64 ["B" sum called("Delivered")],
@@ -48,7 +48,7 @@ table! {
         connection_goodput_bps: Option<f64> ["bit/s"],
         /// Data sent on the wire per second after warm-up.
         throughput_bps: f64 ["bit/s" compared],
-        /// Packets declared lost by the sender; for UDP, gaps seen by the receiver: what was sent after the last datagram that arrived is not among them.
+        /// Packets declared lost by the sender after warm-up; for UDP, gaps seen by the receiver: what was sent after the last datagram that arrived is not among them.
         lost_packets: u64 ["packets" compared sum called("Lost")],
         /// Longest time in which a flow delivered no new application bytes, from the flow's start to its end, in steps of the sampling interval; pauses
         /// of the application count, too. Absent for what real programs send, where time was skipped, and where no time series is kept.
@@ -187,7 +187,7 @@ table! {
         from: String [""],
         /// Node at the receiving end.
         to: String [""],
-        /// Rate; its mean over the run where it follows a schedule or a trace, absent where the link has none.
+        /// Rate; its mean after warm-up where it follows a schedule or a trace, absent where the link has none.
         rate_bps: Option<f64> ["bit/s" terminal(2, "rate")],
         /// Propagation delay.
         delay_s: f64 ["s"],
@@ -199,7 +199,7 @@ table! {
         throughput_bps: f64 ["bit/s" compared],
         /// Share of the rate that was used after warm-up, 0 to 1; absent where the link has no rate.
         utilisation: Option<f64> ["1" compared max terminal(3, "used")],
-        /// Packets dropped because the queue was full.
+        /// Packets dropped because the queue was full. All counts of a link begin after warm-up.
         drops_overflow: u64 ["packets" called("Drops: overflow")],
         /// Packets dropped early by active queue management.
         drops_aqm: u64 ["packets" called("Drops: AQM")],

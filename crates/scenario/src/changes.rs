@@ -57,7 +57,7 @@ fn flatten(path: &str, node: &Node, keys: &mut Vec<(String, String)>) {
             }
         }
         Data::Array(items) if items.iter().any(|item| item.table().is_some()) => {
-            let mut names: Vec<String> = items.iter().map(entry_name).collect();
+            let mut names: Vec<String> = items.iter().map(|item| entry_name(path, item)).collect();
             let mut sorted = names.clone();
             sorted.sort();
             let unique = sorted.windows(2).all(|pair| pair[0] != pair[1]);

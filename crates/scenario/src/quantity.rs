@@ -292,7 +292,8 @@ impl JsonSchema for LimitText {
         text_schema(
             "queue-limit",
             &limit_pattern(),
-            "How much may wait, not counting the packet in transmission: packets (100p), bytes on the wire (150kB), multiples of \
+            "How much may wait, not counting the packet in transmission: packets (100p), bytes on the wire (150kB; a packet that is larger \
+             never passes, since each goes through the queue, as with Linux's bfifo), multiples of \
              the bandwidth-delay product (1BDP), a time at the link's rate (50ms), or unlimited. A BDP is the link's rate \
              (the mean of a schedule or trace) times the largest base RTT of the flows that cross it in this direction; BDP \
              and time are rounded up to whole full-sized packets, at least one.",

@@ -3,6 +3,7 @@
 //! A path is a list of keys separated by dots. An entry of a list is given by its index from 0 (`link.1.rate`) or by its name
 //! (`link[r1-r2].rate`, `flow.bulk.cc`). The value is read as TOML, or as a plain string if it is not TOML.
 
+use super::application::App;
 use super::diagnostics::Collector;
 use super::document::{Data, Entry, Node, Place, Table};
 use warpline_core::spelling::nearest;
@@ -57,7 +58,7 @@ fn apply_one(root: &mut Node, index: usize, text: &str) -> Result<(), Failure> {
     let value = Node::from_toml_value(raw, index, offset)
         .filter(|node| !matches!(node.data, Data::Date(_)))
         .unwrap_or_else(|| Node { place: place.clone(), data: Data::Text(raw.to_owned()) });
-    insert(root, &segments, value, &Place::Set(index, segments[0].start..end))
+    insert(root, "", &segments, value, &Place::Set(index, segments[0].start..end))
 }
 
 /// Splits the path (up to the `=`) into steps.
@@ -101,7 +102,8 @@ fn segments(text: &str) -> Result<Vec<Segment>, (std::ops::Range<usize>, String)
     }
 }
 
-fn insert(node: &mut Node, path: &[Segment], value: Node, place: &Place) -> Result<(), Failure> {
+/// `key` is that of `node`.
+fn insert(node: &mut Node, key: &str, path: &[Segment], value: Node, place: &Place) -> Result<(), Failure> {
     let [step, rest @ ..] = path else {
         *node = value;
         return Ok(());
@@ -109,11 +111,11 @@ fn insert(node: &mut Node, path: &[Segment], value: Node, place: &Place) -> Resu
     match &mut node.data {
         Data::Table(table) => {
             if let Some(child) = table.value_mut(&step.text) {
-                return insert(child, rest, value, place);
+                return insert(child, &step.text, rest, value, place);
             }
             // A new key. Whether it is allowed is checked later, as for all keys.
             let mut child = Node { place: place.clone(), data: Data::Table(Table::default()) };
-            insert(&mut child, rest, value, place)?;
+            insert(&mut child, &step.text, rest, value, place)?;
             let key_place = match place {
                 Place::Set(index, _) => Place::Set(*index, step.start..step.end),
                 other => other.clone(),
@@ -122,13 +124,13 @@ fn insert(node: &mut Node, path: &[Segment], value: Node, place: &Place) -> Resu
             Ok(())
         }
         Data::Array(items) => {
-            let names: Vec<String> = items.iter().map(entry_name).collect();
+            let names: Vec<String> = items.iter().map(|item| entry_name(key, item)).collect();
             let position = match step.text.parse::<usize>() {
                 Ok(number) if number < items.len() => Some(number),
                 _ => names.iter().position(|name| !name.is_empty() && *name == step.text),
             };
             match position {
-                Some(position) => insert(&mut items[position], rest, value, place),
+                Some(position) => insert(&mut items[position], "", rest, value, place),
                 None => Err(no_entry(step, &names)),
             }
         }
@@ -137,7 +139,7 @@ fn insert(node: &mut Node, path: &[Segment], value: Node, place: &Place) -> Resu
             let kind = Node { place: node.place.clone(), data: Data::Text(name.clone()) };
             let entry = Entry { key: "kind".to_owned(), place: node.place.clone(), value: kind };
             node.data = Data::Table(Table(vec![entry]));
-            insert(node, path, value, place)
+            insert(node, key, path, value, place)
         }
         _ => {
             let message = format!("`{}` leads into {}, which has no keys", step.text, node.describe());
@@ -146,8 +148,8 @@ fn insert(node: &mut Node, path: &[Segment], value: Node, place: &Place) -> Resu
     }
 }
 
-/// The name of an entry of a list: its `name`, the ends of a link, or the app of a flow.
-pub(super) fn entry_name(node: &Node) -> String {
+/// The name of an entry of the list with this key: its `name`, the ends of a link, or the app of a flow.
+pub(super) fn entry_name(list: &str, node: &Node) -> String {
     let Some(table) = node.table() else { return String::new() };
     let text = |key: &str| table.value(key).and_then(Node::text).unwrap_or_default().to_owned();
     let between: Vec<&str> =
@@ -159,6 +161,8 @@ pub(super) fn entry_name(node: &Node) -> String {
         between.join("-")
     } else if !text("app").is_empty() {
         text("app")
+    } else if list == "flow" {
+        App::default().name().to_owned()
     } else if !from.is_empty() && !to.is_empty() {
         format!("{from}-{to}")
     } else {
@@ -237,5 +241,14 @@ mod tests {
                 "clock": {"mode": "real"},
             })
         );
+    }
+
+    #[test]
+    fn a_flow_without_an_app_has_the_name_of_the_default_one() {
+        let (mut root, _) = Node::from_toml("[[flow]]\nfrom = \"a\"\nto = \"b\"\n");
+        let mut errors = Collector::default();
+        apply(&mut root, &["flow.bulk.cc=reno".to_owned()], &mut errors, &mut |_| {});
+        assert!(errors.is_empty());
+        assert_eq!(root.to_json()["flow"][0]["cc"], "reno");
     }
 }

@@ -130,6 +130,8 @@ class Options:
             value, check = getattr(self, one.name), one.metadata["check"]
             if value is None or check is None:
                 continue
+            if not isinstance(value, str):
+                raise ConvertError(f"{flag(one.name)} {value!r}: write it as text, such as {one.default or 'Mbit/s'!r}")
             try:
                 check(value)
             except (ValueError, KeyError) as error:
@@ -186,7 +188,11 @@ class Reader:
             if value and name not in self.takes:
                 takes = ", ".join(map(flag, self.takes)) or "no options"
                 raise ConvertError(f"{flag(name)} means nothing to {self.name}; it takes {takes}")
-        return Options(**{name: value for name, value in given.items() if value is not None})
+        whole = {name: value for name, value in given.items() if value is not None}
+        # One flow, and not the letters of its text.
+        if isinstance(whole.get("flow"), str):
+            whole["flow"] = (whole["flow"],)
+        return Options(**whole)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ class Bound:
 
     def met(self, ours: float, theirs: float) -> bool:
         """Whether our value is good enough. One that is not a number never is."""
-        return math.isfinite(ours) and self.holds(ours, theirs)
+        return not math.isnan(ours) and self.holds(ours, theirs)
 
     def can_fail(self, theirs: float) -> bool:
         """Whether there is a value that it refuses."""
@@ -33,11 +33,13 @@ class Bound:
 
 def within(share: float) -> Bound:
     """Ours differs from theirs by at most this share of theirs."""
+    _positive("within", share)
     return Bound(f"within {share * 100:g} %", lambda ours, theirs: abs(ours - theirs) <= share * abs(theirs))
 
 
 def within_absolute(difference: float, unit: str = "") -> Bound:
     """Ours differs from theirs by at most this much."""
+    _positive("within_absolute", difference)
     return Bound(f"within {difference:g}{unit and ' ' + unit}", lambda ours, theirs: abs(ours - theirs) <= difference)
 
 
@@ -53,4 +55,12 @@ def at_most(share: float = 1.0) -> Bound:
 
 def between(low: float, high: float) -> Bound:
     """Ours lies between two values, whatever theirs is."""
+    if not low <= high:
+        raise ValueError(f"between({low!r}, {high!r}): no value is; give the lower one first")
     return Bound(f"{low:g} to {high:g}", lambda ours, _: low <= ours <= high)
+
+
+def _positive(name: str, value: float) -> None:
+    """Refuses what no difference is within."""
+    if not value >= 0:
+        raise ValueError(f"{name}({value!r}): no value is; give a number from 0")

@@ -61,6 +61,8 @@ class Claim:
         ):
             if not good:
                 raise TypeError(f"claim {self.text!r}: {what}={reprlib.repr(getattr(self, what))}: write {allowed}")
+        if math.isnan(self.theirs):
+            raise ValueError(f"claim {self.text!r}: theirs is not a number, so that no value of ours can be compared with it")
         if not self.bound.can_fail(self.theirs):
             raise ValueError(f"{self.text!r}: the bound {self.bound.text!r} refuses nothing, so this judgement cannot fail")
 

@@ -6,6 +6,7 @@ classes of the same package that it uses, without comments and layout. It is the
 
 from __future__ import annotations
 
+import __future__
 import ast
 import dataclasses
 import hashlib
@@ -188,11 +189,18 @@ def _contents(value: Any) -> dict[str, Any]:
         # The bytes of objects are their places in memory.
         held = repr(value.tolist()) if value.dtype.hasobject else hashlib.sha256(value.tobytes()).hexdigest()
         return {"": [str(value.dtype), list(value.shape), held]}
-    if hasattr(value, "__dict__"):
-        return dict(sorted(vars(value).items()))
+    slots = {name: getattr(value, name) for name in sorted(_slots(type(value))) if hasattr(value, name)}
+    if slots or hasattr(value, "__dict__"):
+        return slots | dict(sorted(getattr(value, "__dict__", {}).items()))
     if dataclasses.is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return {}
+
+
+def _slots(of: type) -> set[str]:
+    """The names that `__slots__` gives the attributes of a class."""
+    named = [vars(one).get("__slots__", ()) for one in of.__mro__]
+    return {name for names in named for name in ([names] if isinstance(names, str) else names)} - {"__dict__", "__weakref__"}
 
 
 def _is_array(value: Any) -> bool:
@@ -256,12 +264,17 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _text(function: FunctionType) -> str:
-    """The text of a function in a form without comments and layout. Of several on one line, all."""
+    """The text of a function in a form without comments and layout. Of several on one line, all, and which it is if it is not the first."""
     code = function.__code__
     source = _source(function)
     found = None if source is None else _texts(source).get(code.co_firstlineno)
-    # A function typed at a prompt has no file.
-    return found or f"{code.co_name} {code.co_code.hex()} {code.co_consts!r} {sys.version_info[:2]}"
+    if source is None or not found:
+        # A function typed at a prompt has no file.
+        return f"{code.co_name} {code.co_code.hex()} {code.co_consts!r} {sys.version_info[:2]}"
+    flags = code.co_flags & __future__.annotations.compiler_flag
+    alike = _compiled(source, code.co_filename, flags).get((code.co_firstlineno, code.co_name), ())
+    number = alike.index(code) if code in alike else 0
+    return f"{found}\n#{number}" if number else found
 
 
 def _source(function: FunctionType) -> str | None:
@@ -290,6 +303,18 @@ def _texts(source: str) -> dict[int, str]:
             if not isinstance(node, ast.Lambda) and isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant):
                 node.body[0].value.value = ""
             found[line] = f"{found[line]}\n{_shape(node)}" if line in found else _shape(node)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _compiled(source: str, file: str, flags: int) -> dict[tuple[int, str], list[CodeType]]:
+    """The code of the functions in the text of a file, in its order, by their first line and name. Several on one line have no other difference."""
+    found: dict[tuple[int, str], list[CodeType]] = {}
+    waiting = [compile(source, file, "exec", flags=flags, dont_inherit=True)]
+    while waiting:
+        code = waiting.pop()
+        found.setdefault((code.co_firstlineno, code.co_name), []).append(code)
+        waiting += reversed([one for one in code.co_consts if isinstance(one, CodeType)])
     return found
 
 

@@ -20,7 +20,7 @@ from typing import Any, TextIO
 
 from warpline._errors import RunError
 from warpline._pool import undisturbed
-from warpline._sweep import Scalar, kind
+from warpline._sweep import Scalar, fits_64_bits, kind
 from warpline._warpline import Table
 from warpline.study._declare import ALLOWED, DECLARED_IN, RESERVED
 from warpline.study._locks import is_at
@@ -50,11 +50,6 @@ def _current(row: Row) -> Row:
         raise LookupError(f"a row without {lacking[0]}")
     scenario = row["scenario"]
     return {**{name: value for name, value in row.items() if name != "key"}, "scenario": number(scenario)} if isinstance(scenario, str) else row
-
-
-def fits_64_bits(value: int) -> bool:
-    """Whether a column of numbers can have a whole number: one of 64 bits."""
-    return -(2**63) <= value < 2**63
 
 
 def _packed(name: str, values: list[Scalar]) -> tuple[str, list[Scalar]]:

@@ -17,6 +17,7 @@ from warpline._files import write_whole
 from warpline._frames import require
 from warpline._pool import ExecutorLike, Workers, cloud_dumps, cores
 from warpline._progress import wanted
+from warpline._runs import checked_jobs
 from warpline.study._declare import Figure
 from warpline.study._pictures import markdown, svg
 from warpline.study._progress import Counts, Progress, runs
@@ -77,12 +78,14 @@ def run(
         said: Called with what came out of each figure, as soon as it is known.
 
     Raises:
+        ValueError: If `jobs` is below 1.
         StudyError: If a name is unknown or a declaration cannot be read; or, when the other figures have ended, if a scenario has errors or one of them or a
             claim raised an error.
         NoPointsError: If a figure has none of the points.
         RunError: When the other figures have ended, if the results of one could not be read or written.
         MissingDependencyError: If cloudpickle is not installed.
     """
+    jobs = checked_jobs(jobs)
     chosen = [(declared, figure) for declared, figures in find([os.fspath(name) for name in names], None if repro is None else Path(repro)) for figure in figures]
     studies = [declared.study(figure, quick=quick) for declared, figure in chosen]
     counts = [Counts(study.name) for study in studies]

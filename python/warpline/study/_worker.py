@@ -14,11 +14,10 @@ from typing import Any
 from warpline._errors import WarplineError
 from warpline._run import Run
 from warpline._scenario import Scenario
-from warpline._sweep import Scalar
+from warpline._sweep import Scalar, fits_64_bits
 from warpline.study import _build, _machine, _scratch
 from warpline.study._declare import RESERVED, Figure, Measured
 from warpline.study._points import Point
-from warpline.study._store import fits_64_bits
 from warpline.study._told import told
 
 

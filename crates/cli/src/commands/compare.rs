@@ -84,7 +84,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         }
         None => {
             bar.update(0.8, "comparing");
-            Ok(differences(args, &a, &b))
+            differences(args, &a, &b)
         }
     });
     bar.clear();
@@ -93,15 +93,21 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
 }
 
 /// What changed, as text or JSON.
-fn differences(args: &Args, a: &RunSet, b: &RunSet) -> String {
+fn differences(args: &Args, a: &RunSet, b: &RunSet) -> Result<String, Failure> {
     // If there are very many flows, their groups say more, and are quicker.
     let few = [a, b].iter().all(|set| set.summaries().iter().all(|summary| summary.flows.len() <= MANY));
     let comparison = compare(a, b, few || args.all || args.json);
+    if let Some(side) = [&comparison.a, &comparison.b].into_iter().find(|side| side.seeds.is_empty()) {
+        let name = &side.name;
+        return Err(Failure::usage(format!(
+            "{name}: no run of the set is complete, so there is nothing to compare; name one of its runs, which may be incomplete: {name}/seed-1"
+        )));
+    }
     if args.json {
-        return comparison.to_json();
+        return Ok(comparison.to_json());
     }
     let lines = (!args.all).then(|| output::height().unwrap_or(SCREEN));
-    output::headed(&comparison.render(output::width(), lines))
+    Ok(output::headed(&comparison.render(output::width(), lines)))
 }
 
 /// Most flows of one run that are compared one by one.

@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", default_value = "cubic")]
     cc: String,
 
-    /// Run the scenario, and print how well it reproduces the capture
+    /// With --out: run the scenario, and print how well it reproduces the capture
     #[arg(long, requires = "out")]
     check: bool,
 

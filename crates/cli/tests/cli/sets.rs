@@ -41,6 +41,26 @@ fn sets_of_seeds_are_compared_pair_by_pair() {
 }
 
 #[test]
+fn sets_without_a_complete_run_are_not_compared() {
+    let desk = Desk::new();
+    desk.warpline(&["run", "small.toml", "--seeds", "1..2", "--out", "whole"]).fine();
+    desk.warpline(&["run", "small.toml", "--seeds", "1..2", "--out", "cut"]).fine();
+    for seed in ["cut/seed-1", "cut/seed-2"] {
+        let path = desk.path().join(seed).join("summary.json");
+        let text = fs::read_to_string(&path).unwrap();
+        let cut = text.replace("\"complete\": true", "\"complete\": false");
+        assert_ne!(text, cut);
+        fs::write(path, cut).unwrap();
+    }
+    for pair in [["cut", "whole"], ["whole", "cut"], ["cut", "cut"]] {
+        let answer = desk.warpline(&["compare", pair[0], pair[1]]);
+        assert_eq!(answer.code, Some(2), "{answer:?}");
+        assert!(answer.stderr.contains("cut: no run of the set is complete"), "{answer:?}");
+    }
+    desk.warpline(&["compare", "cut/seed-1", "whole/seed-1"]).fine();
+}
+
+#[test]
 fn a_figure_takes_one_command() {
     let desk = desk();
     let answer =

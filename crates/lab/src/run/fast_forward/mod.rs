@@ -17,6 +17,7 @@ mod history;
 
 use warpline_core::{FlowId, Stream, Streams, TimeDelta, Timestamp};
 use warpline_net::Network;
+use warpline_results::fast_forward::{ONLY_AUDITED, TOO_SHORT};
 use warpline_results::{AuditedMeasure, FastForwardSummary, FlowRow, Stretch};
 use warpline_scenario::Scenario;
 
@@ -229,7 +230,11 @@ impl FastForward {
             goodput_within: share(self.promised.1 * total, delivered).filter(|_| some),
             flow_goodput_within_mean: (!each.is_empty()).then(|| forecast::mean(&each)),
             flow_goodput_within_max: each.iter().copied().reduce(f64::max),
-            obstacle: self.obstacle.filter(|_| !some).map(|obstacle| obstacle.explain(flows, links)),
+            obstacle: (!some).then(|| match self.obstacle {
+                Some(obstacle) => obstacle.explain(flows, links),
+                None if count(true) > 0 => ONLY_AUDITED.to_owned(),
+                None => TOO_SHORT.to_owned(),
+            }),
         };
         let measures = self.findings.measures();
         (summary, self.stretches, measures)
