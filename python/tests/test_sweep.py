@@ -206,6 +206,8 @@ def test_a_sweep_may_replace_an_earlier_one(tmp_path: Path) -> None:
     with pytest.raises(warpline.SweepError, match="force=True"):
         warpline.sweep(SHORT, {}, jobs=1, out=tmp_path)
     assert warpline.sweep(SHORT, {}, jobs=1, out=tmp_path, force=True)["error"] == [None]
+    with pytest.raises(ValueError, match="^force=True lets .* name it"):
+        warpline.sweep(SHORT, {}, jobs=1, force=True)
 
 
 @pytest.mark.parametrize(

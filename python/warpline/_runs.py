@@ -150,6 +150,16 @@ def checked(seeds: Iterable[int]) -> list[int]:
     return numbers
 
 
+def check_force(force: bool, out: object) -> None:
+    """Refuses `force` where there is nothing that it lets be replaced.
+
+    Raises:
+        ValueError: If no directory is named.
+    """
+    if force and out is None:
+        raise ValueError("force=True lets what is in the run directory be replaced, and none is named: name it (out=...), or leave out force")
+
+
 def checked_jobs(jobs: int | None) -> int | None:
     """How many runs are made at once, as a whole number; None is one per CPU.
 

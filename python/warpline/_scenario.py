@@ -29,7 +29,7 @@ from warpline._model import (
 from warpline._part import encode
 from warpline._progress import Observer, ProgressLine, wanted
 from warpline._run import Run
-from warpline._runs import RunSet, at_once, checked, checked_jobs, checked_seed, failure_of, run_seeds, seed_directory
+from warpline._runs import RunSet, at_once, check_force, checked, checked_jobs, checked_seed, failure_of, run_seeds, seed_directory
 from warpline._warpline import NativeScenario, finish_seeds, prepare_seeds, run_scenario
 
 
@@ -278,8 +278,7 @@ class Scenario:
         """
         if out is None and report:
             raise ValueError("report=True writes report.html into the run directory, and none is named: name it (out=...), or call `report` of the result")
-        if out is None and force:
-            raise ValueError("force=True lets what is in the run directory be replaced, and none is named: name it (out=...), or leave out force")
+        check_force(force, out)
         if seeds is None and jobs is not None:
             raise ValueError(
                 f"jobs={jobs!r} says how many seeds run at once, and no seeds are named: name them (seeds=...), or leave out jobs; "

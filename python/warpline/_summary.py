@@ -244,15 +244,15 @@ LinkRow = TypedDict(
         "rate_bps": float | None,
         # Propagation delay.
         "delay_s": float,
-        # Packets transmitted after warm-up.
+        # Packets transmitted.
         "sent_packets": int,
-        # Bytes transmitted after warm-up, from the IP header on, with the link's framing.
+        # Bytes transmitted, from the IP header on, with the link's framing.
         "sent_bytes": int,
         # Data transmitted per second after warm-up.
         "throughput_bps": float,
         # Share of the rate that was used after warm-up, 0 to 1; absent where the link has no rate.
         "utilisation": float | None,
-        # Packets dropped because the queue was full. All counts of a link begin after warm-up.
+        # Packets dropped because the queue was full.
         "drops_overflow": int,
         # Packets dropped early by active queue management.
         "drops_aqm": int,
@@ -279,7 +279,7 @@ LinkRow = TypedDict(
     },
 )
 """A row per direction of a link (links.parquet). In a simulated run, a direction has no row if no path of a flow uses
-it and it is not recorded."""
+it and it is not recorded. Packets and bytes are counted after warm-up."""
 
 InputFile = TypedDict(
     "InputFile",

@@ -20,7 +20,7 @@ from warpline._errors import SweepError, WarplineError
 from warpline._part import encode
 from warpline._pool import ExecutorLike, Workers, cloud_dumps, cores
 from warpline._run import Run
-from warpline._runs import checked, checked_jobs
+from warpline._runs import check_force, checked, checked_jobs
 from warpline._scenario import Scenario
 from warpline._warpline import Table
 
@@ -99,13 +99,14 @@ def sweep(
 
     Raises:
         SweepError: If every point fails, or if something defined in a notebook cannot be sent to the processes.
-        TypeError: If the values of a parameter are a text, which is one value and no list of its letters.
-        ValueError: If a parameter has the name of another column, `by` is none of the four words, a parameter has no values, there are no seeds or wrong ones, or
-            `jobs` is below 1.
+        TypeError: If the values of a parameter are a text, which is one value and no list of its letters, or `jobs` is no whole number.
+        ValueError: If a parameter has the name of another column, `by` is none of the four words, a parameter has no values, there are no seeds or wrong ones,
+            `jobs` is below 1, or `force` is without `out`.
     """
     if by not in TABLES:
         raise ValueError(f"by={by!r}: a row is a run, a group, a flow or a link")
     jobs = checked_jobs(jobs)
+    check_force(force, out)
     _check_names(parameters, by)
     seed_list: list[int | None] = [None] if seeds is None else [*checked(seeds)]
     combinations = list(itertools.product(*_lists(parameters), seed_list))
@@ -312,14 +313,21 @@ def _metric(name: Any, value: Any) -> Scalar:
     """
     if not isinstance(name, str):
         raise TypeError(f"metrics returned {name!r} as the name of a column; names are text")
-    plain = getattr(value, "item", lambda: value)()  # A number of numpy's.
-    if isinstance(plain, float):
-        return plain
-    if isinstance(plain, int) and not fits_64_bits(plain):
-        raise ValueError(f"metrics returned for {name} a whole number of {plain.bit_length()} bits; a column has 64, and float(...) makes a number that fits")
-    if isinstance(plain, (bytes, complex)):
-        raise ValueError(f"metrics returned for {name} {type(plain).__name__}; return a number, text, true or false, or None")
-    return cell(plain)
+    return plain(value, f"metrics returned for {name}", "return a number, text, true or false, or None")
+
+
+def plain(value: Any, what: str, allowed: str) -> Scalar:
+    """A value as a column keeps it. An error begins with `what`, and says what is `allowed`.
+
+    Raises:
+        ValueError: If a column cannot have it.
+    """
+    found: Any = getattr(value, "item", lambda: value)()  # A number of numpy's.
+    if not isinstance(found, (bool, int, float, str, type(None))):
+        raise ValueError(f"{what} {type(found).__name__}; {allowed}")
+    if isinstance(found, int) and not fits_64_bits(found):
+        raise ValueError(f"{what} a whole number of {found.bit_length()} bits; a column has 64, and float(...) makes a number that fits")
+    return found
 
 
 def fits_64_bits(value: int) -> bool:

@@ -177,7 +177,7 @@ impl TransferRow {
 
 table! {
     /// A row per direction of a link (`links.parquet`). In a simulated run, a direction has no row if no path of a flow uses it and it is not
-    /// recorded.
+    /// recorded. Packets and bytes are counted after warm-up.
     pub struct LinkRow: "links" #[serde(default)] {
         /// Number of the link direction within the run.
         link: u32 ["" key called("№")],
@@ -191,15 +191,15 @@ table! {
         rate_bps: Option<f64> ["bit/s" terminal(2, "rate")],
         /// Propagation delay.
         delay_s: f64 ["s"],
-        /// Packets transmitted after warm-up.
+        /// Packets transmitted.
         sent_packets: u64 ["packets" called("Packets sent")],
-        /// Bytes transmitted after warm-up, from the IP header on, with the link's framing.
+        /// Bytes transmitted, from the IP header on, with the link's framing.
         sent_bytes: u64 ["B" called("Bytes sent")],
         /// Data transmitted per second after warm-up.
         throughput_bps: f64 ["bit/s" compared],
         /// Share of the rate that was used after warm-up, 0 to 1; absent where the link has no rate.
         utilisation: Option<f64> ["1" compared max terminal(3, "used")],
-        /// Packets dropped because the queue was full. All counts of a link begin after warm-up.
+        /// Packets dropped because the queue was full.
         drops_overflow: u64 ["packets" called("Drops: overflow")],
         /// Packets dropped early by active queue management.
         drops_aqm: u64 ["packets" called("Drops: AQM")],

@@ -33,13 +33,13 @@ class Bound:
 
 def within(share: float) -> Bound:
     """Ours differs from theirs by at most this share of theirs."""
-    _positive("within", share)
+    _check_width("within", share)
     return Bound(f"within {share * 100:g} %", lambda ours, theirs: abs(ours - theirs) <= share * abs(theirs))
 
 
 def within_absolute(difference: float, unit: str = "") -> Bound:
     """Ours differs from theirs by at most this much."""
-    _positive("within_absolute", difference)
+    _check_width("within_absolute", difference)
     return Bound(f"within {difference:g}{unit and ' ' + unit}", lambda ours, theirs: abs(ours - theirs) <= difference)
 
 
@@ -60,7 +60,7 @@ def between(low: float, high: float) -> Bound:
     return Bound(f"{low:g} to {high:g}", lambda ours, _: low <= ours <= high)
 
 
-def _positive(name: str, value: float) -> None:
+def _check_width(name: str, value: float) -> None:
     """Refuses what no difference is within."""
     if not value >= 0:
         raise ValueError(f"{name}({value!r}): no value is; give a number from 0")

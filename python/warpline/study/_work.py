@@ -78,7 +78,8 @@ def run(
         said: Called with what came out of each figure, as soon as it is known.
 
     Raises:
-        ValueError: If `jobs` is below 1.
+        TypeError: If `jobs` is no whole number.
+        ValueError: If it is below 1.
         StudyError: If a name is unknown or a declaration cannot be read; or, when the other figures have ended, if a scenario has errors or one of them or a
             claim raised an error.
         NoPointsError: If a figure has none of the points.

@@ -14,7 +14,7 @@ from typing import Any
 from warpline._errors import WarplineError
 from warpline._run import Run
 from warpline._scenario import Scenario
-from warpline._sweep import Scalar, fits_64_bits
+from warpline._sweep import Scalar, plain
 from warpline.study import _build, _machine, _scratch
 from warpline.study._declare import RESERVED, Figure, Measured
 from warpline.study._points import Point
@@ -155,9 +155,7 @@ def _lines(figure: Figure, measured: Mapping[str, Measured]) -> dict[Scalar, dic
 
 def _plain(value: Any, what: str) -> Scalar:
     """A value as it is kept. `what` is how an error begins."""
-    plain: Any = getattr(value, "item", lambda: value)()  # A number of numpy's.
-    if not isinstance(plain, (bool, int, float, str, type(None))):
-        raise _RefusedError(f"{what} {type(plain).__name__}; a measure returns a number, text or None, or a mapping of lines to these, and a line is a number or text")
-    if isinstance(plain, int) and not fits_64_bits(plain):
-        raise _RefusedError(f"{what} a whole number of {plain.bit_length()} bits; results have 64, and float(...) makes a number that fits")
-    return plain
+    try:
+        return plain(value, what, "a measure returns a number, text or None, or a mapping of lines to these, and a line is a number or text")
+    except ValueError as error:
+        raise _RefusedError(str(error)) from error

@@ -220,7 +220,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
                     Direction::Reverse => "reverse",
                 };
                 let mut report = json!(finished.report);
-                // As it crosses the network, it is no number of microseconds.
+                // The counter has 2^31 added, with which it crosses the network.
                 if let Some(receiver) = &finished.report.receiver {
                     report["receiver"]["delay_min_us"] = json!(receiver.delay_min());
                 }

@@ -6,7 +6,7 @@ use clap::ValueHint;
 use clap::builder::PossibleValuesParser;
 use warpline_report::figure::{Figure, Format};
 use warpline_report::{Quantity, ReportError, band, busiest_link, distinct_names, write_whole};
-use warpline_results::{RunSet, SCREEN};
+use warpline_results::{Run, RunSet, SCREEN};
 use warpline_study::compare::compare;
 
 use crate::bar::Steps;
@@ -97,10 +97,13 @@ fn differences(args: &Args, a: &RunSet, b: &RunSet) -> Result<String, Failure> {
     // If there are very many flows, their groups say more, and are quicker.
     let few = [a, b].iter().all(|set| set.summaries().iter().all(|summary| summary.flows.len() <= MANY));
     let comparison = compare(a, b, few || args.all || args.json);
-    if let Some(side) = [&comparison.a, &comparison.b].into_iter().find(|side| side.seeds.is_empty()) {
-        let name = &side.name;
+    let sides = [(a, &comparison.a), (b, &comparison.b)];
+    if let Some((set, side)) = sides.into_iter().find(|(_, side)| side.seeds.is_empty()) {
+        let first = set.runs().first().map_or(set.path(), Run::path);
         return Err(Failure::usage(format!(
-            "{name}: no run of the set is complete, so there is nothing to compare; name one of its runs, which may be incomplete: {name}/seed-1"
+            "{}: no run of the set is complete, so there is nothing to compare; name one of its runs, which may be incomplete: {}",
+            side.name,
+            first.display()
         )));
     }
     if args.json {

@@ -5,6 +5,7 @@ use std::path::Path;
 use warpline_lab::run::parts::Cores;
 use warpline_lab::run::{RunOptions, RunOutcome, run};
 use warpline_net::Control;
+use warpline_results::fast_forward::ONLY_AUDITED;
 use warpline_results::{FastForwardSummary, Stretch};
 use warpline_scenario::Scenario;
 
@@ -123,6 +124,13 @@ fn long_lived_flows_are_as_close_to_the_exact_run_as_they_say() {
     // The interval is one of 95 %.
     assert!(compared > 80 && outside * 20 <= compared, "{outside} of {compared}");
     assert!(saved >= 20, "{saved}");
+}
+
+#[test]
+fn a_run_in_which_all_was_compared_says_so() {
+    let (_, fast) = both(&dumbbell(50, 1, "", &flow("cc = \"reno\"")));
+    assert_eq!((part(&fast).skipped, part(&fast).audited), (0, 1));
+    assert_eq!(part(&fast).obstacle.as_deref(), Some(ONLY_AUDITED));
 }
 
 #[test]
