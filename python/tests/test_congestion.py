@@ -192,6 +192,17 @@ def test_the_same_class_gives_the_same_bytes() -> None:
 
 
 @needs_guests
+@pytest.mark.parametrize("every", ["often", 10, None])
+def test_what_is_no_interval_is_refused(every: Any) -> None:
+    class Wrong(warpline.IntervalControl):
+        def on_interval(self, interval: warpline.Interval) -> None:
+            """Changes nothing."""
+
+    Wrong.every = every
+    with pytest.raises(ValueError, match=f"`every` is \"{every}\"; it is \"ack\", a time above 0"):
+        bulk(MINE, duration="1s", warmup="0s").run(cc={"mine": Wrong}, progress=False)
+
+
 @pytest.mark.parametrize("base", [CongestionControl, warpline.IntervalControl])
 def test_it_is_told_of_another_segment_size(base: Any) -> None:
     """Linux without timestamps leaves 12 more bytes for the payload than the connection had planned for."""

@@ -52,8 +52,13 @@ def test_peers_with_an_untrusted_key_are_refused(tmp_path: Path) -> None:
 def test_errors_name_what_is_wrong(tmp_path: Path) -> None:
     key = tmp_path / "team.key"
     warpline.quic.keygen(key)
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError, match="team.key"):
         warpline.quic.keygen(key)
+    with pytest.raises(FileNotFoundError, match="No such file or directory: .*other.key") as missing:
+        warpline.quic.connect("127.0.0.1:1", key=tmp_path / "other.key")
+    assert missing.value.filename == str(tmp_path / "other.key")
+    with warpline.quic.serve("127.0.0.1:0", key=key) as server, pytest.raises(FileNotFoundError, match="no-data"):
+        warpline.quic.send(server.address, tmp_path / "no-data", key=key)
     with pytest.raises(ValueError, match="there are reno, cubic"):
         warpline.quic.connect("127.0.0.1:1", key=key, cc="niece")
     key.chmod(0o644)

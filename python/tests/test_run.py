@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -385,6 +386,27 @@ def test_the_example_runs(tmp_path: Path) -> None:
     assert "gentle" in done.stdout
     assert "ledbat" in done.stdout
     assert (tmp_path / "out" / "report.html").stat().st_size > 100_000
+
+
+def test_runs_and_tables_go_to_other_processes(scenario: warpline.Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    expecting = scenario.replace(expect=["total.goodput > 100Gbit/s"])
+    for run in (expecting.run(progress=False), expecting.run(out="run", progress=False)):
+        data = pickle.dumps(run)
+        monkeypatch.chdir("/")
+        copy: warpline.Run = pickle.loads(data)
+        monkeypatch.chdir(tmp_path)
+        assert copy.summary_json == run.summary_json
+        assert copy.failures == run.failures != []
+        assert copy.directory == (run.directory and run.directory.absolute())
+        for name in NAMES:
+            theirs: warpline.Table = getattr(run, name)
+            ours: warpline.Table = getattr(copy, name)
+            assert ours.pyarrow().equals(theirs.pyarrow(), check_metadata=True), name
+    # The directory is named, and not copied.
+    assert len(data) < 1000
+    table = warpline.Table.from_columns({})
+    assert pickle.loads(pickle.dumps(table)).column_names == []
 
 
 def test_unknown_tables_are_refused(finished: warpline.Run, tmp_path: Path) -> None:

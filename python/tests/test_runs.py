@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 import threading
 from pathlib import Path
@@ -48,6 +49,13 @@ def test_a_set_is_a_sequence_of_runs(runs: warpline.RunSet) -> None:
     assert runs[1].summary["seed"] == 1
     assert runs[1:].seeds == [1, 2]
     assert repr(runs) == "<warpline.RunSet two-flows: seeds 3, 1, 2>"
+
+
+def test_a_set_goes_to_other_processes(runs: warpline.RunSet, tmp_path: Path) -> None:
+    for before in (runs, SHORT.run(seeds=[2, 1], out=tmp_path / "set", progress=False)):
+        after: warpline.RunSet = pickle.loads(pickle.dumps(before))
+        assert (after.seeds, after.directory) == (before.seeds, before.directory)
+        assert after.flows.pyarrow().equals(before.flows.pyarrow())
 
 
 def test_a_directory_of_seeds_is_written_opened_and_replaced_if_allowed(tmp_path: Path, runs: warpline.RunSet) -> None:

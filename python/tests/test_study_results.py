@@ -254,6 +254,13 @@ def test_a_surface_has_the_means_over_the_other_axes() -> None:
     assert image.get_array().tolist() == [[112.0, 212.0], [122.0, 222.0]]
 
 
+def test_scales_are_of_the_axes_that_there_are() -> None:
+    with pytest.raises(ValueError, match="log='both': it names the axes with a logarithmic scale, of x and y"):
+        study.lines("x", "y", log="both")
+    with pytest.raises(ValueError, match="log='y': it names the axes with a logarithmic scale, of x; for example 'x'"):
+        study.cdf("y", log="y")
+
+
 @pytest.mark.parametrize("xs", [[1, "two", 3.5], ["one", "two", "three"]])
 def test_words_and_numbers_of_an_axis_stand_side_by_side(xs: list[Any]) -> None:
     from matplotlib.figure import Figure as Drawing

@@ -110,6 +110,10 @@ class Run:
         self._native.report(os.fspath(path), [run._native for run in beside])
         return Path(path)
 
+    def __reduce__(self) -> tuple[type[Run], tuple[NativeRun]]:
+        """For pickle, and so for results of other processes. A run in memory is copied whole; one in a directory is opened there again."""
+        return type(self), (self._native,)
+
     def __repr__(self) -> str:
         summary = self.summary
         state = "" if summary["complete"] else f", stopped at {summary['simulated_s']:g} s"

@@ -114,6 +114,10 @@ class RunSet(Sequence[Run]):
         report_seeds(os.fspath(path), [run._native for run in self._runs])
         return Path(path)
 
+    def __reduce__(self) -> tuple[type[RunSet], tuple[list[Run], Path | None]]:
+        """For pickle, as of `Run`."""
+        return type(self), (self._runs, self._directory and self._directory.absolute())
+
     def __repr__(self) -> str:
         scenario = self._runs[0].summary["scenario"] if self._runs else "no runs"
         return f"<warpline.RunSet {scenario}: seeds {', '.join(map(str, self.seeds))}>"

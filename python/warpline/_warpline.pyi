@@ -201,6 +201,8 @@ class NativeRun:
         """Captures (.pcapng) and qlog files (.sqlog) in the run directory."""
     def report(self, out: str | PathLike[str], others: Sequence[NativeRun] = ...) -> None:
         """Writes the report page of this run and of `others` beside it."""
+    def __reduce__(self) -> tuple[Callable[..., NativeRun], tuple[object, ...]]:
+        """For pickle: a run directory is named, and opened again; a run in memory goes along with its tables."""
 
 @final
 class Table:
@@ -229,6 +231,8 @@ class Table:
         Raises:
             RunError: If it cannot be written.
         """
+    def __reduce__(self) -> tuple[Callable[..., Table], tuple[bytes]]:
+        """For pickle."""
     @property
     def num_rows(self) -> int:
         """Number of rows."""

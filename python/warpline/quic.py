@@ -39,7 +39,7 @@ def connect(address: str, *, key: Path, trust: Path | None = None, cc: str = "ni
     """Connect to a server at "host:port", to send several messages. Use the connection as a context manager, or close it.
 
     Raises `OSError`, for example `PermissionError` if a key is not trusted and `TimeoutError` if the server does not answer, or `ValueError` if `key`
-    is not a key file.
+    is not a key file. The error of a file names it.
     """
     return Connection.connect(address, key=os.fspath(key), trust=None if trust is None else os.fspath(trust), cc=cc)
 

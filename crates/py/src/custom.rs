@@ -30,7 +30,7 @@ fn create(factory: &Py<PyAny>, config: &cc::CcConfig, failure: &Failure) -> Box<
         let object = factory.bind(py).call1((CcConfig::from(config),))?;
         let module = py.import("warpline._congestion")?;
         if object.is_instance(&module.getattr("IntervalControl")?)? {
-            let every = object.getattr("every")?.extract::<String>()?;
+            let every = object.getattr("every")?.str()?.to_string();
             let window = Window::read(&object)?;
             let own = Object::new(&object, failure);
             return Ok(Box::new(Gathered::new(every.parse()?, config, window, own)));

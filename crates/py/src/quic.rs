@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use warpline_stacks::quic::{self, Client, Identity, Settings, Trust, View};
@@ -46,10 +46,31 @@ fn value_error(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
+/// The system's error as Python makes it of its number: of the class that belongs to it (FileNotFoundError, PermissionError), with the file's name.
+fn file_error(error: io::Error, path: &Path) -> PyErr {
+    let named = |number| {
+        Python::attach(|py| {
+            let words = py.import("os")?.call_method1("strerror", (number,))?.unbind();
+            Ok(PyOSError::new_err((number, words, path.as_os_str().to_owned())))
+        })
+    };
+    match error.raw_os_error() {
+        Some(number) => named(number).unwrap_or_else(|failed: PyErr| failed),
+        None => PyErr::from(error),
+    }
+}
+
+fn key_error(error: quic::KeyError) -> PyErr {
+    match error {
+        quic::KeyError::File { path, source, .. } => file_error(source, &path),
+        other => value_error(other),
+    }
+}
+
 fn keys(key: &Path, trust: Option<&Path>) -> PyResult<(Identity, Trust)> {
-    let identity = Identity::load(key).map_err(value_error)?;
+    let identity = Identity::load(key).map_err(key_error)?;
     let trust = match trust {
-        Some(file) => Trust::load(file).map_err(value_error)?,
+        Some(file) => Trust::load(file).map_err(key_error)?,
         None => Trust::only(identity.public()),
     };
     Ok((identity, trust))
@@ -62,11 +83,7 @@ fn settings(cc: &str) -> PyResult<Settings> {
 /// Makes a key in a new file that only its owner can read; returns its public half.
 #[pyfunction]
 pub(crate) fn quic_keygen(path: PathBuf) -> PyResult<String> {
-    match Identity::create(&path) {
-        Ok(identity) => Ok(identity.public().to_string()),
-        Err(quic::KeyError::File { source, .. }) => Err(PyErr::from(source)),
-        Err(other) => Err(value_error(other)),
-    }
+    Identity::create(&path).map(|identity| identity.public().to_string()).map_err(key_error)
 }
 
 /// The congestion control of a connection at one moment.
@@ -153,8 +170,11 @@ impl QuicConnection {
         let connection = self.open()?;
         let sender = connection.clone();
         let send = move || match data {
-            Data::Bytes(bytes) => sender.send(&mut &bytes[..]),
-            Data::Path(path) => sender.send(&mut File::open(path)?),
+            Data::Bytes(bytes) => sender.send(&mut &bytes[..]).map_err(PyErr::from),
+            Data::Path(path) => {
+                let mut file = File::open(&path).map_err(|error| file_error(error, &path))?;
+                sender.send(&mut file).map_err(PyErr::from)
+            }
         };
         Ok(blocking(py, send, || connection.close(0, "interrupted"))??.bytes)
     }

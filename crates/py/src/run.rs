@@ -12,7 +12,7 @@ use std::sync::Arc;
 use parquet::arrow::ArrowWriter;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyBool;
+use pyo3::types::{PyBool, PyTuple};
 use warpline_lab::report::write_report;
 use warpline_lab::run::parts::Cores;
 use warpline_lab::run::{self, Broken, RunOptions};
@@ -122,6 +122,44 @@ impl Run {
         };
         let table = table.ok_or_else(unknown)?;
         Ok(Table::new(table.schema, table.batches))
+    }
+
+    /// For pickle: a run in memory, from what `__reduce__` gave.
+    #[staticmethod]
+    fn _restore(summary: &str, failures: Vec<String>, tables: BTreeMap<String, Py<Table>>) -> PyResult<Self> {
+        let invalid = |text: String| PyValueError::new_err(text);
+        let summary = serde_json::from_str(summary).map_err(|error| invalid(error.to_string()))?;
+        let tables = Tables::each(|name| {
+            let table = tables.get(name).ok_or_else(|| invalid(format!("no table {name:?}")))?;
+            Ok::<_, PyErr>(table.get().to_results())
+        })?;
+        Ok(Run { summary, store: Store::Memory(Box::new(tables)), failures })
+    }
+
+    /// For pickle: a run directory is named, and opened again; a run in memory goes along with its tables.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let (py, run) = (slf.py(), slf.get());
+        match &run.store {
+            Store::Directory(own) => {
+                let path = std::path::absolute(own.path())?;
+                let made = (path, run.failures.clone()).into_pyobject(py)?;
+                Ok((slf.get_type().getattr("_reopen")?, made))
+            }
+            Store::Memory(tables) => {
+                let tables: BTreeMap<_, _> = tables
+                    .iter()
+                    .map(|(name, table)| (name, Table::new(Arc::clone(&table.schema), table.batches.clone())))
+                    .collect();
+                let made = (run.summary.to_json(), run.failures.clone(), tables).into_pyobject(py)?;
+                Ok((slf.get_type().getattr("_restore")?, made))
+            }
+        }
+    }
+
+    /// For pickle: a run directory, with the failures of the run that wrote it.
+    #[staticmethod]
+    fn _reopen(py: Python<'_>, directory: PathBuf, failures: Vec<String>) -> PyResult<Self> {
+        Ok(Run { failures, ..Self::open(py, directory)? })
     }
 
     /// Captures (.pcapng) and qlog files (.sqlog) in the run directory.

@@ -13,12 +13,14 @@ use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt8Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, UInt64Array};
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::StreamWriter;
 use arrow_schema::ffi::FFI_ArrowSchema;
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyCapsule, PyDict, PyFloat, PyInt, PyList, PyString};
+use pyo3::types::{PyBool, PyBytes, PyCapsule, PyDict, PyFloat, PyInt, PyList, PyString};
 use warpline_disk::{OsDirectory, write_whole_with};
 use warpline_results::ResultError;
 use warpline_results::tables::{BatchReader, FILE_MODE};
@@ -43,6 +45,26 @@ impl Table {
 
     fn rows(&self) -> usize {
         self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    /// The table as a run in memory keeps it.
+    pub(crate) fn to_results(&self) -> warpline_results::Table {
+        warpline_results::Table { schema: Arc::clone(&self.schema), batches: self.batches.clone() }
+    }
+
+    /// The table as a stream in Arrow's IPC format.
+    fn to_ipc(&self) -> Result<Vec<u8>, ArrowError> {
+        let mut writer = StreamWriter::try_new(Vec::new(), &self.schema)?;
+        for batch in &self.batches {
+            writer.write(batch)?;
+        }
+        writer.into_inner()
+    }
+
+    fn of_ipc(bytes: &[u8]) -> Result<Self, ArrowError> {
+        let reader = StreamReader::try_new(bytes, None)?;
+        let schema = reader.schema();
+        Ok(Table { schema, batches: reader.collect::<Result<_, _>>()? })
     }
 }
 
@@ -202,6 +224,20 @@ impl Table {
             })
         };
         py.detach(write).map_err(|error| run_error(py, &ResultError::io("write", &path, error)))
+    }
+
+    /// For pickle: makes the table from the bytes that `__reduce__` gave.
+    #[staticmethod]
+    fn _restore(bytes: &[u8]) -> PyResult<Self> {
+        Table::of_ipc(bytes).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// For pickle.
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let bytes = slf.get().to_ipc().map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok((slf.get_type().getattr("_restore")?, (PyBytes::new(slf.py(), &bytes),)))
     }
 
     /// Number of rows.

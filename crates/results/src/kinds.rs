@@ -36,6 +36,14 @@ macro_rules! all_tables {
             pub fn read(run: &Run) -> Result<Tables, ResultError> {
                 Ok(Tables { $( $name: run.table::<$row>()?, )+ })
             }
+
+            /// The tables that `table` has under each name.
+            ///
+            /// # Errors
+            /// What `table` returns for the first that it has not.
+            pub fn each<E>(mut table: impl FnMut(&'static str) -> Result<Table, E>) -> Result<Tables, E> {
+                Ok(Tables { $( $name: table(<$row>::TABLE)?, )+ })
+            }
         }
 
         impl TableKind {

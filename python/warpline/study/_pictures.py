@@ -48,6 +48,16 @@ def _default_by(results: Results, x: str) -> str | None:
     return others[-1] if others else None
 
 
+def _check_log(log: str, axes: str) -> None:
+    """Refuses a `log` that names anything but these axes.
+
+    Raises:
+        ValueError: If it does.
+    """
+    if not set(log) <= set(axes):
+        raise ValueError(f"log={log!r}: it names the axes with a logarithmic scale, of {' and '.join(axes)}; for example {axes!r}")
+
+
 @dataclass(frozen=True)
 class Lines(Picture):
     """A measure over an axis, a line for each value of another, with 95 % intervals."""
@@ -58,6 +68,10 @@ class Lines(Picture):
     log: str = ""
     only: Mapping[str, Any] | None = None
     title: str = ""
+
+    def __post_init__(self) -> None:
+        """Checks the scales."""
+        _check_log(self.log, "xy")
 
     @property
     def reads(self) -> tuple[Sequence[str | None], Sequence[str | None]]:
@@ -154,6 +168,10 @@ class Cdf(Picture):
     alike: str | None = None
     title: str = ""
     bounds: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the scales."""
+        _check_log(self.log, "x")
 
     @property
     def reads(self) -> tuple[Sequence[str | None], Sequence[str | None]]:
