@@ -147,7 +147,8 @@ FlowRow = TypedDict(
         "sent_packets": int,
         # Bytes on the wire after warm-up, from the IP header on, retransmissions included.
         "sent_bytes": int,
-        # Packets sent after warm-up that carried bytes that had been sent before.
+        # Packets sent after warm-up that carried bytes that had been sent before; 0 for QUIC, where what a packet
+        # carries is encrypted.
         "retransmitted_packets": int,
         # Unique application bytes delivered after warm-up; of a subflow, those that it was the first to bring.
         "delivered_bytes": int,

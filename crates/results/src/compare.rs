@@ -139,13 +139,15 @@ impl Comparison {
     pub fn of_sets(a: &RunSet, b: &RunSet, flows: bool, changed_keys: ChangedKeys) -> Comparison {
         let name = |set: &RunSet| set.path().display().to_string();
         let mut comparison = Comparison::of((&name(a), a.summaries()), (&name(b), b.summaries()), flows);
-        match (a.scenario(), b.scenario()) {
-            (Some(before), Some(after)) => {
-                comparison.scenario = changed_keys(&before, &after).unwrap_or_default();
-            }
-            _ => comparison
+        let changed = match (a.scenario(), b.scenario()) {
+            (Some(before), Some(after)) => changed_keys(&before, &after).ok_or("is damaged"),
+            _ => Err("is missing"),
+        };
+        match changed {
+            Ok(changed) => comparison.scenario = changed,
+            Err(state) => comparison
                 .notes
-                .push("scenario.toml is missing: what was changed in the scenario is not known".to_owned()),
+                .push(format!("scenario.toml {state}: what was changed in the scenario is not known")),
         }
         comparison
     }

@@ -38,7 +38,7 @@ table! {
         sent_packets: u64 ["packets" called("Packets sent")],
         /// Bytes on the wire after warm-up, from the IP header on, retransmissions included.
         sent_bytes: u64 ["B" called("Bytes sent")],
-        /// Packets sent after warm-up that carried bytes that had been sent before.
+        /// Packets sent after warm-up that carried bytes that had been sent before; 0 for QUIC, where what a packet carries is encrypted.
         retransmitted_packets: u64 ["packets" compared sum called("Retransmitted")],
         /// Unique application bytes delivered after warm-up; of a subflow, those that it was the first to bring.
         delivered_bytes: u64 ["B" sum called("Delivered")],

@@ -455,6 +455,13 @@ fn two_directories_are_compared() {
     let comparison = Comparison::of_sets(&a, &b, true, |_, _| None);
     assert_eq!(comparison.notes[0], "the seeds differ: 1 and 2");
     assert_eq!(comparison.changes[0].difference, Some(1e4));
+    let unknown = "what was changed in the scenario is not known";
+    assert_eq!(comparison.notes.last().unwrap(), &format!("scenario.toml is missing: {unknown}"));
+    for out in &outs {
+        fs::write(out.join(crate::set::SCENARIO_FILE), "seed =").unwrap();
+    }
+    let damaged = Comparison::of_sets(&a, &b, true, |_, _| None);
+    assert_eq!(damaged.notes.last().unwrap(), &format!("scenario.toml is damaged: {unknown}"));
     let error = RunSet::open(&scratch.path().join("c")).unwrap_err();
     assert!(matches!(error, ResultError::NotARun { .. }), "{error}");
 }
