@@ -233,9 +233,7 @@ impl Table {
     }
 
     /// For pickle.
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
         let bytes = slf.get().to_ipc().map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok((slf.get_type().getattr("_restore")?, (PyBytes::new(slf.py(), &bytes),)))
     }

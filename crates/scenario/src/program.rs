@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::command::ProgramCommand;
 use super::quantity::Time;
 use super::ready::Readiness;
 
@@ -59,35 +60,6 @@ pub struct Program {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = &serde_json::json!(["/tmp/result.csv"]))]
     pub collect: Vec<String>,
-}
-
-/// The command of a program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum ProgramCommand {
-    /// A line for `sh -c`.
-    Shell(String),
-    /// The program and its arguments.
-    Words(Vec<String>),
-}
-
-impl ProgramCommand {
-    /// The program and its arguments, as executed.
-    pub fn words(&self) -> Vec<String> {
-        match self {
-            ProgramCommand::Shell(line) => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],
-            ProgramCommand::Words(words) => words.clone(),
-        }
-    }
-}
-
-impl std::fmt::Display for ProgramCommand {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            ProgramCommand::Shell(line) => f.write_str(line),
-            ProgramCommand::Words(words) => f.write_str(&words.join(" ")),
-        }
-    }
 }
 
 impl Program {

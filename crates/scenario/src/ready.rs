@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
-use super::program::ProgramCommand;
+use super::command::ProgramCommand;
 use super::quantity::Time;
 
 /// How long programs wait for another to be ready, by default.

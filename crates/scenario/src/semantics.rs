@@ -11,9 +11,10 @@ use super::checker::Check;
 use super::component::{self, Written};
 use super::diagnostics::Collector;
 use super::document::{Node, Step, entry, key};
-use super::expand::{Expanded, Problem};
+use super::expand::Expanded;
 use super::files::Files;
 use super::link::{DuplexOptions, LinkOptions};
+use super::problem::Problem;
 use super::topology::{self, Part};
 use super::{ClockMode, LARGEST_SEED, Scenario, Tdf};
 use super::{

@@ -17,7 +17,7 @@ use super::endpoint::{About, Endpoint, Protocol, Traffic};
 use super::expand::Expanded;
 use super::flow::{Flow, Transport};
 use super::host::{Host, HostsByName};
-use super::program::{Program, ProgramCommand};
+use super::program::Program;
 use super::semantics_program::program_path;
 use crate::addresses::{AddressPlan, names_in_braces};
 
@@ -69,11 +69,7 @@ fn program(check: &mut Check<'_>, at: &[Step], program: &Program) {
         path.push(key(name));
         path
     };
-    let empty = match &program.command {
-        ProgramCommand::Shell(line) => line.trim().is_empty(),
-        ProgramCommand::Words(words) => words.first().is_none_or(String::is_empty),
-    };
-    if empty {
+    if program.command.is_empty() {
         check.error(
             &below("command"),
             "`command` is empty",

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::checker::Check;
+use super::command::ProgramCommand;
 use super::diagnostics::spelling_help;
 use super::document::{Step, entry, key};
-use super::program::ProgramCommand;
 use super::programs::Named;
 use super::ready::{Ready, Until};
 
@@ -110,11 +110,7 @@ fn name_fits(check: &mut Check<'_>, path: &[Step], name: &str) {
 
 fn ready(check: &mut Check<'_>, path: &[Step], ready: &Ready) {
     let empty = |text: &Option<String>| text.as_deref() == Some("");
-    let command = match &ready.command {
-        Some(ProgramCommand::Shell(line)) => line.trim().is_empty(),
-        Some(ProgramCommand::Words(words)) => words.first().is_none_or(String::is_empty),
-        None => false,
-    };
+    let command = ready.command.as_ref().is_some_and(ProgramCommand::is_empty);
     if ready.given() != 1 || ready.port == Some(0) || empty(&ready.prints) || empty(&ready.file) || command {
         let help = "for example ready = { port = 8080 }, \"prints listening\", \"file /tmp/ready\" or \"command curl -s http://localhost/\"";
         check.error(path, "`ready` needs one of `port`, `prints`, `file` and `command`, with a value", help);

@@ -16,11 +16,12 @@ use super::super::flow::{Flow, Transport};
 use super::super::host::HostsByName;
 use super::super::multipath;
 use super::super::pattern::{self, Pattern, Target};
+use super::super::problem::Problem;
 use super::super::routing::RoutingKind;
 use super::super::tcp::TcpOptions;
 use super::super::{Scenario, base_rtt};
 use super::network::{Network, base_rtts};
-use super::{Arrival, Expanded, FlowSpec, Links, Problem, RouteSet, Routes, Speed, SubflowOf};
+use super::{Arrival, Expanded, FlowSpec, Links, RouteSet, Routes, Speed, SubflowOf};
 
 /// Flows that a scenario may have. Each takes a few kilobytes.
 const MOST_FLOWS: usize = 4_000_000;

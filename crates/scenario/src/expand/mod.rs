@@ -26,6 +26,7 @@ use super::application::Application;
 use super::document::{Step, entry, path_text};
 use super::flow::{Flow, FlowRecordKind, Transport};
 use super::link::{DelayStep, Down, Jitter, LinkRecordKind, Loss, Pfc, Queue, Radio};
+use super::problem::Problem;
 use super::quantity::StartTime;
 use super::{Cc, Scenario};
 pub use links::{LinkSpec, Links};
@@ -292,13 +293,6 @@ impl Routes {
         }
         RouteSet { first, count: routes.len() as u32 }
     }
-}
-
-/// Something that does not expand: the key it is about, what is wrong, what to do.
-pub(crate) struct Problem {
-    pub(crate) path: Vec<Step>,
-    pub(crate) message: String,
-    pub(crate) help: Vec<String>,
 }
 
 impl Scenario {

@@ -64,8 +64,8 @@ use warpline_core::{Rate, TimeDelta};
 use super::Scenario;
 use super::checker::Check;
 use super::document::{Step, key};
-use super::expand::Problem;
 use super::link::DuplexOptions;
+use super::problem::Problem;
 use super::quantity::{BitRate, Time};
 use super::routing::RoutingKind;
 
