@@ -2307,6 +2307,9 @@ class Tcp(Part):
             `1990-reno`, `1999-newreno`, `ns2-sack1`.
         limited_transmit: Send new data on the first two duplicate ACKs (RFC 3042). Default true; false with
             `1988-tahoe`, `1990-reno`.
+        impatient: Without SACK: only the first partial ACK of a recovery restarts the retransmission timer, so that
+            many losses end in a time-out and slow start (RFC 6582 section 4). Otherwise each does, as in Linux, and a
+            loss is repaired in each round trip, however many there are. Default true.
         undo: Undo the effects of spurious retransmissions, found by timestamps (Eifel, RFC 3522, RFC 4015), DSACK (RFC
             3708) or what is acknowledged after a time-out (F-RTO, RFC 5682). Default true; false with `1988-tahoe`,
             `1990-reno`, `1999-newreno`, `ns2-sack1`.
@@ -2390,6 +2393,7 @@ class Tcp(Part):
     tlp: bool | None = None
     prr: bool | None = None
     limited_transmit: bool | None = None
+    impatient: bool | None = None
     undo: bool | None = None
     nagle: bool | None = None
     pacing: bool | None = None

@@ -45,6 +45,7 @@ prop_compose! {
             tlp: bit(7),
             prr: bit(8),
             limited_transmit: bit(9),
+            impatient: !bit(19),
             undo: bit(10),
             nagle: bit(11),
             pacing: bit(12) && bit(13),

@@ -98,6 +98,12 @@ fn rfc_6582_only_the_first_partial_acknowledgement_restarts_the_timer() {
     let alone = repaired.windows(2).take_while(|pair| pair[1] - pair[0] == 40).count();
     assert!((5..=8).contains(&alone), "one hole per round trip until the time-out: {repaired:?}");
     assert!(repaired[11] - repaired[0] < 440, "eleven round trips: {repaired:?}");
+    // Where each partial acknowledgement restarts it, as in Linux, there is no time-out.
+    let patient = TcpConfig { impatient: false, ..classic(Recovery::NewReno) };
+    let wire = transfer(&patient, 200, &lost);
+    let stats = wire.client.stats();
+    assert_eq!((stats.rtos, stats.recoveries), (0, 1), "{stats:?}");
+    assert_eq!(times(&wire, lost[11])[1] - times(&wire, lost[0])[1], 440);
     // With SACK all is filled within the time-out.
     let wire = transfer(&classic(Recovery::Sack), 200, &lost);
     assert_eq!(wire.client.stats().rtos, 0);

@@ -7,7 +7,7 @@
 //! return ADDRESS:PORT SECONDS WINDOW       datagrams there and back, WINDOW of them in flight
 //! trips ADDRESS:PORT SECONDS RATE BYTES    datagrams there and back, RATE per second whatever comes back
 //! tcp-sink PORT                            receives streams
-//! tcp ADDRESS:PORT SECONDS RATE CONTROL    one stream, at most RATE bit/s (0: no limit), with that congestion control
+//! tcp ADDRESS:PORT SECONDS RATE CONTROL [prompt]  one stream, at most RATE bit/s (0: no limit), with that congestion control; it may end with little unsent
 //! clock COUNT GAP_US                       readings of the clock beside the processor's counter, and timers
 //! ```
 //!
@@ -158,8 +158,9 @@ pub fn run(words: &[String]) -> Result<(), LoadError> {
             text(serde_json::to_string(&udp::paced(address, &what)?))?
         }
         ["tcp-sink", port] => tcp::sink(number(port)? as u16)?,
-        ["tcp", address, seconds, rate, control] => {
-            text(serde_json::to_string(&tcp::send(address, span(seconds)?, number(rate)?, control)?))?
+        ["tcp", address, seconds, rate, control, ref rest @ ..] if matches!(rest, [] | ["prompt"]) => {
+            let sent = tcp::send(address, span(seconds)?, number(rate)?, control, !rest.is_empty())?;
+            text(serde_json::to_string(&sent))?
         }
         _ => return Err(not_understood()),
     };

@@ -6,14 +6,26 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::TcpCongestion;
+use nix::{libc, setsockopt_impl, sockopt_impl};
 use warpline_core::TimeDelta;
 
 use super::{LoadError, Streamed, nap, now, system};
 
 /// Bytes written or read at a time.
 const CHUNK: usize = 1 << 18;
+/// Bytes of a stream that is to end promptly: those written at a time, and those that may wait to be sent for the first time.
+const PROMPT: usize = 1 << 15;
 /// A tenth of a second, in nanoseconds.
 const TENTH: u64 = 100_000_000;
+
+sockopt_impl!(
+    /// How many bytes may wait to be sent for the first time (tcp(7), `TCP_NOTSENT_LOWAT`).
+    UnsentLimit,
+    SetOnly,
+    libc::IPPROTO_TCP,
+    libc::TCP_NOTSENT_LOWAT,
+    u32
+);
 
 /// Receives streams, one after another, and reports to each sender what arrived, until it is killed.
 pub(super) fn sink(port: u16) -> Result<String, LoadError> {
@@ -40,8 +52,15 @@ pub(super) fn sink(port: u16) -> Result<String, LoadError> {
     }
 }
 
-/// Sends a stream for `span`; `rate` is in bit/s, 0 for as fast as possible.
-pub(super) fn send(address: &str, span: TimeDelta, rate: u64, control: &str) -> Result<Streamed, LoadError> {
+/// Sends a stream for `span`; `rate` is in bit/s, 0 for as fast as possible. A `prompt` stream has little that waits to be sent, which the kernel would still send
+/// after `span`.
+pub(super) fn send(
+    address: &str,
+    span: TimeDelta,
+    rate: u64,
+    control: &str,
+    prompt: bool,
+) -> Result<Streamed, LoadError> {
     let mut tries = 0;
     let mut stream = loop {
         match TcpStream::connect(address) {
@@ -56,7 +75,19 @@ pub(super) fn send(address: &str, span: TimeDelta, rate: u64, control: &str) -> 
     setsockopt(&stream, TcpCongestion, &OsString::from(control))
         .map_err(system("choose the congestion control (sysctl net.ipv4.tcp_allowed_congestion_control)"))?;
     stream.set_nonblocking(false).map_err(system("set up the stream"))?;
-    let chunk = vec![0u8; if rate == 0 { CHUNK } else { 1448 }];
+    if prompt {
+        setsockopt(&stream, UnsentLimit, &(PROMPT as u32)).map_err(system("set up the stream"))?;
+    }
+    let chunk = vec![
+        0u8;
+        if rate > 0 {
+            1448
+        } else if prompt {
+            PROMPT
+        } else {
+            CHUNK
+        }
+    ];
     let (start, mut sent) = (now(), 0u64);
     loop {
         let passed = now() - start;

@@ -223,6 +223,16 @@ fn programs_stand_for_bulk_flows_of_live_hosts() {
 }
 
 #[test]
+fn a_program_whose_flow_stops_early_leaves_little_unsent() {
+    for (change, last) in [("flow.bulk.stop=5s", "prompt"), ("flow.bulk.stop=9s", "cubic")] {
+        let live = made("live", &base(TWO, &[change]), &[]).unwrap();
+        let host = live.scenario.host.iter().find(|host| host.name == "a").unwrap();
+        let command = host.programs()[0].command.to_string();
+        assert!(command.ends_with(last), "{command}");
+    }
+}
+
+#[test]
 fn a_program_has_the_congestion_control_of_the_guest_that_it_stands_for() {
     let host = "[[host]]\nname = \"a\"\nendpoint = \"guest\"\ncc = \"reno\"\n";
     let live = made("live", &base(&format!("{TWO}\n{host}"), &[]), &[]).unwrap();

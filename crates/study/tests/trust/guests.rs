@@ -79,6 +79,15 @@ fn linux_talks_to_linux_and_to_the_model_in_both_directions() {
 }
 
 #[test]
+fn a_flow_of_a_kernel_with_large_buffers_stops_when_it_is_told() {
+    let large = "sysctl = { \"net.ipv4.tcp_wmem\" = \"4096 33554432 33554432\" }\n";
+    let flow = "[[flow]]\nname = \"f\"\nfrom = \"g\"\nto = \"h\"\nstop = \"6s\"\n";
+    let Some(outcome) = simulate(&format!("{STAR}{large}{OTHER}{flow}"), None) else { return };
+    // Of the eight seconds after the warm-up, it sends in four.
+    assert_about(outcome.flow("f.0").goodput_bps, FULL / 2.0);
+}
+
+#[test]
 fn flows_from_guests_have_the_round_trips_of_their_kernels() {
     let rows = "[[flow]]\nname = \"bulk\"\nfrom = \"g\"\nto = \"h\"\nstop = \"6s\"\n\
                 [[flow]]\nname = \"short\"\nfrom = \"g\"\nto = \"h\"\napp = \"transfer\"\nsize = \"2kB\"\nstart = \"7.01s\"\n\

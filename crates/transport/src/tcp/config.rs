@@ -74,6 +74,10 @@ pub struct TcpConfig {
     /// Send new data on the first two duplicate ACKs (RFC 3042).
     #[parameter(default = true)]
     pub limited_transmit: bool,
+    /// Without SACK: only the first partial ACK of a recovery restarts the retransmission timer, so that many losses end in a time-out and slow start (RFC 6582
+    /// section 4). Otherwise each does, as in Linux, and a loss is repaired in each round trip, however many there are.
+    #[parameter(default = true)]
+    pub impatient: bool,
     /// Undo the effects of spurious retransmissions, found by timestamps (Eifel, RFC 3522, RFC 4015), DSACK (RFC 3708) or what is
     /// acknowledged after a time-out (F-RTO, RFC 5682).
     #[parameter(default = true)]

@@ -556,7 +556,8 @@ impl Receiver {
         } else {
             let overlap = self.ahead.get_or_insert_default().insert(from, end);
             self.unusual.set(Unusual::GAP, true);
-            if overlap.bytes < end - from {
+            // Without SACK the acknowledgement must be a duplicate, with the window of the last one, to start fast retransmit (Linux tcp_data_queue_ofo).
+            if overlap.bytes < end - from && self.sack {
                 self.open_window(len);
             }
             duplicate += self.report_overlap(overlap);

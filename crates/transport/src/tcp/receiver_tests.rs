@@ -122,6 +122,26 @@ fn the_window_never_shrinks_and_opens_in_steps() {
 }
 
 #[test]
+fn a_window_that_opens_waits_for_data_in_order_where_there_is_no_sack() {
+    for sack in [false, true] {
+        let mut r = Receiver::new(&TcpConfig {
+            receive_buffer: Bytes(1_000_000),
+            receive_ssthresh: Some(Bytes(50_000)),
+            ..TcpConfig::default()
+        });
+        r.set_scale(1);
+        (r.nxt, r.sack) = (1, sack);
+        let first = r.acknowledge(false);
+        r.on_data(NOW, 1001, 2001, false);
+        r.on_data(NOW, 2001, 3001, false);
+        // Another window, and it is no duplicate acknowledgement (RFC 5681 section 2).
+        assert_eq!(r.acknowledge(false) > first, sack);
+        r.on_data(NOW, 1, 1001, false);
+        assert!(r.right_edge() > u64::from(first) + 3001, "data in order opens it");
+    }
+}
+
+#[test]
 fn a_fin_fits_behind_a_closed_window() {
     let mut r = receiver();
     r.set_auto_read(false);

@@ -286,7 +286,8 @@ impl Guests {
             }
             let port = entry.port.unwrap_or_else(|| guest_port(number));
             let start = flow.start.pick(streams.stream(&format!("flow.{}.start", flow.name)).uniform());
-            let stop = flow.stop.map(|stop| (Timestamp::ZERO + stop).min(end).as_nanos());
+            let stop = flow.stop.map(|stop| Timestamp::ZERO + stop).filter(|stop| *stop < end);
+            let stop = stop.map(Timestamp::as_nanos);
             let address = |node: usize| -> IpAddr {
                 let (v4, v6) = plan.of(node);
                 if entry.ipv6 { v6.into() } else { v4.into() }

@@ -202,6 +202,10 @@ impl<'a> GuestResults<'a> {
                 continue;
             }
             let asker = flow.asker.and_then(|asker| self.end_of(asker));
+            // As of a model's flow, what is in order. By its packets, what has come behind a missing one would count as well.
+            if let (None, Some(taken)) = (asker, flow.taken.and_then(|end| self.end_of(end))) {
+                row.delivered_bytes = taken.last.received.saturating_sub(taken.warm.received);
+            }
             row.end_s = asker.unwrap_or(report).finished.map(|at| at as f64 / 1e9);
             set_rates(row, warmup, end);
             let Some(asker) = asker else { continue };

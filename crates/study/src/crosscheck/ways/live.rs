@@ -172,13 +172,15 @@ fn turn(
         let sink =
             Program { expect: Expect::Running, ..program(load(&["tcp-sink".to_owned(), port.to_string()])) };
         let seconds = stop.saturating_sub(start).as_secs_f64();
-        let words = [
+        let mut words = vec![
             "tcp".to_owned(),
             format!("{{{to}}}:{port}"),
             seconds.to_string(),
             "0".to_owned(),
             cc.to_owned(),
         ];
+        // What waits to be sent when it stops would still be on the link afterwards.
+        words.extend((stop < base.scenario.duration.0).then(|| "prompt".to_owned()));
         let source = Program { expect: Expect::Any, start: Time(start), ..program(load(&words)) };
         add(base, scenario, to, sink)?;
         add(base, scenario, from, source)?;

@@ -269,15 +269,14 @@ impl<C: CongestionControl> Sender<C> {
         self.refresh_window();
     }
 
-    /// Restarts the deadlines because data was acknowledged. In a recovery without SACK, only the first partial
-    /// acknowledgement does so (RFC 6582 sections 3.2 and 4, the "impatient" variant). Such a recovery fills one hole
-    /// per round trip, so a window with many holes ends in a time-out.
+    /// Restarts the deadlines because data was acknowledged. In a recovery without SACK that is to be [impatient](TcpConfig::impatient), only the first partial
+    /// acknowledgement does so (RFC 6582 sections 3.2 and 4). Such a recovery fills one hole per round trip, so a window with many holes ends in a time-out.
     pub(super) fn rearm_unless_impatient(&mut self, now: Timestamp) {
         if !self.episode.is_impatient() {
             self.rearm(now);
         }
         if let Episode::Recovery(recovery) = &mut self.episode {
-            recovery.impatient = !self.uses.sack;
+            recovery.impatient = self.config.impatient && !self.uses.sack;
         }
     }
 
