@@ -110,7 +110,10 @@ impl Run {
                 tables.iter().find(|(known, _)| *known == name).map(|(_, table)| table.clone())
             }
             Store::Directory(run) => {
-                let read = || TableKind::named(name).map(|kind| kind.read(run)).transpose();
+                let read = || {
+                    run.confirm()?;
+                    TableKind::named(name).map(|kind| kind.read(run)).transpose()
+                };
                 py.detach(read).map_err(|error| run_error(py, &error))?
             }
         };
@@ -141,8 +144,9 @@ impl Run {
         let (py, run) = (slf.py(), slf.get());
         match &run.store {
             Store::Directory(own) => {
+                own.confirm().map_err(|error| run_error(py, &error))?;
                 let path = std::path::absolute(own.path())?;
-                let made = (path, run.failures.clone()).into_pyobject(py)?;
+                let made = (path, run.summary.to_json(), run.failures.clone()).into_pyobject(py)?;
                 Ok((slf.get_type().getattr("_reopen")?, made))
             }
             Store::Memory(tables) => {
@@ -156,17 +160,28 @@ impl Run {
         }
     }
 
-    /// For pickle: a run directory, with the failures of the run that wrote it.
+    /// For pickle: a run directory that still holds the run of this summary, with the failures of the run that wrote it.
     #[staticmethod]
-    fn _reopen(py: Python<'_>, directory: PathBuf, failures: Vec<String>) -> PyResult<Self> {
-        Ok(Run { failures, ..Self::open(py, directory)? })
+    fn _reopen(
+        py: Python<'_>,
+        directory: PathBuf,
+        summary: &str,
+        failures: Vec<String>,
+    ) -> PyResult<Self> {
+        let run = Self::open(py, directory.clone())?;
+        if run.summary.to_json() != summary {
+            return Err(run_error(py, &ResultError::Replaced(directory)));
+        }
+        Ok(Run { failures, ..run })
     }
 
     /// Captures (.pcapng) and qlog files (.sqlog) in the run directory.
     fn recordings(&self, py: Python<'_>) -> PyResult<Vec<PathBuf>> {
         match &self.store {
             Store::Memory(_) => Ok(Vec::new()),
-            Store::Directory(run) => run.recordings().map_err(|error| run_error(py, &error)),
+            Store::Directory(run) => {
+                run.confirm().and_then(|()| run.recordings()).map_err(|error| run_error(py, &error))
+            }
         }
     }
 
@@ -186,7 +201,10 @@ fn report(runs: &[&Run], out: &Path) -> Result<(), AnyError> {
     let mut paths: Vec<PathBuf> = Vec::new();
     for run in runs {
         match &run.store {
-            Store::Directory(run) => paths.push(run.path().to_owned()),
+            Store::Directory(run) => {
+                run.confirm()?;
+                paths.push(run.path().to_owned());
+            }
             Store::Memory(tables) => {
                 let parent = tempfile::tempdir()?;
                 // The report calls a run by the name of its directory.
@@ -221,7 +239,10 @@ fn seeds_page(runs: &[&Run], out: &Path) -> Result<(), AnyError> {
         std::fs::create_dir_all(&directory)?;
         match &run.store {
             Store::Memory(tables) => write_tables(&directory, &run.summary, tables)?,
-            Store::Directory(own) => write_tables(&directory, &run.summary, &Tables::read(own)?)?,
+            Store::Directory(own) => {
+                own.confirm()?;
+                write_tables(&directory, &run.summary, &Tables::read(own)?)?;
+            }
         }
     }
     write_report(&[set.as_path()], out)?;

@@ -116,6 +116,17 @@ impl Run {
         Ok(Run { path: directory.to_owned(), summary })
     }
 
+    /// That the directory still holds this run.
+    ///
+    /// # Errors
+    /// If the run is gone, or another has taken its place since this one was opened.
+    pub fn confirm(&self) -> Result<(), ResultError> {
+        match Run::open(&self.path)?.summary == self.summary {
+            true => Ok(()),
+            false => Err(ResultError::Replaced(self.path.clone())),
+        }
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
