@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::errno::Errno;
@@ -223,9 +223,16 @@ fn listen(port: u16, cc: Option<&str>) -> io::Result<TcpListener> {
         .or_else(|_| TcpListener::bind((IpAddr::from([0u8; 4]), port)))?;
     // Accepted sockets inherit it.
     if let Some(cc) = cc {
-        setsockopt(&listener, sockopt::TcpCongestion, &std::ffi::OsString::from(cc))?;
+        set_congestion_control(&listener, cc)?;
     }
     Ok(listener)
+}
+
+fn set_congestion_control(socket: &impl AsFd, cc: &str) -> io::Result<()> {
+    setsockopt(socket, sockopt::TcpCongestion, &std::ffi::OsString::from(cc)).map_err(|errno| match errno {
+        Errno::ENOENT => io::Error::other(format!("its kernel has no congestion control `{cc}`")),
+        other => other.into(),
+    })
 }
 
 /// The name of a connection's congestion control.
@@ -303,7 +310,7 @@ fn open(order: &FlowOrder, to: SocketAddr, end: &End, gate: &Gate) -> io::Result
     let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let socket: OwnedFd = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, SockProtocol::Tcp)?;
     if let Some(cc) = &order.cc {
-        setsockopt(&socket, sockopt::TcpCongestion, &std::ffi::OsString::from(cc))?;
+        set_congestion_control(&socket, cc)?;
     }
     if order.stop.is_some() {
         setsockopt(&socket, UnsentLimit, &UNSENT)?;

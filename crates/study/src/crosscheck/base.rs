@@ -61,6 +61,12 @@ impl Base {
         missing.map(|(key, value)| format!("tcp.{key}={value}")).collect()
     }
 
+    /// The nodes at both ends of the instances of a flow's entry; some may come more than once.
+    pub(super) fn ends_of(&self, entry: usize) -> impl Iterator<Item = &str> {
+        let own = self.expanded.flows.iter().filter(move |flow| flow.entry == entry);
+        own.flat_map(|flow| [flow.from, flow.to]).map(|node| &self.expanded.nodes[node])
+    }
+
     /// Each link by its name.
     pub(super) fn links(&self) -> BTreeMap<String, LinkFact> {
         let fact = |kind: &LinkKind| LinkFact {

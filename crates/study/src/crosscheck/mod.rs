@@ -180,6 +180,24 @@ fn choices(plan: &Plan) -> Result<Vec<Choice<'_>>, CrosscheckError> {
     }
 }
 
+/// Keys that no change can have here, each with what decides it.
+const DECIDED: [(&str, &str); 3] = [
+    ("seed", "all ways run with the seeds of `--seeds`"),
+    ("replications", "all ways run with the seeds of `--seeds`"),
+    ("clock", "each way has its own clock"),
+];
+
+/// Refuses changes of what is decided otherwise, which would have no effect, or give all seeds of a way the same run.
+fn refuse_decided(plan: &Plan) -> Result<(), CrosscheckError> {
+    for set in plan.sets.iter().chain(plan.sets_in.iter().map(|(_, set)| set)) {
+        let key = set.split(['=', '.']).next().unwrap_or_default().trim();
+        if let Some((_, why)) = DECIDED.iter().find(|(decided, _)| *decided == key) {
+            return Err(CrosscheckError::Plan(format!("`{set}` cannot be set here: {why}")));
+        }
+    }
+    Ok(())
+}
+
 /// The changes that were asked for in a way.
 fn own_sets(plan: &Plan, label: &str) -> Vec<String> {
     plan.sets_in.iter().filter(|(way, _)| way == label).map(|(_, set)| set.clone()).collect()
@@ -351,6 +369,7 @@ pub fn crosscheck(
 ) -> Result<Certificate, CrosscheckError> {
     let base = Base::new(&plan.source, &plan.sets)?;
     let choices = choices(plan)?;
+    refuse_decided(plan)?;
     if let [only] = &choices[..] {
         return Err(CrosscheckError::Plan(format!(
             "there is nothing to compare: `--ways` names one way, `{}`; name two",

@@ -138,7 +138,7 @@ fn card_of_pair(body: &mut String, pair: &Pair) {
         escape(&pair.reference)
     );
     for compared in &pair.compared {
-        let [subject, own, reference, percent, _] = cells(compared);
+        let [subject, own, reference, percent, _] = cells(compared).map(|cell| escape(&cell));
         let class = match compared.verdict {
             Verdict::Agrees => "agrees",
             Verdict::Chance => "chance",
@@ -147,7 +147,7 @@ fn card_of_pair(body: &mut String, pair: &Pair) {
         let _ = writeln!(
             body,
             "<tr><td class=\"text\">{}</td><td>{own}</td><td>{reference}</td><td>{percent}</td><td class=\"text\">{}</td></tr>",
-            escape(&subject),
+            subject,
             badge(class, &compared.verdict.word().to_lowercase())
         );
     }

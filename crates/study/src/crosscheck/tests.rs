@@ -134,7 +134,7 @@ fn both_get_the_same_settings() {
     let tcp = serde_json::to_value(&model.tcp).unwrap();
     assert_eq!(
         tcp,
-        serde_json::json!({"sack": false, "tick": "4ms", "quick_acks": 16, "receive_buffer": "16777.216kB", "receive_ssthresh": "65.535kB"})
+        serde_json::json!({"sack": false, "impatient": false, "tick": "4ms", "quick_acks": 16, "receive_buffer": "16777.216kB", "receive_ssthresh": "65.535kB"})
     );
     // Linux's Westwood counts in ticks, and so does the model in its place.
     let westwood = made("model", &base(TWO, &["flow.bulk.cc=westwood"]), &[]).unwrap();
@@ -150,6 +150,11 @@ fn each_host_gets_its_own_settings() {
         .guests()
         .map(|(host, guest)| (&*host.name, guest.sysctl.get("net.ipv4.tcp_sack").map(|on| &**on)));
     assert_eq!(sack.collect::<Vec<_>>(), [("a", None), ("b", Some("0"))]);
+    // What a flow asks for, both of its ends get, and no model is left that would take it.
+    let linux = made("linux", &base(TWO, &["flow.bulk.tcp.sack=false"]), &[]).unwrap().scenario;
+    let off = linux.guests().map(|(_, guest)| guest.sysctl.get("net.ipv4.tcp_sack").map(|on| &**on));
+    assert_eq!(off.collect::<Vec<_>>(), [Some("0"), Some("0")]);
+    assert!(linux.flow.iter().all(|flow| flow.tcp.is_none()));
     // One kernel cannot have it both ways.
     let both = TWO.replace(
         "cc = \"nice\" },",

@@ -45,6 +45,10 @@ pub(super) fn guests(base: &Base, linux: &Linux) -> Result<Hosts, String> {
             own.iter()
                 .filter(|(name, _)| ends.contains(*name))
                 .for_each(|(name, own)| turn(&mut turned, name, own));
+            // They are settings of its kernels now. A model at the other end keeps them.
+            if base.ends_of(entry).all(|name| turned.traffic(name) == Traffic::Kernel) {
+                turned.flow[entry].tcp = None;
+            }
             changed(&turned, &[]).map(|_| turned).map_err(|wrong| refusal(base, entry, &wrong))
         });
         match turned {
@@ -121,9 +125,8 @@ pub(super) fn group(base: &Base, entry: usize) -> String {
 
 /// The nodes at the ends of a flow's instances that are models in `scenario`.
 pub(super) fn models(base: &Base, scenario: &Scenario, entry: usize) -> BTreeSet<String> {
-    let own = base.expanded.flows.iter().filter(|flow| flow.entry == entry);
-    let names = own.flat_map(|flow| [flow.from, flow.to]).map(|node| base.expanded.nodes[node].to_owned());
-    names.filter(|name| scenario.traffic(name) == Traffic::Model).collect()
+    let models = base.ends_of(entry).filter(|name| scenario.traffic(name) == Traffic::Model);
+    models.map(str::to_owned).collect()
 }
 
 /// Settings of a kernel, by their names.

@@ -103,9 +103,8 @@ fn retain(flows: &mut Vec<Flow>, wanted: impl Fn(usize) -> bool) {
 
 /// The guests at the ends of a flow that run nothing but flows.
 fn plain_guests(base: &Base, entry: usize) -> BTreeSet<String> {
-    let own = base.expanded.flows.iter().filter(|flow| flow.entry == entry);
-    let names = own.flat_map(|flow| [flow.from, flow.to]).map(|node| base.expanded.nodes[node].to_owned());
-    names.filter(|name| base.scenario.traffic(name) == Traffic::Kernel).collect()
+    let guests = base.ends_of(entry).filter(|name| base.scenario.traffic(name) == Traffic::Kernel);
+    guests.map(str::to_owned).collect()
 }
 
 /// The congestion control of a flow that programs can stand for.
