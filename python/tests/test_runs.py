@@ -43,6 +43,19 @@ def test_frames_have_a_column_of_seeds(runs: warpline.RunSet) -> None:
     assert runs.dilation.column_names[0] == "seed"
 
 
+def test_one_run_of_a_scenario_that_plans_several_warns() -> None:
+    planned = SHORT.replace(replications={"seeds": [4, 5, 6]})
+    assert (planned.seeds, SHORT.seeds) == ([4, 5, 6], [SHORT.seed])
+    assert planned.run(seeds=planned.seeds, progress=False).seeds == [4, 5, 6]
+    assert planned.run(seed=4, progress=False).summary["seed"] == 4
+    with pytest.warns(UserWarning, match=r"plans 3 runs \(replications\), and one is made, with its seed 1: seeds=scenario.seeds") as told:
+        assert planned.run(progress=False).summary["seed"] == SHORT.seed
+    assert told[0].filename == __file__
+    with pytest.warns(UserWarning, match="plans 3 runs") as told:
+        assert warpline.sweep(planned, {"duration": ["2s"]}, jobs=1, progress=False)["seed"] == [SHORT.seed]
+    assert (told[0].filename, len(told)) == (__file__, 1)
+
+
 def test_a_set_is_a_sequence_of_runs(runs: warpline.RunSet) -> None:
     assert len(runs) == 3
     assert [run.summary["seed"] for run in runs] == [3, 1, 2]

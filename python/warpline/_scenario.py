@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -92,7 +93,7 @@ class Scenario:
             framing: Bytes that every link adds to every packet.
             fast_forward: Whether stretches in which every flow repeats itself are skipped; the summary says how far off that is.
             clock: How time passes.
-            replications: Seeds that the command line runs; in Python, name them in `run` or `sweep`.
+            replications: The seeds that the command line runs. In Python, name them: `scenario.run(seeds=scenario.seeds)`.
             tcp: TCP options of every flow that does not set its own.
             topology: A network built from a few parameters.
             routing: How flows choose among routes that are as good as each other; by default "ecmp" in fat-tree, leaf-spine and clos, "first"
@@ -201,6 +202,11 @@ class Scenario:
         return self._native.scenario_hash()
 
     @property
+    def seeds(self) -> list[int]:
+        """The seeds of all runs that the scenario plans: those of `replications`, or its own one."""
+        return self._native.seeds()
+
+    @property
     def builds(self) -> list[str]:
         """The kernels of guests and the stacks in shared objects that a run would use on this machine, each with digits of a hash of its files:
         "linux-6.1.176-0123456789ab", "lwip-ba9876543210". Empty where all hosts are parts of Warpline itself.
@@ -253,7 +259,7 @@ class Scenario:
         """Runs the scenario, once or with several seeds. Other Python threads go on meanwhile.
 
         Args:
-            seed: Replaces the seed of the scenario.
+            seed: Replaces the seed of the scenario. A scenario with `replications` warns if neither is given, as one run is made.
             seeds: Makes one run for each seed. The result is a `RunSet`, whose tables have a column of seeds.
             cores: How many cores one simulated run uses; the results are the same. By default as many as make it faster, and with
                 `seeds` one.
@@ -293,6 +299,8 @@ class Scenario:
             return self._run_seeds(checked(seeds), cores or 1, jobs, None if out is None else Path(out), force, report, progress, cc)
         if seed is not None:
             seed = checked_seed(seed, "seed is")
+        else:
+            self._warn_of_planned_seeds(stacklevel=2)
         line = ProgressLine(sys.stderr) if progress is True and wanted() else None
         observer: Observer | None = line if isinstance(progress, bool) else progress
         try:
@@ -373,6 +381,16 @@ class Scenario:
         links = _notebook.entries("", data.get("link") or [], ("name", "between", "from", "to", "rate", "delay", "queue", "loss"))
         hosts = _notebook.entries("", data.get("host") or [], ("name", "endpoint", "cc", "kernel"))
         return flows + network + links + hosts
+
+    def _warn_of_planned_seeds(self, stacklevel: int) -> None:
+        """Says that a single run is made of a scenario that plans several, which the command line would make."""
+        planned = self.seeds
+        if len(planned) > 1:
+            warnings.warn(
+                f"the scenario plans {len(planned)} runs (replications), and one is made, with its seed {self.seed}: "
+                "seeds=scenario.seeds makes them all, and naming one seed makes one without this warning",
+                stacklevel=stacklevel + 1,
+            )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self._native.to_json(), str(self.directory))

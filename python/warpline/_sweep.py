@@ -45,7 +45,7 @@ class _Point:
     scenario: Scenario
     changes: tuple[str, ...]
     labels: tuple[str, ...]
-    seed: int | None
+    seed: int
     out: str | None
     by: str
     cc: CcFactories | None
@@ -82,7 +82,7 @@ def sweep(
     Args:
         scenario: What to run.
         parameters: Lists of values, by the paths of `Scenario.set`. A path may not be the name of another column, such as "seed".
-        seeds: Seeds to run each combination with; by default the seed of the scenario.
+        seeds: Seeds to run each combination with; by default the seed of the scenario. Those that it plans are `scenario.seeds`.
         jobs: How many processes to use; by default one per CPU. 1 runs the points in this process. With the package cloudpickle
             (`pip install 'warpline[sweep]'`), congestion controls and metrics may be defined anywhere, also in a notebook.
             Without it, each process imports the main module: a script needs `if __name__ == "__main__":`, and a notebook
@@ -108,7 +108,9 @@ def sweep(
     jobs = checked_jobs(jobs)
     check_force(force, out)
     _check_names(parameters, by)
-    seed_list: list[int | None] = [None] if seeds is None else [*checked(seeds)]
+    if seeds is None:
+        scenario._warn_of_planned_seeds(stacklevel=2)
+    seed_list = [scenario.seed] if seeds is None else checked(seeds)
     combinations = list(itertools.product(*_lists(parameters), seed_list))
     points, labels = [], []
     for number, (*values, seed) in enumerate(combinations):
@@ -117,7 +119,7 @@ def sweep(
         points.append(_Point(scenario, changes, (*OWN, *parameters), seed, directory, by, cc, metrics, force))
         label: dict[str, Scalar] = {"point": number}
         label |= {path: cell(value) for path, value in zip(parameters, values, strict=True)}
-        label["seed"] = scenario.seed if seed is None else seed
+        label["seed"] = seed
         labels.append(label)
     if out is not None:
         Path(out).mkdir(parents=True, exist_ok=True)

@@ -159,6 +159,8 @@ class NativeScenario:
         """The scenario as JSON text, with defaults filled in."""
     def scenario_hash(self) -> str:
         """Hash of the scenario: "sha256:..."."""
+    def seeds(self) -> list[int]:
+        """The seeds of all runs that the scenario plans: its seed, or those of `replications`."""
     def builds(self) -> list[str]:
         """The kernels of guests and the stacks in shared objects that a run would use on this machine."""
     @property

@@ -102,6 +102,10 @@ impl Scenario {
     }
 
     /// Directory that paths of traces and logs are relative to.
+    /// The seeds of all runs that the scenario plans: its seed, or those of `replications`.
+    fn seeds(&self) -> Vec<u64> {
+        self.0.seeds()
+    }
     #[getter]
     fn directory(&self) -> &Path {
         &self.0.directory
