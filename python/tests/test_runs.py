@@ -52,7 +52,7 @@ def test_one_run_of_a_scenario_that_plans_several_warns() -> None:
         assert planned.run(progress=False).summary["seed"] == SHORT.seed
     assert told[0].filename == __file__
     with pytest.warns(UserWarning, match="plans 3 runs") as told:
-        assert warpline.sweep(planned, {"duration": ["2s"]}, jobs=1, progress=False)["seed"] == [SHORT.seed]
+        assert warpline.sweep(planned, {"duration": ["2s"]}, jobs=1)["seed"] == [SHORT.seed]
     assert (told[0].filename, len(told)) == (__file__, 1)
 
 
