@@ -10,6 +10,7 @@
 //! Departures: undo restores the maximum as well; the initial threshold is the connection's, not the module's.
 
 use warpline_core::parameter::{Component, Parameters};
+use warpline_core::record::LossTrigger;
 use warpline_core::{TimeDelta, Timestamp};
 
 use super::slow_start::SlowStartParams;
@@ -120,6 +121,18 @@ impl Bic {
         per.max(1).saturating_mul(self.window.mss)
     }
 
+    /// A loss has shown the largest window that the path takes: this one, or less where it is below the last (fast convergence).
+    fn take_maximum(&mut self) {
+        let cwnd = self.window.cwnd;
+        self.prior_last_max = self.last_max;
+        self.last_max = if self.fast_convergence && cwnd < self.last_max {
+            (cwnd as f64 * (1.0 + self.beta) / 2.0) as u64
+        } else {
+            cwnd
+        };
+        self.per_for = 0;
+    }
+
     fn threshold(&self) -> u64 {
         let low = self.window.cwnd / self.window.mss <= self.low_window;
         self.window.share(self.window.cwnd, if low { 0.5 } else { self.beta })
@@ -147,20 +160,15 @@ impl CongestionControl for Bic {
         }
     }
     fn on_congestion_event(&mut self, _event: &CongestionEvent) {
-        let cwnd = self.window.cwnd;
-        self.prior_last_max = self.last_max;
-        self.last_max = if self.fast_convergence && cwnd < self.last_max {
-            (cwnd as f64 * (1.0 + self.beta) / 2.0) as u64
-        } else {
-            cwnd
-        };
-        self.per_for = 0;
+        self.take_maximum();
         self.window.reduce(self.threshold());
     }
-    fn on_rto(&mut self, _event: &CongestionEvent) {
-        self.prior_last_max = self.last_max;
-        self.last_max = 0;
-        self.per_for = 0;
+    fn on_rto(&mut self, event: &CongestionEvent) {
+        self.take_maximum();
+        // Tahoe's fast retransmit has a loss that shows the maximum.
+        if event.trigger == LossTrigger::Rto {
+            self.last_max = 0;
+        }
         self.window.collapse(self.threshold());
     }
     fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
@@ -197,7 +205,7 @@ impl CongestionControl for Bic {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testbed::{config, event, sample};
+    use super::super::testbed::{config, event, sample, time_out};
     use super::*;
 
     /// Growth per round trip in segments at `segments`, with the maximum at `max`.
@@ -248,8 +256,11 @@ mod tests {
         assert_eq!(bic.last_max, (79_000.0 * (1024.0 + 819.0) / 2048.0) as u64);
         bic.undo(Timestamp::from_millis(3));
         assert_eq!((bic.cwnd(), bic.last_max), (79_000, 100_000));
-        bic.on_rto(&event(4, 0));
+        bic.on_rto(&time_out(4, 0));
         assert_eq!((bic.cwnd(), bic.last_max), (1000, 0));
+        let mut tahoe = Bic::new(&BicParams::default(), &config(100));
+        tahoe.on_rto(&event(1, 0));
+        assert_eq!((tahoe.cwnd(), tahoe.last_max), (1000, 100_000), "a fast retransmit shows the maximum");
         let mut small = Bic::new(&BicParams::default(), &config(12));
         small.on_congestion_event(&event(1, 0));
         assert_eq!(small.cwnd(), 6000);

@@ -172,6 +172,15 @@ impl Cubic {
         self.per = self.per.max(2 * self.window.mss);
     }
 
+    /// A loss has shown the largest window that the path takes: this one, or less where it is below the last (fast convergence, section 4.7).
+    fn take_maximum(&mut self) {
+        let cwnd = self.window.cwnd as f64;
+        let below = self.fast_convergence && cwnd < self.epoch.w_max;
+        let maximum = if below { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd };
+        self.epoch.w_max = self.window.whole(maximum as u64) as f64;
+        self.blind = false;
+    }
+
     fn before_reduction(&mut self) {
         let state = Prior { epoch: self.epoch, blind: self.blind };
         match &mut self.prior {
@@ -216,20 +225,20 @@ impl CongestionControl for Cubic {
         }
     }
     fn on_congestion_event(&mut self, event: &CongestionEvent) {
-        let cwnd = self.window.cwnd as f64;
-        let w_max = self.epoch.w_max;
         self.before_reduction();
-        self.blind = false;
-        let maximum =
-            if self.fast_convergence && cwnd < w_max { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd };
-        self.epoch.w_max = self.window.whole(maximum as u64) as f64;
+        self.take_maximum();
         self.window.reduce(self.threshold(event));
     }
     fn on_rto(&mut self, event: &CongestionEvent) {
         self.before_reduction();
-        self.blind = true;
-        // The next stage starts with K = 0 at its own window (section 4.8).
-        self.epoch.w_max = 0.0;
+        // Tahoe's fast retransmit has a loss that shows the maximum.
+        if event.trigger == LossTrigger::Rto {
+            self.blind = true;
+            // The next stage starts with K = 0 at its own window (section 4.8).
+            self.epoch.w_max = 0.0;
+        } else {
+            self.take_maximum();
+        }
         self.window.collapse(self.threshold(event));
     }
     fn set_window(&mut self, cwnd: u64, ssthresh: u64) -> bool {
@@ -287,7 +296,7 @@ impl CongestionControl for Cubic {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testbed::{config, event, sample};
+    use super::super::testbed::{config, event, sample, time_out};
     use super::*;
 
     /// Window after `seconds` of a steady stream of acknowledgements, a window per `rtt_ms`, after a loss at `segments`.
@@ -380,7 +389,7 @@ mod tests {
             assert!(!cubic.blind && !cubic.epoch.start.is_set());
             cubic.undo(Timestamp::from_millis(30));
             assert_eq!(state(&cubic), before);
-            cubic.on_rto(&event(40, 100_000));
+            cubic.on_rto(&time_out(40, 100_000));
             assert!(cubic.blind && !cubic.epoch.start.is_set());
             cubic.undo(Timestamp::from_millis(50));
             assert_eq!(state(&cubic), before);
@@ -397,9 +406,17 @@ mod tests {
     }
 
     #[test]
-    fn after_a_time_out_the_function_starts_at_the_window_it_finds() {
+    fn after_a_fast_retransmit_of_tahoe_the_function_leads_to_the_maximum() {
         let mut cubic = Cubic::new(&CubicParams::default(), &config(100));
         cubic.on_rto(&event(0, 100_000));
+        assert_eq!((cubic.cwnd(), cubic.ssthresh(), cubic.blind), (1000, 70_000, false));
+        assert_eq!(cubic.epoch.w_max, 100_000.0);
+    }
+
+    #[test]
+    fn after_a_time_out_the_function_starts_at_the_window_it_finds() {
+        let mut cubic = Cubic::new(&CubicParams::default(), &config(100));
+        cubic.on_rto(&time_out(0, 100_000));
         assert_eq!((cubic.cwnd(), cubic.ssthresh()), (1000, 70_000));
         for _ in 0..70 {
             cubic.on_ack(&sample(1, 1000));

@@ -55,6 +55,11 @@ pub(super) fn event(millis: u64, in_flight: u64) -> CongestionEvent {
     }
 }
 
+/// A time-out.
+pub(super) fn time_out(millis: u64, in_flight: u64) -> CongestionEvent {
+    CongestionEvent { trigger: LossTrigger::Rto, ..event(millis, in_flight) }
+}
+
 /// Feeds an algorithm with whole round trips, a segment per acknowledgement.
 #[derive(Default)]
 pub(super) struct Feeder {
