@@ -71,7 +71,9 @@ GroupSummary = TypedDict(
         "transfers_completed": int,
         # Mean completion time in seconds, over all completed transfers.
         "completion_mean_s": float | None,
-        # Unique application bytes delivered after warm-up; of a subflow, those that it was the first to bring.
+        # Unique application bytes delivered after warm-up, which over TCP are those in order: what a missing packet
+        # held back counts when that packet has come, and may have crossed the links during warm-up. Of a subflow, those
+        # that it was the first to bring.
         "delivered_bytes": int,
         # Longest time in which a flow delivered no new application bytes, from the flow's start to its end, in steps of
         # the sampling interval; pauses of the application count, too. Absent for what real programs send, where time
@@ -150,7 +152,9 @@ FlowRow = TypedDict(
         # Packets sent after warm-up that carried bytes that had been sent before; 0 for QUIC, where what a packet
         # carries is encrypted.
         "retransmitted_packets": int,
-        # Unique application bytes delivered after warm-up; of a subflow, those that it was the first to bring.
+        # Unique application bytes delivered after warm-up, which over TCP are those in order: what a missing packet
+        # held back counts when that packet has come, and may have crossed the links during warm-up. Of a subflow, those
+        # that it was the first to bring.
         "delivered_bytes": int,
         # Unique application data delivered per second after warm-up.
         "goodput_bps": float,
@@ -173,7 +177,8 @@ FlowRow = TypedDict(
         "undos": int,
         # Packets that arrived with the congestion-experienced mark.
         "ce_marks": int,
-        # Smallest round-trip time sample.
+        # Smallest round-trip time sample; this and the next two are absent for stacks, whose round-trip time is in the
+        # time series.
         "rtt_min_ms": float | None,
         # Mean of the round-trip time samples.
         "rtt_mean_ms": float | None,

@@ -162,12 +162,7 @@ impl Run {
 
     /// For pickle: a run directory that still holds the run of this summary, with the failures of the run that wrote it.
     #[staticmethod]
-    fn _reopen(
-        py: Python<'_>,
-        directory: PathBuf,
-        summary: &str,
-        failures: Vec<String>,
-    ) -> PyResult<Self> {
+    fn _reopen(py: Python<'_>, directory: PathBuf, summary: &str, failures: Vec<String>) -> PyResult<Self> {
         let run = Self::open(py, directory.clone())?;
         if run.summary.to_json() != summary {
             return Err(run_error(py, &ResultError::Replaced(directory)));

@@ -40,7 +40,8 @@ table! {
         sent_bytes: u64 ["B" called("Bytes sent")],
         /// Packets sent after warm-up that carried bytes that had been sent before; 0 for QUIC, where what a packet carries is encrypted.
         retransmitted_packets: u64 ["packets" compared sum called("Retransmitted")],
-        /// Unique application bytes delivered after warm-up; of a subflow, those that it was the first to bring.
+        /// Unique application bytes delivered after warm-up, which over TCP are those in order: what a missing packet held back counts when that packet has come,
+        /// and may have crossed the links during warm-up. Of a subflow, those that it was the first to bring.
         delivered_bytes: u64 ["B" sum called("Delivered")],
         /// Unique application data delivered per second after warm-up.
         goodput_bps: f64 ["bit/s" compared terminal(2, "goodput")],
@@ -61,7 +62,7 @@ table! {
         undos: u64 [""],
         /// Packets that arrived with the congestion-experienced mark.
         ce_marks: u64 ["packets" compared sum called("CE marks")],
-        /// Smallest round-trip time sample.
+        /// Smallest round-trip time sample; this and the next two are absent for stacks, whose round-trip time is in the time series.
         rtt_min_ms: Option<f64> ["ms"],
         /// Mean of the round-trip time samples.
         rtt_mean_ms: Option<f64> ["ms" compared terminal(6, "RTT")],
@@ -159,7 +160,7 @@ table! {
         complete: bool [""],
         /// The completion time that it is compared with, of a path with nobody else on it: propagation delays there and back, and the time
         /// in which the slowest link sends its bytes with their headers. The handshake, slow start, store and forward, and framing are not counted;
-        /// absent where the rate is not known.
+        /// absent where the rate is not known. The rate of a link that changes is its mean over the run, so that transfers at a better time may be faster than this.
         ideal_s: Option<f64> ["s"],
         /// Completion time as a multiple of the ideal one.
         slowdown: Option<f64> ["index" mean],

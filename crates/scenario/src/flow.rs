@@ -122,11 +122,11 @@ pub enum Transport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlowRecordKind {
-    /// Every event of its TCP endpoints, in tcp.parquet: what the time-sequence graph is drawn from.
+    /// Every event of its TCP endpoints, in tcp.parquet: what the time-sequence graph is drawn from. Only ends that are the TCP model have some.
     Tcp,
-    /// A qlog file, NAME.sqlog.
+    /// A qlog file, NAME.sqlog, of each end. Only that of the TCP model has events.
     Qlog,
-    /// The distribution of the packets' latency: its percentiles in the results.
+    /// The distribution of the packets' latency, if the TCP model sends or the flow is UDP: its percentiles in the results.
     Latency,
 }
 

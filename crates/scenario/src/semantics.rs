@@ -16,11 +16,13 @@ use super::files::Files;
 use super::link::{DuplexOptions, LinkOptions};
 use super::problem::Problem;
 use super::topology::{self, Part};
-use super::{ClockMode, LARGEST_SEED, Scenario, Tdf};
+use super::{ClockMode, LARGEST_SEED, Scenario, Tdf, default_sample_interval};
 use super::{
     forwarding, semantics_change, semantics_fast_forward, semantics_flow, semantics_host, semantics_program,
 };
 
+/// Samples of a flow or a link in a run, at most, where they are more frequent than by default: each is an event of the run, and a row in a file.
+const MOST_SAMPLES: u64 = 10_000_000;
 /// Bytes that a link may add to every packet, at most.
 const MOST_FRAMING: u64 = 10_000;
 
@@ -118,6 +120,17 @@ impl Check<'_> {
                 &[key("sample_interval")],
                 "`sample_interval` must be above zero",
                 "for example \"100ms\"",
+            );
+        } else if scenario.sample_interval < default_sample_interval()
+            && scenario.duration.0.as_nanos() / scenario.sample_interval.0.as_nanos() > MOST_SAMPLES
+        {
+            self.error(
+                &[key("sample_interval")],
+                format!(
+                    "`sample_interval` ({}) is for more than {MOST_SAMPLES} samples of each flow and link in {}",
+                    scenario.sample_interval, scenario.duration
+                ),
+                "a longer one, or a shorter `duration`; `record` of flows and links has every event",
             );
         }
         if scenario.framing.0.0 > MOST_FRAMING {

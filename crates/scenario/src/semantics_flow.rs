@@ -110,7 +110,7 @@ fn transport(check: &mut Check<'_>, i: usize, flow: &Flow) {
     let (app, transport) = (flow.app.name(), flow.transport());
     if !flow.app.carriers().contains(&transport) {
         let (word, help) = match transport {
-            Transport::Tcp => ("TCP", "leave `transport` out: probes are datagrams".to_owned()),
+            Transport::Tcp => ("TCP", "leave `transport` out: it sends datagrams".to_owned()),
             Transport::Udp => {
                 let others = Application::over_udp().join(", ");
                 let help =
@@ -175,6 +175,19 @@ fn times(check: &mut Check<'_>, i: usize, flow: &Flow) {
 
 fn tcp(check: &mut Check<'_>, path: &[Step], options: &TcpOptions) {
     // Against what is in force beside them on this level.
-    let faults = TcpOptions::resolve(&[options]).faults();
+    let config = TcpOptions::resolve(&[options]);
+    let faults = config.faults();
     component::check(check, path, faults.into_iter().filter(|fault| options.gives(fault.parameter)));
+    // By default they are on, and without SACK they do nothing.
+    for (name, on) in [("rack", config.rack), ("tlp", config.tlp)] {
+        if on && !config.sack && options.gives(name) {
+            let mut at = path.to_vec();
+            at.push(key(name));
+            check.error(
+                &at,
+                format!("`{name}` goes by SACK, which is off here"),
+                "leave it out, or set sack = true",
+            );
+        }
+    }
 }

@@ -80,6 +80,22 @@ fn what_only_follows_from_a_mistake_is_not_told() {
 }
 
 #[test]
+fn what_would_do_nothing_or_never_end_is_refused() {
+    for (sets, message) in [
+        (&["flow.0.tcp={ sack = false, rack = true }"][..], "`rack` goes by SACK, which is off here"),
+        (&["flow.0.tcp={ sack = false, tlp = true }"], "`tlp` goes by SACK, which is off here"),
+        (&["sample_interval=1ns"], "`sample_interval` (1ns) is for more than 10000000 samples"),
+        (&["flow.0.app=media", "flow.0.transport=tcp"], "app = \"media\" cannot run over TCP"),
+    ] {
+        let found = messages(sets);
+        assert!(found[0].starts_with(message), "{sets:?}: {found:?}");
+    }
+    for fine in ["flow.0.tcp={ sack = false }", "flow.0.tcp={ rack = true }", "sample_interval=1us"] {
+        loads(fine);
+    }
+}
+
+#[test]
 fn a_link_that_is_there_twice_is_told_beside_its_other_mistakes() {
     let found = messages(&["link.1.between=[\"a\", \"r\"]", "link.1.loss=5", "flow.0.to=r"]);
     assert!(found.iter().any(|found| found == "there is already a link `a>r`"), "{found:?}");

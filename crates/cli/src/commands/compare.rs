@@ -59,7 +59,7 @@ pub(crate) struct Args {
     of: Option<String>,
 
     /// File for the figure; its name ends in .svg or .pdf [default: QUANTITY.svg]
-    #[arg(short, long, value_name = "FILE", requires = "plot", value_hint = ValueHint::FilePath)]
+    #[arg(short, long, alias = "out", value_name = "FILE", requires = "plot", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
 }
 

@@ -72,7 +72,7 @@ pub(crate) struct Args {
     long: bool,
 
     /// File to write; for several tables or traces a directory, with a file for each [default: standard output]
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::AnyPath)]
+    #[arg(short, long, alias = "out", value_name = "FILE", value_hint = ValueHint::AnyPath)]
     output: Option<PathBuf>,
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn execute(args: &Args) -> Result<Code, Failure> {
         (None, _) => Err(Failure::usage(
             "several tables do not fit on standard output: name a directory for them with --output",
         )),
-        (Some(file), [table]) if !file.is_dir() => {
+        (Some(file), [table]) if !names_directory(file) => {
             export(table).write_file(file).map_err(failure)?;
             Ok(Code::Success)
         }
@@ -143,6 +143,11 @@ fn create(directory: &Path) -> Result<(), Failure> {
 }
 
 /// Writes the qlog of a run.
+/// Whether this is a directory, or is to be one, since a slash ends it.
+fn names_directory(path: &Path) -> bool {
+    path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
+}
+
 fn traces(args: &Args, form: Form) -> Result<Code, Failure> {
     let run = Run::open(&args.run).map_err(Failure::usage)?;
     let mut traces = run.recordings().map_err(failure)?;
@@ -157,7 +162,7 @@ fn traces(args: &Args, form: Form) -> Result<Code, Failure> {
             "{} traces do not fit on standard output: name a directory for them with --output",
             traces.len()
         ))),
-        (Some(file), [trace]) if !file.is_dir() => {
+        (Some(file), [trace]) if !names_directory(file) => {
             qlog::export_file(trace, form, file).map_err(failure)?;
             Ok(Code::Success)
         }

@@ -36,7 +36,7 @@ pub(crate) struct Args {
     runs: Vec<PathBuf>,
 
     /// File for the report [default: report.html in the run directory, or here for several runs]
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(short, long, alias = "output", value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
 }
 

@@ -61,7 +61,7 @@ pub(crate) struct Args {
     file: PathBuf,
 
     /// Directory for the results [default: runs/search-NAME, with a number if that exists]
-    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(short, long, alias = "output", value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
 
     /// Go on with the search in the directory given with --out

@@ -39,7 +39,10 @@ fn what_cannot_be_is_said_with_what_can() {
         (&["--date", "yesterday"], "write it as 2026-11-26"),
         (&["--within=-1"], "no percentage"),
         (&["--set", "flow.bulk.cc=cubik"], "cubic"),
-        (&["--set-in", "model", "seed=7"], "`seed=7` cannot be set here: all ways run with the seeds of `--seeds`"),
+        (
+            &["--set-in", "model", "seed=7"],
+            "`seed=7` cannot be set here: all ways run with the seeds of `--seeds`",
+        ),
         (&["--set", "clock.mode=real"], "`clock.mode=real` cannot be set here: each way has its own clock"),
         (&["--ways", "model,linux", "--set-in", "model", "flow.bulk.cc=cubik"], "cubic"),
     ] {

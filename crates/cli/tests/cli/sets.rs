@@ -126,6 +126,9 @@ fn tables_are_exported() {
     desk.warpline(&["export", "cubic", "--table", "all", "--parquet", "--output", "tables"]).fine();
     assert!(desk.names("tables").contains(&"series_links.parquet".to_owned()));
     desk.warpline(&["export", "cubic", "--output", "f.csv"]).fine();
+    // A slash makes it a directory, for one table, too; and the name of other commands for the file is understood.
+    desk.warpline(&["export", "cubic", "--out", "one/"]).fine();
+    assert_eq!(desk.names("one"), ["flows.csv"]);
     assert_eq!(fs::read_to_string(desk.path().join("f.csv")).unwrap(), csv);
     for (arguments, code, part) in [
         (&["export", "nowhere"][..], 2, "is not a run directory"),

@@ -24,8 +24,11 @@ export const eventWords = (event, watch) => {
 
 export const packetWords = (row, watch) => {
   const flow = watch.flowName(row.flow);
+  const acks = row.ack !== null && row.ack !== undefined;
+  // Segments with data acknowledge, too. Without it is a datagram, and its number stands in place of that of a byte.
+  if (row.len > 0 && !acks) return `datagram ${W.exact("count", row.seq)} of ${flow}${row.to === 0 ? ", back to the sender" : ""}, ${W.human("bytes", row.len)}`;
   if (row.len > 0) return `data of ${flow}, bytes ${W.human("count", row.seq)} to ${W.human("count", row.seq + row.len)}`;
-  return row.ack !== null && row.ack !== undefined ? `acknowledgement of ${flow} up to byte ${W.human("count", row.ack)}` : `packet of ${flow}`;
+  return acks ? `acknowledgement of ${flow} up to byte ${W.human("count", row.ack)}` : `packet of ${flow}`;
 };
 
 export const story = async (watch, row, element) => {

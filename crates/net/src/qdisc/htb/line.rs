@@ -123,7 +123,11 @@ impl ClassLine {
             if let Some(parent) = &class.parent
                 && !classes.iter().any(|other| other.name == *parent)
             {
-                return wrong(format!("the parent {parent} must stand before {}", class.name));
+                let later = lines.iter().any(|line| line.split_whitespace().next() == Some(parent));
+                return wrong(match later {
+                    true => format!("the parent {parent} must stand before {}", class.name),
+                    false => format!("there is no class {parent}, which {} names as its parent", class.name),
+                });
             }
             classes.push(class);
         }
@@ -196,6 +200,7 @@ mod tests {
             (&["a rate 1Mbit/s leaf codel:limit=0p"], "`limit` of the queue `codel` is 0p"),
             (&["a rate 1Mbit/s", "a rate 1Mbit/s"], "there is a class a already"),
             (&["a parent b rate 1Mbit/s", "b rate 1Mbit/s"], "the parent b must stand before a"),
+            (&["a rate 1Mbit/s", "b parent zz rate 1Mbit/s"], "there is no class zz, which b names as its parent"),
             (&["a rate 1Mbit/s class 1", "b parent a rate 1Mbit/s class 2"], "class a lends to others"),
             (&["a rate 1Mbit/s default", "b parent a rate 1Mbit/s class 2"], "class a lends to others"),
             (&["a rate 1Mbit/s class 1", "b rate 1Mbit/s"], "class b takes no packets: give it a `class`"),
