@@ -1,5 +1,6 @@
 //! Reads a scenario's text from a file, standard input, or a pipe.
 
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use warpline_core::spelling::nearest;
@@ -10,6 +11,9 @@ use super::expect::Judge;
 
 /// Stands for standard input on the command line.
 pub const STANDARD_INPUT: &str = "-";
+
+/// Bytes of a scenario at most: a million links take a quarter of them. There are devices without an end.
+const MOST_BYTES: u64 = 256 << 20;
 
 /// The text of a scenario. It is read once and can be loaded several times, even if it came through a pipe.
 #[derive(Clone, Debug)]
@@ -40,13 +44,17 @@ impl Source {
         let stream = is_stream(path);
         let standard_input = path == Path::new(STANDARD_INPUT);
         let name = if standard_input { "standard input".to_owned() } else { path.display().to_string() };
-        let bytes = if standard_input {
-            let mut bytes = Vec::new();
-            std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+        let mut bytes = Vec::new();
+        let read = if standard_input {
+            std::io::stdin().lock().take(MOST_BYTES + 1).read_to_end(&mut bytes)
         } else {
-            std::fs::read(path)
+            File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
         };
-        let bytes = bytes.map_err(|error| unreadable(path, &name, &error))?;
+        read.map_err(|error| unreadable(path, &name, &error))?;
+        if bytes.len() as u64 > MOST_BYTES {
+            let message = format!("{name} has more than {MOST_BYTES} bytes, and is no scenario");
+            return Err(Diagnostics::single(message, "name a file with a scenario; it may be a device without an end"));
+        }
         let text = String::from_utf8(bytes).map_err(|error| {
             let valid = error.utf8_error().valid_up_to();
             let line = error.as_bytes()[..valid].iter().filter(|b| **b == b'\n').count() + 1;

@@ -159,3 +159,10 @@ fn a_name_that_is_too_long_is_told_so() {
     assert!(told.contains("allowed: at most 100") && !told.contains("letters"), "{told}");
     assert_eq!(loads(&format!("name={}", "x".repeat(100))).name.len(), 100);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_device_without_an_end_is_no_scenario() {
+    let told = Scenario::load("/dev/zero".as_ref(), &[]).unwrap_err().to_string();
+    assert!(told.contains("/dev/zero has more than 268435456 bytes, and is no scenario"), "{told}");
+}
