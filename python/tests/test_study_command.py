@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -261,13 +263,37 @@ def test_what_cannot_be_sent_to_another_process_is_named(tmp_path: Path, capsys:
     assert ran(tmp_path) == []
 
 
-def test_a_page_that_cannot_be_written_is_told_once_and_the_study_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_that_cannot_be_written_is_told_once_and_the_study_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
     # It is written when the study begins and when it ends.
-    (tmp_path / "file").write_text("")
-    page = tmp_path / "file/page.html"
+    monkeypatch.setattr("warpline.study._progress.write_whole", full)
+    page = tmp_path / "page.html"
     assert main(["run", str(declare(tmp_path)), "--jobs", "1", "--page", str(page)]) == 0
     said = capsys.readouterr()
     assert said.err.count(f"{page}: the page of the progress cannot be written: ") == 1 and "1 figure: 1 met" in said.out
+
+
+def test_a_page_takes_the_place_of_no_fifo_directory_or_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(declare(tmp_path))
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "file").write_text("a")
+    (tmp_path / "circle").symlink_to("circle")
+    for name in ("fifo", "directory", "circle"):
+        assert main(["run", file, "--page", str(tmp_path / name)]) == 2
+        assert f"error: {tmp_path / name} is not a regular file" in capsys.readouterr().err
+    for name in ("none/page.html", "file/page.html"):
+        assert main(["run", file, "--page", str(tmp_path / name)]) == 2
+        assert f"there is no directory {(tmp_path / name).parent}" in capsys.readouterr().err
+    assert (tmp_path / "fifo").is_fifo() and (tmp_path / "directory").is_dir() and not (tmp_path / "none").exists()
+    assert ran(tmp_path) == [], "it is told before anything runs"
+    # What a link leads to is written, and the link stays.
+    for name, target in (("link", "file"), ("new", "made.html")):
+        (tmp_path / name).symlink_to(target)
+        assert main(["run", file, "--jobs", "1", "--page", str(tmp_path / name)]) == 0
+        assert (tmp_path / name).is_symlink() and "Ended: " in (tmp_path / target).read_text()
 
 
 def test_one_run_is_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from warpline._files import write_whole
 from warpline.study import _imported, _registry, _report
 from warpline.study._declare import Elsewhere, NoPointsError
 from warpline.study._imported import ImportFailedError
+from warpline.study._paths import to_write
 from warpline.study._progress import runs
 from warpline.study._told import StudyError
 from warpline.study._work import AT_ONCE, Done, dask, draw, drawn, run
@@ -214,7 +215,7 @@ def _pair(word: str, *, last: bool = False) -> tuple[str, str]:
 
 def _evidence(options: argparse.Namespace) -> int:
     repro = _registry.repro_directory(options.repro)
-    out: Path = options.out or repro.parent / "docs" / "src" / "evidence.md"
+    out = to_write(options.out or repro.parent / "docs" / "src" / "evidence.md")
     text = _report.book(_registry.papers(repro))
     if not options.check:
         write_whole(out, text.encode())

@@ -19,6 +19,7 @@ from warpline._pool import ExecutorLike, Workers, cloud_dumps, cores
 from warpline._progress import wanted
 from warpline._runs import checked_jobs
 from warpline.study._declare import Figure
+from warpline.study._paths import to_write
 from warpline.study._pictures import markdown, svg
 from warpline.study._progress import Counts, Progress, runs
 from warpline.study._registry import Declared, find
@@ -73,14 +74,14 @@ def run(
             results that they have.
         jobs: How many processes to use; by default one per CPU, and up to `AT_ONCE` for runs in dilated time, which leave the machine idle most of the time.
         executor: Runs the runs in place of processes: of concurrent.futures, or dask's `client.get_executor()`. It is not shut down.
-        page: A page to write that shows the progress and refreshes itself.
+        page: A page to write that shows the progress and refreshes itself: a new file in a directory that is there, or a regular file that is replaced.
         repro: The directory with the papers, if it is not found.
         said: Called with what came out of each figure, as soon as it is known.
 
     Raises:
         TypeError: If `jobs` is no whole number.
         ValueError: If it is below 1.
-        StudyError: If a name is unknown or a declaration cannot be read; or, when the other figures have ended, if a scenario has errors or one of them or a
+        StudyError: If a name is unknown, a declaration cannot be read, or the page cannot be a file at its place; or, when the other figures have ended, if a scenario has errors or one of them or a
             claim raised an error.
         NoPointsError: If a figure has none of the points.
         RunError: When the other figures have ended, if the results of one could not be read or written.
@@ -92,7 +93,7 @@ def run(
     counts = [Counts(study.name) for study in studies]
     for study in studies:
         study.figure.chosen(only or {})
-    progress = Progress(counts, sys.stderr if wanted() else None, None if page is None else Path(page))
+    progress = Progress(counts, sys.stderr if wanted() else None, None if page is None else to_write(Path(page)))
     done = []
     errors: list[WarplineError] = []
     finished = False
