@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
@@ -246,6 +247,49 @@ def test_a_scenario_that_cannot_be_made_is_named_and_the_next_figure_runs(tmp_pa
     assert main(["run", str(declare(tmp_path, twice)), "--jobs", "1"]) == 2
     said = capsys.readouterr()
     assert "mine/built, scenario" in said.err and "mine/third, scenario" in said.err
+
+
+ENDS = """
+    import sys
+
+    def ended(*_):
+        sys.exit(CODE)
+
+    OTHER = study.Figure(**{**dict(name="other", title="Other", model=model, points=study.grid(x=[1]), settings={"slope": 10}, quick=study.quick()), PART})
+"""
+
+
+@pytest.mark.parametrize("code", ["", "0", "3", "'why'"])
+@pytest.mark.parametrize(
+    ("part", "named"),
+    [
+        ('"model": None, "scenario": ended, "measures": {"jain": "totals.jain"}', "scenario of {'x': 1}, seed 1"),
+        ('"claims": [study.Claim(text="c", ours=ended, theirs=1, bound=study.within(0.1))]', "claim 'c'"),
+    ],
+)
+def test_a_declaration_that_exits_ends_no_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], part: str, named: str, code: str) -> None:
+    ends = ENDS.replace("PART", part).replace("CODE", code)
+    file = str(declare(tmp_path, PURE.split("    FIGURE =")[0] + ends + "\n    FIGURE =" + PURE.split("    FIGURE =")[1]))
+    assert main(["run", "--jobs", "1", file]) == 2
+    said = capsys.readouterr()
+    assert "mine/line: A line" in said.out, "the figure after it runs"
+    assert f"error: mine/other, {named}: sys.exit({code}) in a declaration ends no study; raise an error that says what is wrong (mine.py:" in said.err
+
+
+def test_a_file_that_exits_is_told_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = declare(tmp_path, PURE + "\n    import sys\n    sys.exit(0)\n")
+    assert main(["judge", str(file)]) == 2
+    assert f"error: {file}:{len(file.read_text().splitlines())}: sys.exit(0) in a declaration ends no study" in capsys.readouterr().err
+
+
+def test_a_run_or_a_picture_that_exits_has_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = declare(tmp_path, PURE.replace("return {", "__import__('sys').exit(0)\n        return {"))
+    with ThreadPoolExecutor(1) as executor:
+        (done,) = study.run(file, executor=executor)
+    assert len(done.failures) == 6 and "sys.exit(0) in a declaration ends no study" in done.failures[0].error
+    declare(tmp_path, PURE.replace('study.lines(x="x", y="y")', "study.lines(x='x', y='y', of=lambda _: __import__('sys').exit(0))"))
+    assert main(["run", str(file), "--jobs", "1"]) == 1
+    assert "not drawn: mine/line, picture: sys.exit(0)" in capsys.readouterr().out
 
 
 def test_a_quick_form_that_is_wrong_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

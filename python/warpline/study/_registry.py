@@ -18,7 +18,7 @@ from warpline._errors import WarplineError
 from warpline.study import _code
 from warpline.study._declare import Elsewhere, Figure, Paper
 from warpline.study._study import Study
-from warpline.study._told import StudyError, naming
+from warpline.study._told import RAISED, StudyError, in_words, naming
 
 FILE = "declarations.py"
 """The file in the directory of a paper."""
@@ -127,9 +127,9 @@ def load(path: Path, name: str | None = None) -> Declared:
         paper = _paper(module, path, name)
     except WarplineError:
         raise
-    except Exception as error:
+    except RAISED as error:
         place = next((f":{frame.tb_lineno}" for frame in _frames(error) if frame.tb_frame.f_code.co_filename == str(path)), "")
-        raise StudyError(f"{path}{place}: {type(error).__name__}: {error}") from error
+        raise StudyError(f"{path}{place}: {in_words(error)}") from error
     return Declared(paper.name or name, path, paper, parent)
 
 

@@ -27,7 +27,7 @@ from warpline.study._report import Judged, failed, judged
 from warpline.study._results import Results
 from warpline.study._runner import Failure, run_missing
 from warpline.study._study import Study
-from warpline.study._told import StudyError, naming, told
+from warpline.study._told import RAISED, StudyError, naming, told
 
 AT_ONCE = 32
 """How many runs in dilated time are made at once at most: each has guests, which need memory."""
@@ -81,8 +81,8 @@ def run(
     Raises:
         TypeError: If `jobs` is no whole number.
         ValueError: If it is below 1.
-        StudyError: If a name is unknown, a declaration cannot be read, or the page cannot be a file at its place; or, when the other figures have ended, if a scenario has errors or one of them or a
-            claim raised an error.
+        StudyError: If a name is unknown, a declaration cannot be read, or the page cannot be a file at its place; or, when the other figures have ended, if a
+            scenario has errors or one of them or a claim raised an error.
         NoPointsError: If a figure has none of the points.
         RunError: When the other figures have ended, if the results of one could not be read or written.
         MissingDependencyError: If cloudpickle is not installed.
@@ -106,7 +106,7 @@ def run(
                     one = _one(declared, study, workers, here, at_once, machine, count, force=force, keep=keep, only=only)
                 except MissingDependencyError:
                     raise
-                except Exception as error:
+                except RAISED as error:
                     # Whatever it is, the figures after this one can do without it.
                     known = isinstance(error, (RunError, OSError))
                     errors.append(error if isinstance(error, StudyError) else RunError(f"{count.name}: {error}") if known else _unforeseen(count.name, error))
@@ -125,7 +125,7 @@ def run(
     return done
 
 
-def _unforeseen(name: str, error: Exception) -> StudyError:
+def _unforeseen(name: str, error: BaseException) -> StudyError:
     """An error that is none of ours, with its traceback as what it came of."""
     made = StudyError(f"{name}: {told(error)}")
     made.__cause__ = error

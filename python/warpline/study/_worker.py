@@ -18,7 +18,7 @@ from warpline._sweep import Scalar, plain
 from warpline.study import _build, _machine, _scratch
 from warpline.study._declare import RESERVED, Figure, Measured
 from warpline.study._points import Point
-from warpline.study._told import told
+from warpline.study._told import RAISED, told
 
 
 @dataclass(frozen=True)
@@ -84,16 +84,16 @@ def perform(figure: bytes, packed: bytes) -> list[Outcome]:
         with _machine.in_use() if watch else contextlib.nullcontext(), watch or contextlib.nullcontext():
             try:
                 outcomes = _measured(shared, task)
-            except Exception as error:
+            except RAISED as error:
                 outcomes = [_failed(error)]
         machine: Mapping[str, Scalar] = watch.columns if watch else {}
         full = watch is not None and not watch.had_enough
         return [replace(one, machine=machine, ran=_build.build(), builds=builds, full=full) for one in outcomes]
-    except Exception as error:
+    except RAISED as error:
         return [_failed(error)]
 
 
-def _failed(error: Exception) -> Outcome:
+def _failed(error: BaseException) -> Outcome:
     return Outcome(error=str(error) if isinstance(error, WarplineError) else told(error), unable=isinstance(error, Unable))
 
 
@@ -126,7 +126,7 @@ def _tried(figure: Figure, measure: Callable[[], Mapping[str, Measured]], allowe
     """What is measured at a point. An error is that of this point alone: others may share its run."""
     try:
         return Outcome(_lines(figure, measure()), allowed=list(allowed))
-    except Exception as error:
+    except RAISED as error:
         return _failed(error)
 
 
