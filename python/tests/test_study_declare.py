@@ -108,6 +108,48 @@ def test_a_declaration_with_an_error_says_what() -> None:
         simple(points=[])
 
 
+NETWORKED: dict[str, Any] = {"model": None, "scenario": "x.toml", "measures": {"y": "totals.jain"}}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"settings": {"duration": 9}, "quick": study.quick(durations=6)}, r"f: study.quick\(durations=...\): the figure has no such setting, and so nothing would read it; there are duration$"),
+        ({"quick": study.quick(durations=6)}, "there are none$"),
+        ({"settings": {"x": 9}}, "f: x is the name of an axis and of a setting"),
+        ({"measures": {"y": "totals.jain"}}, "f: measures are of a scenario"),
+        ({"measures": lambda run: {}}, "f: measures are of a scenario"),
+        ({**NETWORKED, "measures": {}}, "f: nothing is measured"),
+        ({**NETWORKED, "measures": {"": "totals.jain"}}, "has the name ''"),
+        ({**NETWORKED, "labels": {"Y": "Why"}}, "f: labels has 'Y', which is the name of no axis, setting or measure; there are x, y, line$"),
+    ],
+)
+def test_a_name_that_nothing_reads_or_two_things_have_is_refused(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        simple(**options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {**NETWORKED, "labels": {"x": "X", "y": "Y", "line": "L", "s": "S", "z": "Z"}, "settings": {"s": 1}, "quick": study.quick(points=study.grid(z=[1]), s=2)},
+        {**NETWORKED, "labels": {"more": "M"}, "picture": study.lines("x", "more", of=lambda results: results)},
+        {**NETWORKED, "labels": {"more": "M"}, "measures": lambda run: {"more": 1}},
+        {"labels": {"more": "M"}},
+    ],
+)
+def test_a_name_that_may_be_read_is_not_refused(options: dict[str, Any]) -> None:
+    figure = simple(**options)
+    assert figure.quickly().labels == figure.labels
+
+
+def test_a_reason_for_a_value_that_the_table_does_not_have_is_refused() -> None:
+    table: dict[str, Any] = {"by": "cc", "bound": study.within(0.1), "text": "t"}
+    assert [claim.differs for claim in study.values("y", {"nice": 1, "reno": 2}, differs={"reno": "why"}, **table)] == ["", "why"]
+    with pytest.raises(ValueError, match="^differs has 'Reno', which the table does not have; there are 'nice', 'reno'$"):
+        study.values("y", {"nice": 1, "reno": 2}, differs={"Reno": "why"}, **table)
+
+
 def test_a_bound_that_refuses_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot fail"):
         study.Claim(text="anything goes", ours=lambda _: 1.0, theirs=1.0, bound=study.Bound("anything", lambda ours, theirs: True))

@@ -109,7 +109,7 @@ def test_scenarios_files_templates_and_functions(tmp_path: Path) -> None:
     with pytest.raises(KeyError, match="no group 'bulky'; there are bulk, files"):
         study.column(run, "group.bulky.goodput_bps")
     with pytest.raises(KeyError, match=r"\$rate names no axis"):
-        simple(scenario=study.template("one.toml.in"), model=None).built({"x": 1}, 1, tmp_path)
+        simple(scenario=study.template("one.toml.in"), model=None, measures={"jain": "totals.jain"}).built({"x": 1}, 1, tmp_path)
 
 
 LIMITS = """\
@@ -255,8 +255,8 @@ def test_points_of_one_scenario_share_its_run_where_no_measure_reads_the_point(t
     many = declared.study(declared.figures[0]).kept()
     assert done.judged.kept.missing == many.missing == 0 and many.results.values("limit") == [10, 50, 100]
     # A keyword is no point, and neither is what has a value already.
-    assert not simple(measures={"y": lambda run, *, more=1: more}).reads_point
-    bound = simple(measures={"y": lambda run, more=1: more})
+    assert not simple(model=None, scenario="x.toml", measures={"y": lambda run, *, more=1: more}).reads_point
+    bound = simple(model=None, scenario="x.toml", measures={"y": lambda run, more=1: more})
     nothing: Any = None
     assert not bound.reads_point and bound.measure(nothing, {"x": 1}) == {"y": 1}
 

@@ -176,6 +176,8 @@ def values(
     `differs` is a line for all values, or a mapping with lines for some. `quick=False` leaves them out of the quick form.
     """
     axes = [by] if isinstance(by, str) else list(by)
+    if unknown := [key for key in differs if key not in theirs] if isinstance(differs, Mapping) else []:
+        raise ValueError(f"differs has {unknown[0]!r}, which the table does not have; there are {', '.join(map(repr, theirs))}")
     claims = []
     for key, value in theirs.items():
         parts: tuple[Scalar, ...] = key if isinstance(key, tuple) else (key,)

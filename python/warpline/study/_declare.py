@@ -223,6 +223,10 @@ class Figure:
             raise ValueError(f"{self.name}: no points")
         if self.cpus is not None and not (self.alone and self.cpus > 0):
             raise ValueError(f"{self.name}: cpus is a positive number, and needs alone=True")
+        if self.model is not None and self.measures:
+            raise ValueError(f"{self.name}: measures are of a scenario; a model returns what is measured itself: leave out measures")
+        if self.scenario is not None and not self.measures:
+            raise ValueError(f"{self.name}: nothing is measured: name columns or functions in measures, such as {{'jain': 'totals.jain'}}")
         axes = self.axes
         for point in self.points:
             if tuple(point) != axes:
@@ -230,12 +234,33 @@ class Figure:
         # 0 and False are the same value of an axis to all that chooses points.
         if len({tuple(point.values()) for point in self.points}) < len(self.points):
             raise ValueError(f"{self.name}: a point is named twice")
-        named = {*self.measures} if isinstance(self.measures, Mapping) else set()
-        taken = ({*RESERVED} & {*axes, *self.settings, *named}) | ({*axes} & named)
-        if taken:
-            raise ValueError(f"{self.name}: {', '.join(sorted(taken))} cannot be the name of an axis, setting or measure: results have such columns already")
+        self._check_names()
         for point in self.points:
             most(self.seeds, point)
+
+    def _check_names(self) -> None:
+        """Refuses names that two things have, and those that nothing would read.
+
+        Raises:
+            ValueError: If there are some.
+        """
+        axes, named = self.axes, [*self.measures] if isinstance(self.measures, Mapping) else []
+        if "" in (*axes, *self.settings, *named):
+            raise ValueError(f"{self.name}: an axis, setting or measure has the name '': give it one that says something")
+        taken = ({*RESERVED} & {*axes, *self.settings, *named}) | ({*axes} & {*named})
+        if taken:
+            raise ValueError(f"{self.name}: {', '.join(sorted(taken))} cannot be the name of an axis, setting or measure: results have such columns already")
+        if both := [name for name in self.settings if name in axes]:
+            raise ValueError(f"{self.name}: {both[0]} is the name of an axis and of a setting, which would never be read: leave out the setting, or rename it")
+        if unknown := [name for name in self.quick.settings if name not in self.settings]:
+            raise ValueError(f"{self.name}: study.quick({unknown[0]}=...): the figure has no such setting, and so nothing would read it; there are {', '.join(self.settings) or 'none'}")
+        # What `of` makes of results, what a function returns, and a picture that does not say what it reads may have names of their own. So may the full form of a quick one.
+        if self.is_quick or not named or not all(picture.of is None and any(picture.reads) for picture in self.pictures):
+            return
+        quick = self.quick.points if _are(self.quick.points, Mapping) else ()
+        known = dict.fromkeys((*axes, *(axis for point in quick or () for axis in point), *self.settings, *named, LINE))
+        if unknown := [name for name in self.labels if name not in known]:
+            raise ValueError(f"{self.name}: labels has {unknown[0]!r}, which is the name of no axis, setting or measure; there are {', '.join(known)}")
 
     def _check_kinds(self) -> None:
         """Refuses what is of another kind than it must be: it would end the study much later, and without its place in the declaration.

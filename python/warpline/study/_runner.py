@@ -198,7 +198,7 @@ class _Pass:
         self._reads_point = self._figure.reads_point
         # A worker needs to know how to run and measure, and nothing else.
         with naming(f"{study.name}, as it is sent to the processes that run it"):
-            self._sent = dumps(replace(self._figure, points=self._figure.points[:1], seeds=1, claims=(), picture=(), quick=Quick()))
+            self._sent = dumps(replace(self._figure, points=self._figure.points[:1], seeds=1, claims=(), picture=(), labels={}, quick=Quick()))
 
     def over(self, points: Sequence[Point]) -> list[Failure]:
         """Runs what is missing at these points, and returns what failed."""
