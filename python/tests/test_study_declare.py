@@ -467,6 +467,77 @@ def test_what_is_of_another_kind_is_refused_with_what_is_allowed(options: dict[s
         simple(**options)
 
 
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda s: s.file("x", {"a": 1}), r"study.file\('x', {'a': 1}\): the changes are a function of the point that returns them: lambda at: {'a': 1}"),
+        (lambda s: s.file(3), r"study.file\(3\): write the path of a file"),
+        (lambda s: s.template(None), r"study.template\(None\): write the path"),
+        (lambda s: s.within("x"), r"within\('x'\): write a number"),
+        (lambda s: s.within_absolute("x"), r"within_absolute\('x'\): write a number"),
+        (lambda s: s.at_least("x"), r"at_least\('x'\): write a number"),
+        (lambda s: s.at_most(None), r"at_most\(None\): write a number"),
+        (lambda s: s.between("a", "b"), r"between\('a'\): write a number"),
+        (lambda s: s.choice(["nice", "reno"]), r"study.choice\(\['nice', 'reno'\]\): write the values without brackets"),
+        (lambda s: s.choice("nice", {"a": 1}), "a value of study.choice is a dict"),
+        (lambda s: s.points({"a": 1}), r"study.points\({'a': 1}\): write a list of points"),
+        (lambda s: s.points(["ab"]), r"study.points\(\['ab'\]\): write a list"),
+        (lambda s: s.points(3), r"study.points\(3\): write a list"),
+        (lambda s: s.uniform("a", "b"), "a range from 'a' to 'b': write two numbers"),
+        (lambda s: s.integers(1.5, 3), r"study.integers\(1.5, 3\): a whole number is needed"),
+        (lambda s: s.random(2.5), r"study.random\(2.5\): a whole number is needed"),
+        (lambda s: s.lines("x", "y", of=3), "of=3: write a function of the results"),
+        (lambda s: s.cdf("y", of=3), "of=3: write a function of the results"),
+        (lambda s: s.table(of=3), "of=3: write a function of the results"),
+        (lambda s: s.run(b"d.py"), "b'd.py': a name is a text"),
+        (lambda s: s.run(quick="no"), "quick='no': write True or False"),
+        (lambda s: s.run(jobs=True), "jobs=True: a whole number is needed"),
+        (lambda _: simple(keep="x"), "f: keep='x': write True or False"),
+        (lambda _: simple(alone="yes"), "f: alone='yes': write True or False"),
+        (lambda _: simple(alone=True, cpus="1"), "f: cpus='1': write a number of CPUs"),
+    ],
+)
+def test_what_is_of_another_kind_is_told_where_it_stands(make: Any, told: str) -> None:
+    with pytest.raises(TypeError, match=f"^{told}"):
+        make(study)
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda s: s.at_least(math.nan), r"at_least\(nan\): write a finite number"),
+        (lambda s: s.at_most(math.inf), r"at_most\(inf\): write a finite number"),
+        (lambda s: s.within(math.inf), r"within\(inf\): every value is; give a finite number"),
+        (lambda s: s.uniform(0, math.inf), "a range from 0 to inf: write two finite numbers"),
+        (lambda s: s.log(math.nan, 1), "a range from nan to 1: write two finite numbers"),
+        (lambda s: s.random(-1, x=s.uniform(0, 1)), r"study.random\(-1\): at least one point is drawn"),
+        (lambda s: s.sobol(0, x=s.uniform(0, 1)), r"study.sobol\(0\): at least one point is drawn"),
+        (lambda s: s.until(0.05, of=""), "of='': write the name of a measure"),
+        (lambda s: s.cdf("y", bounds=(3, 1)), r"bounds=\(3, 1\): write two numbers, the lower one first"),
+        (lambda s: s.cdf("y", bounds=3), "bounds=3: write two numbers"),
+        (lambda s: s.lines("x", "y", log=3), "log=3: it names"),
+        (lambda _: simple(name="."), "'.': the name of a figure"),
+        (lambda _: simple(name=".."), "'..': the name of a figure"),
+        (lambda _: simple(name="ä" * 101), "'ä+': the name of a figure is .* in 200 bytes at most"),
+    ],
+)
+def test_a_value_that_says_nothing_is_refused_where_it_stands(make: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=f"^{told}"):
+        make(study)
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        (study.file("two.toml", lambda at: None), r"the changes of two.toml are None; let the function return values by their paths"),  # type: ignore[arg-type, return-value]
+        (lambda at: 3, "the function returned 3; let it return a warpline.Scenario, or TOML as text"),
+    ],
+)
+def test_a_function_that_returns_no_scenario_is_told(tmp_path: Path, source: Any, told: str) -> None:
+    with pytest.raises(TypeError, match=told):
+        simple(**{**NETWORKED, "scenario": source}).built({"x": 1}, 1, tmp_path)
+
+
 @pytest.mark.parametrize(("options", "told"), [({"ours": 1.0}, "ours=1.0: write a function"), ({"theirs": "3"}, "theirs='3': write a number"), ({"bound": 0.1}, "bound=0.1: write study.within")])
 def test_a_claim_of_other_kinds_is_refused(options: dict[str, Any], told: str) -> None:
     with pytest.raises(TypeError, match=f"^claim 'c': {told}"):

@@ -104,6 +104,11 @@ def test_paths_weigh_alike_however_many_seeds_they_have() -> None:
     with pytest.raises(study.NoResultsError, match="no results of z"):
         results.distribution("z")
 
+    for share in (2, -1, math.nan, "half"):
+        with pytest.raises(ValueError, match=f"quantile.'y', {share!r}.: the share is a number from 0 to 1"):
+            results.quantile("y", share)  # type: ignore[arg-type]
+    assert (results.quantile("y", 0), results.quantile("y", 1)) == (1.0, 20.0)
+
 
 def test_what_is_no_number_has_no_place_in_an_order() -> None:
     results = study.Results([Cell({"x": 1}, {"y": [3.0, math.nan]}), Cell({"x": 2}, {"y": [1.0, 2.0]}), Cell({"x": 3}, {"y": [9.0, math.inf]}), Cell({"x": 4}, {"z": [1.0]})])

@@ -112,6 +112,24 @@ def test_scenarios_files_templates_and_functions(tmp_path: Path) -> None:
         simple(scenario=study.template("one.toml.in"), model=None, measures={"jain": "totals.jain"}).built({"x": 1}, 1, tmp_path)
 
 
+@pytest.mark.parametrize("part", ["model=lambda at: RETURNED", "scenario='two.toml', measures=lambda run: RETURNED"])
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        ("3", " returned 3; let the function return values by their names, such as {'y': 1.5}"),
+        ("None", " returned None; let the function"),
+        ("{'': 3}", "'' cannot be the name of a measure"),
+        ("{2: 3}", "2 cannot be the name of a measure"),
+    ],
+)
+def test_a_function_that_returns_no_measures_is_told(tmp_path: Path, part: str, returned: str, told: str) -> None:
+    dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
+    text = f"from warpline import study\nFIGURE = study.Figure(name='f', title='F', {part}, points=study.grid(x=[1]), quick=study.quick())"
+    (done,) = study.run(declare(tmp_path, text.replace("RETURNED", returned)), jobs=1)
+    (failure,) = done.failures
+    assert told in failure.error and (returned[0] == "{" or failure.error.startswith("the model" if "model" in part else "the measures"))
+
+
 LIMITS = """\
     from warpline import study
 

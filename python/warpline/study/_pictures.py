@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from warpline._frames import require
 from warpline._sweep import Scalar
 from warpline.study._declare import Figure, Of, Picture
+from warpline.study._points import is_number
 from warpline.study._results import LINE, NoResultsError, Results, rising
 
 if TYPE_CHECKING:
@@ -54,8 +55,15 @@ def _check_log(log: str, axes: str) -> None:
     Raises:
         ValueError: If it does.
     """
-    if not set(log) <= set(axes):
+    if not (isinstance(log, str) and set(log) <= set(axes)):
         raise ValueError(f"log={log!r}: it names the axes with a logarithmic scale, of {' and '.join(axes)}; for example {axes!r}")
+
+
+def _are_ends(bounds: object) -> bool:
+    """Whether these are the ends of an axis: two finite numbers in their order."""
+    if not (isinstance(bounds, Sequence) and len(bounds) == 2 and all(is_number(end) and math.isfinite(end) for end in bounds)):
+        return False
+    return bool(bounds[0] < bounds[1])
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,8 @@ class Lines(Picture):
     title: str = ""
 
     def __post_init__(self) -> None:
-        """Checks the scales."""
+        """Checks what it is made of."""
+        super().__post_init__()
         _check_log(self.log, "xy")
 
     @property
@@ -170,8 +179,11 @@ class Cdf(Picture):
     bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        """Checks the scales."""
+        """Checks what it is made of."""
+        super().__post_init__()
         _check_log(self.log, "x")
+        if self.bounds is not None and not _are_ends(self.bounds):
+            raise ValueError(f"bounds={self.bounds!r}: write two numbers, the lower one first: bounds=(0, 10)")
 
     @property
     def reads(self) -> tuple[Sequence[str | None], Sequence[str | None]]:

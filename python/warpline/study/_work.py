@@ -21,6 +21,7 @@ from warpline._runs import checked_jobs
 from warpline.study._declare import Figure
 from warpline.study._paths import to_write
 from warpline.study._pictures import markdown, svg
+from warpline.study._points import whole
 from warpline.study._progress import Counts, Progress, runs
 from warpline.study._registry import Declared, find
 from warpline.study._report import Judged, failed, judged
@@ -79,15 +80,21 @@ def run(
         said: Called with what came out of each figure, as soon as it is known.
 
     Raises:
-        TypeError: If `jobs` is no whole number.
-        ValueError: If it is below 1.
+        TypeError: If a name is neither text nor path, `jobs` is no whole number, or `quick`, `force` or `keep` is neither true nor false.
+        ValueError: If `jobs` is below 1.
         StudyError: If a name is unknown, a declaration cannot be read, or the page cannot be a file at its place; or, when the other figures have ended, if a
             scenario has errors or one of them or a claim raised an error.
         NoPointsError: If a figure has none of the points.
         RunError: When the other figures have ended, if the results of one could not be read or written.
         MissingDependencyError: If cloudpickle is not installed.
     """
-    jobs = checked_jobs(jobs)
+    for name in names:
+        if not isinstance(name, (str, os.PathLike)):
+            raise TypeError(f"{name!r}: a name is a text, such as PAPER/FIGURE, or a path")
+    for what, given in (("quick", quick), ("force", force), ("keep", keep)):
+        if not isinstance(given, bool):
+            raise TypeError(f"{what}={given!r}: write True or False")
+    jobs = None if jobs is None else checked_jobs(whole(jobs, f"jobs={jobs!r}"))
     chosen = [(declared, figure) for declared, figures in find([os.fspath(name) for name in names], None if repro is None else Path(repro)) for figure in figures]
     studies = [declared.study(figure, quick=quick) for declared, figure in chosen]
     counts = [Counts(study.name) for study in studies]

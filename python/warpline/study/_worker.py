@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import reprlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -143,7 +144,13 @@ def _run_directory(wanted: bool) -> Iterator[Path | None]:
 def _lines(figure: Figure, measured: Mapping[str, Measured]) -> dict[Scalar, dict[str, Scalar]]:
     """Values by line and measure."""
     found: dict[Scalar, dict[str, Scalar]] = {}
-    for name, value in measured.items():
+    try:
+        by_name = dict(measured)
+    except (TypeError, ValueError):
+        raise _RefusedError(f"the {'measures' if figure.model is None else 'model'} returned {reprlib.repr(measured)}; let the function return values by their names, such as {{'y': 1.5}}") from None
+    for name, value in by_name.items():
+        if not (isinstance(name, str) and name):
+            raise _RefusedError(f"{name!r} cannot be the name of a measure: it is a text that says something")
         if name in (*RESERVED, *figure.axes):
             raise _RefusedError(f"{name} cannot be the name of a measure: results have such a column already")
         for line, one in (value if isinstance(value, Mapping) else {None: value}).items():
