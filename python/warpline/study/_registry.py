@@ -17,6 +17,7 @@ from types import ModuleType, TracebackType
 from warpline._errors import WarplineError
 from warpline.study import _code
 from warpline.study._declare import Elsewhere, Figure, Paper
+from warpline.study._paths import is_special
 from warpline.study._study import Study
 from warpline.study._told import RAISED, StudyError, in_words, naming
 
@@ -147,6 +148,8 @@ def _paper(module: ModuleType, path: Path, name: str) -> Paper:
 
 
 def _text(path: Path) -> str:
+    if is_special(path):
+        raise StudyError(f"{path} cannot be read: it is not a regular file")
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
