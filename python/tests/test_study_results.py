@@ -338,6 +338,29 @@ def test_a_picture_of_a_measure_without_results_is_left_out_where_it_is_declared
         svg(simple(**options), results)
 
 
+@pytest.mark.parametrize("others", ["", ', "z": 1'])
+@pytest.mark.parametrize(("value", "told"), [("'a'", "the measure y has texts, such as 'a'; what is shown are numbers"), ("None", "the measure y has None only; what is shown are numbers")])
+@pytest.mark.parametrize(("picture", "part"), [("lines('x', 'y')", "picture"), ("cdf('y')", "picture"), ("bars('x', 'y')", "picture"), ("table('x', 'y')", "table")])
+def test_a_picture_of_a_measure_without_numbers_is_told(tmp_path: Path, others: str, value: str, told: str, picture: str, part: str) -> None:
+    text = PURE.replace('study.lines(x="x", y="y")', f"study.{picture}").split("claims=")[0] + f"picture=study.{picture}, quick=study.quick())\n"
+    text = text.replace('at["slope"] * at["x"] + 0.1 * (at["seed"] % 3)}', f"{value}{others}}}")
+    (done,) = study.run(declare(tmp_path, PURE), jobs=1)
+    assert done.good and (tmp_path / "results/line.svg").exists()
+    (done,) = study.run(declare(tmp_path, text), jobs=1)
+    assert done.not_drawn == f"mine/line, {part}: ValueError: {told}" and not done.good
+    # Where it would be, there is none of other results.
+    assert not (tmp_path / f"results/line.{'svg' if part == 'picture' else 'md'}").exists()
+    # In the quick form a None may stand for a number of the full one.
+    (quick,) = study.run(tmp_path / "mine.py", jobs=1, quick=True)
+    assert (quick.not_drawn == "") == (value == "None")
+
+
+def test_a_figure_without_numbers_and_pictures_has_a_table_that_says_so(tmp_path: Path) -> None:
+    text = PURE.split("claims=")[0] + "quick=study.quick())\n"
+    (done,) = study.run(declare(tmp_path, text.replace('at["slope"] * at["x"] + 0.1 * (at["seed"] % 3)}', "'a'}")), jobs=1)
+    assert done.good and (tmp_path / "results/line.md").read_text() == "# A line\n\nNo measure has a number.\n"
+
+
 def test_a_claim_about_an_axis_or_measure_that_is_not_there_says_what_there_is() -> None:
     results = study.Results([Cell({"x": 1, "line": "a"}, {"y": [1.0]})])
     cases: list[tuple[Callable[[], float], str]] = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,9 @@ _TICKS = 10
 """Up to so many values of an axis are named, in place of powers of ten."""
 
 _MARKS = "osv^D<>ph*x+"
+
+NONE: Mapping[str, Scalar] = {}
+"""Where each measure has numbers."""
 
 _STEPS = 500
 """Steps of a distribution that has more values: more than can be seen."""
@@ -315,16 +319,31 @@ def _refuse_unknown(picture: Picture, shown: Results, figure: Figure) -> None:
                 raise ValueError(f"no {kind} {name!r}; there are {', '.join(known) or 'none'}")
 
 
-def svg(figure: Figure, results: Results) -> bytes | None:
-    """The pictures of a figure as SVG; None if there is nothing to draw.
+def _shown(picture: Picture, results: Results, figure: Figure, no_numbers: Mapping[str, Scalar]) -> Results:
+    """What a picture shows of the results.
+
+    Raises:
+        ValueError: If there is no axis or measure of a name; or if a measure has no number, as the picture would be empty or not there, without a word.
+    """
+    # A text in the quick form is one in the full form, too. None may be a number there.
+    texts = {measure: text for measure, text in no_numbers.items() if text is not None or not figure.is_quick}
+    shown = picture.shown(results) if results.cells else results
+    for measure in texts if not results.cells else [measure for measure in picture.reads[1] if measure in texts and measure not in shown.measures]:
+        text = texts[measure or ""]
+        has = "None only" if text is None else f"texts, such as {reprlib.repr(text)}"
+        raise ValueError(f"the measure {measure} has {has}; what is shown are numbers")
+    _refuse_unknown(picture, shown, figure)
+    return shown
+
+
+def svg(figure: Figure, results: Results, no_numbers: Mapping[str, Scalar] = NONE) -> bytes | None:
+    """The pictures of a figure as SVG; None if there is nothing to draw. `no_numbers` are those of `Kept`.
 
     Raises:
         MissingDependencyError: If matplotlib is not installed.
-        ValueError: If there is no axis or measure of a name.
+        ValueError: If there is no axis or measure of a name, or if a measure has no number.
     """
-    every = [(picture, picture.shown(results)) for picture in figure.pictures if not isinstance(picture, TablePicture)]
-    for picture, mine in every:
-        _refuse_unknown(picture, mine, figure)
+    every = [(picture, _shown(picture, results, figure, no_numbers)) for picture in figure.pictures if not isinstance(picture, TablePicture)]
     drawn = [(picture, mine) for picture, mine in every if picture.has_results(mine)]
     if not drawn:
         return None
@@ -340,15 +359,17 @@ def svg(figure: Figure, results: Results) -> bytes | None:
     return out.getvalue()
 
 
-def markdown(figure: Figure, results: Results) -> str:
-    """The results as a table in Markdown: of each measure, unless a table of the figure chooses one.
+def markdown(figure: Figure, results: Results, no_numbers: Mapping[str, Scalar] = NONE) -> str:
+    """The results as a table in Markdown: of each measure, unless a table of the figure chooses one. `no_numbers` are those of `Kept`.
 
     Raises:
-        ValueError: If there is no axis or measure of a name.
+        ValueError: If there is no axis or measure of a name, or if a measure of a table of the figure has no number.
     """
-    chosen = next((picture for picture in figure.pictures if isinstance(picture, TablePicture)), TablePicture())
-    results = chosen.shown(results)
-    _refuse_unknown(chosen, results, figure)
+    chosen = next((picture for picture in figure.pictures if isinstance(picture, TablePicture)), None)
+    if chosen is None and no_numbers and not results.cells:
+        return "No measure has a number.\n"
+    chosen = chosen or TablePicture()
+    results = _shown(chosen, results, figure, no_numbers)
     if not results.cells:
         return ""
     axes = [axis for axis in figure.axes if results.values(axis)]

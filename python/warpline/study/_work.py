@@ -18,6 +18,7 @@ from warpline._frames import require
 from warpline._pool import ExecutorLike, Workers, cloud_dumps, cores
 from warpline._progress import wanted
 from warpline._runs import checked_jobs
+from warpline._sweep import Scalar
 from warpline.study._declare import Figure
 from warpline.study._paths import to_write
 from warpline.study._pictures import markdown, svg
@@ -185,12 +186,12 @@ def draw(study: Study, one: Judged, say: Callable[[str], object]) -> None:
         StudyError: If one cannot be drawn.
     """
     errors = []
-    makers: list[tuple[str, Callable[[Figure, Results], bytes | None]]] = [("table", _table), ("picture", svg)]
+    makers: list[tuple[str, Callable[[Figure, Results, Mapping[str, Scalar]], bytes | None]]] = [("table", _table), ("picture", svg)]
     for path, (part, make) in zip(_beside(study), makers, strict=True):
         made: bytes | None = None
         try:
             with naming(f"{one.name}, {part}"):
-                made = make(study.figure, one.kept.results) if one.kept.results.cells else None
+                made = make(study.figure, one.kept.results, one.kept.no_numbers) if one.kept.results.cells or one.kept.no_numbers else None
         except MissingDependencyError as error:
             # It may be right, and need not be lost because a package is missing.
             say(f"not drawn: {error}" + (f"; {path.name} is an earlier one" if path.exists() else ""))
@@ -214,8 +215,8 @@ def _beside(study: Study) -> list[Path]:
     return [study.results_path.with_suffix(suffix) for suffix in (".md", ".svg")]
 
 
-def _table(figure: Figure, results: Results) -> bytes:
-    return f"# {figure.title}\n\n{markdown(figure, results)}".encode()
+def _table(figure: Figure, results: Results, no_numbers: Mapping[str, Scalar]) -> bytes:
+    return f"# {figure.title}\n\n{markdown(figure, results, no_numbers)}".encode()
 
 
 @contextlib.contextmanager
