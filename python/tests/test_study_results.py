@@ -280,6 +280,26 @@ def test_words_and_numbers_of_an_axis_stand_side_by_side(xs: list[Any]) -> None:
     assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "log")
 
 
+@pytest.mark.parametrize("low", [0.0, -3.0])
+def test_what_has_no_logarithm_is_drawn_all_the_same(low: float) -> None:
+    from matplotlib.figure import Figure as Drawing
+
+    results = study.Results(Cell({"x": x}, {"y": [y]}) for x, y in ((1, low), (2, 0.5), (3, 200.0)))
+    for picture, axis in ((study.lines("x", "y", log="y"), "yaxis"), (study.cdf("y", log="x"), "xaxis")):
+        axes = Drawing().subplots()
+        picture.draw(axes, results, simple(points=study.grid(x=[1, 2, 3])))
+        transform = getattr(axes, axis).get_transform()
+        assert getattr(axes, axis).get_scale() == "symlog" and transform.linthresh == 0.5
+        assert transform.transform([low, 0.5, 200.0]).tolist() == sorted(transform.transform([low, 0.5, 200.0]).tolist())
+
+
+def test_a_table_names_each_axis_of_its_rows() -> None:
+    points = study.grid(a=["left", "right"], b=[1], c=["u", "v"])
+    results = study.Results(Cell(point, {"y": [1.0]}) for point in points)
+    lines = markdown(simple(points=points, picture=study.table("c", "y"), labels={"a": "Side"}), results).splitlines()
+    assert lines == ["| y by Side | b | u | v |", "|---|---|--:|--:|", "| left | 1 | 1 | 1 |", "| right | 1 | 1 | 1 |"]
+
+
 def test_a_distribution_leaves_out_lines_without_the_measure() -> None:
     from matplotlib.figure import Figure as Drawing
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -105,6 +105,7 @@ class Lines(Picture):
         # With a word among them, all stand side by side.
         words = values if any(isinstance(value, str) for value in values) else []
         by = self.by or _default_by(results, self.x)
+        ys = [mean for _, mean, _ in results.series(self.y, self.x)]
         for number, (name, mine) in enumerate(_named(results, by)):
             series = mine.series(self.y, self.x)
             if not words:
@@ -123,23 +124,27 @@ class Lines(Picture):
         if words:
             axes.set_xticks(range(len(words)), [str(word) for word in words])
             axes.tick_params(axis="x", labelrotation=30)
-        _scales(axes, self.log.replace("x", "") if words else self.log, [x for x in values if isinstance(x, (int, float))])
+        _scales(axes, self.log.replace("x", "") if words else self.log, [x for x in values if isinstance(x, (int, float))], ys)
         axes.set(xlabel=figure.label(self.x), ylabel=figure.label(self.y), title=self.title)
         _explain(axes, figure, results, by)
 
 
-def _scales(axes: Axes, log: str, xs: Sequence[float]) -> None:
+def _set_log(set_scale: Callable[..., object], values: Sequence[float]) -> None:
+    """Makes a scale logarithmic. With values at 0 or below, which have no logarithm and would not be drawn, it is linear about 0, to the smallest value above."""
+    if any(value <= 0 for value in values):
+        set_scale("symlog", linthresh=min((value for value in values if value > 0), default=1.0))
+    else:
+        set_scale("log")
+
+
+def _scales(axes: Axes, log: str, xs: Sequence[float], ys: Sequence[float]) -> None:
     if "x" in log:
-        above = [x for x in xs if x > 0]
-        if len(above) < len(xs):
-            axes.set_xscale("symlog", linthresh=min(above, default=1.0))
-        else:
-            axes.set_xscale("log")
+        _set_log(axes.set_xscale, xs)
         if len(xs) <= _TICKS:
             axes.set_xticks(xs, [f"{x:g}" for x in xs])
             axes.set_xticks([], minor=True)
     if "y" in log:
-        axes.set_yscale("log")
+        _set_log(axes.set_yscale, ys)
 
 
 @dataclass(frozen=True)
@@ -210,7 +215,7 @@ class Cdf(Picture):
             values, shares = zip(*curve, strict=True)
             axes.step([values[0], *values], [0, *shares], where="post", label=name)
         if "x" in self.log:
-            axes.set_xscale("log")
+            _set_log(axes.set_xscale, results.samples(self.y))
         axes.set(xlabel=figure.label(self.y), ylabel="Cumulative share", ylim=(0, 1.02), xlim=self.bounds, title=self.title)
         _explain(axes, figure, results, by)
 
@@ -262,7 +267,7 @@ def lines(
 ) -> Lines:
     """A measure over an axis, a line for each value of another (by default the lines of the measures, or the last other axis), with 95 % intervals.
 
-    `log` is "x", "y" or "xy"; `only` chooses results, as in `Results.where`. `of`, of this and all other pictures, is a function of the results that
+    `log` is "x", "y" or "xy": a logarithmic scale, which is linear about 0 where there are values at 0 or below; `only` chooses results, as in `Results.where`. `of`, of this and all other pictures, is a function of the results that
     returns those that are shown: `lambda results: results.averaged("x", "cc")`.
     """
     return Lines(x, y, by, log, only, title, of=of)
@@ -285,7 +290,7 @@ def cdf(
 ) -> Cdf:
     """The distribution of a measure over points and seeds, a curve for each value of an axis. `bounds` are the ends of the axis of values.
 
-    With `alike`, the name of an axis, each value of that axis weighs the same, however many seeds it has. `log` is "x" or nothing.
+    With `alike`, the name of an axis, each value of that axis weighs the same, however many seeds it has. `log` is "x" or nothing, as for `lines`.
     """
     return Cdf(y, by, log, alike, title, bounds, of=of)
 
@@ -380,7 +385,8 @@ def markdown(figure: Figure, results: Results, no_numbers: Mapping[str, Scalar] 
     tables = []
     for measure in measures:
         columns: list[Scalar] = [None] if below is None else rising(results.values(below))
-        head = f"| {figure.label(measure)}" + "".join(f" | {figure.label(axis)}" for axis in others[1:]) + "".join(f" | {_short(value)}" for value in columns) + " |"
+        # The first column has the values of the first axis, and the heading of it is that of the table, too.
+        head = f"| {' by '.join(map(figure.label, (measure, *others[:1])))}" + "".join(f" | {figure.label(axis)}" for axis in others[1:]) + "".join(f" | {_short(value)}" for value in columns) + " |"
         text = [head, "|---" * max(len(others), 1) + "|--:" * len(columns) + "|"]
         seen: dict[tuple[Any, ...], dict[Any, float]] = {}
         for cell in results.cells:
