@@ -432,7 +432,7 @@ def test_some_points_are_run_and_the_others_keep_what_they_have(tmp_path: Path, 
     assert ran(tmp_path) == ["2 1", "2 2"]
     (done,) = study.run(file, jobs=1, force=True, only={"x": lambda x: x > 2})
     assert done.good and ran(tmp_path) == ["3 1", "3 2"]
-    for word, told in (("y=1", "line has no axis 'y'; there are x"), ("x=4", "line has no such points: x is 1, 2, 3"), ("x", "'x': write NAME=VALUE")):
+    for word, told in (("y=1", "line has no axis 'y'; there are x"), ("x=4", "line has no such points: x is 1, 2, 3"), ("x", "error: --only x: write --only AXIS=VALUE")):
         assert main(["run", file, "--only", word]) == 2
         assert told in capsys.readouterr().err
     assert ran(tmp_path) == []
@@ -485,6 +485,58 @@ def test_true_and_false_are_chosen_as_toml_and_as_python_have_them(tmp_path: Pat
     for word, made in (("x=False", "False"), ("x=True", "True"), ("x=false", "False"), ("x=true", "True")):
         assert main(["run", file, "--jobs", "1", "--force", "--only", word]) in (0, 1)
         assert ran(tmp_path) == [f"{made} 1", f"{made} 2"], word
+
+
+def test_none_is_chosen_as_the_message_has_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(declare(tmp_path, PURE.replace("x=[1, 2, 3]", "x=[1], b=[None, 'text', 2]")))
+    assert main(["run", file, "--only", "b=3"]) == 2
+    assert "b is None, text, 2" in capsys.readouterr().err
+    for word, made in (("None", 1), ("none", 1), ("None,2", 2)):
+        main(["run", file, "--jobs", "1", "--force", "--only", f"b={word}"])
+        assert len(ran(tmp_path)) == 2 * made, word
+
+
+def test_a_figure_that_is_named_twice_runs_and_counts_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = declare(tmp_path)
+    (tmp_path / "link.py").symlink_to(file)
+    for command in (["run", "--force", "--jobs", "1"], ["judge"]):
+        assert main([*command, str(file), f"{file}:line", str(file), str(tmp_path / "link.py")]) == 0
+        said = capsys.readouterr().out
+        assert said.count("mine/line: A line") == 1 and ("1 figure: 1 met" in said) == (command[0] == "run")
+        assert len(ran(tmp_path)) == (6 if command[0] == "run" else 0)
+
+
+@pytest.mark.parametrize("command", ["run", "judge", "import", "evidence", "reproduce"])
+def test_an_option_that_there_is_not_is_told_with_the_usage_of_its_command(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    words = {"run": ["o.py"], "import": ["o.py", "a.csv", "--made-by", "a"]}.get(command, [])
+    with pytest.raises(SystemExit) as caught:
+        main([command, *words, "--bogus"])
+    said = capsys.readouterr().err
+    name = "warpline reproduce" if command == "reproduce" else f"warpline study {command}"
+    assert caught.value.code == 2 and said.startswith(f"usage: {name} ") and f"{name}: error: unrecognized arguments: --bogus" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "none.csv cannot be read: No such file"),
+        (["--column", "cc"], "--column cc: write --column HEADING=NAME"),
+        (["--at", "x"], "--at x: write --at AXIS=VALUE"),
+    ],
+)
+def test_what_is_wrong_with_the_words_of_an_import_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], told: str) -> None:
+    assert main(["import", f"{declare(tmp_path)}:line", str(tmp_path / "none.csv"), "--made-by", "x", *words]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_an_import_without_a_measure_says_which_columns_there_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "means.csv").write_text("x,y,half_width_95,seeds\n1,10,0.5,2\n")
+    words = ["import", f"{declare(tmp_path)}:line", str(tmp_path / "means.csv"), "--made-by", "a", "--column", "x=x"]
+    assert main(words) == 2
+    assert "--column names no column as the measure; name one, as HEADING=NAME" in capsys.readouterr().err
+    assert main([*words, "--column", "y=y", "--column", "seeds=z"]) == 2
+    said = capsys.readouterr().err
+    assert "--column names y and z as the measure" in said and "means.csv has the columns x, y, half_width_95, seeds" in said
 
 
 def test_where_all_runs_fail_no_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -187,17 +187,20 @@ def papers(directory: Path) -> list[Declared]:
 
 
 def find(names: Sequence[str], repro: Path | None) -> list[tuple[Declared, list[Figure]]]:
-    """What is meant by PAPER/FIGURE, PAPER (all its figures), FILE.py, and FILE.py:FIGURE.
+    """What is meant by PAPER/FIGURE, PAPER (all its figures), FILE.py, and FILE.py:FIGURE. A figure that several names mean is there once.
 
     Raises:
         StudyError: If a name is unknown; the text has those that are similar.
     """
     found: list[tuple[Declared, list[Figure]]] = []
     known: list[Declared] | None = None
+    files: dict[Path, Declared] = {}
+    named: set[tuple[Path, str]] = set()
     for name in names:
         path, _, wanted = name.partition(":") if ".py" in name else (name, "", "")
         if path.endswith(".py"):
-            declared = load(Path(path))
+            file = Path(path).resolve()
+            declared = files[file] = files.get(file) or load(file)
         else:
             own = Path(f"{path}.py")
             hint = f"; for the declarations in {own} here, write {own}" if own.is_file() else ""
@@ -217,7 +220,10 @@ def find(names: Sequence[str], repro: Path | None) -> list[tuple[Declared, list[
             if wanted in others:
                 raise StudyError(f"{name} is not a declaration, because {others[wanted].why}; it is made by: {others[wanted].how}")
             raise StudyError(f"{declared.name} has no figure {wanted!r}{_similar(wanted, names_here)}; there are {', '.join(names_here) or 'none'}")
-        found.append((declared, figures))
+        fresh = [figure for figure in figures if (declared.file, figure.name) not in named]
+        named.update((declared.file, figure.name) for figure in fresh)
+        if fresh:
+            found.append((declared, fresh))
     return found
 
 
