@@ -64,6 +64,20 @@ def test_another_build_runs_again_unless_its_results_are_to_be_kept(tmp_path: Pa
     assert len(ran(tmp_path)) == 6 and done.judged.kept.builds == ["warpline-9.9.9-0123456789ab"] and done.judged.kept.others == 0
 
 
+def test_a_run_for_another_measure_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
+
+    def run(text: str) -> tuple[int, int]:
+        """How many runs are kept, and how many of them are not declared any more."""
+        (done,) = study.run(declare(tmp_path, text), jobs=1)
+        return len(_store.Store(tmp_path / f"results/{done.judged.figure.name}.parquet")), done.judged.kept.others
+
+    many = MANY.replace("range(1, 7)", "[1]")
+    assert run(many) == (2, 0) == run(many.replace("goodput_bps", "jain"))
+    # The text of a model is a part of what tells its runs apart.
+    assert run(PURE) == (6, 0) and run(PURE.replace("% 3", "% 2")) == (12, 6)
+
+
 def test_results_of_another_kernel_or_stack_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dumbbell(duration="2s", warmup="0s").save(tmp_path / "two.toml")
     file = declare(tmp_path, MANY)
