@@ -43,7 +43,10 @@ def test_the_study_of_the_tutorial(tmp_path: Path) -> None:
     assert [verdict.state for verdict in done.judged.verdicts] == ["met", "not met"]
 
 
-@pytest.mark.parametrize("text", [code_of_chapter("studies.md"), textwrap.dedent((study.__doc__ or "").split("\n\n", 1)[1].split("\n\n`warpline study run")[0])], ids=["book", "docstring"])
+IN_THE_PACKAGE = textwrap.dedent((study.__doc__ or "").split("\n\n", 1)[1].split("\n\n`warpline study run")[0])
+
+
+@pytest.mark.parametrize("text", [code_of_chapter("studies.md"), IN_THE_PACKAGE], ids=["book", "package"])
 def test_the_study_of_the_chapter_on_studies(tmp_path: Path, text: str) -> None:
     """The declaration stands in the book and in the package, and needs one scenario of Warpline's."""
     shutil.copy(ROOT / "scenarios/web-and-background.toml", tmp_path)

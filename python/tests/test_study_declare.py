@@ -108,13 +108,14 @@ def test_a_declaration_with_an_error_says_what() -> None:
         simple(points=[])
 
 
+NOTHING: Any = None
 NETWORKED: dict[str, Any] = {"model": None, "scenario": "x.toml", "measures": {"y": "totals.jain"}}
 
 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"settings": {"duration": 9}, "quick": study.quick(durations=6)}, r"f: study.quick\(durations=...\): the figure has no such setting, and so nothing would read it; there are duration$"),
+        ({"settings": {"duration": 9}, "quick": study.quick(durations=6)}, r"f: study.quick\(durations=...\): the figure has no such setting; .* duration$"),
         ({"quick": study.quick(durations=6)}, "there are none$"),
         ({"settings": {"x": 9}}, "f: x is the name of an axis and of a setting"),
         ({"measures": {"y": "totals.jain"}}, "f: measures are of a scenario"),
@@ -132,7 +133,8 @@ def test_a_name_that_nothing_reads_or_two_things_have_is_refused(options: dict[s
 @pytest.mark.parametrize(
     "options",
     [
-        {**NETWORKED, "labels": {"x": "X", "y": "Y", "line": "L", "s": "S", "z": "Z"}, "settings": {"s": 1}, "quick": study.quick(points=study.grid(z=[1]), s=2)},
+        {**NETWORKED, "labels": dict.fromkeys("xysz", "a"), "settings": {"s": 1}, "quick": study.quick(points=study.grid(z=[1]), s=2)},
+        {**NETWORKED, "labels": {"line": "Kind"}},
         {**NETWORKED, "labels": {"more": "M"}, "picture": study.lines("x", "more", of=lambda results: results)},
         {**NETWORKED, "labels": {"more": "M"}, "measures": lambda run: {"more": 1}},
         {"labels": {"more": "M"}},
@@ -470,7 +472,7 @@ def test_what_is_of_another_kind_is_refused_with_what_is_allowed(options: dict[s
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda s: s.file("x", {"a": 1}), r"study.file\('x', {'a': 1}\): the changes are a function of the point that returns them: lambda at: {'a': 1}"),
+        (lambda s: s.file("x", {"a": 1}), r"study.file\('x', {'a': 1}\): write a function of the point that returns the changes"),
         (lambda s: s.file(3), r"study.file\(3\): write the path of a file"),
         (lambda s: s.template(None), r"study.template\(None\): write the path"),
         (lambda s: s.within("x"), r"within\('x'\): write a number"),
@@ -486,6 +488,7 @@ def test_what_is_of_another_kind_is_refused_with_what_is_allowed(options: dict[s
         (lambda s: s.uniform("a", "b"), "a range from 'a' to 'b': write two numbers"),
         (lambda s: s.integers(1.5, 3), r"study.integers\(1.5, 3\): a whole number is needed"),
         (lambda s: s.random(2.5), r"study.random\(2.5\): a whole number is needed"),
+        (lambda s: s.sample([{"x": 1}], 0.5), r"study.sample\(..., 0.5\): a whole number is needed"),
         (lambda s: s.lines("x", "y", of=3), "of=3: write a function of the results"),
         (lambda s: s.cdf("y", of=3), "of=3: write a function of the results"),
         (lambda s: s.table(of=3), "of=3: write a function of the results"),
@@ -529,7 +532,7 @@ def test_a_value_that_says_nothing_is_refused_where_it_stands(make: Any, told: s
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        (study.file("two.toml", lambda at: None), r"the changes of two.toml are None; let the function return values by their paths"),  # type: ignore[arg-type, return-value]
+        (study.file("two.toml", lambda at: NOTHING), "the changes of two.toml are None; let the function return values by their paths"),
         (lambda at: 3, "the function returned 3; let it return a warpline.Scenario, or TOML as text"),
     ],
 )

@@ -223,7 +223,11 @@ def _values(words: str) -> list[Scalar]:
 
 
 def _pair(option: str, form: str, word: str, *, last: bool = False) -> tuple[str, str]:
-    """The parts of the word behind an option, before and after the first "=", or the last: a value may have one, and so may a heading. `form` is how it is written."""
+    """The parts of the word behind an option, before and after the first "=", or the last: a value may have one, and so may a heading.
+
+    Raises:
+        StudyError: If it has none. The text has the `form` in which it is written.
+    """
     name, equals, value = word.rpartition("=") if last else word.partition("=")
     if not equals:
         raise StudyError(f"{option} {word}: write {option} {form}")

@@ -103,7 +103,7 @@ def file(path: str, changes: Callable[[Point], Mapping[str, Any]] | None = None)
     """
     _check_path("file", path)
     if changes is not None and not callable(changes):
-        raise TypeError(f"study.file({path!r}, {reprlib.repr(changes)}): the changes are a function of the point that returns them: lambda at: {reprlib.repr(changes)}")
+        raise TypeError(f"study.file({path!r}, {reprlib.repr(changes)}): write a function of the point that returns the changes: lambda at: {{...}}")
     return File(path, changes)
 
 
@@ -246,7 +246,8 @@ class Figure:
         if (self.scenario is None) == (self.model is None):
             raise ValueError(f"{self.name}: a figure has either a scenario or a model")
         if not (re.fullmatch(r"[\w.-]+", self.name) and self.name.strip(".") and len(self.name.encode()) <= LONGEST):
-            raise ValueError(f"{self.name!r}: the name of a figure is letters, digits, '-', '_' and '.', and not '.' alone, in {LONGEST} bytes at most, because its files are called so")
+            allowed = f"letters, digits, '-', '_' and '.', and not '.' alone, in {LONGEST} bytes at most"
+            raise ValueError(f"{self.name!r}: the name of a figure is {allowed}, because its files are called so")
         if not self.points:
             raise ValueError(f"{self.name}: no points")
         if self.cpus is not None and not (self.alone and self.cpus > 0):
@@ -281,8 +282,9 @@ class Figure:
         if both := [name for name in self.settings if name in axes]:
             raise ValueError(f"{self.name}: {both[0]} is the name of an axis and of a setting, which would never be read: leave out the setting, or rename it")
         if unknown := [name for name in self.quick.settings if name not in self.settings]:
-            raise ValueError(f"{self.name}: study.quick({unknown[0]}=...): the figure has no such setting, and so nothing would read it; there are {', '.join(self.settings) or 'none'}")
-        # What `of` makes of results, what a function returns, and a picture that does not say what it reads may have names of their own. So may the full form of a quick one.
+            raise ValueError(f"{self.name}: study.quick({unknown[0]}=...): the figure has no such setting; there are {', '.join(self.settings) or 'none'}")
+        # What `of` makes of results, what a function returns, and a picture that does not say what it reads may have names of their own. So may the full form
+        # of a quick one.
         if self.is_quick or not named or not all(picture.of is None and any(picture.reads) for picture in self.pictures):
             return
         quick = self.quick.points if _are(self.quick.points, Mapping) else ()
@@ -439,7 +441,7 @@ def _checked(source: File) -> Callable[[Point], Mapping[str, Any]]:
     def changes(point: Point) -> Mapping[str, Any]:
         made = {} if source.changes is None else source.changes(point)
         if not isinstance(made, Mapping):
-            raise TypeError(f"the changes of {source.path} are {reprlib.repr(made)}; let the function return values by their paths, or {{}} where nothing changes")
+            raise TypeError(f"the changes of {source.path} are {reprlib.repr(made)}; let the function return values by their paths, or {{}} for none")
         return made
 
     return changes

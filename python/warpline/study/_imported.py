@@ -59,8 +59,8 @@ def take(figure: Figure, hash_of: HashOf, results: Path, table: Path, names: Map
     measures = [name for name in names.values() if name not in (*figure.axes, LINE)]
     if len(measures) != 1:
         raise ImportFailedError(
-            f"--column names {' and '.join(measures) or 'no column'} as the measure; name one, as HEADING=NAME (the axes are {', '.join(figure.axes)}, and lines are called {LINE}); "
-            f"{table} has the columns {', '.join(headings) or 'none'}"
+            f"--column names {' and '.join(measures) or 'no column'} as the measure; name one, as HEADING=NAME (the axes are {', '.join(figure.axes)}, "
+            f"and lines are called {LINE}); {table} has the columns {', '.join(headings) or 'none'}"
         )
     (measure,) = measures
     if isinstance(figure.measures, Mapping) and figure.model is None and measure not in figure.measures:

@@ -130,7 +130,8 @@ class Lines(Picture):
 
 
 def _set_log(set_scale: Callable[..., object], values: Sequence[float]) -> None:
-    """Makes a scale logarithmic. With values at 0 or below, which have no logarithm and would not be drawn, it is linear about 0, to the smallest value above."""
+    """Makes a scale logarithmic. With values at 0 or below, which have no logarithm and would not be drawn, it is linear about 0, up to the smallest value
+    above."""
     if any(value <= 0 for value in values):
         set_scale("symlog", linthresh=min((value for value in values if value > 0), default=1.0))
     else:
@@ -267,8 +268,8 @@ def lines(
 ) -> Lines:
     """A measure over an axis, a line for each value of another (by default the lines of the measures, or the last other axis), with 95 % intervals.
 
-    `log` is "x", "y" or "xy": a logarithmic scale, which is linear about 0 where there are values at 0 or below; `only` chooses results, as in `Results.where`. `of`, of this and all other pictures, is a function of the results that
-    returns those that are shown: `lambda results: results.averaged("x", "cc")`.
+    `log` is "x", "y" or "xy": a logarithmic scale, which is linear about 0 where there are values at 0 or below. `only` chooses results, as in `Results.where`.
+    `of`, of this and all other pictures, is a function of the results that returns those that are shown: `lambda results: results.averaged("x", "cc")`.
     """
     return Lines(x, y, by, log, only, title, of=of)
 
@@ -386,8 +387,9 @@ def markdown(figure: Figure, results: Results, no_numbers: Mapping[str, Scalar] 
     for measure in measures:
         columns: list[Scalar] = [None] if below is None else rising(results.values(below))
         # The first column has the values of the first axis, and the heading of it is that of the table, too.
-        head = f"| {' by '.join(map(figure.label, (measure, *others[:1])))}" + "".join(f" | {figure.label(axis)}" for axis in others[1:]) + "".join(f" | {_short(value)}" for value in columns) + " |"
-        text = [head, "|---" * max(len(others), 1) + "|--:" * len(columns) + "|"]
+        first = " by ".join(map(figure.label, (measure, *others[:1])))
+        head = [first, *map(figure.label, others[1:]), *map(_short, columns)]
+        text = [f"| {' | '.join(head)} |", "|---" * max(len(others), 1) + "|--:" * len(columns) + "|"]
         seen: dict[tuple[Any, ...], dict[Any, float]] = {}
         for cell in results.cells:
             if measure in cell.samples:

@@ -61,7 +61,7 @@ def points(items: Iterable[Point]) -> list[Point]:
     """
     listed = None if isinstance(items, (str, Mapping)) or not isinstance(items, Iterable) else list(items)
     if listed is None or not all(isinstance(item, Mapping) for item in listed):
-        raise TypeError(f"study.points({reprlib.repr(items)}): write a list of points, even of one, each with its values by the axes: study.points([{{'x': 1}}])")
+        raise TypeError(f"study.points({reprlib.repr(items)}): write a list of points, even of one, each a mapping: study.points([{{'x': 1}}])")
     return [dict(item) for item in listed]
 
 
@@ -160,8 +160,10 @@ def sample(points: Sequence[Point], count: int, *, seed: int = 1) -> list[Point]
     """Some points of a list, drawn at random, none of them twice. They stay in the order of the list.
 
     Raises:
+        TypeError: If `count` is no whole number.
         ValueError: If the list has fewer points.
     """
+    count = whole(count, f"study.sample(..., {count!r})")
     if not 0 <= count <= len(points):
         raise ValueError(f"{count} of {len(points)} points: at least 0 are drawn, and at most all")
     return [points[place] for place in sorted(_random.Random(seed).sample(range(len(points)), count))]

@@ -189,7 +189,8 @@ class Study:
         cells = sorted([*own, *(cell for cell, _ in others)], key=lambda cell: order[self._place(cell.where)])
         lacking = [point for point in lacking if self._place(point) not in covered]
         builds = store.builds(declared) + sorted({maker for _, made_by in others for maker in made_by})
-        return Kept(Results(cells), builds, store.others(declared), lacking, len(declared), _machine.told(rows), _unable(rows, self.figure.points), _without_numbers(rows, names))
+        unable, no_numbers = _unable(rows, self.figure.points), _without_numbers(rows, names)
+        return Kept(Results(cells), builds, store.others(declared), lacking, len(declared), _machine.told(rows), unable, no_numbers)
 
     def _wanted(self, point: Point, rows: Mapping[int, Sequence[Row]]) -> int:
         """How many seeds a point needs, as far as these rows tell: it begins with the first ones, and is widened as a study does it."""

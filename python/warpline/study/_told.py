@@ -15,7 +15,7 @@ class StudyError(WarplineError):
 
 
 RAISED = (Exception, SystemExit)
-"""What counts as an error of a declaration that raises it. `sys.exit` is one, too: a declaration ends neither the study nor what comes after it. Ctrl-C is none."""
+"""What counts as an error of a declaration that raises it. What `sys.exit` raises does, too: a declaration does not end the study. Ctrl-C does not."""
 
 
 def told(error: BaseException) -> str:

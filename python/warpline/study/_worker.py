@@ -147,7 +147,8 @@ def _lines(figure: Figure, measured: Mapping[str, Measured]) -> dict[Scalar, dic
     try:
         by_name = dict(measured)
     except (TypeError, ValueError):
-        raise _RefusedError(f"the {'measures' if figure.model is None else 'model'} returned {reprlib.repr(measured)}; let the function return values by their names, such as {{'y': 1.5}}") from None
+        what = f"the {'measures' if figure.model is None else 'model'} returned {reprlib.repr(measured)}"
+        raise _RefusedError(f"{what}; let the function return values by their names, such as {{'y': 1.5}}") from None
     for name, value in by_name.items():
         if not (isinstance(name, str) and name):
             raise _RefusedError(f"{name!r} cannot be the name of a measure: it is a text that says something")
