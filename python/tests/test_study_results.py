@@ -368,12 +368,18 @@ def test_a_picture_of_a_measure_without_numbers_is_told(tmp_path: Path, others: 
     (done,) = study.run(declare(tmp_path, PURE), jobs=1)
     assert done.good and (tmp_path / "results/line.svg").exists()
     (done,) = study.run(declare(tmp_path, text), jobs=1)
-    assert done.not_drawn == f"mine/line, {part}: ValueError: {told}; what is shown are numbers" and not done.good
+    assert done.not_drawn == f"mine/line, {part}: ValueError: {told}; what is shown are numbers" + ("; those with numbers are z" if others else "") and not done.good
     # Where it would be, there is none of other results.
     assert not (tmp_path / f"results/line.{'svg' if part == 'picture' else 'md'}").exists()
     # In the quick form a None may stand for a number of the full one.
     (quick,) = study.run(tmp_path / "mine.py", jobs=1, quick=True)
     assert (quick.not_drawn == "") == (value == "None")
+
+
+def test_runs_that_could_not_be_made_say_nothing_of_measures(tmp_path: Path) -> None:
+    study.run(declare(tmp_path, PURE), jobs=1)
+    (done,) = study.run(declare(tmp_path, PURE.replace("return {", "raise study.Unable('too slow')\n        return {")), jobs=1)
+    assert done.judged.kept.unable and not done.judged.kept.no_numbers and done.not_drawn == ""
 
 
 def test_a_figure_without_numbers_and_pictures_has_a_table_that_says_so(tmp_path: Path) -> None:

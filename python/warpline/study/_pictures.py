@@ -334,10 +334,12 @@ def _shown(picture: Picture, results: Results, figure: Figure, no_numbers: Mappi
     # A text in the quick form is one in the full form, too. None may be a number there.
     texts = {measure: text for measure, text in no_numbers.items() if text is not None or not figure.is_quick}
     shown = picture.shown(results) if results.cells else results
-    for measure in texts if not results.cells else [measure for measure in picture.reads[1] if measure in texts and measure not in shown.measures]:
+    named = [measure for measure in picture.reads[1] if measure in texts and measure not in shown.measures]
+    for measure in named if results.cells else named or texts:
         text = texts[measure or ""]
         has = "None only" if text is None else f"texts, such as {reprlib.repr(text)}"
-        raise ValueError(f"the measure {measure} has {has}; what is shown are numbers")
+        others = f"; those with numbers are {', '.join(shown.measures)}" if shown.measures else ""
+        raise ValueError(f"the measure {measure} has {has}; what is shown are numbers{others}")
     _refuse_unknown(picture, shown, figure)
     return shown
 

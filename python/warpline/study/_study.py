@@ -251,8 +251,9 @@ def _unable(rows: Sequence[Row], points: Sequence[Point]) -> list[str]:
 
 
 def _without_numbers(rows: Sequence[Row], measures: Iterable[str]) -> dict[str, Scalar]:
-    """The measures of which no row has a number, each with one of its texts, or None if it has none."""
-    found = {measure: next((row[measure] for row in rows if row.get(measure) is not None), None) for measure in measures}
+    """The measures of which no row has a number, each with one of its texts, or None if it has none. Runs that could not be made say nothing of measures."""
+    made = [row for row in rows if row.get(UNABLE) is None]
+    found = {measure: next((row[measure] for row in made if row.get(measure) is not None), None) for measure in measures} if made else {}
     return {measure: value for measure, value in found.items() if value is None or isinstance(value, str)}
 
 
